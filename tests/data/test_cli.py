@@ -68,15 +68,17 @@ def test_info_counts_by_hand(file: Path, capsys: pytest.CaptureFixture[str]) -> 
         "first": "1997-12-04T15:55:49+00:00",
         "last": "1997-12-04T15:55:53+00:00",
         "missing": 0,
+        "resolution": "seconds",
+        "users_with_ties": 0,
     }
-    assert about["notes"][-1].endswith("at once: 1")
+    assert about["reading"]["notes"][-1].endswith("at once: 1")
     run("info", file)
     printed = capsys.readouterr().out
     assert "density        0.5556" in printed and "rows per user  min 1" in printed
 
 
 def test_info_with_options(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert as_json(capsys, "info", file, "--load", "min_value=3")["rows"] == 3
+    assert as_json(capsys, "info", file, "--load", "likes=at_least=2")["rows"] == 4
     assert as_json(capsys, "info", file, "--load", "value=", "--load", "time=")["values"] is None
     with pytest.raises(InputError, match=r"films\.csv:2: the value 5 is outside the scale"):
         run("info", file, "--load", "scale=1,4")

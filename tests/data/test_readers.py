@@ -14,10 +14,11 @@ import pytest
 
 from entrenous.core.errors import InputError
 from entrenous.data.columns import find_roles, plain
-from entrenous.data.formats import delimited
+from entrenous.data.formats import layout, lines, positions
 from entrenous.data.interactions import SECOND
 from entrenous.data.load import from_frame, load, load_part
 from entrenous.data.options import LoadKeywords, LoadOptions
+from entrenous.data.table import ColumnTable
 
 ROWS = [
     ("1", "10", "5", "881250949"),
@@ -86,22 +87,28 @@ def test_parquet_and_zip(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("first", "names"),
+    ("first", "orders"),
     [
-        (["1", "2"], ("user_id", "item_id")),
-        (["1", "2", "3.5"], ("user_id", "item_id", "rating")),
-        (["1", "2", "881250949"], ("user_id", "item_id", "timestamp")),
-        (["u1", "i1", "3", "4"], ("user_id", "item_id", "rating", "timestamp")),
-        (["alice", "bread"], None),
-        (["1", "2", "x"], None),
-        (["1;2;3", "4"], None),
-        (["1", "2", "3", "4", "5"], None),
+        (["1", "2"], ["user_id,item_id"]),
+        (["1", "2", "3.5"], ["user_id,item_id,rating"]),
+        (["1", "2", "881250949"], ["user_id,item_id,timestamp"]),
+        (["1", "2", "2014-04-07"], ["user_id,item_id,timestamp"]),
+        (["u1", "i1", "3", "881250949"], ["user_id,item_id,rating,timestamp"]),
+        (["123456789", "214536502", "3", "881250949"], ["user_id,item_id,rating,timestamp"]),
+        (["881250949", "196", "242"], ["user_id,item_id,rating", "timestamp,user_id,item_id"]),
+        (["1", "2014-04-07", "214", "3"], ["user_id,timestamp,item_id,rating"]),
+        (["1", "2014-04-07T10:51:09.277Z", "214536502"], ["user_id,timestamp,item_id"]),
+        (["u1", "i1", "3", "4"], []),
+        (["alice", "bread"], []),
+        (["1", "2", "x"], []),
+        (["1;2;3", "4"], []),
+        (["1", "2", "3", "4", "5"], []),
     ],
 )
-def test_a_file_without_a_header_is_read_by_position(
-    first: list[str], names: tuple[str, ...] | None
+def test_the_columns_that_a_file_without_a_header_may_have(
+    first: list[str], orders: list[str]
 ) -> None:
-    assert delimited.positional(first) == names
+    assert [",".join(names) for names in positions.readings([first])] == orders
 
 
 def test_a_guess_about_the_header_is_said(tmp_path: Path) -> None:
@@ -126,17 +133,21 @@ def test_a_first_line_that_is_one_quoted_field_is_one_column(tmp_path: Path) -> 
         load(path)
 
 
+def headed(*names: str) -> ColumnTable:
+    return ColumnTable(frame=pl.DataFrame({name: ["1", "2"] for name in names}), source="x")
+
+
 def test_usual_names_by_preference_and_without_case() -> None:
     assert plain("User_ID") == plain("userId") == "userid"
-    roles = find_roles(["movieId", "title", "userId", "item_id", "Date"], LoadOptions(), "x")
-    assert roles == ("userId", "item_id", None, "Date")
-    assert delimited.is_header(["a", "b", "c"], LoadOptions(user="a")) and not delimited.is_header(
+    roles = find_roles(headed("movieId", "title", "userId", "Date"), LoadOptions())
+    assert roles == ("userId", "movieId", None, "Date")
+    assert layout.is_header(["a", "b", "c"], LoadOptions(user="a")) and not layout.is_header(
         ["a", "b", "c"], LoadOptions()
     )
     with pytest.raises(InputError, match="did you mean 'movieId'"):
-        find_roles(["userId", "movieId"], LoadOptions(item="movie_Id"), "x")
+        find_roles(headed("userId", "movieId"), LoadOptions(item="movie_Id"))
     with pytest.raises(InputError, match="two roles"):
-        find_roles(["user", "item"], LoadOptions(item="user"), "x")
+        find_roles(headed("user", "item"), LoadOptions(item="user"))
 
 
 @pytest.mark.parametrize(
@@ -183,7 +194,7 @@ def test_blocks_do_not_change_what_is_found(
     path = write(tmp_path / "a.csv", many + "9,9,9\n" + "8,8,8,8\n")
     messages = []
     for block in (64, 1000, 1 << 24):
-        monkeypatch.setattr(delimited, "BLOCK", block)
+        monkeypatch.setattr(lines, "BLOCK", block)
         with pytest.raises(InputError) as refusal:
             load(path)
         messages.append(str(refusal.value))

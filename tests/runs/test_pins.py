@@ -14,6 +14,7 @@ from paths import ROOT
 
 from entrenous.core.errors import InputError
 from entrenous.runs import manifest, store
+from entrenous.runs.options import OpenOptions
 from entrenous.runs.pipeline import run
 from entrenous.runs.reopen import recommended, resume
 
@@ -81,12 +82,12 @@ def test_another_code_or_default_is_refused_unless_asked_for(
     entries: dict[str, Any], said: str, shop: str, tmp_path: Path
 ) -> None:
     run("fpl", shop, protocol="loo-20", rounds=2, out=tmp_path / "runs")
-    expected = recommended(stored(tmp_path), "u3")
+    expected = recommended(stored(tmp_path), ["u3"])
     change(stored(tmp_path).path, **entries)
     with pytest.raises(InputError) as refused:
-        recommended(stored(tmp_path), "u3")
+        recommended(stored(tmp_path), ["u3"])
     assert said in str(refused.value)
-    assert recommended(stored(tmp_path), "u3", todays_code=True) == expected
+    assert recommended(stored(tmp_path), ["u3"], how=OpenOptions(todays_code=True)) == expected
 
 
 def test_a_run_of_an_earlier_version_says_so(shop: str, tmp_path: Path) -> None:
@@ -99,7 +100,7 @@ def test_a_run_of_an_earlier_version_says_so(shop: str, tmp_path: Path) -> None:
     with pytest.raises(
         InputError, match="does not say by which code it was made: it is of an earlier version"
     ):
-        recommended(stored(tmp_path), "u3")
+        recommended(stored(tmp_path), ["u3"])
 
 
 @pytest.mark.parametrize(

@@ -483,8 +483,8 @@ def test_a_run_whose_data_has_changed_is_refused(tmp_path: Path, command: Comman
     said = command("run", "--resume", path.name, "--out", tmp_path / "runs", "--json").error
     assert (
         said
-        == f"{path}: the data '{data}' has changed since the run; expected the same rows; start a"
-        " new run"
+        == f"{path}: the data '{data}' has changed since the run; expected the same rows; name a"
+        " file that has them with --data FILE, or start a new run"
     )
     data.unlink()
     assert str(data) in command("run", "--resume", path.name, "--out", tmp_path / "runs").error
@@ -516,7 +516,7 @@ def test_an_unfinished_run_recommends_nothing_and_says_how_to_go_on(
         (["--seed", "7"], "another seed; expected seed = 0"),
         (["--rounds", "20"], "another rounds; expected rounds = 10"),
         (["--protocol", "loo-21"], "another protocol; expected protocol = loo-20"),
-        (["--data", "ml-1m"], "another data; expected data = "),
+        (["--data", "ml-1m"], "shop.csv, not of the data set ml-1m; expected the file or folder"),
         (["--set", "pi=0.5"], "another set; expected its own"),
     ],
 )

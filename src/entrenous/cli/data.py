@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_text
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,12 +11,14 @@ import cyclopts
 from cyclopts import Parameter
 
 from ..core.cells import CHANGED, is_formula
+from ..core.errors import one_line
 from ..data.home import VARIABLE
 from .console import say, tell
 from .options import Load, LoadListed, assignments, loading
 
 if TYPE_CHECKING:
     from ..data.dataset import Dataset
+    from ..data.reading import Reading
 
 app = cyclopts.App(
     name="data",
@@ -26,6 +29,9 @@ Parquet, RecBole .inter or MovieLens :: files with a column for the user and one
 optionally one for the value (a rating) and one for the time.
 Named data sets are kept in the data folder, which the environment variable {VARIABLE} sets.""",
 )
+
+# Columns in the report that are not read and may be missed.
+SHOWN = 12
 
 Json = Annotated[
     bool,
@@ -86,6 +92,33 @@ def _declared(dataset: Dataset) -> dict[str, Any]:
     }
 
 
+@app.command(name="formats")
+def formats_(*, json: Json = False) -> None:
+    """List the formats of files, and the published files that --load format=NAME reads untouched.
+
+    A format is recognised by the content of a file; format=NAME is for one that is not.
+    """
+    from ..data.files import formats
+    from ..data.presets import PRESETS
+
+    known = {name: form.summary for name, form in formats().items()}
+    if json:
+        presets = {
+            name: {"about": preset.about, "files": [file.name for file in preset.files]}
+            for name, preset in PRESETS.items()
+        }
+        _print_json({"formats": known, "presets": presets})
+        return
+    width = max(map(len, [*known, *PRESETS]))
+    tell("formats, recognised by the content:")
+    for name, summary in known.items():
+        tell(f"  {name:{width}}  {summary}")
+    tell("published files, read as they are:")
+    for name, preset in PRESETS.items():
+        files = ", ".join(dict.fromkeys(file.name for file in preset.files))
+        tell(f"  {name:{width}}  {preset.about}: {files}")
+
+
 @app.command
 def fetch(name: str, *, json: Json = False) -> None:
     """Fetch a named data set into the data folder; afterwards it can be used offline.
@@ -134,23 +167,27 @@ def info(data: str, *, load: LoadListed = None, json: Json = False) -> None:
     from ..data.describe import describe
     from ..data.load import load as load_data
 
-    about = describe(load_data(data, **loading(load)))
+    loaded = load_data(data, **loading(load))
+    about = describe(loaded)
     if json:
         _print_json(about)
         return
+    reading = loaded.reading
+    del about["reading"]
     for name, value in about.items():
-        # Notes are sentences, each on its own line.
-        lines = value if name == "notes" else [_text(value)]
-        for line in lines:
-            tell(f"{name.replace('_', ' '):14} {line}")
+        tell(f"{name.replace('_', ' '):14} {_text(value)}")
+    for line in _report(reading):
+        tell(line)
 
 
 @app.command
-def check(file: str, *, load: LoadListed = None, json: Json = False) -> None:
-    """Check a file or folder: print OK and how it was read, or one line on what is wrong, where,
-    and how to fix it.
+def check(file: str, *, load: LoadListed = None, strict: bool = False, json: Json = False) -> None:
+    """Check a file or folder: print OK and the report of its reading, or one line on what is wrong,
+    where, and how to fix it.
 
-    Exit code 0 if it can be used, 2 if not. Nothing is written.
+    The report says for each column which role it has and why, or that it is not read; what was
+    assumed, with the option that says it; which rows were left out; and which ids look odd. Exit
+    code 0 if the file can be used, 2 if not. Nothing is written.
 
     Parameters
     ----------
@@ -158,18 +195,44 @@ def check(file: str, *, load: LoadListed = None, json: Json = False) -> None:
         A file or folder with interactions, or a named data set.
     load:
         How to read a file, name=value; may be repeated, such as item=venue. {load}.
+    strict:
+        Refuse whatever was guessed. The same as --load strict=true.
     """
     from ..data.describe import describe
     from ..data.load import load as load_data
 
     # A check downloads nothing, also for the name of a data set.
-    loaded = load_data(file, fetch=False, **loading(load))
+    how = loading(load)
+    if strict:
+        how["strict"] = True
+    loaded = load_data(file, fetch=False, **how)
+    about = describe(loaded)
     if json:
-        _print_json({"ok": True, **describe(loaded)})
+        _print_json({"ok": True, **about})
         return
     tell(f"OK: {loaded}")
-    for note in loaded.notes:
-        tell(f"  {note}")
+    for line in _report(loaded.reading):
+        tell(f"  {line}")
+    if about["times"] is not None:
+        tell(f"  times: {_text(about['times'])}")
+
+
+def _report(reading: Reading) -> Iterator[str]:
+    """Yields the lines of the report of a reading: a line for each column that is read or may be
+    missed, then the other sentences.
+    """
+    read, *others = reading.sentences if reading.columns else ("", *reading.sentences)
+    missed = [use for use in reading.columns if use.missed]
+    shown = [use for use in reading.columns if use.role or use in missed[:SHOWN]]
+    if read:
+        yield read
+    names = [one_line(use.name, 40) for use in shown]
+    width = max(map(len, names), default=0)
+    for name, use in zip(names, shown, strict=True):
+        yield one_line(f"  {name:{width}}  {use.role or '-':5}  {use.why}")
+    if len(missed) > SHOWN:
+        yield f"  and {len(missed) - SHOWN:,} more columns that may be missed"
+    yield from others
 
 
 def _text(value: object) -> str:
@@ -177,7 +240,8 @@ def _text(value: object) -> str:
     if value is None:
         return "none"
     if isinstance(value, dict):
-        return "  ".join(f"{name} {_text(part)}" for name, part in value.items())
+        parts = {name.replace("_", " "): _text(part) for name, part in value.items()}
+        return "  ".join(f"{name} {part}" for name, part in parts.items())
     if isinstance(value, float):
         return f"{value:.4g}"
     if isinstance(value, list):

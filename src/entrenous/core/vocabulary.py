@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import final
 
@@ -12,6 +12,16 @@ from .errors import InputError, did_you_mean
 from .types import Array, Int32Array
 
 
+def text_array(texts: Iterable[object]) -> Array:
+    """Returns texts as strings of Python, object [n]. In an array of NumPy's own text type, one
+    text of 250 characters makes each of the others as wide.
+    """
+    listed = [str(text) for text in texts]
+    array = np.empty(len(listed), dtype=object)
+    array[:] = listed
+    return array
+
+
 @final
 class Vocabulary:
     """A two-way map between n external ids, as text, and the numbers 0..n - 1. Without explicit ids
@@ -19,9 +29,13 @@ class Vocabulary:
     """
 
     def __init__(
-        self, ids: Array | Sequence[str] | None = None, *, size: int | None = None, kind: str = "id"
+        self,
+        ids: Array | Sequence[object] | None = None,
+        *,
+        size: int | None = None,
+        kind: str = "id",
     ) -> None:
-        self._ids = None if ids is None else np.asarray(ids, dtype=np.str_)
+        self._ids = None if ids is None else text_array(ids)
         self.size = int(size) if self._ids is None and size is not None else len(self.ids)
         self.kind = kind
 
@@ -35,9 +49,9 @@ class Vocabulary:
 
     @cached_property
     def ids(self) -> Array:
-        """All external ids in index order, text [n]."""
+        """All external ids in index order, text [n] (see `text_array`)."""
         if self._ids is None:
-            return np.arange(self.size).astype(np.str_)
+            return text_array(np.arange(self.size))
         return self._ids
 
     @cached_property
@@ -56,20 +70,22 @@ class Vocabulary:
         """Returns the index of an external id. Raises InputError that names the nearest one."""
         number = self._index.get(str(name))
         if number is None:
-            # To compare with every id of a large vocabulary would take seconds.
-            compared = self._index if len(self) <= 100_000 else list(self._index)[:1000]
-            # Of a short text, nearly any id is near.
-            if len(str(name)) > 2 or not self.size:
-                hint = did_you_mean(str(name), compared)
-            else:
-                hint = f"for example '{self[0]}'"
             raise InputError(
                 self.kind,
                 f"unknown {self.kind} '{name}'",
                 expected=f"one of {len(self)} ids",
-                fix=hint[:200],
+                fix=self.hint(name),
             )
         return number
+
+    def hint(self, name: object) -> str:
+        """Returns what may have been meant by an unknown id: the nearest one, or an example."""
+        # Of a short text, nearly any id is near.
+        if len(str(name)) <= 2 and self.size:
+            return f"for example '{self[0]}'"[:200]
+        # To compare with every id of a large vocabulary would take seconds.
+        compared = self._index if len(self) <= 100_000 else list(self._index)[:1000]
+        return did_you_mean(str(name), compared)[:200]
 
     def indices(self, names: Sequence[object]) -> Int32Array:
         """Returns the indices of many external ids; an unknown one is -1."""

@@ -5,20 +5,41 @@ and checks that there is enough to learn from.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, NoReturn
 
 import numpy as np
 
 from ..core.errors import InputError, did_you_mean
-from ..core.types import Float32Array
+from ..core.types import BoolArray, Float32Array
 from .bad_rows import Step, read_good_rows
-from .interactions import UNREAD_TIMES, Interactions, build, pair_numbers
+from .interactions import Interactions, build, pair_numbers, pair_order
+from .likes import (
+    ANY,
+    LABELS,
+    ask_about_labels,
+    by_column,
+    judge,
+    labels_of,
+    only_likes,
+    rows_that_count,
+)
+from .odd_ids import odd_ids
 from .options import LoadOptions
-from .reading import ColumnUse, Reading
-from .repeats import keep
-from .table import ColumnTable, ids, refuse, values
-from .times import Times, looks_like_times, times, with_latest_ties
+from .reading import LISTED, ColumnUse, Guess, Reading, unread
+from .repeats import KeptRows, keep
+from .scales import check_values, on_scale
+from .table import (
+    ColumnTable,
+    IdColumn,
+    control_rows,
+    ids,
+    refuse,
+    refuse_control_in,
+    values,
+)
+from .times import Times, day_and_clock, times
+from .unread import look_at
 from .visits import VisitColumns, with_visits
 
 
@@ -45,9 +66,16 @@ USUAL: dict[str, tuple[str, ...]] = {
         "timestamp time utc utc_time unix_time unix_review_time datetime date ts created_at epoch"
     ),
 }
+# The plain forms of the names that say the role themselves.
+SURE = {
+    "user": ("userid", "user"),
+    "item": ("itemid", "item"),
+    "value": ("rating", "value"),
+    "time": ("timestamp", "time"),
+}
 # Those of the columns that describe items.
 FEATURES: dict[str, tuple[str, ...]] = {
-    "title": _names("title movie_title name item_name item_title product_title"),
+    "title": _names("title movie_title name item_name item_title product_title book_title"),
     "category": _names("category categories genres genre root_category class class_name tags"),
     "lat": _names("lat latitude"),
     "lon": _names("lon lng long longitude"),
@@ -67,12 +95,16 @@ def find_usual(names: Sequence[str], usual: Sequence[str]) -> str | None:
     """Returns the column among `names` with the first of the `usual` names; None if there is none.
     Of two columns with one plain name, the first counts.
     """
-    # From the last to the first, so that the first of two equal names stays.
-    by_plain = {plain(name): name for name in reversed(names)}
-    for name in usual:
-        if plain(name) in by_plain:
-            return by_plain[plain(name)]
-    return None
+    return next(iter(usual_columns(names, usual)), None)
+
+
+def usual_columns(names: Sequence[str], usual: Sequence[str]) -> list[str]:
+    """Returns the columns among `names` that have one of the `usual` names, in the order of
+    `usual`, then in their own.
+    """
+    rank = {plain(name): number for number, name in reversed(list(enumerate(usual)))}
+    known = [name for name in names if plain(name) in rank]
+    return sorted(known, key=lambda name: rank[plain(name)])
 
 
 class Roles(NamedTuple):
@@ -84,10 +116,13 @@ class Roles(NamedTuple):
     time: str | None
 
 
-def find_roles(names: Sequence[str], options: LoadOptions, where: str) -> Roles:
-    """Returns the column of each role. Raises InputError if a wanted column is missing, or if one
-    column would have two roles.
+def find_roles(table: ColumnTable, options: LoadOptions) -> Roles:
+    """Returns the column of each role. Raises InputError if a wanted column is missing, if one
+    column would have two roles, or if two columns could have one.
     """
+    # A missing column is an error of the header, the first line.
+    where = table.source if table.first_line is None else f"{table.source}:1"
+    names = table.frame.columns
     columns = [_find(names, role, getattr(options, role), where) for role in Roles._fields]
     user, item, value, time = columns
     if user is None or item is None:
@@ -101,7 +136,13 @@ def find_roles(names: Sequence[str], options: LoadOptions, where: str) -> Roles:
             expected="different columns for user, item, value and time",
             fix="check the names given",
         )
-    return Roles(user, item, value, time)
+    if time is not None and options.time is None:
+        time = day_and_clock(table, time)
+    roles = Roles(user, item, value, time)
+    for role in ("user", "item", "value"):
+        if getattr(options, role) is None:
+            _refuse_rivals(table, role, rivals(table, role, roles), where)
+    return roles
 
 
 def _find(names: Sequence[str], role: str, wanted: str | None, where: str) -> str | None:
@@ -133,75 +174,158 @@ def _refuse_missing(
     )
 
 
-def assemble(
-    table: ColumnTable, options: LoadOptions, *, name: str, part: bool = False
-) -> Interactions:
-    """Returns the interactions in a table. part: True for a part of a whole, such as a test file,
-    in which too little to learn from is no error.
+def columns_of(table: ColumnTable, roles: Roles, role: str) -> list[str]:
+    """Returns the columns that have a role: none, one, or those of days and of times of day."""
+    name = getattr(roles, role)
+    if name is None or name in table.frame.columns:
+        return [] if name is None else [name]
+    return list(name.partition("+")[::2])
 
-    Raises InputError at the first wrong row, or if there are too few rows to learn from.
+
+def rivals(table: ColumnTable, role: str, roles: Roles) -> list[str]:
+    """Returns the columns with a usual name of a role, the one that has the role first. There are
+    none besides it if the others have another role.
     """
-    # A missing column is an error of the header, the first line.
-    where = table.source if table.first_line is None else f"{table.source}:1"
-    roles = find_roles(table.frame.columns, options, where)
+    chosen = columns_of(table, roles, role)
+    named = usual_columns(table.frame.columns, USUAL[role])
+    return [*chosen, *(name for name in named if name not in (*roles, *chosen))]
+
+
+def _refuse_rivals(table: ColumnTable, role: str, columns: list[str], where: str) -> None:
+    """Raises InputError if two columns could have a role and differ in more than the names of
+    ids.
+    """
+    if len(columns) < 2 or (role != "value" and _one_to_one(table, columns)):
+        return
+    listed = " and ".join(f"'{name}'" for name in columns)
+    choices = [f"{role}='{name}' (--load {role}={name})" for name in columns]
+    if role == "value":
+        choices.append("value='' for none (--load value=)")
+    raise InputError(
+        where,
+        f"{listed} could each be the {role} column",
+        expected="one of them",
+        fix=f"say which it is: {', or '.join(choices)}",
+    )
+
+
+def _one_to_one(table: ColumnTable, columns: list[str]) -> bool:
+    """Returns True if each value of one column goes with one value of every other, as a number goes
+    with a name.
+    """
+    sizes = {table.frame[name].n_unique() for name in columns}
+    return len(sizes) == 1 and table.frame.select(columns).n_unique() in sizes
+
+
+def assemble(table: ColumnTable, options: LoadOptions, *, name: str) -> Interactions:
+    """Returns the interactions in a table with the report of their reading. Raises InputError at
+    the first bad row. `inspect` checks that there is enough to learn from.
+    """
+    roles = find_roles(table, options)
+    uses = column_uses(table, roles, options)
+    ask_about_labels(table, _label_columns(table, roles), options.rule)
     table, columns = read_good_rows(table, _steps(roles, options), options)
-    user, item, value, time = columns[1:]
-    roles = roles._replace(time=time.name)
-    pair = pair_numbers(user.code, item.code, len(item.names))
-    # Repeats are judged before rows are sorted, while each has its place in the file.
-    kept = keep(table, pair, value, time.time, options)
+    user, item, value, time, labels = columns[2:]
+    odd = (*odd_ids(table, user), *odd_ids(table, item))
+    # Rows that say nothing of their pair go before repeats are treated.
+    counting = rows_that_count(table, value, labels, options.rule, options.not_rated)
+    table = table.only(counting.rows)
+    user, item, value, time = _of_rows(counting.rows, user, item, value, time)
+    order = pair_order(user.code, item.code, len(user.names), len(item.names))
+    kept = KeptRows(slice(None), value)
+    if order.repeats or options.duplicates == "sum":
+        pair = pair_numbers(user.code, item.code, len(item.names))
+        # Repeats are judged before rows are sorted, while each has its place in the file.
+        kept = keep(table, pair, value, time.time, options)
+    # A rule about values judges the row of a pair that stays.
+    guessed = options.value is None
+    judged = judge(table, kept.value, kept.rows, options.rule, options.bounds, guessed)
+    rows = kept.rows
+    left_out = (*table.left_out, *counting.left_out, *kept.left_out, *judged.left_out)
+    notes = (
+        *table.notes,
+        *_unread_control(table, roles),
+        *odd,
+        *user.notes,
+        *item.notes,
+        *time.notes,
+        *counting.notes,
+    )
+    notes += (*kept.notes, *judged.notes)
     data = build(
-        user.code[kept.rows],
-        item.code[kept.rows],
+        user.code[rows],
+        item.code[rows],
         value=kept.value,
-        time=None if time.time is None else time.time[kept.rows],
+        time=None if time.time is None else time.time[rows],
+        # That of the rows that stay, if it is known.
+        order=order if isinstance(rows, slice) else None,
         users=user.names,
         items=item.names,
         name=name,
-        scale=None if kept.value is None else options.scale,
+        scale=None if kept.value is None else options.bounds,
         reading=Reading(
             table.source,
-            column_uses(table, roles, options),
-            (*table.guesses, *time.guesses),
-            (*table.left_out, *kept.left_out),
-            (
-                *_unread_times(table, roles, options),
-                *table.notes,
-                *user.notes,
-                *item.notes,
-                *time.notes,
-                *kept.notes,
-            ),
+            uses,
+            (*table.guesses, *guesses_of(table, roles, options, uses), *time.guesses),
+            left_out,
+            notes,
+            options.rule or "",
+            kept.value is not None and options.scale is not None,
         ),
     )
     if kept.visits and time.time is not None:
-        places = np.arange(len(pair))
+        places = np.arange(len(user.code))
         all_rows = VisitColumns(user.code, item.code, time.time, places)
         data = with_visits(data, all_rows, table.source)
-    if part:
-        return data
-    inspect(data, table.source)
-    return with_latest_ties(with_single_rows(data))
+    # Visits are of all rows, so that rows leave after them.
+    if counting.left_out or judged.left_out:
+        data = only_likes(data, judged.stays)
+    return on_scale(data, options.scale)
 
 
 def _steps(roles: Roles, options: LoadOptions) -> list[Step]:
-    """Returns the steps that read a table: a check of headers that are repeated, then the columns
-    of users, items, values and times.
+    """Returns the steps that read a table: checks of headers that are repeated and of control
+    characters, then the columns of users, items, values, times and labels.
     """
 
     def read_values(table: ColumnTable) -> Float32Array | None:
-        return None if roles.value is None else values(table, roles.value, options.scale)
+        if roles.value is None:
+            return None
+        value = values(table, roles.value)
+        scale, rule, not_rated = options.scale, options.rule, options.not_rated
+        check_values(table, roles.value, value, scale, rule, not_rated)
+        return value
 
     def read_times(table: ColumnTable) -> Times:
         return Times(None, ()) if roles.time is None else times(table, roles.time, options)
 
+    def read_labels(table: ColumnTable) -> BoolArray | None:
+        rule = options.rule
+        return labels_of(table, rule) if rule is not None and by_column(rule) else None
+
     return [
         lambda table: _check_headers(table, roles),
+        lambda table: _check_control(table, roles),
         lambda table: ids(table, roles.user, "user"),
         lambda table: ids(table, roles.item, "item"),
         read_values,
         read_times,
+        read_labels,
     ]
+
+
+def _of_rows(
+    rows: BoolArray, user: IdColumn, item: IdColumn, value: Float32Array | None, time: Times
+) -> tuple[IdColumn, IdColumn, Float32Array | None, Times]:
+    """Returns the columns of the rows where `rows`, bool [rows], is true."""
+    if rows.all():
+        return user, item, value, time
+    return (
+        user._replace(code=user.code[rows]),
+        item._replace(code=item.code[rows]),
+        None if value is None else value[rows],
+        time if time.time is None else time._replace(time=time.time[rows]),
+    )
 
 
 def _check_headers(table: ColumnTable, roles: Roles) -> None:
@@ -223,70 +347,131 @@ def _check_headers(table: ColumnTable, roles: Roles) -> None:
         )
 
 
+def _check_control(table: ColumnTable, roles: Roles) -> None:
+    """Refuses rows with control characters in a column that is read."""
+    for name in roles:
+        if name is not None:
+            refuse_control_in(table, name)
+
+
+def _unread_control(table: ColumnTable, roles: Roles) -> Iterator[str]:
+    """Yields a note on each column with control characters that is not read."""
+    for name in table.control:
+        bad = control_rows(table, name)
+        if name not in roles and bad.any():
+            place = table.where(int(np.argmax(bad)))
+            yield f"control characters in '{name}', which is not read; the first is at {place}"
+
+
 def column_uses(table: ColumnTable, roles: Roles, options: LoadOptions) -> tuple[ColumnUse, ...]:
     """Returns every column of a table with its role and the reason for the role."""
-    role_of = {name: role for role, name in roles._asdict().items() if name is not None}
-    if roles.time is not None and roles.time not in table.frame.columns:
-        # Days and times of day in two columns.
-        role_of |= dict.fromkeys(roles.time.split("+", 1), "time")
+    role_of = {name: role for role in Roles._fields for name in columns_of(table, roles, role)}
     uses = []
     for name in table.frame.columns:
         role = role_of.get(name, "")
-        why = "no option and no usual name gives it a role"
-        named = getattr(options, role) if role else None
-        if named is not None and name in (named, *named.split("+", 1)):
-            why = f"named by {role}="
-        elif role:
-            why = f"a usual name of the {role} column"
-        uses.append(ColumnUse(name, role, why))
+        if name == options.rule and not role:
+            uses.append(ColumnUse(name, "likes", f"named by likes={name}"))
+        elif not role:
+            uses.append(ColumnUse(name, "", _why_unread(table, name, options)))
+        elif getattr(options, role) is not None:
+            uses.append(ColumnUse(name, role, f"named by {role}={getattr(options, role)}"))
+        else:
+            uses.append(ColumnUse(name, role, f"a usual name of the {role} column"))
     return tuple(uses)
 
 
-def _unread_times(table: ColumnTable, roles: Roles, options: LoadOptions) -> tuple[str, ...]:
-    """Returns a note on the first unread column that looks like times, if the data has none."""
-    if roles.time is not None or options.time == "":
-        return ()
-    for name in table.frame.columns:
-        if name not in roles and looks_like_times(table, name):
-            # `Interactions.time_order` finds this note where times are missed.
-            return (f"'{name}' {UNREAD_TIMES}: say time='{name}' (--load time={name})",)
-    return ()
+def _why_unread(table: ColumnTable, name: str, options: LoadOptions) -> str:
+    loss = look_at(table, name)
+    if loss is None:
+        return "no option and no usual name gives it a role"
+    if loss.role == "likes" and options.rule is not None:
+        return f"left out by likes={options.rule}"
+    if getattr(options, loss.role) == "":
+        return f"left out by {loss.role}="
+    option = f"{loss.role}={name}"
+    return f"{unread(loss.kind)}: say {loss.role}='{name}' (--load {option})"
 
 
-def inspect(data: Interactions, where: str, after: str = "") -> None:
-    """Checks that a data set can be learned from. Raises InputError if there is a single user, or
-    if a user consumed every item. after: the filter that was applied last, such as "min_rows=5"; ""
-    before all filters.
+def guesses_of(
+    table: ColumnTable, roles: Roles, options: LoadOptions, uses: Sequence[ColumnUse]
+) -> Iterator[Guess]:
+    """Yields the guesses about columns: a role by a usual name that does not say it, one of several
+    columns for a role, and a column left unread that seems to have a missing role.
     """
+    for role, name in roles._asdict().items():
+        if name is None or getattr(options, role) is not None:
+            continue
+        others = rivals(table, role, roles)[len(columns_of(table, roles, role)) :]
+        if name not in table.frame.columns:
+            day, _, clock = name.partition("+")
+            yield Guess(
+                f"times are days of '{day}' and times of day of '{clock}'",
+                f"time={name}; time={day} takes the day alone",
+            )
+        elif others:
+            listed = ", ".join(f"'{other}'" for other in others)
+            yield Guess(f"the {role} column is '{name}', not {listed}", f"{role}={name}")
+        elif plain(name) not in SURE[role]:
+            yield Guess(f"the {role} column is '{name}'", f"{role}={name}")
+    for role in ("value", "time"):
+        if getattr(roles, role) is None and getattr(options, role) is None:
+            yield from _missed(role, "", uses)
+    if options.rule is None:
+        yield from _missed("likes", ANY, uses)
+
+
+def _missed(role: str, without: str, uses: Sequence[ColumnUse]) -> Iterator[Guess]:
+    """Yields the guess that the data has no column of a role, if unread ones look like it. without:
+    the value of the option that says so.
+    """
+    mark = f"(--load {role}="
+    names = [use.name for use in uses if not use.role and mark in use.why]
+    if names:
+        # A table of a model's inputs may have thousands.
+        names = names[:LISTED]
+        listed = ", ".join(f"'{name}'" for name in names)
+        options = " or ".join(f"{role}={name}" for name in [*names, without])
+        kind = "labels likes" if role == "likes" else f"is the {role}"
+        yield Guess(f"no column {kind}, also not {listed}", options)
+
+
+def _label_columns(table: ColumnTable, roles: Roles) -> list[str]:
+    """Returns the unread columns with a usual name of labels."""
+    return [name for name in table.frame.columns if name not in roles and plain(name) in LABELS]
+
+
+def inspect(data: Interactions, filters: Sequence[str]) -> Interactions:
+    """Checks that a data set can be learned from, and returns it with a note on users with one row.
+    Raises InputError if there is a single user, or if a user consumed every item.
+
+    filters: the options that left rows out, such as `min_rows=5`, which an error names.
+    """
+    where = data.reading.source or data.name
+    after = f"after {', '.join(filters)}, " if filters else ""
+    remedy = f"choose a weaker filter, or leave {filters[-1]} out" if filters else ""
     counts = data.counts
-    prefix = f"after {after}, " if after else ""
-    look = f"choose another {after.partition('=')[0]}" if after else "check the user column"
     # Learning from others needs others.
     if len(data.users) == 1:
         raise InputError(
             where,
-            f"{prefix}there is a single user ('{data.users[0]}')",
+            f"{after}there is a single user ('{data.users[0]}')",
             expected="at least two users",
-            fix=f"recommending from others needs others; {look}",
+            fix=remedy or "recommending from others needs others; check the user column",
         )
     most = int(np.argmax(counts))
     # Negatives are drawn from the items that a user did not consume.
     if counts[most] == len(data.items):
-        look = look.replace("user", "item")
         raise InputError(
             where,
-            f"{prefix}user '{data.users[most]}' consumed all {len(data.items)} items, so there is"
+            f"{after}user '{data.users[most]}' consumed all {len(data.items)} items, so there is"
             " none to recommend or compare with",
             expected="items that a user did not consume",
-            fix=f"remove that user, or {look}",
+            fix=remedy or "remove that user, or check the item column",
         )
-
-
-def with_single_rows(data: Interactions) -> Interactions:
-    """Returns the data set with a note on the users with one row, if there are any."""
-    single = int((data.counts == 1).sum())
+    single = int((counts == 1).sum())
     if not single:
         return data
-    return data.noted(
+    note = (
         f"users with one interaction, which cannot be held out and learned from at once: {single:,}"
     )
+    return data.noted(note)

@@ -7,15 +7,24 @@ from typing import Any
 
 import numpy as np
 
-from ..core.types import Int64Array
+from ..core.types import Int32Array, Int64Array
 from .interactions import NO_TIME, SECOND, Interactions
 
+# The units of times in microseconds, the largest first.
+RESOLUTIONS = {
+    "days": 86_400 * SECOND,
+    "hours": 3_600 * SECOND,
+    "minutes": 60 * SECOND,
+    "seconds": SECOND,
+    "milliseconds": 1_000,
+    "microseconds": 1,
+}
 QUANTILES = {"min": 0, "p10": 10, "median": 50, "p90": 90, "max": 100}
 
 
 def describe(data: Interactions) -> dict[str, Any]:
     """Returns data, users, items, rows, density (the share of pairs that occur), rows_per_user,
-    rows_per_item, values, times, features and notes.
+    rows_per_item, values, times, features and reading, the report of loading.
 
     Times are in ISO 8601 (UTC). `times` is None if the data has none, `values` if all are 1.
     """
@@ -33,7 +42,7 @@ def describe(data: Interactions) -> dict[str, Any]:
         "values": _values(data),
         "times": _times(data),
         "features": sorted(data.features),
-        "notes": list(data.notes),
+        "reading": data.reading.as_json(),
     }
 
 
@@ -59,7 +68,30 @@ def _times(data: Interactions) -> dict[str, Any] | None:
         return None
     known = data.time[data.time != NO_TIME]
     missing = len(data) - len(known)
-    return {"first": iso(known.min()), "last": iso(known.max()), "missing": missing}
+    return {
+        "first": iso(known.min()),
+        "last": iso(known.max()),
+        "missing": missing,
+        "resolution": _resolution(known),
+        "users_with_ties": users_with_ties(data.user, data.time),
+    }
+
+
+def _resolution(known: Int64Array) -> str:
+    """Returns the largest unit of which all times are whole numbers, such as "days"."""
+    return next(unit for unit, size in RESOLUTIONS.items() if not (known % size).any())
+
+
+def users_with_ties(user: Int32Array, time: Int64Array) -> int:
+    """Returns the number of users of whom two rows have one time, so that the time does not say
+    which of them is the later one. user, time: of each row.
+    """
+    order = np.lexsort((time, user))
+    by_user = user[order]
+    by_time = time[order]
+    tied = (by_user[1:] == by_user[:-1]) & (by_time[1:] == by_time[:-1])
+    tied &= by_time[1:] != NO_TIME
+    return len(np.unique(by_user[1:][tied]))
 
 
 def iso(time: int) -> str:

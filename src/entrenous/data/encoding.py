@@ -12,6 +12,10 @@ from ..core.errors import InputError
 
 # All but tab and the line ends.
 CONTROL = bytes(code for code in range(32) if code not in (9, 10, 13)) + b"\x7f"
+END_OF_FILE = b"\x1a"
+CLEAN = (
+    "remove it, such as with: tr -d '\\000-\\010\\013\\014\\016-\\037\\177'; or get the file again"
+)
 # The longer marks first: one of UTF-16 begins one of UTF-32.
 WIDE = (
     (codecs.BOM_UTF32_LE, "UTF-32"),
@@ -25,9 +29,13 @@ def plain_text(raw: bytes, source: str, encoding: str, notes: list[str]) -> byte
     """Converts text to UTF-8 without byte order mark or CR, and adds to `notes` what it changed.
 
     Raises InputError for UTF-16 or other text that was not declared, bytes that are not in the
-    declared encoding, NUL and other control characters, and line ends of CR alone.
+    declared encoding, and line ends of CR alone.
     """
-    return _line_ends(_to_utf8(raw, source, encoding, notes), source, notes)
+    text = _line_ends(_to_utf8(raw, source, encoding, notes), source, notes)
+    if text.endswith(END_OF_FILE):
+        notes.append("the end-of-file character of DOS is left out")
+        text = text.removesuffix(END_OF_FILE)
+    return text
 
 
 def _to_utf8(raw: bytes, source: str, encoding: str, notes: list[str]) -> bytes:
@@ -47,7 +55,6 @@ def _to_utf8(raw: bytes, source: str, encoding: str, notes: list[str]) -> bytes:
             fix="check the encoding",
         ) from None
     notes.append(f"read as {name}, as declared")
-    _refuse_control(text, source)
     return text
 
 
@@ -59,7 +66,7 @@ def _checked_utf8(raw: bytes, source: str, notes: list[str]) -> bytes:
     if raw.startswith(codecs.BOM_UTF8):
         raw = raw[len(codecs.BOM_UTF8) :]
         notes.append("skipped a byte order mark")
-    _refuse_control(raw, source)
+    _refuse_wide_without_mark(raw, source)
     try:
         if not raw.isascii():
             raw.decode("utf-8")
@@ -80,26 +87,44 @@ def _refuse_wide(source: str, name: str) -> NoReturn:
     raise InputError(f"{source}:1", f"the file is {name}", expected="UTF-8 text", fix=fix)
 
 
-def _refuse_control(raw: bytes, source: str) -> None:
-    """Raises InputError for the first control character, and for UTF-16 without a mark."""
+def has_control(text: bytes) -> bool:
+    """Tells whether a text has control characters other than tabs and line ends."""
     # Removing them all is the fastest way to see that there are none.
-    if len(raw.translate(None, CONTROL)) == len(raw):
+    return len(text.translate(None, CONTROL)) < len(text)
+
+
+def control_in(text: str) -> str:
+    """Returns words for the first control character of a text; "" if there is none."""
+    match = re.search(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]", text)
+    if match is None:
+        return ""
+    if match[0] == "\0":
+        return "a NUL byte"
+    return f"a control character (0x{ord(match[0]):02x})"
+
+
+def refuse_control(text: bytes, source: str, characters: bytes = CONTROL, *, line: int = 1) -> None:
+    """Raises InputError for the first of some control characters. line: the number of the first
+    line of the text.
+    """
+    control = re.search(b"[" + re.escape(characters) + b"]", text)
+    if control is None:
         return
+    line += text.count(b"\n", 0, control.start())
+    raise InputError(
+        f"{source}:{line}",
+        control_in(control[0].decode("ascii")),
+        expected="plain text",
+        fix=CLEAN,
+    )
+
+
+def _refuse_wide_without_mark(raw: bytes, source: str) -> None:
+    """Raises InputError for UTF-16 without a mark."""
     # Text in a Latin alphabet is full of NUL bytes in UTF-16.
     head = raw[:4096]
     if head.count(0) > len(head) // 4:
         _refuse_wide(source, "UTF-16")
-    control = re.search(b"[" + re.escape(CONTROL) + b"]", raw)
-    assert control is not None
-    line = raw.count(b"\n", 0, control.start()) + 1
-    byte = raw[control.start()]
-    problem = "a NUL byte" if byte == 0 else f"a control character (0x{byte:02x})"
-    raise InputError(
-        f"{source}:{line}",
-        problem,
-        expected="plain text",
-        fix="the file is damaged or is not a text file; write it again",
-    )
 
 
 def _line_ends(text: bytes, source: str, notes: list[str]) -> bytes:

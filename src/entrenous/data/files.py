@@ -5,6 +5,7 @@ fit its content is refused.
 from __future__ import annotations
 
 import bz2
+import codecs
 import gzip
 import io
 import lzma
@@ -20,7 +21,7 @@ from ..core.errors import InputError
 from ..core.registry.discover import offers, pick
 from .formats.kind import Format, RawFile
 from .options import LoadOptions
-from .table import ColumnTable
+from .table import ColumnTable, NoRows
 
 # Bytes in a file, also after decompression.
 LIMIT = 4 << 30
@@ -75,21 +76,29 @@ HEAD = 1 << 16
 TEXT = "text"
 
 
-def read_table(path: Path, options: LoadOptions) -> ColumnTable:
-    """Returns the table in a file. Raises InputError with the file, the line if it has one, and a
-    fix.
+def read_table(path: Path, options: LoadOptions, *, compact: bool = False) -> ColumnTable:
+    """Returns the table in a file. compact: a large text file of plain numbers may come as columns
+    of numbers. Raises InputError with the file, the line if it has one, and a fix.
     """
     _refuse_others(path, path.suffix.lower())
     raw = read_bytes(path)
     if not raw:
-        raise InputError(
+        raise NoRows(
             str(path),
             "the file is empty",
             expected="a header and rows of user, item, value, time",
             fix="check the path, or get it again",
         )
     file = _unpacked(raw, path)
-    return _format(file, options).read(file, options)
+    form = _format(file, options)
+    if compact and form is formats()[TEXT]:
+        # Loaded here, since few files are large.
+        from .plain_rows import read_plain
+
+        table = read_plain(file, options)
+        if table is not None:
+            return table
+    return form.read(file, options)
 
 
 def _refuse_others(path: Path, ending: str) -> None:
@@ -111,8 +120,8 @@ def _unpacked(raw: bytes, path: Path) -> RawFile:
     name = path.name.lower()
     if kind == ".zip":
         file = _unzip(raw, path)
-    elif kind in UNPACKERS:
-        file = RawFile(UNPACKERS[kind](raw, path), str(path), name.removesuffix(kind))
+    elif kind in OPENERS:
+        file = RawFile(_unpack(raw, path), str(path), name.removesuffix(kind))
     else:
         return RawFile(raw, str(path), name)
     _refuse_others(path, file.ending)
@@ -218,7 +227,7 @@ def _check_magic(raw: bytes, path: Path, suffix: str) -> None:
             if suffix == usual or (usual == ".parquet" and suffix in PARQUET):
                 return
             # `ratings.csv` that is gzip becomes `ratings.csv.gz`; a wrong ending is replaced.
-            if usual == ".zip" or usual in UNPACKERS:
+            if usual == ".zip" or usual in OPENERS:
                 fix = f"rename it to {path.name}{usual}"
             elif usual:
                 fix = f"rename it to {path.stem}{usual}"
@@ -239,25 +248,19 @@ def _check_magic(raw: bytes, path: Path, suffix: str) -> None:
             )
 
 
-def _unpack(open_file: Callable[[IO[bytes]], IO[bytes]]) -> Callable[[bytes, Path], bytes]:
-    """Returns the function that decompresses what `open_file` reads."""
-
-    def unpack(raw: bytes, path: Path) -> bytes:
-        try:
-            with open_file(io.BytesIO(raw)) as file:
-                return _bounded(file, _limit(raw), str(path))
-        except InputError:
-            raise
-        # A damaged stream raises EOFError, OSError, zlib.error, LZMAError, ...
-        except Exception as wrong:
-            problem = f"the compressed file is damaged ({wrong})"
-            if isinstance(wrong, EOFError):
-                problem = "the compressed file is cut off"
-            raise InputError(
-                str(path), problem, expected="a whole file", fix="get it again"
-            ) from None
-
-    return unpack
+def _unpack(raw: bytes, path: Path) -> bytes:
+    """Returns the content of a compressed file, of which the ending tells the kind."""
+    try:
+        with OPENERS[path.suffix.lower()](io.BytesIO(raw)) as file:
+            return _bounded(file, _limit(raw), str(path))
+    except InputError:
+        raise
+    # A damaged stream raises EOFError, OSError, zlib.error, LZMAError, ...
+    except Exception as wrong:
+        problem = f"the compressed file is damaged ({wrong})"
+        if isinstance(wrong, EOFError):
+            problem = "the compressed file is cut off"
+        raise InputError(str(path), problem, expected="a whole file", fix="get it again") from None
 
 
 def _limit(raw: bytes) -> int:
@@ -336,9 +339,31 @@ def _open_zstd(file: IO[bytes]) -> IO[bytes]:
     )
 
 
-UNPACKERS: dict[str, Callable[[bytes, Path], bytes]] = {
-    ".gz": _unpack(lambda file: gzip.GzipFile(fileobj=file)),  # type: ignore[arg-type,return-value]
-    ".bz2": _unpack(bz2.BZ2File),
-    ".xz": _unpack(lzma.LZMAFile),
-    ".zst": _unpack(_open_zstd),
+# What opens a stream of each ending.
+OPENERS: dict[str, Callable[[IO[bytes]], IO[bytes]]] = {
+    ".gz": lambda file: cast(IO[bytes], gzip.GzipFile(fileobj=file)),
+    ".bz2": bz2.BZ2File,
+    ".xz": lzma.LZMAFile,
+    ".zst": _open_zstd,
 }
+
+
+def first_line(path: Path) -> str:
+    """Returns the first line of a file, decompressed, without a byte order mark. Raises InputError
+    as `read_table` does.
+    """
+    kind = path.suffix.lower()
+    try:
+        with open(path, "rb") as file:
+            if kind in OPENERS:
+                with OPENERS[kind](file) as unpacked:
+                    head = unpacked.read(HEAD)
+            elif kind == ".zip":
+                head = _unzip(file.read(), path).content
+            else:
+                head = file.read(HEAD)
+    # A damaged stream raises errors of a dozen kinds; reading all of it tells which.
+    except Exception:
+        head = _unpacked(read_bytes(path), path).content
+    line = head.removeprefix(codecs.BOM_UTF8).lstrip(b"\r\n").partition(b"\n")[0]
+    return line[:HEAD].decode("utf-8", "replace").rstrip("\r")

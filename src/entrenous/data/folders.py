@@ -1,10 +1,11 @@
-"""A folder of files to `Interactions` with item features, in one of five layouts: that of
-Entrenous, that of RecBole, and three of MovieLens.
+"""A folder of files to `Interactions` with item features, in one of six layouts: that of
+Entrenous, that of RecBole, three of MovieLens, and parts of one table.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -12,12 +13,18 @@ from typing import NamedTuple
 from ..core.errors import InputError
 from .columns import assemble
 from .features import U_ITEM, features
-from .files import read_bytes, read_table
+from .files import read_table
 from .home import find
 from .interactions import Interactions
 from .options import LoadOptions
-from .table import ColumnTable, stack
+from .table import ColumnTable, NoRows, stack
 
+# The names of the parts of one table; all files of a folder have one of these forms.
+PARTS = (
+    re.compile(r"(?i)part(ition)?[-_.]?([mr]-)?\d+([-_.].*)?"),
+    re.compile(r"(?i)part[-_.].*\.parquet"),
+)
+NETFLIX = re.compile(r"combined_data_\d+\.txt(\.(gz|bz2|xz|zst|zip))?")
 EXPECTED = "interactions.parquet (or .csv, .tsv), NAME.inter, u.data, ratings.dat or ratings.csv"
 
 
@@ -75,15 +82,76 @@ def read_folder(
     *,
     name: str,
     items: Path | None = None,
-    part: bool = False,
 ) -> Interactions:
     """Returns the interactions of a folder with the features in its file of items. items: another
-    file of items. part: see `assemble`.
+    file of items.
     """
-    files = pair(folder)
-    data = assemble(read_table(files.rows, options), options, name=name, part=part)
-    described = items or files.items
-    return data if described is None else add_features(data, described)
+    parts = part_files(folder)
+    if parts:
+        data = assemble(_stacked(parts, options), options, name=name)
+        described = items
+    else:
+        files = pair(folder)
+        data = assemble(read_table(files.rows, options), options, name=name)
+        described = items or files.items
+    return data if described is None else add_features(data, described, options)
+
+
+def part_files(folder: Path) -> list[Path]:
+    """Returns the files of a folder in which one table is kept in parts, as Spark, Dask and Merlin
+    write them, in the order of their numbers; none for any other folder.
+    """
+    try:
+        names = sorted(path.name for path in folder.iterdir())
+    except OSError:
+        # The error comes from reading the folder's files, which says more.
+        return []
+    # `_SUCCESS`, `_metadata`, `.part-00000.crc`: about the parts.
+    present = [name for name in names if not name.startswith(("_", "."))]
+    for form in PARTS:
+        if present and all(form.match(name) for name in present):
+            return [folder / name for name in sorted(present, key=_numbered)]
+    # Those of Netflix lie beside other files.
+    blocks = [name for name in present if NETFLIX.fullmatch(name)]
+    return [folder / name for name in sorted(blocks, key=_numbered)]
+
+
+def first_file(folder: Path) -> Path:
+    """Returns the file of rows in a folder, the first one of several parts."""
+    parts = part_files(folder)
+    return parts[0] if parts else pair(folder).rows
+
+
+def _numbered(name: str) -> list[tuple[int, str]]:
+    """Returns a key by which part-10 follows part-9."""
+    pieces = re.findall(r"\d+|\D+", name)
+    return [(int(piece), "") if piece.isdigit() else (-1, piece) for piece in pieces]
+
+
+def _stacked(parts: list[Path], options: LoadOptions) -> ColumnTable:
+    """Returns the tables in some files one under the other; empty ones are left out and counted.
+    Raises InputError if all are empty.
+    """
+    tables = []
+    empty = 0
+    for path in parts:
+        try:
+            tables.append(read_table(path, options))
+        except NoRows:
+            empty += 1
+    if not tables:
+        raise InputError(
+            str(parts[0].parent),
+            f"none of the {len(parts)} parts has rows",
+            expected="at least one row",
+        )
+    notes = [f"parts of one table: {len(tables):,}"]
+    if empty:
+        notes.append(f"parts without rows, left out: {empty:,}")
+    # A note that all parts have is said once.
+    notes += dict.fromkeys(note for table in tables for note in table.notes)
+    table = stack(tables)
+    return replace(table, source=str(parts[0].parent), notes=tuple(notes))
 
 
 def read_parts(
@@ -104,7 +172,7 @@ def read_parts(
     table = stack([_part(folder, stem, options) for stem in rows])
     data = assemble(table, options, name=name)
     path = None if items is None else find(folder, items)
-    return data if path is None else add_features(data, path, columns=columns)
+    return data if path is None else add_features(data, path, options, columns=columns)
 
 
 def _part(folder: Path, stem: str, options: LoadOptions) -> ColumnTable:
@@ -117,33 +185,66 @@ def _part(folder: Path, stem: str, options: LoadOptions) -> ColumnTable:
 
 
 def add_features(
-    data: Interactions, path: Path, *, columns: Mapping[str, str] | None = None
+    data: Interactions,
+    path: Path,
+    options: LoadOptions,
+    *,
+    columns: Mapping[str, str] | None = None,
 ) -> Interactions:
     """Returns the data set with item features (title, category and coordinates by default) from a
-    file with one row per item.
+    file with one row per item. options: how the rows were read, and `items_encoding` and
+    `items_delimiter`.
     """
-    table = read_table(path, _items_reading(path))
-    added = features(table, data.items, columns=columns)
-    read = [f"{feature} = {columns[feature]}" if columns else feature for feature in added]
-    note = f"read {path}: {', '.join(read) or 'no title and no category'}"
-    return replace(data.noted(note), features={**data.features, **added})
+    table = _items_table(path, options)
+    added = features(table, data.items, options, columns=columns)
+    read = [f"{feature} = {columns[feature]}" if columns else feature for feature in added.columns]
+    notes = [f"read {path}: {', '.join(read) or 'no title and no category'}"]
+    notes += [f"{path.name}: {note}" for note in (*table.notes, *added.notes)]
+    reading = data.reading.noted(*notes)
+    reading = reading._replace(
+        guesses=(*reading.guesses, *table.guesses), left_out=(*reading.left_out, *added.left_out)
+    )
+    return replace(data, reading=reading, features={**data.features, **added.columns})
 
 
-def _items_reading(path: Path) -> LoadOptions:
-    """Returns how to read a file of items: those of MovieLens have no header."""
+def _items_table(path: Path, options: LoadOptions) -> ColumnTable:
+    """Returns the table in a file of items. Raises the InputError of the first way to read it."""
+    refusals = []
+    for reading in _items_readings(path, options):
+        try:
+            return read_table(path, reading)
+        except InputError as refusal:
+            refusals.append(refusal)
+    first = refusals[0]
+    # The options of the rows have other names.
+    fix = re.sub(r"\b(encoding|delimiter)=", r"items_\1=", first.fix)
+    raise InputError(first.where, first.problem, expected=first.expected, fix=fix)
+
+
+def _items_readings(path: Path, options: LoadOptions) -> Iterator[LoadOptions]:
+    """Yields the ways to read a file of items, in order of preference."""
+    encodings = ["utf-8", options.encoding]
+    delimiters = [None, options.delimiter]
+    names: tuple[str, ...] | None = None
+    # Those of MovieLens have no header.
     if path.name == "u.item":
-        return LoadOptions(delimiter="|", encoding="latin-1", names=U_ITEM)
-    if path.name == "movies.dat":
-        # MovieLens-1M and -10M.
-        names = ("item_id", "title", "genres")
-        return LoadOptions(delimiter="::", encoding=_utf8_or_latin1(path), names=names)
-    return LoadOptions()
-
-
-def _utf8_or_latin1(path: Path) -> str:
-    # Latin-1 in MovieLens-1M, UTF-8 in MovieLens-10M, under one name.
-    try:
-        read_bytes(path).decode("utf-8")
-    except UnicodeDecodeError:
-        return "latin-1"
-    return "utf-8"
+        encodings, delimiters, names = ["latin-1"], ["|"], U_ITEM
+    elif path.name == "movies.dat":
+        # Latin-1 in MovieLens-1M, UTF-8 in MovieLens-10M, under one name.
+        encodings, delimiters, names = ["utf-8", "latin-1"], ["::"], ("item_id", "title", "genres")
+    if options.items_encoding is not None:
+        encodings = [options.items_encoding]
+    if options.items_delimiter is not None:
+        delimiters = [options.items_delimiter]
+    # Without repeats.
+    for encoding in dict.fromkeys(encodings):
+        for delimiter in dict.fromkeys(delimiters):
+            yield options.model_copy(
+                update={
+                    "encoding": encoding,
+                    "delimiter": delimiter,
+                    "names": names,
+                    "skip_lines": 0,
+                    "format": None,
+                }
+            )

@@ -11,7 +11,16 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import InputError
+from .formats.positions import SAMPLE, may_be_times
 from .table import ColumnTable
+
+# Kinds of values, in words.
+WHOLE = "a whole number"
+REAL = "a number with a fraction"
+TEXT = "text"
+UUID = "UUID"
+# Those that may stand in one column: numbers are floats, all else is text.
+MIXED = ({WHOLE, REAL}, {WHOLE, TEXT}, {UUID, TEXT})
 
 
 def from_any(frame: Any, name: str) -> ColumnTable:
@@ -21,18 +30,19 @@ def from_any(frame: Any, name: str) -> ColumnTable:
 
     Raises InputError for anything else, for an empty table, and for column names that are no text.
     """
-    converted = _convert(_as_columns(frame, name), name)
+    notes: list[str] = []
+    converted = _convert(_as_columns(frame, name, notes), name)
     if converted.height == 0:
         raise InputError(name, "there are no rows", expected="at least one row")
-    return ColumnTable(frame=converted, source=name)
+    return ColumnTable(frame=converted, source=name, notes=tuple(notes))
 
 
-def _as_columns(frame: Any, name: str) -> Any:
+def _as_columns(frame: Any, name: str, notes: list[str]) -> Any:
     """Returns a list of tuples, or a SciPy sparse matrix of users by items, as a mapping of
     columns; anything else as it is.
     """
     if isinstance(frame, list | tuple):
-        return _columns_of_tuples(frame, name)
+        return _columns_of_tuples(frame, name, notes)
     # Every kind of sparse matrix has it.
     if hasattr(frame, "tocoo"):
         entries = frame.tocoo()
@@ -44,7 +54,7 @@ def _as_columns(frame: Any, name: str) -> Any:
     return frame
 
 
-def _columns_of_tuples(rows: Sequence[Any], name: str) -> dict[str, list[Any]]:
+def _columns_of_tuples(rows: Sequence[Any], name: str, notes: list[str]) -> dict[str, list[Any]]:
     widths = {len(row) if isinstance(row, list | tuple) else 0 for row in rows}
     if len(widths) != 1 or not 2 <= min(widths) <= 4:
         raise InputError(
@@ -52,9 +62,13 @@ def _columns_of_tuples(rows: Sequence[Any], name: str) -> dict[str, list[Any]]:
             f"a list of {'other things' if rows else 'nothing'}",
             expected="tuples (user, item), (user, item, value) or (user, item, value, time)",
         )
-    names = ("user_id", "item_id", "rating", "timestamp")
-    columns = zip(*rows, strict=True)
-    return {column_name: list(column) for column_name, column in zip(names, columns, strict=False)}
+    names = ["user_id", "item_id", "rating", "timestamp"]
+    columns = [list(column) for column in zip(*rows, strict=True)]
+    # As in a text file without a header.
+    if len(columns) == 3 and may_be_times([str(field) for field in columns[2][:SAMPLE]]):
+        names.remove("rating")
+        notes.append("the third fields of the tuples are times, read as such")
+    return dict(zip(names, columns, strict=False))
 
 
 def _convert(frame: Any, name: str) -> Any:
@@ -69,7 +83,10 @@ def _convert(frame: Any, name: str) -> Any:
         # Fails for pandas without pyarrow and for a column of mixed types, which are read column by
         # column below.
         with suppress(Exception):
-            return pl.DataFrame(frame)
+            converted = pl.DataFrame(frame)
+            # Objects such as a UUID come as their bytes, and are read as text below.
+            if pl.Binary not in converted.dtypes or not hasattr(frame, "__getitem__"):
+                return converted
     if isinstance(frame, Mapping) or (hasattr(frame, "columns") and hasattr(frame, "__getitem__")):
         return _by_columns(frame, name)
     raise InputError(
@@ -94,7 +111,10 @@ def _by_columns(frame: Any, name: str) -> Any:
             fix="name them user_id, item_id, ...",
         )
     try:
-        return pl.DataFrame({label: _column(frame[label]) for label in labels})
+        columns = {label: _column(frame[label], f"'{label}'", name) for label in labels}
+        return pl.DataFrame(columns)
+    except InputError:
+        raise
     except Exception as wrong:
         raise InputError(
             name,
@@ -103,15 +123,82 @@ def _by_columns(frame: Any, name: str) -> Any:
         ) from None
 
 
-def _column(column: Any) -> Any:
-    """Returns a column in a form that polars reads: None for every kind of missing value."""
+def _column(column: Any, label: str, name: str) -> Any:
+    """Returns a column in a form that polars reads: None for every kind of missing value, and one
+    kind of value. label, name: the column and the frame, for errors.
+    """
     if isinstance(column, (list, tuple)):
-        return column
-    array = np.asarray(column)
-    # Polars knows no seconds.
-    if array.dtype.kind == "M" and np.datetime_data(array.dtype)[0] not in ("ms", "us", "ns", "D"):
-        return array.astype("datetime64[us]")
-    if array.dtype != object:
-        return array
+        values = list(column)
+    else:
+        array = np.asarray(column)
+        # Polars knows no seconds.
+        units = ("ms", "us", "ns", "D")
+        if array.dtype.kind == "M" and np.datetime_data(array.dtype)[0] not in units:
+            return array.astype("datetime64[us]")
+        if array.dtype != object:
+            return array
+        values = array.tolist()
     # Only NaN and its kin differ from themselves.
-    return [None if value is None or value != value else value for value in array]
+    known = [None if value is None or _is_nan(value) else value for value in values]
+    return _of_one_kind(known, label, name)
+
+
+def _is_nan(value: Any) -> bool:
+    differs = value != value
+    # The missing value of pandas stands for the answer too; arrays have many answers.
+    if isinstance(differs, bool | np.bool_):
+        return bool(differs)
+    return differs is value
+
+
+def _of_one_kind(values: list[Any], label: str, name: str) -> list[Any]:
+    """Returns the values of a column as one kind: whole numbers beside text are text, beside other
+    numbers floats, and a UUID is text. Raises InputError at the first row of another kind.
+    """
+    # The first row of each kind.
+    first: dict[str, int] = {}
+    for row, value in enumerate(values):
+        if value is not None:
+            first.setdefault(_kind(value), row)
+    kinds = list(first)
+    for number in range(2, len(kinds) + 1):
+        if set(kinds[:number]) not in MIXED:
+            other = kinds[number - 1]
+            raise InputError(
+                f"{name}:row {first[other]}",
+                f"column {label} holds {other} here and {kinds[0]} before",
+                expected="one kind of value in a column",
+                fix="convert the column",
+            )
+    if set(kinds) == {WHOLE, REAL}:
+        return [None if value is None else float(value) for value in values]
+    if set(kinds) == {WHOLE, TEXT}:
+        _refuse_twins(values, label, name)
+    if UUID in kinds or len(kinds) > 1:
+        return [None if value is None else str(value) for value in values]
+    return values
+
+
+def _kind(value: Any) -> str:
+    """Returns the kind of a value in words, or the name of its class."""
+    # A bool is an int in Python.
+    if isinstance(value, bool | np.bool_):
+        return "true or false"
+    if isinstance(value, int | np.integer):
+        return WHOLE
+    if isinstance(value, float | np.floating):
+        return REAL
+    return TEXT if isinstance(value, str) else type(value).__name__
+
+
+def _refuse_twins(values: list[Any], label: str, name: str) -> None:
+    """Raises InputError if a column has a whole number and the same number as text."""
+    texts = {value for value in values if isinstance(value, str)}
+    for row, value in enumerate(values):
+        if value is not None and not isinstance(value, str) and str(value) in texts:
+            raise InputError(
+                f"{name}:row {row}",
+                f"column {label} holds {value} as a number and elsewhere as text",
+                expected="one kind of value in a column",
+                fix="convert the column to text, which makes them one",
+            )

@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 
@@ -17,16 +17,16 @@ from ..core.errors import InputError
 from ..core.rows import rows_of, starts_of
 from ..core.types import Array, BoolArray, Float32Array, Float64Array, Int32Array, Int64Array
 from ..core.vocabulary import Vocabulary
-from .reading import Reading
+from .reading import Reading, unread
 
+# Rows of a data set that is worth a compiled loop.
+MANY_ROWS = 1 << 20
 # The time of a row whose time is not known.
 NO_TIME = np.iinfo(np.int64).min
-# The microseconds of a second: times are whole microseconds.
-SECOND = 1_000_000
-# Stands in the note on an unread column, by which `time_order` finds it again.
-UNREAD_TIMES = "looks like a column of times and is not read"
 # The report on rows that were made.
 NOT_READ = Reading()
+# The microseconds of a second: times are whole microseconds.
+SECOND = 1_000_000
 # Stands in the note on bad times, by which `known_times` finds it again.
 BAD_TIMES = "times that cannot be used, taken as missing"
 WITHOUT_TIMES = "use random-80-20, or ncf-99 for a data set of which NCF published test rows"
@@ -281,10 +281,13 @@ class Interactions:
         one.
         """
         if self.time is None:
-            # A column that was not read may hold them: loading left a note on it.
+            # A column that was not read may hold them: loading said so.
             # The remedy depends on whether there is a column to read.
-            unread = [note for note in self.notes if UNREAD_TIMES in note]
-            fix = "; or ".join([*unread, WITHOUT_TIMES])
+            missed = unread("times")
+            columns = [
+                f"'{use.name}' {use.why}" for use in self.reading.columns if missed in use.why
+            ]
+            fix = "; or ".join([*columns, WITHOUT_TIMES])
             raise InputError(self.name, "the data has no times", expected="a time column", fix=fix)
         missing = int((self.time == NO_TIME).sum())
         if missing:
@@ -356,6 +359,34 @@ def _degrees(texts: Array, most: float) -> Float64Array:
     return np.where(np.abs(degrees) <= most, degrees, np.nan)
 
 
+class PairOrder(NamedTuple):
+    """The order of rows by user and item."""
+
+    rows: Int64Array
+    """The positions of the rows by user, then item, then place, int64 [n]."""
+    ascending: bool
+    """True if the rows are in this order as they are."""
+    repeats: bool
+    """True if two rows have the same user and item."""
+
+
+def pair_order(user: Array, item: Array, users: int, items: int) -> PairOrder:
+    """Returns the order of rows. user, item: numbers below `users` and `items`, int [n]."""
+    if len(user) < MANY_ROWS:
+        rows = np.lexsort((item, user))
+        same_user = user[rows[1:]] == user[rows[:-1]]
+        same_item = item[rows[1:]] == item[rows[:-1]]
+        return PairOrder(rows, False, bool(np.any(same_user & same_item)))
+    # Loaded here, since few data sets are large.
+    from . import compiled
+
+    disorder = compiled.disorder(user, item)
+    if disorder < 2:
+        return PairOrder(np.arange(len(user)), True, disorder == 1)
+    rows = compiled.order_of_pairs(user, item, users, items)
+    return PairOrder(rows, False, bool(compiled.repeats(user, item, rows)))
+
+
 def build(
     user: Any,
     item: Any,
@@ -368,21 +399,19 @@ def build(
     name: str = "data",
     reading: Reading = NOT_READ,
     scale: tuple[float, float] | None = None,
+    order: PairOrder | None = None,
 ) -> Interactions:
     """Returns Interactions from parallel columns of user and item numbers, in the order of the
     source.
 
-    Raises InputError for a repeated (user, item): readers apply the policy for duplicates before.
+    order: that of the rows, if it is known. Raises InputError for a repeated (user, item): readers
+    apply the policy for duplicates before.
     """
-    user = np.asarray(user, np.int64)
+    user = np.asarray(user)
     item = np.asarray(item, np.int32)
-    order = np.lexsort((item, user))
-    user = user[order]
-    item = item[order]
-    # Equal pairs are neighbours now.
-    same_user = user[1:] == user[:-1]
-    same_item = item[1:] == item[:-1]
-    if np.any(same_user & same_item):
+    if order is None:
+        order = pair_order(user, item, len(users), len(items))
+    if order.repeats:
         raise InputError(
             name,
             "a (user, item) pair occurs twice",
@@ -391,12 +420,16 @@ def build(
         )
     # One number that is seen n times: ratings that all are 1 need no memory.
     ones = np.broadcast_to(np.float32(1), len(user))
+
+    def ordered(column: Array) -> Array:
+        return column if order.ascending else column[order.rows]
+
     return Interactions(
         ptr=starts_of(np.bincount(user, minlength=len(users))),
-        item=item,
-        value=ones if value is None else np.asarray(value, np.float32)[order],
-        time=None if time is None else np.asarray(time, np.int64)[order],
-        row=order,
+        item=ordered(item),
+        value=ones if value is None else ordered(np.asarray(value, np.float32)),
+        time=None if time is None else ordered(np.asarray(time, np.int64)),
+        row=order.rows,
         users=users,
         items=items,
         features=dict(features or {}),

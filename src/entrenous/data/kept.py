@@ -11,7 +11,7 @@ import numpy as np
 from ..core.contract.protocols import Visits
 from ..core.errors import EntrenousError
 from ..core.types import Array, Int64Array
-from ..core.vocabulary import Vocabulary
+from ..core.vocabulary import Vocabulary, text_array
 from .interactions import Interactions, from_seconds
 from .reading import Reading
 
@@ -86,9 +86,9 @@ def _read(arrays: Mapping[str, Array]) -> Interactions:
         time=time,
         row=arrays.get("row"),
         visits=visits,
-        users=Vocabulary(np.array(words["users"], np.str_), kind="user"),
-        items=Vocabulary(np.array(words["items"], np.str_), kind="item"),
-        features={name: np.array(texts, np.str_) for name, texts in words["features"].items()},
+        users=Vocabulary(words["users"], kind="user"),
+        items=Vocabulary(words["items"], kind="item"),
+        features={name: text_array(texts) for name, texts in words["features"].items()},
         name=words["name"],
         scale=scale,
         reading=Reading.parse(words["reading"]),

@@ -7,7 +7,17 @@ from typing import Any, NamedTuple, final
 
 from pydantic import TypeAdapter
 
-from ..core.errors import InputError
+from ..core.errors import InputError, one_line
+
+# Unread columns in a sentence.
+LISTED = 12
+
+
+def unread(kind: str) -> str:
+    """Returns the words by which the report names an unread column that may be missed. kind: its
+    seeming content, such as times.
+    """
+    return f"looks like a column of {kind} and is not read"
 
 
 @final
@@ -17,9 +27,16 @@ class ColumnUse(NamedTuple):
     name: str
     """The name of the column in the source."""
     role: str
-    """user, item, value or time; "" for a column that was not read."""
+    """user, item, value, time or likes; "" for a column that was not read."""
     why: str
-    """The reason for the role, such as "named so by user=" or "a usual name of users"."""
+    """The reason for the role, such as "named by user=who"; of a column that was not read, what it
+    looks like and the option that reads it.
+    """
+
+    @property
+    def missed(self) -> bool:
+        """True for a column that was not read and looks as if it mattered."""
+        return not self.role and "--load" in self.why
 
 
 @final
@@ -67,6 +84,10 @@ class Reading(NamedTuple):
     """The rows that were left out, one entry for each reason."""
     notes: tuple[str, ...] = ()
     """Everything else that loading and filtering did, one sentence each."""
+    likes: str = ""
+    """The rule by which rows count as likes (`data.likes`); "" if nobody said one."""
+    scaled: bool = False
+    """True if somebody said what the values are: a scale of ratings, or logarithms of counts."""
 
     def noted(self, *sentences: str) -> Reading:
         """Returns the report with further notes at its end."""
@@ -80,6 +101,8 @@ class Reading(NamedTuple):
             "guesses": [guess._asdict() for guess in self.guesses],
             "left_out": [entry._asdict() for entry in self.left_out],
             "notes": list(self.notes),
+            "likes": self.likes,
+            "scaled": self.scaled,
         }
 
     @classmethod
@@ -90,16 +113,23 @@ class Reading(NamedTuple):
     @property
     def sentences(self) -> tuple[str, ...]:
         """The whole report, one sentence for each entry; the unread columns are in one."""
-        return (*self._columns(), *self._guesses(), *self._left_out(), *self.notes)
+        entries = (*self._columns(), *self._guesses(), *self._left_out(), *self.notes)
+        # A column may have any name.
+        return tuple(map(one_line, entries))
 
     def _columns(self) -> list[str]:
         if not self.columns:
             return []
-        read = [f"{use.role} = {use.name}" for use in self.columns if use.role]
+        read = []
+        roles = dict.fromkeys(use.role for use in self.columns if use.role)
+        for role in roles:
+            names = [use.name for use in self.columns if use.role == role]
+            read.append(f"{role} = {' + '.join(names)}")
         lines = [f"read {self.source}: {', '.join(read)}"]
-        unread = [use.name for use in self.columns if not use.role]
-        if unread:
-            lines.append(f"not read: {', '.join(unread)}")
+        others = [use.name for use in self.columns if not use.role]
+        if others:
+            dots = f", and {len(others) - LISTED} more" if len(others) > LISTED else ""
+            lines.append(f"not read: {', '.join(others[:LISTED])}{dots}")
         return lines
 
     def _guesses(self) -> list[str]:

@@ -23,8 +23,8 @@ EXACT = 2**24
 class KeptRows(NamedTuple):
     """The rows that stay where pairs are repeated."""
 
-    rows: Int64Array
-    """Positions in the table, ascending, int64."""
+    rows: Int64Array | slice
+    """Positions in the table, ascending, int64; all of them as a slice."""
     value: Float32Array | None
     """The value of each row that stays, float32 [len(rows)]; None if no row has one."""
     left_out: tuple[LeftOut, ...] = ()
@@ -111,8 +111,8 @@ def _sums(
     starts = np.flatnonzero(np.diff(ordered, prepend=-1))
     sums = np.add.reduceat(value[order].astype(np.float64), starts)
     low, high = -LARGEST, LARGEST
-    if options.scale is not None:
-        low, high = options.scale
+    if options.bounds is not None:
+        low, high = options.bounds
     bad = (sums < low) | (sums > high)
     if bad.any():
         _refuse_sum(table, pair, sums, ordered[starts], bad, (low, high))

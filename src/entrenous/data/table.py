@@ -15,20 +15,27 @@ import numpy as np
 from ..core.errors import InputError
 from ..core.types import BoolArray, Float32Array, Int32Array, Int64Array
 from ..core.vocabulary import Vocabulary
+from .encoding import CLEAN, CONTROL, control_in
 from .reading import Guess, LeftOut, add_up
 
 # Characters.
 ID_LIMIT = 256
 # A number in its only plain form: "007" is a text, since "7" is another id.
-WHOLE = r"^-?(0|[1-9]\d*)$"
+WHOLE = r"^(0|-?[1-9]\d*)$"
 # The form of a whole number after a program took it for a float.
 DECIMAL = r"^[+-]?\d+\.(0*|\d+[eE][+-]?\d+)$"
+# Rows of a table that is worth a compiled loop.
+MANY = 1 << 20
 # The start of a text that a spreadsheet would calculate.
 FORMULA = r"^([=@]|[+\-][^\d.])"
 # The largest rating or count: ratings are float32.
 LARGEST = float(np.finfo(np.float32).max)
 COMMA_DECIMAL = re.compile(r"[+-]?\d+,\d+")
 THOUSANDS = re.compile(r"[+-]?\d{1,3}([,.' ]\d{3})+([.,]\d+)?")
+
+
+class NoRows(InputError):
+    """Raised for a table without rows, which may be a part of one that has some."""
 
 
 @final
@@ -44,16 +51,20 @@ class ColumnTable:
     """The physical line of row 0 in a text file; None elsewhere."""
     lines: Int64Array | None = None
     """The physical line of each row, int64 [rows], where rows are not one line each; else None."""
-    blank: tuple[int, ...] = ()
+    blank: Int64Array = field(default_factory=lambda: np.empty(0, np.int64))
     """The numbers of the lines from `first_line` on that were skipped."""
     whole: bool = True
     """False if the last line of a text file has no line end, as in a file that was cut off."""
     types: Mapping[str, str] = field(default_factory=dict)
     """RecBole's types of the columns; empty for other files."""
+    control: tuple[str, ...] = ()
+    """The columns with control characters, which may not be read."""
+    compact: bool = False
+    """True if the fields of a text file were read as numbers."""
     guesses: tuple[Guess, ...] = ()
     """The assumptions of the reader that could be wrong."""
     left_out: tuple[LeftOut, ...] = ()
-    """The rows that the reader left out, one entry for each reason."""
+    """The bad rows that were left out, one entry for each reason."""
     notes: tuple[str, ...] = ()
     """Everything else that the reader did, one sentence each."""
     parts: tuple[ColumnTable, ...] = ()
@@ -74,12 +85,16 @@ class ColumnTable:
             return f"{self.source}:{self.lines[row]}"
         if self.first_line is None:
             return f"{self.source}:row {row}"
-        line = self.first_line + row
-        # Blank lines ascend, so that each one at or before the row moves it on by one.
-        for blank in self.blank:
-            if blank <= line:
-                line += 1
-        return f"{self.source}:{line}"
+        # The number of rows before each blank line.
+        rows_before = self.blank - self.first_line - np.arange(len(self.blank))
+        blanks = int(np.searchsorted(rows_before, row, side="right"))
+        return f"{self.source}:{self.first_line + row + blanks}"
+
+    def line_numbers(self) -> Int64Array:
+        """Returns the physical line of each row of a text file, int64 [rows]."""
+        assert self.first_line is not None
+        lines = np.arange(self.first_line, self.first_line + self.frame.height + len(self.blank))
+        return np.setdiff1d(lines, self.blank, assume_unique=True)
 
     def place(self, row: int) -> int:
         """Returns the row of the source that a row was before others were left out."""
@@ -89,10 +104,12 @@ class ColumnTable:
         """Returns True if a row of the source was not left out."""
         return self.places is None or bool(np.isin(place, self.places))
 
-    def without(self, bad: BoolArray) -> ColumnTable:
-        """Returns the table without the rows where `bad`, bool [rows], is true."""
-        places = np.arange(len(bad)) if self.places is None else self.places
-        return replace(self, frame=self.frame.filter(~bad), places=places[~bad])
+    def only(self, keep: BoolArray) -> ColumnTable:
+        """Returns the rows of the table where `keep`, bool [rows], is true."""
+        if keep.all():
+            return self
+        places = np.arange(len(keep)) if self.places is None else self.places
+        return replace(self, frame=self.frame.filter(keep), places=places[keep])
 
 
 def stack(tables: Sequence[ColumnTable]) -> ColumnTable:
@@ -124,6 +141,29 @@ def stack(tables: Sequence[ColumnTable]) -> ColumnTable:
         left_out=merged_left_out(tables),
         notes=tuple(note for table in tables for note in table.notes),
     )
+
+
+def control_rows(table: ColumnTable, name: str) -> BoolArray:
+    """Returns True for each row of a text column that has a control character, bool [rows]."""
+    pattern = "[" + re.escape(CONTROL.decode("ascii")) + "]"
+    rows: BoolArray = table.frame[name].str.contains(pattern).fill_null(False).to_numpy()
+    return rows
+
+
+def refuse_control_in(table: ColumnTable, name: str) -> None:
+    """Refuses rows with a control character in a column that is to be read."""
+    if name not in table.control:
+        return
+    bad = control_rows(table, name)
+    if bad.any():
+        refuse(
+            table,
+            bad,
+            f"{control_in(str(table.frame[name][int(np.argmax(bad))]))} in column '{name}'",
+            expected="plain text",
+            fix=CLEAN,
+            reason=f"a control character in column '{name}'",
+        )
 
 
 def merged_guesses(tables: Sequence[ColumnTable]) -> tuple[Guess, ...]:
@@ -195,22 +235,63 @@ def ids(table: ColumnTable, name: str, kind: str) -> IdColumn:
 
     Numbers follow the order of the ids, as numbers if all are whole numbers, else as text; so the
     order of the rows does not matter. Blanks around an id are removed. Raises InputError for an id
-    that is empty, longer than ID_LIMIT, written as a decimal number (`1.0`), or, among whole
-    numbers, beyond 64 bits; and for a column that is neither text nor whole numbers.
+    that is empty, longer than ID_LIMIT, or written as a decimal number (`1.0`); and for a column
+    that is neither text nor whole numbers.
     """
     import polars as pl
 
+    numbered = _of_numbers(table.frame[name], kind)
+    if numbered is not None:
+        return numbered
     column = _id_text(table, name, kind)
     distinct = column.unique()
     whole = bool(distinct.str.contains(WHOLE).all())
-    notes = _check_ids(table, column, distinct, kind, whole)
-    sorted_as = distinct.cast(pl.Int64) if whole else distinct
-    distinct = distinct.gather(sorted_as.arg_sort())
+    notes = _check_ids(table, column, distinct, kind)
+    distinct = _sorted(distinct, whole)
     numbers = pl.Series(np.arange(len(distinct), dtype=np.int32))
     # Each row gets the number of its id.
     code = column.replace_strict(distinct, numbers, return_dtype=pl.Int32)
-    names = Vocabulary(distinct.to_numpy().astype(np.str_), kind=kind)
+    names = Vocabulary(distinct.to_list(), kind=kind)
     return IdColumn(code.to_numpy(), names, notes)
+
+
+def _of_numbers(column: Any, kind: str) -> IdColumn | None:
+    """Returns the ids of a long column of whole numbers that lie close together; None for any other
+    column.
+    """
+    import polars as pl
+
+    if column.dtype != pl.Int64 or column.null_count() or len(column) < MANY:
+        return None
+    # Loaded here, since few tables are large.
+    from . import compiled
+
+    ids = column.to_numpy()
+    lowest = int(ids.min())
+    span = int(ids.max()) - lowest + 1
+    if span > 4 * len(ids):
+        return None
+    present = np.zeros(span, np.bool_)
+    compiled.mark(ids, lowest, present)
+    # The number of each id is that of the ids below it.
+    code_of = (np.cumsum(present) - 1).astype(np.int32)
+    code = np.empty(len(ids), np.int32)
+    compiled.encode(ids, lowest, code_of, code)
+    distinct = np.flatnonzero(present) + lowest
+    return IdColumn(code, Vocabulary(distinct.tolist(), kind=kind), ())
+
+
+def _sorted(distinct: Any, whole: bool) -> Any:
+    """Returns distinct ids in ascending order, as numbers if all are whole numbers."""
+    import polars as pl
+
+    if not whole:
+        return distinct.gather(distinct.arg_sort())
+    numbers = distinct.cast(pl.Int64, strict=False)
+    # A hash of 64 bits without a sign, or a longer number.
+    if numbers.is_null().any():
+        return pl.Series(distinct.name, sorted(distinct.to_list(), key=int), pl.String)
+    return distinct.gather(numbers.arg_sort())
 
 
 def _id_text(table: ColumnTable, name: str, kind: str) -> Any:
@@ -237,14 +318,11 @@ def _id_text(table: ColumnTable, name: str, kind: str) -> Any:
     return column.cast(pl.String).fill_null("").str.strip_chars()
 
 
-def _check_ids(
-    table: ColumnTable, column: Any, distinct: Any, kind: str, whole: bool
-) -> tuple[str, ...]:
+def _check_ids(table: ColumnTable, column: Any, distinct: Any, kind: str) -> tuple[str, ...]:
     """Returns notes on unusual ids. Raises InputError at the first row with a wrong one.
 
     Checks read the distinct ids, of which there are far fewer than rows.
     """
-    import polars as pl
 
     if (distinct == "").any():
         bad = (column == "").to_numpy()
@@ -274,29 +352,15 @@ def _check_ids(
             fix=f"write {first.split('.')[0]}, or quote it as it is meant",
             reason=f"the {kind} id is written as a decimal number",
         )
-    # A number beyond 64 bits among whole numbers overflowed or was rounded; among texts it is a
-    # text like any other. Numbers of 18 characters all fit.
-    if whole and (length > 18).any():
-        beyond = distinct.filter(distinct.cast(pl.Int64, strict=False).is_null())
-        if len(beyond):
-            bad = column.is_in(beyond.implode()).to_numpy()
-            refuse(
-                table,
-                bad,
-                f"{kind} id {shown(column, bad)} is beyond 64 bits",
-                expected=f"at most {2**63 - 1}",
-                fix="other programs round such a number: write ids as text",
-                reason=f"the {kind} id is beyond 64 bits",
-            )
     formulas = int(distinct.str.contains(FORMULA).sum())
     if not formulas:
         return ()
     return (f"{kind} ids that start like a formula, kept as text: {formulas:,}",)
 
 
-def values(table: ColumnTable, name: str, scale: tuple[float, float] | None) -> Float32Array:
+def values(table: ColumnTable, name: str) -> Float32Array:
     """Returns ratings or counts, float32 [rows]. Raises InputError for one that is missing, no
-    number, not finite or outside `scale`.
+    number or not finite.
     """
     import polars as pl
 
@@ -316,8 +380,8 @@ def values(table: ColumnTable, name: str, scale: tuple[float, float] | None) -> 
         refuse_number(table, missing.to_numpy(), text.filter(missing)[0], "value")
     ratings = number.to_numpy()
     # A comparison with NaN is false, so that NaN is refused too.
-    bad = ~(np.abs(ratings) <= LARGEST)
-    if bad.any():
+    if not (ratings.min(initial=0) >= -LARGEST and ratings.max(initial=0) <= LARGEST):
+        bad = ~(np.abs(ratings) <= LARGEST)
         refuse(
             table,
             bad,
@@ -326,18 +390,6 @@ def values(table: ColumnTable, name: str, scale: tuple[float, float] | None) -> 
             fix="remove the row or correct it",
             reason="the value is not finite, or too large",
         )
-    if scale is not None:
-        low, high = scale
-        bad = (ratings < low) | (ratings > high)
-        if bad.any():
-            refuse(
-                table,
-                bad,
-                f"the value {shown(text, bad)} is outside the scale",
-                expected=f"{low:g} to {high:g}",
-                fix="correct it or the scale",
-                reason=f"the value is outside the scale {low:g} to {high:g}",
-            )
     return ratings.astype(np.float32)
 
 

@@ -57,8 +57,6 @@ class Times(NamedTuple):
     """The form of the times, and the number of missing ones."""
     guesses: tuple[Guess, ...] = ()
     """The assumptions on columns and units."""
-    name: str | None = None
-    """The name of the column, or of two as in `date+time`; None if no column was read."""
 
 
 class Read(NamedTuple):
@@ -83,11 +81,17 @@ def times(table: ColumnTable, name: str, options: LoadOptions) -> Times:
     or not a time, unless `options.bad_times` takes it as missing; and for a column that can be read
     in two ways.
     """
-    name, guesses = _named(table, name, options)
     column = _column(table, name)
-    micros, fault, notes, of_units = _read(table, column, options.time_form)
-    guesses += of_units
-    if of_units and options.time is None:
+    if table.compact and column.dtype.is_float():
+        # The digits of a text tell more than a float.
+        raise InputError(table.source, "a time has a fraction", expected="whole numbers")
+    seconds = _plain_seconds(column, options.time_form)
+    if seconds is not None:
+        # The first row shows of most columns that they are not whole days.
+        days = seconds[0] % (86_400 * SECOND) == 0
+        return Times(seconds, _resolution(seconds, column) if days else ())
+    micros, fault, notes, guesses = _read(table, column, options.time_form)
+    if guesses and options.time is None:
         _check_beside_days(table, name, micros, fault)
     bad = fault > MISSING
     if bad.any():
@@ -109,7 +113,7 @@ def times(table: ColumnTable, name: str, options: LoadOptions) -> Times:
         micros[missing] = 0
     notes += _resolution(micros, column)
     micros[missing] = NO_TIME
-    return Times(micros, notes, guesses, name)
+    return Times(micros, notes, guesses)
 
 
 def with_latest_ties(data: Interactions) -> Interactions:
@@ -129,6 +133,22 @@ def with_latest_ties(data: Interactions) -> Interactions:
         f"users with several rows at their latest time, of which the last one in the source counts"
         f" as the latest: {tied:,} of {len(people):,}"
     )
+
+
+def _plain_seconds(column: Any, form: str | None) -> Int64Array | None:
+    """Returns the microseconds of a column of whole numbers that are all seconds of 1973 to 2100;
+    None for any other column.
+    """
+    import polars as pl
+
+    if column.dtype != pl.Int64 or column.null_count() or form not in (None, "seconds"):
+        return None
+    seconds = column.to_numpy()
+    # No other unit or form has numbers of this size.
+    if not len(seconds) or seconds.min() < FIRST or seconds.max() > LATEST:
+        return None
+    micros: Int64Array = seconds * SECOND
+    return micros
 
 
 def looks_like_times(table: ColumnTable, name: str) -> bool:
@@ -171,28 +191,10 @@ def _resolution(micros: Int64Array, column: Any) -> tuple[str, ...]:
 # ---- the column, or the two columns --------------------------------------------------------------
 
 
-def _named(table: ColumnTable, name: str, options: LoadOptions) -> tuple[str, tuple[Guess, ...]]:
-    """Returns the name of the column of times, or `date+time` if it holds times of day and another
-    column has a usual name of days. Raises InputError for times of day alone.
-    """
-    if name not in table.frame.columns or not _is_clock(table.frame[name]):
-        return name, ()
+def day_and_clock(table: ColumnTable, name: str) -> str:
+    """Returns `date+time` for a column of times of day beside one of days; else the name."""
     usual = _day_columns(table)
-    if options.time is None and usual:
-        both = f"{usual[0]}+{name}"
-        assumed = (
-            f"times are days of '{usual[0]}' and times of day of '{name}'; time={usual[0]} takes"
-            " the day alone"
-        )
-        return both, (Guess(assumed, f"time={both}"),)
-    day = usual[0] if usual else "DAYS"
-    raise InputError(
-        table.source,
-        f"the time column '{name}' holds times of day without a day",
-        expected=EXPECTED,
-        fix="leave times out with time='' (--load time=), or name the column of days too,"
-        f" time='{day}+{name}' (--load time={day}+{name})",
-    )
+    return f"{usual[0]}+{name}" if usual and _is_clock(table.frame[name]) else name
 
 
 def _column(table: ColumnTable, name: str) -> Any:
@@ -207,10 +209,20 @@ def _column(table: ColumnTable, name: str) -> Any:
         return _joined(frame[day], frame[clock])
     column = frame[name]
     if column.dtype == pl.String:
-        return column.str.strip_chars()
+        column = column.str.strip_chars()
     if column.dtype.is_decimal():
-        return column.cast(pl.String)
-    if not (column.dtype in (pl.Datetime, pl.Date) or column.dtype.is_numeric()):
+        column = column.cast(pl.String)
+    if _is_clock(column):
+        day = next(iter(_day_columns(table)), "DAYS")
+        raise InputError(
+            table.source,
+            f"the time column '{name}' holds times of day without a day",
+            expected=EXPECTED,
+            fix="leave times out with time='' (--load time=), or name the column of days too,"
+            f" time='{day}+{name}' (--load time={day}+{name})",
+        )
+    kinds = (pl.Datetime, pl.Date, pl.String)
+    if not (column.dtype in kinds or column.dtype.is_numeric()):
         raise InputError(
             table.source,
             f"the time column '{name}' holds {column.dtype}",

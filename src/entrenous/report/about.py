@@ -10,8 +10,10 @@ from itertools import chain
 from pathlib import PurePath
 from typing import Any
 
+from ..core.errors import InputError
 from ..core.printed import summary_of
 from ..core.registry.discover import in_folder, short
+from ..data.reading import Reading
 from ..evaluate.metric_kinds import metrics
 from ..runs.store import protocol_of
 from . import numbers
@@ -160,9 +162,33 @@ def without_folders(sentence: str) -> str:
 
 
 def _data(group: Group) -> Html:
+    readings = dict.fromkeys(chain.from_iterable(map(_readings, group.runs)))
+    tables = [_columns(reading) for reading in readings if reading.columns]
     notes = _list(_union(shown.manifest["notes"] for shown in group.runs))
     digest = tag("code", group.runs[0].manifest["data_sha256"])
-    return join(notes, tag("p", "sha256 of the rows: ", digest, class_="small"))
+    return join(tables, notes, tag("p", "sha256 of the rows: ", digest, class_="small"))
+
+
+def _readings(shown: ShownRun) -> list[Reading]:
+    """The reports of reading the parts of the data. Raises InputError for other values."""
+    # Manifests of earlier versions have none.
+    stored = shown.manifest.get("reading", [])
+    try:
+        return [Reading.parse(report) for report in stored]
+    except (ValueError, TypeError):
+        raise InputError(
+            f"{shown.manifest['run']}/manifest.json",
+            "'reading' has no reports of a reading",
+            expected="source, columns, guesses, left_out and notes of each",
+            fix="run it again",
+        ) from None
+
+
+def _columns(reading: Reading) -> Html:
+    """The columns of a source: the role of each and the reason for it."""
+    rows = [[use.name, use.role or "not read", use.why] for use in reading.columns]
+    caption = f"Columns of {without_folders(reading.source)}"
+    return table(caption, ["column", "role", "reason"], rows, text=(1,), prose=(2,))
 
 
 def _union(texts: Iterable[Iterable[str]]) -> list[str]:

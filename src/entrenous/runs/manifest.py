@@ -22,6 +22,7 @@ from ..core.errors import InputError
 from ..core.registry.discover import short
 from ..core.registry.program import program_sha256, source_sha256
 from ..data.interactions import Interactions
+from ..data.reading import Reading
 from ..data.split.types import Split
 from ..evaluate.fairness import fairness
 from ..evaluate.protocol import Evaluation
@@ -167,8 +168,9 @@ def closing(
         entries["folds"] = [evaluation.metrics for evaluation in evaluations]
     if first.fitted.privacy:
         entries["privacy"] = dict(first.fitted.privacy)
-    # Rows that were left out when the data was read, and by the protocol.
-    of_data = [*parts[0].train.notes, *parts[0].notes]
+    # What was done when the data was read, and by the protocol.
+    readings = _readings(parts[0])
+    of_data = [*(line for reading in readings for line in reading.sentences), *parts[0].notes]
     return {
         **entries,
         "by_category": first.evaluation.by_category,
@@ -178,8 +180,17 @@ def closing(
         "model_sha256": store.model_sha256(first.fitted.arrays),
         "users_evaluated": len(first.evaluation.user),
         "protocol_text": [*leak, *first.evaluation.protocol],
+        "reading": [reading.as_json() for reading in readings],
         "notes": [*leak, *of_data, *notes, *spent(first.fitted.privacy)],
     }
+
+
+def _readings(split: Split) -> list[Reading]:
+    """The reports of reading the parts of a split, each once: those of one file are the same."""
+    parts = [split.train, split.test.rows]
+    if split.validation is not None:
+        parts.insert(1, split.validation.rows)
+    return list(dict.fromkeys(part.reading for part in parts))
 
 
 def _fairness(evaluations: list[Evaluation]) -> dict[str, dict[str, float]]:

@@ -143,6 +143,21 @@ class RunOptions:
     """One device at a time; an error then names the round, the stage and the device."""
 
 
+@final
+@dataclass(frozen=True, kw_only=True)
+class OpenOptions:
+    """The options by which a stored run is opened."""
+
+    data: str | None = None
+    """The file or folder that has the rows of the run today, if it was moved without the run, or
+    has changed since."""
+    algorithm: str | None = None
+    """For a run of the user's own algorithm: the place of its class, ./my_algo.py or
+    my_module:MyAlgorithm."""
+    todays_code: bool = False
+    """Continue although the algorithm's code or a default has changed since the run was made."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class TuneOptions(BasicOptions):
     """The options of a choice of settings on validation rows, without algorithm and data."""

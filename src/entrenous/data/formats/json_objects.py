@@ -19,7 +19,7 @@ import numpy as np
 from ...core.errors import InputError
 from ..encoding import plain_text, refuse_long
 from ..options import LoadOptions
-from ..table import ColumnTable
+from ..table import ColumnTable, NoRows
 from .kind import Format, RawFile
 
 # Bytes in one line, and in one line of Python, whose parser takes much more memory.
@@ -232,7 +232,7 @@ class JsonColumns:
         if self._batch:
             self._finish()
         if not self._frames or not self._keys:
-            raise InputError(
+            raise NoRows(
                 self.source, "there are no objects with fields", expected=EXPECTED, fix="check it"
             )
         frames = [self._alike(frame) for frame in self._frames]

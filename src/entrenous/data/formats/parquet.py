@@ -10,7 +10,7 @@ from typing import Any
 
 from ...core.errors import InputError
 from ..options import LoadOptions
-from ..table import ColumnTable
+from ..table import ColumnTable, NoRows
 from .kind import Format, RawFile
 
 # The first and the last bytes of such a file.
@@ -41,7 +41,7 @@ def read(file: RawFile, options: LoadOptions) -> ColumnTable:
             fix="get it again",
         ) from None
     if frame.height == 0:
-        raise InputError(file.source, "there are no rows", expected="at least one row")
+        raise NoRows(file.source, "there are no rows", expected="at least one row")
     return ColumnTable(frame=frame, source=file.source)
 
 

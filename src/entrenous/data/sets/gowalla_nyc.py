@@ -44,7 +44,7 @@ def read_pepper(folder: Path) -> Interactions:
     data = read_parts(folder, ["pepper_splits"], LoadOptions(), name="gowalla-nyc-pepper")
     places = find(folder, "pepper_items")
     if places is not None:
-        data = add_features(_with_places(data, places), places, columns=PLACE)
+        data = add_features(_with_places(data, places), places, LoadOptions(), columns=PLACE)
     moves = find(folder, "pepper_transitions")
     if moves is None:
         return data

@@ -164,7 +164,11 @@ def _save(path: Path, columns: dict[str, Any], format: Format) -> None:
     """
     import polars as pl
 
-    frame = pl.DataFrame(columns)
+    # An array of texts that is empty would have no type.
+    texts = {
+        name: pl.String for name, column in columns.items() if np.asarray(column).dtype == object
+    }
+    frame = pl.DataFrame(columns, schema_overrides=texts)
     if "time" in columns:
         time = pl.col("time")
         seconds = time // SECOND

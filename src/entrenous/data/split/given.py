@@ -227,7 +227,7 @@ def _feature(label: str, parts: Sequence[Interactions], items: Vocabulary) -> Ar
             # "" stands for not known, and -1 for an item that the united catalogue lacks.
             known = (texts != "") & (place >= 0)
             column[place[known]] = texts[known]
-    return column.astype(np.str_)
+    return column
 
 
 def with_features(split: Split, data: Interactions) -> Split:

@@ -29,6 +29,7 @@ from ..reading import Reading
 from ..visits import VisitColumns, with_visits
 from .export import ABOUT, FEATURE
 from .given import CandidateColumns, Repeats, given
+from .parts import ENDINGS, part_files
 from .types import Split, between_peers
 
 PARTS = ("train", "validation", "test")
@@ -36,7 +37,6 @@ PARTS = ("train", "validation", "test")
 MOST_ABSENT = 100_000
 # The expectation of a column of numbers that need not be integers.
 EXPECTED = {"value": "a finite number", "time": "seconds since 1970"}
-ENDINGS = ("parquet", "csv", "tsv", "csv.gz", "tsv.gz", "inter", "dat", "txt")
 
 
 def read(
@@ -48,10 +48,6 @@ def read(
     Raises InputError that names the file, the line if there is one, and the expectation.
     """
     folder = Path(folder)
-    if not folder.is_dir():
-        raise InputError(
-            str(folder), "no such folder", expected="a folder with train and test files"
-        )
     if (folder / ABOUT).exists():
         if load:
             raise InputError(
@@ -81,15 +77,7 @@ def _foreign(folder: Path, load: Mapping[str, Any], repeats: Repeats) -> Split:
                 expected="options that read one row at a time",
                 fix="leave it out, and filter the data before it is split",
             )
-    files = {part: _find(folder, part) for part in PARTS}
-    for part in ("train", "test"):
-        if files[part] is None:
-            raise InputError(
-                str(folder),
-                f"no {part} file",
-                expected=f"{part}.csv, or another of {', '.join(ENDINGS)}",
-            )
-    present = {part: path for part, path in files.items() if path is not None}
+    present = part_files(folder)
     # A part of a split is often too small to learn from, and that is no error.
     parts = {part: load_part(path, **load) for part, path in present.items()}
     tables = {part: _foreign_candidates(folder, part, options) for part in PARTS[1:]}
@@ -374,7 +362,7 @@ def _text(frame: Any, name: str, path: Path) -> Array:
             fix=f"the columns are: {', '.join(frame.columns)[:200]}",
         )
     texts = frame[name].cast(pl.String).fill_null("")
-    column = texts.to_numpy().astype(np.str_)
+    column: Array = texts.to_numpy()
     empty = np.flatnonzero(column == "")
     if name in CandidateColumns._fields and len(empty):
         line = empty[0] + 2

@@ -1,0 +1,500 @@
+"""The first lines of a text file: what stands before the table, the delimiter, and the names of the
+columns.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Sequence
+from typing import NamedTuple, NoReturn
+
+from ...core.errors import InputError
+from ..columns import FEATURES, USUAL, plain
+from ..encoding import refuse_long
+from ..options import LoadOptions
+from ..reading import Guess
+from ..table import NoRows
+from .positions import SAMPLE, is_date, is_number, readings, usual
+
+# Bytes in one line.
+LINE_LIMIT = 65_536
+# The first two never stand inside a field by chance: one in the first line decides.
+DELIMITERS = ("::", "\t", ",", ";", "|", " ")
+NAMES = {"\t": "a tab", " ": "a blank"}
+# Those that a shell does not pass easily.
+SPELLED = {"\t": "tab", " ": "blank"}
+# Stands in for `::`, which is two bytes; a file that holds it is refused before.
+UNIT = 0x1F
+# The types that a RecBole header gives its columns.
+RECBOLE = ("token", "token_seq", "float", "float_seq")
+# A line that begins with one of these, before the table, is a comment: KONECT has %, SNAP has #.
+COMMENT = (b"#", b"%")
+# The share of the first rows that tells how long all are.
+MOST = 0.9
+# Lines in which a header is looked for that other lines precede.
+BEFORE = 20
+_KNOWN = {plain(name) for names in (*USUAL.values(), *FEATURES.values()) for name in names}
+
+
+class Layout(NamedTuple):
+    """The form of the lines of a text file: their delimiter, columns and quotes."""
+
+    delimiter: str
+    """The text between two fields."""
+    names: list[str]
+    """The names of the columns."""
+    types: dict[str, str]
+    """RecBole's types of the columns; empty for other files."""
+    header: bool
+    """True if the first line holds the names."""
+    quoted: bool
+    """True if fields may be in quotes."""
+    guessed: bool = False
+    """True if the columns of a file without a header were judged by its rows."""
+    spare: bool = False
+    """True if each row ends with a delimiter behind which a column without a name is empty."""
+
+    @property
+    def byte(self) -> int:
+        """The byte that stands for the delimiter."""
+        return UNIT if self.delimiter == "::" else ord(self.delimiter)
+
+    @property
+    def width(self) -> int:
+        """The number of fields of a row."""
+        return len(self.names) + self.spare
+
+
+class Start(NamedTuple):
+    """The place in a text file where its table begins."""
+
+    text: bytes
+    """The text from there on, without blank lines before it."""
+    line: int
+    """The number of its first line in the file, from 1."""
+    delimiter: str | None = None
+    """The delimiter that a line before the table declares."""
+    names: list[str] | None = None
+    """The columns that a comment before the table names."""
+
+
+def start_of(text: bytes, options: LoadOptions, source: str, notes: list[str]) -> Start:
+    """Returns where the table begins: behind the lines that the user wants skipped, Excel's `sep=;`
+    and comments. Adds to `notes` what was skipped. Raises InputError if nothing is left.
+    """
+    place = 0
+    for _ in range(options.skip_lines):
+        place = _next(text, place)
+    if options.skip_lines:
+        notes.append(f"lines before the table that were skipped, as declared: {options.skip_lines}")
+    place = _past_blanks(text, place)
+    delimiter = None
+    separator = re.match(rb"(?i)\"?sep=(.)\"?\n", text[place : place + 9])
+    if separator is not None:
+        delimiter = separator[1].decode("latin-1")
+        notes.append(f"a line declares the delimiter {name_of(delimiter)}, as Excel writes it")
+        place = _past_blanks(text, _next(text, place))
+    comments = []
+    while text.startswith(COMMENT, place):
+        comments.append(place)
+        place = _past_blanks(text, _next(text, place))
+    if place >= len(text):
+        raise NoRows(
+            source,
+            "the file holds nothing but blank lines or comments",
+            expected="a header and rows of user, item, value, time",
+        )
+    start = Start(text[place:], 1 + text.count(b"\n", 0, place), delimiter)
+    if not comments:
+        return start
+    return _commented(text, comments, start, options, source, notes)
+
+
+def _next(text: bytes, place: int) -> int:
+    """Returns the start of the next line."""
+    end = text.find(b"\n", place)
+    return len(text) if end < 0 else end + 1
+
+
+def _past_blanks(text: bytes, place: int) -> int:
+    """Returns the start of the first line from `place` on that is not blank."""
+    blanks = re.compile(rb"(?:[ ]*\n)*").match(text, place)
+    assert blanks is not None
+    place = blanks.end()
+    # The last line may lack its end.
+    only_blanks = text.startswith(b" ", place) and not text[place:].strip(b" ")
+    return len(text) if only_blanks else place
+
+
+def _commented(
+    text: bytes,
+    comments: list[int],
+    start: Start,
+    options: LoadOptions,
+    source: str,
+    notes: list[str],
+) -> Start:
+    """Returns the start of a table below comments, of which the last one may be a header or a
+    row.
+    """
+    place = comments[-1]
+    line = _decoded(text[place : place + LINE_LIMIT].partition(b"\n")[0])
+    below = _decoded(start.text[:LINE_LIMIT].partition(b"\n")[0])
+    delimiter = delimiter_of(start, options, None)
+    fields = [field.strip() for field in line.lstrip("#% ").split(delimiter)]
+    others = below.split(delimiter)
+    alike = len(fields) == len(others) > 1
+    if alike and all(re.search(r"\d", field) for field in line.split(delimiter)):
+        number = 1 + text.count(b"\n", 0, place)
+        raise InputError(
+            f"{source}:{number}",
+            f"the line begins with '{line[0]}' and may be a comment or a row",
+            expected="comments that have other columns than rows",
+            fix=f"skip it: skip_lines={number} (--load skip_lines={number}); or remove the"
+            f" '{line[0]}' if it is a row",
+        )
+    notes.append(f"comment lines before the table, skipped: {len(comments)}")
+    names_them = alike and is_header(fields, options) and not is_header(others, options)
+    if names_them and options.names is None:
+        notes.append(f"columns named by a comment: {', '.join(fields)}")
+        return start._replace(names=_filled(fields))
+    return start
+
+
+def _decoded(line: bytes) -> str:
+    return line.decode("utf-8", "replace")
+
+
+def layout_of(
+    start: Start,
+    where: str,
+    options: LoadOptions,
+    delimiter: str | None,
+    typed: bool,
+    notes: list[str],
+    guesses: list[Guess],
+) -> Layout:
+    """Returns the layout of the lines, as the first of them tell. Adds to `notes` and `guesses`
+    what was skipped and assumed.
+
+    delimiter: that of the file's ending. typed: a RecBole header (`user_id:token`) is required.
+    """
+    text = start.text
+    end = text.find(b"\n", 0, LINE_LIMIT + 1)
+    if end < 0:
+        refuse_long(where, text.index(b"\n"), LINE_LIMIT)
+    line = text[:end].decode("utf-8")
+    declared = options.delimiter or start.delimiter or delimiter
+    delimiter = delimiter_of(start, options, delimiter)
+    if declared is None and delimiter not in DELIMITERS[:2]:
+        said = f"the delimiter is {name_of(delimiter)}, as the first line has it"
+        guesses.append(Guess(said, option_of(delimiter)))
+    # Elsewhere a quote is a character like any other, unless all quotes enclose fields.
+    quoted = delimiter in (",", ";") and b'"' in text
+    fields = split_line(line, delimiter, quoted or line.startswith('"'))
+    if len(fields) == 1:
+        _refuse_undivided(line, delimiter, where, _header_below(text, options))
+    rows = _rows(text, delimiter, quoted)
+    types: dict[str, str] = {}
+    header = True
+    guessed = False
+    if options.names is not None:
+        names = _given_names(options.names, fields, where)
+        header = False
+    elif start.names is not None and len(start.names) == len(fields):
+        names = start.names
+        header = False
+    elif typed or all(re.search(r":(token|float)(_seq)?$", field) for field in fields):
+        names, types = typed_names(fields, where)
+        _check_distinct(names, where, len(fields))
+    elif is_header(fields, options):
+        _check_header(fields, options, where)
+        names = _filled(fields)
+        _check_distinct(names, where, len(fields))
+    else:
+        names = _positional(rows, where, _header_below(text, options))
+        listed = ",".join(names)
+        guesses.append(Guess(f"no header; columns are {listed}", f"names={listed}"))
+        header = False
+        guessed = True
+    # Of a single row it is the row that is wrong.
+    below = rows[1:] if header else []
+    wider = sum(len(row) == len(fields) + 1 for row in below)
+    wide = len(below) > 0 and wider > MOST * len(below)
+    spare = wide and below[0][-1] == ""
+    if spare:
+        notes.append(
+            f"rows end with {name_of(delimiter)} that the header lacks: the empty column behind it"
+            " is not read"
+        )
+    elif wide:
+        _refuse_wider(rows[1], names, where)
+    # A delimiter at the end of each line ends an empty column, which has no name of its own.
+    if len(names) == len(fields) - 1:
+        names = [*names, f"column {len(fields)}"]
+    return Layout(delimiter, names, types, header, quoted, guessed, spare)
+
+
+def _filled(fields: Sequence[str]) -> list[str]:
+    """Returns the fields of a header with a name for each empty one."""
+    return [field or f"column {number}" for number, field in enumerate(fields, 1)]
+
+
+def delimiter_of(start: Start, options: LoadOptions, by_ending: str | None) -> str:
+    """Returns the delimiter that the user or the file declares, that of the file's ending, or the
+    one that the first line seems to have.
+    """
+    line = _decoded(start.text[:LINE_LIMIT].partition(b"\n")[0])
+    return options.delimiter or start.delimiter or by_ending or _guess(line)
+
+
+def _guess(line: str) -> str:
+    """Returns the delimiter that a line seems to have."""
+    for delimiter in DELIMITERS[:2]:
+        if delimiter in line:
+            return delimiter
+    # The most frequent one; the first of those that are equally frequent.
+    return max(DELIMITERS[2:], key=line.count)
+
+
+def split_line(line: str, delimiter: str, quoted: bool) -> list[str]:
+    """Returns the fields of a line."""
+    fields = line.split(delimiter)
+    if quoted and len(delimiter) == 1:
+        fields = next(csv.reader([line], delimiter=delimiter), fields)
+    return [field.strip() for field in fields]
+
+
+def _rows(text: bytes, delimiter: str, quoted: bool) -> list[list[str]]:
+    """Returns the fields of the first lines that are not blank."""
+    lines = text[:LINE_LIMIT].split(b"\n")[:-1]
+    present = [_decoded(line) for line in lines if line]
+    return [split_line(line, delimiter, quoted) for line in present[:SAMPLE]]
+
+
+def _header_below(text: bytes, options: LoadOptions) -> int:
+    """Returns the number of lines above a line that looks like a header; 0 if none does."""
+    lines = text[:LINE_LIMIT].split(b"\n")[:BEFORE]
+    for number, raw in enumerate(lines):
+        line = _decoded(raw)
+        fields = split_line(line, _guess(line), quoted=True)
+        if len(fields) > 1 and is_header(fields, options):
+            return number
+    return 0
+
+
+def _refuse_undivided(line: str, delimiter: str, where: str, above: int) -> NoReturn:
+    other = next((other for other in DELIMITERS if other in line), None)
+    if above:
+        _refuse_title(line, where, above)
+    # A delimiter that is there stands in quotes, inside the only field.
+    if other is None or delimiter in line:
+        raise InputError(
+            where, "only one column", expected=f"at least two, separated by {name_of(delimiter)}"
+        )
+    raise InputError(
+        where,
+        f"no {name_of(delimiter)} in the line but {name_of(other)}",
+        expected=f"columns separated by {name_of(delimiter)}",
+        fix=f"pass {option_of(other)} (--load {option_of(other)})",
+    )
+
+
+def _refuse_title(line: str, where: str, above: int) -> NoReturn:
+    """Refuses a line above the header. above: the number of such lines."""
+    first = where.rpartition(":")[2]
+    skipped = int(first) - 1 + above
+    raise InputError(
+        where,
+        f"'{line[:40]}' stands before the header, which is line {skipped + 1}",
+        expected="a header in the first line",
+        fix=f"skip what precedes it: skip_lines={skipped} (--load skip_lines={skipped})",
+    )
+
+
+def option_of(delimiter: str) -> str:
+    """Returns the option that says a delimiter, as a shell takes it."""
+    return f"delimiter={SPELLED.get(delimiter, repr(delimiter))}"
+
+
+def name_of(delimiter: str) -> str:
+    return NAMES.get(delimiter, f"'{delimiter}'")
+
+
+def _given_names(names: tuple[str, ...], fields: list[str], where: str) -> list[str]:
+    # Each line of some files ends with a delimiter, and the empty column behind it has no name.
+    bare = len(fields) == len(names) + 1 and fields[-1] == ""
+    if len(names) != len(fields) and not bare:
+        raise InputError(
+            where,
+            f"{len(fields)} columns",
+            expected=f"{len(names)}, as in names={','.join(names)}",
+        )
+    _check_distinct(names, where, len(names))
+    return list(names)
+
+
+def is_header(fields: Sequence[str], options: LoadOptions) -> bool:
+    """Returns True if the first line of a text file names columns: it holds a usual name, or one
+    that the user gave.
+    """
+    wanted = {name for name in (options.user, options.item, options.value, options.time) if name}
+    return any(field in wanted or plain(field) in _KNOWN for field in fields)
+
+
+def typed_names(fields: Sequence[str], where: str) -> tuple[list[str], dict[str, str]]:
+    """Returns names and types from a RecBole header. Raises InputError for an unknown type.
+
+    >>> typed_names(["user_id:token", "rating:float"], "x.inter:1")
+    (['user_id', 'rating'], {'user_id': 'token', 'rating': 'float'})
+    """
+    types: dict[str, str] = {}
+    for field in fields:
+        name, _, kind = field.rpartition(":")
+        if not name or kind not in RECBOLE:
+            raise InputError(
+                where,
+                f"column '{field}' has no RecBole type",
+                expected="name:token, name:token_seq, name:float or name:float_seq",
+            )
+        types[name] = kind
+    return list(types), types
+
+
+def _check_distinct(names: Sequence[str], where: str, columns: int) -> None:
+    """Raises InputError for a name that occurs twice. columns: their number; fewer names than that
+    are left of a header whose names were keys.
+    """
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None or len(names) != columns:
+        raise InputError(
+            where,
+            f"column name '{twice or names[0]}' occurs twice",
+            expected="different names",
+            fix="rename one of them",
+        )
+
+
+def _check_header(fields: Sequence[str], options: LoadOptions, where: str) -> None:
+    """Raises InputError for a first line that has a usual name and a number, which may be a header
+    or a row, unless the user named its columns.
+    """
+    named = options.user is not None and options.item is not None
+    if named or not any(map(is_number, fields)):
+        return
+    user, item = fields[:2]
+    names = ",".join(_example([list(fields)]))
+    raise InputError(
+        where,
+        f"the line may be a header or a row: {', '.join(fields[:8])}",
+        expected="names alone, or no name of a column",
+        fix=f"say which: --load user={user} --load item={item} if it is a header, --load"
+        f" names={names} if it is a row",
+    )
+
+
+def _refuse_wider(row: list[str], names: list[str], where: str) -> NoReturn:
+    """Refuses rows with one field more than the header."""
+    every = ",".join(["row", *names])
+    source, _, first = where.rpartition(":")
+    raise InputError(
+        f"{source}:{int(first) + 1}",
+        f"{len(row)} columns",
+        expected=f"{len(names)} ({', '.join(names[:6])}), as in the header",
+        fix="put a field that holds a delimiter in quotes, and write decimals with a point; if the"
+        " first column has no name, as in files of R, add:"
+        f" --load names={every} --load skip_lines={first}",
+    )
+
+
+def _example(rows: list[list[str]]) -> list[str]:
+    """Returns names that would do for the columns of some rows: the first ids are user and item."""
+    left = ["user_id", "item_id"]
+    names = []
+    for number, field in enumerate(rows[0], 1):
+        if is_date(field) and "timestamp" not in names:
+            names.append("timestamp")
+        elif left and not is_date(field):
+            names.append(left.pop(0))
+        else:
+            names.append(f"column{number}")
+    return names
+
+
+def _refuse_names(fields: list[str], second: list[str], where: str) -> NoReturn:
+    """Refuses a first line in which no column is known. It is a row if it holds a number, and a
+    header if only the line below it holds one. second: the fields of that line.
+    """
+    user, item = fields[:2]
+    name_two = (
+        f"say what its columns are: user='{user}', item='{item}' (--load user={user}"
+        f" --load item={item})"
+    )
+    name_all = (
+        f"add one, or name all {len(fields)} columns, for example: --load"
+        f" names={','.join(_example([fields]))}"
+    )
+    if any(map(is_number, fields)):
+        fix = name_all
+    elif any(map(is_number, second)):
+        fix = name_two
+    else:
+        fix = f"{name_two}; or, if the first line is a row, {name_all}"
+    raise InputError(
+        where,
+        f"no usual column name among {', '.join(fields[:8])}",
+        expected="a header with the names of the columns, such as user_id,item_id,rating,timestamp",
+        fix=fix,
+    )
+
+
+def _positional(rows: list[list[str]], where: str, above: int) -> list[str]:
+    """Returns the names of the columns of a file without a header. Raises InputError if none or
+    several orders of columns fit. above: see `_header_below`.
+    """
+    fields = rows[0]
+    width = len(fields)
+    # Each line of some files ends with a delimiter.
+    named = width - 1 if width > 2 and fields[-1] == "" else width
+    alike = [row[:named] for row in rows if len(row) == width]
+    orders = readings(alike)
+    if not orders:
+        # The first row alone may tell, where a later one is damaged.
+        orders = readings([fields[:named]])
+    if len(orders) == 1 and usual(orders[0]):
+        return list(orders[0])
+    if orders:
+        _refuse_readings(orders, where)
+    if above:
+        _refuse_title(", ".join(fields), where, above)
+    if width > 2 and all(field.isdigit() for field in fields):
+        refuse_lists(width, where)
+    _refuse_names(fields, rows[1] if len(rows) > 1 else [], where)
+
+
+def refuse_lists(width: int, where: str) -> NoReturn:
+    """Refuses numbers without a header that may be rows, or a user and a list of items."""
+    more = "".join(f",column{number}" for number in range(4, width + 1))
+    raise InputError(
+        where,
+        f"{width} numbers in each line, without a header: a row, or a user and {width - 1} items",
+        expected="a header, or a format",
+        fix=f"say which: --load names=user_id,item_id,rating{more} or --load format=item-lists",
+    )
+
+
+def _refuse_readings(orders: list[tuple[str, ...]], where: str) -> NoReturn:
+    """Refuses a file without a header whose columns are not in the usual order, or could be."""
+    readable = [",".join(names) for names in orders]
+    # Behind the item a number may be anything, such as a category.
+    if len(readable) == 1:
+        readable.append(readable[0].replace("rating", "other") if "rating" in readable[0] else "")
+    says = [f"names={names}" for names in readable if names]
+    ways = " or ".join(f"--load {way}" for way in says)
+    raise InputError(
+        where,
+        f"there is no header, and the columns could be {' or '.join(filter(None, readable))}",
+        expected="user, item, then a rating or a time, or names",
+        fix=f"say what they are: {ways}",
+    )

@@ -1,0 +1,157 @@
+"""Large files of plain numbers are read by compiled loops, and give what the careful reader gives:
+the same rows, notes and errors.
+"""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from entrenous.core.errors import InputError
+from entrenous.data import interactions, plain_rows, table
+from entrenous.data.load import load
+
+HEADER = "user_id,item_id,rating,timestamp"
+
+
+@pytest.fixture(autouse=True)
+def _large_from_one_byte_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plain_rows, "LEAST", 1)
+    monkeypatch.setattr(table, "MANY", 1)
+    monkeypatch.setattr(interactions, "MANY_ROWS", 1)
+
+
+def rows(seed: int = 0, users: int = 30, each: int = 20) -> list[list[str]]:
+    """Rows of users with different items, in a random order."""
+    drawn = random.Random(seed)
+    made = []
+    for user in range(users):
+        for item in drawn.sample(range(90), each):
+            time = 1_300_000_000 + drawn.randrange(10**8)
+            made.append(
+                [str(user - 3), str(item * 7), f"{drawn.randrange(1, 11) / 2:g}", str(time)]
+            )
+    drawn.shuffle(made)
+    return made
+
+
+def text(lines: list[list[str]], delimiter: str = ",", header: str = HEADER) -> str:
+    first = [header.replace(",", delimiter)] if header else []
+    return "\n".join([*first, *(delimiter.join(line) for line in lines)]) + "\n"
+
+
+def outcome(path: Path, **options: Any) -> tuple[Any, ...]:
+    """The data set with its notes, or the error."""
+    try:
+        data = load(path, **options)
+    except InputError as refusal:
+        return (str(refusal),)
+    order = None if data.row is None else data.row.tolist()
+    return data.sha256(), data.notes, data.users.ids.tolist(), order, str(data.value.dtype)
+
+
+def carefully(path: Path, monkeypatch: pytest.MonkeyPatch, **options: Any) -> tuple[Any, ...]:
+    """The same by the careful reader and by the sorts of NumPy."""
+    with monkeypatch.context() as patch:
+        patch.setattr(plain_rows, "LEAST", 1 << 40)
+        patch.setattr(table, "MANY", 1 << 40)
+        patch.setattr(interactions, "MANY_ROWS", 1 << 40)
+        return outcome(path, **options)
+
+
+def is_plain(path: Path) -> bool:
+    from entrenous.data.files import read_table
+    from entrenous.data.options import LoadOptions
+
+    try:
+        return read_table(path, LoadOptions(), compact=True).compact
+    except InputError:
+        return False
+
+
+PLAIN = {
+    "a.csv": text(rows()),
+    "crlf.csv": text(rows()).replace("\n", "\r\n"),
+    "ratings.dat": text(rows(), "::", header=""),
+    "u.data": text(rows(), "\t", header=""),
+    "a.inter": text(rows(), "\t", "user_id:token,item_id:token,rating:float,timestamp:float"),
+    "konect.tsv": "% bip\n% 3 2 3\n" + text(rows(), "\t", header=""),
+    "sorted.csv": text(sorted(rows(), key=lambda row: (int(row[0]), int(row[1])))),
+    "repeats.csv": text([*rows(), *rows()[:9]]),
+    "conflicts.csv": text([*rows(), *([*row[:2], "9", row[3]] for row in rows()[:9])]),
+    "pairs.csv": text([row[:2] for row in rows()], header="user,item"),
+    "days.csv": text([[*row[:3], str(86_400 * (10_000 + len(row[1])))] for row in rows()]),
+    "small.csv": text([[*row[:3], str(number)] for number, row in enumerate(rows())]),
+    "milliseconds.csv": text([[*row[:3], row[3] + "123"] for row in rows()]),
+    "far.csv": text([[f"{row[0]}{10**9 + 7}", *row[1:]] for row in rows() if row[0] != "0"]),
+    "one.csv": text([["7", str(item), "1", "881250949"] for item in range(9)]),
+    "value.csv": text([[*row[:2], f"{10**16 + int(row[3])}", row[3]] for row in rows()]),
+}
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_a_plain_file_is_the_same_data(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / name
+    path.write_text(PLAIN[name])
+    assert is_plain(path)
+    assert outcome(path) == carefully(path, monkeypatch)
+    options = {"duplicates": "last", "scale": (0, 5)}
+    assert outcome(path, **options) == carefully(path, monkeypatch, **options)
+
+
+FIELDS = ["", " 1", "01", "-0", "+1", "1.", ".5", "1e3", "x", '"1"', "1,2", "1\n", "1\r", "\x0b1"]
+FIELDS += ["9" * 19, "0.1234567890123456", "\xfc", "1 ", "-", "--1", "1.5.2", "\0", "1;2", "nan"]
+
+
+@pytest.mark.parametrize("field", FIELDS)
+@pytest.mark.parametrize("column", range(4))
+def test_a_field_that_is_not_plain_leaves_the_file_to_the_careful_reader(
+    field: str, column: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = rows()
+    lines[400][column] = field
+    path = tmp_path / "a.csv"
+    path.write_text(text(lines), newline="")
+    assert not is_plain(path)
+    assert outcome(path) == carefully(path, monkeypatch)
+
+
+def test_random_damage_is_read_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = random.Random(5)
+    path = tmp_path / "a.csv"
+    raw = text(rows(users=12)).encode()
+    plain = 0
+    for _ in range(150):
+        damaged = bytearray(raw)
+        for _ in range(drawn.randrange(1, 3)):
+            place = drawn.randrange(40, len(damaged))
+            damaged[place : place + drawn.randrange(2)] = drawn.choice(
+                [b"7", b"", b".", b",", b"-", b"\n"]
+            )
+        path.write_bytes(damaged)
+        plain += is_plain(path)
+        assert outcome(path) == carefully(path, monkeypatch)
+    assert 10 < plain < 140
+
+
+def test_decimals_are_the_nearest_floats(tmp_path: Path) -> None:
+    drawn = random.Random(1)
+    signs = ("", "-")
+    fields = [
+        f"{drawn.choice(signs)}{drawn.uniform(1, 9):.{drawn.randrange(1, 14)}f}" for _ in range(600)
+    ]
+    lines = [[*row[:2], field, row[3]] for row, field in zip(rows(), fields, strict=True)]
+    path = tmp_path / "a.csv"
+    path.write_text(text(lines))
+    from entrenous.data.files import read_table
+    from entrenous.data.options import LoadOptions
+
+    frame = read_table(path, LoadOptions(), compact=True).frame
+    expected = np.array([float(field) for field in fields])
+    assert np.array_equal(frame["rating"].to_numpy(), expected)
