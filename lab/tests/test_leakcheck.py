@@ -30,6 +30,7 @@ def distances(found: dict[str, Any]) -> dict[str, float]:
     [
         ("loo-30", ["auc", "hr@10"]),
         ("temporal-80-20", ["auc"]),
+        ("global-80-20", ["auc"]),
         ("random-80-20", ["auc"]),
         ("kfold-5", ["auc"]),
     ],

@@ -65,3 +65,36 @@ def test_what_cannot_be_exported_is_one_line(
     ):
         said = command("export", "latest", *arguments, "--runs", tmp_path / "runs")
         assert said.code == 2 and expected in said.err and said.err.count("\n") == 1
+
+
+def test_ids_with_blanks_are_refused_before_anything_is_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Case 34: TREC's formats cannot hold them, and the line says how the CSV files are written."""
+    command = Command(capsys)
+    text = write_shop(tmp_path / "shop.csv").read_text().replace(",i", ",the band ")
+    (tmp_path / "bands.csv").write_text(text.replace("the band tem_id", "item_id"))
+    runs = tmp_path / "runs"
+    asked = ["--data", tmp_path / "bands.csv", "--protocol", "loo-full", "--out", runs]
+    assert command("run", "popular", *asked).code == 0
+    to = tmp_path / "to"
+    said = command("export", "latest", "--runs", runs, "--out", to)
+    assert said.code == 2 and "TREC" in said.error and "--format csv" in said.error
+    assert not to.exists()
+    assert command("export", "latest", "--runs", runs, "--out", to, "--format", "csv").code == 0
+    assert sorted(path.name for path in to.iterdir()) == ["recommendations.csv", "users.csv"]
+
+
+def test_an_export_that_cannot_be_finished_leaves_the_folder_as_it_was(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = Command(capsys)
+    write_shop(tmp_path / "shop.csv")
+    runs, to = tmp_path / "runs", tmp_path / "to"
+    asked = ["--data", tmp_path / "shop.csv", "--protocol", "loo-20", "--out", runs]
+    assert command("run", "popular", *asked).code == 0
+    # A folder stands where the last file belongs.
+    (to / "qrels.trec").mkdir(parents=True)
+    said = command("export", "latest", "--runs", runs, "--out", to)
+    assert said.code == 2 and "qrels.trec" in said.error
+    assert [path.name for path in to.iterdir()] == ["qrels.trec"]

@@ -13,6 +13,7 @@ import pytest
 from command_line import Command, write_shop
 
 from entrenous.core.errors import InputError
+from entrenous.data.interactions import SECOND
 from entrenous.data.load import load
 
 RUN = ["run", "popular", "--protocol", "loo-20", "--data"]
@@ -152,7 +153,9 @@ def test_times_with_an_offset_are_read(name: str, tmp_path: Path) -> None:
         f"user,item,time\na,x,{first}\na,y,{second}\nb,x,{first}\nb,z,\n"
     )
     found = load(tmp_path / "x.csv")
-    assert found.time is not None and np.array_equal(found.time[:3], [EIGHT, EIGHT + 1, EIGHT])
+    assert found.time is not None
+    assert np.array_equal(found.time[:3] // SECOND, [EIGHT, EIGHT + 1, EIGHT])
+    assert found.time[1] % SECOND == (250_000 if ".25" in second else 0)
     assert "times are dates with their offset from UTC" in found.notes
 
 
@@ -170,7 +173,10 @@ def test_what_pandas_writes_is_read_as_it_was_meant(tmp_path: Path) -> None:
         }
     )
     frame.to_csv(tmp_path / "x.csv", index=False)
-    assert load(tmp_path / "x.csv").time.tolist() == [int(when.timestamp()) for when in times]  # type: ignore[union-attr]
+    found = load(tmp_path / "x.csv").time
+    assert found is not None and found.tolist() == [
+        round(when.timestamp() * SECOND) for when in times
+    ]
 
 
 def test_an_offset_that_is_missing_in_a_row_is_refused_with_its_line(tmp_path: Path) -> None:
@@ -179,6 +185,6 @@ def test_an_offset_that_is_missing_in_a_row_is_refused_with_its_line(tmp_path: P
     )
     with pytest.raises(
         InputError,
-        match=r"x\.csv:3: the time '2020-01-01 10:00:00' is not a date like the first one",
+        match=r"x\.csv:3: the time '2020-01-01 10:00:00' has no offset from UTC, which others",
     ):
         load(tmp_path / "x.csv")

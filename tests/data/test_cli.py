@@ -78,7 +78,7 @@ def test_info_counts_by_hand(file: Path, capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_info_with_options(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert as_json(capsys, "info", file, "--load", "min_value=3")["rows"] == 3
+    assert as_json(capsys, "info", file, "--load", "likes=at_least=2")["rows"] == 4
     assert as_json(capsys, "info", file, "--load", "value=", "--load", "time=")["values"] is None
     with pytest.raises(InputError, match=r"films\.csv:2: the value 5 is outside the scale"):
         run("info", file, "--load", "scale=1,4")

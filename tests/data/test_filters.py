@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from small_data import interactions, random_data, rows_of
 
 from entrenous.core.errors import InputError
-from entrenous.data.filters import binarise, compact, k_core, min_user_rows
+from entrenous.data.filters import compact, k_core, min_user_rows
 from entrenous.data.load import load, load_arguments
 
 #   u1: a b c    u2: a b    u3: a d    u4: d
@@ -57,20 +57,9 @@ def test_features_times_and_source_positions_follow_the_rows() -> None:
     assert kept.row.tolist() == [0, 1, 3, 4, 5, 6, 7]
 
 
-def test_binarise_keeps_values_of_at_least_the_threshold() -> None:
-    data = interactions(ROWS)  # values 1 2 3 4 5 1 2 3 in the order of the rows
-    liked = binarise(data, at_least=3)
-    assert rows_of(liked) == {("u1", "c"), ("u2", "a"), ("u2", "b"), ("u4", "d")}
-    assert liked.value.tolist() == [1, 1, 1, 1] and liked.value.strides == (0,)
-    assert liked.users.ids.tolist() == ["u1", "u2", "u4"]
-    assert "rows with value >= 3, set to 1" in liked.notes[-1]
-
-
 def test_a_filter_that_leaves_nothing_or_makes_no_sense_is_refused() -> None:
     with pytest.raises(InputError, match="no row is left"):
         k_core(interactions(ROWS), users=4)
-    with pytest.raises(InputError, match="no row is left"):
-        binarise(interactions(ROWS), at_least=6)
     with pytest.raises(InputError, match="at least 1"):
         min_user_rows(interactions(ROWS), 0)
 
@@ -107,13 +96,13 @@ def test_the_core_is_the_largest_part_with_both_properties(
 
 
 def test_loading_keeps_the_core_of_users_and_items_with_enough_rows(tmp_path):
-    """c, z and w have one row each; the others have two."""
+    """c, v and w have one row each; the others have two or more."""
     path = tmp_path / "rows.csv"
-    path.write_text("user,item,rating\na,x,1\na,y,2\nb,x,3\nb,y,4\nb,z,5\nc,w,2\n")
+    rows = ["a,x", "a,y", "b,x", "b,z", "b,v", "c,w", "d,y", "d,z"]
+    path.write_text("user,item\n" + "\n".join(rows) + "\n")
     data = load(path, min_rows=2)
-    assert (
-        list(data.users.ids) == ["a", "b"] and list(data.items.ids) == ["x", "y"] and len(data) == 4
-    )
+    assert list(data.users.ids) == ["a", "b", "d"] and list(data.items.ids) == ["x", "y", "z"]
+    assert rows_of(data) == {tuple(row.split(",")) for row in rows if row not in ("b,v", "c,w")}
     assert any("the core of users with >= 2" in note for note in data.notes)
     with pytest.raises(InputError, match=r"^--load min_rows: got .0."):
         load_arguments({"min_rows": "0"})

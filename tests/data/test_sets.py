@@ -257,7 +257,9 @@ def test_a_named_set_is_read_its_own_way() -> None:
         load("ml-100k", user="uid")
 
 
-def test_min_value_binarises_a_named_set() -> None:
-    data, liked = present("ml-100k"), load("ml-100k", min_value=4)
+def test_likes_of_a_named_set_keep_their_ratings() -> None:
+    data, liked = present("ml-100k"), load("ml-100k", likes="at_least=4")
     assert len(liked) == int((data.value >= 4).sum()) == 55375
-    assert (liked.value == 1).all()
+    assert set(liked.value.tolist()) == {4, 5} and liked.reading.likes == "at_least=4"
+    # The scale that the data set declares stays that of the ratings.
+    assert liked.rating_scale == (1, 5)

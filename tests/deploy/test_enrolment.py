@@ -67,6 +67,12 @@ def test_a_store_gives_back_every_visit(tmp_path: Path) -> None:
     back = store.rows(Items.of(there))
     assert rows.visits is not None and back.visits is not None
     assert _by_name(back) == _by_name(rows)
+    # A store of an earlier version has seconds, and does not name their unit.
+    with store.connection as db:
+        db.execute("delete from fact where name = 'times'")
+        db.execute("update row set time = time / 1000000 where time > 0")
+        db.execute("update visit set time = time / 1000000 where time > 0")
+    assert _by_name(store.rows(Items.of(there))) == _by_name(rows)
 
 
 def _by_name(data: Interactions) -> dict[tuple[str, str], list[tuple[int, int]]]:

@@ -5,7 +5,8 @@ import pytest
 from small_data import Popular, Scores, interactions, random_data
 
 from entrenous.core.errors import NonFiniteError
-from entrenous.evaluate.recommend import recommend, recommendations
+from entrenous.evaluate.list_options import ListOptions
+from entrenous.evaluate.recommend import list_of_each, recommend
 
 DATA = interactions(
     [("ann", "a"), ("ann", "b"), ("bob", "b"), ("bob", "c")], items=["a", "b", "c", "d"]
@@ -67,8 +68,9 @@ def test_one_user_is_told_what_the_blocks_say_of_them():
         np.random.default_rng(0).integers(0, 5, size=(len(data.users), len(data.items)))
     )  # with many ties
     best = recommend(scores, data, np.arange(len(data.users)), 6, seed=3)
-    for u in range(len(data.users)):
-        told = recommendations(scores, data, data.users[u], 6, label="mine", seed=3)
+    names = data.users.ids.tolist()
+    lists = list_of_each(scores, data, names, 6, ListOptions(), label="mine", seed=3)
+    for u, told in enumerate(lists.values()):
         assert [(row["item"], row["score"]) for row in told] == [
             (data.items[item], score)
             for item, score in zip(best.item[u].tolist(), best.score[u].tolist(), strict=True)

@@ -290,13 +290,16 @@ def test_a_stored_run_recommends_the_same(algorithm: str, tmp_path: Path) -> Non
         pytest.importorskip("implicit")
     path = write_shop(tmp_path / "shop.csv")
     made = run(algorithm, str(path), **{**SMALL, "settings": {}}, out=tmp_path / "runs")
-    assert recommended(store.read("latest", tmp_path / "runs"), "u5", 7) == made.recommend("u5", 7)
+    assert recommended(store.read("latest", tmp_path / "runs"), ["u5"], 7) == {
+        "u5": made.recommend("u5", 7)
+    }
 
 
 def test_recommending_to_a_stranger_names_the_nearest(data: Interactions) -> None:
     made = run("popular", data, protocol="loo-20")
     with pytest.raises(
-        InputError, match=r"^user: unknown user 'u399'; expected one of 40 ids; did you mean 'u39'"
+        InputError,
+        match=r"^user: unknown user 'u399'; expected ids of the 40 users in training; .*; did you mean 'u39'",
     ):
         made.recommend("u399")
     with pytest.raises(InputError, match=r"^--n: got 0; expected a whole number from 1"):
@@ -334,9 +337,9 @@ def test_a_stored_run_is_used_from_any_folder(
     assert made.path is not None and (made.path / "pi.csv").read_text() == "user,pi\nu3,0.25\n"
     (tmp_path / "pi.csv").unlink()  # the run has its own copy
     monkeypatch.chdir(tmp_path / "elsewhere")
-    assert recommended(store.read(str(tmp_path / made.path), Path("runs")), "u3") == made.recommend(
-        "u3"
-    )
+    assert recommended(store.read(str(tmp_path / made.path), Path("runs")), ["u3"]) == {
+        "u3": made.recommend("u3")
+    }
 
 
 def test_a_data_set_is_not_mistaken_for_a_folder_of_its_name(
@@ -387,7 +390,7 @@ def test_choices_in_memory_train_but_cannot_be_reopened(data: Interactions, tmp_
     with pytest.raises(
         InputError, match="its setting pi was an object in memory, which is not stored"
     ):
-        recommended(store.read("latest", tmp_path / "runs"), "u3")
+        recommended(store.read("latest", tmp_path / "runs"), ["u3"])
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,7 @@ from ..core.contract.declarations import SentArray, Traits, axes, dense, rows
 from ..core.contract.protocols import Catalogue, Histories
 from ..core.contract.settings import Settings
 from ..core.contract.update import Total, Update, real
+from ..core.errors import InputError
 from ..core.keys import folds, normals
 from ..core.types import Float32Array, Float64Array, Int64Array
 from ..kernels import bpr_mf
@@ -175,8 +176,17 @@ class FCF(Settings):
 
     def configured(self, catalogue: Catalogue) -> Self:
         """Returns a copy of the settings in which the cohort is a number of devices of this
-        federation.
+        federation. Raises InputError for ratings that would make a confidence negative.
         """
+        lowest = catalogue.scale[0]
+        if self.ratings and self.unobserved + self.alpha * lowest < 0:
+            raise InputError(
+                "fcf",
+                f"c_ui = {self.unobserved:g} + {self.alpha:g} r_ui is negative where r_ui is"
+                f" {lowest:g}",
+                expected="ratings of 0 or more under ratings=True",
+                fix="load the data with likes=positive, or leave ratings=True out",
+            )
         devices = min(self.cohort, catalogue.users) or catalogue.users
         return self.model_copy(update={"cohort": devices})
 

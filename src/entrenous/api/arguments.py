@@ -7,11 +7,13 @@ from __future__ import annotations
 import re
 import sys
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial, wraps
 from pathlib import Path
 from typing import Any, ParamSpec, TypeAlias, TypeVar
+
+import numpy as np
 
 from ..algorithms.named import algorithms
 from ..core.contract.protocols import Progress, silent
@@ -85,6 +87,29 @@ def data_asked(data: Any) -> str | Interactions:
     if isinstance(data, str | Path):
         return str(data)
     return data if isinstance(data, Interactions) else from_frame(data)
+
+
+def ids_asked(what: str, ids: Any) -> list[str]:
+    """External ids as texts: a text or a whole number is one id, anything else is a collection.
+
+    what: the argument, for errors. A set is sorted, since it has no order. Raises InputError for
+    what holds no ids.
+
+    >>> ids_asked("users", 3), ids_asked("users", "abc"), ids_asked("users", [3, "abc"])
+    (['3'], ['abc'], ['3', 'abc'])
+    """
+    if isinstance(ids, str | int | np.integer):
+        return [str(ids)]
+    # Iterated, a text of bytes would give numbers, and a table the names of its columns.
+    is_other = isinstance(ids, bytes | Mapping) or hasattr(ids, "columns")
+    if is_other or not isinstance(ids, Iterable) or getattr(ids, "ndim", 1) != 1:
+        raise InputError(
+            what,
+            f"got {type(ids).__name__}",
+            expected="an id (a text or a whole number), or a list of ids",
+        )
+    names = [str(name) for name in ids]
+    return sorted(names) if isinstance(ids, set | frozenset) else names
 
 
 def named_rows(data: Any) -> tuple[str, Interactions | None]:

@@ -31,7 +31,8 @@ class AuditKeywords(AuditOptions):
     """An algorithm (a name, a class, an instance), or a stored run: its folder, its name under
     `root`, or "latest"."""
     data: Any = field(default=None, kw_only=False)
-    """As of `entrenous.run`; None = ml-100k, or the data of the run."""
+    """As of `entrenous.run`; None = ml-100k, or the data of the run. Of a stored run: the file or
+    folder that has its rows today."""
     root: str | Path = "runs"
     """The folder that holds the stored runs."""
     progress: bool | Progress | None = None
@@ -57,7 +58,8 @@ def audited_what(asked: AuditKeywords) -> dict[str, Any]:
     with asked_progress(asked.progress) as progress:
         stored = None
         if isinstance(asked.what, str | Path):
-            stored = _stored(str(asked.what), Path(asked.root))
+            data = str(asked.data) if isinstance(asked.data, str | Path) else None
+            stored = _stored(str(asked.what), Path(asked.root), data)
         # A stored run is a training already; anything else is trained for the audit.
         if stored is not None:
             plan = _plan_of_run(asked, stored)
@@ -74,7 +76,9 @@ def _plan_of_run(asked: AuditKeywords, stored: store.StoredRun) -> AuditPlan:
     """The plan of the audit of a stored run: the training is the run's, the onlooker is the
     caller's. Raises InputError for options that the stored run decides.
     """
-    for name in ("data", *OF_TRAINING):
+    # Rows in memory cannot stand for those of a stored run; a path has been followed already.
+    in_memory = () if isinstance(asked.data, str | Path) else ("data",)
+    for name in (*in_memory, *OF_TRAINING):
         value = getattr(asked, name)
         # `--no-refit` is an option too, though it is false.
         if value or value is False:
@@ -92,11 +96,13 @@ def _plan_of_run(asked: AuditKeywords, stored: store.StoredRun) -> AuditPlan:
     return AuditPlan(**{**options, **of_run})
 
 
-def _stored(name: str, root: Path) -> store.StoredRun | None:
-    """The stored run of a name; None for the name of an algorithm, or of nothing."""
+def _stored(name: str, root: Path, data: str | None) -> store.StoredRun | None:
+    """The stored run of a name; None for the name of an algorithm, or of nothing. data: as of
+    `store.read`.
+    """
     # A folder with the name of an algorithm is not meant.
     if name in algorithms() or is_place(name):
         return None
     if name == "latest" or (root / name).exists() or Path(name).exists():
-        return store.read(name, root)
+        return store.read(name, root, data)
     return None

@@ -23,20 +23,22 @@ from ..core.types import Array
 from ..data.interactions import Interactions
 from ..data.kept import arrays_of_rows
 from ..data.split.types import Split
+from ..evaluate.list_options import ListOptions, Seen, Unknown
 from ..evaluate.predict import predictions
-from ..evaluate.recommend import recommend, title_of
+from ..evaluate.recommend import lists_of, title_of
 from ..runs import store
 from ..runs.newcomer import scores_for
 from ..runs.options import RunOptions, TrainingOptions, TuneFirst
 from ..runs.pipeline import RunRequest, RunResult, carry_out
 from ..runs.reopen import reopen
 from ..runs.train import OnRound
-from ..runs.trec import TrecFiles, write_trec
+from ..runs.trec import TrecFiles, trec_files, write_trec
 from .arguments import (
     SplitAsked,
     algorithm_asked,
     asked_progress,
     data_asked,
+    ids_asked,
     in_python,
     metrics_asked,
     public,
@@ -158,27 +160,41 @@ class Run:
             rows.append({**about, **line["validation"]})
         return pl.DataFrame(rows)
 
-    def recommend(self, users: str | Sequence[str] | None = None, n: int = 10) -> Any:
+    def recommend(
+        self,
+        users: Any = None,
+        n: int = 10,
+        *,
+        items: Any = None,
+        without: Any = (),
+        seen: Seen = "hide",
+        unknown: Unknown = "refuse",
+    ) -> Any:
         """The n best items for one user, for several or (None) for all: a frame of `user`, `rank`,
-        `item`, `title`, `score`.
+        `item`, `title`, `score`, best first.
 
-        External ids, best first; items that a user has are left out. Raises InputError for a user
-        who was not in training.
+        users, items, without: an id, or a list of ids, as text or whole numbers. items: those that
+        may be recommended; None = all with a training row. without: those that may not. seen:
+        "hide" leaves out the items that a user has, "keep" lets them compete. unknown: "refuse"
+        raises InputError that names the users and items which were not in training; "skip" warns
+        of them and serves the others; "popular" gives such users the most popular items, whose
+        score is null.
         """
         with in_python():
-            at_least("--n", n, 1)
-            if users is None:
-                users = list(self.train.users.ids)
-            elif isinstance(users, str):
-                users = [users]
-            numbers = np.array([self.train.users.index(user) for user in users], np.int64)
-            # A list cannot be longer than the catalogue.
-            n = min(n, len(self.train.items))
+            names = self.train.users.ids.tolist() if users is None else ids_asked("users", users)
+            options = ListOptions(
+                items=None if items is None else ids_asked("items", items),
+                without=ids_asked("without", without),
+                seen=seen,
+                unknown=unknown,
+            )
             seed = self.manifest["seed"]
-            best = recommend(self.recommender, self.train, numbers, n, label=self.name, seed=seed)
-        return self._lists([str(user) for user in users], best.item, best.score)
+            lists = lists_of(
+                self.recommender, self.train, names, n, options, label=self.name, seed=seed
+            )
+        return self._lists(*lists)
 
-    def recommend_for(self, items: Sequence[str], n: int = 10) -> Any:
+    def recommend_for(self, items: Any, n: int = 10) -> Any:
         """The n best items for somebody who was not in training, from the items they have: a frame
         of `rank`, `item`, `title`, `score`.
 
@@ -188,7 +204,7 @@ class Run:
         """
         with in_python():
             at_least("--n", n, 1)
-            numbers = [self.train.items.index(item) for item in items]
+            numbers = [self.train.items.index(item) for item in ids_asked("items", items)]
             own = np.unique(numbers).astype(np.int32)
             scores = scores_for(self.recommender, self.train, own, self.manifest, self.name)
         # Nobody is recommended the items that they have, nor an item of which nothing was learnt.
@@ -198,14 +214,15 @@ class Run:
         best = np.argsort(-scores, kind="stable")[: min(n, left)]
         return self._lists([""], best[None, :], scores[best][None, :]).drop("user")
 
-    def predict(self, user: str, *items: str) -> Any:
-        """Predicted ratings of a user for some items: a frame of what
+    def predict(self, user: str | int, *items: str | int) -> Any:
+        """Predicted ratings of a user for some items, by their ids: a frame of what
         `evaluate.predict.predictions` describes.
         """
         import polars as pl
 
         with in_python():
-            rows = predictions(self.recommender, self.train, user, items, label=self.name)
+            names = [str(item) for item in items]
+            rows = predictions(self.recommender, self.train, str(user), names, label=self.name)
         return pl.DataFrame(rows)
 
     def _lists(self, users: Sequence[str], item: Array, score: Array) -> Any:
@@ -221,7 +238,7 @@ class Run:
                 "rank": place + 1,
                 "item": [self.train.items[number] for number in items],
                 "title": [title_of(self.train, number) for number in items],
-                "score": score[row, place],
+                "score": pl.Series(score[row, place]).fill_nan(None),
             }
         )
 
@@ -244,6 +261,8 @@ class Run:
         # The folder of a stored run has files that this object does not hold: it is copied whole.
         if self.path is not None:
             shutil.copytree(self.path, folder)
+            # The way to the data is another one from there.
+            store.write_manifest(folder, store.read_manifest(self.path))
             return folder
         folder.mkdir(parents=True)
         store.write_arrays(folder / "model.safetensors", self.arrays)
@@ -263,22 +282,24 @@ class Run:
         in memory alone.
         """
         with in_python():
-            if self.split is None:
-                raise InputError(
-                    "trec",
-                    "the held-out rows were in memory alone",
-                    fix="write them from the Run that trained",
-                )
-            return write_trec(
-                Path(folder),
-                self.recommender,
-                self.split,
-                n=n,
-                label=self.name,
-                seed=self.manifest["seed"],
-            )
+            contents = self.trec_files(n)
+            return write_trec(Path(folder), contents)
 
-    def report(self, path: str | Path, *, user: str | None = None) -> Path:
+    def trec_files(self, n: int = 100) -> dict[str, bytes]:
+        """The contents of the files that `trec` writes, by name. Raises InputError as `trec`
+        does.
+        """
+        if self.split is None:
+            raise InputError(
+                "trec",
+                "the held-out rows were in memory alone",
+                expected="a run whose split is known, for run.trec and qrels.trec",
+                fix="write them from the Run that trained, or `entrenous export --format csv`",
+            )
+        seed = self.manifest["seed"]
+        return trec_files(self.recommender, self.split, n=n, label=self.name, seed=seed)
+
+    def report(self, path: str | Path, *, user: str | int | None = None) -> Path:
         """Write the report of the run, one HTML file that needs no network, and return its path.
 
         user: a user whose list the report shows too.
@@ -293,7 +314,8 @@ class Run:
         with in_python(), tempfile.TemporaryDirectory() as folder:
             kept = self.path or self.save(Path(folder) / "run")
             run = store.read(str(kept), Path(folder))
-            return write_report([run], Path(path), recommendations=items, user=user)
+            name = None if user is None else str(user)
+            return write_report([run], Path(path), recommendations=items, user=name)
 
 
 @final
@@ -357,12 +379,14 @@ def open(
     run: str | Path = "latest",
     *,
     root: str | Path = "runs",
+    data: str | Path | None = None,
     algorithm: Any = None,
     todays_code: bool = False,
 ) -> Run:  # the name that notebooks know from other libraries
     """Open a stored run.
 
-    run: its folder, its name under `root`, or "latest". root: where runs are stored. algorithm: the
+    run: its folder, its name under `root`, or "latest". root: where runs are stored. data: the file
+    or folder that has the rows of the run today, if it was moved without the run. algorithm: the
     class, or its place, for a run of the user's own algorithm. todays_code: use the algorithm as it
     is now, although its code or a default has changed since the run.
 
@@ -371,6 +395,5 @@ def open(
     """
     with in_python():
         place = None if algorithm is None else algorithm_asked(algorithm)[0]
-        return Run.stored(
-            store.read(str(run), Path(root)), algorithm=place, todays_code=todays_code
-        )
+        found = store.read(str(run), Path(root), None if data is None else str(data))
+        return Run.stored(found, algorithm=place, todays_code=todays_code)

@@ -26,7 +26,7 @@ from ..federation.rounds import Rounds, Training
 from ..privacy.protection import Protection
 from ..privacy.told import KNOWN_ATTACKS, expected, in_words, of_anybody
 from ..runs.manifest import check_algorithm
-from ..runs.options import RunPlan
+from ..runs.options import OpenOptions, RunPlan
 from ..runs.plan import algorithm_of, leaky, make, network_of, protection_in
 from ..runs.recommenders import fitted
 from ..runs.reopen import material_of, plan_of
@@ -127,13 +127,13 @@ def receipt_of_run(
     run: StoredRun,
     user: str,
     *,
-    algorithm: str | None = None,
+    how: OpenOptions = OpenOptions(),  # noqa: B008  # it is frozen
     threads: int = 0,
     progress: Progress = silent,
 ) -> dict[str, Any]:
     """The receipt of one user of a stored run, as `entrenous receipt --json` prints it.
 
-    algorithm: the place of the class, for a run of the user's own algorithm. Training before the
+    how: `store.read` has put its data into the run. Training before the
     last one (to find the number of rounds) and further folds are not in it. Raises InputError for
     an unknown user and an unfinished run, EntrenousError if the run cannot be repeated.
     """
@@ -143,11 +143,11 @@ def receipt_of_run(
             "this run is not finished",
             fix=f"continue it with `entrenous run --resume {run.path}`",
         )
-    plan = plan_of(run, algorithm)
+    plan = plan_of(run, how.algorithm)
     material = material_of(run, plan)
     made = make(plan, material.rows)
     split = material.parts[0]
-    check_algorithm(run.manifest, made, str(run.path))
+    check_algorithm(run.manifest, made, str(run.path), how.todays_code)
     again = Repetition(run, plan, made, split, split.final_train.users.index(user))
     history = len(again.history)
     about = {

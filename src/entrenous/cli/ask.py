@@ -1,14 +1,19 @@
-"""`entrenous recommend` and `predict`: recommended items and predicted ratings of a stored run, for
-one user.
+"""`entrenous recommend` and `predict`: recommended items of a stored run for some users, and
+predicted ratings for one.
 """
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..core.errors import InputError
 from ..core.keywords import at_least
+from ..evaluate.list_options import ListOptions
+from ..runs.options import OpenOptions
 from .console import emit_json, say, table
-from .options import RUNS, OwnPlace, Runs, TodaysCode
+from .options import RUNS, Runs, taken, takes
 
 # Columns of predictions: the parts that add up to a prediction, and the user's own rating.
 COLUMNS = ("prediction", "user_bias", "item_bias", "interaction", "rated")
@@ -17,27 +22,36 @@ if TYPE_CHECKING:
     from ..runs import store
 
 
+@takes(ListOptions, OpenOptions)
 def recommend(
     run: str = "latest",
     /,
     *,
-    user: str,
+    user: list[str],
     n: int = 10,
-    algorithm: OwnPlace = None,
-    todays_code: TodaysCode = False,
+    items: str | None = None,
+    without: str | None = None,
     folder: Runs = RUNS,
     json: bool = False,
+    **options: Any,
 ) -> None:
-    """Recommend items to one user of a stored run.
+    """Recommend items to users of a stored run.
+
+    Example: entrenous recommend latest --user 196 --items instock.txt --seen keep
 
     Parameters
     ----------
     run:
         A run's name or folder; default: the newest.
     user:
-        The user's id, as in the data.
+        The user's id, as in the data; may be repeated.
     n:
         How many items.
+    items:
+        The items that may be recommended: a file with one id a line, or ids separated by commas;
+        default: every item with a training row.
+    without:
+        Items that may not be recommended, in the same form.
     folder:
         The folder that holds the stored runs.
     json:
@@ -47,25 +61,65 @@ def recommend(
     from ..runs.reopen import recommended
 
     at_least("--n", n, 1)
-    stored = store.read(run, folder)
-    items = recommended(stored, user, n, algorithm=algorithm, todays_code=todays_code)
+    if items is not None:
+        options["items"] = _ids("--items", items)
+    if without is not None:
+        options["without"] = _ids("--without", without)
+    how = taken(OpenOptions, options)
+    stored = store.read(run, folder, how.data)
+    lists = recommended(stored, user, n, ListOptions(**options), how)
     if json:
-        emit_json({"run": stored.path.name, "user": user, "recommendations": items})
+        emit_json({"run": stored.path.name, **_as_json(user, lists)})
         return
     _name_latest(run, stored)
-    show_recommendations(user, items)
+    for name, rows in lists.items():
+        show_recommendations(name, rows)
 
 
+def _as_json(users: list[str], lists: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
+    """Returns the list of one user, or the lists of several, for JSON."""
+    if len(users) == 1:
+        return {"user": users[0], "recommendations": lists.get(users[0], [])}
+    each = [{"user": user, "recommendations": rows} for user, rows in lists.items()]
+    return {"users": each}
+
+
+def _ids(option: str, given: str) -> list[str]:
+    """Returns the ids in a file, one a line, or in a text, separated by commas. Says which of both
+    it took where a text could be either. Raises InputError for a file that is no text, and if there
+    are none.
+    """
+    texts = given.split(",")
+    if os.path.isfile(given):
+        from ..data.files import read_bytes
+
+        try:
+            texts = read_bytes(Path(given)).decode("utf-8-sig").splitlines()
+        except UnicodeDecodeError:
+            raise InputError(
+                f"{option} {given}", "the file is not UTF-8 text", expected="one id a line"
+            ) from None
+        say(f"{option}: the ids are read from the file {given}")
+    elif len(texts) == 1:
+        say(f"{option}: {given!r} is taken for an id, as there is no file of that name")
+    ids = [text.strip() for text in texts if text.strip()]
+    if not ids:
+        raise InputError(
+            option, "there is no id", expected="a file with one id a line, or ids: 12,34,56"
+        )
+    return ids
+
+
+@takes(OpenOptions)
 def predict(
     run: str = "latest",
     /,
     *,
     user: str,
     item: list[str],
-    algorithm: OwnPlace = None,
-    todays_code: TodaysCode = False,
     folder: Runs = RUNS,
     json: bool = False,
+    **options: Any,
 ) -> None:
     """Predict the ratings that a user would give to items, and how far the biases of user and item
     explain them.
@@ -88,8 +142,9 @@ def predict(
     from ..runs import store
     from ..runs.reopen import predicted
 
-    stored = store.read(run, folder)
-    predictions = predicted(stored, user, item, algorithm=algorithm, todays_code=todays_code)
+    how = OpenOptions(**options)
+    stored = store.read(run, folder, how.data)
+    predictions = predicted(stored, user, item, how)
     if json:
         emit_json({"run": stored.path.name, "user": user, "predictions": predictions})
         return
@@ -114,5 +169,7 @@ def show_recommendations(user: str, items: list[dict[str, Any]]) -> None:
     """Prints the recommended items of one user as a table, best first."""
     rows = []
     for rank, row in enumerate(items, 1):
-        rows.append([rank, row["item"], row["title"], row["score"]])
+        # The list of an unknown user has no scores.
+        score = "" if row["score"] is None else row["score"]
+        rows.append([rank, row["item"], row["title"], score])
     table(["#", "item", "title", "score"], rows, title=f"For user {user}")

@@ -53,7 +53,8 @@ def audit(
     what:
         An algorithm of `entrenous algorithms`, or the name or folder of a stored run.
     data:
-        A data set, file or folder; default: ml-100k, or the data of the run.
+        A data set, file or folder; default: ml-100k, or the data of the run. Of a stored run: the
+        file or folder that has its rows today.
     list_attacks:
         List the attacks with their sources, and do nothing else.
     todays_code:

@@ -10,14 +10,15 @@ from dataclasses import MISSING, Field, fields
 from functools import wraps
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
 
 from cyclopts import Parameter
 
 from ..core.errors import InputError
-from ..core.keywords import field_texts
+from ..core.keywords import field_texts, names_of
 
 RUNS = Path("runs")
+Taken = TypeVar("Taken")
 # Libraries of a federation with a server, and of one without.
 NETWORK = ("cryptography", "httpx", "msgspec", "starlette", "uvicorn")
 PEERS = ("iroh", "msgspec", "cryptography")
@@ -30,13 +31,6 @@ Load: TypeAlias = Annotated[list[str] | None, Parameter(name="--load", negative=
 # For commands whose docstring lists the names.
 LoadListed: TypeAlias = Annotated[list[str] | None, Parameter(name="--load", negative="")]
 Set: TypeAlias = Annotated[list[str] | None, Parameter(name="--set", negative="")]
-PLACE = (
-    "For a run of the user's own algorithm: the place of its class, ./my_algo.py or"
-    " my_module:MyAlgorithm."
-)
-TODAYS = "Continue although the algorithm's code or a default has changed since the run was made."
-OwnPlace: TypeAlias = Annotated[str | None, Parameter(name="--algorithm", help=PLACE)]
-TodaysCode: TypeAlias = Annotated[bool, Parameter(name="--todays-code", help=TODAYS)]
 Runs: TypeAlias = Annotated[Path, Parameter(name="--runs")]
 
 
@@ -96,6 +90,11 @@ def takes(*plans: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 def _own_first(plan: type) -> list[Field[Any]]:
     """Returns the fields of a dataclass: its own before those that it inherits."""
     return sorted(fields(plan), key=lambda option: option.name not in plan.__annotations__)
+
+
+def taken(kind: type[Taken], options: dict[str, Any]) -> Taken:
+    """Takes the options of one dataclass out of those that were typed for several."""
+    return kind(**{name: options.pop(name) for name in names_of(kind) if name in options})
 
 
 def option_name(name: str, kind: Any = None) -> str:

@@ -6,23 +6,26 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
+from ..core.errors import InputError
+from ..runs.options import OpenOptions
 from .console import emit_json, progress_bar, table, tell
-from .options import RUNS, OwnPlace, Runs
+from .options import RUNS, Runs, takes
 
 COUNTS = ("rows", "positives", "numbers")  # of a round
 
 LINES = 10  # of a table of rounds; more rounds are added up in groups
 
 
+@takes(OpenOptions)
 def receipt(
     subject: str = "latest",
     /,
     *,
     user: str,
-    algorithm: OwnPlace = None,
     threads: int = 0,
     folder: Runs = RUNS,
     json: bool = False,
+    **options: Any,
 ) -> None:
     """Show what the device of one user gave away in each round, and how much of the user's history
     attacks are expected to find out from that.
@@ -43,20 +46,28 @@ def receipt(
     json:
         Print one JSON object on stdout.
     """
+    how = OpenOptions(**options)
     with progress_bar() as progress:
         # A node has counted its messages as they left; those of a run are counted by a repetition.
         if (Path(subject) / "node.json").is_file():
             from ..deploy.operate.receipt import receipt_of_node
 
+            if how != OpenOptions():
+                raise InputError(
+                    subject,
+                    "it is the folder of a node, which has its rows and its algorithm",
+                    expected="--user alone",
+                    fix="leave --data, --algorithm and --todays-code out",
+                )
             slip = receipt_of_node(Path(subject), user)
         else:
             from ..audit.receipt import receipt_of_run
             from ..runs import store
 
             slip = receipt_of_run(
-                store.read(subject, folder),
+                store.read(subject, folder, how.data),
                 user,
-                algorithm=algorithm,
+                how=how,
                 threads=threads,
                 progress=progress,
             )

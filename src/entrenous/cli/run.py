@@ -130,11 +130,14 @@ def _resumed(
     root = Path(how.out or RUNS)
     # The manifest names the user's own class alone; its place may have changed since.
     place = asked.pop("algorithm") if is_place(asked.get("algorithm", "")) else None
-    begun = store.unfinished(run_name, root)
+    # The data may lie elsewhere today; the run knows it by its rows.
+    data = asked.pop("data", None)
+    begun = store.unfinished(run_name, root, data)
     _refuse_change(asked, reopen.plan_of(begun, place), begun.manifest["run"])
     return reopen.resume(
         run_name,
         root=root,
+        data=data,
         algorithm=place,
         todays_code=todays_code,
         options=how,
@@ -179,7 +182,8 @@ def show_run(manifest: dict[str, Any], name: str) -> None:
         # Metrics of ratings, such as mae, have no value over a full ranking.
         of_full = [full.get(metric, "")] if full else []
         rows.append([arrowed(metric), metrics[metric], *of_full])
-    about = f"{short(manifest['algorithm'])} on {manifest['data']}, seed {manifest['seed']}"
+    data = Path(manifest["data"]).name
+    about = f"{short(manifest['algorithm'])} on {data}, seed {manifest['seed']}"
     table(headers, rows, title=f"{about}, {manifest['rounds']} rounds")
     sentences = [
         *fair_sentences(manifest["fairness"]),

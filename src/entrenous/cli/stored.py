@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_text
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -10,11 +11,14 @@ from typing import TYPE_CHECKING, Any, Literal
 from ..core.cells import CHANGED, FORMULA
 from ..core.errors import InputError
 from ..core.keywords import at_least
+from ..runs.options import OpenOptions
 from .console import emit_json, say, table, tell
-from .options import RUNS, OwnPlace, Runs, TodaysCode
+from .options import RUNS, Runs, takes
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from ..api.run import Run
 
 Format = Literal["csv", "trec"]
 
@@ -134,8 +138,13 @@ def _is_usual(manifest: dict[str, Any], name: str) -> bool:
     return bool(usual == manifest.get("settings_in_force", {}).get(name, UNSAID))
 
 
+@takes(OpenOptions)
 def report(
-    *names: str, out: Path | None = None, user: str | None = None, folder: Runs = RUNS
+    *names: str,
+    out: Path | None = None,
+    user: str | None = None,
+    folder: Runs = RUNS,
+    **options: Any,
 ) -> None:
     """Write a self-contained HTML report of one run, or of several side by side.
 
@@ -154,12 +163,23 @@ def report(
     from ..runs import store
     from ..runs.reopen import recommended
 
-    stored = [store.read(name, folder) for name in names or ("latest",)]
-    items = recommended(stored[0], user) if user is not None else None
+    how = OpenOptions(**options)
+    first, *others = names or ("latest",)
+    # Everything else of the page is in the runs.
+    if user is None and how != OpenOptions():
+        raise InputError(
+            "--data",
+            "the data is read for the list of a user alone",
+            expected="--user ID",
+            fix="leave --data, --algorithm and --todays-code out",
+        )
+    stored = [store.read(first, folder, how.data), *(store.read(name, folder) for name in others)]
+    items = recommended(stored[0], [user], how=how)[user] if user is not None else None
     page = out or stored[0].path / "report.html"
     tell(write_report(stored, page, recommendations=items, user=user))
 
 
+@takes(OpenOptions)
 def export(
     run: str = "latest",
     /,
@@ -167,12 +187,11 @@ def export(
     out: Path,
     format: tuple[Format, ...] = ("csv", "trec"),
     n: int = 10,
-    algorithm: OwnPlace = None,
-    todays_code: TodaysCode = False,
     folder: Runs = RUNS,
+    **options: Any,
 ) -> None:
     """Write a stored run as CSV (recommendations for all users, accuracy by user, learning curve)
-    and in TREC's formats.
+    and in TREC's formats, all files or none.
 
     Example: entrenous export latest --out exported --n 20
 
@@ -190,41 +209,52 @@ def export(
     folder:
         The folder that holds the stored runs.
     """
-    from ..api.run import open as opened
+    from ..api.run import Run
+    from ..core.files import write_all
+    from ..runs import store
 
     at_least("--n", n, 1)
-    result = opened(run, root=folder, algorithm=algorithm, todays_code=todays_code)
-    # Made before anything is computed: a folder that cannot be written costs a minute otherwise.
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as cause:
-        raise InputError(
-            str(out), f"cannot be written ({cause.strerror})", expected="a folder you may write to"
-        ) from None
-    written: list[Path] = []
-    if "csv" in format:
-        frames = {
-            "recommendations": result.recommend(n=n),
-            "users": result.per_user(),
-            "curve": result.curve(),
-        }
-        for name, frame in frames.items():
-            # A run without --every has no curve.
-            if frame.height:
-                _write_csv(frame, out / f"{name}.csv")
-                written.append(out / f"{name}.csv")
+    how = OpenOptions(**options)
+    stored = store.read(run, folder, how.data)
+    # Refused before anything is computed: lists for all users may take a minute.
+    _check_folder(out)
+    result = Run.stored(stored, algorithm=how.algorithm, todays_code=how.todays_code)
+    trec = {}
     if "trec" in format:
         # TREC's measures look at longer lists than people do.
-        written += result.trec(out, max(n, 100))
-    tell("\n".join(map(str, written)))
+        trec = result.trec_files(max(n, 100))
+    contents = _as_csv(result, n) if "csv" in format else {}
+    tell("\n".join(map(str, write_all(out, {**contents, **trec}))))
 
 
-def _write_csv(frame: pl.DataFrame, path: Path) -> None:
-    """Writes a table in whose cells no spreadsheet finds a formula. Says how many were changed."""
+def _check_folder(out: Path) -> None:
+    """Raises InputError for a folder that cannot be made, or written to."""
+    # What is not there yet can be made below what is.
+    there = next(parent for parent in (out.absolute(), *out.absolute().parents) if parent.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        why = "may not be written to" if there.is_dir() else "is a file"
+        raise InputError(
+            str(out), f"cannot be written ({there} {why})", expected="a folder you may write to"
+        )
+
+
+def _as_csv(result: Run, n: int) -> dict[str, bytes]:
+    """Returns the tables of a run as the contents of CSV files by name."""
+    frames = {
+        "recommendations.csv": result.recommend(n=n),
+        "users.csv": result.per_user(),
+        "curve.csv": result.curve(),
+    }
+    # A run without --every has no curve.
+    return {name: _csv(frame, name) for name, frame in frames.items() if frame.height}
+
+
+def _csv(frame: pl.DataFrame, name: str) -> bytes:
+    """Returns a table in whose cells no spreadsheet finds a formula. Says how many were changed."""
     import polars as pl
 
     texts = pl.col(pl.String)
     changed = sum(frame.select(texts.str.contains(FORMULA).sum()).row(0))
-    frame.with_columns(texts.str.replace(FORMULA, "'${1}")).write_csv(path)
     if changed:
-        say(f"{path}: {changed} cells {CHANGED}")
+        say(f"{name}: {changed} cells {CHANGED}")
+    return frame.with_columns(texts.str.replace(FORMULA, "'${1}")).write_csv().encode()

@@ -21,10 +21,7 @@ def write_atomically(path: Path, content: bytes | Sequence[bytes | memoryview]) 
     make_folder(path.parent)
     temporary = _temporary(path)
     try:
-        with open(temporary, "wb") as file:
-            file.writelines([content] if isinstance(content, bytes) else content)
-            file.flush()
-            os.fsync(file.fileno())
+        _fill(temporary, content)
         os.replace(temporary, path)
     except OSError as cause:
         # A full disk does not say which file it was.
@@ -45,10 +42,7 @@ def write_all(folder: Path, contents: Mapping[str, bytes]) -> list[Path]:
             # Refused here, before anything is replaced.
             if path.is_dir():
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-            with open(temporary, "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
+            _fill(temporary, content)
         for path, temporary in written.items():
             os.replace(temporary, path)
     finally:
@@ -56,6 +50,14 @@ def write_all(folder: Path, contents: Mapping[str, bytes]) -> list[Path]:
             temporary.unlink(missing_ok=True)
     sync_folder(folder)
     return list(written)
+
+
+def _fill(path: Path, content: bytes | Sequence[bytes | memoryview]) -> None:
+    """Writes a file and flushes it to the disk."""
+    with open(path, "wb") as file:
+        file.writelines([content] if isinstance(content, bytes) else content)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def write_text(path: Path, text: str) -> None:

@@ -70,20 +70,22 @@ class Vocabulary:
         """Returns the index of an external id. Raises InputError that names the nearest one."""
         number = self._index.get(str(name))
         if number is None:
-            # To compare with every id of a large vocabulary would take seconds.
-            compared = self._index if len(self) <= 100_000 else list(self._index)[:1000]
-            # Of a short text, nearly any id is near.
-            if len(str(name)) > 2 or not self.size:
-                hint = did_you_mean(str(name), compared)
-            else:
-                hint = f"for example '{self[0]}'"
             raise InputError(
                 self.kind,
                 f"unknown {self.kind} '{name}'",
                 expected=f"one of {len(self)} ids",
-                fix=hint[:200],
+                fix=self.hint(name),
             )
         return number
+
+    def hint(self, name: object) -> str:
+        """Returns what may have been meant by an unknown id: the nearest one, or an example."""
+        # Of a short text, nearly any id is near.
+        if len(str(name)) <= 2 and self.size:
+            return f"for example '{self[0]}'"[:200]
+        # To compare with every id of a large vocabulary would take seconds.
+        compared = self._index if len(self) <= 100_000 else list(self._index)[:1000]
+        return did_you_mean(str(name), compared)[:200]
 
     def indices(self, names: Sequence[object]) -> Int32Array:
         """Returns the indices of many external ids; an unknown one is -1."""

@@ -16,6 +16,9 @@ from .options import LoadOptions
 from .reading import LeftOut, add_up
 from .table import BadRows, ColumnTable
 
+# The share and the number of bad rows up to which an error offers to leave them out.
+DIRT = 0.1
+SOME = 10
 # A step of reading: it returns what it reads of a table, or raises BadRows.
 Step = Callable[[ColumnTable], Any]
 
@@ -60,7 +63,7 @@ def read_good_rows(table: ColumnTable, steps: Sequence[Step], options: LoadOptio
         if not refusals:
             break
         faults += _faults(good, refusals)
-        good = good.without(np.logical_or.reduce([refusal.bad for refusal in refusals]))
+        good = good.only(~np.logical_or.reduce([refusal.bad for refusal in refusals]))
         if not good.frame.height:
             break
     if not faults and not table.left_out:
@@ -107,9 +110,10 @@ def _refuse_first(
     so that leaving them out is a way on.
     """
     first = min(faults, key=lambda fault: fault.row).refusal
-    if not usable:
-        raise first
     bad = sum(entry.rows for entry in left_out)
+    # So many bad rows are no dirt: something else is wrong.
+    if not usable or bad > max(SOME, allowed(lines, DIRT)):
+        raise first
     drop = "bad_rows='drop' (--load bad_rows=drop)"
     if bad > allowed(lines, LoadOptions().bad_share):
         share = _enough(bad, lines)
@@ -132,16 +136,17 @@ def _check_share(source: str, left_out: Sequence[LeftOut], lines: int, share: fl
     bad = sum(entry.rows for entry in left_out)
     if bad <= allowed(lines, share) and bad < lines:
         return
-    reasons = "; ".join(
-        f"{entry.reason}: {entry.rows:,}, the first at {entry.first}" for entry in left_out
-    )
+    reasons = []
+    for entry in left_out:
+        line = entry.first.rpartition(":")[2]
+        reasons.append(f"{entry.reason}: {entry.rows:,}, the first at {line}")
     more = _enough(bad, lines)
     fix = f"correct them, or allow more: bad_share={more} (--load bad_share={more})"
     if bad == lines:
         fix = "check the columns and the delimiter"
     raise InputError(
         source,
-        f"{bad:,} of {lines:,} rows are bad: {reasons}",
+        f"{bad:,} of {lines:,} rows are bad: {'; '.join(reasons)}",
         expected=f"at most {share:.2%} of the rows (bad_share={share:g})",
         fix=fix,
     )

@@ -11,14 +11,33 @@ from typing import NamedTuple, NoReturn
 import numpy as np
 
 from ..core.errors import InputError, did_you_mean
-from ..core.types import Float32Array
+from ..core.types import BoolArray, Float32Array
 from .bad_rows import Step, read_good_rows
-from .interactions import Interactions, PairOrder, build, pair_numbers, pair_order
+from .interactions import Interactions, build, pair_numbers, pair_order
+from .likes import (
+    ANY,
+    LABELS,
+    ask_about_labels,
+    by_column,
+    judge,
+    labels_of,
+    only_likes,
+    rows_that_count,
+)
 from .odd_ids import odd_ids
 from .options import LoadOptions
 from .reading import ColumnUse, Guess, Reading, unread
 from .repeats import KeptRows, keep
-from .table import ColumnTable, control_rows, ids, refuse, refuse_control_in, values
+from .scales import check_values, on_scale
+from .table import (
+    ColumnTable,
+    IdColumn,
+    control_rows,
+    ids,
+    refuse,
+    refuse_control_in,
+    values,
+)
 from .times import Times, day_and_clock, times
 from .unread import look_at
 from .visits import VisitColumns, with_visits
@@ -46,6 +65,13 @@ USUAL: dict[str, tuple[str, ...]] = {
     "time": _names(
         "timestamp time utc utc_time unix_time unix_review_time datetime date ts created_at epoch"
     ),
+}
+# The plain forms of the names that say the role themselves.
+SURE = {
+    "user": ("userid", "user"),
+    "item": ("itemid", "item"),
+    "value": ("rating", "value"),
+    "time": ("timestamp", "time"),
 }
 # Those of the columns that describe items.
 FEATURES: dict[str, tuple[str, ...]] = {
@@ -191,75 +217,89 @@ def _one_to_one(table: ColumnTable, columns: list[str]) -> bool:
     return len(sizes) == 1 and table.frame.select(columns).n_unique() in sizes
 
 
-def assemble(
-    table: ColumnTable, options: LoadOptions, *, name: str, part: bool = False
-) -> Interactions:
-    """Returns the interactions in a table. part: True for a part of a whole, such as a test file,
-    in which too little to learn from is no error.
-
-    Raises InputError at the first wrong row, or if there are too few rows to learn from.
+def assemble(table: ColumnTable, options: LoadOptions, *, name: str) -> Interactions:
+    """Returns the interactions in a table with the report of their reading. Raises InputError at
+    the first bad row. `inspect` checks that there is enough to learn from.
     """
     roles = find_roles(table, options)
     uses = column_uses(table, roles, options)
+    ask_about_labels(table, _label_columns(table, roles), options.rule)
     table, columns = read_good_rows(table, _steps(roles, options), options)
-    user, item, value, time = columns[2:]
+    user, item, value, time, labels = columns[2:]
+    odd = (*odd_ids(table, user), *odd_ids(table, item))
+    # Rows that say nothing of their pair go before repeats are treated.
+    counting = rows_that_count(table, value, labels, options.rule, options.not_rated)
+    table = table.only(counting.rows)
+    user, item, value, time = _of_rows(counting.rows, user, item, value, time)
     order = pair_order(user.code, item.code, len(user.names), len(item.names))
-    # That of the rows that stay, if it is known.
-    known: PairOrder | None = order
+    kept = KeptRows(slice(None), value)
     if order.repeats or options.duplicates == "sum":
         pair = pair_numbers(user.code, item.code, len(item.names))
         # Repeats are judged before rows are sorted, while each has its place in the file.
         kept = keep(table, pair, value, time.time, options)
-        known = None
-    else:
-        kept = KeptRows(slice(None), value)
+    # A rule about values judges the row of a pair that stays.
+    guessed = options.value is None
+    judged = judge(table, kept.value, kept.rows, options.rule, options.bounds, guessed)
+    rows = kept.rows
+    left_out = (*table.left_out, *counting.left_out, *kept.left_out, *judged.left_out)
+    notes = (
+        *table.notes,
+        *_unread_control(table, roles),
+        *odd,
+        *user.notes,
+        *item.notes,
+        *time.notes,
+        *counting.notes,
+    )
+    notes += (*kept.notes, *judged.notes)
     data = build(
-        user.code[kept.rows],
-        item.code[kept.rows],
+        user.code[rows],
+        item.code[rows],
         value=kept.value,
-        time=None if time.time is None else time.time[kept.rows],
-        order=known,
+        time=None if time.time is None else time.time[rows],
+        # That of the rows that stay, if it is known.
+        order=order if isinstance(rows, slice) else None,
         users=user.names,
         items=item.names,
         name=name,
-        scale=None if kept.value is None else options.scale,
+        scale=None if kept.value is None else options.bounds,
         reading=Reading(
             table.source,
             uses,
-            (*table.guesses, *guesses_of(table, roles, options, uses)),
-            (*table.left_out, *kept.left_out),
-            (
-                *table.notes,
-                *_unread_control(table, roles),
-                *odd_ids(table, user),
-                *odd_ids(table, item),
-                *user.notes,
-                *item.notes,
-                *time.notes,
-                *kept.notes,
-            ),
+            (*table.guesses, *guesses_of(table, roles, options, uses), *time.guesses),
+            left_out,
+            notes,
+            options.rule or "",
+            kept.value is not None and options.scale is not None,
         ),
     )
     if kept.visits and time.time is not None:
         places = np.arange(len(user.code))
         all_rows = VisitColumns(user.code, item.code, time.time, places)
         data = with_visits(data, all_rows, table.source)
-    if part:
-        return data
-    inspect(data, table.source)
-    return with_single_rows(data)
+    # Visits are of all rows, so that rows leave after them.
+    return on_scale(only_likes(data, judged.stays), options.scale)
 
 
 def _steps(roles: Roles, options: LoadOptions) -> list[Step]:
     """Returns the steps that read a table: checks of headers that are repeated and of control
-    characters, then the columns of users, items, values and times.
+    characters, then the columns of users, items, values, times and labels.
     """
 
     def read_values(table: ColumnTable) -> Float32Array | None:
-        return None if roles.value is None else values(table, roles.value, options.scale)
+        if roles.value is None:
+            return None
+        value = values(table, roles.value)
+        scale, rule, not_rated = options.scale, options.rule, options.not_rated
+        check_values(table, roles.value, value, scale, rule, not_rated)
+        return value
 
     def read_times(table: ColumnTable) -> Times:
         return Times(None, ()) if roles.time is None else times(table, roles.time, options)
+
+    def read_labels(table: ColumnTable) -> BoolArray | None:
+        rule = options.rule
+        return labels_of(table, rule) if rule is not None and by_column(rule) else None
 
     return [
         lambda table: _check_headers(table, roles),
@@ -268,7 +308,22 @@ def _steps(roles: Roles, options: LoadOptions) -> list[Step]:
         lambda table: ids(table, roles.item, "item"),
         read_values,
         read_times,
+        read_labels,
     ]
+
+
+def _of_rows(
+    rows: BoolArray, user: IdColumn, item: IdColumn, value: Float32Array | None, time: Times
+) -> tuple[IdColumn, IdColumn, Float32Array | None, Times]:
+    """Returns the columns of the rows where `rows`, bool [rows], is true."""
+    if rows.all():
+        return user, item, value, time
+    return (
+        user._replace(code=user.code[rows]),
+        item._replace(code=item.code[rows]),
+        None if value is None else value[rows],
+        time if time.time is None else time._replace(time=time.time[rows]),
+    )
 
 
 def _check_headers(table: ColumnTable, roles: Roles) -> None:
@@ -312,7 +367,9 @@ def column_uses(table: ColumnTable, roles: Roles, options: LoadOptions) -> tuple
     uses = []
     for name in table.frame.columns:
         role = role_of.get(name, "")
-        if not role:
+        if name == options.rule and not role:
+            uses.append(ColumnUse(name, "likes", f"named by likes={name}"))
+        elif not role:
             uses.append(ColumnUse(name, "", _why_unread(table, name, options)))
         elif getattr(options, role) is not None:
             uses.append(ColumnUse(name, role, f"named by {role}={getattr(options, role)}"))
@@ -323,10 +380,12 @@ def column_uses(table: ColumnTable, roles: Roles, options: LoadOptions) -> tuple
 
 def _why_unread(table: ColumnTable, name: str, options: LoadOptions) -> str:
     loss = look_at(table, name)
-    if loss is not None and getattr(options, loss.role) == "":
-        return f"left out by {loss.role}="
     if loss is None:
         return "no option and no usual name gives it a role"
+    if loss.role == "likes" and options.rule is not None:
+        return f"left out by likes={options.rule}"
+    if getattr(options, loss.role) == "":
+        return f"left out by {loss.role}="
     option = f"{loss.role}={name}"
     return f"{unread(loss.kind)}: say {loss.role}='{name}' (--load {option})"
 
@@ -334,8 +393,8 @@ def _why_unread(table: ColumnTable, name: str, options: LoadOptions) -> str:
 def guesses_of(
     table: ColumnTable, roles: Roles, options: LoadOptions, uses: Sequence[ColumnUse]
 ) -> Iterator[Guess]:
-    """Yields the guesses about columns: a role by a usual name that is not the first one, one of
-    several columns for a role, and a column left unread that seems to have a missing role.
+    """Yields the guesses about columns: a role by a usual name that does not say it, one of several
+    columns for a role, and a column left unread that seems to have a missing role.
     """
     for role, name in roles._asdict().items():
         if name is None or getattr(options, role) is not None:
@@ -343,61 +402,72 @@ def guesses_of(
         others = rivals(table, role, roles)[len(columns_of(table, roles, role)) :]
         if name not in table.frame.columns:
             day, _, clock = name.partition("+")
-            yield Guess(f"the time is in '{day}' and '{clock}'", f"time={name} or time={day}")
+            yield Guess(
+                f"times are days of '{day}' and times of day of '{clock}'",
+                f"time={name}; time={day} takes the day alone",
+            )
         elif others:
             listed = ", ".join(f"'{other}'" for other in others)
             yield Guess(f"the {role} column is '{name}', not {listed}", f"{role}={name}")
-        elif plain(name) != plain(USUAL[role][0]):
+        elif plain(name) not in SURE[role]:
             yield Guess(f"the {role} column is '{name}'", f"{role}={name}")
     for role in ("value", "time"):
         if getattr(roles, role) is None and getattr(options, role) is None:
-            yield from _missed(role, uses)
+            yield from _missed(role, "", uses)
+    if options.rule is None:
+        yield from _missed("likes", ANY, uses)
 
 
-def _missed(role: str, uses: Sequence[ColumnUse]) -> Iterator[Guess]:
-    """Yields the guess that the data has no column of a role, if unread ones look like it."""
+def _missed(role: str, without: str, uses: Sequence[ColumnUse]) -> Iterator[Guess]:
+    """Yields the guess that the data has no column of a role, if unread ones look like it. without:
+    the value of the option that says so.
+    """
     mark = f"(--load {role}="
     names = [use.name for use in uses if not use.role and mark in use.why]
     if names:
         listed = ", ".join(f"'{name}'" for name in names)
-        options = " or ".join(f"{role}={name}" for name in [*names, ""])
-        yield Guess(f"no column is the {role}, also not {listed}", options)
+        options = " or ".join(f"{role}={name}" for name in [*names, without])
+        kind = "labels likes" if role == "likes" else f"is the {role}"
+        yield Guess(f"no column {kind}, also not {listed}", options)
 
 
-def inspect(data: Interactions, where: str, after: str = "") -> None:
-    """Checks that a data set can be learned from. Raises InputError if there is a single user, or
-    if a user consumed every item. after: the filter that was applied last, such as "min_rows=5"; ""
-    before all filters.
+def _label_columns(table: ColumnTable, roles: Roles) -> list[str]:
+    """Returns the unread columns with a usual name of labels."""
+    return [name for name in table.frame.columns if name not in roles and plain(name) in LABELS]
+
+
+def inspect(data: Interactions, filters: Sequence[str]) -> Interactions:
+    """Checks that a data set can be learned from, and returns it with a note on users with one row.
+    Raises InputError if there is a single user, or if a user consumed every item.
+
+    filters: the options that left rows out, such as `min_rows=5`, which an error names.
     """
+    where = data.reading.source or data.name
+    after = f"after {', '.join(filters)}, " if filters else ""
+    remedy = f"choose a weaker filter, or leave {filters[-1]} out" if filters else ""
     counts = data.counts
-    prefix = f"after {after}, " if after else ""
-    look = f"choose another {after.partition('=')[0]}" if after else "check the user column"
     # Learning from others needs others.
     if len(data.users) == 1:
         raise InputError(
             where,
-            f"{prefix}there is a single user ('{data.users[0]}')",
+            f"{after}there is a single user ('{data.users[0]}')",
             expected="at least two users",
-            fix=f"recommending from others needs others; {look}",
+            fix=remedy or "recommending from others needs others; check the user column",
         )
     most = int(np.argmax(counts))
     # Negatives are drawn from the items that a user did not consume.
     if counts[most] == len(data.items):
-        look = look.replace("user", "item")
         raise InputError(
             where,
-            f"{prefix}user '{data.users[most]}' consumed all {len(data.items)} items, so there is"
+            f"{after}user '{data.users[most]}' consumed all {len(data.items)} items, so there is"
             " none to recommend or compare with",
             expected="items that a user did not consume",
-            fix=f"remove that user, or {look}",
+            fix=remedy or "remove that user, or check the item column",
         )
-
-
-def with_single_rows(data: Interactions) -> Interactions:
-    """Returns the data set with a note on the users with one row, if there are any."""
-    single = int((data.counts == 1).sum())
+    single = int((counts == 1).sum())
     if not single:
         return data
-    return data.noted(
+    note = (
         f"users with one interaction, which cannot be held out and learned from at once: {single:,}"
     )
+    return data.noted(note)

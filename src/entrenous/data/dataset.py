@@ -158,3 +158,10 @@ def _known(having: Mapping[str, Dataset], whose: str, name: str) -> Dataset:
             fix="use loo-99 or another protocol",
         )
     return having[name]
+
+
+def in_any_folder(name: str) -> str:
+    """Returns a path as it can be found from another folder; the name of a data set as it is."""
+    if name in datasets() or not Path(name).exists():
+        return name
+    return str(Path(name).resolve())

@@ -49,7 +49,9 @@ class Dates(NamedTuple):
     read: BoolArray
     """bool [n], False for a text that is no date."""
     zoned: BoolArray
-    """bool [n], True where the text names its offset from UTC."""
+    """bool [n], True where the text names its offset from UTC, be it UTC itself."""
+    shifted: BoolArray
+    """bool [n], True where it names another offset than none."""
     days: BoolArray
     """bool [n], True where the text has no time of day."""
     notes: tuple[str, ...]
@@ -67,7 +69,8 @@ def read_dates(table: ColumnTable, texts: Any, rows: Int64Array, form: str | Non
     notes: tuple[str, ...] = ()
     if form not in ("day-first", "month-first") and texts.str.contains(SHORT).any():
         day_first, notes = _order(table, texts, rows)
-    dates = Dates(*_none(len(texts)), notes)
+    read, zoned, shifted, days = np.zeros((4, len(texts)), np.bool_)
+    dates = Dates(np.zeros(len(texts), np.int64), read, zoned, shifted, days, notes)
     for start, chunk in _chunks(texts):
         left = np.ones(len(chunk), np.bool_)
         for pattern in FORMS:
@@ -77,16 +80,12 @@ def read_dates(table: ColumnTable, texts: Any, rows: Int64Array, form: str | Non
                 at = start + np.flatnonzero(fits)
                 dates.micros[at], dates.read[at] = _moments(parts, day_first)
                 dates.zoned[at] = _present(parts, "zone")
+                dates.shifted[at] = _offset(parts["zone"])[0] != 0
                 dates.days[at] = ~_present(parts, "hour")
                 left &= ~fits
             if not left.any():
                 break
     return dates
-
-
-def _none(rows: int) -> tuple[Int64Array, BoolArray, BoolArray, BoolArray]:
-    marks = [np.zeros(rows, np.bool_) for _ in range(3)]
-    return np.zeros(rows, np.int64), marks[0], marks[1], marks[2]
 
 
 def _chunks(texts: Any) -> Iterator[tuple[int, Any]]:

@@ -69,8 +69,8 @@ def _times(data: Interactions) -> dict[str, Any] | None:
     known = data.time[data.time != NO_TIME]
     missing = len(data) - len(known)
     return {
-        "first": _iso(known.min()),
-        "last": _iso(known.max()),
+        "first": iso(known.min()),
+        "last": iso(known.max()),
         "missing": missing,
         "resolution": _resolution(known),
         "users_with_ties": users_with_ties(data.user, data.time),
@@ -94,7 +94,8 @@ def users_with_ties(user: Int32Array, time: Int64Array) -> int:
     return len(np.unique(by_user[1:][tied]))
 
 
-def _iso(time: np.int64) -> str:
+def iso(time: int) -> str:
+    """Returns a time in ISO 8601 (UTC)."""
     # In whole numbers: a float would round the last microseconds.
     seconds, micros = divmod(int(time), SECOND)
     return datetime.fromtimestamp(seconds, UTC).replace(microsecond=micros).isoformat()

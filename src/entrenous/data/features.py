@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 
 from ..core.errors import InputError
-from ..core.types import Array
+from ..core.types import Array, Int32Array, Int64Array
 from ..core.vocabulary import Vocabulary
+from .bad_rows import Step, read_good_rows
 from .columns import FEATURES, USUAL, find_usual
-from .table import ColumnTable, refuse_control_in
+from .options import LoadOptions
+from .reading import LeftOut
+from .table import ColumnTable, refuse, refuse_control_in
 
 # Characters of a title or a category; the rest is cut.
 LONGEST = 300
@@ -43,15 +47,30 @@ GENRES = (
 U_ITEM = ("item_id", "title", "release_date", "video_release_date", "url", *GENRES)
 
 
+class ItemFeatures(NamedTuple):
+    """The features of items and the report of their reading."""
+
+    columns: dict[str, Array]
+    """Texts [items] by feature, "" where an item is not in the table."""
+    left_out: tuple[LeftOut, ...]
+    """The rows without an item, and those that repeat an item."""
+    notes: tuple[str, ...]
+    """The number of items that the table does not describe, and of rows of other items."""
+
+
 def features(
-    table: ColumnTable, items: Vocabulary, *, columns: Mapping[str, str] | None = None
-) -> dict[str, Array]:
-    """Returns item features from a table with one row per item, text [items], "" where an item is
-    not in the table.
+    table: ColumnTable,
+    items: Vocabulary,
+    options: LoadOptions,
+    *,
+    columns: Mapping[str, str] | None = None,
+) -> ItemFeatures:
+    """Returns item features from a table with one row per item.
 
     columns: {feature: column}; by default `title`, `category`, `lat` and `lon` under their usual
-    names. Several categories of an item are separated by "|". Where an item has several rows, the
-    last one counts. Raises InputError if there is no item column or a named column is missing.
+    names. Several categories of an item are separated by "|". options: `bad_rows` is the policy for
+    rows without an item, `duplicates` for rows that repeat an item. Raises InputError if there is
+    no item column or a named column is missing, and where a policy refuses a row.
     """
     names = table.frame.columns
     item = find_usual(names, USUAL["item"])
@@ -69,13 +88,98 @@ def features(
             raise InputError(
                 table.source, f"no column '{column}'", expected="one of " + ", ".join(names[:12])
             )
-    # -1 for an item that no row has, which is left out.
-    index = items.indices(_text(table, item))
+    table, (_, item_texts) = read_good_rows(table, _steps(item), options)
+    # -1 for an item that no row has.
+    index = items.indices(item_texts)
+    known = np.flatnonzero(index >= 0)
     texts = {feature: _feature(table, feature, column) for feature, column in columns.items()}
     # MovieLens-100K alone has these columns.
     if set(GENRES) <= set(names):
         texts["category"] = _from_flags(table)
-    return {feature: _placed(column, index, len(items)) for feature, column in texts.items()}
+    kept, repeats = _one_row_each(table, known, index, texts, options)
+    described = len(kept)
+    notes = []
+    if described < len(items):
+        notes.append(f"items that it does not describe: {len(items) - described:,}")
+    if len(known) < len(index):
+        notes.append(f"its rows of items without interactions: {len(index) - len(known):,}")
+    placed = {}
+    for feature, of_rows in texts.items():
+        placed[feature] = _placed(of_rows, kept, index, len(items))
+    return ItemFeatures(placed, (*table.left_out, *repeats), tuple(notes))
+
+
+def _steps(item: str) -> list[Step]:
+    """Returns the steps that read the items of a table: a check that each row has one, and their
+    ids.
+    """
+
+    def check(table: ColumnTable) -> None:
+        bad = np.array([not text for text in _text(table, item)])
+        if bad.any():
+            refuse(
+                table,
+                bad,
+                "the item id is empty",
+                expected="an id on every row",
+                fix="fill it in or remove the row",
+            )
+
+    return [check, lambda table: _text(table, item)]
+
+
+def _one_row_each(
+    table: ColumnTable,
+    known: Int64Array,
+    index: Int32Array,
+    texts: Mapping[str, list[str]],
+    options: LoadOptions,
+) -> tuple[Int64Array, tuple[LeftOut, ...]]:
+    """Returns one row for each item, int64, and the rows that repeat an item. known: the rows of
+    items of the data, int64; index: the item of each row. Raises InputError for a repeat that
+    `options.duplicates` refuses.
+    """
+    item = index[known]
+    _, first, number = np.unique(item, return_index=True, return_inverse=True)
+    earliest = known[first[number]]
+    repeats = known[earliest < known]
+    if not len(repeats):
+        return known, ()
+    if options.duplicates not in ("first", "last"):
+        _refuse_repeats(table, known, earliest, texts, options.duplicates == "refuse")
+    # Of the rows of one item, the last one that is written stays.
+    order = known if options.duplicates == "last" else known[::-1]
+    row_of_item = dict(zip(index[order].tolist(), order.tolist(), strict=True))
+    which = "last" if options.duplicates == "last" else "first"
+    gone = np.setdiff1d(known, list(row_of_item.values()))
+    reason = f"repeats of an item, of which the {which} is kept"
+    entry = LeftOut(reason, len(gone), table.where(int(gone[0])))
+    return np.array(sorted(row_of_item.values())), (entry,)
+
+
+def _refuse_repeats(
+    table: ColumnTable,
+    known: Int64Array,
+    earliest: Int64Array,
+    texts: Mapping[str, list[str]],
+    all_of_them: bool,
+) -> None:
+    """Raises InputError for the first row that repeats an item: any (all_of_them), or one with
+    other texts than the first row of its item.
+    """
+    for row, before in zip(known.tolist(), earliest.tolist(), strict=True):
+        differing = [name for name, column in texts.items() if column[row] != column[before]]
+        if row != before and (all_of_them or differing):
+            line = table.where(before).rpartition(":")[2]
+            problem = f"the item stands at {line} too"
+            if differing:
+                problem += f", with another {differing[0]}"
+            raise InputError(
+                table.where(row),
+                problem,
+                expected="one row per item",
+                fix="choose duplicates='last' or 'first' (--load duplicates=last)",
+            )
 
 
 def _text(table: ColumnTable, name: str) -> list[str]:
@@ -118,11 +222,8 @@ def _from_flags(table: ColumnTable) -> list[str]:
     return ["|".join(genres) for genres in categories]
 
 
-def _placed(texts: list[str], index: Array, size: int) -> Array:
-    """Returns the texts at the places `index`, text [size]; a text with the place -1 is
-    left out.
-    """
+def _placed(texts: list[str], rows: Int64Array, index: Array, size: int) -> Array:
+    """Returns the texts of some `rows` at the places `index` of these rows, text [size]."""
     column = np.full(size, "", dtype=object)
-    known = index >= 0
-    column[index[known]] = np.array(texts, dtype=object)[known]
+    column[index[rows]] = np.array(texts, dtype=object)[rows]
     return column

@@ -1,4 +1,4 @@
-"""Filters: k-core, active users, binarise. Each adds a note on what it did.
+"""Filters: k-core and active users. Each adds a note on what it did.
 
 Users and items that have no row left leave the vocabulary.
 """
@@ -16,24 +16,13 @@ from ..core.vocabulary import Vocabulary
 from .interactions import Interactions
 
 
-def binarise(data: Interactions, *, at_least: float) -> Interactions:
-    """Returns the rows with a value of `at_least` or more, each with value 1. Raises InputError if
-    none is left.
-    """
-    keep = data.value >= np.float32(at_least)
-    kept = _apply(data, keep, f"rows with value >= {at_least:g}, set to 1")
-    # One number that is seen n times: it needs no memory.
-    ones = np.broadcast_to(np.float32(1), len(kept))
-    return replace(kept, value=ones, scale=None)
-
-
 def min_user_rows(data: Interactions, n: int) -> Interactions:
     """Returns the users with at least `n` rows, in a single pass: items may keep any number of
     rows.
     """
     _check("n", n)
     keep = np.repeat(data.counts >= n, data.counts)
-    return _apply(data, keep, f"users with >= {n} rows")
+    return only_rows(data, keep, f"users with >= {n} rows")
 
 
 def max_user_items(data: Interactions, n: int) -> Interactions:
@@ -42,7 +31,8 @@ def max_user_items(data: Interactions, n: int) -> Interactions:
     """
     _check("n", n)
     keep = np.repeat(data.counts <= n, data.counts)
-    return _apply(data, keep, f"users with <= {n} items", fix="choose a larger number")
+    what = f"users with <= {n} items"
+    return only_rows(data, keep, what, fix="choose a larger number")
 
 
 def k_core(data: Interactions, *, users: int = 1, items: int = 1) -> Interactions:
@@ -55,7 +45,7 @@ def k_core(data: Interactions, *, users: int = 1, items: int = 1) -> Interaction
     _check("users", users)
     _check("items", items)
     what = f"the core of users with >= {users} and items with >= {items} rows"
-    return _apply(data, _core(data, users, items), what)
+    return only_rows(data, _core(data, users, items), what)
 
 
 def _core(data: Interactions, users: int, items: int) -> BoolArray:
@@ -76,7 +66,7 @@ def _check(name: str, n: int) -> None:
         raise InputError(name, f"got {n}", expected="a whole number of at least 1")
 
 
-def _apply(
+def only_rows(
     data: Interactions, keep: BoolArray, what: str, fix: str = "choose a smaller number"
 ) -> Interactions:
     """Returns the kept rows over the users and items that still occur, with a note. what: names the
@@ -89,7 +79,8 @@ def _apply(
             expected="a filter that leaves rows",
             fix=fix,
         )
-    small = compact(data.select(keep))
+    # What is left is the whole from here on, and so is its scale.
+    small = replace(compact(data.select(keep)), scale=data.scale)
     rows = len(data) - len(small)
     users = len(data.users) - len(small.users)
     items = len(data.items) - len(small.items)

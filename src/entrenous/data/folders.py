@@ -82,18 +82,17 @@ def read_folder(
     *,
     name: str,
     items: Path | None = None,
-    part: bool = False,
 ) -> Interactions:
     """Returns the interactions of a folder with the features in its file of items. items: another
-    file of items. part: see `assemble`.
+    file of items.
     """
     parts = part_files(folder)
     if parts:
-        data = assemble(_stacked(parts, options), options, name=name, part=part)
+        data = assemble(_stacked(parts, options), options, name=name)
         described = items
     else:
         files = pair(folder)
-        data = assemble(read_table(files.rows, options), options, name=name, part=part)
+        data = assemble(read_table(files.rows, options), options, name=name)
         described = items or files.items
     return data if described is None else add_features(data, described, options)
 
@@ -197,11 +196,15 @@ def add_features(
     `items_delimiter`.
     """
     table = _items_table(path, options)
-    added = features(table, data.items, columns=columns)
-    read = [f"{feature} = {columns[feature]}" if columns else feature for feature in added]
+    added = features(table, data.items, options, columns=columns)
+    read = [f"{feature} = {columns[feature]}" if columns else feature for feature in added.columns]
     notes = [f"read {path}: {', '.join(read) or 'no title and no category'}"]
-    notes += [f"{path.name}: {note}" for note in table.notes]
-    return replace(data.noted(*notes), features={**data.features, **added})
+    notes += [f"{path.name}: {note}" for note in (*table.notes, *added.notes)]
+    reading = data.reading.noted(*notes)
+    reading = reading._replace(
+        guesses=(*reading.guesses, *table.guesses), left_out=(*reading.left_out, *added.left_out)
+    )
+    return replace(data, reading=reading, features={**data.features, **added.columns})
 
 
 def _items_table(path: Path, options: LoadOptions) -> ColumnTable:
@@ -236,4 +239,12 @@ def _items_readings(path: Path, options: LoadOptions) -> Iterator[LoadOptions]:
     # Without repeats.
     for encoding in dict.fromkeys(encodings):
         for delimiter in dict.fromkeys(delimiters):
-            yield LoadOptions(encoding=encoding, delimiter=delimiter, names=names)
+            yield options.model_copy(
+                update={
+                    "encoding": encoding,
+                    "delimiter": delimiter,
+                    "names": names,
+                    "skip_lines": 0,
+                    "format": None,
+                }
+            )

@@ -131,6 +131,10 @@ def _column(column: Any, label: str, name: str) -> Any:
         values = list(column)
     else:
         array = np.asarray(column)
+        # Polars knows no seconds.
+        units = ("ms", "us", "ns", "D")
+        if array.dtype.kind == "M" and np.datetime_data(array.dtype)[0] not in units:
+            return array.astype("datetime64[us]")
         if array.dtype != object:
             return array
         values = array.tolist()
@@ -142,7 +146,9 @@ def _column(column: Any, label: str, name: str) -> Any:
 def _is_nan(value: Any) -> bool:
     differs = value != value
     # The missing value of pandas stands for the answer too; arrays have many answers.
-    return differs is value or (isinstance(differs, bool | np.bool_) and bool(differs))
+    if isinstance(differs, bool | np.bool_):
+        return bool(differs)
+    return differs is value
 
 
 def _of_one_kind(values: list[Any], label: str, name: str) -> list[Any]:

@@ -27,6 +27,8 @@ NO_TIME = np.iinfo(np.int64).min
 NOT_READ = Reading()
 # The microseconds of a second: times are whole microseconds.
 SECOND = 1_000_000
+# Stands in the note on bad times, by which `known_times` finds it again.
+BAD_TIMES = "times that cannot be used, taken as missing"
 WITHOUT_TIMES = "use random-80-20, or ncf-99 for a data set of which NCF published test rows"
 
 
@@ -262,11 +264,21 @@ class Interactions:
             digest.update(b"none" if column is None else np.ascontiguousarray(column).tobytes())
         return digest.hexdigest()
 
-    def time_order(self) -> Int64Array:
+    def time_order(self, tie: Array | None = None) -> Int64Array:
         """Returns the positions of the rows sorted by user, then time, then place in the source,
         int64 [n]: the one meaning of "latest" in Entrenous.
 
-        Raises InputError if the data has no times or a row lacks one.
+        tie: numbers [n] that order rows of one time, instead of their places. Raises InputError as
+        `known_times` does.
+        """
+        time = self.known_times()
+        if tie is None:
+            tie = np.arange(len(self)) if self.row is None else self.row
+        return np.lexsort((tie, time, self.user))
+
+    def known_times(self) -> Int64Array:
+        """Returns the times, int64 [n]. Raises InputError if the data has no times or a row lacks
+        one.
         """
         if self.time is None:
             # A column that was not read may hold them: loading said so.
@@ -279,14 +291,17 @@ class Interactions:
             raise InputError(self.name, "the data has no times", expected="a time column", fix=fix)
         missing = int((self.time == NO_TIME).sum())
         if missing:
+            fix = WITHOUT_TIMES
+            if any(BAD_TIMES in note for note in self.notes):
+                drop = "bad_rows='drop' (--load bad_rows=drop)"
+                fix = f"leave out rows with bad times by {drop} in place of bad_times; or {fix}"
             raise InputError(
                 self.name,
                 f"{missing} of {len(self)} rows have no time",
                 expected="a time on every row",
-                fix=WITHOUT_TIMES,
+                fix=fix,
             )
-        row = np.arange(len(self)) if self.row is None else self.row
-        return np.lexsort((row, self.time, self.user))
+        return self.time
 
 
 def whole_seconds(time: Int64Array | None) -> bool:

@@ -9,14 +9,15 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from ..core.errors import InputError, did_you_mean
-from .columns import assemble
+from .columns import assemble, inspect
 from .dataset import datasets
 from .features import features
 from .files import read_table
-from .filters import binarise, k_core, max_user_items
+from .filters import k_core, max_user_items
 from .folders import add_features, read_folder
 from .frames import from_any
 from .interactions import Interactions
+from .likes import keep_likes
 from .options import FrameKeywords, LoadKeywords, LoadOptions
 from .reading import refuse_guesses
 
@@ -66,10 +67,15 @@ def load(
     out, at most `bad_share` of all rows, but always one. max_items_of_a_user: leaves out users with
     more items. strict: True refuses whatever had to be guessed.
 
-    scale: (lowest, highest) value; a value outside is refused.
+    scale: (lowest, highest) value; a value outside is refused. "log" for counts: values become
+    log(1 + count).
 
-    min_value: keeps rows of at least this value and sets their value to 1. min_rows: then keeps
-    users and items with at least this many rows (the core).
+    likes: the rows that count as likes, for every algorithm and ranking: "any", "positive" (values
+    above 0), "at_least=4", or the name of a column of labels. The others are left out; values stay.
+    min_value=4 is likes="at_least=4". not_rated: a value that means that a row is no rating; such
+    rows are left out before repeats are treated. Data with values of 0 or less needs one of these.
+
+    min_rows: then keeps users and items with at least this many rows (the core).
 
     items: a file with title and category of the items, with items_encoding and items_delimiter.
     fetch: True downloads a named data set that is missing.
@@ -96,6 +102,8 @@ def _loaded(
     if name_or_path in named:
         _refuse_options(str(name_or_path), options)
         data = named[str(name_or_path)].load(fetch=fetch)
+        if options.rule is not None:
+            data = keep_likes(data, options.rule)
     else:
         if isinstance(name_or_path, str):
             _check_path(name_or_path, list(named))
@@ -103,46 +111,58 @@ def _loaded(
             from .presets import preset_options
 
             options = preset_options(path, options)
-        data = _read(path, options, items_file, part=part)
+        data = _read(path, options, items_file)
     # A folder may have a file of items, which the user's own replaces.
     if items_file is not None and not path.is_dir():
         data = add_features(data, items_file, options)
-    return _filtered(data, options)
+    return _filtered(data, options, part)
 
 
-def _read(path: Path, options: LoadOptions, items_file: Path | None, *, part: bool) -> Interactions:
+def _read(path: Path, options: LoadOptions, items_file: Path | None) -> Interactions:
     """Returns the interactions of a file, or of a folder with its features."""
     if path.is_dir():
         name = path.resolve().name
-        return read_folder(path, options, name=name, items=items_file, part=part)
+        return read_folder(path, options, name=name, items=items_file)
     name = path.name.split(".")[0] or path.name
     table = read_table(path, options, compact=True)
     try:
-        return assemble(table, options, name=name, part=part)
+        return assemble(table, options, name=name)
     except InputError:
         if not table.compact:
             raise
     # What is wrong is said of the fields as they are written.
-    return assemble(read_table(path, options), options, name=name, part=part)
+    return assemble(read_table(path, options), options, name=name)
 
 
-def _filtered(data: Interactions, options: LoadOptions) -> Interactions:
-    """Returns the rows of users with few enough items, then those of enough value, then the users
-    and items with enough rows. Raises InputError if `strict` finds a guess in the report.
+def _filtered(data: Interactions, options: LoadOptions, part: bool) -> Interactions:
+    """Returns the users with few enough items, then the users and items with enough rows. part:
+    True for a part of a whole, such as a test file, in which too little to learn from is no error.
+
+    Raises InputError if `strict` finds a guess in the report.
     """
     if options.strict:
         refuse_guesses(data.reading)
     if options.max_items_of_a_user is not None:
         data = max_user_items(data, options.max_items_of_a_user)
-    if options.min_value is not None:
-        data = binarise(data, at_least=options.min_value)
     if options.min_rows != 1:
         data = k_core(data, users=options.min_rows, items=options.min_rows)
-    return data
+    return data if part else inspect(data, _filters(options))
+
+
+def _filters(options: LoadOptions) -> list[str]:
+    """Returns the options that leave rows out, in the order in which they do."""
+    named = {
+        "not_rated": None if options.not_rated is None else f"{options.not_rated:g}",
+        "likes": options.rule,
+        "max_items_of_a_user": options.max_items_of_a_user,
+        "min_rows": options.min_rows if options.min_rows != 1 else None,
+    }
+    return [f"{name}={value}" for name, value in named.items() if value is not None]
 
 
 # The options that apply to a named data set too, which declares the others itself.
 ANYWHERE = (
+    "likes",
     "min_value",
     "min_rows",
     "items",
@@ -199,8 +219,11 @@ def from_frame(
             raise InputError(
                 f"from_frame {option}", "it is an option of files", fix="leave it out of a frame"
             )
-    data = assemble(from_any(frame, name), asked, name=name, part=part)
+    data = assemble(from_any(frame, name), asked, name=name)
     if items is not None:
         table = from_any(items, f"{name} items")
-        data = replace(data, features=features(table, data.items))
-    return _filtered(data, asked)
+        added = features(table, data.items, asked)
+        reading = data.reading.noted(*added.notes)
+        reading = reading._replace(left_out=(*reading.left_out, *added.left_out))
+        data = replace(data, reading=reading, features=added.columns)
+    return _filtered(data, asked, part)

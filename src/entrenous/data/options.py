@@ -7,13 +7,15 @@ from __future__ import annotations
 import codecs
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, TypedDict, final
+from typing import Any, Literal, Self, TypedDict, final
 
 import numpy as np
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from ..core.contract.settings import Settings
 from ..core.errors import InputError
+from .likes import AT_LEAST, read_rule
+from .scales import LOG, Scale
 
 Duplicates = Literal["same", "first", "last", "sum", "refuse"]
 BadRows = Literal["refuse", "drop"]
@@ -49,7 +51,9 @@ class FrameKeywords(TypedDict, total=False):
     bad_share: float
     max_items_of_a_user: int | None
     strict: bool
-    scale: tuple[float, float] | None
+    scale: Scale | None
+    likes: str | tuple[str, float] | None
+    not_rated: float | None
     min_value: float | None
     min_rows: int
 
@@ -141,12 +145,23 @@ class LoadOptions(Settings):
     strict: bool = Field(
         False, description="refuse whatever had to be guessed, and name the option that says it"
     )
-    scale: tuple[float, float] | None = Field(
-        None, description="lowest and highest value allowed, such as 1,5"
+    scale: Scale | None = Field(
+        None,
+        description=(
+            "lowest and highest rating, such as 1,5; log for counts, which become log(1 + count)"
+        ),
     )
-    min_value: float | None = Field(
-        None, description="keep rows of at least this value and count them as consumed"
+    likes: str | None = Field(
+        None,
+        description=(
+            "the rows that count as likes, for all algorithms and rankings alike: any, positive,"
+            " at_least=X, or a column of labels (0/1); the others are left out"
+        ),
     )
+    not_rated: float | None = Field(
+        None, description="a value that means that a row is no rating, such as 0: it is left out"
+    )
+    min_value: float | None = Field(None, description="its old name: 4 stands for likes=at_least=4")
     min_rows: int = Field(
         1, ge=1, description="keep users and items with at least this many rows (the core)"
     )
@@ -158,11 +173,40 @@ class LoadOptions(Settings):
         None, description="of the file of items; else as in the rows"
     )
 
+    @model_validator(mode="after")
+    def _check_one_rule(self) -> Self:
+        if self.min_value is not None and self.likes not in (None, self.rule):
+            raise InputError(
+                "min_value",
+                f"min_value={self.min_value:g} says likes={self.rule}, and likes={self.likes} is"
+                " given too",
+                expected="one rule",
+                fix="leave one of the two out",
+            )
+        return self
+
+    @property
+    def rule(self) -> str | None:
+        """The rule by which rows count as likes; None if none is given."""
+        if self.min_value is None:
+            return self.likes
+        return read_rule((AT_LEAST, self.min_value))
+
+    @property
+    def bounds(self) -> tuple[float, float] | None:
+        """The lowest and highest rating; None if none are declared."""
+        return None if isinstance(self.scale, str) else self.scale
+
+    @field_validator("likes", mode="before")
+    @classmethod
+    def _read_likes(cls, likes: Any) -> str | None:
+        return None if likes is None else read_rule(likes)
+
     @field_validator("names", "scale", mode="before")
     @classmethod
     def _separated(cls, given: Any) -> Any:
         """Returns the parts of a text such as `1,5`; anything else as it is."""
-        return given.split(",") if isinstance(given, str) else given
+        return given.split(",") if isinstance(given, str) and given != LOG else given
 
     @field_validator("items", mode="before")
     @classmethod
@@ -214,9 +258,9 @@ class LoadOptions(Settings):
 
     @field_validator("scale")
     @classmethod
-    def _check_scale(cls, scale: tuple[float, float] | None) -> tuple[float, float] | None:
-        if scale is None:
-            return None
+    def _check_scale(cls, scale: Scale | None) -> Scale | None:
+        if scale is None or isinstance(scale, str):
+            return scale
         low, high = scale
         if not (np.isfinite(low) and np.isfinite(high) and low < high):
             raise InputError(

@@ -27,7 +27,7 @@ class ColumnUse(NamedTuple):
     name: str
     """The name of the column in the source."""
     role: str
-    """user, item, value or time; "" for a column that was not read."""
+    """user, item, value, time or likes; "" for a column that was not read."""
     why: str
     """The reason for the role, such as "named by user=who"; of a column that was not read, what it
     looks like and the option that reads it.
@@ -84,6 +84,10 @@ class Reading(NamedTuple):
     """The rows that were left out, one entry for each reason."""
     notes: tuple[str, ...] = ()
     """Everything else that loading and filtering did, one sentence each."""
+    likes: str = ""
+    """The rule by which rows count as likes (`data.likes`); "" if nobody said one."""
+    scaled: bool = False
+    """True if somebody said what the values are: a scale of ratings, or logarithms of counts."""
 
     def noted(self, *sentences: str) -> Reading:
         """Returns the report with further notes at its end."""
@@ -97,6 +101,8 @@ class Reading(NamedTuple):
             "guesses": [guess._asdict() for guess in self.guesses],
             "left_out": [entry._asdict() for entry in self.left_out],
             "notes": list(self.notes),
+            "likes": self.likes,
+            "scaled": self.scaled,
         }
 
     @classmethod

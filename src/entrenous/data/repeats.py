@@ -111,8 +111,8 @@ def _sums(
     starts = np.flatnonzero(np.diff(ordered, prepend=-1))
     sums = np.add.reduceat(value[order].astype(np.float64), starts)
     low, high = -LARGEST, LARGEST
-    if options.scale is not None:
-        low, high = options.scale
+    if options.bounds is not None:
+        low, high = options.bounds
     bad = (sums < low) | (sums > high)
     if bad.any():
         _refuse_sum(table, pair, sums, ordered[starts], bad, (low, high))

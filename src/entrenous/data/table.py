@@ -64,7 +64,7 @@ class ColumnTable:
     guesses: tuple[Guess, ...] = ()
     """The assumptions of the reader that could be wrong."""
     left_out: tuple[LeftOut, ...] = ()
-    """The rows that the reader left out, one entry for each reason."""
+    """The bad rows that were left out, one entry for each reason."""
     notes: tuple[str, ...] = ()
     """Everything else that the reader did, one sentence each."""
     parts: tuple[ColumnTable, ...] = ()
@@ -104,10 +104,12 @@ class ColumnTable:
         """Returns True if a row of the source was not left out."""
         return self.places is None or bool(np.isin(place, self.places))
 
-    def without(self, bad: BoolArray) -> ColumnTable:
-        """Returns the table without the rows where `bad`, bool [rows], is true."""
-        places = np.arange(len(bad)) if self.places is None else self.places
-        return replace(self, frame=self.frame.filter(~bad), places=places[~bad])
+    def only(self, keep: BoolArray) -> ColumnTable:
+        """Returns the rows of the table where `keep`, bool [rows], is true."""
+        if keep.all():
+            return self
+        places = np.arange(len(keep)) if self.places is None else self.places
+        return replace(self, frame=self.frame.filter(keep), places=places[keep])
 
 
 def stack(tables: Sequence[ColumnTable]) -> ColumnTable:
@@ -356,9 +358,9 @@ def _check_ids(table: ColumnTable, column: Any, distinct: Any, kind: str) -> tup
     return (f"{kind} ids that start like a formula, kept as text: {formulas:,}",)
 
 
-def values(table: ColumnTable, name: str, scale: tuple[float, float] | None) -> Float32Array:
+def values(table: ColumnTable, name: str) -> Float32Array:
     """Returns ratings or counts, float32 [rows]. Raises InputError for one that is missing, no
-    number, not finite or outside `scale`.
+    number or not finite.
     """
     import polars as pl
 
@@ -388,18 +390,6 @@ def values(table: ColumnTable, name: str, scale: tuple[float, float] | None) -> 
             fix="remove the row or correct it",
             reason="the value is not finite, or too large",
         )
-    if scale is not None:
-        low, high = scale
-        bad = (ratings < low) | (ratings > high)
-        if bad.any():
-            refuse(
-                table,
-                bad,
-                f"the value {shown(text, bad)} is outside the scale",
-                expected=f"{low:g} to {high:g}",
-                fix="correct it or the scale",
-                reason=f"the value is outside the scale {low:g} to {high:g}",
-            )
     return ratings.astype(np.float32)
 
 

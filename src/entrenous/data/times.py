@@ -11,8 +11,9 @@ import numpy as np
 from ..core.errors import InputError
 from ..core.types import BoolArray, Float64Array, Int8Array, Int64Array
 from .dates import CLOCK, read_dates
-from .interactions import NO_TIME, SECOND
+from .interactions import BAD_TIMES, NO_TIME, SECOND
 from .options import LoadOptions
+from .reading import Guess
 from .table import COMMA_DECIMAL, THOUSANDS, ColumnTable, refuse, refuse_number, shown
 
 # 2100-01-01; a later time is a mistake.
@@ -27,10 +28,12 @@ UNITS = {
 }
 # 1973: smaller numbers are read as seconds.
 FIRST = 100_000_000
+# The seconds of the year 9999, which stands for "never" in some programs. In milliseconds these
+# numbers would be a few hours of January 1978.
+NEVER = (253_370_764_800, 253_402_300_800)
 # The usual names of a column of days that stands beside one of times of day.
 DAY_COLUMNS = ("date", "day")
 CLOCK_ALONE = rf"^{CLOCK}$"
-DECIMAL = r"^([+-]?[0-9]+)(\.[0-9]+)$"
 # A number whose digits are those of a day: 20191115, or 201911150855, or 20191115085522.
 DIGITS = r"^([0-9]{8})(?:([0-9]{2})([0-9]{2})([0-9]{2})?)?$"
 YYYYMMDD = "yyyymmdd"
@@ -38,8 +41,9 @@ EXPECTED = (
     "seconds or smaller units since 1970, or a date such as 2019-11-15,"
     " 2019-11-15T08:55:22.5+01:00, 11/15/2019 8:55:22 AM, 15.11.2019 08:55 or 15 Nov 2019"
 )
-# The fault of a row: none, no time, no time that can be read, before 1970, after LATEST.
-FINE, MISSING, UNREADABLE, NEGATIVE, LATE = range(5)
+# The fault of a row: none, no time, no time that can be read, before 1970, after LATEST, without an
+# offset from UTC among others that have one.
+FINE, MISSING, UNREADABLE, NEGATIVE, LATE, LOCAL = range(6)
 
 
 class Times(NamedTuple):
@@ -51,6 +55,8 @@ class Times(NamedTuple):
     """
     notes: tuple[str, ...]
     """The form of the times, and the number of missing ones."""
+    guesses: tuple[Guess, ...] = ()
+    """The assumptions on columns and units."""
 
 
 class Read(NamedTuple):
@@ -62,6 +68,8 @@ class Read(NamedTuple):
     """int8 [n], FINE or a fault."""
     notes: tuple[str, ...]
     """The forms that were found."""
+    guesses: tuple[Guess, ...] = ()
+    """The assumptions on their units."""
 
 
 def times(table: ColumnTable, name: str, options: LoadOptions) -> Times:
@@ -82,25 +90,30 @@ def times(table: ColumnTable, name: str, options: LoadOptions) -> Times:
         # The first row shows of most columns that they are not whole days.
         days = seconds[0] % (86_400 * SECOND) == 0
         return Times(seconds, _resolution(seconds, column) if days else ())
-    micros, fault, notes = _read(table, column, options.time_form)
+    micros, fault, notes, guesses = _read(table, column, options.time_form)
+    if guesses and options.time is None:
+        _check_beside_days(table, name, micros, fault)
     bad = fault > MISSING
     if bad.any():
         if options.bad_times == "refuse":
             _refuse(table, column, fault)
         row = int(np.argmax(bad))
         notes += (
-            f"times that cannot be used, taken as missing: {int(bad.sum()):,} of {len(bad):,}, the"
+            f"{BAD_TIMES}: {int(bad.sum()):,} of {len(bad):,}, the"
             f" first '{shown(column, bad)}' at {table.where(row)}",
         )
     missing = fault != FINE
     if missing.all():
-        return Times(None, (*notes, "no row has a time"))
+        return Times(None, (*notes, "no row has a time"), guesses)
     if not table.whole:
         _check_cut(table, micros, missing)
     if missing.any():
         notes += (f"rows without a time: {int(missing.sum()):,} of {len(missing):,}",)
-    notes += _resolution(micros[~missing], column)
-    return Times(np.where(missing, NO_TIME, micros), notes)
+        # A multiple of every unit, so that it changes no note on the unit.
+        micros[missing] = 0
+    notes += _resolution(micros, column)
+    micros[missing] = NO_TIME
+    return Times(micros, notes, guesses)
 
 
 def _plain_seconds(column: Any, form: str | None) -> Int64Array | None:
@@ -146,10 +159,12 @@ def _resolution(micros: Int64Array, column: Any) -> tuple[str, ...]:
     if (micros % SECOND).any():
         finest = "microsecond" if (micros % 1_000).any() else "millisecond"
         note = f"times have fractions of a second, which are kept to the {finest}"
-        if column.dtype == pl.String and column.str.contains("[.,][0-9]{7}").any():
+        if column.dtype == pl.String and column.str.contains("[.,][0-9]{7}[^eE]*$").any():
             note += "; further digits are left out"
         return (note,)
-    if (micros % (86_400 * SECOND)).any() or not micros.any():
+    # The first thousand tell most columns apart, without a look at the others.
+    day = 86_400 * SECOND
+    if (micros[:1000] % day).any() or (micros % day).any() or not micros.any():
         return ()
     return ("times are whole days, so that the rows of one day have equal times",)
 
@@ -159,12 +174,8 @@ def _resolution(micros: Int64Array, column: Any) -> tuple[str, ...]:
 
 def day_and_clock(table: ColumnTable, name: str) -> str:
     """Returns `date+time` for a column of times of day beside one of days; else the name."""
-    usual = _days(table)
+    usual = _day_columns(table)
     return f"{usual[0]}+{name}" if usual and _is_clock(table.frame[name]) else name
-
-
-def _days(table: ColumnTable) -> list[str]:
-    return [name for name in table.frame.columns if name.lower() in DAY_COLUMNS]
 
 
 def _column(table: ColumnTable, name: str) -> Any:
@@ -183,7 +194,7 @@ def _column(table: ColumnTable, name: str) -> Any:
     if column.dtype.is_decimal():
         column = column.cast(pl.String)
     if _is_clock(column):
-        day = next(iter(_days(table)), "DAYS")
+        day = next(iter(_day_columns(table)), "DAYS")
         raise InputError(
             table.source,
             f"the time column '{name}' holds times of day without a day",
@@ -200,6 +211,27 @@ def _column(table: ColumnTable, name: str) -> Any:
             fix="convert the column",
         )
     return column
+
+
+def _day_columns(table: ColumnTable) -> list[str]:
+    """Returns the columns with a usual name of days."""
+    return [name for name in table.frame.columns if name.lower() in DAY_COLUMNS]
+
+
+def _check_beside_days(table: ColumnTable, name: str, micros: Int64Array, fault: Int8Array) -> None:
+    """Raises InputError for small numbers in a column `name` beside one of days, of which they may
+    be the times of day: 49500 or 134500.
+    """
+    days = [day for day in _day_columns(table) if day != name]
+    if not days or (micros[fault == FINE] >= FIRST * SECOND).any():
+        return
+    raise InputError(
+        table.source,
+        f"the column '{name}' holds small numbers, which may be seconds since 1970, or times of day"
+        f" of the days in '{days[0]}'",
+        expected="the name of the time column",
+        fix=f"say time='{days[0]}' for the days alone (--load time={days[0]}), or time='{name}'",
+    )
 
 
 def _is_clock(column: Any) -> bool:
@@ -255,7 +287,7 @@ def _stamps(column: Any) -> Read:
 
     stamps = column.cast(pl.Datetime("us")) if column.dtype == pl.Date else column
     # A missing stamp is 0 here, and no fault of its own.
-    micros = stamps.dt.epoch("us").fill_null(0).to_numpy()
+    micros = stamps.dt.epoch("us").fill_null(0).to_numpy().copy()
     fault = _outside(micros, np.zeros(len(micros), np.int8))
     fault[column.is_null().to_numpy()] = MISSING
     return Read(micros, fault, ())
@@ -276,6 +308,8 @@ def _with_dates(
     at = rest[dates.read]
     read.micros[at] = dates.micros[dates.read]
     read.fault[at] = FINE
+    if dates.shifted.any():
+        read.fault[rest[dates.read & ~dates.zoned]] = LOCAL
     zoned = int(dates.zoned.sum())
     several = len(at) - zoned
     notes = dates.notes
@@ -294,7 +328,7 @@ def _with_dates(
     numbers = int((read.fault == FINE).sum()) - len(at)
     if numbers and len(at):
         notes += (f"times are a mix of dates, {len(at):,}, and of numbers, {numbers:,}",)
-    return Read(read.micros, _outside(read.micros, read.fault), (*read.notes, *notes))
+    return read._replace(fault=_outside(read.micros, read.fault), notes=(*read.notes, *notes))
 
 
 def _numbers(column: Any, form: str | None) -> Read:
@@ -308,6 +342,9 @@ def _numbers(column: Any, form: str | None) -> Read:
     number = column.cast(pl.Int64, strict=False)
     whole = number.fill_null(0).to_numpy()
     if not number.null_count():
+        # Most columns are of seconds alone, which one look at the extremes tells.
+        if form is None and whole.min() >= FIRST and whole.max() <= LATEST:
+            return Read(whole * SECOND, np.zeros(len(whole), np.int8), ())
         return _scaled(whole, None, whole.astype(np.float64), form)
     real = column.cast(pl.Float64, strict=False).fill_null(np.nan).to_numpy()
     odd = np.flatnonzero(number.is_null().to_numpy() & ~np.isnan(real))
@@ -319,14 +356,7 @@ def _numbers(column: Any, form: str | None) -> Read:
     whole[odd], fraction[odd] = _parts(real[odd])
     notes: tuple[str, ...] = ()
     if column.dtype == pl.String:
-        # The digits themselves, since a float64 has no room for microseconds of every unit.
-        texts = column.gather(odd)
-        digits = texts.str.extract(DECIMAL, 1).cast(pl.Int64, strict=False)
-        exact = digits.is_not_null().to_numpy()
-        behind = texts.str.extract(DECIMAL, 2).cast(pl.Float64).fill_null(0.0).to_numpy()
-        whole[odd[exact]] = digits.drop_nulls().to_numpy()
-        fraction[odd[exact]] = behind[exact]
-        powers = int(texts.str.contains("[eE]").sum())
+        powers = int(column.gather(odd).str.contains("[eE]").sum())
         if powers:
             notes = (f"times written with a power of ten, which often lacks digits: {powers:,}",)
     read = _scaled(whole, fraction, real, form)
@@ -344,7 +374,9 @@ def _with_precision(column: Any, read: Read) -> Read:
 
 
 def _parts(real: Float64Array) -> tuple[Int64Array, Float64Array]:
-    """Returns whole numbers, int64 [n], and what is left of each, from 0 to 1."""
+    """Returns whole numbers, int64 [n], and what is left of each, from 0 to 1. Of seconds and of
+    milliseconds until 2100 a float64 leaves an error below half a microsecond.
+    """
     # The bound keeps a huge number within int64; it is a fault later.
     bounded = np.nan_to_num(real).clip(-9e18, 9e18)
     below = np.floor(bounded)
@@ -369,6 +401,8 @@ def _scaled(
         chosen = left & (real <= float(LATEST) * of_a_second)
         if form is None and unit != "seconds":
             chosen &= real >= float(FIRST) * of_a_second
+            never = real / (of_a_second // 1_000)
+            chosen &= (never < NEVER[0]) | (never >= NEVER[1])
         if not chosen.any():
             continue
         parts = None if fraction is None else fraction[chosen]
@@ -379,12 +413,14 @@ def _scaled(
             notes.append(f"times in {unit}, {kept}: {int(chosen.sum()):,} of {count:,}")
     fault[left] = LATE
     small = (fault == FINE) & (micros < FIRST * SECOND)
+    guesses: tuple[Guess, ...] = ()
     if form is None and small.any():
-        notes.append(
-            f"numbers below {FIRST:,} are read as seconds, and so are times before 1973:"
-            f" {int(small.sum()):,} of {count:,}"
+        assumed = (
+            f"numbers below {FIRST:,} are seconds, and so times before 1973, in"
+            f" {int(small.sum()):,} of {count:,} rows"
         )
-    return Read(micros, fault, tuple(notes))
+        guesses = (Guess(assumed, "time_form=seconds"),)
+    return Read(micros, fault, tuple(notes), guesses)
 
 
 def _micros(whole: Int64Array, fraction: Float64Array | None, of_a_second: int) -> Int64Array:
@@ -459,32 +495,36 @@ def _as_days(table: ColumnTable, column: Any, read: Read) -> Read:
 
 
 def _refuse(table: ColumnTable, column: Any, fault: Int8Array) -> NoReturn:
-    """Raises InputError for the first row whose time cannot be used."""
+    """Raises BadRows for the rows with the fault of the first row whose time cannot be used."""
     bad = fault > MISSING
-    text = shown(column, bad)
+    # The other faults are refused once these rows are left out.
     kind = int(fault[np.argmax(bad)])
-    of_kind = fault == kind
+    bad = fault == kind
+    text = shown(column, bad)
     others = (
         "correct it, check which column it is, or take such times as missing with"
         " bad_times='missing' (--load bad_times=missing)"
     )
     if not table.whole and int(np.argmax(bad)) == len(bad) - 1:
         others = "the last line has no line end: the file seems cut off; get it again"
+    if kind == LOCAL:
+        problem = f"the time '{text}' has no offset from UTC, which others of the column have"
+        expected = "an offset on all times, such as 2020-01-31T10:00:00+00:00, or on none"
+        reason = "the time has no offset from UTC"
+        refuse(table, bad, problem, expected=expected, fix=others, reason=reason)
+    if kind == UNREADABLE:
+        if THOUSANDS.fullmatch(text) or COMMA_DECIMAL.fullmatch(text):
+            refuse_number(table, bad, text, "time")
+        problem = f"the time '{text}' cannot be read"
+        reason = "the time cannot be read"
+        refuse(table, bad, problem, expected=EXPECTED, fix=others, reason=reason)
+    expected = "seconds since 1970"
+    reason = "the time is after the year 2100"
     if kind == NEGATIVE:
-        problem = f"the time {text} is before 1970"
-        reason = "the time is before 1970"
         expected = "seconds since 1970, not negative"
-        refuse(table, of_kind, problem, expected=expected, fix=others, reason=reason)
-    if kind == LATE:
-        problem = f"the time {text} is after the year 2100"
-        reason = "the time is after the year 2100"
-        expected = "seconds since 1970"
-        refuse(table, of_kind, problem, expected=expected, fix=others, reason=reason)
-    if THOUSANDS.fullmatch(text) or COMMA_DECIMAL.fullmatch(text):
-        refuse_number(table, of_kind, text, "time")
-    problem = f"the time '{text}' cannot be read"
-    reason = "the time cannot be read"
-    refuse(table, of_kind, problem, expected=EXPECTED, fix=others, reason=reason)
+        reason = "the time is before 1970"
+    problem = reason.replace("the time", f"the time {text}")
+    refuse(table, bad, problem, expected=expected, fix=others, reason=reason)
 
 
 def _check_cut(table: ColumnTable, micros: Int64Array, missing: BoolArray) -> None:

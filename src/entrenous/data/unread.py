@@ -33,7 +33,7 @@ class Loss(NamedTuple):
     """The reason why an unread column may be missed."""
 
     role: str
-    """The role that it could have: value or time."""
+    """The role that it could have: value, time or likes."""
     kind: str
     """The content that it seems to have, such as times."""
 
@@ -47,10 +47,9 @@ def look_at(table: ColumnTable, name: str) -> Loss | None:
     sample = table.frame[name].head(SAMPLE)
     if not _numbers(sample):
         return None
-    words = _words(name)
-    if _zeros_and_ones(sample) or words & LABEL_WORDS:
-        return Loss("value", "labels")
-    if words & VALUE_WORDS:
+    if _zeros_and_ones(sample):
+        return Loss("likes", "labels")
+    if _words(name) & (VALUE_WORDS | LABEL_WORDS):
         return Loss("value", "values")
     return None
 

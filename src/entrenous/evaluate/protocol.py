@@ -18,6 +18,7 @@ from ..core.contract.declared import predicts_ratings
 from ..core.contract.protocols import Progress, Recommender, silent
 from ..core.types import BoolArray, Float32Array, Float64Array, Int64Array
 from ..data.interactions import Interactions
+from ..data.likes import said
 from ..data.split.types import Held
 from . import rankings
 from . import ratings as of_ratings
@@ -280,6 +281,8 @@ def sentences(
         lines.append(
             f"sampled ranking: each held-out item against its own {count} frozen candidates"
         )
+    if train.reading.likes:
+        lines.append(said(train.reading.likes))
     lines.append(f"equal scores are ordered by a shuffle of the items keyed by seed {seed}")
     counts = rows.counts if held.absent is None else rows.counts + held.absent
     total = counts.sum()

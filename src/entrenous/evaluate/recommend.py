@@ -1,25 +1,29 @@
 """Recommend: the n best items that a user has not consumed, computed block by block, so that the
-block bounds memory.
+block bounds memory; and lists by external ids, of chosen items and for users who may be unknown.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 
 from ..core.contract.protocols import Recommender, TopN
-from ..core.errors import NonFiniteError
+from ..core.errors import EntrenousWarning, InputError, NonFiniteError
 from ..core.keys import key
 from ..core.keywords import at_least
 from ..core.types import Array, BoolArray, Float32Array, Int32Array, Int64Array
 from ..core.vocabulary import Vocabulary
 from ..data.interactions import Interactions
 from ..kernels.arrays import nonfinite_row, shuffle_places, top_n
+from .list_options import ListOptions, Seen, Unknown
 
 # Scores in a block if no size is given: 16 MB.
 BLOCK_SCORES = 1 << 22
+# Ids that an error or a warning names; the others are counted.
+NAMED = 20
 
 
 class Allowed(NamedTuple):
@@ -77,26 +81,6 @@ def recommend(
     return best
 
 
-def recommendations(
-    recommender: Recommender, train: Interactions, user: str, n: int, *, label: str, seed: int
-) -> list[dict[str, Any]]:
-    """The n best items for one user by external ids, best first: [{"item", "title", "score"}];
-    fewer where fewer are left.
-
-    Raises InputError for an unknown user, with the nearest known one.
-    """
-    at_least("--n", n, 1)
-    u = train.users.index(user)
-    row = scores_of_one(recommender, train, u, label)
-    consumed = train.item[train.ptr[u] : train.ptr[u + 1]]
-    competing = np.setdiff1d(np.flatnonzero(train.popularity), consumed)
-    best = []
-    for item in _best_of_one(row, competing, n, seed).tolist():
-        score = float(row[item])
-        best.append({"item": train.items[item], "title": title_of(train, item), "score": score})
-    return best
-
-
 def scores_of_one(
     recommender: Recommender, train: Interactions, user: int, label: str
 ) -> Float32Array:
@@ -106,7 +90,7 @@ def scores_of_one(
     return scores[0]
 
 
-def _best_of_one(score: Float32Array, competing: Array, n: int, seed: int) -> Array:
+def best_of_one(score: Array, competing: Array, n: int, seed: int) -> Array:
     """The n best of the competing items, in the order of `kernels.arrays`; in NumPy, since loading
     compiled code would take longer than the rest.
     """
@@ -175,3 +159,184 @@ def score_blocks(
                 " nothing was ranked (training diverged? try a smaller learning rate)"
             )
         yield part, scores
+
+
+# ---- lists by external ids -----------------------------------------------------------------------
+
+
+class NamedLists(NamedTuple):
+    """The lists of some users."""
+
+    users: list[str]
+    """The users who get a list, in the order in which they were asked for."""
+    item: Int32Array
+    """int32 [users, n]: the items, best first; -1 where a list is shorter."""
+    score: Array
+    """float32 [users, n]; NaN in the list of a user whom the training does not know."""
+
+
+def lists_of(
+    recommender: Recommender,
+    train: Interactions,
+    users: Sequence[str],
+    n: int,
+    options: ListOptions,
+    *,
+    label: str,
+    seed: int,
+) -> NamedLists:
+    """The n best items of each user, of all users at once.
+
+    users: external ids. label: the algorithm's name, for errors. seed: orders equal scores. Raises
+    InputError for users and items that are not known, unless `options` allow them.
+    """
+    at_least("--n", n, 1)
+    numbers, names = _served(train, users, options)
+    allowed = _allowed(train, options)
+    # A list cannot be longer than the catalogue.
+    n = min(n, len(train.items))
+    is_known = numbers >= 0
+    best = recommend(
+        recommender, train, numbers[is_known], n, allowed=allowed, label=label, seed=seed
+    )
+    item = np.full((len(names), n), -1, np.int32)
+    score = np.full((len(names), n), np.nan, np.float32)
+    item[is_known], score[is_known] = best
+    if not is_known.all():
+        popular = _most_popular(train, allowed, n, seed)
+        item[~is_known, : len(popular)] = popular
+    return NamedLists(names, item, score)
+
+
+def list_of_each(
+    recommender: Recommender,
+    train: Interactions,
+    users: Sequence[str],
+    n: int,
+    options: ListOptions,
+    *,
+    label: str,
+    seed: int,
+) -> dict[str, list[dict[str, Any]]]:
+    """The lists of `lists_of`, computed user by user, since loading compiled code would take longer
+    than a few lists: {user: [{"item", "title", "score"}]}, best first; the score is None for a
+    user whom the training does not know.
+    """
+    at_least("--n", n, 1)
+    numbers, names = _served(train, users, options)
+    allowed = _allowed(train, options)
+    lists: dict[str, list[dict[str, Any]]] = {}
+    for u, name in zip(numbers.tolist(), names, strict=True):
+        score = None
+        if u < 0:
+            best = _most_popular(train, allowed, n, seed)
+        else:
+            score = scores_of_one(recommender, train, u, label)
+            competing = allowed.items.copy()
+            if not allowed.seen:
+                competing[train.item[train.ptr[u] : train.ptr[u + 1]]] = False
+            best = best_of_one(score, np.flatnonzero(competing), n, seed)
+        rows = []
+        for item in best.tolist():
+            value = None if score is None else float(score[item])
+            rows.append({"item": train.items[item], "title": title_of(train, item), "score": value})
+        lists[name] = rows
+    return lists
+
+
+def check_options(options: ListOptions) -> None:
+    """Raises InputError for a choice that there is not."""
+    choices = {"seen": (options.seen, Seen), "unknown": (options.unknown, Unknown)}
+    for name, (value, kind) in choices.items():
+        known = get_args(kind)
+        if value not in known:
+            raise InputError(
+                f"--{name}",
+                f"got {value!r}",
+                expected=" or ".join(known),
+                fix=f"such as --{name}={known[1]}",
+            )
+
+
+def _served(
+    train: Interactions, users: Sequence[str], options: ListOptions
+) -> tuple[Array, list[str]]:
+    """The numbers, int64 with -1 for an unknown user, and the ids of the users who get a list."""
+    check_options(options)
+    numbers = train.users.indices(users).astype(np.int64)
+    strange = [user for user, number in zip(users, numbers, strict=True) if number < 0]
+    if not strange:
+        return numbers, list(users)
+    if options.unknown == "refuse":
+        serve = "--unknown=skip serves the others, --unknown=popular gives them the most popular"
+        expected = f"ids of the {len(train.users)} users in training"
+        raise _refusal(train.users, strange, expected, serve)
+    if options.unknown == "popular":
+        _warn("users whom the training does not know, who get the most popular items", strange)
+        return numbers, list(users)
+    _warn("users whom the training does not know, who get no list", strange)
+    is_known = numbers >= 0
+    return numbers[is_known], [users[place] for place in np.flatnonzero(is_known).tolist()]
+
+
+def _allowed(train: Interactions, options: ListOptions) -> Allowed:
+    """The items that lists may have. Raises InputError if there are none."""
+    # Nothing was learnt about an item without a training row.
+    learnt = train.popularity > 0
+    allowed = learnt.copy()
+    if options.items is not None:
+        allowed = learnt & _marked(train, options.items, learnt, options)
+    # An item that is in no list anyway need not have a row.
+    allowed &= ~_marked(train, options.without, np.ones_like(learnt), options)
+    if not allowed.any():
+        raise InputError(
+            "--items",
+            "no item is left that may be recommended",
+            expected=f"some of the {learnt.sum()} items with a training row",
+            fix="name others, or leave --items and --without out",
+        )
+    return Allowed(allowed, options.seen == "keep")
+
+
+def _marked(
+    train: Interactions, items: Sequence[str], usable: BoolArray, options: ListOptions
+) -> BoolArray:
+    """Marks items by their ids, bool [items]. Raises InputError for those that are not known or not
+    `usable`, or warns of them.
+    """
+    numbers = train.items.indices(items)
+    is_strange = numbers < 0
+    is_strange[~is_strange] = ~usable[numbers[~is_strange]]
+    strange = [items[place] for place in np.flatnonzero(is_strange).tolist()]
+    if strange and options.unknown == "refuse":
+        expected = f"ids of the {usable.sum()} items in training"
+        raise _refusal(train.items, strange, expected, "--unknown=skip goes on without them")
+    if strange:
+        _warn("items of which nothing was learnt, left out", strange)
+    marked = np.zeros(len(train.items), bool)
+    marked[numbers[~is_strange]] = True
+    return marked
+
+
+def _refusal(names: Vocabulary, strange: Sequence[str], expected: str, way: str) -> InputError:
+    """An error that names the unknown ids, and for a single one the nearest known id."""
+    kind = names.kind
+    if len(strange) > 1:
+        return InputError(f"{kind}s", f"unknown: {_named(strange)}", expected=expected, fix=way)
+    problem = f"unknown {kind} '{strange[0]}'"
+    return InputError(kind, problem, expected=expected, fix=f"{way}; {names.hint(strange[0])}")
+
+
+def _named(ids: Sequence[str]) -> str:
+    """Ids in words: `2 ('a', 'b')`."""
+    shown = ", ".join(f"'{name}'" for name in ids[:NAMED])
+    return f"{len(ids)} ({shown}{', ...' if len(ids) > NAMED else ''})"
+
+
+def _warn(what: str, ids: Sequence[str]) -> None:
+    warnings.warn(f"{what}: {_named(ids)}", EntrenousWarning, stacklevel=4)
+
+
+def _most_popular(train: Interactions, allowed: Allowed, n: int, seed: int) -> Array:
+    """The n allowed items with the most training rows."""
+    return best_of_one(train.popularity, np.flatnonzero(allowed.items), n, seed)

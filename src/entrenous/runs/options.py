@@ -23,8 +23,9 @@ class BasicOptions:
     """How rows are held out: {protocols}. Numbers may differ, as in loo-50. X-given and ncf-99 need
     a data set that comes with the parts which X published; given reads a split from files, and
     refuses held-out rows that are training rows too: given,repeats=drop leaves them out,
-    given,repeats=keep lets the items that a user has be recommended. Default: loo-99; kfold-5 for
-    an algorithm that predicts ratings; for one that gossips pepper-given where the data set has
+    given,repeats=keep lets the items that a user has be recommended. A split by time takes
+    ties=file, random or refuse, for rows of one time: loo-99,ties=random. Default: loo-99; kfold-5
+    for an algorithm that predicts ratings; for one that gossips pepper-given where the data set has
     those parts, else pepper-85-15."""
     rounds: int | None = None
     """Rounds of training; default: the algorithm's own. Between peers a round is the time from one
@@ -140,6 +141,21 @@ class RunOptions:
     """The folder in which runs are stored."""
     debug: bool = False
     """One device at a time; an error then names the round, the stage and the device."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class OpenOptions:
+    """The options by which a stored run is opened."""
+
+    data: str | None = None
+    """The file or folder that has the rows of the run today, if it was moved without the run, or
+    has changed since."""
+    algorithm: str | None = None
+    """For a run of the user's own algorithm: the place of its class, ./my_algo.py or
+    my_module:MyAlgorithm."""
+    todays_code: bool = False
+    """Continue although the algorithm's code or a default has changed since the run was made."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,20 +12,22 @@ from typing import Any, NamedTuple, final
 
 from ..core.contract.declared import predicts_ratings
 from ..core.contract.protocols import Progress, silent
-from ..core.errors import EntrenousError, EntrenousWarning
+from ..core.errors import EntrenousError, EntrenousWarning, NonFiniteError
 from ..core.keywords import at_least, called_with, values
 from ..core.registry.discover import is_place, lasting, short
 from ..core.types import Array
-from ..data.dataset import datasets
+from ..data.dataset import in_any_folder
 from ..data.interactions import Interactions
 from ..data.kept import arrays_of_rows
 from ..data.load import load as load_rows
 from ..data.load import load_arguments
+from ..data.scales import cause_in_values
 from ..data.split.protocol import is_given, splits
 from ..data.split.types import Split, refitted
+from ..evaluate.list_options import ListOptions
 from ..evaluate.metric_kinds import Metric
 from ..evaluate.protocol import Evaluation, evaluate
-from ..evaluate.recommend import recommendations
+from ..evaluate.recommend import list_of_each
 from ..federation.executors import Debug, EngineOptions, Executor, Threads
 from ..federation.workers.crew import Crew
 from ..federation.workers.engine import crew
@@ -82,7 +84,10 @@ class RunResult:
         """
         label = short(self.manifest["algorithm"])
         seed = self.manifest["seed"]
-        return recommendations(self.recommender, self.train, user, n, label=label, seed=seed)
+        lists = list_of_each(
+            self.recommender, self.train, [user], n, ListOptions(), label=label, seed=seed
+        )
+        return lists[user]
 
 
 class Material(NamedTuple):
@@ -176,18 +181,18 @@ def planned(asked: RunRequest) -> RunPlan:
         data = asked.given
         options["given"] = None
     if options["given"] is not None:
-        options["given"] = _absolute(options["given"])
+        options["given"] = in_any_folder(options["given"])
     if asked.protocol is None:
         # The name of the user's own split stands where a protocol would.
         usual = asked.parts[0].name if asked.parts else usual_protocol(data, asked.algorithm)
         options["protocol"] = usual
     # The file of items is read again when the run is repeated.
     if "items" in asked.load:
-        options["load"] = {**asked.load, "items": _absolute(asked.load["items"])}
+        options["load"] = {**asked.load, "items": in_any_folder(asked.load["items"])}
     algorithm = asked.algorithm
     if is_place(algorithm):
         algorithm = lasting(algorithm)
-    name = _absolute(data) if isinstance(data, str) else data.name
+    name = in_any_folder(data) if isinstance(data, str) else data.name
     return RunPlan(algorithm=algorithm, data=name, **options)
 
 
@@ -244,13 +249,6 @@ def hired_crew(
     engine.check_users(fewest)
     with crew(engine, ShardHand, fewest) as hired:
         yield hired
-
-
-def _absolute(name: str) -> str:
-    """A path as it can be found again from another folder; the name of a data set as it is."""
-    if name in datasets() or not Path(name).exists():
-        return name
-    return str(Path(name).resolve())
 
 
 def _opened(
@@ -361,7 +359,8 @@ def _fold(
 ) -> Fold:
     """Trains, and then opens the test rows once."""
     began = time.perf_counter()
-    model = train(plan, algorithm, split, watch, trace, fold)
+    with _cause_if_it_diverges(algorithm, split.final_train):
+        model = train(plan, algorithm, split, watch, trace, fold)
     # The clock of training stops before the test rows are opened.
     trained = time.perf_counter()
     evaluation = evaluate(
@@ -384,6 +383,20 @@ def _fold(
         train_seconds=trained - began,
         evaluate_seconds=evaluated - trained,
     )
+
+
+@contextmanager
+def _cause_if_it_diverges(algorithm: Algorithm, rows: Interactions) -> Iterator[None]:
+    """Names the cause in the ratings, if there is one, before the advice of a training that
+    diverges in this context.
+    """
+    try:
+        yield
+    except NonFiniteError as diverged:
+        cause = cause_in_values(rows) if predicts_ratings(algorithm) else ""
+        if not cause:
+            raise
+        raise NonFiniteError(f"{cause}; {diverged}") from diverged
 
 
 def _write(folder: Path, manifest: dict[str, Any], first: Fold, trace: Trace) -> None:

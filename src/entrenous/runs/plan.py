@@ -9,13 +9,16 @@ from typing import Any, get_args
 
 from ..algorithms.named import kind_of
 from ..core.contract.declarations import Traits
-from ..core.contract.declared import bound, declared, is_federated, is_gossip
+from ..core.contract.declared import bound, declared, is_federated, is_gossip, predicts_ratings
 from ..core.errors import InputError, did_you_mean
 from ..core.keywords import at_least
+from ..core.registry.discover import short
 from ..data.dataset import datasets
 from ..data.divided import present as divided_here
 from ..data.interactions import Interactions
+from ..data.likes import check_likes
 from ..data.load import load_arguments
+from ..data.scales import check_counts
 from ..data.split.protocol import GIVEN, is_given
 from ..data.split.types import Split
 from ..data.user_groups import read_groups
@@ -163,6 +166,7 @@ def make(plan: RunPlan, rows: Interactions) -> Algorithm:
     """
     settings = {name: _value(name, value, rows) for name, value in plan.settings.items()}
     made: Any = algorithm_of(plan.algorithm, settings, plan.profile)
+    _check_values(plan, rows, made)
     cohort = dict(made).get("cohort", 0)
     # A default cohort is an upper limit; one that was asked for must be there.
     if "cohort" in plan.settings and cohort > len(rows.users):
@@ -177,6 +181,15 @@ def make(plan: RunPlan, rows: Interactions) -> Algorithm:
         if is_federated(made):
             ProtectionInForce(protection_in(plan, made), bound(concrete, rows.catalogue))
     return made
+
+
+def _check_values(plan: RunPlan, rows: Interactions, algorithm: Algorithm) -> None:
+    """Refuses values that mean nothing certain to the algorithm."""
+    name = short(plan.algorithm)
+    ratings = predicts_ratings(algorithm)
+    check_likes(rows, name, ratings)
+    if ratings:
+        check_counts(rows, name)
 
 
 def check_parts(plan: RunPlan, parts: list[Split]) -> None:

@@ -18,12 +18,13 @@ from ..data.interactions import Interactions
 from ..data.kept import rows_from_arrays
 from ..data.split.protocol import without_candidates
 from ..data.split.types import Split
+from ..evaluate.list_options import ListOptions
 from ..evaluate.predict import predictions
-from ..evaluate.recommend import recommendations
+from ..evaluate.recommend import check_options, list_of_each
 from ..federation.executors import Threads
 from . import store
 from .manifest import check_algorithm, check_program
-from .options import RunOptions, RunPlan
+from .options import OpenOptions, RunOptions, RunPlan
 from .pipeline import Material, RunResult, engine_of, execute, hired_crew, material
 from .plan import TRACE, make
 from .recommenders import CentralRecommender, FederatedRecommender, GossipRecommender, restore
@@ -69,7 +70,29 @@ def plan_of(run: store.StoredRun, algorithm: str | None = None) -> RunPlan:
     options["settings"] = _with_files(options["settings"], "@", run)
     options["network"] = _with_files(options.get("network", {}), TRACE, run)
     options["algorithm"] = _algorithm(run, algorithm)
+    _check_place(run, options)
     return RunPlan(**options)
+
+
+def _check_place(run: store.StoredRun, options: Mapping[str, Any]) -> None:
+    """Raises InputError if the data of a run is no longer where the run found it."""
+    data = Path(options["data"])
+    # A relative path is the name of a data set, or of rows that were in memory.
+    if data.is_absolute() and not data.exists():
+        raise InputError(
+            str(run.path),
+            f"its data is no longer at {data}",
+            expected="the file or folder of the run, moved with it",
+            fix=f"say where it is now: --data=FOLDER/{data.name}",
+        )
+    items = options["load"].get("items")
+    if items is not None and not Path(items).exists():
+        raise InputError(
+            str(run.path),
+            f"its file of items is no longer at {items}",
+            expected="the file of the run, moved with it",
+            fix=f"put it there, beside {data.name} as it was",
+        )
 
 
 def _algorithm(run: store.StoredRun, named: str | None) -> str:
@@ -119,7 +142,7 @@ def material_of(run: store.StoredRun, plan: RunPlan) -> Material:
     if what.rows.sha256() != run.manifest["data_sha256"]:
         raise EntrenousError(
             f"{run.path}: the data '{plan.data}' has changed since the run; expected the same rows;"
-            " start a new run"
+            " name a file that has them with --data FILE, or start a new run"
         )
     return what
 
@@ -185,34 +208,38 @@ def predicted(
     run: store.StoredRun,
     user: str,
     items: Sequence[str],
-    *,
-    algorithm: str | None = None,
-    todays_code: bool = False,
+    how: OpenOptions = OpenOptions(),  # noqa: B008  # it is frozen
 ) -> list[dict[str, Any]]:
     """Predicted ratings of a stored run: see `evaluate.predict.predictions`."""
-    again = reopen(run, algorithm=algorithm, todays_code=todays_code, candidates=False)
+    again = _for_lists(run, how)
     label = short(run.manifest["algorithm"])
     return predictions(again.recommender, again.train, user, items, label=label)
 
 
 def recommended(
     run: store.StoredRun,
-    user: str,
+    users: Sequence[str],
     n: int = 10,
-    *,
-    algorithm: str | None = None,
-    todays_code: bool = False,
-) -> list[dict[str, Any]]:
-    """Recommendations of a stored run for one user: see `evaluate.recommend.recommendations`."""
-    again = reopen(run, algorithm=algorithm, todays_code=todays_code, candidates=False)
+    options: ListOptions = ListOptions(),  # noqa: B008  # it is frozen
+    how: OpenOptions = OpenOptions(),  # noqa: B008  # it is frozen
+) -> dict[str, list[dict[str, Any]]]:
+    """Recommendations of a stored run for some users: see `evaluate.recommend.list_of_each`."""
+    check_options(options)
+    again = _for_lists(run, how)
     label, seed = short(run.manifest["algorithm"]), run.manifest["seed"]
-    return recommendations(again.recommender, again.train, user, n, label=label, seed=seed)
+    return list_of_each(again.recommender, again.train, users, n, options, label=label, seed=seed)
+
+
+def _for_lists(run: store.StoredRun, how: OpenOptions) -> ReopenedRun:
+    # `store.read` has put the data of today into the run.
+    return reopen(run, algorithm=how.algorithm, todays_code=how.todays_code, candidates=False)
 
 
 def resume(
     run_name: str,
     *,
     root: Path = Path("runs"),
+    data: str | None = None,
     algorithm: str | None = None,
     todays_code: bool = False,
     options: RunOptions = RunOptions(),  # noqa: B008  # it is frozen
@@ -222,14 +249,14 @@ def resume(
     """Continues an interrupted run from its newest checkpoint to the model that an uninterrupted
     run ends with.
 
-    algorithm: as of `plan_of`. todays_code: continue although the code or a library is not what the
-    run began with. options: threads, workers, ray and checkpoint_every, whatever the run began
-    with. Raises InputError for a run that is finished.
+    data: as of `store.read`. algorithm: as of `plan_of`. todays_code: continue although the code or
+    a library is not what the run began with. options: threads, workers, ray and checkpoint_every,
+    whatever the run began with. Raises InputError for a run that is finished.
     """
     at_least("--checkpoint-every", options.checkpoint_every, 0)
     engine = engine_of(options)
     executor = Threads(options.threads)
-    stored = store.unfinished(run_name, root)
+    stored = store.unfinished(run_name, root, data)
     if stored.manifest["status"] == "finished":
         raise InputError(
             str(stored.path),

@@ -22,11 +22,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shlex
 import shutil
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,8 +37,9 @@ import numpy as np
 from ..core.errors import EntrenousError, EntrenousWarning, InputError, Interrupted, did_you_mean
 from ..core.files import write_atomically
 from ..core.lock import holding, is_held
-from ..core.registry.discover import is_place
+from ..core.registry.discover import is_place, place_parts
 from ..core.types import Array
+from ..data.dataset import in_any_folder
 
 ROWS, LOCK = "rows.safetensors", "lock"
 USUAL_ROOT = Path("runs")
@@ -108,9 +111,56 @@ def new_folder(root: Path, stem: str) -> Path:
 
 
 def write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
-    """Writes manifest.json, readable by people."""
-    text = json.dumps({"format": FORMAT, **manifest}, indent=2) + "\n"
+    """Writes manifest.json, readable by people. Paths of files near the run are written as they are
+    found from its folder, so that the folders can be moved together.
+    """
+    moved = _with_paths(manifest, partial(_from_folder, folder.resolve()))
+    text = json.dumps({"format": FORMAT, **moved}, indent=2) + "\n"
     write_atomically(folder / "manifest.json", text.encode())
+
+
+# A file is near a run if it lies in the folder that holds the project of the run, or below: in one
+# of the folders that are this many levels up at most.
+NEAR = 3
+
+
+def _with_paths(manifest: Mapping[str, Any], change: Callable[[str], str]) -> dict[str, Any]:
+    """A manifest in which each entry that may be a path is changed: the data, the folder of a given
+    split, the file of items, and the file of the user's own algorithm.
+    """
+    changed = dict(manifest)
+    for name in ("data", "given"):
+        if isinstance(changed.get(name), str):
+            changed[name] = change(changed[name])
+    load = changed.get("load")
+    if isinstance(load, Mapping) and isinstance(load.get("items"), str):
+        changed["load"] = {**load, "items": change(load["items"])}
+    algorithm = changed.get("algorithm")
+    if isinstance(algorithm, str):
+        where, class_name = place_parts(algorithm)
+        if where.endswith(".py"):
+            changed["algorithm"] = ":".join(filter(None, (change(where), class_name)))
+    return changed
+
+
+def _from_folder(folder: Path, name: str) -> str:
+    """The path of a file near a run as it is found from the run's folder, such as `../../my.csv`;
+    any other name as it is.
+    """
+    if not os.path.isabs(name):
+        return name
+    relative = Path(os.path.relpath(name, folder)).as_posix()
+    if relative.split("/").count("..") > NEAR:
+        return name
+    # A path inside the run must not look like the name of a data set.
+    return relative if relative.startswith("..") else f"./{relative}"
+
+
+def _from_anywhere(folder: Path, name: str) -> str:
+    """The absolute path of what `_from_folder` has written."""
+    if not name.startswith(("./", "../")):
+        return name
+    return os.path.normpath(folder / name)
 
 
 def write_trace(folder: Path, trace: list[dict[str, Any]]) -> None:
@@ -353,21 +403,37 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         raise InputError(
             str(path), f"refit is {refit!r}", expected="true, false or null", fix=again
         )
-    return manifest
+    return _with_paths(manifest, partial(_from_anywhere, folder.resolve()))
 
 
-def read(run: str, root: Path) -> StoredRun:
-    """Reads a run with its trace and per-user metrics."""
+def read(run: str, root: Path, data: str | None = None) -> StoredRun:
+    """Reads a run with its trace and per-user metrics.
+
+    data: the file or folder that has the rows of the run today; None = where the run found them.
+    Raises InputError for `data` where the run keeps its rows.
+    """
     path = find(run, root)
     file = path / "users.safetensors"
     users = read_arrays(file)[0] if file.is_file() else {}
-    return StoredRun(path, read_manifest(path), _read_trace(path), users)
+    return StoredRun(path, _with_data(read_manifest(path), data), _read_trace(path), users)
 
 
-def unfinished(run: str, root: Path) -> StoredRun:
-    """Reads a run that is to be continued: the manifest alone, since checkpoints have the rest."""
+def unfinished(run: str, root: Path, data: str | None = None) -> StoredRun:
+    """Reads a run that is to be continued: the manifest alone, since checkpoints have the rest.
+    data: as of `read`.
+    """
     path = find(run, root)
-    return StoredRun(path, read_manifest(path), [], {})
+    return StoredRun(path, _with_data(read_manifest(path), data), [], {})
+
+
+def _with_data(manifest: dict[str, Any], data: str | None) -> dict[str, Any]:
+    if data is None:
+        return manifest
+    if not manifest.get("data_by_name", True):
+        raise InputError(
+            "--data", "the run keeps its training rows in its own folder", fix="leave it out"
+        )
+    return {**manifest, "data": in_any_folder(data)}
 
 
 def remove(folder: Path) -> None:

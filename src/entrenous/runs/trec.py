@@ -30,19 +30,10 @@ class TrecFiles(NamedTuple):
     """Lines of `user 0 item 1`."""
 
 
-def write_trec(
-    folder: Path,
-    recommender: Any,
-    split: Split,
-    *,
-    n: int = 100,
-    label: str = "entrenous",
-    seed: int = 0,
-) -> TrecFiles:
-    """Writes the files of `trec_files` into a folder, all or none. Raises InputError as that does,
-    and for a folder that cannot be written to.
+def write_trec(folder: Path, contents: dict[str, bytes]) -> TrecFiles:
+    """Writes what `trec_files` returns into a folder, both files or none. Raises InputError for a
+    folder that cannot be written to.
     """
-    contents = trec_files(recommender, split, n=n, label=label, seed=seed)
     try:
         return TrecFiles(*write_all(folder, contents))
     except OSError as cause:
@@ -137,5 +128,5 @@ def refuse_blanks(rows: Interactions) -> None:
                     names.kind,
                     f"the id '{name}' has a blank in it, by which TREC's formats separate fields",
                     expected="ids without blanks, for run.trec and qrels.trec",
-                    fix="use the CSV files (--format=csv), or rename the ids before the run",
+                    fix="use `entrenous export --format csv`, or rename the ids",
                 )

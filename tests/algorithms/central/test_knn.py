@@ -135,7 +135,7 @@ def test_reverse_turns_every_link_round(scattered):
     assert forth == back and len(forth) == len(links.other)
 
 
-def test_only_values_above_zero_count():
-    user, item = [0, 0, 1, 1], [0, 1, 0, 1]
-    data = build(user, item, value=[5, 0, 1, 3], users=Vocabulary(size=2), items=Vocabulary(size=2))
+def test_every_row_counts_whatever_its_value():
+    user, item = [0, 1, 1], [0, 0, 1]
+    data = build(user, item, value=[5, 0, -1], users=Vocabulary(size=2), items=Vocabulary(size=2))
     assert rows_of(UserKnn(k=1).fit(data, key(0)))[0] == [(1, np.float32(1 / sqrt(1 * 2)))]

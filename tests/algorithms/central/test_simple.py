@@ -26,9 +26,9 @@ def test_popularity_counts_the_users_who_consumed_an_item():
     assert Popular().score(model, data, np.array([2, 0])).tolist() == [[1, 3, 0, 1], [1, 3, 0, 1]]
 
 
-def test_a_value_of_zero_is_not_consumption():
+def test_every_row_is_consumption_whatever_its_value():
     data = interactions([(0, 0, 0), (0, 1, 1), (1, 0, 1), (1, 1, 0.5)], users=2, items=2)
-    assert Popular().fit(data, key(0)).popularity.tolist() == [1, 2]
+    assert Popular().fit(data, key(0)).popularity.tolist() == [2, 2]
 
 
 def test_the_scores_of_users_are_separate_memory():

@@ -103,7 +103,7 @@ def test_the_share_of_bad_rows_has_a_ceiling(tmp_path: Path) -> None:
     lines = [*good, *bad, BAD["no user"]]
     message = refused(tmp_path, lines, bad_rows="drop")
     assert message.startswith(f"{tmp_path}/log.csv: 11 of 1,001 rows are bad: ")
-    assert "the user id is empty: 1, the first at" in message and ":1002;" in message
+    assert "the user id is empty: 1, the first at 1002;" in message
     assert "--load bad_share=0.011" in message
     assert len(loaded(tmp_path, lines, bad_rows="drop", bad_share=0.011)) == len(data)
     # Without the policy the message names both options at once.

@@ -127,7 +127,7 @@ def test_zstd(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "line", "names"),
     [
-        ("clicks.dat", "{u},2014-04-07T10:51:09.277Z,2145365{u},0", "user_id,timestamp,item_id,"),
+        ("clicks.dat", "{u},2014-04-07T10:51:09.277Z,2145365{u},4", "user_id,timestamp,item_id,"),
         ("a.csv", "88125094{u},19{u},24{u}", "timestamp,user_id,item_id"),
         ("b.csv", "{u},2014-04-07,2145365{u}", "user_id,timestamp,item_id"),
         ("even.txt", "{u} 5{u} 6{u} 7{u}", "user_id,item_id,rating"),

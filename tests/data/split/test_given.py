@@ -80,10 +80,29 @@ def test_cold_users_and_items_and_consumed_candidates_are_noted():
         TRAIN, TEST, candidates={**CANDIDATES, "candidate": ["a", "c", "d", "z", "y", "a"]}
     ).notes
     assert notes == (
-        "test candidates that their user interacted with: 1",
+        "test candidates that their user has a row of, left out: 1",
         "users of the test rows that never occur in training: 1 (eve)",
         "items of the test rows that never occur in training: 2 (c, d)",
     )
+
+
+def test_a_candidate_competes_once_and_never_if_its_user_has_consumed_it():
+    """bob's c stands among its own candidates, and z twice; b is a training row of his."""
+    listed = {"user": ["bob"] * 5, "item": ["c"] * 5, "candidate": ["c", "z", "z", "b", "y"]}
+    others = {"user": ["ann", "eve"], "item": ["d", "b"], "candidate": ["z", "a"]}
+    both = {name: listed[name] + others[name] for name in listed}
+    split = given(TRAIN, TEST, candidates=both)
+    row = split.test.candidates[split.test.rows.user.tolist().index(1)]
+    names = [split.train.items[item] for item in row.tolist() if item >= 0]
+    assert names == ["z", "y"]
+    assert split.notes[:3] == (
+        "test candidates that are the held-out item itself, left out: 1",
+        "test candidates that repeat in their list, left out: 1",
+        "test candidates that their user has a row of, left out: 1",
+    )
+    only = {name: ["bob", "c", "b"][n : n + 1] + others[name] for n, name in enumerate(listed)}
+    with pytest.raises(InputError, match="no candidate is left: 1; the first is user 'bob'"):
+        given(TRAIN, TEST, candidates=only)
 
 
 @pytest.mark.parametrize(

@@ -166,10 +166,16 @@ def test_a_negative_competes_once_and_never_with_itself(folder: Path) -> None:
         "i062",
     ]
     assert split.notes[1:4] == (
-        "test negatives that are the held-out item itself, left out: 1",
-        "test negatives that repeat in their list, left out: 2",
-        "test negatives that their user has a published row of, kept: 2",
+        "test candidates that are the held-out item itself, left out: 1",
+        "test candidates that repeat in their list, left out: 2",
+        "test candidates that their user has a row of, kept: 2",
     )
+    [ruled] = splits("pepper-given,positives=left-out", DATA)
+    expected = ["i050", "-", "-", "-", "i060", "-", "-", "i061", "i062"]
+    assert candidates(ruled, "bob") == expected
+    assert ruled.notes[3] == "test candidates that their user has a row of, left out: 2"
+    with pytest.raises(InputError, match="positives is 'some'; expected kept or left-out"):
+        splits("pepper-given,positives=some", DATA)
 
 
 def test_a_row_of_two_parts_stays_in_the_first_of_training_test_and_validation(
@@ -566,7 +572,7 @@ def test_movielens_100k_has_the_hundred_users_of_table_4(monkeypatch: pytest.Mon
         split.train.users.ids.tolist() == [str(n) for n in range(1, 101)]
         and (split.test.rows.counts == 10).all()
     )
-    assert "test negatives that are the held-out item itself, left out: 64" in split.notes
+    assert "test candidates that are the held-out item itself, left out: 64" in split.notes
     found = evaluate(Popular(split.train), split.train, split.test, label="popular").metrics
     for n, expected in ((20, 0.725), (10, 0.536), (5, 0.377)):
         assert found[f"hr@{n}"] == pytest.approx(expected, abs=0.012)

@@ -9,13 +9,21 @@ from small_data import interactions, random_data, rows_of
 
 from entrenous.core.errors import InputError
 from entrenous.core.registry.discover import offers
+from entrenous.data.interactions import SECOND
 from entrenous.data.split.export import write
 from entrenous.data.split.given import given
 from entrenous.data.split.protocol import protocols, splits
 
-DATA = replace(random_data(items=140), name="ml-1m")  # a name of which NCF published test rows
+DAY = 86_400 * SECOND
+DATA = random_data(items=140)
+# A name of which NCF published test rows; times of 20 days, that a day may be the moment.
+DATA = replace(DATA, name="ml-1m", time=DATA.time * DAY)
 OURS = {"pepper-given": "ml-100k", "pepper-given-100": "ml-100k"}  # where another name is needed
-FEWER = {"pepper-given-100": "pepper-given-40"}  # the small data has 40 users
+# The small data has 40 users, and times in January 1970.
+FEWER = {
+    "pepper-given-100": "pepper-given-40",
+    "global-at-2020-01-01": "global-at-1970-01-16",
+}
 NAMES = sorted(offers("entrenous.data.split", "PROTOCOLS"))
 
 
@@ -96,7 +104,7 @@ def test_the_same_seed_gives_the_same_split(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_the_order_of_the_source_matters_to_equal_times_alone(name):
     rows = [
-        (DATA.users[u], DATA.items[i], t)
+        (DATA.users[u], DATA.items[i], t % 20 * DAY + t)
         for t, (u, i) in enumerate(zip(DATA.user.tolist(), DATA.item.tolist(), strict=True))
     ]
     users, items = (
@@ -174,7 +182,7 @@ def test_a_number_in_a_name_may_be_another():
         ("lo-99", "did you mean 'loo-99'"),
         ("temporal", "did you mean 'temporal-80-20'"),
         ("kfold-5x", "did you mean 'kfold-5'"),
-        ("", "known: fpl-80-20, given, kfold-5"),
+        ("", "known: fpl-80-20, given, global-80-20"),
         ("loo-0", "loo-1 or more"),
         ("kfold-1", "2 to"),
         ("temporal-80-30", "sum 100"),

@@ -1,5 +1,5 @@
-"""Shared helpers of the baselines: the rows that count as consumed, the error for a missing
-library, and linear algebra in one thread.
+"""Shared helpers of the baselines: the error for a missing library, and linear algebra in one
+thread.
 """
 
 from __future__ import annotations
@@ -10,15 +10,6 @@ from types import ModuleType
 from typing import Any
 
 from ...core.errors import InputError
-from ...data.interactions import Interactions
-
-
-def consumed(data: Interactions) -> Interactions:
-    """Returns the rows with a value above 0, which implicit feedback counts as consumed."""
-    keep = data.value > 0
-    if bool(keep.all()):
-        return data
-    return data.select(keep)
 
 
 def need(module: str, name: str) -> ModuleType:

@@ -18,7 +18,6 @@ from ...core.types import Float32Array, Int32Array, Int64Array
 from ...data.interactions import Interactions
 from ...kernels.bpr_mf import scores
 from ...kernels.sampling import negative
-from ._shared import consumed
 
 
 class BprMfModel(NamedTuple):
@@ -53,7 +52,7 @@ class BprMf(Settings):
     x_ui = p_u . q_i + b_i is trained by stochastic gradient ascent on ln sigma(x_ui - x_uj) - reg/2
     |theta|^2, one triple (u, i, j) at a time. As in MyMediaLite and Elliot, and as FPL section 5.3
     sets it: factors start at N(0, 0.1^2), biases at 0; users, consumed items and the others each
-    have their own regularisation; an epoch is X+ triples, drawn with replacement. A value above 0
+    have their own regularisation; an epoch is X+ triples, drawn with replacement. Every row
     counts as consumed. Single-threaded and deterministic.
     """
 
@@ -91,14 +90,13 @@ class BprMf(Settings):
     holds: ClassVar[type] = BprMfModel
 
     def fit(self, data: Interactions, key: np.uint64, progress: Progress = silent) -> BprMfModel:
-        train = consumed(data)
-        users = len(train.users)
-        items = len(train.items)
+        users = len(data.users)
+        items = len(data.items)
         # A key for each row: a row's start does not depend on how many others there are.
         P = normals(folds(fold_name(key, "P"), np.arange(users)), self.factors, 0.1)
         Q = normals(folds(fold_name(key, "Q"), np.arange(items)), self.factors, 0.1)
         model = BprMfModel(P, Q, np.zeros(items, np.float32))
-        draws = self._draws(train)
+        draws = self._draws(data)
         rates = self._rates()
         for epoch in range(self.epochs):
             learn(model, draws, fold_name(key, "epoch", epoch), rates)

@@ -16,7 +16,7 @@ from ...core.contract.settings import Settings
 from ...core.errors import InputError
 from ...core.types import Float32Array, Float64Array, Int32Array, Int64Array
 from ...data.interactions import Interactions
-from ._shared import consumed, one_blas_thread
+from ._shared import one_blas_thread
 
 # The most items: matrices of float64 of 7 GB each.
 MOST = 30_000
@@ -35,9 +35,9 @@ class Ease(Settings):
     """EASE: each item's column of X from the other columns by ridge regression, in closed form
     (Steck 2019).
 
-    Minimises |X - X B|^2 + reg |B|^2 with diag(B) = 0, where x_ui = 1 if u consumed i (a value
-    above 0), else 0. Time grows with the cube of the number of items, memory with its square;
-    nothing is drawn. Its last bits are those of NumPy's linear algebra.
+    Minimises |X - X B|^2 + reg |B|^2 with diag(B) = 0, where x_ui = 1 if u consumed i, else
+    0. Time grows with the cube of the number of items, memory with its square; nothing is drawn.
+    Its last bits are those of NumPy's linear algebra.
     """
 
     reg: float = Field(500.0, gt=0, description="lambda: regularisation of all weights")
@@ -52,7 +52,6 @@ class Ease(Settings):
         """Returns B_ij = - P_ij / P_jj with P = (X^T X + lambda I)^-1, and B_jj = 0 (eq. 8). Raises
         InputError for more than MOST items.
         """
-        train = consumed(data)
         items = len(data.items)
         if items > MOST:
             raise InputError(
@@ -64,7 +63,7 @@ class Ease(Settings):
         progress(0, 2, "X^T X")
         # X^T X + lambda I
         gram = np.zeros((items, items))
-        _add_pairs(train.ptr, train.item, gram)
+        _add_pairs(data.ptr, data.item, gram)
         gram[np.diag_indices(items)] += self.reg
         progress(1, 2, "inverse")
         with one_blas_thread():
@@ -79,8 +78,7 @@ class Ease(Settings):
         """Returns the scores x_u B of every item, float32 [len(users), items]: sums of the rows of
         B of the items that each user consumed.
         """
-        train = consumed(data)
-        return _sums_of_rows(train.ptr, train.item, np.asarray(users, np.int64), model.B)
+        return _sums_of_rows(data.ptr, data.item, np.asarray(users, np.int64), model.B)
 
 
 @njit(cache=True, nogil=True)

@@ -17,7 +17,7 @@ from ...core.keys import fold_name, folds, normals
 from ...core.types import Float32Array, Int64Array
 from ...data.interactions import Interactions
 from ...kernels.bpr_mf import scores
-from ._shared import consumed, need, one_blas_thread
+from ._shared import need, one_blas_thread
 
 
 class IalsModel(NamedTuple):
@@ -35,7 +35,7 @@ class Ials(Settings):
     Volinsky 2008), by `implicit`.
 
     Minimises sum c_ui (x_ui - p_u . q_i)^2 + reg (|P|^2 + |Q|^2) over all (u, i), with x_ui = 1 and
-    c_ui = 1 + alpha where u consumed i (a value above 0), else x_ui = 0 and c_ui = 1: the central
+    c_ui = 1 + alpha where u consumed i, else x_ui = 0 and c_ui = 1: the central
     reference of FCF. Each half sweep is solved exactly. `implicit` takes the stored
     value as the confidence itself (its alpha multiplies it and adds no 1), so 1 + alpha is stored.
     Factors start at N(0, 0.1^2 / factors), drawn from the key. Training needs the extra
@@ -62,12 +62,11 @@ class Ials(Settings):
 
     def fit(self, data: Interactions, key: np.uint64, progress: Progress = silent) -> IalsModel:
         need("implicit", "ials")
-        train = consumed(data)
         # Factors start from our key, not from the library's random state.
         solver = self._solver()
-        solver.user_factors = self._start(fold_name(key, "P"), len(train.users))
-        solver.item_factors = self._start(fold_name(key, "Q"), len(train.items))
-        self._run(solver, self._confidence(train), progress)
+        solver.user_factors = self._start(fold_name(key, "P"), len(data.users))
+        solver.item_factors = self._start(fold_name(key, "Q"), len(data.items))
+        self._run(solver, self._confidence(data), progress)
         return IalsModel(solver.user_factors, solver.item_factors)
 
     def score(self, model: IalsModel, data: Interactions, users: Int64Array) -> Float32Array:

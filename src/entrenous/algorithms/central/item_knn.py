@@ -13,7 +13,6 @@ from ...core.contract.settings import Settings
 from ...core.types import Float32Array, Int32Array, Int64Array
 from ...data.interactions import Interactions
 from ._neighbours import Neighbours, NeighbourTable, nearest, reverse, transpose
-from ._shared import consumed
 
 
 @final
@@ -23,8 +22,8 @@ class ItemKnn(Settings):
 
     The score of item i for user u is the sum of the similarities of those of i's k nearest items
     that u consumed; with `normalise` it is divided by the sum of all k similarities (MyMediaLite,
-    Elliot), which favours items with weak neighbours. A value above 0 counts as consumed; how much
-    above does not matter.
+    Elliot), which favours items with weak neighbours. Every row counts as consumed, whatever its
+    value.
     """
 
     k: int = Field(50, ge=1, description="nearest items that an item's score is made of")
@@ -42,15 +41,13 @@ class ItemKnn(Settings):
         """Returns the k nearest items of each item, as links from a consumed item to the items
         whose score it raises.
         """
-        train = consumed(data)
         # Items as rows, whose ones are their users.
-        by_item = transpose(NeighbourTable(train.ptr, train.item), len(train.items))
-        near = nearest(by_item, len(train.users), self.k, progress)
+        by_item = transpose(NeighbourTable(data.ptr, data.item), len(data.items))
+        near = nearest(by_item, len(data.users), self.k, progress)
         return reverse(normalised(near) if self.normalise else near)
 
     def score(self, model: Neighbours, data: Interactions, users: Int64Array) -> Float32Array:
-        train = consumed(data)
-        return votes(model, train.ptr, train.item, np.asarray(users, np.int64))
+        return votes(model, data.ptr, data.item, np.asarray(users, np.int64))
 
 
 def normalised(near: Neighbours) -> Neighbours:

@@ -22,7 +22,6 @@ from ...kernels import ncf
 from ...kernels.adam import BETA1, BETA2
 from ...kernels.sampling import shuffle
 from .._federated_ncf import Layers
-from ._shared import consumed
 
 
 class NCFModel(NamedTuple):
@@ -90,7 +89,7 @@ class CentralNCF(Settings):
     not consume, redrawn every epoch, by binary cross-entropy. An epoch passes over all rows in a
     new order, each followed by its negatives, in batches whose mean gradient is one step of Adam or
     SGD; Adam leaves alone the embeddings that a batch does not touch. With `pretrain_epochs`, NeuMF
-    starts from a GMF and an MLP that were trained first (section 3.4.1). A value above 0 counts as
+    starts from a GMF and an MLP that were trained first (section 3.4.1). Every row counts as
     consumed. A user who consumed every item has no negatives and teaches with what there is.
     Single-threaded and deterministic. Each model's defaults were chosen on the validation rows of
     ml-100k, loo-99; the paper has 4 negatives, batches of 256 and a step of 0.001.
@@ -164,16 +163,15 @@ class CentralNCF(Settings):
         return ncf.shape_of(self.factors, self.layers)
 
     def fit(self, data: Interactions, key: np.uint64, progress: Progress = silent) -> NCFModel:
-        train = consumed(data)
         if self.pretrain_epochs:
-            state = self._from_parts(train, key, progress)
+            state = self._from_parts(data, key, progress)
         else:
-            state = self._start(train, key)
+            state = self._start(data, key)
         # Progress counts the epochs of pre-training, too.
         before = 2 * self.pretrain_epochs
-        self._learn(state, train, key, partial(_ahead, progress, before, before + self.epochs))
+        self._learn(state, data, key, partial(_ahead, progress, before, before + self.epochs))
         row = ncf.unpadded(self.shape, state.table)
-        return NCFModel(row[: len(train.users)], row[len(train.users) :], state.net)
+        return NCFModel(row[: len(data.users)], row[len(data.users) :], state.net)
 
     def score(self, model: NCFModel, data: Interactions, users: Int64Array) -> Float32Array:
         """Returns the scores of every item, float32 [m, items]: the logit of y_ui."""

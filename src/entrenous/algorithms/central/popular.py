@@ -10,7 +10,6 @@ from ...core.contract.protocols import Progress, silent
 from ...core.contract.settings import Settings
 from ...core.types import Float32Array, Int64Array
 from ...data.interactions import Interactions
-from ._shared import consumed
 
 
 class PopularModel(NamedTuple):
@@ -25,13 +24,13 @@ class Popular(Settings):
     """Most popular: an item's score is the number of users who consumed it (FPL, table 2,
     "Top-Pop").
 
-    A value above 0 counts as consumed.
+    Every row counts as consumed.
     """
 
     holds: ClassVar[type] = PopularModel
 
     def fit(self, data: Interactions, key: np.uint64, progress: Progress = silent) -> PopularModel:
-        return PopularModel(consumed(data).popularity)
+        return PopularModel(data.popularity)
 
     def score(self, model: PopularModel, data: Interactions, users: Int64Array) -> Float32Array:
         return np.tile(model.popularity.astype(np.float32), (len(users), 1))

@@ -13,7 +13,6 @@ from ...core.contract.settings import Settings
 from ...core.types import Float32Array, Int32Array, Int64Array
 from ...data.interactions import Interactions
 from ._neighbours import Neighbours, NeighbourTable, nearest
-from ._shared import consumed
 
 
 @final
@@ -23,8 +22,7 @@ class UserKnn(Settings):
 
     The score of item i for user u is the sum of the similarities of those of u's k nearest users
     who consumed i. MyMediaLite and Elliot divide it by the sum of all k similarities, which is one
-    number per user and changes no ranking. A value above 0 counts as consumed; how much above does
-    not matter.
+    number per user and changes no ranking. Every row counts as consumed, whatever its value.
     """
 
     k: int = Field(30, ge=1, description="nearest users who vote")
@@ -36,13 +34,11 @@ class UserKnn(Settings):
     holds: ClassVar[type] = Neighbours
 
     def fit(self, data: Interactions, key: np.uint64, progress: Progress = silent) -> Neighbours:
-        train = consumed(data)
-        return nearest(NeighbourTable(train.ptr, train.item), len(train.items), self.k, progress)
+        return nearest(NeighbourTable(data.ptr, data.item), len(data.items), self.k, progress)
 
     def score(self, model: Neighbours, data: Interactions, users: Int64Array) -> Float32Array:
-        train = consumed(data)
         who = np.asarray(users, np.int64)
-        return votes(model, train.ptr, train.item, who, len(train.items))
+        return votes(model, data.ptr, data.item, who, len(data.items))
 
 
 @njit(cache=True, nogil=True)

@@ -17,7 +17,7 @@ from ...core.keys import fold_name
 from ...core.types import Float32Array, Int32Array, Int64Array
 from ...data.interactions import Interactions
 from ...kernels.bpr_mf import scores
-from ._shared import consumed, need
+from ._shared import need
 
 # Torch tensors: weight [in, out] and bias [out] of each layer, in order.
 Layers = list[Any]
@@ -48,7 +48,7 @@ class Vae(Settings):
     x_u -> L2 norm, dropout -> tanh(hidden) -> (mu, log sigma^2) of z -> tanh(hidden) -> softmax
     over items (pi). Maximises sum x_ui ln pi_i - beta KL(q(z | x_u) || N(0, I)) by Adam, with beta
     growing linearly from 0 to its cap. FPL's topologies 200-100-200, 300-100-300 and 600-200-600
-    are `hidden`-`latent`-`hidden`. A value above 0 counts as consumed. A user without training rows
+    are `hidden`-`latent`-`hidden`. Every row counts as consumed. A user without training rows
     gets the decoding of an empty history. Training needs torch (the extra `baselines`) and runs on
     one thread; recommending does not. Raises InputError without torch.
     """
@@ -73,9 +73,8 @@ class Vae(Settings):
 
     def fit(self, data: Interactions, key: np.uint64, progress: Progress = silent) -> VaeModel:
         torch = need("torch", "vae")
-        train = consumed(data)
         with one_thread(torch):
-            layers = self._train(torch, train, key, progress)
+            layers = self._train(torch, data, key, progress)
         arrays = [layer.detach().numpy() for layer in layers]
         # Of mu and log sigma^2 the first alone.
         arrays[2] = arrays[2][:, : self.latent]
@@ -86,9 +85,8 @@ class Vae(Settings):
         """Returns the scores of every item: the decoder's logits at z = mu, float32 [len(users),
         items].
         """
-        train = consumed(data)
         who = np.asarray(users, np.int64)
-        hidden = squash(encode(model.W1, model.b1, train.ptr, train.item, who))
+        hidden = squash(encode(model.W1, model.b1, data.ptr, data.item, who))
         latent = scores(hidden, model.W2.T, model.b2)
         hidden = squash(scores(latent, model.W3.T, model.b3))
         return scores(hidden, model.W4.T, model.b4)

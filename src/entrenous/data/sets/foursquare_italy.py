@@ -60,7 +60,8 @@ def _read_cities(folder: Path) -> Interactions:
     data = assemble(table, LoadOptions(), name="foursquare-italy-all")
     # Their files have one column for both.
     columns = {"title": "type", "category": "type"}
-    return replace(data, features=features(table, data.items, columns=columns))
+    described = features(table, data.items, LoadOptions(duplicates="last"), columns=columns)
+    return replace(data, features=described.columns)
 
 
 TERMS = "offered for research, cite Yang et al. 2016; no licence text known, so do not redistribute"

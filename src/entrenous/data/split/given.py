@@ -22,6 +22,7 @@ from ...core.errors import InputError
 from ...core.types import Array, BoolArray, Int32Array, Int64Array
 from ...core.vocabulary import Vocabulary
 from ..interactions import Interactions, build, find_rows, pair_name, pair_numbers, pairs_of
+from .candidates import only_negatives
 from .types import Held, Split, cold_notes
 
 Repeats = Literal["refuse", "drop", "keep"]
@@ -78,6 +79,7 @@ def given(
         _refuse_overlap(parts)
     again = _again(parts)
     notes += _repeated(again, repeats)
+    positives = np.concatenate([pairs_of(part) for part in parts.values()])
     # Held-out rows with their candidates, over the united vocabularies.
     held = {}
     for label, rows in parts.items():
@@ -88,9 +90,13 @@ def given(
             dropped = pairs_of(rows)[again[label]]
             rows = rows.select(~again[label])
             _refuse_empty(label, rows, " left without repeats")
-        of_rows = _rows(rows, tables[label], label, dropped)
-        held[label] = Held(rows, of_rows, repeats=repeats == "keep")
-        notes += _consumed(parts, held[label], label)
+        held[label] = Held(rows, repeats=repeats == "keep")
+        table = tables[label]
+        if table is not None:
+            listed = _rows(rows, table, label, dropped)
+            left = only_negatives(label, listed, rows.user, rows.item, positives, rows)
+            held[label] = held[label]._replace(candidates=left.table)
+            notes += left.notes
     split = Split(name, parts["train"], held.get("validation"), held["test"], refit)
     return split._replace(notes=notes + cold_notes(split, split.final_train))
 
@@ -300,15 +306,13 @@ def _refuse_overlap(parts: dict[str, Interactions]) -> None:
 
 
 def _rows(
-    rows: Interactions, table: CandidateColumns | None, label: str, dropped: Int64Array
-) -> Int32Array | None:
+    rows: Interactions, table: CandidateColumns, label: str, dropped: Int64Array
+) -> Int32Array:
     """Returns the candidates of each held-out row, int32 [rows, k], in the order of the table; -1
     where a row has fewer. Raises InputError for a line of no row, and for a row without a line.
 
     dropped: the pairs of rows that were left out, whose lines are left out too.
     """
-    if table is None:
-        return None
     user = rows.users.indices(list(table.user))
     item = rows.items.indices(list(table.item))
     # The held-out row of each line.
@@ -344,19 +348,3 @@ def _rows(
     candidates = np.full((len(rows), most), -1, np.int32)
     candidates[row[order], column] = candidate[order]
     return candidates
-
-
-def _consumed(parts: dict[str, Interactions], held: Held, label: str) -> tuple[str, ...]:
-    """Returns a note on the candidates that their user interacted with, which are no negatives; no
-    note if there are none.
-    """
-    if held.candidates is None:
-        return ()
-    user = held.rows.user[:, None]
-    # One number for each candidate, [rows, k], compared with those of all rows.
-    pairs = pair_numbers(user, held.candidates, len(held.rows.items))
-    consumed = np.concatenate([pairs_of(part) for part in parts.values()])
-    known = np.isin(pairs, consumed) & (held.candidates >= 0)
-    if not known.any():
-        return ()
-    return (f"{label} candidates that their user interacted with: {int(known.sum())}",)

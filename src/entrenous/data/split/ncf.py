@@ -20,19 +20,21 @@ import numpy as np
 
 from ...core.errors import InputError
 from ...core.keys import key
-from ...core.types import Array, BoolArray, Int32Array, Int64Array
+from ...core.types import Array, BoolArray, Int64Array
 from ..dataset import published
-from ..interactions import NO_TIME, Interactions, find_rows, pair_numbers, pairs_of
+from ..interactions import NO_TIME, Interactions, find_rows, pairs_of
 from ..published import Published
+from .candidates import Negatives, only_negatives
 from .leave_one_out import draw_candidates
-from .types import Split, assemble, newest_first, shuffled
+from .types import Split, Ties, assemble, newest_first, shuffled, tie_notes
 
 # Published candidates of a test row.
 SHIPPED = 99
 
 
-def ncf(data: Interactions, k: int, *, seed: int) -> list[Split]:
+def ncf(data: Interactions, k: int, *, seed: int, ties: Ties = "file") -> list[Split]:
     """Holds out the rows that NCF's authors held out, with their candidates: the protocol `ncf-99`.
+    ties: as for `newest_first`, of the validation rows.
 
     Raises InputError for another number, for data of which NCF published no test rows, and for rows
     that are not those NCF had (a filter was applied, or they come from elsewhere).
@@ -49,16 +51,17 @@ def ncf(data: Interactions, k: int, *, seed: int) -> list[Split]:
     test = np.zeros(len(data), np.bool_)
     test[rows[rows >= 0]] = True
     timed = _timed(data, test)
-    validation = _validation(data, test, timed, key(seed, "split", "ncf"))
+    validation, tied = _validation(data, test, timed, ties, seed)
     validation_key = key(seed, "candidates", "validation")
     of_validation = draw_candidates(data, data.user[validation], k, validation_key)
+    about = _about(data.name, theirs, rows)
     if theirs.candidates is None:
         test_key = key(seed, "candidates", "test")
         of_test = draw_candidates(data, data.user[test], k, test_key)
     else:
-        of_test = _shipped(data, theirs, theirs.candidates, rows)
-    about = _about(data.name, theirs, rows, of_test)
-    notes = (*about, _chosen(timed, validation, data))
+        of_test, left_out = _shipped(data, theirs, theirs.candidates, rows)
+        about += left_out
+    notes = (*about, _chosen(timed, validation, data), *tied)
     split = assemble(
         "ncf-99",
         data,
@@ -107,10 +110,9 @@ def _places(data: Interactions, theirs: Published) -> Int64Array:
 
 def _shipped(
     data: Interactions, theirs: Published, candidates: Array, places: Int64Array
-) -> Int32Array:
-    """Returns the published candidates of the test rows, in the order of `data`, int32 [tests, k];
-    -1 for the held-out item itself. Raises InputError for a candidate that is no item, or that its
-    user consumed.
+) -> Negatives:
+    """Returns the published candidates of the test rows, in the order of `data`, int32 [tests, k].
+    Raises InputError for a candidate that is no item.
     """
     number = candidates.shape[1]
     if number != SHIPPED:
@@ -125,22 +127,14 @@ def _shipped(
     candidates = candidates[order]
     table = data.items.indices(candidates.ravel().tolist())
     table = table.reshape(candidates.shape)
-    # In `table` -1 is an unknown item, which is refused; in the result it is the held-out item.
-    itself = table == data.item[rows][:, None]
-    unknown = table == -1
     user = data.user[rows]
-    pairs = pair_numbers(user[:, None], table, len(data.items))
-    consumed = np.isin(pairs, pairs_of(data)) & ~itself
-    # An item that is not known has no row: its pair is that of another user.
-    consumed &= ~unknown
-    wrong = np.argwhere(unknown | consumed)
-    if len(wrong):
-        row, column = wrong[0]
+    unknown = np.argwhere(table < 0)
+    if len(unknown):
+        row, column = unknown[0]
         candidate = candidates[row, column]
         name = data.users[user[row]]
-        fault = "no item of the data" if unknown[row, column] else "a row of theirs"
-        _refuse(data, f"candidate '{candidate}' of user '{name}' is {fault}")
-    return np.where(itself, -1, table).astype(np.int32)
+        _refuse(data, f"candidate '{candidate}' of user '{name}' is no item of the data")
+    return only_negatives("test", table, user, data.item[rows], pairs_of(data), data)
 
 
 def _refuse(data: Interactions, problem: str) -> NoReturn:
@@ -160,32 +154,37 @@ def _timed(data: Interactions, test: BoolArray) -> BoolArray:
     return np.bincount(untimed, minlength=len(data.users)) == 0
 
 
-def _validation(data: Interactions, test: BoolArray, timed: BoolArray, key: np.uint64) -> BoolArray:
+def _validation(
+    data: Interactions, test: BoolArray, timed: BoolArray, ties: Ties, seed: int
+) -> tuple[BoolArray, tuple[str, ...]]:
     """Marks one remaining row of each user who has two or more, bool [n]: the latest if `timed`,
-    otherwise a drawn one.
+    otherwise a drawn one. Returns notes on ties too.
     """
     # Numbers of rows, users and places below are those of `rest`.
     rest = data.select(~test)
     latest = timed[rest.user]
     chosen = np.zeros(len(rest), np.bool_)
+    notes: tuple[str, ...] = ()
     # `newest_first` refuses data without times, even if no row of it is asked for.
     if latest.any():
-        chosen[latest] = newest_first(rest.select(latest)) == 0
+        of_timed = rest.select(latest)
+        place = newest_first(of_timed, ties, seed)
+        chosen[latest] = place == 0
+        none = np.zeros(len(of_timed), np.bool_)
+        notes = tie_notes(of_timed, place, place == 0, none, ties)
     others = rest.select(~latest)
-    chosen[~latest] = shuffled(others, key) == 0
+    chosen[~latest] = shuffled(others, key(seed, "split", "ncf")) == 0
     # A user's only row stays in training.
     chosen &= rest.counts[rest.user] > 1
     validation = np.zeros(len(data), np.bool_)
     validation[~test] = chosen
-    return validation
+    return validation, notes
 
 
 # ---- notes ---------------------------------------------------------------------------------------
 
 
-def _about(
-    name: str, theirs: Published, places: Int64Array, candidates: Int32Array
-) -> tuple[str, ...]:
+def _about(name: str, theirs: Published, places: Int64Array) -> tuple[str, ...]:
     """Returns notes on the origin of the test rows and their candidates, and on rows left out."""
     if theirs.candidates is None:
         origin = (
@@ -198,12 +197,6 @@ def _about(
     left_out = int((places < 0).sum())
     if left_out:
         notes.append(f"test rows of NCF left out, as their users are not in the data: {left_out:,}")
-    itself = int((candidates < 0).sum())
-    if itself:
-        notes.append(
-            "test rows with the held-out item among NCF's negatives, where it does not compete"
-            f" with itself: {itself:,}"
-        )
     return tuple(notes)
 
 

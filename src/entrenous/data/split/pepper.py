@@ -28,7 +28,7 @@ drawn as `loo-99` does, anew for each row.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple, NoReturn
+from typing import Literal, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -40,6 +40,7 @@ from ...core.vocabulary import Vocabulary
 from ..dataset import divided
 from ..divided import PARTS, Divided
 from ..interactions import NO_TIME, Interactions, build, find_rows, pair_numbers, pairs_of
+from .candidates import Negatives, only_negatives
 from .leave_one_out import draw_candidates
 from .types import Held, Split, assemble, between_peers, percents, share, shuffled, without_test
 
@@ -50,27 +51,36 @@ DRAWN = 100
 # each.
 APART = 15
 AGAINST = 99
+Positives = Literal["kept", "left-out"]
+"""The choices for published negatives that their user has consumed: kept, as in the authors'
+tables; left-out: the rule of all other protocols.
+"""
 
 
-def given(data: Interactions, *, seed: int) -> list[Split]:
+def given(data: Interactions, *, seed: int, positives: Positives = "kept") -> list[Split]:
     """Splits as PEPPER's authors did, over the users of their tables: the protocol `pepper-given`.
     Nothing is drawn, so the seed has no effect. Raises InputError as `given_first` does.
+
+    positives: see `Positives`.
     """
     published = divided("pepper", data.name)
     users = len(np.unique(published.user))
     n = min(published.tabled, users)
-    return [_given(data, published, n, "pepper-given")]
+    return [_given(data, published, n, "pepper-given", positives)]
 
 
-def given_first(data: Interactions, n: int, *, seed: int) -> list[Split]:
+def given_first(
+    data: Interactions, n: int, *, seed: int, positives: Positives = "kept"
+) -> list[Split]:
     """Splits as PEPPER's authors did, over the first N users: the protocol `pepper-given-N`.
+    positives: as for `pepper-given`.
 
     Raises InputError for more users than they published, for data of which they published nothing,
     and for rows or negatives that the data does not know (a filter was applied, or it comes from
     elsewhere).
     """
     published = divided("pepper", data.name)
-    return [_given(data, published, n, f"pepper-given-{n}")]
+    return [_given(data, published, n, f"pepper-given-{n}", positives)]
 
 
 def drawn(data: Interactions, train: int, test: int, *, seed: int) -> list[Split]:
@@ -158,8 +168,11 @@ class PublishedRows(NamedTuple):
     """The rows that were left out, and why."""
 
 
-def _given(data: Interactions, published: Divided, n: int, name: str) -> Split:
+def _given(
+    data: Interactions, published: Divided, n: int, name: str, positives: Positives
+) -> Split:
     """Returns the published split over the first `n` users."""
+    keep = positives == "kept"
     # In the order in which they appear, which the authors number them by.
     users = list(dict.fromkeys(published.user.tolist()))
     if not 1 <= n <= len(users):
@@ -175,8 +188,8 @@ def _given(data: Interactions, published: Divided, n: int, name: str) -> Split:
     weighing = rows.part == VALIDATION
     tested = rows.part == TEST
     # Rows of `whole` ascend by pair, as those of `rows` do, so that the marks fit both.
-    of_weighing = _candidates(published, "validation", whole, rows.pair[weighing])
-    of_tested = _candidates(published, "test", whole, rows.pair[tested])
+    of_weighing = _candidates(published, "validation", whole, rows.pair[weighing], keep)
+    of_tested = _candidates(published, "test", whole, rows.pair[tested], keep)
     number = f"the first {n:,} of their {len(users):,} users"
     about = f"parts: those that PEPPER (Belal et al. 2022) published, of {number}"
     notes = (about, *rows.notes, *lacking, *of_weighing.notes, *of_tested.notes)
@@ -290,18 +303,9 @@ def _visits(
     return some_visits(joined, np.argsort(order))
 
 
-class Candidates(NamedTuple):
-    """Negatives to rank held-out rows against."""
-
-    table: Int32Array
-    """int32 [rows, k], -1 where a row has fewer."""
-    notes: tuple[str, ...]
-    """Faults of the published lists."""
-
-
 def _candidates(
-    published: Divided, part: str, whole: Interactions, pairs: Int64Array
-) -> Candidates:
+    published: Divided, part: str, whole: Interactions, pairs: Int64Array, keep: bool
+) -> Negatives:
     """Returns the published negatives of the held-out rows `pairs` (ascending) of a part, in the
     published order.
     """
@@ -325,24 +329,8 @@ def _candidates(
     place = np.searchsorted(listed, pairs)
     line = known[first[place]]
     table = _numbers(against.candidates[line], whole)
-    held_user, held_item = np.divmod(pairs[:, None], items)
-    # Each candidate has at most one of three faults.
-    itself = table == held_item
-    again = _repeats(table) & ~itself
-    consumed = np.isin(held_user * items + table, pairs_of(whole))
-    consumed &= ~itself & ~again
-    faults = {
-        "that are the held-out item itself, left out": itself,
-        "that repeat in their list, left out": again,
-        "that their user has a published row of, kept": consumed,
-    }
-    notes = []
-    for fault, marked in faults.items():
-        number = int(marked.sum())
-        if number:
-            notes.append(f"{part} negatives {fault}: {number:,}")
-    table = np.where(itself | again, np.int32(-1), table)
-    return Candidates(table, tuple(notes))
+    held_user, held_item = np.divmod(pairs, items)
+    return only_negatives(part, table, held_user, held_item, pairs_of(whole), whole, keep=keep)
 
 
 def _numbers(texts: Array, whole: Interactions) -> Int32Array:
@@ -354,21 +342,6 @@ def _numbers(texts: Array, whole: Interactions) -> Int32Array:
         unknown = names[np.argmin(index)]
         _refuse(whole, f"the negative '{unknown}' is no item of the data")
     return index[code].reshape(texts.shape)
-
-
-def _repeats(table: Int32Array) -> BoolArray:
-    """Marks the numbers that stand earlier in their row, bool [m, k].
-
-    >>> _repeats(np.array([[3, 1, 3, 3], [1, 2, 3, 4]], np.int32)).astype(int).tolist()
-    [[0, 0, 1, 1], [0, 0, 0, 0]]
-    """
-    # A stable sort puts equal numbers next to each other, the earliest of them first.
-    order = np.argsort(table, axis=1, kind="stable")
-    ascending = np.take_along_axis(table, order, axis=1)
-    equals_last = np.diff(ascending, axis=1) == 0
-    again = np.zeros(table.shape, np.bool_)
-    np.put_along_axis(again, order[:, 1:], equals_last, axis=1)
-    return again
 
 
 def _refuse(data: Interactions, problem: str) -> NoReturn:

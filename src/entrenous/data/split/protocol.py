@@ -1,5 +1,5 @@
 """`splits`: splits data by the name of a protocol, such as `loo-99`, `temporal-80-20` or
-`kfold-5`. Its options follow the name: `given,repeats=drop`.
+`kfold-5`. Its options follow the name: `given,repeats=drop`, `loo-99,ties=random`.
 """
 
 from __future__ import annotations
@@ -78,6 +78,9 @@ def splits(
     """Returns the splits of `data` under a protocol: one, or K for `kfold-K`. The same name, data
     and seed give the same splits.
 
+    protocol: a name, and options that its function has as keyword arguments, each behind a comma.
+    They are part of the name of the splits.
+
     given: for the protocol `given`, a Split made by `split.given.given`, or a folder with its parts
     as files (`split.read.read`). `data` then only lends the features of items (titles) that the
     split lacks. load: how to read the files of that folder, by the names of `LoadOptions`.
@@ -99,7 +102,12 @@ def splits(
             expected="interactions",
             fix="pass data",
         )
-    return build(data, *numbers, seed=seed, **options)
+    parts = build(data, *numbers, seed=seed, **options)
+    if not options:
+        return parts
+    # The options are part of the name, since they decide what is held out.
+    behind = "".join(f",{option}={value}" for option, value in options.items())
+    return [part._replace(name=f"{part.name}{behind}") for part in parts]
 
 
 def _check_options(name: str, build: Callable[..., Any], options: Mapping[str, str]) -> None:

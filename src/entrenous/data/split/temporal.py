@@ -2,7 +2,7 @@
 newest of the rest validation.
 
 `temporal-80-20` takes int(0.2 n) of a user's n rows, as the authors' program does, and int(0.2 m)
-of the remaining m for validation. Newest is `Interactions.time_order`. Once settings are chosen,
+of the remaining m for validation. Newest is `newest_first`. Once settings are chosen,
 the final model trains on training and validation rows together.
 
 `fpl-80-20` holds out the same rows. Its catalogue is that of the authors' program, which reads no
@@ -17,28 +17,43 @@ from dataclasses import replace
 from ...core.types import BoolArray
 from ...core.vocabulary import Vocabulary
 from ..interactions import Interactions
-from .types import Held, Split, assemble, hold_out, newest_first, percents, without_test
+from .types import (
+    Held,
+    Split,
+    Ties,
+    assemble,
+    hold_out,
+    newest_first,
+    percents,
+    tie_notes,
+    without_test,
+)
 
 
-def temporal(data: Interactions, train: int, test: int, *, seed: int) -> list[Split]:
+def temporal(
+    data: Interactions, train: int, test: int, *, seed: int, ties: Ties = "file"
+) -> list[Split]:
     """Splits each user's rows by time, the protocol `temporal-A-B`: the latest B percent for test,
     the latest B percent of the rest for validation.
 
-    Nothing is drawn, so the seed has no effect. Raises InputError for data without times, and
-    unless A + B = 100.
+    ties: as for `newest_first`; only `random` draws by the seed. Raises InputError for data without
+    times, and unless A + B = 100.
     """
     name = percents("temporal", train, test)
-    validation, tested = hold_out(data, newest_first(data), test)
-    notes = without_test(data, tested)
+    place = newest_first(data, ties, seed)
+    validation, tested = hold_out(data, place, test)
+    notes = (*without_test(data, tested), *tie_notes(data, place, validation, tested, ties))
     return [assemble(name, data, validation, tested, refit=True, notes=notes)]
 
 
-def temporal_trained(data: Interactions, train: int, test: int, *, seed: int) -> list[Split]:
+def temporal_trained(
+    data: Interactions, train: int, test: int, *, seed: int, ties: Ties = "file"
+) -> list[Split]:
     """Splits as `temporal` does, over the items with training or validation rows alone, the
     protocol `fpl-A-B`. Raises InputError as `temporal` does.
     """
     name = percents("fpl", train, test)
-    [split] = temporal(data, train, test, seed=seed)
+    [split] = temporal(data, train, test, seed=seed, ties=ties)
     return [_trained_items(split, name)]
 
 

@@ -5,18 +5,23 @@ the steps that every kind of split is made of.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numba import njit
 
 from ...core.contract.protocols import joined_visits, some_visits
 from ...core.errors import InputError
-from ...core.keys import fold
+from ...core.keys import fold, key
 from ...core.rows import starts_of
 from ...core.types import Array, BoolArray, Int32Array, Int64Array, UInt64Array
 from ...core.vocabulary import Vocabulary
 from ..interactions import Interactions, pair_numbers
+
+Ties = Literal["file", "random", "refuse"]
+"""The choices for rows of one user at one time: file: the last one in the source is the latest;
+random: drawn by (seed, user, item); refuse the split where they decide which row is held out.
+"""
 
 
 class Held(NamedTuple):
@@ -169,11 +174,55 @@ def named(indices: Array, names: Vocabulary) -> str:
 # ---- the steps that every kind of split is made of -----------------------------------------------
 
 
-def newest_first(data: Interactions) -> Int64Array:
+def newest_first(data: Interactions, ties: Ties, seed: int) -> Int64Array:
     """Returns the number of rows of the same user that are later than each row, int64 [n]: 0 is the
     latest. Raises InputError for data without times.
+
+    ties: see `Ties`. `refuse` is as `file` here; `tie_notes` refuses.
     """
+    if ties == "random":
+        draws = row_draws(data.ptr, data.item, key(seed, "split", "ties"))
+        return _from_end(data, data.time_order(draws))
     return _from_end(data, data.time_order())
+
+
+def tie_notes(
+    data: Interactions, place: Int64Array, validation: BoolArray, test: BoolArray, ties: Ties
+) -> tuple[str, ...]:
+    """Returns notes on the users of whom a tie in time decides which rows are held out, bool [n];
+    none if there are none.
+
+    place: the result of `newest_first`. Raises InputError for such a user if `ties` is `refuse`.
+    """
+    time = data.known_times()
+    # The rows of each user from the latest to the earliest.
+    order = np.empty(len(data), np.int64)
+    order[data.ptr[data.user] + place] = np.arange(len(data))
+    user = data.user[order]
+    tied = (np.diff(user) == 0) & (np.diff(time[order]) == 0)
+    rule = "drawn by the seed" if ties == "random" else "the last one in the source is the latest"
+    notes = []
+    # The rows from the latest on, of which the last one is at the border of the part.
+    for part, of_part, until in (
+        ("test", test, test),
+        ("validation", validation, test | validation),
+    ):
+        decided = tied & np.diff(until[order])
+        users = np.unique(user[1:][decided])
+        if not len(users):
+            continue
+        everybody = len(np.unique(data.user[of_part]))
+        number = f"{len(users):,} of {everybody:,} users have ties that decide their {part} rows"
+        if ties == "refuse":
+            raise InputError(
+                data.name,
+                f"{number}, such as user '{data.users[int(users[0])]}'",
+                expected="times that tell the rows of a user apart",
+                fix="say behind the protocol ties=file (the last one in the source is the latest)"
+                " or ties=random (drawn by the seed), as in loo-99,ties=file",
+            )
+        notes.append(f"{number}: {rule} (ties={ties})")
+    return tuple(notes)
 
 
 def shuffled(data: Interactions, key: np.uint64) -> Int64Array:

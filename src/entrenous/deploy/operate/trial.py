@@ -19,7 +19,7 @@ from ...privacy.secure_sum.terms import Floors
 from ...runs import pipeline
 from ...runs.options import RunPlan, TrainingOptions
 from ...runs.pipeline import RunResult, material
-from ...runs.plan import algorithm_of, check, usual_protocol
+from ...runs.plan import algorithm_of, check, make, usual_protocol
 from ..agreement.files import read_json, write_json
 from .founding import MOST_NODES, FoundedFederation, Place, found, free_ports, must_be_new
 from .plans import FoundingPlan, TrialPlan
@@ -62,7 +62,10 @@ def begin(
         refuse_groups(protection)
     plan = replace(simulation(trial), profile=PAPER, protect={})
     check(plan)
-    train = material(plan).parts[0].final_train
+    what = material(plan)
+    # Refuses settings and values on which the simulation could not be carried out.
+    make(plan, what.rows)
+    train = what.parts[0].final_train
     floors = Floors()
     if protection.secure_sum:
         floors = _lowered(trial, algorithm, train)

@@ -1,0 +1,1054 @@
+"""Errors that lead out: every remedy that `data/` (with `data/split/`) and `api/` print is followed, and
+leads further.
+
+To add one: write a generator in this file, as `helpers/remedies.py` shows. A call that prints a remedy
+and is in no case fails `test_every_remedy_is_followed`, which names it; if nothing can follow it
+mechanically, it gets a line with the reason in BY_HAND.
+"""
+
+from __future__ import annotations
+
+import gzip
+import inspect
+import io
+import json
+import re
+import shutil
+import sys
+import zipfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import polars as pl
+import pytest
+from published_splits import write_all, write_all_pepper
+from remedies import Case, Site, load_options, must_lead_further, option, quoted, sites, tried
+from small_data import interactions, random_data
+
+import entrenous
+from entrenous.core.errors import InputError
+from entrenous.core.vocabulary import Vocabulary
+from entrenous.data import files
+from entrenous.data.filters import min_user_rows
+from entrenous.data.home import data_home, write_atomic
+from entrenous.data.interactions import Interactions, build
+from entrenous.data.likes import keep_likes
+from entrenous.data.load import from_frame, load
+from entrenous.data.options import Duplicates
+from entrenous.data.published import read_negatives
+from entrenous.data.split.export import write
+from entrenous.data.split.protocol import splits
+from entrenous.data.split.read import read
+from entrenous.data.split.types import refitted
+
+ROOMS = ("data", "api")
+# Calls that no test can follow, by the words of `str(site)`, with the reason.
+BY_HAND = {
+    "data/fetch.py fetch": "check the network: the network of the machine",
+    "data/home.py _user_data": "set ENTRENOUS_DATA: the machine has no home folder",
+    "data/files.py _open_zstd": "pip install zstandard: the machine of the tests has a library",
+    "data/files.py _only_member": "do not trust this file: nothing is to be done with it",
+    "data/sets/ml_1m.py ncf": "the file is in another repository",
+    "data/sets/pinterest_20.py ncf": "the file is in another repository",
+    "data/sets/ml_1m.py _renamed": "get both again: two downloads",
+}
+
+HEADER = "user_id,item_id,rating,timestamp\n"
+ROWS = (
+    "1,10,5,1500000000\n1,11,4,1500000100\n2,10,3,1500000200\n2,12,1,1500000300\n"
+    "3,11,2,1500000400\n3,13,5,1500000500\n"
+)
+PAIRS = "user_id,item_id\n1,10\n1,11\n2,10\n2,12\n3,11\n3,13\n"
+
+
+def text(path: Path, content: str | bytes) -> Path:
+    """A file with some content."""
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def corrected(content: str, old: str, new: str) -> Callable[[Path], Case]:
+    """The case of a file of rows with a wrong piece, which its remedy says to correct or remove."""
+
+    def case(tmp: Path) -> Case:
+        wrong = content.replace(old, new, 1)
+        assert wrong != content
+        error = yield lambda: load(text(tmp / "a.csv", wrong))
+        if "--load" in error.fix:
+            must_lead_further(error, lambda: load(tmp / "a.csv", **load_options(error)))
+        yield lambda: load(text(tmp / "a.csv", content))
+
+    return case
+
+
+def of_frame(**columns: Any) -> Callable[[Path], Case]:
+    """The case of a frame with columns of a wrong kind, which its remedy says to convert."""
+
+    def case(tmp: Path) -> Case:
+        frame = pl.DataFrame({"user_id": [1, 1, 2, 2], "item_id": [10, 11, 10, 12]})
+        wrong = frame.with_columns(**columns)
+        yield lambda: from_frame(wrong)
+        whole = [pl.Series(range(1, 5)).alias(name) for name in columns if name not in frame]
+        yield lambda: from_frame(frame.with_columns(whole))
+
+    return case
+
+
+# ---- files: what they are ------------------------------------------------------------------------
+
+
+def a_file_of_a_kind_that_is_not_read(tmp: Path) -> Case:
+    yield lambda: load(text(tmp / "a.xlsx", "PK"))
+    yield lambda: load(text(tmp / "a.csv", HEADER + ROWS))
+
+
+def an_empty_file(tmp: Path) -> Case:
+    yield lambda: load(text(tmp / "a.csv", ""))
+    yield lambda: load(text(tmp / "a.csv", HEADER + ROWS))
+
+
+def a_file_that_is_not_there(tmp: Path) -> Case:
+    yield lambda: load(tmp / "a.csv")
+    yield lambda: load(text(tmp / "a.csv", HEADER + ROWS))
+
+
+def a_path_through_a_file(tmp: Path) -> Case:
+    text(tmp / "a", "")
+    yield lambda: load(tmp / "a" / "b.csv")
+    yield lambda: load(text(tmp / "b.csv", HEADER + ROWS))
+
+
+def a_file_beyond_the_limit(tmp: Path) -> Case:
+    path = text(tmp / "a.csv", HEADER + ROWS)
+    limited = pytest.MonkeyPatch()
+    limited.setattr(files, "LIMIT", 10)
+    yield lambda: load(path)
+    # A file in two halves is small enough.
+    limited.undo()
+    yield lambda: load(path)
+
+
+def a_compressed_file_without_its_ending(tmp: Path) -> Case:
+    path = text(tmp / "a.csv", gzip.compress((HEADER + ROWS).encode()))
+    error = yield lambda: load(path)
+    renamed = path.rename(tmp / error.fix.removeprefix("rename it to "))
+    yield lambda: load(renamed)
+
+
+def a_parquet_file_with_another_ending(tmp: Path) -> Case:
+    pl.read_csv(io.StringIO(HEADER + ROWS)).write_parquet(tmp / "a.csv")
+    error = yield lambda: load(tmp / "a.csv")
+    renamed = (tmp / "a.csv").rename(tmp / error.fix.removeprefix("rename it to "))
+    yield lambda: load(renamed)
+
+
+def a_file_that_its_ending_calls_compressed(tmp: Path) -> Case:
+    path = text(tmp / "a.csv.gz", HEADER + ROWS)
+    yield lambda: load(path)
+    renamed = path.rename(tmp / "a.csv")
+    yield lambda: load(renamed)
+
+
+def a_compressed_file_that_is_cut_off(tmp: Path) -> Case:
+    whole = gzip.compress((HEADER + ROWS).encode())
+    yield lambda: load(text(tmp / "a.csv.gz", whole[:-9]))
+    yield lambda: load(text(tmp / "a.csv.gz", whole))
+
+
+def packed(**members: str) -> bytes:
+    """An archive of CSV files."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(f"{name}.csv", content)
+    return buffer.getvalue()
+
+
+def a_zip_file_that_is_cut_off(tmp: Path) -> Case:
+    whole = packed(rows=HEADER + ROWS)
+    yield lambda: load(text(tmp / "a.csv.zip", whole[:-30]))
+    yield lambda: load(text(tmp / "a.csv.zip", whole))
+
+
+def an_archive_of_two_files(tmp: Path) -> Case:
+    path = text(tmp / "a.zip", packed(rows=HEADER + ROWS, readme="see rows"))
+    yield lambda: load(path)
+    with zipfile.ZipFile(path) as archive:
+        archive.extractall(tmp)
+    yield lambda: load(tmp / "rows.csv")
+
+
+def a_parquet_file_that_is_cut_off(tmp: Path) -> Case:
+    path = tmp / "a.parquet"
+    pl.read_csv(io.StringIO(HEADER + ROWS)).write_parquet(path)
+    whole = path.read_bytes()
+    yield lambda: load(text(path, whole[:-5]))
+    yield lambda: load(text(path, b"PAR1" + b"\0" * 40 + b"PAR1"))
+    yield lambda: load(text(path, whole))
+
+
+def a_folder_without_known_files(tmp: Path) -> Case:
+    text(tmp / "mine.csv", HEADER + ROWS)
+    yield lambda: load(tmp)
+    yield lambda: load(tmp / "mine.csv")
+
+
+def a_data_set_that_is_misspelt(tmp: Path) -> Case:
+    error = yield lambda: load("synthetic-smal", fetch=False)
+    yield lambda: load(quoted(error), fetch=False)
+
+
+def an_option_that_a_data_set_declares(tmp: Path) -> Case:
+    patch = home_of(tmp)
+    try:
+        folder = write_all(tmp, small_set("ml-1m"))
+        yield lambda: load("ml-1m", delimiter=",", fetch=False)
+        # "load the file itself instead"
+        yield lambda: load(folder / "interactions.csv", delimiter=",")
+    finally:
+        patch.undo()
+
+
+# ---- text: encodings, lines, quotes --------------------------------------------------------------
+
+
+def text_in_latin_1(tmp: Path) -> Case:
+    path = text(
+        tmp / "a.csv", "user_id,item_id\nJosé,10\nJosé,11\nana,10\nana,12\n".encode("latin-1")
+    )
+    error = yield lambda: load(path)
+    yield lambda: load(path, **load_options(error))
+
+
+def text_in_utf_16(tmp: Path) -> Case:
+    path = text(tmp / "a.csv", (HEADER + ROWS).encode("utf-16"))
+    error = yield lambda: load(path)
+    yield lambda: load(path, **load_options(error))
+
+
+def text_in_utf_16_without_a_mark(tmp: Path) -> Case:
+    path = text(tmp / "a.csv", (HEADER + ROWS).encode("utf-16-le"))
+    error = yield lambda: load(path)
+    yield lambda: load(path, **load_options(error))
+
+
+def text_that_is_not_in_the_declared_encoding(tmp: Path) -> Case:
+    path = text(tmp / "a.csv", (HEADER + ROWS + "é,1,1,1\n").encode())
+    yield lambda: load(path, encoding="ascii")
+    yield lambda: load(path)
+
+
+def a_control_character(tmp: Path) -> Case:
+    yield lambda: load(text(tmp / "a.csv", HEADER + ROWS + "4,1\x002,3,1500000600\n"))
+    yield lambda: load(text(tmp / "a.csv", HEADER + ROWS))
+
+
+def lines_that_end_in_a_carriage_return(tmp: Path) -> Case:
+    path = text(tmp / "a.csv", (HEADER + ROWS).replace("\n", "\r"))
+    error = yield lambda: load(path)
+    assert "tr '\\r' '\\n'" in error.fix
+    yield lambda: load(text(path, path.read_bytes().replace(b"\r", b"\n")))
+
+
+a_carriage_return_inside_a_line = corrected(HEADER + ROWS, "2,12", "2\r,12")
+a_quoted_field_over_two_lines = corrected(
+    'user_id,item_id\n"1",10\n1,11\n2,10\n2,12\n', '"1",10', '"1\n",10'
+)
+a_quote_inside_a_field = corrected(
+    'user_id,item_id\n"a ""b""",10\n1,11\n2,10\n', '"a ""b"""', 'a "b"'
+)
+a_line_that_is_too_short = corrected(HEADER + ROWS, "2,12,1,", "2,12,")
+a_header_inside_the_file = corrected(PAIRS, "2,10\n", "2,10\nuser_id,item_id\n")
+a_name_that_occurs_twice = corrected(HEADER + ROWS, "rating", "item_id")
+
+
+def a_line_without_end(tmp: Path) -> Case:
+    yield lambda: load(text(tmp / "a.csv", HEADER + "1" * (2 << 20) + "\n" + ROWS))
+    yield lambda: load(text(tmp / "a.csv", HEADER + ROWS))
+
+
+def another_delimiter_than_the_ending_says(tmp: Path) -> Case:
+    path = text(tmp / "a.csv", (HEADER + ROWS).replace(",", ";"))
+    error = yield lambda: load(path)
+    yield lambda: load(path, **load_options(error))
+
+
+def a_header_of_unusual_names(tmp: Path) -> Case:
+    path = text(tmp / "a.csv", "kunde,artikel\n1,10\n1,11\n2,10\n2,12\n")
+    error = yield lambda: load(path)
+    yield lambda: load(path, **load_options(error))
+
+
+def no_header_and_more_columns_than_can_be_guessed(tmp: Path) -> Case:
+    path = text(tmp / "a.csv", ROWS.replace(",15", ",0,15"))
+    error = yield lambda: load(path)
+    assert "--load names=user_id,item_id,..." in error.fix
+    yield lambda: load(path, names="user_id,item_id,rating,other,timestamp")
+
+
+# ---- columns -------------------------------------------------------------------------------------
+
+
+def a_column_that_is_not_found(tmp: Path) -> Case:
+    path = text(tmp / "a.csv", PAIRS.replace("item_id", "artikel"))
+    error = yield lambda: load(path)
+    yield lambda: load(path, **load_options(error))
+
+
+def a_column_whose_name_is_misspelt(tmp: Path) -> Case:
+    path = text(tmp / "a.csv", PAIRS.replace("item_id", "artikel"))
+    error = yield lambda: load(path, item="artikle")
+    yield lambda: load(path, item=quoted(error))
+
+
+def one_column_in_two_roles(tmp: Path) -> Case:
+    path = text(tmp / "a.csv", HEADER + ROWS)
+    yield lambda: load(path, item="user_id")
+    yield lambda: load(path, item="item_id")
+
+
+def rows_that_repeat_with_another_value(tmp: Path) -> Case:
+    path = text(tmp / "a.csv", HEADER + ROWS + "1,10,1,1500000700\n")
+    error = yield lambda: load(path)
+    yield lambda: load(path, **load_options(error))
+
+
+def rows_that_repeat(tmp: Path) -> Case:
+    path = text(tmp / "a.csv", HEADER + ROWS + "1,10,5,1500000700\n")
+    error = yield lambda: load(path, duplicates=get_args(Duplicates)[-1])
+    yield lambda: load(path, **load_options(error))
+
+
+def a_single_user(tmp: Path) -> Case:
+    path = text(tmp / "a.csv", "user_id,who,item_id\n1,a,10\n1,a,11\n1,b,12\n")
+    yield lambda: load(path)
+    yield lambda: load(path, user="who")
+
+
+def a_user_of_all_items(tmp: Path) -> Case:
+    yield lambda: load(text(tmp / "a.csv", PAIRS + "4,10\n4,11\n4,12\n4,13\n"))
+    yield lambda: load(text(tmp / "a.csv", PAIRS))
+
+
+def a_filter_that_leaves_nothing(tmp: Path) -> Case:
+    path = text(tmp / "a.csv", HEADER + ROWS)
+    yield lambda: load(path, min_rows=9)
+    yield lambda: load(path, min_rows=1)
+
+
+def rows_that_repeat_in_a_call(tmp: Path) -> Case:
+    names = {"users": Vocabulary(["a"], kind="user"), "items": Vocabulary(["i"], kind="item")}
+    yield lambda: build([0, 0], [0, 0], **names)
+    yield lambda: build([0], [0], **names)
+
+
+def a_filter_of_values_that_leaves_nothing(tmp: Path) -> Case:
+    path = text(tmp / "a.csv", HEADER + ROWS)
+    yield lambda: load(path, min_value=9)
+    yield lambda: load(path, min_value=2)
+
+
+def a_limit_that_leaves_no_user(tmp: Path) -> Case:
+    path = text(tmp / "a.csv", HEADER + ROWS)
+    yield lambda: load(path, max_items_of_a_user=1)
+    yield lambda: load(path, max_items_of_a_user=2)
+
+
+def users_with_more_rows_than_there_are(tmp: Path) -> Case:
+    yield lambda: min_user_rows(random_data(), 99)
+    yield lambda: min_user_rows(random_data(), 2)
+
+
+def a_guess_that_is_refused(tmp: Path) -> Case:
+    path = text(tmp / "a.csv", ROWS)
+    error = yield lambda: load(path, strict=True)
+    said = re.findall(r"\(([a-z_]+)=([^)]*)\)", error.problem)
+    assert said
+    yield lambda: load(path, strict=True, **dict(said))
+
+
+def more_bad_rows_than_are_left_out(tmp: Path) -> Case:
+    path = text(tmp / "a.csv", HEADER + ROWS + "4,10,good,1500000600\n5,,2,1500000700\n")
+    error = yield lambda: load(path)
+    must_lead_further(error, lambda: load(path, **load_options(error)))
+    error = yield lambda: load(path, bad_rows="drop")
+    yield lambda: load(path, bad_rows="drop", **load_options(error))
+
+
+def a_file_cut_off_in_a_bad_row(tmp: Path) -> Case:
+    path = text(tmp / "a.csv", HEADER + ROWS + "4,10,go,1500000600")
+    yield lambda: load(path, bad_rows="drop")
+    yield lambda: load(text(path, HEADER + ROWS), bad_rows="drop")
+
+
+def a_sum_beyond_the_scale(tmp: Path) -> Case:
+    path = text(tmp / "a.csv", HEADER + ROWS + "1,10,5,1500000600\n")
+    error = yield lambda: load(path, duplicates="sum", scale="1,5")
+    must_lead_further(error, lambda: load(path, duplicates="sum"))
+    yield lambda: load(path, **{"scale": "1,5", **load_options(error)})
+
+
+def an_option_of_files_for_a_frame(tmp: Path) -> Case:
+    frame = {"user_id": [1, 1, 2, 2], "item_id": [10, 11, 10, 12]}
+    asked: dict[str, Any] = {"delimiter": ";"}
+    yield lambda: from_frame(frame, **asked)
+    yield lambda: from_frame(frame)
+
+
+# ---- JSON ----------------------------------------------------------------------------------------
+
+OBJECTS = [json.dumps({"user_id": row[0], "item_id": row[2:]}) for row in PAIRS.split()[1:]]
+LINES = "\n".join(OBJECTS) + "\n"
+LIST = "[" + ",\n".join(OBJECTS) + "]\n"
+
+
+def of_json(whole: str, old: str, new: str) -> Callable[[Path], Case]:
+    """The case of a file of JSON with a wrong piece, which its remedy says to correct."""
+
+    def case(tmp: Path) -> Case:
+        wrong = whole.replace(old, new, 1)
+        assert wrong != whole
+        yield lambda: load(text(tmp / "a.json", wrong))
+        yield lambda: load(text(tmp / "a.json", whole))
+
+    return case
+
+
+another_content_than_json = of_json(LINES, LINES, PAIRS)
+a_line_that_is_no_object = of_json(LINES, OBJECTS[1], OBJECTS[1][:-4])
+a_list_among_objects = of_json(LIST, OBJECTS[1], "[1, 10]")
+a_list_that_is_no_json = of_json(LIST, OBJECTS[1], "{user_id: 1}")
+a_list_without_commas = of_json(LIST, ",\n", "\n")
+a_list_with_something_behind = of_json(LIST, "]\n", "]\nend")
+objects_without_fields = of_json(LINES, LINES, "{}\n{}\n")
+objects_with_a_key_for_each_item = of_json(
+    LINES, LINES, json.dumps({f"item {number}": 1 for number in range(3000)}) + "\n"
+)
+one_object_of_columns = of_json(
+    LINES, LINES, json.dumps({"user_id": [1, 1, 2, 2], "item_id": [10, 11, 10, 12]}) + "\n"
+)
+
+
+def objects_over_several_lines(tmp: Path) -> Case:
+    spread = "\n".join(json.dumps(json.loads(line), indent=1) for line in OBJECTS)
+    error = yield lambda: load(text(tmp / "a.json", spread))
+    assert "jq -c . FILE" in error.fix
+    yield lambda: load(text(tmp / "a.json", LINES))
+
+
+# ---- ids, values, times --------------------------------------------------------------------------
+
+an_empty_id = corrected(PAIRS, "2,12", ",12")
+an_endless_id = corrected(PAIRS, "2,12", "2" * 5000 + ",12")
+a_decimal_id = corrected(PAIRS, "2,12", "2.0,12")
+an_empty_value = corrected(HEADER + ROWS, "2,12,1,", "2,12,,")
+a_value_that_is_no_number = corrected(HEADER + ROWS, "2,12,1,", "2,12,good,")
+an_infinite_value = corrected(HEADER + ROWS, "2,12,1,", "2,12,inf,")
+a_date_unlike_the_first = corrected(
+    "user_id,item_id,date\n1,10,2020-01-01\n1,11,2020-01-02\n2,10,2020-01-03\n2,12,2020-01-04\n",
+    "01-02",
+    "30-30",
+)
+a_negative_time = corrected(HEADER + ROWS, ",1500000300", ",-5")
+a_time_after_2100 = corrected(HEADER + ROWS, ",1500000300", ",9e30")
+floating_ids = of_frame(user_id=pl.Series([1.0, 1.0, 2.0, 2.0]))
+dates_as_ids = of_frame(item_id=pl.Series([True, False, True, True]))
+lists_as_values = of_frame(rating=pl.Series([[1], [2], [3], [4]]))
+truths_as_times = of_frame(timestamp=pl.Series([True, False, True, False]))
+
+
+def a_number_beyond_64_bits(tmp: Path) -> Case:
+    large = str(2**64)
+    yield lambda: load(text(tmp / "a.csv", PAIRS.replace("13", large)))
+    # As text: an id that no program takes for a number.
+    yield lambda: load(text(tmp / "a.csv", PAIRS.replace("13", f"i{large}")))
+
+
+def a_value_outside_the_scale(tmp: Path) -> Case:
+    path = text(tmp / "a.csv", HEADER + ROWS)
+    yield lambda: load(path, scale="1,4")
+    yield lambda: load(path, scale="1,5")
+
+
+# ---- likes and counts ----------------------------------------------------------------------------
+
+LOW = "user_id,item_id,rating\n1,10,0\n1,11,4\n2,10,3\n2,12,0\n3,11,2\n3,13,5\n"
+LABELLED = "user_id,item_id,is_click\n1,10,0\n1,11,1\n2,10,1\n2,12,0\n3,11,1\n3,13,1\n"
+
+
+def zeros_that_may_be_likes(tmp: Path) -> Case:
+    path = text(tmp / "a.csv", LOW)
+    error = yield lambda: load(path)
+    answers = re.findall(r"(likes|not_rated|scale|value)=(\S*)", error.fix.replace("=X", "=3"))
+    assert {name for name, _ in answers} == {"likes", "not_rated", "scale", "value"}
+    for name, value in answers:
+        load(path, **{name: value.rstrip(";)")})
+    yield lambda: load(path, **load_options(error))
+
+
+def valued(value: Callable[[int, int], int]) -> str:
+    """Rows of 12 users, each with some of 10 items, with a value for each."""
+    pairs = [
+        (user, item) for user in range(12) for item in range(10) if (7 * user + 3 * item) % 5 < 3
+    ]
+    lines = [f"u{user},i{item},{value(user, item)}" for user, item in pairs]
+    return "\n".join(["user_id,item_id,rating", *lines, ""])
+
+
+def in_python(error: InputError) -> dict[str, str]:
+    """The options of loading that a remedy names in the words of Python."""
+    return dict(re.findall(r"load\['(\w+)'\]=(\w+)", error.fix))
+
+
+def zeros_for_an_algorithm_that_learns_likes(tmp: Path) -> Case:
+    path = str(text(tmp / "a.csv", valued(lambda user, item: (user + item) % 6)))
+    split = {"protocol": "random-80-20"}
+    loaded = {"scale": "0,5"}
+    error = yield lambda: entrenous.run("popular", path, load=loaded, **split)
+    more = loaded | in_python(error)
+    yield lambda: entrenous.run("popular", path, load=more, **split)
+
+
+def labels_that_are_not_read(tmp: Path) -> Case:
+    path = text(tmp / "a.csv", LABELLED)
+    error = yield lambda: load(path)
+    assert len(load(path, likes="any")) == 6
+    yield lambda: load(path, **load_options(error))
+
+
+def a_slip_for_a_rule(tmp: Path) -> Case:
+    path = text(tmp / "a.csv", HEADER + ROWS)
+    error = yield lambda: load(path, likes="postive")
+    yield lambda: load(path, likes=quoted(error))
+
+
+def a_slip_for_a_rule_of_named_data(tmp: Path) -> Case:
+    error = yield lambda: keep_likes(random_data(), "postive")
+    yield lambda: keep_likes(random_data(), quoted(error))
+
+
+def a_column_that_is_no_label(tmp: Path) -> Case:
+    path = text(tmp / "a.csv", LABELLED.replace("1\n", "0.5\n"))
+    yield lambda: load(path, likes="is_click")
+    yield lambda: load(path, value="is_click", likes="positive")
+
+
+def a_rule_for_values_that_are_not_read(tmp: Path) -> Case:
+    path = text(tmp / "a.csv", LABELLED)
+    yield lambda: load(path, likes="positive")
+    yield lambda: load(path, likes="positive", value="is_click")
+
+
+def a_bar_above_all_values(tmp: Path) -> Case:
+    path = text(tmp / "a.csv", LOW)
+    error = yield lambda: load(path, likes="at_least=6")
+    highest = error.fix.split()[-1]
+    assert highest == "5"
+    yield lambda: load(path, likes="at_least=3")
+
+
+def two_rules(tmp: Path) -> Case:
+    path = text(tmp / "a.csv", LOW)
+    yield lambda: load(path, likes="any", min_value=4)
+    yield lambda: load(path, likes="any")
+
+
+def a_negative_count(tmp: Path) -> Case:
+    path = text(tmp / "a.csv", LOW.replace(",0\n", ",-2\n"))
+    yield lambda: load(path, scale="log")
+    yield lambda: load(path, scale="log", likes="positive")
+
+
+def a_mark_outside_the_scale(tmp: Path) -> Case:
+    path = text(tmp / "a.csv", LOW)
+    yield lambda: load(path, scale="1,5")
+    yield lambda: load(path, scale="1,5", not_rated=0)
+
+
+def counts_as_ratings(tmp: Path) -> Case:
+    path = str(text(tmp / "a.csv", valued(lambda user, item: 7 + 300 * (user % 4))))
+    split = {"protocol": "random-80-20"}
+    error = yield lambda: entrenous.run("user-mean", path, **split)
+    assert "scale=7,907" in error.fix
+    entrenous.run("user-mean", path, load={"scale": "7,907"}, **split)
+    yield lambda: entrenous.run("user-mean", path, load=in_python(error), **split)
+
+
+def a_filter_that_leaves_users_with_everything(tmp: Path) -> Case:
+    path = text(tmp / "a.csv", "user_id,item_id\n1,10\n1,11\n2,10\n2,11\n3,12\n")
+    yield lambda: load(path, min_rows=2)
+    yield lambda: load(path)
+
+
+def a_filter_that_leaves_one_user(tmp: Path) -> Case:
+    path = text(tmp / "a.csv", LOW)
+    yield lambda: load(path, likes="at_least=5")
+    yield lambda: load(path, likes="at_least=3")
+
+
+def a_file_cut_off_in_its_last_time(tmp: Path) -> Case:
+    yield lambda: load(text(tmp / "a.csv", (HEADER + ROWS)[:-8]))
+    yield lambda: load(text(tmp / "a.csv", HEADER + ROWS))
+
+
+def columns_without_names(tmp: Path) -> Case:
+    yield lambda: from_frame({0: [1, 1, 2, 2], 1: [10, 11, 10, 12]})
+    yield lambda: from_frame({"user_id": [1, 1, 2, 2], "item_id": [10, 11, 10, 12]})
+
+
+def times_that_are_not_read(tmp: Path) -> Case:
+    path = text(tmp / "a.csv", (HEADER + ROWS).replace("timestamp", "wann"))
+    error = yield lambda: splits("loo-full", load(path))
+    yield lambda: splits("loo-full", load(path, **load_options(error)))
+
+
+def data_without_times(tmp: Path) -> Case:
+    data = load(text(tmp / "a.csv", PAIRS))
+    yield lambda: splits("temporal-50-50", data)
+    yield lambda: splits("random-50-50", data)
+
+
+def rows_without_times(tmp: Path) -> Case:
+    data = load(text(tmp / "a.csv", HEADER + ROWS.replace("1500000300", "")))
+    yield lambda: splits("temporal-50-50", data)
+    yield lambda: splits("random-50-50", data)
+
+
+# ---- splits --------------------------------------------------------------------------------------
+
+
+def a_protocol_that_is_misspelt(tmp: Path) -> Case:
+    data = random_data()
+    error = yield lambda: splits("temporal-80.20", data)
+    yield lambda: splits(quoted(error), data)
+
+
+def a_protocol_without_data(tmp: Path) -> Case:
+    yield lambda: splits("random-80-20")
+    yield lambda: splits("random-80-20", random_data())
+
+
+def an_option_that_a_protocol_lacks(tmp: Path) -> Case:
+    data = random_data()
+    yield lambda: splits("random-80-20,repeats=drop", data)
+    yield lambda: splits("random-80-20", data)
+
+
+def a_choice_that_an_option_lacks(tmp: Path) -> Case:
+    folder = parts(tmp)
+    error = yield lambda: splits("given,repeats=often", given=folder)
+    name = option(error, "protocol")
+    yield lambda: splits(name, given=folder)
+
+
+def shares_that_do_not_add_up(tmp: Path) -> Case:
+    error = yield lambda: splits("random-80-30", random_data())
+    yield lambda: splits(error.fix.removeprefix("use "), random_data())
+
+
+def shares_that_leave_no_test_row(tmp: Path) -> Case:
+    yield lambda: splits("random-99-1", random_data(rows=40))
+    yield lambda: splits("random-50-50", random_data(rows=40))
+
+
+def folds_that_cannot_be_cut(tmp: Path) -> Case:
+    error = yield lambda: splits("kfold-1", random_data())
+    yield lambda: splits(error.fix.removeprefix("use "), random_data())
+
+
+def no_candidates_to_draw(tmp: Path) -> Case:
+    error = yield lambda: splits("loo-0", random_data())
+    assert "loo-full" in error.fix
+    yield lambda: splits("loo-full", random_data())
+
+
+def more_candidates_than_items(tmp: Path) -> Case:
+    error = yield lambda: splits("loo-99", random_data())
+    yield lambda: splits(error.fix.split()[1], random_data())
+
+
+def more_candidates_than_ncf_published(tmp: Path) -> Case:
+    error = yield lambda: splits("ncf-5", random_data())
+    yield lambda: splits(error.fix.split()[-1], random_data())
+
+
+def rows_that_nobody_published(tmp: Path) -> Case:
+    data = random_data()
+    yield lambda: splits("ncf-99", data)
+    yield lambda: splits("loo-5", data)
+
+
+def pepper_with_too_many_test_rows(tmp: Path) -> Case:
+    data = random_data(items=400)
+    error = yield lambda: splits("pepper-50-50", data)
+    yield lambda: splits(error.fix.removeprefix("use "), data)
+
+
+def pepper_on_a_small_catalogue(tmp: Path) -> Case:
+    error = yield lambda: splits("pepper-80-20", random_data())
+    yield lambda: splits(error.fix.split()[1], random_data())
+
+
+def refitting_without_validation_rows(tmp: Path) -> Case:
+    (split,) = splits("given", given=parts(tmp))
+    yield lambda: refitted(split, True)
+    yield lambda: split.final_train
+
+
+def home_of(tmp: Path) -> pytest.MonkeyPatch:
+    """The data folder of a case."""
+    patch = pytest.MonkeyPatch()
+    patch.setenv("ENTRENOUS_DATA", str(tmp))
+    return patch
+
+
+def a_data_set_that_is_not_there(tmp: Path) -> Case:
+    patch = home_of(tmp / "home")
+    try:
+        yield lambda: load("ml-1m", fetch=False)
+        # Fetched, or put there by hand: what the files hold is as below.
+        write_all(tmp / "home", small_set("ml-1m"))
+        yield lambda: load("ml-1m", fetch=False)
+    finally:
+        patch.undo()
+
+
+def small_set(name: str) -> Interactions:
+    """Four users with three of 120 items each, in the name of a data set."""
+    items = [f"i{number:03}" for number in range(120)]
+    rows = [(f"u{user}", items[user + place]) for user in range(4) for place in range(3)]
+    return interactions(rows, items=items, name=name)
+
+
+def ncf_on_other_rows(tmp: Path) -> Case:
+    patch = home_of(tmp)
+    try:
+        whole = small_set("ml-1m")
+        write_all(tmp, whole)
+        all_but_last = np.arange(len(whole)) < len(whole) - 1
+        yield lambda: splits("ncf-99", whole.select(all_but_last))
+        yield lambda: splits("ncf-99", whole)
+    finally:
+        patch.undo()
+
+
+def published(tmp: Path) -> Interactions:
+    """A small set, with all parts in its folder as PEPPER published them."""
+    data = small_set("ml-100k")
+    write_all_pepper(tmp, data)
+    return data
+
+
+def a_line_of_negatives_that_is_damaged(tmp: Path) -> Case:
+    whole = "(0,1)\t2\t3\n(1,2)\t3\t4\n"
+    yield lambda: read_negatives(text(tmp / "ncf.negative", whole.replace("\t4", "")))
+    yield lambda: read_negatives(text(tmp / "ncf.negative", whole))
+
+
+def no_line_of_negatives(tmp: Path) -> Case:
+    yield lambda: read_negatives(text(tmp / "ncf.negative", "\n"))
+    yield lambda: read_negatives(text(tmp / "ncf.negative", "(0,1)\t2\t3\n"))
+
+
+def a_published_table_without_a_column(tmp: Path) -> Case:
+    patch = home_of(tmp)
+    try:
+        data = published(tmp)
+        path = tmp / "ml-100k" / "pepper_splits.parquet"
+        whole = pl.read_parquet(path)
+        whole.rename({"user_id": "who"}).write_parquet(path)
+        error = yield lambda: splits("pepper-given", data)
+        assert "the columns are: who, item_id, split" in error.fix
+        whole.write_parquet(path)
+        yield lambda: splits("pepper-given", data)
+    finally:
+        patch.undo()
+
+
+def a_data_folder_that_cannot_be_written(tmp: Path) -> Case:
+    patch = home_of(text(tmp / "file", ""))
+    try:
+        yield lambda: write_atomic(data_home() / "rows.csv", b"")
+        patch.setenv("ENTRENOUS_DATA", str(tmp / "folder"))
+        yield lambda: write_atomic(data_home() / "rows.csv", b"")
+    finally:
+        patch.undo()
+
+
+def more_users_than_pepper_published(tmp: Path) -> Case:
+    patch = home_of(tmp)
+    try:
+        data = published(tmp)
+        error = yield lambda: splits("pepper-given-9", data)
+        yield lambda: splits(error.fix.removeprefix("use "), data)
+    finally:
+        patch.undo()
+
+
+def pepper_on_other_items(tmp: Path) -> Case:
+    patch = home_of(tmp)
+    try:
+        data = published(tmp)
+        few = data.of_items(data.popularity > 0)
+        yield lambda: splits("pepper-given", few)
+        yield lambda: splits("pepper-given", data)
+    finally:
+        patch.undo()
+
+
+def parts_that_pepper_did_not_publish(tmp: Path) -> Case:
+    patch = home_of(tmp)
+    try:
+        data = random_data(items=400)
+        data = replace(data, name="ml-100k")
+        error = yield lambda: splits("pepper-given", data)
+        yield lambda: splits(error.fix.split()[-1], data)
+    finally:
+        patch.undo()
+
+
+# ---- given splits --------------------------------------------------------------------------------
+
+
+def parts(tmp: Path, **files: str) -> Path:
+    """A folder with a given split."""
+    folder = tmp / "parts"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    for name, content in {"train": PAIRS, "test": "user_id,item_id\n1,12\n2,11\n", **files}.items():
+        text(folder / f"{name}.csv", content)
+    return folder
+
+
+def no_given_split(tmp: Path) -> Case:
+    yield lambda: splits("given")
+    yield lambda: splits("given", given=parts(tmp))
+
+
+def rows_in_two_parts(tmp: Path) -> Case:
+    folder = parts(tmp, test="user_id,item_id\n1,10\n2,11\n")
+    error = yield lambda: splits("given", given=folder)
+    for way in ("drop", "keep"):
+        assert f"--protocol=given,repeats={way}" in error.fix
+        splits(f"given,repeats={way}", given=folder)
+    yield lambda: splits(option(error, "protocol"), given=folder)
+
+
+def a_part_of_unusual_names(tmp: Path) -> Case:
+    train, test = (PAIRS, "user_id,item_id\n1,12\n2,11\n")
+    folder = parts(tmp, train=train.replace("_id", "o"), test=test.replace("_id", "o"))
+    error = yield lambda: splits("given", given=folder)
+    yield lambda: splits("given", given=folder, load=load_options(error))
+
+
+def a_part_in_latin_1(tmp: Path) -> Case:
+    folder = parts(tmp, test="user_id,item_id\n1,12\n2,11\n")
+    text(folder / "train.csv", (PAIRS + "josé,10\n").encode("latin-1"))
+    error = yield lambda: splits("given", given=folder)
+    yield lambda: splits("given", given=folder, load=load_options(error))
+
+
+def candidates_of_no_row(tmp: Path) -> Case:
+    table = "user,item,candidate\n1,12,13\n2,11,13\n1,10,13\n"
+    yield lambda: read(parts(tmp, test_candidates=table))
+    yield lambda: read(parts(tmp, test_candidates=table.replace("1,10,13\n", "")))
+
+
+def a_row_without_candidates(tmp: Path) -> Case:
+    table = "user,item,candidate\n1,12,13\n"
+    yield lambda: read(parts(tmp, test_candidates=table))
+    yield lambda: read(parts(tmp, test_candidates=table + "2,11,13\n"))
+
+
+def candidates_without_a_column(tmp: Path) -> Case:
+    table = "user,item,other\n1,12,13\n2,11,13\n"
+    yield lambda: read(parts(tmp, test_candidates=table))
+    yield lambda: read(parts(tmp, test_candidates=table.replace("other", "candidate")))
+
+
+def a_filter_of_the_whole_for_parts(tmp: Path) -> Case:
+    folder = parts(tmp)
+    yield lambda: read(folder, {"min_rows": "2"})
+    yield lambda: read(folder, {})
+
+
+def exported(tmp: Path) -> Path:
+    """A split as `entrenous split` writes it."""
+    shutil.rmtree(tmp / "split", ignore_errors=True)
+    return write(splits("loo-5", random_data())[0], tmp / "split")
+
+
+def options_for_files_that_need_none(tmp: Path) -> Case:
+    folder = exported(tmp)
+    yield lambda: read(folder, {"delimiter": ";"})
+    yield lambda: read(folder)
+
+
+def a_damaged_description(tmp: Path) -> Case:
+    folder = exported(tmp)
+    text(folder / "split.json", "{")
+    yield lambda: read(folder)
+    yield lambda: read(exported(tmp))
+
+
+def a_damaged_report_of_the_reading(tmp: Path) -> Case:
+    folder = exported(tmp)
+    about = json.loads((folder / "split.json").read_text())
+    text(folder / "split.json", json.dumps({**about, "data_reading": {"columns": 3}}))
+    yield lambda: read(folder)
+    yield lambda: read(exported(tmp))
+
+
+def a_removed_description(tmp: Path) -> Case:
+    """The other way that the remedy names: without it the folder is one from elsewhere."""
+    folder = parts(tmp)
+    text(folder / "split.json", "{")
+    error = yield lambda: read(folder)
+    assert "remove it" in error.fix
+    (folder / "split.json").unlink()
+    yield lambda: read(folder)
+
+
+def a_part_that_is_missing(tmp: Path) -> Case:
+    folder = exported(tmp)
+    (folder / "users.csv").unlink()
+    yield lambda: read(folder)
+    yield lambda: read(exported(tmp))
+
+
+def an_id_that_is_not_listed(tmp: Path) -> Case:
+    folder = exported(tmp)
+    lines = (folder / "users.csv").read_text().splitlines()
+    text(folder / "users.csv", "\n".join(lines[:-1]) + "\n")
+    yield lambda: read(folder)
+    text(folder / "users.csv", "\n".join(lines) + "\n")
+    yield lambda: read(folder)
+
+
+def weighting_sets_without_candidates(tmp: Path) -> Case:
+    data = random_data(items=400)
+
+    def export() -> Path:
+        shutil.rmtree(tmp / "split", ignore_errors=True)
+        return write(splits("pepper-85-15", data)[0], tmp / "split")
+
+    folder = export()
+    (folder / "validation_candidates.csv").unlink()
+    yield lambda: read(folder)
+    yield lambda: read(export())
+
+
+def a_folder_that_is_there_already(tmp: Path) -> Case:
+    (split,) = splits("loo-5", random_data())
+    (tmp / "split").mkdir()
+    yield lambda: write(split, tmp / "split")
+    yield lambda: write(split, tmp / "other")
+
+
+def a_folder_that_cannot_be_made(tmp: Path) -> Case:
+    (split,) = splits("loo-5", random_data())
+    text(tmp / "file", "")
+    yield lambda: write(split, tmp / "file" / "split")
+    yield lambda: write(split, tmp / "split")
+
+
+# ---- Python --------------------------------------------------------------------------------------
+
+QUICK = {"split": "random-80-20", "progress": False}
+
+
+def items_where_a_number_belongs(tmp: Path) -> Case:
+    asked = {"rounds": 1, "protocol": "random-80-20", "defences": ["none"], "progress": False}
+    error = yield lambda: entrenous.attack("fcf", random_data(), targets=["i3"], **asked)
+    assert 'target=("ID", ...)' in error.fix
+    yield lambda: entrenous.attack("fcf", random_data(), target=("i3",), **asked)
+
+
+def an_option_that_a_stored_run_has(tmp: Path) -> Case:
+    path = str(text(tmp / "a.csv", HEADER + ROWS))
+    run = entrenous.run("fcf", path, rounds=1, out=tmp, split="kfold-2", progress=False)
+    asked = {"quick": True, "progress": False}
+    yield lambda: entrenous.audit(run.path, settings={"factors": 4}, **asked)
+    yield lambda: entrenous.audit(run.path, **asked)
+
+
+def a_reference_that_is_not_compared(tmp: Path) -> Case:
+    asked = {"seeds": 1, **QUICK}
+    error = yield lambda: entrenous.compare(
+        ["popular", "random"], random_data(), reference="populer", **asked
+    )
+    yield lambda: entrenous.compare(
+        ["popular", "random"], random_data(), reference=quoted(error), **asked
+    )
+
+
+def one_algorithm_twice(tmp: Path) -> Case:
+    error = yield lambda: entrenous.compare(["popular", "popular"], random_data(), seeds=1, **QUICK)
+    assert "LABEL=NAME" in error.fix
+    yield lambda: entrenous.compare(["popular", "again=popular"], random_data(), seeds=1, **QUICK)
+
+
+def a_run_of_folds(tmp: Path) -> Case:
+    folds = entrenous.run("popular", random_data(), split="kfold-2", progress=False)
+    asked = {"seeds": 1, "split": "kfold-2", "progress": False}
+    yield lambda: entrenous.compare([folds, "random"], random_data(), **asked)
+    yield lambda: entrenous.compare(["popular", "random"], random_data(), **asked)
+
+
+def a_folder_of_another_run(tmp: Path) -> Case:
+    run = entrenous.run("popular", random_data(), **QUICK)
+    (tmp / "kept").mkdir()
+    yield lambda: run.save(tmp / "kept")
+    yield lambda: run.save(tmp / "other")
+
+
+def held_out_rows_that_are_not_stored(tmp: Path) -> Case:
+    run = entrenous.run("popular", random_data(), out=tmp, **QUICK)
+    yield lambda: entrenous.open(run.path).trec(tmp / "trec")
+    yield lambda: run.trec(tmp / "trec")
+
+
+# ---- the tests -----------------------------------------------------------------------------------
+
+
+def cases() -> dict[str, Callable[[Path], Case]]:
+    """Every case of this file by name: the functions that return one."""
+    here = sys.modules[__name__]
+    found = {}
+    for name, function in vars(here).items():
+        if inspect.isfunction(function) and function.__annotations__.get("return") == "Case":
+            found[name] = function
+    return found
+
+
+@pytest.fixture(scope="module")
+def known() -> list[Site]:
+    return sites(*ROOMS)
+
+
+@pytest.mark.parametrize("name", cases())
+def test_a_remedy_leads_further(name: str, tmp_path: Path, known: list[Site]) -> None:
+    assert tried(cases()[name](tmp_path), known).hit
+
+
+def test_every_remedy_is_followed(tmp_path: Path, known: list[Site]) -> None:
+    hit = set()
+    for number, case in enumerate(cases().values()):
+        (tmp_path / str(number)).mkdir()
+        hit |= tried(case(tmp_path / str(number)), known).hit
+    missed = {site for site in known if site not in hit}
+    not_followed = [f"{site}:{site.first}" for site in missed if str(site) not in BY_HAND]
+    assert not not_followed, f"add a case for each of {sorted(not_followed)}"
+    assert {str(site) for site in missed} == set(BY_HAND), "a line of BY_HAND is of no use"
+
+
+def test_a_remedy_that_leads_nowhere_is_seen(tmp_path: Path, known: list[Site]) -> None:
+    def dead_end(tmp: Path) -> Case:
+        yield lambda: load(tmp / "a.csv")
+        yield lambda: load(tmp / "a.csv")
+
+    with pytest.raises(AssertionError, match="the remedy leads nowhere"):
+        tried(dead_end(tmp_path), known)
