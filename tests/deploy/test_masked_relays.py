@@ -52,6 +52,8 @@ from entrenous.deploy.server.server import RoundsLost, round_work, serve
 from entrenous.deploy.server.server_folder import ServerFolder
 from entrenous.deploy.wire import tensors
 
+LET_IN = JoinPlan(people=3, parties=3, occupancy=0.0, public_draws=True)
+
 
 @pytest.fixture(scope="module")
 def in_one_process(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], str | None]:
