@@ -34,6 +34,7 @@ from .metrics import LinkTally
 from .siblings import Siblings
 
 KEPT = int(2 * HELD)  # seconds that a connection stays open between two requests
+SWEEP = 1.0  # seconds between two looks for connections and requests that are over
 READY = 60.0  # seconds for the thread to begin
 BACKLOG = 2048
 OWN_FILES = 256  # descriptors of a server besides its connections
@@ -258,7 +259,7 @@ class HttpsServerLink(Traffic):
 
     async def _sweep_often(self) -> None:
         while True:
-            await asyncio.sleep(1.0)
+            await asyncio.sleep(SWEEP)
             self._socket.sweep()
             self.sweep()
 

@@ -1,8 +1,8 @@
 """The server's intake: every answer is checked here, is written to the journal, and only then
 counts, once.
 
-Each fault of an answer has its code, a line in the log and a counter. A refused answer has
-no effect on the model, and its node may still send a good one.
+Each kind of fault has a code, and each refused answer a line in the log and a place in a counter.
+A refused answer has no effect on the model, and its node may still send a good one.
 """
 
 from __future__ import annotations
@@ -207,6 +207,7 @@ class RoundIntake:
             if self.only == PART:
                 self._leave_out(frame, node, why)
             raise FrameRefused(Code.WITHHELD, why)
+        # A defence reads single updates, and relays under masks send parts.
         allowed = (self.only,) if self.only else CONTRIBUTIONS
         if head.kind not in allowed:
             raise FrameRefused(Code.WRONG_KIND)

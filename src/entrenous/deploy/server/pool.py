@@ -249,8 +249,8 @@ class WorkerPool(Generic[H]):
         return total
 
     def sums(self, works: Mapping[int, GroupWork]) -> Generator[GroupSum, None, None]:
-        """Yields the secure sums of some groups. Each worker makes those of its own groups, one
-        after the other. Sums that are under way when nobody takes further ones are made
+        """Yields the secure sums of some groups. Each worker makes those of its groups, one after
+        the other. Sums that are under way when nobody takes further ones are made
         nevertheless.
         """
         self._works, self._summed = works, []
@@ -270,6 +270,7 @@ class WorkerPool(Generic[H]):
                     ended += 1
                     yield self._read_group(works[about["group"]].work, about, body)
         except GeneratorExit:
+            # Sums under way are made, though nobody takes them.
             while len(idle) < self._count:
                 idle |= {summed.at for summed in self._some_summed()}
             raise
@@ -306,6 +307,7 @@ class WorkerPool(Generic[H]):
         self._work, self._word, self.lengths = work, word, {}
         common = _said_of_work(work)
         for at, standing in enumerate(self.standing):
+            # Each worker asks the nodes that it serves; without homes, all of them.
             standing.done = set()
             asked = {name: work.asked[name] for name in work.asked if self._serves(at, name)}
             self._order(at, Order(word, {**common, "asked": _said_of_asked(asked)}))

@@ -81,7 +81,7 @@ class SecureRound:
     one.
 
     group: the number of the group whose sum this is, from 0. of_group: all nodes that are or were
-    in the group; empty where there is one group. The attempts of a group have numbers of their own,
+    in the group; empty where there is one group. The attempts of each group are numbered apart,
     and earlier sums of other groups do not count, since no node is in two.
 
     memory: None = that of the collector's folder, which is the server's. seconds: the time for the
@@ -119,6 +119,7 @@ class SecureRound:
         self._floors = Floors(terms.protection.people, terms.protection.parties, apart=terms.apart)
         # The fewest people of a sum, as the nodes compute them.
         self._least = sum_terms(terms, self._contract, work.round, 0, work.model).people
+        # From here on only these are asked.
         self._work = work._replace(asked=self._of_before(work))
         self._now = Open(work.round, work.model, self._work.asked)
         self._roll = self._folder.members.roll()
@@ -307,6 +308,7 @@ class SecureRound:
         if own.accused:
             seconds = min(LONGEST, self._patience())
             self._collector.exchange.gather(lambda: set(own.accused), opening, self._take, seconds)
+        # Without the opening nobody knows which of the two lied, and neither is named.
         for name in own.accused:
             line = f"{self._what}: {name} does not open a box that was complained of"
             self._folder.log(LogLine(line, "unsettled", level="warning", node=name))

@@ -158,6 +158,7 @@ class FederationServer:
         self._passed = 0  # rounds in a row in which nobody could be asked
         now = standing(folder, self.algorithm)
         self.round, self.state, self.ledger, self.count, parties, self._lengths = now
+        # Others are members than when this state was summed.
         if terms.masked and parties != self.members.parties:
             self.state = moved_on(self.state, self.algorithm, self.contract)
         begun = f"going on after round {self.round}" if self.round else "from the start"
@@ -196,6 +197,7 @@ class FederationServer:
 
     def _run(self) -> str:
         self._tell("running")
+        # A lost round does not count, so that another one makes up for it.
         while self.count.counted < self.terms.rounds:
             self._check_losses()
             self._await_turn()

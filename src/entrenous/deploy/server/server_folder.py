@@ -112,7 +112,7 @@ class RoundCount(NamedTuple):
     number, since nodes answer for no other users from the same model."""
 
     def about(self) -> dict[str, str]:
-        """Returns the counts as the metadata of a checkpoint."""
+        """Returns the counts as a checkpoint has them, next to its arrays."""
         return {name: str(value) for name, value in self._asdict().items()}
 
     @classmethod
@@ -284,6 +284,7 @@ class ServerFolder:
             about["lengths"] = json.dumps(now.lengths)
         store.write_checkpoint(self.path, PHASE, now.round, arrays, **about)
         keep(self.path, now.round, now.tally.counted, self.terms.rounds)
+        # Only now: until the checkpoint is whole, the journals are all there is of the round.
         self.drop_journals()
         self.committed = time.time()
 
@@ -383,6 +384,7 @@ class ServerFolder:
     def remember_sum(self, summed: PastSum) -> None:
         """Stores whose sum nodes are about to be asked to consent to."""
         others = [past for past in self.summed() if past.parties.keys() != summed.parties.keys()]
+        # Each group has its nodes' sums, so the memory grows with the groups.
         newest = [*others, summed][-KEPT_SUMS * self.terms.protection.groups :]
         sums = [(past.model.hex(), past.parties) for past in newest]
         write_json(self.path / SUMS, {"sums": sums})
@@ -395,6 +397,7 @@ class ServerFolder:
     def remember_liar(self, name: str, lie: str) -> None:
         """Stores who has lied, and how. The first lie of a node stays."""
         known = self.liars()
+        # Later lies tell nothing new of whom not to ask.
         if name not in known:
             write_json(self.path / LIARS, {"liars": {**known, name: lie}})
 
