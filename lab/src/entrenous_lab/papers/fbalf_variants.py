@@ -138,7 +138,7 @@ def most_decoys(trained: Trained) -> list[str]:
     """What the most decoys cost each system."""
     said = []
     for name in SYSTEMS:
-        first, last = (trained.looks[AT_RHO[name, rho]] for rho in (RHO[0], RHO[-1]))
+        first, last = (trained.looks.get(AT_RHO[name, rho]) for rho in (RHO[0], RHO[-1]))
         if first and last:
             rmse, nbytes = (mean(last, metric) - mean(first, metric) for metric in ("rmse", KB_UP))
             said.append(f"{name} {rmse:+.4f} RMSE, {nbytes:+.1f} kB a device and round")
@@ -213,5 +213,6 @@ EXPERIMENTS = {
         data=rated(*map(ratings, ("hetrec-ml", "yahoo-r3"))),
         systems=OF_PAPER,
         metrics=(*ERRORS, KB_UP),
+        findings=(most_decoys,),
     ),
 }

@@ -97,7 +97,8 @@ def goal_rows(trained: Trained) -> list[Row]:
         said = (
             f"{trained.name}, validation rows; pFPL, all devices, T = {one.triples}, pi {PI:g},"
             f" rate {one.rate:g}, {FACTORS} factors; the first of the looks at"
-            f" {CHOSEN_BY} {goals[one.rate]:.5f} or more"
+            f" {CHOSEN_BY} {goals[one.rate]:.5f} or more; seeds"
+            f" {', '.join(map(str, trained.study.seeds))}"
         )
         more = {"seeds": list(trained.study.seeds)}
         if any(one.censored):
