@@ -271,7 +271,7 @@ def _check_ids(
             bad,
             f"{kind} id '{first}' is written as a decimal number",
             expected="a whole number or text",
-            fix=f"write {first.split('.')[0]}, or quote it as it is meant",
+            fix=f"write {first.split('.')[0]}, or a text that is no number",
             reason=f"the {kind} id is written as a decimal number",
         )
     # A number beyond 64 bits among whole numbers overflowed or was rounded; among texts it is a
