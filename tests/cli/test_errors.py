@@ -220,7 +220,7 @@ BAD = {
     ),
     "no split there": (
         ["run", "fpl", "--data", "shop.csv", "--protocol", "given"],
-        "shop.csv: no such folder",
+        "shop.csv: no train file; expected train.csv",
     ),
     "not a split": (
         ["run", "fpl", "--data", ".", "--protocol", "given"],

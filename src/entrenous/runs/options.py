@@ -21,8 +21,8 @@ class BasicOptions:
 
     protocol: str | None = None
     """How rows are held out: {protocols}. Numbers may differ, as in loo-50. X-given and ncf-99 need
-    a data set that comes with the parts which X published; given reads a split from files, and
-    refuses held-out rows that are training rows too: given,repeats=drop leaves them out,
+    a data set that comes with the parts which X published; given reads a split from files.
+    It leaves out held-out rows that are training rows too: given,repeats=refuse refuses them, and
     given,repeats=keep lets the items that a user has be recommended. A split by time takes
     ties=file, random or refuse, for rows of one time: loo-99,ties=random. Default: loo-99; kfold-5
     for an algorithm that predicts ratings; for one that gossips pepper-given where the data set has

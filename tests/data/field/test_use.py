@@ -63,7 +63,7 @@ def test_rows_in_train_and_test_are_refused_with_both_options(tmp_path: Path) ->
     """Case 43."""
     folder = folder_of(tmp_path, train=TRAIN, test=TEST)
     with pytest.raises(InputError) as refused:
-        read(folder)
+        read(folder, repeats="refuse")
     said = str(refused.value)
     assert "rows in both train and test: 2; the first is user '1', item '10'" in said
     assert "--protocol=given,repeats=drop" in said and "--protocol=given,repeats=keep" in said
@@ -77,11 +77,11 @@ def test_repeats_are_dropped_and_counted(tmp_path: Path) -> None:
         test=TEST,
         test_candidates="user,item,candidate\n1,10,13\n1,12,13\n2,11,13\n3,13,12\n",
     )
-    run = entrenous.run("popular", str(folder), split="given,repeats=drop", progress=False)
+    run = entrenous.run("popular", str(folder), split="given", progress=False)
     assert len(run.split.test.rows) == 2 and run.split.test.candidates.shape == (2, 1)
     (note,) = [note for note in run.manifest["notes"] if "repeats=drop" in note]
     assert note == "test rows that are rows of an earlier part too, left out (repeats=drop): 2"
-    assert run.manifest["protocol"] == "given,repeats=drop"
+    assert run.manifest["protocol"] == "given"
 
 
 def test_of_a_row_in_all_parts_the_training_row_stands(tmp_path: Path) -> None:

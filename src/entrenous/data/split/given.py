@@ -27,8 +27,8 @@ from .types import Held, Split, cold_notes
 
 Repeats = Literal["refuse", "drop", "keep"]
 """The choices for a held-out row that is a training row too, as where people come back to a place:
-refuse the split; drop: leave the held-out row out; keep: it counts, and the items that a user has
-may be recommended.
+refuse the split; drop: leave the held-out row out and count it, as published splits have it; keep:
+it counts, and the items that a user has may be recommended.
 """
 
 
@@ -52,7 +52,7 @@ def given(
     validation_candidates: Any = None,
     name: str = "given",
     refit: bool = False,
-    repeats: Repeats = "refuse",
+    repeats: Repeats = "drop",
     notes: tuple[str, ...] = (),
 ) -> Split:
     """Returns the Split with these parts.
@@ -63,8 +63,7 @@ def given(
     training and validation rows, False if it trains on training rows alone. repeats: see `Repeats`;
     a row of two parts is dropped from the later one.
 
-    Raises InputError for an empty part, a (user, item) pair in two parts unless `repeats` allows
-    it, a candidate of no held-out row, and a held-out row without candidates.
+    Raises InputError for an empty part, a (user, item) pair in two parts if `repeats` refuses it, a candidate of no held-out row, and a held-out row without candidates.
     """
     parts = {"train": train, "test": test}
     if validation is not None:

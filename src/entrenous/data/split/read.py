@@ -40,7 +40,7 @@ EXPECTED = {"value": "a finite number", "time": "seconds since 1970"}
 
 
 def read(
-    folder: Path | str, load: Mapping[str, Any] | None = None, *, repeats: Repeats = "refuse"
+    folder: Path | str, load: Mapping[str, Any] | None = None, *, repeats: Repeats = "drop"
 ) -> Split:
     """Reads a split from its folder.
 
