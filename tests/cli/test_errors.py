@@ -297,9 +297,14 @@ def test_an_unknown_user_is_refused_with_the_nearest_known(folder: Path, command
     command("run", "popular", *RUN[2:])
     assert (
         command("recommend", "--user", "u399").error
-        == "user: unknown user 'u399'; expected one of 40 ids; did you mean 'u39'?"
+        == "user: unknown user 'u399'; expected ids of the 40 users in training; --unknown=popular"
+        " gives the most popular items; did you mean 'u39'?"
     )
-    assert "expected one of 40 ids" in command("report", "--user", "7").error
+    # A report has no such option.
+    assert (
+        "expected ids of the 40 users in training; for example 'u0'"
+        in command("report", "--user", "7").error
+    )
     assert not list(folder.rglob("*.html"))
 
 

@@ -299,7 +299,7 @@ def test_recommending_to_a_stranger_names_the_nearest(data: Interactions) -> Non
     made = run("popular", data, protocol="loo-20")
     with pytest.raises(
         InputError,
-        match=r"^user: unknown user 'u399'; expected ids of the 40 users in training; .*; did you mean 'u39'",
+        match=r"^user: unknown user 'u399'; expected ids of the 40 users in training; did you mean 'u39'",
     ):
         made.recommend("u399")
     with pytest.raises(InputError, match=r"^--n: got 0; expected a whole number from 1"):

@@ -213,7 +213,7 @@ def list_of_each(
     train: Interactions,
     users: Sequence[str],
     n: int,
-    options: ListOptions,
+    options: ListOptions | None = None,
     *,
     label: str,
     seed: int,
@@ -221,10 +221,12 @@ def list_of_each(
     """The lists of `lists_of`, computed user by user, since loading compiled code would take longer
     than a few lists: {user: [{"item", "title", "score"}]}, best first; the score is None for a
     user whom the training does not know.
+
+    options: None where the caller was not offered any, so that no error speaks of them.
     """
     at_least("--n", n, 1)
     numbers, names = _served(train, users, options)
-    allowed = _allowed(train, options)
+    allowed = _allowed(train, options or ListOptions())
     lists: dict[str, list[dict[str, Any]]] = {}
     for u, name in zip(numbers.tolist(), names, strict=True):
         score = None
@@ -259,18 +261,24 @@ def check_options(options: ListOptions) -> None:
 
 
 def _served(
-    train: Interactions, users: Sequence[str], options: ListOptions
+    train: Interactions, users: Sequence[str], options: ListOptions | None
 ) -> tuple[Array, list[str]]:
     """The numbers, int64 with -1 for an unknown user, and the ids of the users who get a list."""
-    check_options(options)
+    way = ""
+    if options is None:
+        options = ListOptions()
+    else:
+        check_options(options)
+        way = "--unknown=popular gives the most popular items"
+        if len(users) > 1:
+            way = f"--unknown=skip serves the others, {way}"
     numbers = train.users.indices(users).astype(np.int64)
     strange = [user for user, number in zip(users, numbers, strict=True) if number < 0]
     if not strange:
         return numbers, list(users)
     if options.unknown == "refuse":
-        serve = "--unknown=skip serves the others, --unknown=popular gives them the most popular"
         expected = f"ids of the {len(train.users)} users in training"
-        raise _refusal(train.users, strange, expected, serve)
+        raise _refusal(train.users, strange, expected, way)
     if options.unknown == "popular":
         _warn("users whom the training does not know, who get the most popular items", strange)
         return numbers, list(users)
@@ -324,7 +332,8 @@ def _refusal(names: Vocabulary, strange: Sequence[str], expected: str, way: str)
     if len(strange) > 1:
         return InputError(f"{kind}s", f"unknown: {_named(strange)}", expected=expected, fix=way)
     problem = f"unknown {kind} '{strange[0]}'"
-    return InputError(kind, problem, expected=expected, fix=f"{way}; {names.hint(strange[0])}")
+    ways = filter(None, (way, names.hint(strange[0])))
+    return InputError(kind, problem, expected=expected, fix="; ".join(ways))
 
 
 def _named(ids: Sequence[str]) -> str:

@@ -24,7 +24,6 @@ from ..data.load import load_arguments
 from ..data.scales import cause_in_values
 from ..data.split.protocol import is_given, splits
 from ..data.split.types import Split, refitted
-from ..evaluate.list_options import ListOptions
 from ..evaluate.metric_kinds import Metric
 from ..evaluate.protocol import Evaluation, evaluate
 from ..evaluate.recommend import list_of_each
@@ -84,9 +83,7 @@ class RunResult:
         """
         label = short(self.manifest["algorithm"])
         seed = self.manifest["seed"]
-        lists = list_of_each(
-            self.recommender, self.train, [user], n, ListOptions(), label=label, seed=seed
-        )
+        lists = list_of_each(self.recommender, self.train, [user], n, label=label, seed=seed)
         return lists[user]
 
 

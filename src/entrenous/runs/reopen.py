@@ -220,11 +220,12 @@ def recommended(
     run: store.StoredRun,
     users: Sequence[str],
     n: int = 10,
-    options: ListOptions = ListOptions(),  # noqa: B008  # it is frozen
+    options: ListOptions | None = None,
     how: OpenOptions = OpenOptions(),  # noqa: B008  # it is frozen
 ) -> dict[str, list[dict[str, Any]]]:
     """Recommendations of a stored run for some users: see `evaluate.recommend.list_of_each`."""
-    check_options(options)
+    if options is not None:
+        check_options(options)
     again = _for_lists(run, how)
     label, seed = short(run.manifest["algorithm"]), run.manifest["seed"]
     return list_of_each(again.recommender, again.train, users, n, options, label=label, seed=seed)
