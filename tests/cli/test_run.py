@@ -113,6 +113,13 @@ def test_every_protocol(protocol: str, command: Command) -> None:
     assert len(found.get("folds", [])) == (5 if protocol == "kfold-5" else 0)
 
 
+def test_split_says_what_it_did(command: Command) -> None:
+    done = command("split", "shop.csv", "--protocol", "global-80-20", "--out", "split")
+    assert (done.code, done.out) == (0, "split\n")
+    assert "one moment for all users: rows before 1970-01-12T" in done.err
+    assert "(20.0 %) test" in done.err
+
+
 @pytest.mark.parametrize("options", [["--data", "split"], ["--given", "split"]])
 def test_a_split_in_files_gives_the_same_run(
     options: list[str], command: Command, tmp_path: Path

@@ -478,11 +478,14 @@ def _may_be_days(column: Any, fault: Int8Array) -> bool:
     """Returns True if every number of a column has the digits of a day."""
     import polars as pl
 
-    if column.dtype.is_float() or np.isin(fault, (UNREADABLE, NEGATIVE)).any():
-        return False
-    texts = column.filter(fault != MISSING).cast(pl.String)
+    present = fault != MISSING
     # One number tells most columns apart, without a look at the others.
-    return all(bool(part.str.contains(DIGITS).all()) for part in (texts.head(1), texts))
+    first = column.slice(int(np.argmax(present)), 1).cast(pl.String)
+    if column.dtype.is_float() or not first.str.contains(DIGITS).fill_null(False).all():
+        return False
+    if np.isin(fault, (UNREADABLE, NEGATIVE)).any():
+        return False
+    return bool(column.filter(present).cast(pl.String).str.contains(DIGITS).all())
 
 
 def _as_days(table: ColumnTable, column: Any, read: Read) -> Read:
