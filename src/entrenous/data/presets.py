@@ -68,12 +68,13 @@ def preset_options(path: Path, options: LoadOptions) -> LoadOptions:
 
 def _filled(options: LoadOptions, values: Mapping[str, Any]) -> LoadOptions:
     default = LoadOptions()
-    known = {name: value for name, value in values.items() if name in LoadOptions.model_fields}
-    preset = LoadOptions.parse(known, "format")
+    preset = LoadOptions.parse(values, "format")
+    # These judge the values of the preset's own column, not those of another one.
+    judging = ("likes", "not_rated") if options.value is not None else ()
     left = {
         name: getattr(preset, name)
-        for name in known
-        if getattr(options, name) == getattr(default, name)
+        for name in values
+        if getattr(options, name) == getattr(default, name) and name not in judging
     }
     return options.model_copy(update=left)
 
@@ -158,7 +159,7 @@ PRESETS = {
         ),
     ),
     "anime": Preset(
-        "ratings of anime, -1 for one that was watched and not rated (MyAnimeList)",
+        "ratings of anime; those of -1 are none, and are left out (MyAnimeList)",
         (
             _headed(
                 "rating.csv",
@@ -173,7 +174,7 @@ PRESETS = {
         ),
     ),
     "book-crossing": Preset(
-        "ratings of books, 0 for one without a rating",
+        "ratings of books; those of 0 are none, and are left out (value= keeps them, all alike)",
         (
             _headed(
                 "BX-Book-Ratings.csv",
@@ -246,7 +247,7 @@ PRESETS = {
         ),
     ),
     "goodreads": Preset(
-        "books on the shelves of readers, rating 0 for one without a rating",
+        "ratings of books; those of 0 are none, and are left out (value= keeps them, all alike)",
         (
             _json(
                 "goodreads_interactions_*.json.gz",

@@ -14,9 +14,9 @@ from entrenous.core.errors import InputError
 from entrenous.data.load import load
 from entrenous.data.presets import PRESETS
 
-UNRATED = {"book-crossing", "goodreads", "goodreads poetry"}
 PAIRS = len(list(rows()))
 RUNS = {"popular": {}, "fcf": {"rounds": 1}, "pfpl+": {"rounds": 1}}
+UNRATED = {"book-crossing", "goodreads", "goodreads poetry"}
 WITHOUT_TIMES = {
     "anime",
     "book-crossing",
@@ -59,6 +59,8 @@ def test_another_file_is_refused_by_its_first_line(kind: str, tmp_path: Path) ->
 def test_an_option_of_the_user_comes_first(tmp_path: Path) -> None:
     path = write("kuairec", tmp_path)
     assert load(path, format="kuairec", value="").value.max() == 1
+    # Without ratings, a book without one counts like the others.
+    assert len(load(write("book-crossing", tmp_path), format="book-crossing", value="")) == PAIRS
 
 
 @pytest.mark.parametrize("kind", FILES)
