@@ -467,7 +467,6 @@ def objects_over_several_lines(tmp: Path) -> Case:
 
 an_empty_id = corrected(PAIRS, "2,12", ",12")
 an_endless_id = corrected(PAIRS, "2,12", "2" * 5000 + ",12")
-a_decimal_id = corrected(PAIRS, "2,12", "2.0,12")
 an_empty_value = corrected(HEADER + ROWS, "2,12,1,", "2,12,,")
 a_value_that_is_no_number = corrected(HEADER + ROWS, "2,12,1,", "2,12,good,")
 an_infinite_value = corrected(HEADER + ROWS, "2,12,1,", "2,12,inf,")
@@ -484,9 +483,19 @@ lists_as_values = of_frame(rating=pl.Series([[1], [2], [3], [4]]))
 truths_as_times = of_frame(timestamp=pl.Series([True, False, True, False]))
 
 
+def a_decimal_id(tmp: Path) -> Case:
+    path = text(tmp / "a.csv", PAIRS.replace("2,12", "2.0,12"))
+    error = yield lambda: load(path)
+    must_lead_further(error, lambda: load(path, **load_options(error)))
+    # "write 2, or a text that is no number"
+    must_lead_further(error, lambda: load(text(path, PAIRS.replace("2,12", "v2.0,12"))))
+    yield lambda: load(text(path, PAIRS.replace("2,12", f"{error.fix.split()[1][:-1]},12")))
+
+
 def a_value_outside_the_scale(tmp: Path) -> Case:
     path = text(tmp / "a.csv", HEADER + ROWS)
-    yield lambda: load(path, scale="1,4")
+    error = yield lambda: load(path, scale="1,4")
+    must_lead_further(error, lambda: load(path, scale="1,4", **load_options(error)))
     yield lambda: load(path, scale="1,5")
 
 

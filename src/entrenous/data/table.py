@@ -349,7 +349,7 @@ def _check_ids(table: ColumnTable, column: Any, distinct: Any, kind: str) -> tup
             bad,
             f"{kind} id '{first}' is written as a decimal number",
             expected="a whole number or text",
-            fix=f"write {first.split('.')[0]}, or quote it as it is meant",
+            fix=f"write {first.split('.')[0]}, or a text that is no number",
             reason=f"the {kind} id is written as a decimal number",
         )
     formulas = int(distinct.str.contains(FORMULA).sum())
