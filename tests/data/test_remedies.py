@@ -61,6 +61,7 @@ ROWS = (
     "1,10,5,1500000000\n1,11,4,1500000100\n2,10,3,1500000200\n2,12,1,1500000300\n"
     "3,11,2,1500000400\n3,13,5,1500000500\n"
 )
+ROWS_OF_TWO_VALUES = "user_id,item_id,rating,plays\n1,10,5,9\n1,11,4,2\n2,10,3,1\n3,12,2,8\n"
 PAIRS = "user_id,item_id\n1,10\n1,11\n2,10\n2,12\n3,11\n3,13\n"
 
 
@@ -285,11 +286,35 @@ def a_header_of_unusual_names(tmp: Path) -> Case:
 def no_header_and_more_columns_than_can_be_guessed(tmp: Path) -> Case:
     path = text(tmp / "a.csv", ROWS.replace(",15", ",0,15"))
     error = yield lambda: load(path)
-    assert "--load names=user_id,item_id,..." in error.fix
+    assert "--load names=user_id,item_id,rating,column4,column5" in error.fix
     yield lambda: load(path, names="user_id,item_id,rating,other,timestamp")
 
 
 # ---- columns -------------------------------------------------------------------------------------
+
+
+def two_columns_for_one_role(tmp: Path) -> Case:
+    path = text(tmp / "a.csv", ROWS_OF_TWO_VALUES)
+    error = yield lambda: load(path)
+    for name in ("rating", "plays", ""):
+        assert f"(--load value={name})" in error.fix
+        must_lead_further(error, lambda name=name: load(path, value=name))  # type: ignore[misc]
+    yield lambda: load(path, **load_options(error))
+
+
+def an_item_file_with_a_row_without_an_item(tmp: Path) -> Case:
+    rows = text(tmp / "a.csv", PAIRS)
+    items = text(tmp / "b.csv", "item_id,title\n10,A\n,B\n")
+    error = yield lambda: load(rows, items=items)
+    must_lead_further(error, lambda: load(rows, items=items, **load_options(error)))
+    yield lambda: load(rows, items=text(items, "item_id,title\n10,A\n11,B\n"))
+
+
+def an_item_that_stands_twice(tmp: Path) -> Case:
+    rows = text(tmp / "a.csv", PAIRS)
+    items = text(tmp / "b.csv", "item_id,title\n10,A\n10,B\n")
+    error = yield lambda: load(rows, items=items)
+    yield lambda: load(rows, items=items, **load_options(error))
 
 
 def a_column_that_is_not_found(tmp: Path) -> Case:
@@ -417,7 +442,6 @@ def of_json(whole: str, old: str, new: str) -> Callable[[Path], Case]:
     return case
 
 
-another_content_than_json = of_json(LINES, LINES, PAIRS)
 a_line_that_is_no_object = of_json(LINES, OBJECTS[1], OBJECTS[1][:-4])
 a_list_among_objects = of_json(LIST, OBJECTS[1], "[1, 10]")
 a_list_that_is_no_json = of_json(LIST, OBJECTS[1], "{user_id: 1}")
@@ -466,13 +490,6 @@ def a_decimal_id(tmp: Path) -> Case:
     # "write 2, or a text that is no number"
     must_lead_further(error, lambda: load(text(path, PAIRS.replace("2,12", "v2.0,12"))))
     yield lambda: load(text(path, PAIRS.replace("2,12", f"{error.fix.split()[1][:-1]},12")))
-
-
-def a_number_beyond_64_bits(tmp: Path) -> Case:
-    large = str(2**64)
-    yield lambda: load(text(tmp / "a.csv", PAIRS.replace("13", large)))
-    # As text: an id that no program takes for a number.
-    yield lambda: load(text(tmp / "a.csv", PAIRS.replace("13", f"i{large}")))
 
 
 def a_value_outside_the_scale(tmp: Path) -> Case:

@@ -64,7 +64,7 @@ def sites(*rooms: str) -> list[Site]:
     """
     files = sorted(path for room in rooms for path in (SOURCE / room).rglob("*.py"))
     trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in files}
-    makers = {"InputError": Maker(-1, False), "NotYet": Maker(-1, False)}
+    makers = {name: Maker(-1, False) for name in ("InputError", "NotYet", "NoRows")}
     for tree in trees.values():
         for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef) and REMEDIES & _parameters(node).keys():

@@ -205,7 +205,7 @@ def _refuse_rivals(table: ColumnTable, role: str, columns: list[str], where: str
         where,
         f"{listed} could each be the {role} column",
         expected="one of them",
-        fix=f"say which it is: {', or '.join(choices)}",
+        fix=f"say which it is: {' or '.join(choices)}",
     )
 
 

@@ -75,10 +75,13 @@ def keep(
     if options.duplicates == "sum":
         sums = _sums(table, pair, value, options)
         # Sums are in the order of pairs, as `kept` is.
-        summed = np.empty(len(pair), np.float32)
+        summed = np.empty(len(pair))
         summed[kept] = sums
-        note = f"rows of a repeated (user, item) pair, added up with the last one: {repeats:,}"
-        return KeptRows(rows, summed[rows], (), (note,), visits)
+        notes = (
+            f"rows of a repeated (user, item) pair, added up with the last one: {repeats:,}",
+            *_rounded(sums),
+        )
+        return KeptRows(rows, summed[rows].astype(np.float32), (), notes, visits)
     by = "in the file" if time is None else "by time, then by place in the file"
     and_times = ", with the times of all" if visits else ""
     reason = f"repeats of a (user, item) pair, of which the {which} {by} is kept{and_times}"
@@ -97,14 +100,14 @@ def _as_they_are(pair: Int64Array, value: Float32Array | None, options: LoadOpti
 
 def _sums(
     table: ColumnTable, pair: Int64Array, value: Float32Array | None, options: LoadOptions
-) -> Float32Array:
-    """Returns the sum of the values of each pair, float32, in the order of pairs; their number
+) -> Float64Array:
+    """Returns the sum of the values of each pair, float64, in the order of pairs; their number
     where rows have no value. Raises InputError at the first row of a sum that is too large, or
     outside the scale.
     """
     if value is None:
         _, counts = np.unique(pair, return_counts=True)
-        return counts.astype(np.float32)
+        return counts.astype(np.float64)
     # Also sorted by value, so that the order of the rows does not decide how a sum is rounded.
     order = np.lexsort((value, pair))
     ordered = pair[order]
@@ -116,7 +119,14 @@ def _sums(
     bad = (sums < low) | (sums > high)
     if bad.any():
         _refuse_sum(table, pair, sums, ordered[starts], bad, (low, high))
-    return sums.astype(np.float32)
+    return sums
+
+
+def _rounded(sums: Float64Array) -> tuple[str, ...]:
+    """Returns a note on sums that are too large for float32 to keep every digit of."""
+    beyond = np.abs(sums) > EXACT
+    rounded = int((beyond & (sums != sums.astype(np.float32))).sum())
+    return (f"sums beyond {EXACT:,} that are rounded: {rounded:,}",) if rounded else ()
 
 
 def _refuse_sum(

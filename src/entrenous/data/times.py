@@ -192,7 +192,7 @@ def _resolution(micros: Int64Array, column: Any) -> tuple[str, ...]:
 
 
 def day_and_clock(table: ColumnTable, name: str) -> str:
-    """Returns `date+time` for a column of times of day beside one of days; else the name."""
+    """Returns `date+time` for a column of times of day next to one of days; else the name."""
     usual = _day_columns(table)
     return f"{usual[0]}+{name}" if usual and _is_clock(table.frame[name]) else name
 

@@ -205,6 +205,15 @@ def test_a_sum_has_the_last_time(tmp_path: Path) -> None:
     assert data.time[0] == data.time.max()
 
 
+def test_a_sum_that_is_rounded_is_said(tmp_path: Path) -> None:
+    lines = [*LINES[:3], "2,b,16777216", "2,b,1", "3,c,16777216", "3,c,2"]
+    notes = loaded(tmp_path, lines, duplicates="sum").notes
+    assert "sums beyond 16,777,216 that are rounded: 1" in notes
+    assert not [
+        note for note in loaded(tmp_path, LINES, duplicates="sum").notes if "beyond" in note
+    ]
+
+
 def test_the_order_of_rows_does_not_round_a_sum(tmp_path: Path) -> None:
     numbers = np.random.default_rng(3).normal(size=4000) * 10.0 ** np.arange(4000).clip(0, 30)
     rows = [f"1,a,{number!r}" for number in numbers.tolist()] + ["2,b,1", "1,b,1", "3,c,1"]

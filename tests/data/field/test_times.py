@@ -324,6 +324,14 @@ def test_a_bad_time_is_refused_or_missing(bad: str, said: str, tmp_path: Path) -
     assert noted(data, "rows without a time: 3 of 4")
 
 
+@pytest.mark.parametrize("bad", ["", "soon", "-1"])
+def test_data_in_which_no_row_has_a_time_has_none(bad: str) -> None:
+    data = rows_at([bad, bad], bad_times="missing")
+    assert data.time is None and noted(data, "no row has a time")
+    with pytest.raises(InputError, match="the data has no times"):
+        splits("loo-full", data)
+
+
 def test_a_split_by_time_names_a_way_out_of_bad_times(tmp_path: Path) -> None:
     lines = [f"u{n % 9},i{n % 17},{1500000000 + n}" for n in range(60)]
     (tmp_path / "log.csv").write_text("\n".join(["user,item,time", *lines, "u1,i9,-1"]) + "\n")
