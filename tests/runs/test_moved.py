@@ -41,8 +41,8 @@ def test_a_run_and_its_data_move_together(
     before = entrenous.open().recommend("u3", n=4)
     path = project / "runs" / "popular-shop-loo-20-seed0" / "manifest.json"
     manifest = json.loads(path.read_text())
-    # Notes say what was read on the day of the run; nothing is looked for by them.
-    del manifest["notes"]
+    # These say what was read on the day of the run; nothing is looked for by them.
+    del manifest["notes"], manifest["reading"]
     assert str(tmp_path) not in str(manifest) and manifest["data"] == "../../data/shop.csv"
     monkeypatch.chdir(tmp_path)
     project.rename(tmp_path / "b")

@@ -302,7 +302,9 @@ def split(
     if changed:
         say(f"{changed} ids {CHANGED}, as this program does when it reads the split")
     for number, part in enumerate(parts, 1):
+        folder = out if len(parts) == 1 else out / str(number)
+        written = write(part, folder, format="parquet" if parquet else "csv")
+        # Notes are about a split that there is.
         for note in part.notes:
             say(note)
-        folder = out if len(parts) == 1 else out / str(number)
-        tell(write(part, folder, format="parquet" if parquet else "csv"))
+        tell(written)
