@@ -856,7 +856,7 @@ def no_given_split(tmp: Path) -> Case:
 
 def rows_in_two_parts(tmp: Path) -> Case:
     folder = parts(tmp, test="user_id,item_id\n1,10\n2,11\n")
-    error = yield lambda: splits("given", given=folder)
+    error = yield lambda: splits("given,repeats=refuse", given=folder)
     for way in ("drop", "keep"):
         assert f"--protocol=given,repeats={way}" in error.fix
         splits(f"given,repeats={way}", given=folder)

@@ -130,7 +130,7 @@ def test_a_candidate_competes_once_and_never_if_its_user_has_consumed_it():
 )
 def test_parts_that_cannot_be_are_refused(parts, candidates, said):
     with pytest.raises(InputError, match=said):
-        given(*parts, candidates=candidates)
+        given(*parts, candidates=candidates, repeats="refuse")
 
 
 def test_a_given_split_is_evaluated_like_any_other():

@@ -63,7 +63,8 @@ def given(
     training and validation rows, False if it trains on training rows alone. repeats: see `Repeats`;
     a row of two parts is dropped from the later one.
 
-    Raises InputError for an empty part, a (user, item) pair in two parts if `repeats` refuses it, a candidate of no held-out row, and a held-out row without candidates.
+    Raises InputError for an empty part, a (user, item) pair in two parts if `repeats` refuses it, a
+    candidate of no held-out row, and a held-out row without candidates.
     """
     parts = {"train": train, "test": test}
     if validation is not None:
