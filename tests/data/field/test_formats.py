@@ -411,6 +411,18 @@ def test_folders_of_parts(tmp_path: Path) -> None:
     assert len(load(tmp_path / "dask")) == 3
 
 
+def test_parts_that_differ(tmp_path: Path) -> None:
+    put(tmp_path, "js/part-0.json", '{"user_id": 1, "item_id": 2}\n')
+    put(tmp_path, "js/part-1.json", '{"user_id": 2, "item_id": 3, "rating": 3}\n')
+    assert "part-0.json:1: the value is empty" in refused(tmp_path / "js")
+    put(tmp_path, "csv/part-0.csv", "user_id,item_id\n1,2\n")
+    put(tmp_path, "csv/part-1.csv", "user_id,item_id,rating\n2,3,3\n")
+    assert "part-0.csv: it has no column 'rating'" in refused(tmp_path / "csv")
+    put(tmp_path, "deep/day=1/part-0.csv", "user_id,item_id\n1,2\n2,3\n")
+    assert "read one of them, such as" in refused(tmp_path / "deep")
+    assert len(load(tmp_path / "deep" / "day=1")) == 2
+
+
 def test_a_zip_of_a_mac(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
         archive.writestr("a.csv", TABLE)
