@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import io
+import json
 import lzma
 import random
 import re
@@ -70,6 +71,14 @@ TOKENS = [
     b"user_id",
     b"item_id",
     b"user_id:token",
+    b"{",
+    b"}",
+    b"[" * 3_000,
+    b'{"user_id": ',
+    b"u'",
+    b"1:\n",
+    b"sep=;\n",
+    b"% 1 2\n",
     b"rating:float",
     b"2012-04-03T18:00:09Z",
     b"Tue Apr 03 18:00:09 +0000 2012",
@@ -98,6 +107,34 @@ def originals() -> dict[str, bytes]:
         "i.csv.xz": lzma.compress(csv),
         "j.csv.zip": archive.getvalue(),
         "k.parquet": parquet.getvalue(),
+        **other_layouts(),
+    }
+
+
+def other_layouts() -> dict[str, bytes]:
+    """Well-formed files that are no tables: JSON, blocks, lists of items, impressions."""
+    names = ("user_id", "item_id", "rating", "timestamp")
+    objects = [dict(zip(names, row, strict=True)) for row in ROWS]
+    lines = "".join(json.dumps(each) + "\n" for each in objects)
+    users: dict[int, list[int]] = {}
+    blocks: dict[int, str] = {}
+    for user, item, rating, time in ROWS:
+        users.setdefault(user, []).append(item)
+        blocks[item] = blocks.get(item, "") + f"{user},{rating},2005-09-{1 + time % 28:02d}\n"
+    # Lines of several lengths, as lists have them.
+    listed = "".join(f"{user} {' '.join(map(str, items))}\n" for user, items in users.items())
+    shown = "".join(
+        f"{row}\tU{user}\t11/11/2019 9:05:58 AM\t{' '.join(f'N{i}' for i in items[:-1])}"
+        f"\tN{items[-1]}-1 N99-0\n"
+        for row, (user, items) in enumerate(users.items())
+    )
+    return {
+        "l.jsonl": lines.encode(),
+        "m.json": json.dumps(objects, indent=1).encode(),
+        "n.json": "".join(repr(each) + "\n" for each in objects).encode(),
+        "o.txt": "".join(f"{item}:\n{rows}" for item, rows in blocks.items()).encode(),
+        "p.txt": listed.encode(),
+        "q.tsv": shown.encode(),
     }
 
 

@@ -643,6 +643,89 @@ def rows_without_times(tmp: Path) -> Case:
     yield lambda: splits("random-50-50", data)
 
 
+def timed(tmp: Path, *times: str, name: str = "timestamp") -> Path:
+    """A file of six rows with some times, the first of which are repeated."""
+    column = (times * 6)[:6]
+    pairs = PAIRS.splitlines()[1:]
+    lines = [f'{pair},"{time}"' for pair, time in zip(pairs, column, strict=True)]
+    return text(tmp / "timed.csv", "\n".join([f"user_id,item_id,{name}", *lines]) + "\n")
+
+
+def days_and_months_that_could_be_either(tmp: Path) -> Case:
+    path = timed(tmp, "11/12/2019", "01/02/2019")
+    error = yield lambda: load(path)
+    yield lambda: load(path, **load_options(error))
+
+
+def days_and_months_that_contradict(tmp: Path) -> Case:
+    path = timed(tmp, "11/12/2019", "11/13/2019", "13/11/2019")
+    error = yield lambda: load(path)
+    yield lambda: load(path, **load_options(error))
+
+
+def days_of_digits_that_could_be_seconds(tmp: Path) -> Case:
+    path = timed(tmp, "20191112", "20191113")
+    error = yield lambda: load(path)
+    assert "'seconds'" in error.fix
+    must_lead_further(error, lambda: load(path, time_form="seconds"))
+    yield lambda: load(path, **load_options(error))
+
+
+def small_numbers_next_to_days(tmp: Path) -> Case:
+    path = timed(tmp, '20191112","134500', '20191113","80000', name="date,time")
+    error = yield lambda: load(path)
+    must_lead_further(error, lambda: load(path, time="time"))
+    yield lambda: load(path, time="date", time_form="yyyymmdd")
+
+
+def times_of_day_without_days(tmp: Path) -> Case:
+    path = timed(tmp, '2019-11-12","13:45', name="date,time")
+    error = yield lambda: load(path, time="time")
+    assert "--load time=date+time" in error.fix and "--load time=)" in error.fix
+    must_lead_further(error, lambda: load(path, time=""))
+    yield lambda: load(path, time="date+time")
+
+
+def an_offset_that_some_rows_lack(tmp: Path) -> Case:
+    path = timed(tmp, "2019-11-12T10:00:00+01:00", "2019-11-12T10:00:00")
+    error = yield lambda: load(path)
+    yield lambda: load(path, **load_options(error))
+
+
+def a_moment_beyond_all_times(tmp: Path) -> Case:
+    data = load(text(tmp / "a.csv", HEADER + ROWS))
+    error = yield lambda: splits("global-at-2030-01-01", data)
+    must_lead_further(error, lambda: splits("temporal-50-50", data))
+    days = load(timed(tmp, "2019-11-12", "2019-11-14"))
+    yield lambda: splits("global-at-2019-11-13", days)
+
+
+def a_day_that_does_not_exist(tmp: Path) -> Case:
+    days = load(timed(tmp, "2020-01-30", "2020-02-14"))
+    error = yield lambda: splits("global-at-2020-02-31", days)
+    yield lambda: splits(error.fix.removeprefix("use "), days)
+
+
+def ties_that_decide(tmp: Path) -> Case:
+    data = load(timed(tmp, "2020-01-30"))
+    error = yield lambda: splits("loo-full,ties=refuse", data)
+    must_lead_further(error, lambda: splits("loo-full,ties=random", data))
+    assert "ties=file" in error.fix
+    yield lambda: splits("loo-full,ties=file", data)
+
+
+def candidates_that_were_all_consumed(tmp: Path) -> Case:
+    folder = parts(tmp)
+    columns = "user,item,candidate\n"
+    rows = pl.read_csv(folder / "test.csv", infer_schema=False).rows()
+    own = "".join(f"{row[0]},{row[1]},{row[1]}\n" for row in rows)
+    (folder / "test_candidates.csv").write_text(columns + own)
+    yield lambda: splits("given", given=folder)
+    more = "".join(f"{row[0]},{row[1]},another\n" for row in rows)
+    (folder / "test_candidates.csv").write_text(columns + own + more)
+    yield lambda: splits("given", given=folder)
+
+
 # ---- splits --------------------------------------------------------------------------------------
 
 

@@ -266,6 +266,8 @@ def test_around_the_table(name: str, content: str, note: str, tmp_path: Path) ->
         (TABLE + '3,"d,4\n4,"e"x,4\n', 5, "does not end in its line"),
         (TABLE + '3,"e"x,4\n3,"d,4\n', 5, "a quote inside a field"),
         (TABLE + "3,d\n3,e,4,5\n", 5, "2 columns"),
+        (TABLE + "3,d\n3," + "e" * 70_000 + ",4\n", 5, "2 columns"),
+        (TABLE + "3," + "e" * 70_000 + ",4\n3,d\n", 5, "70,004 bytes long"),
     ],
 )
 def test_lines_that_are_no_rows(content: str, at: int, says: str, tmp_path: Path) -> None:
@@ -311,6 +313,9 @@ def test_lines_that_cannot_be_split_may_be_left_out(tmp_path: Path) -> None:
     left_out = load(wrong, bad_rows="drop", bad_share=0.02).reading.left_out
     assert left_out[-1].first == f"{wrong}:{len(lines) + 1}"
     assert "4 of 304 rows are bad" in refused(wrong, bad_rows="drop")
+    cut = put(tmp_path, "c.csv", path.read_text() + "u1,i")
+    message = refused(cut, bad_rows="drop")
+    assert f"c.csv:{len(lines) + 1}: 2 columns" in message and "seems cut off" in message
 
 
 # ---- the file of items ---------------------------------------------------------------------------

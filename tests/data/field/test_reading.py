@@ -320,6 +320,18 @@ def test_a_run_keeps_the_report_and_the_page_shows_it(tmp_path: Path) -> None:
         write_report([broken], tmp_path / "page.html")
 
 
+def test_a_given_split_has_the_report_of_each_part(tmp_path: Path) -> None:
+    train = table("uid,item_id", [f"u{n // 4}" for n in range(40)], [n % 23 for n in range(40)])
+    (tmp_path / "train.csv").write_text(train)
+    (tmp_path / "test.csv").write_text("uid,item_id,note\nu1,1,x\nu2,2,y\n,3,z\n")
+    made = pipeline.run("popular", str(tmp_path), protocol="given", load={"bad_rows": "drop"})
+    of_train, of_test = made.manifest["reading"]
+    assert of_train["source"].endswith("train.csv") and of_train["left_out"] == []
+    assert of_test["left_out"][0]["first"].endswith("test.csv:4")
+    assert [use["name"] for use in of_test["columns"] if not use["role"]] == ["note"]
+    assert any("test.csv:4" in note for note in made.manifest["notes"])
+
+
 # ---- the file of items ---------------------------------------------------------------------------
 
 

@@ -95,9 +95,15 @@ def check_lines(
         width = np.diff(block.newline, prepend=-1) - 1
         faults = _faults(block, width, layout)
         bad = faults.lines
+        long = np.flatnonzero(width > LINE_LIMIT)
+        # The first line that is wrong is named, and no error decodes a huge line.
+        if len(long) and (drop or not len(bad) or long[0] <= bad[0]):
+            refuse_long(block.where(long[0]), int(width[long[0]]), LINE_LIMIT)
         cut = not whole and end == len(text) and len(bad) > 0 and bad[-1] == len(width) - 1
         if len(bad) and (cut or not drop):
-            _refuse(block, int(bad[0]), faults, width, layout, cut and len(bad) == 1)
+            # Where lines are left out, only a last one that was cut off is an error.
+            line = int(bad[-1] if drop else bad[0])
+            _refuse(block, line, faults, width, layout, cut and line == bad[-1])
         empty = np.flatnonzero(width == 0)
         blank += len(empty)
         others = np.union1d(bad, empty)
@@ -129,10 +135,6 @@ def _faults(block: Block, width: Int64Array, layout: Layout) -> Faults:
     """Returns the lines of a block that cannot be split; a line has one fault. width: bytes in each
     line.
     """
-    # First, so that no error below has to decode a huge line.
-    long = np.flatnonzero(width > LINE_LIMIT)
-    if len(long):
-        refuse_long(block.where(long[0]), int(width[long[0]]), LINE_LIMIT)
     delimiter = np.flatnonzero(block.content == layout.byte)
     never_closed = stray = np.empty(0, np.int64)
     if layout.quoted:
