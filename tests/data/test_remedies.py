@@ -54,6 +54,7 @@ BY_HAND = {
     "data/sets/ml_1m.py ncf": "the file is in another repository",
     "data/sets/pinterest_20.py ncf": "the file is in another repository",
     "data/sets/ml_1m.py _renamed": "get both again: two downloads",
+    "data/likes.py keep_likes": "a smaller number: rows are left, as is checked before",
 }
 
 HEADER = "user_id,item_id,rating,timestamp\n"
@@ -1118,6 +1119,282 @@ def held_out_rows_that_are_not_stored(tmp: Path) -> Case:
     run = entrenous.run("popular", random_data(), out=tmp, **QUICK)
     yield lambda: entrenous.open(run.path).trec(tmp / "trec")
     yield lambda: run.trec(tmp / "trec")
+
+
+# ---- formats -------------------------------------------------------------------------------------
+
+
+def a_folder_of_partitions(tmp: Path) -> Case:
+    for year in ("2019", "2020"):
+        (tmp / "log" / f"year={year}").mkdir(parents=True)
+        text(tmp / "log" / f"year={year}" / "part-0.csv", PAIRS)
+    error = yield lambda: load(tmp / "log")
+    folder = re.search(r"such as (\S+),", error.fix)
+    assert folder is not None
+    yield lambda: load(Path(folder[1]))
+
+
+def a_part_without_a_column(tmp: Path) -> Case:
+    (tmp / "log").mkdir()
+    text(tmp / "log" / "part-0.csv", HEADER + ROWS)
+    text(tmp / "log" / "part-1.csv", "user_id,item_id,rating\n9,10,5\n9,11,4\n")
+    yield lambda: load(tmp / "log")
+    text(tmp / "log" / "part-1.csv", HEADER + "9,10,5,1500000000\n9,11,4,1500000001\n")
+    yield lambda: load(tmp / "log")
+
+
+def a_file_of_items_in_another_encoding(tmp: Path) -> Case:
+    path = text(tmp / "a.csv", PAIRS)
+    items = text(tmp / "items.csv", "item_id,title\n10,Caf\xe9\n".encode("latin-1"))
+    error = yield lambda: load(path, items=items)
+    assert "items_encoding" in error.fix
+    yield lambda: load(path, items=items, items_encoding="latin-1")
+
+
+def rows_of_which_none_can_be_split(tmp: Path) -> Case:
+    path = text(tmp / "a.csv", "user_id,item_id\n1;10\n2;11\n")
+    yield lambda: load(path, bad_rows="drop", bad_share=1)
+    yield lambda: load(text(path, PAIRS), bad_rows="drop", bad_share=1)
+
+
+IMPRESSIONS = (
+    "1\tU1\t11/11/2019 9:05:58 AM\tN1 N2\tN3-1 N4-0\n"
+    "2\tU2\t11/12/2019 9:05:58 AM\tN1\tN3-0 N4-1\n"
+    "3\tU3\t11/12/2019 9:15:58 AM\tN2\tN1-1 N4-0\n"
+)
+
+
+def impressions_without_a_time(tmp: Path) -> Case:
+    path = tmp / "behaviors.tsv"
+    wrong = IMPRESSIONS.replace("11/12/2019 9:05:58 AM", "yesterday")
+    yield lambda: load(text(path, wrong))
+    yield lambda: load(text(path, IMPRESSIONS))
+
+
+def impressions_without_clicks(tmp: Path) -> Case:
+    path = tmp / "behaviors.tsv"
+    yield lambda: load(text(path, IMPRESSIONS.replace("N3-0 N4-1", "N3 N4")), format="mind")
+    yield lambda: load(text(path, IMPRESSIONS), format="mind")
+
+
+def a_list_with_a_control_character(tmp: Path) -> Case:
+    path = tmp / "lists.txt"
+    yield lambda: load(text(path, "0 10 1\x011\n1 10 12\n"), format="item-lists")
+    yield lambda: load(text(path, "0 10 11\n1 10 12\n"), format="item-lists")
+
+
+def a_list_with_another_count(tmp: Path) -> Case:
+    path = text(tmp / "lists.txt", "2 10 11\n2 10 11 12\n")
+    error = yield lambda: load(path, format="counted-item-lists")
+    assert "--load format=item-lists" in error.fix
+    yield lambda: load(text(path, "2 10 11\n3 10 13 12\n"), format="counted-item-lists")
+
+
+def a_block_that_begins_oddly(tmp: Path) -> Case:
+    path = tmp / "ratings.txt"
+    blocks = "1:\n7,3,2005-09-06\n8,5,2005-05-13\n2:\n5,4,2005-09-07\n9,1,2005-09-08\n"
+    yield lambda: load(text(path, blocks.replace("2:", "two:")), format="netflix-blocks")
+    yield lambda: load(text(path, blocks), format="netflix-blocks")
+
+
+def a_file_without_blocks(tmp: Path) -> Case:
+    path = tmp / "ratings.txt"
+    blocks = "1:\n7,3,2005-09-06\n8,5,2005-05-13\n2:\n5,4,2005-09-07\n9,1,2005-09-08\n"
+    yield lambda: load(text(path, PAIRS), format="netflix-blocks")
+    yield lambda: load(text(path, blocks), format="netflix-blocks")
+
+
+def a_comment_that_may_be_a_row(tmp: Path) -> Case:
+    path = text(tmp / "a.csv", "# 1,10\n1,10\n1,11\n2,10\n2,12\n")
+    error = yield lambda: load(path, names="user_id,item_id")
+    yield lambda: load(path, names="user_id,item_id", **load_options(error))
+
+
+def a_header_with_a_number(tmp: Path) -> Case:
+    path = text(tmp / "a.csv", "user_id,7\n1,10\n1,11\n2,10\n2,12\n")
+    error = yield lambda: load(path)
+    must_lead_further(error, lambda: load(path, user="user_id", item="7"))
+    yield lambda: load(path, names="user_id,item_id")
+
+
+def columns_in_another_order(tmp: Path) -> Case:
+    lines = "".join(f"2019-01-0{n % 9 + 1},u{n % 3},i{n}\n" for n in range(9))
+    path = text(tmp / "a.csv", lines)
+    error = yield lambda: load(path)
+    names = re.search(r"--load (names=\S+)", error.fix)
+    assert names is not None
+    yield lambda: load(path, names=names[1].partition("=")[2])
+
+
+def a_control_character_in_a_read_column(tmp: Path) -> Case:
+    path = tmp / "a.csv"
+    yield lambda: load(text(path, PAIRS + "4,1\x010\n"))
+    yield lambda: load(text(path, PAIRS + "4,10\n"))
+
+
+def a_frame_of_mixed_kinds(tmp: Path) -> Case:
+    ids = [1, 2, 3]
+    yield lambda: from_frame({"user_id": ids, "item_id": ["x", True, "z"]})
+    yield lambda: from_frame({"user_id": ids, "item_id": ["x", "True", "z"]})
+
+
+def a_number_and_the_same_as_text(tmp: Path) -> Case:
+    ids = [1, 2, 3]
+    yield lambda: from_frame({"user_id": ids, "item_id": [10, "10", "z"]})
+    yield lambda: from_frame({"user_id": ids, "item_id": ["10", "10", "z"]})
+
+
+def a_preset_of_another_file(tmp: Path) -> Case:
+    path = text(tmp / "a.csv", PAIRS)
+    yield lambda: load(path, format="book-crossing")
+    yield lambda: load(path, user="user_id", item="item_id")
+
+
+# ---- days and moments ----------------------------------------------------------------------------
+
+
+def dated(*days: str) -> str:
+    """Rows of two users with these days."""
+    lines = [f"{n % 2 + 1},{10 + n},{day}\n" for n, day in enumerate(days)]
+    return "user_id,item_id,date\n" + "".join(lines)
+
+
+def days_and_months_in_two_orders(tmp: Path) -> Case:
+    path = text(tmp / "a.csv", dated("15/11/2019", "11/15/2019", "01/02/2019", "03/02/2019"))
+    error = yield lambda: load(path)
+    yield lambda: load(path, **load_options(error))
+
+
+def days_that_may_be_months(tmp: Path) -> Case:
+    path = text(tmp / "a.csv", dated("01/02/2019", "03/02/2019", "03/04/2019", "05/04/2019"))
+    error = yield lambda: load(path)
+    yield lambda: load(path, **load_options(error))
+
+
+def days_that_may_be_seconds(tmp: Path) -> Case:
+    path = text(tmp / "a.csv", dated("20190102", "20190203", "20190304", "20190405"))
+    error = yield lambda: load(path)
+    yield lambda: load(path, **load_options(error))
+
+
+def a_time_without_an_offset(tmp: Path) -> Case:
+    path = text(
+        tmp / "a.csv",
+        dated(
+            "2019-01-02T10:00:00+01:00",
+            "2019-01-02T11:00:00",
+            "2019-01-03T10:00:00+01:00",
+            "2019-01-04T10:00:00+01:00",
+        ),
+    )
+    error = yield lambda: load(path)
+    yield lambda: load(path, **load_options(error))
+
+
+def a_moment_outside_the_times(tmp: Path) -> Case:
+    data = load(text(tmp / "a.csv", dated("2019-01-02", "2019-01-03", "2019-02-02", "2019-02-03")))
+    error = yield lambda: splits("global-at-2030-01-01", data)
+    must_lead_further(error, lambda: splits("temporal-80-20", data))
+    yield lambda: splits("global-at-2019-01-31", data)
+
+
+def ties_that_are_refused(tmp: Path) -> Case:
+    same = load(text(tmp / "a.csv", dated(*["2019-01-02"] * 8)))
+    yield lambda: splits("loo-full,ties=refuse", same)
+    yield lambda: splits("loo-full,ties=file", same)
+
+
+# ---- files of a split ----------------------------------------------------------------------------
+
+
+def a_folder_of_several_splits(tmp: Path) -> Case:
+    folder = tmp / "parts"
+    folder.mkdir()
+    for name in ("u1", "u2"):
+        text(
+            folder / f"{name}.base",
+            "1\t10\t5\t881250949\n1\t11\t4\t881250950\n2\t10\t3\t881250951\n",
+        )
+        text(folder / f"{name}.test", "1\t12\t5\t881250952\n2\t11\t4\t881250953\n")
+    error = yield lambda: splits("given", given=folder)
+    path = re.search(r"such as (\S+)$", error.fix)
+    assert path is not None
+    yield lambda: splits("given", given=Path(path[1]))
+
+
+def a_folder_without_a_test_part(tmp: Path) -> Case:
+    folder = parts(tmp)
+    (folder / "test.csv").unlink()
+    yield lambda: splits("given", given=folder)
+    yield lambda: splits("given", given=parts(tmp))
+
+
+def a_row_of_which_no_candidate_is_left(tmp: Path) -> Case:
+    table = "user,item,candidate\n1,12,10\n2,11,13\n"
+    yield lambda: read(parts(tmp, test_candidates=table))
+    yield lambda: read(parts(tmp, test_candidates=table + "1,12,13\n"))
+
+
+def a_name_of_json_for_something_else(tmp: Path) -> Case:
+    yield lambda: load(text(tmp / "a.jsonl", PAIRS))
+    yield lambda: load(text(tmp / "a.csv", PAIRS))
+
+
+def a_row_that_fills_the_spare_column(tmp: Path) -> Case:
+    rows = "user_id,item_id\n1,10,\n1,11,\n2,10,\n2,12,more\n"
+    yield lambda: load(text(tmp / "a.csv", rows))
+    yield lambda: load(text(tmp / "a.csv", rows.replace("12,more", '"12,more",')))
+
+
+def lists_that_may_begin_with_a_count(tmp: Path) -> Case:
+    path = text(tmp / "lists.txt", "2 10 11\n3 10 11 12\n1 13\n")
+    error = yield lambda: load(path)
+    for name in ("item-lists", "counted-item-lists"):
+        assert f"--load format={name} " in error.fix
+    must_lead_further(error, lambda: load(path, format="item-lists"))
+    yield lambda: load(path, format="counted-item-lists")
+
+
+def a_title_above_the_header(tmp: Path) -> Case:
+    path = text(tmp / "a.csv", "Exported by the shop\n" + HEADER + ROWS)
+    error = yield lambda: load(path)
+    yield lambda: load(path, **load_options(error))
+
+
+def rows_with_the_names_of_r(tmp: Path) -> Case:
+    rows = "".join(f"{n},{line}\n" for n, line in enumerate(ROWS.splitlines(), 1))
+    path = text(tmp / "a.csv", HEADER + rows)
+    error = yield lambda: load(path)
+    names = "row,user_id,item_id,rating,timestamp"
+    assert f"--load names={names} --load skip_lines=1" in error.fix
+    yield lambda: load(path, names=names, skip_lines=1)
+
+
+def small_numbers_beside_days(tmp: Path) -> Case:
+    rows = "1,10,2019-01-02,49500\n1,11,2019-01-03,52000\n2,10,2019-01-02,610\n2,12,2019-01-05,1\n"
+    path = text(tmp / "a.csv", "user_id,item_id,date,timestamp\n" + rows)
+    error = yield lambda: load(path)
+    assert "(--load time=date)" in error.fix
+    must_lead_further(error, lambda: load(path, time="timestamp"))
+    yield lambda: load(path, time="date")
+
+
+def times_of_another_type(tmp: Path) -> Case:
+    frame = pl.DataFrame({"user_id": [1, 1, 2], "item_id": [1, 2, 3]})
+    yield lambda: from_frame(frame.with_columns(timestamp=pl.Series([True, False, True])))
+    yield lambda: from_frame(frame.with_columns(timestamp=pl.Series([1, 2, 3])))
+
+
+def a_control_character_in_the_header(tmp: Path) -> Case:
+    path = tmp / "a.csv"
+    yield lambda: load(text(path, PAIRS.replace("item_id", "item\x01_id", 1)))
+    yield lambda: load(text(path, PAIRS))
+
+
+def a_control_character_in_a_longer_row(tmp: Path) -> Case:
+    path = tmp / "a.csv"
+    yield lambda: load(text(path, PAIRS + "4,1\x010,5\n"))
+    yield lambda: load(text(path, PAIRS + "4,10\n"))
 
 
 # ---- the tests -----------------------------------------------------------------------------------

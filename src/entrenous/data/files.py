@@ -145,7 +145,7 @@ def _format(file: RawFile, options: LoadOptions) -> Format:
     head = decoded.encode("utf-8", "replace")
     # Asked first, since most files are text with a header, which needs no other format.
     text: Format = offered(FORMATS, "FORMATS", TEXT)
-    if text.recognises(head, file.name):
+    if file.ending not in JSON and text.recognises(head, file.name):
         return text
     for name, form in formats().items():
         if name != TEXT and form.recognises(head, file.name):
