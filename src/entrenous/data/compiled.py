@@ -54,6 +54,7 @@ def parse_rows(
     columns = len(real)
     while place < end:
         for column in range(columns):
+            # A sign is no digit, and may stand first alone.
             negative = content[place] == MINUS
             if negative:
                 place += 1
@@ -146,6 +147,7 @@ def disorder(user: Array, item: Array) -> int:
 @njit(cache=True, nogil=True)
 def order_of_pairs(user: Array, item: Array, users: int, items: int) -> Int64Array:
     """Returns the positions of the rows sorted by user, then item, then place, int64 [rows]."""
+    # The second sort keeps the order of the first among the rows of a user.
     by_item = _counted_order(item, np.arange(len(item)), items)
     return _counted_order(user, by_item, users)
 
@@ -153,6 +155,7 @@ def order_of_pairs(user: Array, item: Array, users: int, items: int) -> Int64Arr
 @njit(cache=True, nogil=True)
 def _counted_order(keys: Array, before: Int64Array, most: int) -> Int64Array:
     """Returns the positions `before` sorted by key; equal keys keep their order."""
+    # Where the rows of each key begin.
     start = np.zeros(most + 1, np.int64)
     for key in keys:
         start[key + 1] += 1

@@ -31,6 +31,7 @@ def plain_text(raw: bytes, source: str, encoding: str, notes: list[str]) -> byte
     Raises InputError for UTF-16 or other text that was not declared, bytes that are not in the
     declared encoding, and line ends of CR alone.
     """
+    # The encoding first: bytes are line ends in UTF-8 alone.
     text = _line_ends(_to_utf8(raw, source, encoding, notes), source, notes)
     if text.endswith(END_OF_FILE):
         notes.append("the end-of-file character of DOS is left out")

@@ -37,6 +37,7 @@ def read_plain(file: RawFile, options: LoadOptions) -> ColumnTable | None:
     if len(content) < LEAST or not content.endswith(b"\n") or options.encoding != "utf-8":
         return None
     end = content.rfind(b"\n", 0, HEAD) + 1
+    # A quoted header takes the careful reader too.
     if b'"' in content[:end]:
         return None
     notes: list[str] = []
@@ -142,6 +143,7 @@ def _spans(lines: _Lines) -> list[tuple[int, int]]:
 
     end = len(lines.content)
     threads = pl.thread_pool_size()
+    # Each thread begins behind a line feed.
     edges = [lines.begin]
     for part in range(1, threads):
         at = lines.begin + (end - lines.begin) * part // threads

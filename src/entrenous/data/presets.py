@@ -89,6 +89,7 @@ def _headed(name: str, header: str, **options: Any) -> PublishedFile:
     return PublishedFile(name, re.escape(header), options)
 
 
+# Pieces of first lines.
 _DATE = r"\d{4}-\d\d-\d\d"
 _ASIN = r"[0-9A-Z]{10}"
 
@@ -102,6 +103,7 @@ PRESETS = {
                 item="asin",
                 value="overall",
                 time="unixReviewTime",
+                # Some users reviewed a product twice.
                 duplicates="last",
             ),
             PublishedFile(
@@ -144,6 +146,7 @@ PRESETS = {
                 value="rating",
                 time="timestamp",
                 duplicates="last",
+                # A few times of the published files are negative.
                 bad_times="missing",
             ),
             _headed(
@@ -309,6 +312,7 @@ PRESETS = {
                 user="user_id",
                 item="video_id",
                 value="watch_ratio",
+                # The column `time` is a date of China, without its zone.
                 time="timestamp",
                 likes="any",
                 duplicates="last",
@@ -327,6 +331,7 @@ PRESETS = {
                     "item": "artist_name",
                     "value": "plays",
                     "likes": "positive",
+                    # An artist with two ids has two rows, whose plays add up.
                     "duplicates": "sum",
                     "bad_rows": "drop",
                 },

@@ -17,6 +17,7 @@ from .delimited import read_text
 from .kind import Format, RawFile, first_lines
 
 NAMES = ("impression_id", "user_id", "timestamp", "history", "impressions")
+# Shown items, each with its click.
 SHOWN = r"^\S+-[01]( \S+-[01])*$"
 TIME = "%m/%d/%Y %I:%M:%S %p"
 
@@ -63,6 +64,7 @@ def _shown(file: RawFile, options: LoadOptions) -> ColumnTable:
 
     reading = LoadOptions(names=NAMES, delimiter="\t", encoding=options.encoding)
     table = read_text(file.content, file.source, reading)
+    # A user without a history has a blank or nothing in that column.
     frame = table.frame.with_columns(pl.all().str.strip_chars(" "))
     time = frame["timestamp"].str.to_datetime(TIME, strict=False, time_unit="us")
     bad = time.is_null().to_numpy()
@@ -84,6 +86,7 @@ def _shown(file: RawFile, options: LoadOptions) -> ColumnTable:
             expected="such as N55689-1 N35729-0; the test part of MIND has no clicks",
             fix="mend the line, or use the part train or dev",
         )
+    # By which each item finds its line again.
     rows = pl.Series("row", np.arange(frame.height))
     return replace(table, frame=frame.with_columns(time, rows))
 
@@ -95,6 +98,7 @@ def _clicks(table: ColumnTable) -> Any:
     shown = table.frame.select(
         "user_id", pl.col("impressions").str.split(" ").alias("item_id"), "timestamp", "row"
     ).explode("item_id")
+    # What was shown and not clicked may not have been seen.
     clicked = shown.filter(pl.col("item_id").str.ends_with("-1"))
     return clicked.with_columns(pl.col("item_id").str.head(-2))
 
@@ -111,6 +115,7 @@ def _history(table: ColumnTable) -> Any:
         pl.lit(None, pl.Datetime("us")).alias("timestamp"),
         "row",
     ).explode("item_id")
+    # An empty history divides into one empty text.
     read_before = read_before.filter(pl.col("item_id") != "")
     return read_before.unique(["user_id", "item_id"], keep="first", maintain_order=True)
 

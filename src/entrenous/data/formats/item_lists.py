@@ -44,6 +44,7 @@ def recognises(head: bytes, name: str) -> bool:
     if lines is None:
         return False
     widths = Counter(map(len, lines))
+    # Lines of one length may be rows of a table.
     if len(widths) == 1:
         return False
     if _all_counted(lines):
@@ -133,6 +134,7 @@ def _counted(text: bytes, source: str) -> Iterator[Line]:
 def _table(lines: Iterator[Line], source: str, notes: list[str]) -> ColumnTable:
     import polars as pl
 
+    # One entry for each line with items, but one for each item in `items`.
     users = []
     items: list[str] = []
     counts = []

@@ -127,6 +127,7 @@ def _checked(fields: Any, where: str) -> dict[str, Any]:
 def _of_list(text: bytes, source: str) -> Iterator[JsonRow]:
     """Yields the objects of one list, each with the line in which it begins."""
     content = text.decode("utf-8")
+    # Lines are counted from object to object, since counting from the start would be quadratic.
     line = 1
     counted = 0
     place = _skip(content, content.index("[") + 1)
@@ -192,6 +193,7 @@ class JsonColumns:
 
     def add(self, row: JsonRow) -> None:
         """Adds the row of an object. Raises InputError if there are too many different keys."""
+        # Every row has its place, whatever stands between the objects.
         self.lines.append(row.line)
         self._batch.append(row.fields)
         self._keys.update(dict.fromkeys(row.fields))

@@ -52,6 +52,7 @@ def read(file: RawFile, options: LoadOptions) -> ColumnTable:
         )
     reading = LoadOptions(names=NAMES[width], delimiter=",")
     table = read_text(rows, file.source, reading)
+    # The block of each row, from the number of blocks that began before it.
     filled = np.diff(ends, prepend=-1) > 1
     block = (np.cumsum(begins) - 1)[filled & ~begins]
     if block[0] < 0:
@@ -85,6 +86,7 @@ def _apart(
                 expected=EXPECTED,
                 fix="mend the line",
             )
+        # The line end stays, so that a blank line is left.
         items.append(block[:-1].decode("ascii"))
         pieces.append(text[place:first])
         place = end
