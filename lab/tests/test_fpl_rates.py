@@ -9,6 +9,7 @@ from functools import cache
 
 import pytest
 from entrenous_lab.papers import fpl_goal, fpl_rates
+from entrenous_lab.papers.cell import CurvePoint, Outcome
 from entrenous_lab.papers.effort import GRIDS
 from entrenous_lab.papers.opened import fpl_study
 from entrenous_lab.papers.remember import Cells
@@ -147,3 +148,19 @@ def test_a_goal_is_reached_by_t_1_and_what_is_below_it_is_a_bound() -> None:
         marked = rows[one.label].get("censored", [False, False])
         assert marked == one.censored
     assert f"{goals[0.5]:.4f} at rate 0.5" in fpl_goal.goal_note(done)[0]
+
+
+def test_a_curve_that_diverges_below_the_goal_leaves_its_t_without_a_figure() -> None:
+    def curve(precision: float, failed: str) -> Outcome:
+        look = CurvePoint(3, 30, {"precision@10": precision}, {}, {}, {})
+        return Outcome([look], failed, 0.0)
+
+    done = trained("fpl-goal")
+    fine, low = curve(0.3, "diverged later"), curve(0.1, "")
+    reached = fpl_goal._reached(0.5, 5, [fine, low], 0.2)
+    assert (reached.rounds, reached.censored, reached.diverged) == ([30, 30], [False, True], False)
+    spoilt = fpl_goal._reached(0.5, 5, [fine, curve(0.1, "diverged")], 0.2)
+    rows = fpl_goal.goal_rows(replace(done, more=({0.5: 0.2}, [spoilt])))
+    assert all(row["obtained"] is None and "diverged" in row["protocol"] for row in rows)
+    (note,) = fpl_goal.goal_note(replace(done, more=({0.5: 0.2}, [spoilt])))
+    assert "diverges before: T = 5, rate 0.5." in note

@@ -3,7 +3,8 @@
 The paper has no table of it; it says that a T that is too small or too large leads to many rounds.
 The goal is a share of the best precision on validation rows that T = 1 has on its curve. Curves go
 on for as many triples at every T, so that a larger T has fewer rounds. A curve that does not reach
-the goal is marked as censored, and its last round stands as a bound.
+the goal is marked as censored, and its last round stands as a bound. If it ended because training
+diverged, its T has rows without a figure.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from .effort import PRINTED
 from .fpl_accuracy import triples
 from .fpl_rates import FACTORS, SEEDS
 from .fpl_search import CHOSEN_BY, Search
+from .measures import WITHIN
 from .opened import countries
 from .result import Context, Row
 from .study import Study, System
@@ -28,7 +30,7 @@ from .values import worded
 RATES = (0.05, 0.5)
 TRIPLES = (1, 5, 20)  # and T of FPL+, X+ / |U|
 EPOCHS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 14, 16, 18, 20, 25, 30, 35, 40, 45, 50)
-GOAL = 0.9  # of the best precision of T = 1
+GOAL = 1 - WITHIN  # of the best precision of T = 1
 PI = 1.0
 TO_GOAL, EPOCHS_TO_GOAL = "rounds to the goal", "X+ triples to the goal"
 
@@ -43,6 +45,8 @@ class Reached(NamedTuple):
     """The same in X+ triples."""
     censored: list[bool]
     """Whether a curve ended below the goal."""
+    diverged: bool = False
+    """Whether a curve ended below the goal because training diverged."""
 
     @property
     def label(self) -> str:
@@ -80,13 +84,17 @@ def _goal(curves: Sequence[Outcome]) -> float:
 
 def _reached(rate: float, t: int, curves: Sequence[Outcome], goal: float) -> Reached:
     rounds, epochs, censored = list[int](), list[int](), list[bool]()
+    diverged = False
     for curve in curves:
         above = [look for look in curve.looks if look.metrics[CHOSEN_BY] >= goal]
+        if curve.failed and not above:
+            diverged = True
+            continue
         look = above[0] if above else curve.looks[-1]
         rounds.append(look.rounds)
         epochs.append(look.epochs)
         censored.append(not above)
-    return Reached(rate, t, rounds, epochs, censored)
+    return Reached(rate, t, rounds, epochs, censored, diverged)
 
 
 def goal_rows(trained: Trained) -> list[Row]:
@@ -104,7 +112,8 @@ def goal_rows(trained: Trained) -> list[Row]:
         if any(one.censored):
             more["censored"] = one.censored
         for metric, values in ((TO_GOAL, one.rounds), (EPOCHS_TO_GOAL, one.epochs)):
-            rows.append(seed_row(trained.name, one.label, metric, values, None, said, **more))
+            figures = [] if one.diverged else values
+            rows.append(seed_row(trained.name, one.label, metric, figures, None, said, **more))
     return rows
 
 
@@ -118,7 +127,9 @@ def goal_note(trained: Trained) -> list[str]:
         if any(one.censored)
     ]
     absent = ", ".join(below) or "none"
-    return [worded("fpl", "goal", name=trained.name, share=GOAL, said=said, below=absent)]
+    diverged = ", ".join(one.label for one in reached if one.diverged) or "none"
+    words = {"share": GOAL, "said": said, "below": absent, "diverged": diverged}
+    return [worded("fpl", "goal", name=trained.name, **words)]
 
 
 def _opened(context: Context, notes: Sequence[str] = ()) -> list[Study]:
