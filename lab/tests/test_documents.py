@@ -23,6 +23,7 @@ PAGES = pages(ROOT)
 TYPED = {
     "algorithms.md": 2,
     "audit.md": 5,
+    "data.md": 1,
     "failures.md": 1,  # tests/pass_table.py
     "fbalf-settings.md": 1,
     "flower.md": 1,

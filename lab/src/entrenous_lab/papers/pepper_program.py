@@ -109,16 +109,16 @@ class ProgramCurve(NamedTuple):
     """The same with each node's best model by its weighting set, as the program restores it."""
 
 
-def program_rows(part: CellPart, published: Divided) -> ProgramRows:
-    """Returns the rows of a split of PEPPER's authors as their program reads them.
+def program_rows(part: CellPart, published: Divided | None) -> ProgramRows:
+    """Returns the rows of a split with weighting sets as the authors' program reads them.
 
     part: the test part of the split, without test rows that are also training rows. published: the
-    authors' files, with them.
+    authors' files, with them; None for another split.
     """
     assert part.weighting is not None
     rows = part.rows
-    weighting = _weighting(part.weighting)
-    test = _test(part, published)
+    weighting = _lists(part.weighting)
+    test = _lists(part.held) if published is None else _published(part, published)
     # The program knows the items of the authors' files, which are fewer than those of the data.
     tables = (rows.item, weighting.item, weighting.candidates, test.item, test.candidates)
     used = np.unique(np.concatenate([table.ravel() for table in tables]))
@@ -140,14 +140,14 @@ def _renumbered(lists: Lists, used: Int32Array) -> Lists:
     return lists._replace(item=item, candidates=candidates)
 
 
-def _weighting(held: Held) -> Lists:
+def _lists(held: Held) -> Lists:
     assert held.candidates is not None
     rows = held.rows
     none = np.zeros(len(rows), np.bool_)
     return Lists(rows.ptr.astype(np.int64), rows.item, held.candidates, none)
 
 
-def _test(part: CellPart, published: Divided) -> Lists:
+def _published(part: CellPart, published: Divided) -> Lists:
     """Returns the published test rows of the users of a split, with their negatives."""
     lists = published.against["test"]
     user = part.rows.users.indices(lists.user.tolist())
