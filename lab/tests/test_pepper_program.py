@@ -61,10 +61,16 @@ def test_an_epoch_goes_down_the_mean_cross_entropy() -> None:
         return float(-np.mean(wanted * np.log(chance) + (1 - wanted) * np.log(1 - chance)))
 
     before = model.copy()
-    moments = np.zeros((2, width), np.float32)
-    gradient = np.zeros(width, np.float32)
-    program._epoch(rows, model, moments, gradient, 2, np.zeros(6, np.int64), batch, 2)
-    moved = model - before
+    learners = program.Learners(
+        np.tile(model, (6, 1)),
+        np.zeros((6, 2, width), np.float32),
+        np.zeros(6, np.int64),
+        np.zeros(width, np.float32),
+    )
+    program._epoch(rows, learners, 2, batch, 2)
+    assert learners.steps.tolist() == [0, 0, 1, 0, 0, 0]
+    assert not learners.gradient.any()
+    moved = learners.model[2] - before
     user_at, item_at, output_at = 16, (6 + 7) * 8, width - 9
     for place in (*range(user_at, user_at + 8), item_at, item_at + 3, output_at, width - 1):
         nudged = before.astype(np.float64)

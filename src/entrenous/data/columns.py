@@ -250,8 +250,9 @@ def assemble(table: ColumnTable, options: LoadOptions, *, name: str) -> Interact
         *item.notes,
         *time.notes,
         *counting.notes,
+        *kept.notes,
+        *judged.notes,
     )
-    notes += (*kept.notes, *judged.notes)
     data = build(
         user.code[rows],
         item.code[rows],

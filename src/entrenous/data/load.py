@@ -76,7 +76,8 @@ def load(
     min_value=4 is likes="at_least=4". not_rated: a value that means that a row is no rating; such
     rows are left out before repeats are treated. Data with values of 0 or less needs one of these.
 
-    min_rows: then keeps users and items with at least this many rows (the core).
+    min_rows: after the other filters, keeps users and items with at least this many rows (the
+    core).
 
     items: a file with title and category of the items, with items_encoding and items_delimiter.
     fetch: True downloads a named data set that is missing.

@@ -91,6 +91,20 @@ class ProgramRows(NamedTuple):
 
 
 @final
+class Learners(NamedTuple):
+    """The models of n nodes, and the state of Adam on each."""
+
+    model: Float32Array
+    """Vectors of all users, of all items, output weights, output bias, float32 [n, width]."""
+    moments: Float32Array
+    """Both moments of each number, float32 [n, 2, width]."""
+    steps: Int64Array
+    """Steps taken, int64 [n]."""
+    gradient: Float32Array
+    """Room for one gradient, float32 [width]; zeros between two steps."""
+
+
+@final
 class ProgramCurve(NamedTuple):
     """What one run of the program measures on test rows.
 
@@ -191,14 +205,16 @@ def _run(
 ) -> tuple[Array, Array, Array, Array]:
     np.random.seed(seed)
     nodes = len(rows.ptr) - 1
-    # One row of numbers a node: vectors of all users, of all items, output weights, output bias.
     width = (nodes + rows.items + 1) * FACTORS + 1
     model = np.empty((nodes, width), np.float32)
     for node in range(nodes):
         _init_model(model[node], nodes + rows.items)
-    moments = np.zeros((nodes, 2, width), np.float32)
-    gradient = np.zeros(width, np.float32)
-    steps = np.zeros(nodes, np.int64)
+    learners = Learners(
+        model,
+        np.zeros((nodes, 2, width), np.float32),
+        np.zeros(nodes, np.int64),
+        np.zeros(width, np.float32),
+    )
     updates = np.zeros(nodes, np.int64)
     age = np.zeros(nodes, np.int64)
     # How well the model of each sender did since the last view; -1 for one not heard from.
@@ -212,7 +228,7 @@ def _run(
     best_ndcg = np.full(2, -1.0)
     personalised = weighing >= HIT_RATIO
     for node in range(nodes):
-        _train(rows, model[node], moments[node], gradient, node, steps)
+        _train(rows, learners, node)
         age[node] += 1
     for turn in range(rounds):
         if turn % REDRAW == 0:
@@ -235,7 +251,7 @@ def _run(
                     heard,
                 )
                 if trains and updates[peer] < MOST_UPDATES:
-                    _train(rows, model[peer], moments[peer], gradient, peer, steps)
+                    _train(rows, learners, peer)
                     age[peer] += 1
                     updates[peer] += 1
         for node in range(nodes):
@@ -254,7 +270,7 @@ def _run(
                 best[:, 6 * half : 6 * half + 6] = now[:, 6 * half : 6 * half + 6]
     if reptile:
         for node in range(nodes):
-            _meta_epochs(rows, model[node], moments[node], gradient, node, steps)
+            _meta_epochs(rows, learners, node)
             _measure(rows, rows.test, model[node], node, now[node])
         # The program reports the end of these epochs.
         best[:] = now
@@ -399,22 +415,12 @@ def _score(rows: ProgramRows, model: Float32Array, node: int, item: int) -> floa
 
 
 @njit(cache=True, nogil=True)
-def _train(
-    rows: ProgramRows,
-    model: Float32Array,
-    moments: Float32Array,
-    gradient: Float32Array,
-    node: int,
-    steps: Int64Array,
-) -> None:
-    """Trains LOCAL_EPOCHS full batches. gradient: zeros, float32 [width], and zeros afterwards.
-
-    The negatives are drawn once for each received model.
-    """
+def _train(rows: ProgramRows, learners: Learners, node: int) -> None:
+    """Trains LOCAL_EPOCHS full batches. The negatives are drawn once for each received model."""
     mine = rows.item[rows.ptr[node] : rows.ptr[node + 1]]
     batch = _batch(rows.items, mine)
     for _ in range(LOCAL_EPOCHS):
-        _epoch(rows, model, moments, gradient, node, steps, batch, len(mine))
+        _epoch(rows, learners, node, batch, len(mine))
 
 
 @njit(cache=True, nogil=True)
@@ -440,16 +446,12 @@ def _has(ascending: Int32Array, item: int) -> bool:
 
 @njit(cache=True, nogil=True)
 def _epoch(
-    rows: ProgramRows,
-    model: Float32Array,
-    moments: Float32Array,
-    gradient: Float32Array,
-    node: int,
-    steps: Int64Array,
-    batch: Int64Array,
-    positives: int,
+    rows: ProgramRows, learners: Learners, node: int, batch: Int64Array, positives: int
 ) -> None:
     """Takes one step of Adam down the mean cross entropy of a batch."""
+    model = learners.model[node]
+    moments = learners.moments[node]
+    gradient = learners.gradient
     nodes = len(rows.ptr) - 1
     user_at = node * FACTORS
     output_at = len(model) - 1 - FACTORS
@@ -466,8 +468,8 @@ def _epoch(
             gradient[item_at + k] += error * output * user
             gradient[output_at + k] += error * user * item
         gradient[len(model) - 1] += error
-    steps[node] += 1
-    t = steps[node]
+    learners.steps[node] += 1
+    t = learners.steps[node]
     rate = np.float32(LEARNING_RATE * np.sqrt(1.0 - BETA_2**t) / (1.0 - BETA_1**t))
     # Vectors of other users have no gradient and no moments.
     _adam(model, moments, gradient, user_at, user_at + FACTORS, rate)
@@ -499,20 +501,14 @@ def _adam(
 
 
 @njit(cache=True, nogil=True)
-def _meta_epochs(
-    rows: ProgramRows,
-    model: Float32Array,
-    moments: Float32Array,
-    gradient: Float32Array,
-    node: int,
-    steps: Int64Array,
-) -> None:
+def _meta_epochs(rows: ProgramRows, learners: Learners, node: int) -> None:
     """Trains a node alone by Reptile: w += step (w' - w), where w' is one epoch on from w."""
+    model = learners.model[node]
     mine = rows.item[rows.ptr[node] : rows.ptr[node + 1]]
     for epoch in range(META_EPOCHS):
         before = model.copy()
         batch = _batch(rows.items, mine)
-        _epoch(rows, model, moments, gradient, node, steps, batch, len(mine))
+        _epoch(rows, learners, node, batch, len(mine))
         step = np.float32(META_STEP * (1.0 - epoch / META_EPOCHS))
         for place in range(len(model)):
             model[place] = before[place] + step * (model[place] - before[place])
