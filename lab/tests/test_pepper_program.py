@@ -137,3 +137,32 @@ def test_reptile_goes_on_alone_after_the_gossip() -> None:
     reptile = run_program(rows, program.ROWS, 12, 3, reptile=True)
     np.testing.assert_array_equal(gossip.by_round, reptile.by_round)
     assert not np.array_equal(gossip.last, reptile.last)
+
+
+def test_models_count_by_the_rows_of_their_nodes() -> None:
+    """The peer has one row and the sender four, so that the merge takes 4 / 5 of the sender's."""
+    rows = small()
+    rows = rows._replace(ptr=np.array([0, 1, 5, 10, 15, 20, 25]))
+    mine = np.zeros((6 + 30 + 1) * 8 + 1, np.float32)
+    heard = np.full((6, 6), -1.0)
+    age = np.ones(6, np.int64)
+    program._receive(rows, mine, np.ones_like(mine), age, 1, 0, 1, program.ROWS, heard)
+    np.testing.assert_allclose(mine, 0.8)
+    # Rows and ages say nothing of how well a model does.
+    assert (heard == -1.0).all()
+
+
+@pytest.mark.parametrize("personalised", [True, False])
+def test_a_view_begins_with_the_best_heard_from_and_forgets(personalised: bool) -> None:
+    heard = np.full(9, -1.0)
+    heard[[3, 7]] = 0.2, 0.6
+    views = set()
+    for _ in range(30):
+        view = np.full(program.VIEW, -1)
+        mine = heard.copy()
+        program._draw_view(view, mine, 5, 9, personalised)
+        assert len(set(view.tolist())) == program.VIEW and 5 not in view
+        # As run, L_N is emptied at each new view; random sampling keeps no list.
+        assert (mine == (-1.0 if personalised else heard)).all()
+        views.add(int(view[0]))
+    assert (views == {7}) == personalised
