@@ -212,7 +212,7 @@ class Run:
         scores[self.train.popularity == 0] = -np.inf
         left = int(np.isfinite(scores).sum())
         best = np.argsort(-scores, kind="stable")[: min(n, left)]
-        return self._lists([""], best[None, :], scores[best][None, :]).drop("user")
+        return self._lists(None, best[None, :], scores[best][None, :])
 
     def predict(self, user: str | int, *items: str | int) -> Any:
         """Predicted ratings of a user for some items, by their ids: a frame of what
@@ -225,22 +225,24 @@ class Run:
             rows = predictions(self.recommender, self.train, str(user), names, label=self.name)
         return pl.DataFrame(rows)
 
-    def _lists(self, users: Sequence[str], item: Array, score: Array) -> Any:
-        """A frame of lists. item, score: [users, n]; item is -1 where a list is shorter."""
+    def _lists(self, users: Sequence[str] | None, item: Array, score: Array) -> Any:
+        """A frame of lists. users: None = the list is nobody's. item, score: [users, n]; item is -1
+        where a list is shorter.
+        """
         import polars as pl
 
         # One line of the frame for each item of a list; lists may be shorter.
         row, place = np.nonzero(item >= 0)
         items = [int(number) for number in item[row, place]]
-        return pl.DataFrame(
-            {
-                "user": np.array(users, object)[row].astype(str).tolist(),
-                "rank": place + 1,
-                "item": [self.train.items[number] for number in items],
-                "title": [title_of(self.train, number) for number in items],
-                "score": pl.Series(score[row, place]).fill_nan(None),
-            }
-        )
+        columns: dict[str, Any] = {}
+        if users is not None:
+            columns["user"] = np.array(users, object)[row].astype(str).tolist()
+        columns["rank"] = place + 1
+        columns["item"] = [self.train.items[number] for number in items]
+        columns["title"] = [title_of(self.train, number) for number in items]
+        # No expression of polars, whose threads a forked process lacks.
+        columns["score"] = pl.Series(score[row, place], nan_to_null=True)
+        return pl.DataFrame(columns)
 
     def declaration(self) -> Declaration:
         """The declaration of the run's algorithm: all that crosses the boundary of a device."""

@@ -15,6 +15,7 @@ from .features import features
 from .files import read_table
 from .filters import k_core, max_user_items
 from .folders import add_features, read_folder
+from .forked import is_without_threads, load_elsewhere, refuse_without_threads
 from .frames import from_any
 from .interactions import Interactions
 from .likes import keep_likes
@@ -84,19 +85,22 @@ def load(
 
     Raises InputError: one line with file and line, the problem, the expectation, and a fix.
     """
-    return _loaded(name_or_path, LoadOptions.parse(options, "load"), fetch=fetch)
+    return loaded(name_or_path, LoadOptions.parse(options, "load"), fetch=fetch)
 
 
 def load_part(path: Path, **options: Unpack[LoadKeywords]) -> Interactions:
     """Returns the interactions of a file that is a part of a whole, such as a test file or the rows
     of one device: a single user in it is no error. Options and errors are those of `load`.
     """
-    return _loaded(path, LoadOptions.parse(options, "load"), fetch=False, part=True)
+    return loaded(path, LoadOptions.parse(options, "load"), fetch=False, part=True)
 
 
-def _loaded(
+def loaded(
     name_or_path: str | Path, options: LoadOptions, *, fetch: bool, part: bool = False
 ) -> Interactions:
+    """Returns the interactions of a data set, a file or a folder, or of such a part of a whole."""
+    if is_without_threads():
+        return load_elsewhere(name_or_path, options, fetch=fetch, part=part)
     path = Path(name_or_path)
     items_file = None if options.items is None else Path(options.items)
     # A Path is never the name of a data set, so that a file of that name can be read.
@@ -215,6 +219,7 @@ def from_frame(
     which a single user is no error. The other options are those of `load`. Raises InputError: one
     line that names the row (counting from 0), the problem, the expectation, and a fix.
     """
+    refuse_without_threads(name, "make the Interactions before the fork")
     asked = LoadOptions.parse(options, "from_frame")
     for option in options:
         if option not in FrameKeywords.__annotations__:

@@ -22,6 +22,7 @@ from ...core.types import Array
 from ...core.vocabulary import Vocabulary
 from ..columns import USUAL, find_usual
 from ..files import read_table
+from ..forked import refuse_without_threads
 from ..interactions import NO_TIME, SECOND, Interactions, build
 from ..load import load_part
 from ..options import LoadOptions
@@ -48,6 +49,7 @@ def read(
     Raises InputError that names the file, the line if there is one, and the expectation.
     """
     folder = Path(folder)
+    refuse_without_threads(str(folder), "read the split before the fork")
     if (folder / ABOUT).exists():
         if load:
             raise InputError(
