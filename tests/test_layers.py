@@ -560,3 +560,14 @@ def test_the_test_split_is_opened_by_evaluation_alone():
         )
         == []
     )
+
+
+def test_device_code_is_compiled_by_the_decorator_that_needs_no_place_for_a_cache():
+    """`numba.njit(cache=True)` fails where nothing can be written: `core.compiling.njit` does not."""
+    importing = {
+        where(path, node)
+        for path in FILES
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.ImportFrom) and node.module == "numba"
+    }
+    assert importing == set(), "take njit from core/compiling.py"

@@ -15,9 +15,9 @@ from __future__ import annotations
 from typing import Any, ClassVar, Literal, final
 
 import numpy as np
-from numba import njit
 from pydantic import Field
 
+from ..core.compiling import njit
 from ..core.contract.gossip import NOBODY, Arrivals, DeviceData, Weighing, data_of
 from ..core.contract.protocols import some_visits
 from ..core.keys import below, draw, fold, fold_name, folds

@@ -32,6 +32,7 @@ def answered(
         return json.dumps(texts).encode()
     except EntrenousError as bad:
         return json.dumps({"said": one_line(str(bad))}).encode()
+    arrays: dict[str, Any] = arrays_of_rows(data)
     archive = io.BytesIO()
-    np.savez(archive, **arrays_of_rows(data))
+    np.savez(archive, **arrays)
     return archive.getvalue()

@@ -21,8 +21,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from ..core.compiling import njit
 from ..core.contract.protocols import TopN
 from ..core.errors import InputError
 from ..core.rows import starts_of

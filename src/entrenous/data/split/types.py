@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Literal, NamedTuple
 
 import numpy as np
-from numba import njit
 
+from ...core.compiling import njit
 from ...core.contract.protocols import joined_visits, some_visits
 from ...core.errors import InputError
 from ...core.keys import fold, key
