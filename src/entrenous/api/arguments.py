@@ -26,7 +26,7 @@ from ..data.load import from_frame, load_arguments
 from ..data.load import load as load_rows
 from ..data.split.types import Split
 from ..evaluate.metric_kinds import ListMetric, Metric, QueryMetric, RatingMetric
-from .progress import progress_bar
+from .progress import is_notebook, progress_bar
 
 SplitAsked: TypeAlias = str | Split | Sequence[Split] | Callable[..., Any]
 METRIC_KINDS = (QueryMetric, ListMetric, RatingMetric)
@@ -183,7 +183,7 @@ def asked_progress(progress: bool | Progress | None) -> Iterator[Progress]:
         yield progress
         return
     if progress is None:
-        progress = sys.stderr.isatty() or "ipykernel" in sys.modules
+        progress = sys.stderr.isatty() or is_notebook()
     if not progress:
         yield silent
         return

@@ -5,6 +5,7 @@ frames and pictures for a notebook.
 from __future__ import annotations
 
 import html
+import logging
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -45,6 +46,7 @@ from .arguments import (
     split_asked,
 )
 
+LOG = logging.getLogger(__name__)
 SHOWN = ("rmse", "mae", "hr@10", "ndcg@10", "recall@10", "auc")
 
 
@@ -365,6 +367,7 @@ def run(asked: RunKeywords) -> Run:
             parts=parts,
             metrics=metrics_asked(asked.metrics),
             progress=progress,
+            say=LOG.info,
             on_round=asked.on_round,
             **options,
         )

@@ -24,7 +24,7 @@ from ..core.errors import (
     one_line,
 )
 from ..core.printed import plain
-from .screen import any_screen
+from .screen import any_screen, log_on_screen
 
 # Commands of a distribution of its own, which a clone has beside the package.
 LABORATORY = ("bench", "experiment", "papers")
@@ -34,7 +34,7 @@ SERVICES = ("server", "node")  # commands that live on: a server, and a node, re
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs a command and exits with 0 (done), 1 (a check failed), 2 (bad input), 70 (a bug of
     entrenous), 75 (a service to be started again) or 130 (interrupted)."""
-    with any_screen():
+    with any_screen(), log_on_screen():
         _end_with_code(arguments)
 
 

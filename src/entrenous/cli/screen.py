@@ -1,9 +1,12 @@
-"""Screens that cannot show every character: another is written in place of one that is missing."""
+"""The screen of a command: the package's log is shown on it, and another character in place of one
+that it lacks.
+"""
 
 from __future__ import annotations
 
 import codecs
 import io
+import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -51,6 +54,27 @@ def any_screen() -> Iterator[None]:
                 f"note: {streams[0].encoding} cannot show {len(missing)} of the characters above,"
                 " which are written as \\u and their number; PYTHONIOENCODING=utf-8 writes them"
             )
+
+
+class _OnScreen(logging.Handler):
+    """Shows each line of a log on stderr."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        say(record.getMessage())
+
+
+@contextmanager
+def log_on_screen() -> Iterator[None]:
+    """A context in which what the package logs, such as a download, is shown on stderr."""
+    log = logging.getLogger("entrenous")
+    handler, level = _OnScreen(), log.level
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        log.setLevel(level)
 
 
 def _narrow_streams() -> Iterator[io.TextIOWrapper]:
