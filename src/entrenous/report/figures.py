@@ -172,7 +172,7 @@ def bars(
         values = values._replace(low=0.0)
     names = [_said(group) for group in groups]
     widest = max([text_width(name, TEXT) for name in names], default=0.0)
-    frame = Drawing(look._replace(height=height), values, None, left=38 + widest)
+    frame = Canvas(look._replace(height=height), values, None, left=38 + widest)
     shapes = []
     legend = []
     for place, name in enumerate(names):
@@ -282,7 +282,7 @@ def _whisker(low: float, high: float, y: float) -> Html:
 
 
 def _reference(
-    frame: Drawing,
+    frame: Canvas,
     numbers: Mapping[str, int],
     reference: Series | None,
     legend: list[LegendEntry],
@@ -317,7 +317,7 @@ def _n(value: float) -> str:
 # ---- the frame -----------------------------------------------------------------------------------
 
 
-class Drawing:
+class Canvas:
     """The axes of a figure with their names, ticks and grid, and the figure around them."""
 
     def __init__(self, look: FigureFormat, x: Axis, y: Axis | None, left: float = 0.0) -> None:
@@ -423,8 +423,8 @@ def _line(x1: float, y1: float, x2: float, y2: float, colour: str) -> Html:
     return tag("line", style=f"stroke:{colour}", **ends)
 
 
-def _frame(look: FigureFormat, series: Sequence[Series], log_x: bool) -> Drawing:
+def _frame(look: FigureFormat, series: Sequence[Series], log_x: bool) -> Canvas:
     """The frame that shows all points of some series."""
     xs = [x for group in series for x, _ in group.values()]
     ys = [y for group in series for _, y in group.values()]
-    return Drawing(look, axis_of(xs, logarithmic=log_x), axis_of(ys))
+    return Canvas(look, axis_of(xs, logarithmic=log_x), axis_of(ys))

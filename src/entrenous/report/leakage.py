@@ -153,7 +153,7 @@ def _share(value: float) -> Html:
 
 
 def plane(points: Sequence[Point], slug: str) -> Html:
-    """The figure of accuracy against leakage, and beside it a card for each point."""
+    """The figure of accuracy against leakage, and a card for each point."""
     metric = points[0].metric
     scale = 100.0 if metric == HIT else 1.0
     name = "people with a hit in their ten best, %" if metric == HIT else metric
@@ -165,7 +165,7 @@ def plane(points: Sequence[Point], slug: str) -> Html:
         name=f"{slug}-plane",
     )
     most = WHOLE if metric == HIT else 1.2 * max(point.accuracy for point in points)
-    frame = figures.Drawing(look, Axis(0.0, WHOLE), Axis(0.0, most))
+    frame = figures.Canvas(look, Axis(0.0, WHOLE), Axis(0.0, most))
     guess = min(point.guess for point in points if point.attack is not None)
     shapes = [*_floor(frame, 100 * guess), *_corner(frame, is_error(metric))]
     rows: list[tuple[float, float, float]] = []
@@ -178,7 +178,7 @@ def plane(points: Sequence[Point], slug: str) -> Html:
     return tag("div", drawn, tag("div", map(_card, points), class_="cards"), class_="plane")
 
 
-def _floor(frame: figures.Drawing, guess: float) -> list[Html]:
+def _floor(frame: figures.Canvas, guess: float) -> list[Html]:
     """A dashed line where popularity alone guesses."""
     x = frame.x.at(guess)
     line = figures.path([(x, figures.TOP), (x, frame.floor)], figures.MUTED, "4 4", width=1.2)
@@ -190,13 +190,13 @@ def _floor(frame: figures.Drawing, guess: float) -> list[Html]:
     ]
 
 
-def _corner(frame: figures.Drawing, lower: bool) -> list[Html]:
+def _corner(frame: figures.Canvas, lower: bool) -> list[Html]:
     """Says where the better corner is. lower: less of the metric is better."""
     words, y = ("↙ better", frame.floor - 8) if lower else ("↖ better", figures.TOP + 14)
     return [figures.text(words, frame.left + 6, y, style=f"fill:{figures.MUTED}")]
 
 
-def _spans(frame: figures.Drawing, point: Point, scale: float) -> list[Html]:
+def _spans(frame: figures.Canvas, point: Point, scale: float) -> list[Html]:
     """The 95 % intervals over users of a point: of its accuracy, and of its leakage."""
     line = figures.colour(point.shown.number)
     shapes = []
@@ -212,7 +212,7 @@ def _spans(frame: figures.Drawing, point: Point, scale: float) -> list[Html]:
 
 
 def _label(name: str, place: figures.Point, rows: list[tuple[float, float, float]]) -> Html:
-    """The name beside a point, on the side that has room; below names that are there already.
+    """The name of a point, on the side that has room; below names that are there already.
 
     rows: left end, right end and height of these; gets those of this one.
     """
@@ -245,7 +245,7 @@ def _card(point: Point) -> Html:
     if point.attack is None:
         known = "of a history is on the server"
     else:
-        known = join("of a history guessed right; by popularity alone ", _share(point.guess))
+        known = join("of a history guessed right (popularity: ", _share(point.guess), ")")
     return tag(
         "article",
         tag("h3", point.shown.named()),
@@ -313,7 +313,7 @@ def _spread(point: Point) -> Html:
 
 
 def _table(points: Sequence[Point]) -> Html:
-    """What was sent, seen and guessed: a column for each run."""
+    """The table of what was sent, seen and guessed: a column for each run."""
     columns = [_facts(point) for point in points]
     rows: list[list[Child]] = []
     for name in columns[0]:
