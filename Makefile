@@ -60,6 +60,10 @@ $(VENV)/.torch: $(VENV)/.with-dev
 	@touch $@
 endif
 
+$(VENV)/.core: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -e .
+	@touch $@
+
 $(VENV)/.with-%: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -e ".[$*]"
 	@touch $@
@@ -71,7 +75,7 @@ lock: $(VENV)/.with-dev
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --extra dev --generate-hashes --no-annotate --no-emit-index-url \
 	  --custom-compile-command "make lock" $(if $(UPGRADE),--upgrade) --output-file requirements-dev.lock pyproject.toml
 
-demo: $(VENV)/.with-plots
+demo: $(VENV)/.core
 	@$(BIN)/entrenous demo
 
 federation: $(VENV)/.with-network

@@ -57,7 +57,8 @@ def lowest(version: tuple[int, int]) -> list[str]:
     ]
     found = []
     for requirement in declared:
-        name, least = re.fullmatch(r"([\w-]+)>=([\d.]+)", requirement).groups()  # type: ignore[union-attr]
+        # An upper bound may follow.
+        name, least = re.match(r"([\w-]+)>=([\d.]+)", requirement).groups()  # type: ignore[union-attr]
         found.append(f"{name}=={FIRST_WHEEL.get(name, {}).get(version, least)}")
     return found
 
