@@ -75,10 +75,15 @@ def _convert(frame: Any, name: str) -> Any:
     """Returns the table as a polars frame."""
     import polars as pl
 
-    if isinstance(frame, pl.LazyFrame):
-        return frame.collect()
     if isinstance(frame, pl.DataFrame):
         return frame
+    # Queries of polars, DuckDB, Dask and others.
+    if not isinstance(frame, Mapping):
+        import narwhals.stable.v2 as nw
+
+        query = nw.from_native(frame, pass_through=True)
+        if isinstance(query, nw.LazyFrame):
+            return query.collect(backend="polars").to_native()
     if hasattr(frame, "__arrow_c_stream__") and not isinstance(frame, pl.Series):
         # Fails for pandas without pyarrow and for a column of mixed types, which are read column by
         # column below.

@@ -10,7 +10,7 @@ validation, test, candidates.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import combinations
 from typing import Any, Literal, NamedTuple
@@ -181,14 +181,22 @@ def _united(vocabularies: Sequence[Vocabulary], further: Sequence[Array], kind: 
     first = vocabularies[0]
     # Parts of one data set share a vocabulary, which need not be walked id by id.
     others = [other for other in vocabularies if other is not first]
-    if not further and all(np.array_equal(other.ids, first.ids) for other in others):
+    if not further and all(first.same(other) for other in others):
         return first
     ids = dict.fromkeys(first.ids.tolist())
     for names in [*(other.ids for other in others), *further]:
         ids.update(dict.fromkeys(names.tolist()))
     if len(ids) == len(first):
         return first
-    return Vocabulary(list(ids), kind=kind)
+    kinds = {vocabulary.whole for vocabulary in vocabularies}
+    whole = _widest(kinds) if all(kinds) else ""
+    return Vocabulary(list(ids), kind=kind, whole=whole)
+
+
+def _widest(kinds: Collection[str]) -> str:
+    """Returns the type that holds whole numbers of several types; "" if only floats would."""
+    widest = np.result_type(*map(np.dtype, kinds))
+    return widest.name if widest.kind in "iu" else ""
 
 
 def _over(part: Interactions, users: Vocabulary, items: Vocabulary) -> Interactions:
