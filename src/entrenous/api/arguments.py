@@ -23,6 +23,7 @@ from ..core.errors import InputError, did_you_mean
 from ..core.keywords import called_with, field_texts
 from ..core.registry.own import place_of
 from ..core.types import Array
+from ..data.frames import CallersFrame, OtherRows
 from ..data.interactions import Interactions
 from ..data.load import from_frame, load_arguments
 from ..data.load import load as load_rows
@@ -37,27 +38,6 @@ if TYPE_CHECKING:
 # ---- the types of arguments ----------------------------------------------------------------------
 
 
-class CallersFrame(Protocol):
-    """A pandas, polars or Arrow table, or another that narwhals knows."""
-
-    @property
-    def columns(self) -> Any: ...
-    @property
-    def shape(self) -> tuple[int, int]: ...
-
-
-class LazyTable(Protocol):
-    """A query that gives a table when it is collected, such as a polars LazyFrame."""
-
-    def collect(self) -> Any: ...
-
-
-class SparseMatrix(Protocol):
-    """A SciPy sparse matrix, users by items."""
-
-    def tocoo(self) -> Any: ...
-
-
 class SplitFunction(Protocol):
     """A function that divides the rows it is given."""
 
@@ -68,11 +48,7 @@ class SplitFunction(Protocol):
 FrameT = TypeVar("FrameT", bound=CallersFrame, default="pl.DataFrame")
 # The kind of the frame that a `Recommender` is fitted to.
 FitT = TypeVar("FitT", bound=CallersFrame, default="pl.DataFrame")
-Columns: TypeAlias = Mapping[str, Any]
-Rows: TypeAlias = Sequence[tuple[object, ...]]
-DataAsked: TypeAlias = (
-    FrameT | str | Path | Interactions | LazyTable | SparseMatrix | Columns | Rows
-)
+DataAsked: TypeAlias = FrameT | str | Path | Interactions | OtherRows
 AlgorithmAsked: TypeAlias = str | Settings | type[Settings]
 SplitAsked: TypeAlias = str | Split | Sequence[Split] | SplitFunction
 MetricAsked: TypeAlias = str | Metric | Callable[[Ranking, int], Array]

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..core.errors import InputError
 from ..core.keywords import at_least
+from ..data.frames import CallersFrame
 from ..data.interactions import Interactions
 from ..data.load import from_frame, load, load_part
 from ..data.options import FrameKeywords
@@ -120,7 +121,7 @@ def split(
     train: DataAsked[Any],
     test: DataAsked[Any],
     validation: DataAsked[Any] | None = None,
-    candidates: Any = None,
+    candidates: CallersFrame | Mapping[str, Any] | None = None,
     name: str = "given",
     refit: bool = False,
     repeats: Repeats = "drop",
@@ -142,7 +143,7 @@ def split(
         parts = {"train": _rows(train, load)}
         for label, rows in (("validation", validation), ("test", test)):
             if rows is not None:
-                parts[label] = _rows(rows, load, part=True)
+                parts[label] = _rows(rows, load, part=label)
                 _refuse_strangers(parts["train"], parts[label], label)
         return given(
             parts["train"],
@@ -155,9 +156,9 @@ def split(
         )
 
 
-def _rows(data: DataAsked[Any], options: FrameKeywords, *, part: bool = False) -> Interactions:
-    """Rows from what a caller gives, read by the options. part: of a whole, in which a single user
-    is no error.
+def _rows(data: DataAsked[Any], options: FrameKeywords, *, part: str = "") -> Interactions:
+    """Rows from what a caller gives, read by the options. part: the name of a part of a whole, in
+    which a single user is no error.
     """
     if isinstance(data, Interactions):
         if options:
@@ -167,7 +168,7 @@ def _rows(data: DataAsked[Any], options: FrameKeywords, *, part: bool = False) -
         return data
     if isinstance(data, str | Path):
         return load_part(Path(data), **options) if part else load(data, **options)
-    return from_frame(data, part=part, **options)
+    return from_frame(data, part=bool(part), name=part or "frame", **options)
 
 
 def _refuse_strangers(train: Interactions, other: Interactions, label: str) -> None:

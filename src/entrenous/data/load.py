@@ -18,7 +18,7 @@ from .features import features
 from .files import read_table
 from .filters import k_core, max_user_items
 from .folders import add_features, read_folder
-from .frames import from_any
+from .frames import CallersFrame, OtherRows, from_any
 from .interactions import Interactions
 from .likes import keep_likes
 from .options import FrameKeywords, LoadKeywords, LoadOptions
@@ -219,9 +219,9 @@ def _with_types(data: Interactions, table: ColumnTable) -> Interactions:
 
 
 def from_frame(
-    frame: Any,
+    frame: CallersFrame | OtherRows,
     *,
-    items: Any = None,
+    items: CallersFrame | OtherRows | None = None,
     part: bool = False,
     name: str = "frame",
     **options: Unpack[FrameKeywords],

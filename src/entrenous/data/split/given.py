@@ -178,18 +178,21 @@ def _united(vocabularies: Sequence[Vocabulary], further: Sequence[Array], kind: 
     vocabulary itself is returned if it has them all.
     """
     # Kept if it has every id, so that the parts of one file go on to share it.
+    kinds = {vocabulary.whole for vocabulary in vocabularies}
+    whole = _widest(kinds) if all(kinds) else ""
     first = vocabularies[0]
+    kept = first
+    if first.whole != whole:
+        kept = Vocabulary(first.ids, kind=kind, whole=whole)
     # Parts of one data set share a vocabulary, which need not be walked id by id.
     others = [other for other in vocabularies if other is not first]
     if not further and all(first.same(other) for other in others):
-        return first
+        return kept
     ids = dict.fromkeys(first.ids.tolist())
     for names in [*(other.ids for other in others), *further]:
         ids.update(dict.fromkeys(names.tolist()))
     if len(ids) == len(first):
-        return first
-    kinds = {vocabulary.whole for vocabulary in vocabularies}
-    whole = _widest(kinds) if all(kinds) else ""
+        return kept
     return Vocabulary(list(ids), kind=kind, whole=whole)
 
 
