@@ -18,6 +18,7 @@ from .arguments import (
     ProgressAsked,
     algorithm_asked,
     asked_progress,
+    ids_asked,
     named_rows,
     public,
 )
@@ -90,6 +91,6 @@ def attacked(asked: AttackKeywords[Any]) -> dict[str, Any]:
         # Settings that were given with an instance are stronger than the instance's.
         options["settings"] = {**own, **asked.settings}
         options["defences"] = tuple(asked.defences)
-        options["target"] = tuple(asked.target)
+        options["target"] = tuple(ids_asked("target", asked.target))
         plan = AttackPlan(algorithm=name, data=data, **options)
         return measured(plan, rows, progress=progress)
