@@ -31,7 +31,7 @@ def frame_of(columns: Mapping[str, Sequence[Any]], kind: str) -> Any:
     backend: Any = kind
     frame = nw.from_dict(columns, backend=backend)
     numbers = [name for name, dtype in frame.schema.items() if dtype.is_float()]
-    filled = [nw.col(name).fill_nan(None) for name in numbers]
+    filled = [nw.when(~nw.col(name).is_nan()).then(nw.col(name)) for name in numbers]
     return frame.with_columns(*filled).to_native()
 
 
