@@ -206,7 +206,7 @@ class Interactions:
         return replace(
             self,
             ptr=ptr,
-            users=Vocabulary(self.users.ids[users], kind=self.users.kind),
+            users=self.users.some(users),
             # A part is rated on the scale of the whole.
             scale=self.rating_scale,
             **self._columns(rows),
@@ -234,7 +234,7 @@ class Interactions:
         return replace(
             rows,
             item=new_number[rows.item],
-            items=Vocabulary(self.items.ids[keep], kind=self.items.kind),
+            items=self.items.some(keep),
             features=features,
         )
 

@@ -8,7 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack
 
+import numpy as np
+
 from ..core.errors import InputError, did_you_mean
+from ..core.vocabulary import Vocabulary
 from .columns import assemble, inspect
 from .dataset import datasets
 from .features import features
@@ -16,11 +19,12 @@ from .files import read_table
 from .filters import k_core, max_user_items
 from .folders import add_features, read_folder
 from .forked import is_without_threads, load_elsewhere, refuse_without_threads
-from .frames import from_any
+from .frames import CallersFrame, OtherRows, from_any
 from .interactions import Interactions
 from .likes import keep_likes
 from .options import FrameKeywords, LoadKeywords, LoadOptions
 from .reading import refuse_guesses
+from .table import ColumnTable
 from .times import with_latest_ties
 
 
@@ -204,10 +208,24 @@ def _check_path(text: str, known: list[str]) -> None:
         )
 
 
+def _with_types(data: Interactions, table: ColumnTable) -> Interactions:
+    """Returns the rows of a frame with ids that know whether they were whole numbers."""
+    typed = {}
+    for use in data.reading.columns:
+        if use.role in ("user", "item"):
+            kind = table.frame[use.name].dtype
+            names = getattr(data, f"{use.role}s")
+            # NumPy lacks the integers of 128 bits.
+            if kind.is_integer() and str(kind).lower() in np.sctypeDict:
+                names = Vocabulary(names.ids, kind=use.role, whole=str(kind).lower())
+            typed[f"{use.role}s"] = names
+    return replace(data, **typed)
+
+
 def from_frame(
-    frame: Any,
+    frame: CallersFrame | OtherRows,
     *,
-    items: Any = None,
+    items: CallersFrame | OtherRows | None = None,
     part: bool = False,
     name: str = "frame",
     **options: Unpack[FrameKeywords],
@@ -226,7 +244,8 @@ def from_frame(
             raise InputError(
                 f"from_frame {option}", "it is an option of files", fix="leave it out of a frame"
             )
-    data = assemble(from_any(frame, name), asked, name=name)
+    table = from_any(frame, name)
+    data = _with_types(assemble(table, asked, name=name), table)
     if items is not None:
         table = from_any(items, f"{name} items")
         added = features(table, data.items, asked)

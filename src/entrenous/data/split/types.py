@@ -99,6 +99,31 @@ class Split(NamedTuple):
         return union(self.train, self.validation.rows)
 
 
+def refuse_other_ids(train: Interactions, other: Interactions, what: str) -> None:
+    """Raises InputError unless both have the same users and items by the same numbers: with other
+    ids a number would stand for two items. what: the other rows, for the error.
+    """
+    for mine, theirs in ((train.users, other.users), (train.items, other.items)):
+        if mine.same(theirs):
+            continue
+        shared = len(set(mine.ids) & set(theirs.ids))
+        raise InputError(
+            train.name,
+            f"{what} have other {mine.kind}s than training: {len(theirs)} and {len(mine)}, of"
+            f" which {shared} are shared",
+            expected="one numbering of users and items",
+            fix="make it with entrenous.split(train=..., test=...), which numbers both alike",
+        )
+
+
+def refuse_mixed_parts(split: Split) -> None:
+    """Raises InputError for a split whose parts have different users or items."""
+    held = {"the validation rows": split.validation, "the test rows": split.test}
+    for what, part in held.items():
+        if part is not None:
+            refuse_other_ids(split.train, part.rows, what)
+
+
 def union(left: Interactions, right: Interactions) -> Interactions:
     """Returns the rows of two Interactions over the same users and items. Of a (user, item) that
     both have, the row of `left` stands.
