@@ -62,7 +62,10 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'entrenous' has no attribute '{name}'")
     import importlib
 
-    return getattr(importlib.import_module(LAZY[name]), name)
+    thing = getattr(importlib.import_module(LAZY[name]), name)
+    # Kept, so that Python finds it by itself the next time.
+    globals()[name] = thing
+    return thing
 
 
 def __dir__() -> list[str]:

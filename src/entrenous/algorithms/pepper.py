@@ -21,7 +21,7 @@ from pydantic import Field
 from ..core.contract.gossip import NOBODY, Arrivals, DeviceData, Weighing, data_of
 from ..core.contract.protocols import some_visits
 from ..core.keys import below, draw, fold, fold_name, folds
-from ..core.rows import starts_of
+from ..core.lanes.memory import starts_of
 from ..core.types import BoolArray, Float32Array, Float64Array, Int32Array, Int64Array, UInt64Array
 from ..kernels.gmf_train import ShareRule
 from ..kernels.merging import cosines
@@ -376,7 +376,8 @@ def add_sorted(
         if same and values[at] >= value[d]:
             continue
         if same or peers[at] == NOBODY or values[at] < value[d]:
-            peers[at], values[at] = sender[d], value[d]
+            peers[at] = sender[d]
+            values[at] = value[d]
 
 
 @njit(cache=True, nogil=True)

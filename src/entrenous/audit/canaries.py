@@ -25,9 +25,9 @@ from ..core.errors import InputError
 from ..core.keys import key
 from ..core.types import BoolArray, Float64Array, Int64Array
 from ..data.interactions import Interactions
-from ..federation.executors import Executor
 from ..federation.recorder import TAKEN, Recorder, Seen
 from ..federation.rounds import Rounds
+from ..federation.shard import Executor
 from ..kernels.generator import generator
 from ..kernels.sampling import cohort
 from ..privacy.protection import Protection

@@ -18,11 +18,11 @@ from ..core.registry.discover import short
 from ..core.types import Array, Int64Array
 from ..data.interactions import Interactions
 from ..data.split.types import Held
-from ..federation.executors import Threads
 from ..federation.gossip import Gossip
 from ..federation.network import Network
 from ..federation.recorder import NeighbourRecorder, Recorder
 from ..federation.rounds import Rounds, Training
+from ..federation.shard import Threads
 from ..kernels.sampling import cohort as drawn
 from ..privacy.protection import Protection, protection_of, refuse_groups
 from ..runs.plan import algorithm_of

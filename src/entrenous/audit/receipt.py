@@ -20,9 +20,9 @@ from ..core.keys import key, select_key
 from ..core.registry.discover import short
 from ..data.interactions import Interactions
 from ..data.split.types import Split
-from ..federation.executors import Threads
 from ..federation.recorder import Recorder, Seen
 from ..federation.rounds import Rounds, Training
+from ..federation.shard import Threads
 from ..privacy.protection import Protection
 from ..privacy.told import KNOWN_ATTACKS, expected, in_words, of_anybody
 from ..runs.manifest import check_algorithm

@@ -19,7 +19,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..core.keys import key
-from ..core.rows import owners_of, starts_of
+from ..core.lanes.memory import owners_of, starts_of
 from ..core.types import Array, BoolArray, Int64Array
 from ..data.interactions import Interactions
 from ..kernels.generator import generator

@@ -9,9 +9,9 @@ import numpy as np
 
 from ..core.errors import InputError
 from ..core.types import Array, Int32Array, Int64Array
-from ..core.vocabulary import Vocabulary
 from .bad_rows import Step, read_good_rows
 from .columns import FEATURES, USUAL, find_usual
+from .interactions import Vocabulary
 from .options import LoadOptions
 from .reading import LeftOut
 from .table import ColumnTable, refuse, refuse_control_in

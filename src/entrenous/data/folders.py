@@ -259,10 +259,14 @@ def _items_readings(path: Path, options: LoadOptions) -> Iterator[LoadOptions]:
     names: tuple[str, ...] | None = None
     # Those of MovieLens have no header.
     if path.name == "u.item":
-        encodings, delimiters, names = ["latin-1"], ["|"], U_ITEM
+        encodings = ["latin-1"]
+        delimiters = ["|"]
+        names = U_ITEM
     elif path.name == "movies.dat":
         # Latin-1 in MovieLens-1M, UTF-8 in MovieLens-10M, under one name.
-        encodings, delimiters, names = ["utf-8", "latin-1"], ["::"], ("item_id", "title", "genres")
+        encodings = ["utf-8", "latin-1"]
+        delimiters = ["::"]
+        names = ("item_id", "title", "genres")
     if options.items_encoding is not None:
         encodings = [options.items_encoding]
     if options.items_delimiter is not None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import InputError
-from .formats.positions import SAMPLE, may_be_times
+from .formats.layout import SAMPLE, may_be_times
 from .table import ColumnTable
 
 # Kinds of values, in words.

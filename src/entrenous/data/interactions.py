@@ -1,11 +1,11 @@
 """`Interactions`: the rows of a data set, who consumed what, how much and when, as a compressed
-sparse row table by user.
+sparse row table by user. `Vocabulary`: the external ids behind the numbers of users and items.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple, final
@@ -13,10 +13,9 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from ..core.contract.protocols import Catalogue, Histories, Moments, Visits, some_visits
-from ..core.errors import InputError
-from ..core.rows import rows_of, starts_of
+from ..core.errors import InputError, did_you_mean
+from ..core.lanes.memory import rows_of, starts_of
 from ..core.types import Array, BoolArray, Float32Array, Float64Array, Int32Array, Int64Array
-from ..core.vocabulary import Vocabulary
 from .reading import Reading, unread
 
 # Rows of a data set that is worth a compiled loop.
@@ -30,6 +29,86 @@ SECOND = 1_000_000
 # Stands in the note on bad times, by which `known_times` finds it again.
 BAD_TIMES = "times that cannot be used, taken as missing"
 WITHOUT_TIMES = "use random-80-20, or ncf-99 for a data set of which NCF published test rows"
+
+
+def text_array(texts: Iterable[object]) -> Array:
+    """Returns texts as strings of Python, object [n]. In an array of NumPy's own text type, one
+    text of 250 characters makes each of the others as wide.
+    """
+    listed = [str(text) for text in texts]
+    array = np.empty(len(listed), dtype=object)
+    array[:] = listed
+    return array
+
+
+@final
+class Vocabulary:
+    """A two-way map between n external ids, as text, and the numbers 0..n - 1. Without explicit ids
+    (synthetic data) the id of number 7 is "7" and costs no memory.
+    """
+
+    def __init__(
+        self,
+        ids: Array | Sequence[object] | None = None,
+        *,
+        size: int | None = None,
+        kind: str = "id",
+    ) -> None:
+        self._ids = None if ids is None else text_array(ids)
+        self.size = int(size) if self._ids is None and size is not None else len(self.ids)
+        self.kind = kind
+
+    @property
+    def is_range(self) -> bool:
+        """Tells whether the ids are just the numbers 0..n - 1 as text."""
+        return self._ids is None
+
+    def __len__(self) -> int:
+        return self.size
+
+    @cached_property
+    def ids(self) -> Array:
+        """All external ids in index order, text [n] (see `text_array`)."""
+        if self._ids is None:
+            return text_array(np.arange(self.size))
+        return self._ids
+
+    @cached_property
+    def _index(self) -> dict[str, int]:
+        return {str(name): number for number, name in enumerate(self.ids)}
+
+    def __getitem__(self, index: int) -> str:
+        if self._ids is None:
+            return str(index)
+        return str(self._ids[index])
+
+    def __contains__(self, name: object) -> bool:
+        return str(name) in self._index
+
+    def index(self, name: object) -> int:
+        """Returns the index of an external id. Raises InputError that names the nearest one."""
+        number = self._index.get(str(name))
+        if number is None:
+            raise InputError(
+                self.kind,
+                f"unknown {self.kind} '{name}'",
+                expected=f"one of {len(self)} ids",
+                fix=self.hint(name),
+            )
+        return number
+
+    def hint(self, name: object) -> str:
+        """Returns what may have been meant by an unknown id: the nearest one, or an example."""
+        # Of a short text, nearly any id is near.
+        if len(str(name)) <= 2 and self.size:
+            return f"for example '{self[0]}'"[:200]
+        # To compare with every id of a large vocabulary would take seconds.
+        compared = self._index if len(self) <= 100_000 else list(self._index)[:1000]
+        return did_you_mean(str(name), compared)[:200]
+
+    def indices(self, names: Sequence[object]) -> Int32Array:
+        """Returns the indices of many external ids; an unknown one is -1."""
+        return np.array([self._index.get(str(name), -1) for name in names], np.int32)
 
 
 @final

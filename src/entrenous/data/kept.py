@@ -11,8 +11,7 @@ import numpy as np
 from ..core.contract.protocols import Visits
 from ..core.errors import EntrenousError
 from ..core.types import Array, Int64Array
-from ..core.vocabulary import Vocabulary, text_array
-from .interactions import Interactions, from_seconds
+from .interactions import Interactions, Vocabulary, from_seconds, text_array
 from .reading import Reading
 
 # The columns of `Interactions` that are arrays, and their types.

@@ -113,7 +113,8 @@ def _sums(
     ordered = pair[order]
     starts = np.flatnonzero(np.diff(ordered, prepend=-1))
     sums = np.add.reduceat(value[order].astype(np.float64), starts)
-    low, high = -LARGEST, LARGEST
+    low = -LARGEST
+    high = LARGEST
     if options.bounds is not None:
         low, high = options.bounds
     bad = (sums < low) | (sums > high)

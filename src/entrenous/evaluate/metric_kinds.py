@@ -12,8 +12,8 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
+from ..core.lanes.memory import owners_of, starts_of
 from ..core.registry.discover import offers, with_plugins
-from ..core.rows import owners_of, starts_of
 from ..core.types import Array, BoolArray, Float64Array, Int32Array, Int64Array
 
 ARROWS = {"higher": "↑", "lower": "↓"}

@@ -42,12 +42,11 @@ from ..core.types import (
 from ..data.interactions import Interactions
 from ..data.split.types import Held
 from ..kernels.peer_sampling import introduced
-from .executors import Executor, Threads
 from .network import Draws, Network
 from .pool import Pool
 from .push_noise import add_push_noise, carries_noise
 from .recorder import NeighbourRecorder
-from .shard import Ledger
+from .shard import Executor, Ledger, Threads
 from .swarm import ARRIVAL, RESTART, SWITCH, TIMER, Calendar, Counts, Mail, Swarm, restored
 from .timeline import Happening, Timeline, waves
 

@@ -18,7 +18,7 @@ from ..core.contract.declared import Contract
 from ..core.contract.gossip import Headers
 from ..core.contract.protocols import State, arrays_of
 from ..core.contract.update import Total, Update, gathered, real
-from ..core.rows import starts_of
+from ..core.lanes.memory import starts_of
 from ..core.types import Array, Float32Array, Float64Array, Int64Array
 from .item_rows import of_some
 

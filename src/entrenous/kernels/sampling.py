@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from ..core.keys import below, draw, fold, folds
+from ..core.keys import below, draw, draws, fold, folds
 from ..core.lanes.simd import LANES, count_up_to, inside
 from ..core.types import Int32Array, Int64Array
 
@@ -169,6 +169,15 @@ def negative(history: Int32Array, k: int) -> int:
     if length == 1 and history[low] - low <= k:
         low += 1
     return k + low
+
+
+def shuffle_places(n: int, key: np.uint64) -> Int32Array:
+    """Returns the place of each of n items in a keyed shuffle, int32 [n]: a permutation of 0..n-1
+    that depends on the key alone.
+    """
+    place = np.empty(n, np.int32)
+    place[np.argsort(draws(key, n), kind="stable")] = np.arange(n, dtype=np.int32)
+    return place
 
 
 @inside

@@ -15,8 +15,7 @@ import numpy as np
 from ..core.contract.protocols import Histories
 from ..core.errors import InputError
 from ..core.types import Array, Float32Array, Int64Array
-from ..core.vocabulary import Vocabulary
-from ..data.interactions import Interactions
+from ..data.interactions import Interactions, Vocabulary
 
 
 @final

@@ -42,7 +42,8 @@ from ..core.registry.discover import is_place, place_parts
 from ..core.types import Array
 from ..data.dataset import datasets, in_any_folder
 
-ROWS, LOCK = "rows.safetensors", "lock"
+ROWS = "rows.safetensors"
+LOCK = "lock"
 USUAL_ROOT = Path("runs")
 # The format of the files of a run; a run of another format is refused by number.
 FORMAT = 3

@@ -20,8 +20,9 @@ import numpy as np
 import pytest
 
 from entrenous.core.contract.update import STEP
+from entrenous.deploy.frames import request
 from entrenous.deploy.frames.frames import Head
-from entrenous.deploy.node import responder, secure_node
+from entrenous.deploy.node import secure_node
 from entrenous.deploy.node.secure_node import SecureSide
 from entrenous.privacy.secure_sum.terms import Floors
 from entrenous.privacy.secure_sum.vector import unpack
@@ -234,7 +235,7 @@ CHECKS = {
         lambda self, client, frame: None,
     ),
     "of the download with its header": (
-        responder,
+        request,
         "announced",
         lambda contract, download: Anything(),
     ),

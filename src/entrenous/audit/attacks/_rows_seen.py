@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...core.rows import owners_of, starts_of
+from ...core.lanes.memory import owners_of, starts_of
 from ...core.types import Array, BoolArray, Float32Array, Int32Array, Int64Array
 from ...federation.recorder import TAKEN, Seen
 from ..claims import Claims

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...core.rows import starts_of
+from ...core.lanes.memory import starts_of
 from ...core.types import Array
 from ...federation.recorder import Seen
 from ..claims import Attack, Claims

@@ -12,10 +12,10 @@ import numpy as np
 from ...core.errors import InputError
 from ...core.types import BoolArray, Int64Array
 from ..encoding import plain_text
+from ..files import Format, RawFile, first_lines
 from ..options import LoadOptions
 from ..table import ColumnTable
 from .delimited import read_text
-from .kind import Format, RawFile, first_lines
 
 BLOCK = re.compile(rb"\d{1,19}:")
 ROW = re.compile(rb"\d{1,19}(,\d(\.\d+)?)?(,\d{4}-\d\d-\d\d)?")

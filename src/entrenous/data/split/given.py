@@ -20,8 +20,15 @@ import numpy as np
 from ...core.contract.protocols import some_visits
 from ...core.errors import InputError
 from ...core.types import Array, BoolArray, Int32Array, Int64Array
-from ...core.vocabulary import Vocabulary
-from ..interactions import Interactions, build, find_rows, pair_name, pair_numbers, pairs_of
+from ..interactions import (
+    Interactions,
+    Vocabulary,
+    build,
+    find_rows,
+    pair_name,
+    pair_numbers,
+    pairs_of,
+)
 from .candidates import only_negatives
 from .types import Held, Split, cold_notes
 

@@ -36,10 +36,17 @@ from ...core.contract.protocols import Moments, Visits, joined_visits, some_visi
 from ...core.errors import InputError
 from ...core.keys import key
 from ...core.types import Array, BoolArray, Int32Array, Int64Array
-from ...core.vocabulary import Vocabulary
 from ..dataset import divided
 from ..divided import PARTS, Divided
-from ..interactions import NO_TIME, Interactions, build, find_rows, pair_numbers, pairs_of
+from ..interactions import (
+    NO_TIME,
+    Interactions,
+    Vocabulary,
+    build,
+    find_rows,
+    pair_numbers,
+    pairs_of,
+)
 from .candidates import Negatives, only_negatives
 from .leave_one_out import draw_candidates
 from .types import Held, Split, assemble, between_peers, percents, share, shuffled, without_test

@@ -19,10 +19,9 @@ import numpy as np
 from ...core.cells import ESCAPED
 from ...core.errors import InputError
 from ...core.types import Array
-from ...core.vocabulary import Vocabulary
 from ..columns import USUAL, find_usual
 from ..files import read_table
-from ..interactions import NO_TIME, SECOND, Interactions, build
+from ..interactions import NO_TIME, SECOND, Interactions, Vocabulary, build
 from ..load import load_part
 from ..options import LoadOptions
 from ..reading import Reading

@@ -15,8 +15,7 @@ import numpy as np
 
 from ...core.errors import InputError
 from ...core.types import Float64Array
-from ...core.vocabulary import Vocabulary
-from ...data.interactions import Interactions
+from ...data.interactions import Interactions, Vocabulary
 
 ITEMS = "items.json"
 
@@ -75,7 +74,8 @@ class Items(NamedTuple):
             fix = "get the items.json that belongs to terms.json"
             raise InputError(str(path), "not the list of items of the terms", fix=fix)
         fields = json.loads(text)
-        ids, places = fields["ids"], fields["places"]
+        ids = fields["ids"]
+        places = fields["places"]
         # A list in which no item has a title has no titles, so that the file stays small.
         titles = fields["titles"] or [""] * len(ids)
         if places is not None:

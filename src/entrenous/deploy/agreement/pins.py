@@ -32,23 +32,32 @@ from ...core.contract.declared import (
 from ...core.contract.protocols import Catalogue, State, arrays_of, grouped_visits, model_sha256
 from ...core.contract.settings import Settings
 from ...core.types import Array
-from ...core.vocabulary import Vocabulary
-from ...data.interactions import Interactions
+from ...data.interactions import Interactions, Vocabulary
 from ...federation.gossip import Gossip
 from ...federation.recorder import NeighbourRecorder, Recorder, Seen
 from ...federation.rounds import Rounds
 from ...privacy.protection import Protection
 from ...runs.manifest import in_force
 
-USERS, ITEMS = 64, 40  # of the test round
-FEWEST, MORE = 3, 18  # rows of its users: the fewest, and up to so many more
+# The test round.
+USERS = 64
+ITEMS = 40
+# Rows of its users: the fewest, and up to so many more.
+FEWEST = 3
+MORE = 18
 # Rounds around a server: some algorithms ask one device a round, or learn in one round of five.
 ROUNDS = 12
 PUSHES = 3  # rounds between peers
 LARGEST = 1 << 30  # bytes of its arrays
 RATINGS = 5  # different ratings, where ratings are predicted
-BEGAN, APART = 1_500_000_000, 600  # seconds: of its first row, and between two rows
-RECEIVED, SENT, PROTECTED, KEPT, MODEL = "received", "sent", "protected", "kept", "model"
+# Seconds: of its first row, and between two rows.
+BEGAN = 1_500_000_000
+APART = 600
+RECEIVED = "received"
+SENT = "sent"
+PROTECTED = "protected"
+KEPT = "kept"
+MODEL = "model"
 TRAITS = "traits"
 # Parts of a contract and of a test round in words, in the order in which they are compared.
 PARTS = {

@@ -24,8 +24,7 @@ from ...core.errors import InputError, one_line
 from ...core.registry.discover import is_place, short
 from ...core.registry.program import source_sha256
 from ...privacy import evidence
-from ...privacy.in_force import ProtectionInForce
-from ...privacy.protection import DP, PAPER, PROTECT, ROBUST, Protection
+from ...privacy.protection import DP, PAPER, PROTECT, ROBUST, Protection, ProtectionInForce
 from ...privacy.unsampled import proven_for_all_rounds
 from ...runs.plan import algorithm_of
 from ..wire.pushed import packed_bytes
@@ -397,7 +396,8 @@ class FederationTerms(Settings):
         # Terms come from others, and each peer keeps a buffer for such a model.
         size = packed_bytes(configured.width)
         if size > LARGEST:
-            problem, most = f"a model has {size >> 20} MB", LARGEST >> 20
+            problem = f"a model has {size >> 20} MB"
+            most = LARGEST >> 20
             raise InputError("--set factors", problem, expected=f"at most {most} MB")
         return configured
 
@@ -517,7 +517,8 @@ class FederationTerms(Settings):
         """Returns a line for each array that leaves the node's devices singly, for its owner: what
         the array reveals, as declared, and what an audit measured with it and without. place: as of
         `singly`."""
-        name, shown = short(self.algorithm), self.singly(place)
+        name = short(self.algorithm)
+        shown = self.singly(place)
         if shown is None:
             file = "--algorithm ./FILE.py"
             return [f"what {name} shows of each user singly is said to who names its file: {file}"]
@@ -546,7 +547,8 @@ class FederationTerms(Settings):
         return f"{first} carry {noise}; later ones can be read"
 
     def _server_limits(self, place: str) -> str:
-        own, name = self.protection, short(self.algorithm)
+        own = self.protection
+        name = short(self.algorithm)
         measured = evidence.gives_away(name)
         measured = measured or f"`entrenous audit {name}` measures what that gives away"
         # A defence has to see each update, so it comes before all else that could be said.

@@ -25,7 +25,9 @@ from ...core.errors import EntrenousError
 from ..agreement.files import NODE_NAME
 from ..wire.tensors import Buffer
 
-MAGIC, VERSION, SIGNATURE = b"ENTR", 1, 64
+MAGIC = b"ENTR"
+VERSION = 1
+SIGNATURE = 64
 START = struct.Struct("<4sBI")
 HEAD = 4096  # bytes of a head, at most
 BODY = 1 << 30  # bytes of a body, at most, unless the reader knows better
@@ -118,7 +120,8 @@ class FrameRefused(EntrenousError):
     """
 
     def __init__(self, code: Code, text: str = "") -> None:
-        self.code, self.text = code, text
+        self.code = code
+        self.text = text
         super().__init__(f"{code.value}: {text}" if text else code.value)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from ...core.contract.declared import Contract
 from ...core.contract.update import ShownArrays
 from ...core.types import Array, Int64Array
-from ...privacy.in_force import ProtectionInForce
+from ...privacy.protection import ProtectionInForce
 from ...privacy.secure_sum.messages import limit_of
 from ...privacy.secure_sum.terms import SumTerms
 from ...privacy.secure_sum.vector import size
@@ -22,7 +22,8 @@ from .frames import HEAD, SIGNATURE, START, Code, Frame, FrameRefused
 
 KINDS = ("advert", "share", "mask", "consent", "unmask")  # in the order of secure_sum's stages
 # Asks for the key of a box that somebody complained of; brings that key.
-OPEN, OPENED = "open", "opening"
+OPEN = "open"
+OPENED = "opening"
 COMPLAINT = "complaint"  # the answer to `mask` of a node that got a bad box
 ANSWERED = {OPEN: OPENED}  # kinds of answers, where they are not those of their requests
 MESSAGE = 1 << 30  # bytes of a message, at most

@@ -132,7 +132,8 @@ class Traffic:
 
     def acknowledge(self) -> None:
         """Tells the nodes whose answers were received so far that these have been dealt with."""
-        done, self._unanswered = self._unanswered, []
+        done = self._unanswered
+        self._unanswered = []
         if done and self.loop is not None:
             self.loop.call_soon_threadsafe(_resolve, done)
 

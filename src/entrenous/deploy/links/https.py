@@ -106,7 +106,8 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """Notes that a request has come as a whole."""
-        self._loose, self._in_head = 0, True
+        self._loose = 0
+        self._in_head = True
         super().on_message_complete()
 
     # ---- limits ----

@@ -51,7 +51,8 @@ class GuardedSocket(socket.socket):
         super().__init__(
             listening.family, listening.type, listening.proto, fileno=listening.detach()
         )
-        self.guard, self._now = guard, now
+        self.guard = guard
+        self._now = now
         self._silent: dict[int, Silent] = {}  # by descriptor, the oldest first
         self._from: dict[str, dict[int, None]] = {}  # of each address, the oldest first
         self._turn: deque[tuple[int, int]] | None = None

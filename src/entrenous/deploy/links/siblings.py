@@ -33,7 +33,8 @@ class Siblings:
     def __init__(self, home: Mapping[str, int], own: int) -> None:
         self.addresses: Mapping[int, str] = {}
         """HOST:PORT of the workers that are there, by number; any thread may replace it."""
-        self._home, self._own = home, own
+        self._home = home
+        self._own = own
         self._client: httpx.AsyncClient | None = None
 
     def elsewhere(self, node: str) -> int | None:

@@ -22,8 +22,7 @@ import numpy as np
 from ...core.errors import EntrenousError, InputError, NotYet, may_pass
 from ...core.files import write_private
 from ...core.types import Array, Int64Array
-from ...core.vocabulary import Vocabulary
-from ...data.interactions import NO_TIME, Interactions, build, from_seconds
+from ...data.interactions import NO_TIME, Interactions, Vocabulary, build, from_seconds
 from ...data.visits import VisitColumns, visit_columns, with_visits
 from ...privacy.secure_sum.memory import PastSum, sharing
 from ..agreement.catalogue import Items
@@ -35,7 +34,8 @@ NODE = "node.json"  # the decisions of a node's owner, and the address of the se
 # and a request may come twice.
 KEPT = 4
 # The unit of times, a fact of the store; stores of earlier versions have seconds, and no such fact.
-TIMES, MICROSECONDS = "times", "microseconds"
+TIMES = "times"
+MICROSECONDS = "microseconds"
 TABLES = """
 create table fact (name text primary key, value text not null) strict;
 create table user (number integer primary key, id text not null) strict;
@@ -150,7 +150,9 @@ class NodeStore:
         sources = list(range(len(rows)))
         if rows.row is not None:
             sources = rows.row.tolist()
-        owners, items, values = users[rows.user], rows.item, rows.value
+        owners = users[rows.user]
+        items = rows.item
+        values = rows.value
         columns = (owners.tolist(), items.tolist(), values.tolist(), times, sources)
         visits = visit_columns(rows)
         db = _connected(path)

@@ -30,8 +30,7 @@ from ...core.files import copy_file, make_folder, rename_file
 from ...core.keywords import at_least
 from ...core.registry.discover import lasting, short
 from ...core.types import Int32Array, Int64Array
-from ...core.vocabulary import Vocabulary
-from ...data.interactions import Interactions
+from ...data.interactions import Interactions, Vocabulary
 from ...privacy.secure_sum.terms import Floors
 from ..agreement.address import is_host, port_of
 from ..agreement.catalogue import ITEMS, Items
@@ -53,7 +52,8 @@ from ..agreement.terms import TERMS, FederationTerms
 from ..node.node_store import NODE, STORE, NodeStore
 from .plans import JoinPlan
 
-REQUEST, NEXT = "request.json", "next.key"
+REQUEST = "request.json"
+NEXT = "next.key"
 LONGEST = 56  # characters of an address
 ROTATION = b"entrenous new key 1\0"  # begins what an old key signs for a new one
 

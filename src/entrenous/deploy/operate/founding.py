@@ -60,7 +60,9 @@ from .plans import GOSSIPING, FoundingPlan, JoinPlan
 
 PORT = 8443
 EVERYWHERE = "0.0.0.0", "::", ""
-SERVER, OPERATOR, PLACE = "server", "operator", "place.json"
+SERVER = "server"
+OPERATOR = "operator"
+PLACE = "place.json"
 # Nodes of one secure sum, beyond which everybody is put in groups: each node of a sum is told of
 # all others, so that the cost of a sum grows with the square of its nodes.
 MOST_NODES = 300

@@ -28,6 +28,7 @@ from ..agreement.tickets import DAYS, MOST, REVOKED, RevocationList, ends
 from ..node.node_store import STORE, NodeStore
 from ..server import server_folder
 from ..server.leaving import resting_with
+from . import going_back
 from .founding import OPERATOR, PLACE, SERVER, Requests, enrolled, operator_folder, write_invitation
 
 PARTS = "server.crt", "server.key"
@@ -207,7 +208,7 @@ def rewind(folder: Path, number: int) -> int:
         problem = "no round of masked sums comes again"
         raise InputError(str(folder), problem, expected="`going_back.go_back`")
     if is_server(folder):
-        return server_folder.rewind(folder, number)
+        return going_back.rewind(folder, number)
     with closing(NodeStore(folder / STORE)) as store:
         return store.rewind(number)
 
@@ -219,7 +220,8 @@ def rewound(folder: Path, number: int, after: int = -1) -> list[str]:
     """
     at_least("--rounds", number, 0)
     folder = rewound_folder(folder)
-    terms, of_server = _of_rounds(folder), is_server(folder)
+    terms = _of_rounds(folder)
+    of_server = is_server(folder)
     if after >= 0 and not (terms.masked and of_server):
         raise InputError("--after", "is for a server with masked sums", fix="leave it out")
     if terms.masked:

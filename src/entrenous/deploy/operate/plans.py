@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 NetworkProfile: TypeAlias = Literal["private", "robust", "paper"]
 
-GOSSIPING, SERVED = "pepper-gmf", "fpl"  # the default algorithms, without and with a server
+# The default algorithms, without and with a server.
+GOSSIPING = "pepper-gmf"
+SERVED = "fpl"
 # The fields of a trial that determine its model, as trial.json has them.
 TRAINED = (
     "algorithm",

@@ -45,7 +45,9 @@ class AddressBook:
         bootstraps: Sequence[Contact] = (),
         largest: int = LARGEST,
     ) -> None:
-        self.own, self.verifier, self.largest = own, verifier, largest
+        self.own = own
+        self.verifier = verifier
+        self.largest = largest
         self.bootstraps = [contact for contact in bootstraps if contact.number != own]
         self.entries: dict[int, Entry] = {}  # by number
         # Contacts of former records, by number, the newest last. They are tried when no record is
@@ -176,7 +178,8 @@ class AddressBook:
         self._retry.pop(number, None)
         entry = self.entries.get(number)
         if entry is not None:
-            entry.failures, entry.not_before = 0, 0.0
+            entry.failures = 0
+            entry.not_before = 0.0
 
     def some(
         self, wanted: Sequence[int], below: Callable[[int], int], besides: int, most: int = CARRIED

@@ -10,7 +10,9 @@ from typing import final
 ERRORS = 3  # protocol errors after which a peer is banned
 # Keys that are remembered: anybody can make keys, so the list of them must end.
 WATCHED = 1024
-REQUESTS, AT_ONCE = 4.0, 16  # requests of one key in an interval, and at once
+# Requests of one key in an interval, and at once.
+REQUESTS = 4.0
+AT_ONCE = 16
 
 
 @final
@@ -20,7 +22,8 @@ class Buckets:
     """
 
     def __init__(self, rate: float, burst: int) -> None:
-        self.rate, self.burst = rate, float(burst)
+        self.rate = rate
+        self.burst = float(burst)
         self._of: dict[bytes | str, tuple[float, float]] = {}
 
     def take(self, name: bytes | str, now: float) -> float:
@@ -68,7 +71,8 @@ class RateLimits:
     """
 
     def __init__(self, interval: float, ban: float) -> None:
-        self.interval, self.ban = interval, ban
+        self.interval = interval
+        self.ban = ban
         self._of: dict[bytes, _Marks] = {}
         self._requests = Buckets(REQUESTS / interval, AT_ONCE) if interval else None
 

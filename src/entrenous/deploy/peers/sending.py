@@ -34,8 +34,11 @@ class Sender:
         tally: Counter[str],
         record: Callable[[], AddressRecord],
     ) -> None:
-        self.book, self.connections, self.host = book, connections, host
-        self.tally, self.record = tally, record
+        self.book = book
+        self.connections = connections
+        self.host = host
+        self.tally = tally
+        self.record = record
         self.under_way: set[int] = set()  # numbers of peers to which a push is in flight
         self.told: dict[int, int] = {}  # by number without a record: the peer that named it
         self.wished: list[int] = []  # numbers to which the algorithm may push next

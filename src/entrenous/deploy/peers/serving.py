@@ -53,9 +53,14 @@ class PeerServer:
         named: Callable[[int, tuple[int, ...]], None],
         woken: asyncio.Event,
     ) -> None:
-        self.intake, self.host = intake, host
-        self.book, self.limits, self.tally = intake.book, intake.limits, intake.tally
-        self.record, self.named, self.woken = record, named, woken
+        self.intake = intake
+        self.host = host
+        self.book = intake.book
+        self.limits = intake.limits
+        self.tally = intake.tally
+        self.record = record
+        self.named = named
+        self.woken = woken
         self.connections: dict[bytes, Connection] = {}  # by public key
         # Connections of keys that have shown no ticket yet, by id, the oldest first.
         self.strangers: dict[int, Connection] = {}

@@ -41,7 +41,8 @@ class StateStore:
     """
 
     def __init__(self, store: NodeStore) -> None:
-        self.path, self._file = store.path, store.connection
+        self.path = store.path
+        self._file = store.connection
 
     def save(
         self,

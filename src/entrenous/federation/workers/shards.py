@@ -12,11 +12,9 @@ import numpy as np
 from ...core.contract.protocols import Catalogue, FederatedAlgorithm, State, Visits
 from ...core.contract.update import Total, merge_totals
 from ...core.types import Int64Array
-from ...core.vocabulary import Vocabulary
-from ...data.interactions import NOT_READ, Interactions
+from ...data.interactions import NOT_READ, Interactions, Vocabulary
 from ...privacy.protection import Protection
-from ..executors import Threads
-from ..shard import Ledger, Shard
+from ..shard import Ledger, Shard, Threads
 from .crew import About, Crew, about_here
 
 # The features of items that devices use.

@@ -21,10 +21,10 @@ from ...core.keywords import at_least, called_with
 from ...data.interactions import Interactions
 from ...data.split.types import Held
 from ...evaluate.protocol import Goal, goal_of, look
-from ...federation.executors import EngineOptions, Threads
+from ...federation.shard import Threads
 from ...federation.workers.calls import prepare, spread
 from ...federation.workers.crew import About, about_here
-from ...federation.workers.engine import crew
+from ...federation.workers.engine import EngineOptions, crew
 from ..options import RunPlan, TuneOptions
 from ..pipeline import material
 from ..plan import check, make, usual_protocol
