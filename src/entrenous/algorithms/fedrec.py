@@ -155,7 +155,9 @@ class FilledFactorisation(SendsDecoys):
 
     def rounds_an_epoch(self, catalogue: Catalogue) -> int:
         """Returns the rounds of one iteration, a pass over the users."""
-        return catalogue.users if self.style == "stochastic" else 1
+        if self.style == "stochastic":
+            return catalogue.users
+        return 1
 
     def default_rounds(self, catalogue: Catalogue) -> int:
         """Returns the number of training rounds if none is asked for: `rounds` passes over the

@@ -225,7 +225,9 @@ class PepperPolicy(GossipPolicy):
 
     def exploited(self, view: int) -> int:
         """Returns how many places of a view go to the best known nodes, T (line 6)."""
-        share = 1 - self.alpha if self.reading == "exploration" else self.alpha
+        share = self.alpha
+        if self.reading == "exploration":
+            share = 1 - self.alpha
         return int(share * view + 0.5)
 
     def remembered(self, view: int, redraw: int) -> int:
@@ -252,7 +254,9 @@ class PepperGMFPolicy(PepperPolicy):
         (eq. 4 and 5), float64 [m].
         """
         hr, ndcg = model.judged(a.pool, at, nodes, a.who, data)
-        return hr if self.measure == "hr" else hr * ndcg
+        if self.measure == "hr":
+            return hr
+        return hr * ndcg
 
     def performance_based_aggregation(
         self, model: GossipModel, a: Arrivals, nodes: Any, data: DeviceData

@@ -159,7 +159,9 @@ def _odds(cells: Float64Array, rate: float, spread: float) -> Float64Array:
     """Log likelihood ratios, float64 [m], of a canary that takes part with probability `rate`
     against one that never does. cells: in clips, under normal noise of deviation `spread`.
     """
-    away = np.log1p(-rate) if rate < 1 else -np.inf
+    away = -np.inf
+    if rate < 1:
+        away = np.log1p(-rate)
     with np.errstate(divide="ignore"):
         # ln N(x; 1, spread) - ln N(x; 0, spread)
         there = (2 * cells - 1) / (2 * spread**2)

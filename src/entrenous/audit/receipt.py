@@ -120,7 +120,9 @@ class Repetition(NamedTuple):
     @property
     def avoid(self) -> Interactions | None:
         """Rows that devices do not draw as negatives, besides their own."""
-        return self.split.all_rows if leaky(self.plan) else None
+        if leaky(self.plan):
+            return self.split.all_rows
+        return None
 
 
 def receipt_of_run(
@@ -244,7 +246,9 @@ def _sentences(given: list[GivenAway], again: Repetition) -> list[str]:
     if not given:
         never = NEVER.format(again.rounds)
         guess = of_anybody(short(again.plan.algorithm), again.plan.profile, *_in_force(again))
-        return [never, guess] if guess else [never]
+        if guess:
+            return [never, guess]
+        return [never]
     times = f"in {len(given)} of {again.rounds} rounds"
     if not is_federated(again.made):
         return [f"this device pushed {times}", PUSHED]
@@ -279,7 +283,9 @@ def _limits(run: StoredRun) -> list[str]:
     if run.manifest.get("patience"):
         sentences.append("training to find the number of rounds is not counted")
     privacy = run.manifest.get("privacy", {})
-    proof = PROOF.format(privacy["epsilon"], privacy["delta"]) if privacy else NO_PROOF
+    proof = NO_PROOF
+    if privacy:
+        proof = PROOF.format(privacy["epsilon"], privacy["delta"])
     return [*sentences, proof]
 
 

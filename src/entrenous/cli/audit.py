@@ -186,7 +186,9 @@ def _sentences(found: dict[str, Any]) -> list[str]:
         if counts["equations"] >= counts["parties"]:
             enough = "as many as there are parties"
         product = f"{counts['rounds']} rounds x {counts['numbers']} numbers = {counts['equations']}"
-        noise = f", under noise of {protect['noise']}" if protect["noise"] else ""
+        noise = ""
+        if protect["noise"]:
+            noise = f", under noise of {protect['noise']}"
         sentences.append(
             f"equations for each item: {product} for {counts['parties']} parties: {enough}{noise}"
         )

@@ -181,7 +181,9 @@ def columns_of(table: ColumnTable, roles: Roles, role: str) -> list[str]:
     """Returns the columns that have a role: none, one, or those of days and of times of day."""
     name = getattr(roles, role)
     if name is None or name in table.frame.columns:
-        return [] if name is None else [name]
+        if name is None:
+            return []
+        return [name]
     return list(name.partition("+")[::2])
 
 
@@ -328,11 +330,15 @@ def _steps(roles: Roles, options: LoadOptions) -> list[Callable[[ColumnTable], A
         return value
 
     def read_times(table: ColumnTable) -> Times:
-        return Times(None, ()) if roles.time is None else times(table, roles.time, options)
+        if roles.time is None:
+            return Times(None, ())
+        return times(table, roles.time, options)
 
     def read_labels(table: ColumnTable) -> BoolArray | None:
         rule = options.rule
-        return labels_of(table, rule) if rule is not None and by_column(rule) else None
+        if rule is not None and by_column(rule):
+            return labels_of(table, rule)
+        return None
 
     return [
         lambda table: _check_headers(table, roles),
@@ -478,8 +484,12 @@ def inspect(data: Interactions, filters: Sequence[str]) -> Interactions:
     filters: the options that left rows out, such as `min_rows=5`, which an error names.
     """
     where = data.reading.source or data.name
-    after = f"after {', '.join(filters)}, " if filters else ""
-    remedy = f"choose a weaker filter, or leave {filters[-1]} out" if filters else ""
+    after = ""
+    if filters:
+        after = f"after {', '.join(filters)}, "
+    remedy = ""
+    if filters:
+        remedy = f"choose a weaker filter, or leave {filters[-1]} out"
     counts = data.counts
     # Learning from others needs others.
     if len(data.users) == 1:

@@ -140,7 +140,9 @@ def _order(table: ColumnTable, texts: Any, rows: Int64Array) -> tuple[bool, tupl
 
 def _first(marked: BoolArray, start: int) -> int:
     """Returns the first marked position, counted from `start` on; -1 if there is none."""
-    return start + int(np.argmax(marked)) if marked.any() else -1
+    if marked.any():
+        return start + int(np.argmax(marked))
+    return -1
 
 
 def _cut(text: str) -> str:
@@ -193,7 +195,9 @@ def _month_and_day(parts: Any, day_first: bool) -> tuple[Int64Array, Int64Array]
     if "one" in parts.columns:
         one = _whole(parts["one"])
         two = _whole(parts["two"])
-        return (two, one) if day_first else (one, two)
+        if day_first:
+            return (two, one)
+        return (one, two)
     if "name" in parts.columns:
         name = parts["name"].str.to_lowercase()
         month = name.replace_strict(_month_numbers(), default=0, return_dtype=pl.Int64).to_numpy()

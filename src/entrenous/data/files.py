@@ -209,7 +209,9 @@ def read_bytes(path: Path) -> bytes:
             _refuse_size(str(path), LIMIT)
         with open(path, "rb") as file:
             # Files of /proc have a size of 0 and content all the same.
-            return file.read() if about.st_size else _bounded(file, LIMIT, str(path))
+            if about.st_size:
+                return file.read()
+            return _bounded(file, LIMIT, str(path))
     except OSError as wrong:
         _refuse_os(path, wrong)
     except (ValueError, MemoryError) as wrong:

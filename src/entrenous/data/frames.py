@@ -189,7 +189,9 @@ def _kind(value: Any) -> str:
         return WHOLE
     if isinstance(value, float | np.floating):
         return REAL
-    return TEXT if isinstance(value, str) else type(value).__name__
+    if isinstance(value, str):
+        return TEXT
+    return type(value).__name__
 
 
 def _refuse_twins(values: list[Any], label: str, name: str) -> None:

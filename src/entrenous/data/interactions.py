@@ -501,7 +501,9 @@ def build(
     ones = np.broadcast_to(np.float32(1), len(user))
 
     def ordered(column: Array) -> Array:
-        return column if order.ascending else column[order.rows]
+        if order.ascending:
+            return column
+        return column[order.rows]
 
     return Interactions(
         ptr=starts_of(np.bincount(user, minlength=len(users))),

@@ -254,7 +254,9 @@ def _whatever(value: Float32Array) -> tuple[str, ...]:
 def _first(rows: Int64Array | slice, which: BoolArray) -> int:
     """Returns the place of the first of the `rows` that `which` marks."""
     number = int(np.argmax(which))
-    return number if isinstance(rows, slice) else int(rows[number])
+    if isinstance(rows, slice):
+        return number
+    return int(rows[number])
 
 
 def only_likes(data: Interactions, stays: BoolArray | None) -> Interactions:

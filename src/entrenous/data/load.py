@@ -98,7 +98,9 @@ def _loaded(
     name_or_path: str | Path, options: LoadOptions, *, fetch: bool, part: bool = False
 ) -> Interactions:
     path = Path(name_or_path)
-    items_file = None if options.items is None else Path(options.items)
+    items_file = None
+    if options.items is not None:
+        items_file = Path(options.items)
     # A Path is never the name of a data set, so that a file of that name can be read.
     named = datasets() if isinstance(name_or_path, str) else {}
     if name_or_path in named:
@@ -148,7 +150,9 @@ def _filtered(data: Interactions, options: LoadOptions, part: bool) -> Interacti
         data = max_user_items(data, options.max_items_of_a_user)
     if options.min_rows != 1:
         data = k_core(data, users=options.min_rows, items=options.min_rows)
-    return data if part else with_latest_ties(inspect(data, _filters(options)))
+    if part:
+        return data
+    return with_latest_ties(inspect(data, _filters(options)))
 
 
 def _filters(options: LoadOptions) -> list[str]:

@@ -128,7 +128,9 @@ class Reading(NamedTuple):
         lines = [f"read {self.source}: {', '.join(read)}"]
         others = [use.name for use in self.columns if not use.role]
         if others:
-            dots = f", and {len(others) - LISTED} more" if len(others) > LISTED else ""
+            dots = ""
+            if len(others) > LISTED:
+                dots = f", and {len(others) - LISTED} more"
             lines.append(f"not read: {', '.join(others[:LISTED])}{dots}")
         return lines
 

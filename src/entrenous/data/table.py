@@ -108,7 +108,9 @@ class ColumnTable:
 
     def place(self, row: int) -> int:
         """Returns the row of the source that a row was before others were left out."""
-        return row if self.places is None else int(self.places[row])
+        if self.places is None:
+            return row
+        return int(self.places[row])
 
     def has_row(self, place: int) -> bool:
         """Returns True if a row of the source was not left out."""
@@ -427,7 +429,9 @@ def values(table: ColumnTable, name: str) -> Float32Array:
             fix="convert the column",
         )
     # Blanks around a number are no error.
-    text = column.str.strip_chars() if column.dtype == pl.String else column
+    text = column
+    if column.dtype == pl.String:
+        text = column.str.strip_chars()
     number = text.cast(pl.Float64, strict=False)
     missing = number.is_null()
     if missing.any():
@@ -455,7 +459,9 @@ def shown(text: Any, bad: BoolArray) -> str:
 def refuse_number(table: ColumnTable, bad: BoolArray, text: object, what: str) -> NoReturn:
     """Raises InputError that says why the first bad field is not a number. what: value or time."""
     # Cut, since a broken file may have a field of any length.
-    field = "" if text is None else str(text)[:40]
+    field = ""
+    if text is not None:
+        field = str(text)[:40]
     if field == "":
         fix = "fill it in or remove the row"
         # The first bad row is the last one of a file without a line end at its end.

@@ -201,7 +201,9 @@ def title(name: str, metric: Metric, n: int) -> str:
     has_cutoff = isinstance(metric, ListMetric)
     if isinstance(metric, QueryMetric):
         has_cutoff = metric.cutoff
-    return f"{name}@{n}" if has_cutoff else name
+    if has_cutoff:
+        return f"{name}@{n}"
+    return name
 
 
 def arrowed(name: str) -> str:

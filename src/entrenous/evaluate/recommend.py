@@ -242,7 +242,9 @@ def list_of_each(
             best = best_of_one(score, np.flatnonzero(competing), n, seed)
         rows = []
         for item in best.tolist():
-            value = None if score is None else float(score[item])
+            value = None
+            if score is not None:
+                value = float(score[item])
             rows.append({"item": train.items[item], "title": title_of(train, item), "score": value})
         lists[name] = rows
     return lists

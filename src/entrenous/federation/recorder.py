@@ -164,7 +164,9 @@ def _singly(contract: Contract, updates: list[Update]) -> dict[str, Array]:
 
 def _named(name: str) -> str:
     """The name of a declared array in `Seen.sent`."""
-    return f"{name}_" if name in TAKEN else name
+    if name in TAKEN:
+        return f"{name}_"
+    return name
 
 
 def _summed(contract: Contract, total: Total) -> dict[str, Array]:

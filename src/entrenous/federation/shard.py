@@ -466,7 +466,9 @@ class Shard:
         first = int(self.users[0])
         last = int(self.users[-1])
         if last - first + 1 == len(self.users):
-            return users if first == 0 else users - first
+            if first == 0:
+                return users
+            return users - first
         return np.searchsorted(self.users, users)
 
     def _total(self, work: _Work) -> Total:

@@ -137,7 +137,9 @@ def _refuse_repeats(rows: list[tuple[str, dict[str, str]]]) -> None:
         item = row.get("item") or ""
         who = user, item
         if who in first:
-            named = f"user '{user}', item '{item}'" if item else f"user '{user}'"
+            named = f"user '{user}'"
+            if item:
+                named = f"user '{user}', item '{item}'"
             raise InputError(
                 where,
                 f"{named} is given twice",

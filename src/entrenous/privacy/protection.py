@@ -342,7 +342,9 @@ class ProtectionInForce:
     @property
     def first_clip(self) -> float:
         """The clip of the first round if rounds move it, else 0."""
-        return self.protection.clip if self.adaptive else 0.0
+        if self.adaptive:
+            return self.protection.clip
+        return 0.0
 
     def limits(self, moved: float = 0.0) -> tuple[Limit, ...]:
         """The limits that each device applies to its message, in order. moved: the clip of the

@@ -46,7 +46,9 @@ def _declined(entry: Entry) -> list[str]:
     names = []
     for attack in on_histories(entry):
         if attack.get("verdict") == NOT_TRIED:
-            note = f" ({attack['note']})" if attack.get("note") else ""
+            note = ""
+            if attack.get("note"):
+                note = f" ({attack['note']})"
             names.append(f"'{attack['name']}'{note}")
     return names
 

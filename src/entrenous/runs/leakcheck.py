@@ -222,7 +222,9 @@ def _check(
     variance_of_user = np.bincount(user, variance) / queries**2
     error = np.sqrt(variance_of_user.sum()) / len(values)
     obtained = values.mean()
-    z = float((obtained - expected) / error) if error else 0.0
+    z = 0.0
+    if error:
+        z = float((obtained - expected) / error)
     return {
         "metric": metric,
         "obtained": float(obtained),

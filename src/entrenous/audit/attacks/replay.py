@@ -30,8 +30,12 @@ def run(transcript: Transcript) -> Claims:
     popularity.
     """
     same = [seen for seen in transcript.rounds if same_model(seen, transcript.rounds[0])]
-    alone = _solved(transcript, same) if len(same) > 1 else None
-    surest = None if alone is None else best_of(transcript, (alone,))
+    alone = None
+    if len(same) > 1:
+        alone = _solved(transcript, same)
+    surest = None
+    if alone is not None:
+        surest = best_of(transcript, (alone,))
     if surest is None or alone is None:
         return declined(transcript, f"{len(same)} sums of one model: no update stands alone")
     name, claims = surest

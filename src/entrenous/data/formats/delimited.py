@@ -135,7 +135,9 @@ def read_text(
     )
     if layout.guessed:
         _refuse_item_lists(table, layout)
-    return _without_spare(table) if layout.spare else table
+    if layout.spare:
+        return _without_spare(table)
+    return table
 
 
 def _single_blanks(text: bytes, notes: list[str]) -> bytes:
@@ -420,7 +422,9 @@ def _refuse(
 def _refuse_columns(
     where: str, content: bytes, layout: Layout, cut_off: bool, drop: str
 ) -> NoReturn:
-    line = content.decode("utf-8").replace(chr(UNIT), "::") if layout.byte == UNIT else ""
+    line = ""
+    if layout.byte == UNIT:
+        line = content.decode("utf-8").replace(chr(UNIT), "::")
     line = line or content.decode("utf-8")
     control = control_in(line)
     if control:

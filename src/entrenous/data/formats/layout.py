@@ -85,7 +85,9 @@ class Layout(NamedTuple):
     @property
     def byte(self) -> int:
         """The byte that stands for the delimiter."""
-        return UNIT if self.delimiter == "::" else ord(self.delimiter)
+        if self.delimiter == "::":
+            return UNIT
+        return ord(self.delimiter)
 
     @property
     def width(self) -> int:
@@ -141,7 +143,9 @@ def start_of(text: bytes, options: LoadOptions, source: str, notes: list[str]) -
 def _next(text: bytes, place: int) -> int:
     """Returns the start of the next line."""
     end = text.find(b"\n", place)
-    return len(text) if end < 0 else end + 1
+    if end < 0:
+        return len(text)
+    return end + 1
 
 
 def _past_blanks(text: bytes, place: int) -> int:
@@ -489,7 +493,9 @@ def _positional(rows: list[list[str]], where: str, above: int) -> list[str]:
     fields = rows[0]
     width = len(fields)
     # Each line of some files ends with a delimiter.
-    named = width - 1 if width > 2 and fields[-1] == "" else width
+    named = width
+    if width > 2 and fields[-1] == "":
+        named = width - 1
     alike = [row[:named] for row in rows if len(row) == width]
     orders = readings(alike)
     if not orders:

@@ -77,7 +77,9 @@ def _apart(
     place = 0
     for line in np.flatnonzero(begins).tolist():
         end = int(ends[line])
-        first = int(ends[line - 1]) + 1 if line else 0
+        first = 0
+        if line:
+            first = int(ends[line - 1]) + 1
         block = text[first:end]
         if BLOCK.fullmatch(block) is None:
             raise InputError(

@@ -217,7 +217,9 @@ def _over(part: Interactions, users: Vocabulary, items: Vocabulary) -> Interacti
     # `build` sets `row` to the position of each row in `part`.
     position = moved.row
     assert position is not None
-    row = None if part.row is None else part.row[position]
+    row = None
+    if part.row is not None:
+        row = part.row[position]
     return replace(moved, row=row, visits=some_visits(part.visits, position))
 
 

@@ -86,7 +86,9 @@ class Items(NamedTuple):
     def text(self) -> str:
         """The content of items.json."""
         titles = self.titles if any(self.titles) else None
-        places = None if self.places is None else self.places.tolist()
+        places = None
+        if self.places is not None:
+            places = self.places.tolist()
         # Its digest is in the terms, so neither the order nor the form of the fields may change.
         return json.dumps({"ids": self.ids, "titles": titles, "places": places})
 

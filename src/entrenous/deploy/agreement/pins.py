@@ -108,7 +108,9 @@ class AlgorithmPins(Settings):
         if part:
             return f"{part}, as declared, is something else"
         part = _first(self.test_round, other.test_round)
-        return f"in the fixed test round {part} comes out otherwise" if part else ""
+        if part:
+            return f"in the fixed test round {part} comes out otherwise"
+        return ""
 
 
 def _first(agreed: Mapping[str, str], here: Mapping[str, str]) -> str:
@@ -248,7 +250,9 @@ def _sized(algorithm: Any, catalogue: Catalogue) -> dict[str, str]:
         numbers += math.prod(shape)
     device_bytes = 8 * numbers + contract.most_bytes + contract.message_bytes
     nbytes = USERS * device_bytes
-    return {"bytes": str(nbytes)} if nbytes <= LARGEST else {}
+    if nbytes <= LARGEST:
+        return {"bytes": str(nbytes)}
+    return {}
 
 
 def _for_one_process(protection: Protection) -> Protection:

@@ -283,7 +283,9 @@ class FederationTerms(Settings):
     def spare(self) -> int:
         """The number of rounds that may be lost and are made up for by further ones: a tenth under
         masks. Without masks the same round is asked for again, and none is lost."""
-        return further(self.rounds) if self.masked else 0
+        if self.masked:
+            return further(self.rounds)
+        return 0
 
     @property
     def sums(self) -> int:
@@ -428,7 +430,9 @@ class FederationTerms(Settings):
         """Raises InputError where another source of the algorithm declares or computes something
         else.
         """
-        by = "" if self.pins is None else f" ({self.pins.version})"
+        by = ""
+        if self.pins is not None:
+            by = f" ({self.pins.version})"
         fix = f"use the same file and the version of entrenous that founded the federation{by}"
         name = short(self.algorithm)
         problem = f"the source of {name} here is not the one that the federation agreed on"
@@ -576,7 +580,9 @@ class FederationTerms(Settings):
             noise = f"noise of {own.noise:g} on every number of a sum, a share by each device"
             if own.noise_from == "seed":
                 noise += ", repeatable from the seed and so no protection: for trying out"
-        clip = f"; clip {own.clip:g}" if own.clip else ""
+        clip = ""
+        if own.clip:
+            clip = f"; clip {own.clip:g}"
         epsilon = self.proven(own.people)
         proof = "no epsilon"
         if epsilon is not None:
@@ -590,7 +596,9 @@ class FederationTerms(Settings):
         if shown is None:
             return f", and of each user singly what {short(self.algorithm)} shows"
         names = ", ".join(sent.name for sent in shown)
-        return f"{SINGLE}: {names}" if names else ""
+        if names:
+            return f"{SINGLE}: {names}"
+        return ""
 
     def proven(self, people: int, rounds: int | None = None) -> float | None:
         """Returns the epsilon of a user who is in so many rounds, if every sum has the noise of

@@ -78,7 +78,9 @@ def _widths(contract: Contract, way: str) -> int:
 
 def _rows(contract: Contract) -> int:
     """Returns the most rows that one device may send."""
-    return contract.sizes["rows"] if contract.way("rows") else 0
+    if contract.way("rows"):
+        return contract.sizes["rows"]
+    return 0
 
 
 def largest_body(contract: Contract, asked: Mapping[str, Int64Array]) -> int:
@@ -560,10 +562,14 @@ def halted(
     problem = "would leave numbers in the model that are not finite"
     if finite:
         problem = f"would move the model by {far:.6g}"
-    expected = "finite numbers" if most is None else f"at most {most:g}, as the terms say"
+    expected = "finite numbers"
+    if most is not None:
+        expected = f"at most {most:g}, as the terms say"
     # A lie need not be long, but the longest answers are the first to look at.
     longest = sorted(lengths, key=lambda name: -lengths[name])[:NAMED]
-    who = f", largest answers first: {', '.join(longest)}" if longest else ""
+    who = ""
+    if longest:
+        who = f", largest answers first: {', '.join(longest)}"
     fix = (
         f"the round is not counted{who}; shut out who lies, or `entrenous federation rewind`,"
         " and start again"

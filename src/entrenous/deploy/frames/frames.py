@@ -243,7 +243,9 @@ def opened(buffer: bytes, largest: int = BODY) -> Frame:
     body = view[start:]
     # A body that goes on behind the one that was announced would be hashed for nothing.
     if len(body) != head.size:
-        code = Code.TRUNCATED if len(body) < head.size else Code.WRONG_LENGTH
+        code = Code.WRONG_LENGTH
+        if len(body) < head.size:
+            code = Code.TRUNCATED
         raise FrameRefused(code, f"{len(body)} bytes of a body of {head.size}")
     # The signature covers the head alone: without this digest any body would do.
     if hashlib.sha256(body).digest() != head.digest:

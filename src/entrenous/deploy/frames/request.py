@@ -86,7 +86,9 @@ def download_schema(contract: Contract, devices: int) -> dict[str, TensorField]:
     for field in contract.receives:
         shape: list[Extent] = []
         for size in field.axes.sizes:
-            most = devices if upper_bound(size) == "devices" else contract.size(size)
+            most = devices
+            if upper_bound(size) != "devices":
+                most = contract.size(size)
             # Where the arrays decide their size, any up to the most it may be will do.
             extent = (0, most) if isinstance(size, UpTo) else most
             shape.append(extent)
@@ -298,12 +300,16 @@ class Responder:
         ):
             raise FrameRefused(Code.NOT_ASKED, "users that this node does not serve")
         # All nodes train from one model: one made for this node alone would tell more of it.
-        if announced(self.contract, download) != head.model:
+        if not self._is_announced(head.model, download):
             raise FrameRefused(Code.WRONG_MODEL, "the download is not the model that was announced")
         # The attempt is left out: an answer that was lost is asked for again.
         text = b"%d %s" % (head.round, head.model) + users.tobytes()
         asked = hashlib.sha256(text).digest()
         return NodeRequest(head.round, users, download, asked), arrays
+
+    def _is_announced(self, model: bytes, download: State) -> bool:
+        """Returns True if a download is the model of that hash."""
+        return announced(self.contract, download) == model
 
     def asked_for(self, frame: Frame) -> int:
         """Returns how many users a request is about. Raises FrameRefused for none, or more than the

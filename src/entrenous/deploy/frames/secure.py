@@ -86,7 +86,9 @@ def largest_answer(terms: FederationTerms, members: Members, place: str = "") ->
     contract = contribution.agreed(algorithm, terms.catalogue, terms.protection)
     users = {name: member.users for name, member in members.nodes.items()}
     body = contribution.largest_body(contract, users)
-    nbytes = sum_terms(terms, contract, 0, 0, bytes(32)).nbytes if terms.masked else 0
+    nbytes = 0
+    if terms.masked:
+        nbytes = sum_terms(terms, contract, 0, 0, bytes(32)).nbytes
     # One stage or another of a secure sum has the longest message.
     message = max(limit_of(stage, nbytes) for stage in range(len(KINDS)))
     return START.size + HEAD + SIGNATURE + body + message

@@ -297,7 +297,9 @@ def _allow_files(bounds: Bounds) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = bounds.connections + bounds.silent + OWN_FILES
     if soft != resource.RLIM_INFINITY and soft < needed:
-        most = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+        most = needed
+        if hard != resource.RLIM_INFINITY:
+            most = min(needed, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 

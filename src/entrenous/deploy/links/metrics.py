@@ -115,7 +115,9 @@ def text_of(families: Sequence[Family]) -> str:
 def _number(value: float) -> str:
     """Returns a number as text, whole numbers without an exponent: counts of bytes are long."""
     whole = int(value)
-    return str(whole) if value == whole else f"{value:.10g}"
+    if value == whole:
+        return str(whole)
+    return f"{value:.10g}"
 
 
 # ---- a server ------------------------------------------------------------------------------------

@@ -89,7 +89,9 @@ class ServerSaid(NamedTuple):
     def word(self) -> str:
         """The reason of a refusal, "" where it is no word."""
         word = LIKELY.fullmatch(self.body.strip())
-        return "" if word is None else word[0].decode("ascii")
+        if word is None:
+            return ""
+        return word[0].decode("ascii")
 
 
 @final

@@ -40,7 +40,9 @@ class Siblings:
     def elsewhere(self, node: str) -> int | None:
         """Returns the number of the worker that serves a node; None for this worker."""
         home = self._home.get(node, self._own)
-        return None if home == self._own else home
+        if home == self._own:
+            return None
+        return home
 
     async def passed_on(self, request: Request, worker: int, body: bytes = b"") -> Response:
         """Returns the answer of another worker to a request. body: of the request, read already.

@@ -252,7 +252,9 @@ class FederatedNode:
         alike = self.contract.declaration.deliver is None
         model = arrays_of(request.download) if alike else None
         given = GivenAnswer(request.round, request.asked, answer)
-        counts = None if self._tally is None else self._tally.taken()
+        counts = None
+        if self._tally is not None:
+            counts = self._tally.taken()
         left = _left(request, counts)
         self.store.advance(given, arrays_of(devices), model, facts or {}, masked, left)
 

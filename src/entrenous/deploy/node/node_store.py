@@ -180,7 +180,9 @@ class NodeStore:
     def fact(self, name: str) -> str | None:
         """Returns the stored text of a name; None if nothing was stored under it."""
         row = self._one("select value from fact where name = ?", name)
-        return None if row is None else str(row[0])
+        if row is None:
+            return None
+        return str(row[0])
 
     def note(self, name: str, value: str) -> None:
         """Stores a text under a name."""
@@ -244,7 +246,9 @@ class NodeStore:
         """
         query = "select arrays from state where round <= ? order by round desc limit 1"
         row = self._one(query, number)
-        return None if row is None else _arrays(row[0])
+        if row is None:
+            return None
+        return _arrays(row[0])
 
     def newest_state(self) -> tuple[int, dict[str, Array]] | None:
         """Returns the newest private state, arrays by name, with the number of the round that it
@@ -285,7 +289,9 @@ class NodeStore:
     def answered(self, number: int) -> GivenAnswer | None:
         """Returns the answer that the node gave in round `number`; None if there is none."""
         row = self._one("select round, asked, frame from answer where round = ?", number)
-        return None if row is None else GivenAnswer(*row)
+        if row is None:
+            return None
+        return GivenAnswer(*row)
 
     def advance(
         self,
@@ -331,7 +337,9 @@ class NodeStore:
         this node.
         """
         row = self._one("select number from user where id = ?", user)
-        return None if row is None else int(row[0])
+        if row is None:
+            return None
+        return int(row[0])
 
     def masked(self) -> MaskedVector | None:
         """Returns what the node put under masks last; None before the first."""

@@ -411,7 +411,9 @@ def told(invitation: Path, place: str = "") -> list[str]:
         return [f"run {terms.run}, {where}", algorithm, pushes, draws, terms.limits()]
     server = read_server_invitation(invitation)
     where = f"server {server.server}, {'with' if server.tls else 'WITHOUT'} TLS"
-    lost = f" (or {terms.sums} with lost ones)" if terms.masked else ""
+    lost = ""
+    if terms.masked:
+        lost = f" (or {terms.sums} with lost ones)"
     sizes = f"{terms.rounds} rounds{lost}, {terms.users} users, {terms.items} items"
     limits = [terms.limits(place), *terms.reveals(place)]
     if terms.above:

@@ -83,7 +83,9 @@ def shut_out(folder: Path, name: str, rest_others: bool = False) -> ShutOut:
             expected="a node of several",
             fix="stop the server instead",
         )
-    resting = _resting(operator, terms, members, name, rest_others) if terms.masked else []
+    resting = []
+    if terms.masked:
+        resting = _resting(operator, terms, members, name, rest_others)
     _write(operator, terms, members.without(name).resting(resting))
     return ShutOut(len(member.users), resting)
 
@@ -187,7 +189,9 @@ def renew_certificate(folder: Path, names: Sequence[str] = ()) -> tuple[datetime
 def certificate_ends(server: Path) -> datetime | None:
     """Returns the time (UTC) at which a server's certificate or its authority ends, whichever is
     sooner; None without a certificate."""
-    return expiry(server / "keys") if (server / "keys" / "server.crt").exists() else None
+    if (server / "keys" / "server.crt").exists():
+        return expiry(server / "keys")
+    return None
 
 
 def rewind(folder: Path, number: int) -> int:
@@ -225,7 +229,9 @@ def rewound(folder: Path, number: int, after: int = -1) -> list[str]:
     if after >= 0 and not (terms.masked and of_server):
         raise InputError("--after", "is for a server with masked sums", fix="leave it out")
     if terms.masked:
-        return _gone_back(folder, number, after) if of_server else _allowed(folder, number)
+        if of_server:
+            return _gone_back(folder, number, after)
+        return _allowed(folder, number)
     before = rewind(folder, number)
     if of_server:
         every = f"on every node: entrenous federation rewind NODE --rounds {number}"
@@ -254,7 +260,9 @@ def _allowed(folder: Path, number: int) -> list[str]:
     from .going_back import allow_sums
 
     now = allow_sums(folder, number)
-    spent = "" if now.epsilon is None else f", which spends epsilon {now.epsilon:.4g}"
+    spent = ""
+    if now.epsilon is not None:
+        spent = f", which spends epsilon {now.epsilon:.4g}"
     return [
         f"{folder}: updates of {now.sent} rounds have left, in masked sums; of {now.most}"
         f" may{spent}"
@@ -263,7 +271,9 @@ def _allowed(folder: Path, number: int) -> list[str]:
 
 def rewound_folder(folder: Path) -> Path:
     """Returns the folder of the server if the operator's folder was named, else the folder."""
-    return folder / SERVER if (folder / SERVER / PLACE).exists() else folder
+    if (folder / SERVER / PLACE).exists():
+        return folder / SERVER
+    return folder
 
 
 def _of_rounds(folder: Path) -> FederationTerms:

@@ -151,7 +151,9 @@ def _plan(folder: Path, insecure: bool, proxy: str) -> HttpsPlan:
     if proxy:
         checked_address("--proxy", proxy)
     local = bool(proxy) and is_loopback(proxy) and is_loopback(place["host"])
-    keys = folder / "keys" if place["tls"] and not local else None
+    keys = None
+    if place["tls"] and not local:
+        keys = folder / "keys"
     return HttpsPlan(place["host"], int(place["port"]), keys, insecure, proxy=proxy)
 
 

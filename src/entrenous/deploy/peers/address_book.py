@@ -138,7 +138,9 @@ class AddressBook:
     def contact(self, number: int) -> Contact | None:
         """Returns the contact of the peer with this number; None without a record."""
         entry = self.entries.get(number)
-        return None if entry is None else contact_of(entry.record)
+        if entry is None:
+            return None
+        return contact_of(entry.record)
 
     def last_resorts(self, now: float) -> list[Contact]:
         """Returns contacts to try when no record leads anywhere: bootstraps and past contacts that

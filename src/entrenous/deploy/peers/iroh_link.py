@@ -281,7 +281,9 @@ def origin(address: Any) -> str:
     ip = getattr(ip, "ipv4_mapped", None) or ip
     if ip.is_loopback:
         return ""
-    return str(ip) if ip.version == 4 else str(ipaddress.ip_network((ip, 64), strict=False))
+    if ip.version == 4:
+        return str(ip)
+    return str(ipaddress.ip_network((ip, 64), strict=False))
 
 
 @final

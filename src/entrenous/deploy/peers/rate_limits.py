@@ -79,7 +79,9 @@ class RateLimits:
     def wait(self, peer: bytes, now: float) -> float:
         """Returns the seconds for which a peer's next request is left unread; 0 counts the
         request."""
-        return 0.0 if self._requests is None else self._requests.take(peer, now)
+        if self._requests is None:
+            return 0.0
+        return self._requests.take(peer, now)
 
     def is_banned(self, peer: bytes, now: float) -> bool:
         """Returns whether a peer is banned now, so that its messages are not read."""

@@ -105,7 +105,9 @@ class Verifier:
     @property
     def serial(self) -> int:
         """The number of the newest list of revoked keys that is known; 0 without one."""
-        return 0 if self.revoked is None else self.revoked.serial
+        if self.revoked is None:
+            return 0
+        return self.revoked.serial
 
     def is_revoked(self, key: bytes) -> bool:
         """Returns whether the operator has revoked a public key."""

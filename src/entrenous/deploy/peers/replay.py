@@ -204,7 +204,9 @@ class _Replay:
         recording = self.recordings[d]
         done = self.done[d]
         event = recording.events[done]
-        whose = f" {event.push} of peer {event.sender}" if event.kind == MESSAGE else ""
+        whose = ""
+        if event.kind == MESSAGE:
+            whose = f" {event.push} of peer {event.sender}"
         return f"peer {recording.number}, event {done} ({KINDS[event.kind]}{whose})"
 
     def stuck(self, unfinished: list[int]) -> ReplayError:
@@ -277,4 +279,6 @@ def _moments(rows: Histories) -> Moments | None:
 def _all(columns: Sequence[Array | None]) -> Array | None:
     """Returns one column, if all parts have it."""
     present = [column for column in columns if column is not None]
-    return np.concatenate(present) if len(present) == len(columns) else None
+    if len(present) == len(columns):
+        return np.concatenate(present)
+    return None

@@ -135,7 +135,9 @@ class RoundIntake:
     @property
     def asked(self) -> Mapping[str, Int64Array]:
         """The users that each node was asked for; nobody between rounds."""
-        return {} if self._open is None else self._open.asked
+        if self._open is None:
+            return {}
+        return self._open.asked
 
     def missing(self) -> Collection[str]:
         """Returns the nodes that were asked and have neither answered nor refused for good."""

@@ -177,7 +177,9 @@ def _pieces(content: bytes, mark: bytes) -> Iterator[_Piece]:
         # Cut short in the content.
         if length >= 0 and end > len(content):
             return
-        record = _whole(content, at, end) if length >= 0 else None
+        record = None
+        if length >= 0:
+            record = _whole(content, at, end)
         if record is None:
             after = content.find(mark, at + 1)
             end = after if after >= 0 else len(content)

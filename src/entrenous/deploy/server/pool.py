@@ -194,7 +194,9 @@ class WorkerPool(Generic[H]):
         by_code = {Code(name): count for name, count in counts.items()}
         # A worker that is started again takes the answers of its journal again.
         if not self._folder.terms.masked:
-            now = len(self.taken) if self._word == "round" else 0
+            now = 0
+            if self._word == "round":
+                now = len(self.taken)
             by_code[Code.ACCEPTED] = self._accepted + now
         return by_code
 

@@ -142,7 +142,9 @@ class WorkerActor:
         plan = self._plan
         folder = Path(plan.folder)
         host = self._host
-        keys = folder / "keys" if f"keys/{KEYS[0]}" in plan.files else None
+        keys = None
+        if f"keys/{KEYS[0]}" in plan.files:
+            keys = folder / "keys"
         https = HttpsPlan(host, plan.port, keys, plan.insecure, proxy=plan.proxy, nearby=host)
         try:
             with closing(ServerFolder(folder, plan.start, plan.log_format)) as held:
@@ -266,7 +268,9 @@ class RayWorkers:
             cpus = int(self._ray.cluster_resources().get("CPU", 0))
             problem = f"actor {part} did not start in {READY:g} s; the cluster has {cpus} CPUs"
             raise StartAgain(f"{problem}, and each actor needs one; see `ray status`") from None
-        named = f"[{host}]" if ":" in host else host
+        named = host
+        if ":" in host:
+            named = f"[{host}]"
         self.address = self.address or f"{named}:{own.port}"
         return HiredActor(self._ray, actor, self._states)
 

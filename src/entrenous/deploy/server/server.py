@@ -276,7 +276,9 @@ class FederationServer:
                     break
         finally:
             total = self.collecting.end()
-        return total if self._defence is None else self._defended(work)
+        if self._defence is None:
+            return total
+        return self._defended(work)
 
     def _defended(self, work: RoundWork) -> Total:
         """Returns the sum that the defence makes of the updates."""
@@ -470,7 +472,9 @@ class FederationServer:
         count = self.count
         # The first round of a process waits for nodes to come, so the median says more than the
         # mean.
-        seconds = round(float(np.median(self._took)), 3) if self._took else 0.0
+        seconds = 0.0
+        if self._took:
+            seconds = round(float(np.median(self._took)), 3)
         answers = {code.value: n for code, n in sorted(self.collecting.counts.items())}
         self.folder.status(
             {

@@ -395,7 +395,9 @@ class ServerFolder:
     def liars(self) -> dict[str, str]:
         """Returns who has lied in a secure sum, by name, and when and how."""
         path = self.path / LIARS
-        return dict(read_json(path)["liars"]) if path.exists() else {}
+        if path.exists():
+            return dict(read_json(path)["liars"])
+        return {}
 
     def remember_liar(self, name: str, lie: str) -> None:
         """Stores who has lied, and how. The first lie of a node stays."""
@@ -483,7 +485,9 @@ def _clean(path: Path) -> None:
 def _next_start(path: Path) -> int:
     """Returns a number above that of every start before, and stores it. Raises OSError."""
     before = path.read_text() if path.exists() else ""
-    least = int(before) + 1 if before.strip().isdigit() else 0
+    least = 0
+    if before.strip().isdigit():
+        least = int(before) + 1
     # Of the clock, so that a folder restored from a backup has a higher number too.
     start = max(least, int(time.time()))
     write_text(path, str(start))

@@ -46,7 +46,9 @@ def reference(lengths: Sequence[float], first: float) -> float:
     """Returns the length with which a sum is compared. lengths: of the rounds that count, oldest
     first; first: the length while there are too few of these.
     """
-    return float(np.median(lengths[-WINDOW:])) if len(lengths) >= ENOUGH else first
+    if len(lengths) >= ENOUGH:
+        return float(np.median(lengths[-WINDOW:]))
+    return first
 
 
 def too_long(total: Total, lengths: Sequence[float], first: Callable[[], float]) -> str:

@@ -290,7 +290,9 @@ class Worker:
             users = np.concatenate([np.empty(0, np.int64), *(work.asked[name] for name in names)])
             self._channel.send("report", self._report(set()))
             about = {"group": group, "begun": summed.begun, "names": names, "heard": len(users)}
-            body = of_part(total, np.sort(users)) if total.devices else b""
+            body = b""
+            if total.devices:
+                body = of_part(total, np.sort(users))
             self._channel.send("summed", about, body)
         # The server is gone, which the other thread sees too.
         except (ServerStopped, EOFError, OSError):

@@ -194,7 +194,9 @@ def _join(ray: Any, address: str) -> None:
         asked = subprocess.run(
             [sys.executable, "-c", JOINING, address], capture_output=True, text=True, timeout=JOIN
         )
-        said = asked.stderr.strip().splitlines()[-1:] if asked.returncode else []
+        said = []
+        if asked.returncode:
+            said = asked.stderr.strip().splitlines()[-1:]
     except subprocess.TimeoutExpired:
         said = [f"no answer as Ray gives it within {JOIN:.0f} s"]
     if said:

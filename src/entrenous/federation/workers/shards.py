@@ -228,7 +228,9 @@ def _own(data: Interactions) -> Interactions:
     """The same data in writable arrays, as in one process: compiled code for read-only arrays is
     another.
     """
-    visits = None if data.visits is None else Visits(*(column.copy() for column in data.visits))
+    visits = None
+    if data.visits is not None:
+        visits = Visits(*(column.copy() for column in data.visits))
     return replace(
         data,
         ptr=data.ptr.copy(),

@@ -171,7 +171,9 @@ class SecureSumServer:
         genuine = own.public_key().public_bytes_raw() == box[: m.KEY]
         theirs = self._adverts[receiver].boxes
         view = self._views[m.SHARES]
-        share = unsealed(view, place, about.receiver, own, theirs, box) if genuine else None
+        share = None
+        if genuine:
+            share = unsealed(view, place, about.receiver, own, theirs, box)
         # A box with the right shares was no reason to complain.
         hashes = self._commitments[place][about.receiver]
         if share is not None and committed_pair(view, place, about.receiver, share) == hashes:

@@ -196,7 +196,9 @@ def begin(asked: TuneRequest) -> Task:
     parts = []
     for seed in range(plan.seed, plan.seed + asked.seeds):
         # The rows are loaded once; each seed splits them in its own way.
-        of_seed = first if seed == plan.seed else material(replace(plan, seed=seed), first.rows)
+        of_seed = first
+        if seed != plan.seed:
+            of_seed = material(replace(plan, seed=seed), first.rows)
         split = of_seed.parts[0]
         if split.validation is None:
             problem = "there are no validation rows to choose on"
