@@ -163,7 +163,11 @@ def receipt_of_run(
         "history": history,
     }
     epsilon = run.manifest.get("privacy", {}).get("epsilon")
-    if is_federated(made) and _not_kept(again.protection):
+    # Draws of the operating system cannot be made again, and are stored nowhere: nobody can say
+    # who took part.
+    drawn = again.protection
+    forgotten = drawn.sampling == "poisson" and drawn.noise_from == "system"
+    if is_federated(made) and forgotten:
         return {**about, **_without_rounds(again), "epsilon": epsilon}
     given = list(_given(again, threads, progress))
     attacks = _expected(again, len(given))
@@ -203,13 +207,6 @@ def _expected(again: Repetition, rounds: int) -> dict[str, Any]:
     """
     plan = again.plan
     return expected(short(plan.algorithm), plan.profile, rounds, *_in_force(again))
-
-
-def _not_kept(protection: Protection) -> bool:
-    """Checks whether nobody can say who took part: draws of the operating system cannot be made
-    again, and are stored nowhere.
-    """
-    return protection.sampling == "poisson" and protection.noise_from == "system"
 
 
 def _without_rounds(again: Repetition) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import numpy as np
 from ..core.types import Array
 from .encoding import plain_text
 from .files import RawFile
-from .formats.layout import LINE_LIMIT, Layout, layout_of, start_of
+from .formats.layout import LINE_LIMIT, layout_of, start_of
 from .options import LoadOptions
 from .reading import Guess
 from .table import ColumnTable
@@ -45,7 +45,7 @@ def read_plain(
     start = start_of(head, options, file.source, notes)
     where = f"{file.source}:{start.line}"
     layout = layout_of(start, where, options, delimiter, typed, notes, guesses)
-    if layout.spare or len(layout.names) > MOST_COLUMNS or _may_be_lists(layout):
+    if layout.spare or len(layout.names) > MOST_COLUMNS or layout.may_be_lists:
         return None
     first = start.line + layout.header
     lines = _Lines(
@@ -80,11 +80,6 @@ class _Lines(NamedTuple):
     """The byte between two fields, and how often it stands there."""
     crlf: bool
     """True if lines end in CR LF."""
-
-
-def _may_be_lists(layout: Layout) -> bool:
-    """Returns True if each line may be a user and a list of items, which takes a closer look."""
-    return layout.guessed and layout.delimiter in (" ", "\t") and "timestamp" not in layout.names
 
 
 def _place_of_line(content: bytes, line: int) -> int:

@@ -149,8 +149,9 @@ def stack(tables: Sequence[ColumnTable]) -> ColumnTable:
         parts=tuple(tables),
         whole=all(table.whole for table in tables),
         types=first.types,
-        guesses=merged_guesses(tables),
-        left_out=merged_left_out(tables),
+        # Each guess once, and one entry for each reason.
+        guesses=tuple(dict.fromkeys(guess for table in tables for guess in table.guesses)),
+        left_out=add_up(entry for table in tables for entry in table.left_out),
         notes=tuple(note for table in tables for note in table.notes),
     )
 
@@ -176,17 +177,6 @@ def refuse_control_in(table: ColumnTable, name: str) -> None:
             fix=CLEAN,
             reason=f"a control character in column '{name}'",
         )
-
-
-def merged_guesses(tables: Sequence[ColumnTable]) -> tuple[Guess, ...]:
-    """Returns the guesses of several tables, each once."""
-    return tuple(dict.fromkeys(guess for table in tables for guess in table.guesses))
-
-
-def merged_left_out(tables: Sequence[ColumnTable]) -> tuple[LeftOut, ...]:
-    """Returns the rows that several tables left out, one entry for each reason."""
-    entries = [entry for table in tables for entry in table.left_out]
-    return add_up(entries)
 
 
 class IdColumn(NamedTuple):

@@ -133,8 +133,8 @@ def read_text(
         left_out=checked.left_out,
         notes=tuple(notes),
     )
-    if layout.guessed:
-        _refuse_item_lists(table, layout)
+    if layout.may_be_lists:
+        _refuse_item_lists(table)
     if layout.spare:
         return _without_spare(table)
     return table
@@ -168,14 +168,12 @@ def _quotes(text: bytes, layout: Layout, notes: list[str]) -> tuple[bytes, Layou
     return text, layout
 
 
-def _refuse_item_lists(table: ColumnTable, layout: Layout) -> None:
-    """Raises InputError if the columns were guessed and each line may list the items of one
-    user.
-    """
+def _refuse_item_lists(table: ColumnTable) -> None:
+    """Raises InputError if each line may list the items of one user."""
     import polars as pl
 
     frame = table.frame
-    if layout.delimiter not in (" ", "\t") or "timestamp" in layout.names or frame.width < 3:
+    if frame.width < 3:
         return
     user = frame.to_series(0)
     # Of most data the first rows show that a user has several.

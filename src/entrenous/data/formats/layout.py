@@ -83,6 +83,11 @@ class Layout(NamedTuple):
     """True if each row ends with a delimiter behind which a column without a name is empty."""
 
     @property
+    def may_be_lists(self) -> bool:
+        """True if each line may be a user and a list of items, which takes a closer look."""
+        return self.guessed and self.delimiter in (" ", "\t") and "timestamp" not in self.names
+
+    @property
     def byte(self) -> int:
         """The byte that stands for the delimiter."""
         if self.delimiter == "::":

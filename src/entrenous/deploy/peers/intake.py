@@ -90,7 +90,7 @@ class PeerIntake:
         if len(senders) > WAITING:
             return "busy"
         # Asked last, since it begins the sender's next interval.
-        if not self.limits.may_offer(peer, now):
+        if not self.limits.may("offer", peer, now):
             return "busy"
         self.reading[sender] = offer.digest
         return "go"

@@ -5,8 +5,9 @@ name."""
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import final
+from typing import Literal, final
 
+Limited = Literal["offer", "shuffle"]
 ERRORS = 3  # protocol errors after which a peer is banned
 # Keys that are remembered: anybody can make keys, so the list of them must end.
 WATCHED = 1024
@@ -87,15 +88,10 @@ class RateLimits:
         """Returns whether a peer is banned now, so that its messages are not read."""
         return peer in self._of and now < self._of[peer].banned_until
 
-    def may_offer(self, peer: bytes, now: float) -> bool:
-        """Returns whether a peer may offer a model now. If so, its next interval begins."""
-        return self._may("offer", peer, now)
-
-    def may_shuffle(self, peer: bytes, now: float) -> bool:
-        """Returns whether a peer may exchange records now. If so, its next interval begins."""
-        return self._may("shuffle", peer, now)
-
-    def _may(self, action: str, peer: bytes, now: float) -> bool:
+    def may(self, action: Limited, peer: bytes, now: float) -> bool:
+        """Tells whether a peer may offer a model, or exchange records, now. If so, its next
+        interval begins.
+        """
         last = self._marks(peer).last
         since = now - last.get(action, float("-inf"))
         if since < self.interval:

@@ -230,7 +230,7 @@ class PeerServer:
         # Without its own record first, a sender would show no ticket.
         if not message.records or message.records[0].id != peer:
             raise ProtocolError("record")
-        if not self.limits.may_shuffle(peer, self.host.now()):
+        if not self.limits.may("shuffle", peer, self.host.now()):
             return Reply("busy")
         own, *others = message.records
         self.book.put(own, self.host.wall())

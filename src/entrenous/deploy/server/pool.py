@@ -318,11 +318,9 @@ class WorkerPool(Generic[H]):
         for at, standing in enumerate(self.standing):
             # Each worker asks the nodes that it serves; without homes, all of them.
             standing.done = set()
-            asked = {name: work.asked[name] for name in work.asked if self._serves(at, name)}
+            home = self._home
+            asked = {name: users for name, users in work.asked.items() if home.get(name, at) == at}
             self._order(at, Order(word, {**common, "asked": _said_of_asked(asked)}))
-
-    def _serves(self, at: int, name: str) -> bool:
-        return self._home.get(name, at) == at
 
     def _sum_order(self, number: int) -> Order:
         """Returns the order for the worker of a group. It has the server's memory of earlier sums
