@@ -465,7 +465,8 @@ def fill_one(
     room: FedRecRoom,
     value: Float32Array,
 ) -> None:
-    """Writes the ratings of device d's rows, made-up ones among them, to value: float32 [n]."""
+    """Writes the ratings of the rows of device d to `value`, float32 [n]; some of them are made
+    up."""
     if filling.predicts:
         train_temporary(mixed, d, v, u, filling, room)
     # the user's mean rating

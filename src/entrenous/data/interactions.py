@@ -303,8 +303,8 @@ class Interactions:
         )
 
     def of_items(self, keep: BoolArray) -> Interactions:
-        """Returns the rows of the items where `keep`, bool [items], is true, over these items
-        alone, in the same order.
+        """Returns the rows of some items, as a data set that has no other items. keep: bool
+        [items], True for an item that stays. Items keep their order.
         """
         rows = self.select(keep[self.item])
         # Of an item that stays: the number of those that stay before it.

@@ -117,8 +117,8 @@ def _not_zero(value: float) -> float:
 
 
 def chi_square_tail(x: float, freedom: int) -> float:
-    """P(X > x) of chi-square with a whole number of degrees of freedom: a finite sum of Poisson
-    terms.
+    """Returns P(X > x) for a chi-square X with a whole number of degrees of freedom, as a finite
+    sum of Poisson terms.
 
     >>> chi_square_tail(0.0, 3), round(chi_square_tail(2 * math.log(4), 2), 12)
     (1.0, 0.25)

@@ -485,8 +485,8 @@ def base_model(algorithm: GossipAlgorithm, catalogue: Catalogue, seed: int) -> F
 
 
 def first_known(who: Int64Array, n: int, keys: UInt64Array, count: Int64Array) -> Int32Array:
-    """The peers that each of n nodes knows at its start number `count`, int32 [m, at most KNOWN];
-    keys: of `node_keys`, [m].
+    """Draws the peers that each of m nodes knows after its start number `count`, int32 [m, at most
+    KNOWN]. keys: [m], those of `node_keys`.
     """
     return introduced(who, n, min(KNOWN, n - 1), folded(keys, -1 - count))
 

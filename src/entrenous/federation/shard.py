@@ -235,14 +235,14 @@ class _Work(NamedTuple):
 
 @final
 class Shard:
-    """The devices of `users`, which train here and nowhere else.
+    """The devices of some users. They train here and nowhere else.
 
-    algorithm: as `configured` for the federation. users: int64 [m], ascending: their numbers in the
-    federation, which name their randomness. data: the histories of these users alone, row r those
-    of users[r]. The other parameters are those of `Rounds`.
+    algorithm: as `configured` for the federation. users: int64 [m], ascending, the users' numbers
+    in the federation, by which their random draws are named. data: the histories of these users
+    alone; row r is the history of users[r]. The other parameters are those of `Rounds`.
 
-    Rows leave in the order of their items unless the protection says otherwise. The protection's
-    limits apply first, then `limits`.
+    A device sends its rows in the order of their items, unless the protection says otherwise. The
+    limits of the protection apply first, then `limits`.
     """
 
     def __init__(
@@ -371,11 +371,11 @@ class Shard:
         *,
         whole: bool = False,
     ) -> bool:
-        """Compares devices with the declaration, in the first round and in every round of a strict
-        executor: trains a few of the devices of `users` twice and changes nothing. Arguments as in
-        `work`; whole: the download was delivered for exactly these users.
+        """Compares devices with the declaration: trains a few of the devices of `users` twice, and
+        keeps nothing. Only the first round is tried; every round with a strict executor.
 
-        Returns True in such a round. Raises ContractError.
+        The arguments are those of `work`. whole: True if the download was delivered for exactly
+        these users. Returns True in a round that was tried. Raises ContractError.
         """
         if (self._tried and not self.executor.strict) or not len(users):
             return False

@@ -379,7 +379,7 @@ class NCFData(NamedTuple):
 
 
 class NCFLearnt(NamedTuple):
-    """Moves and new embeddings that m devices learnt."""
+    """The result of training m devices: the changes to the model, and their new embeddings."""
 
     ptr: Int64Array
     """int64 [m + 1], as in an Update."""

@@ -182,8 +182,8 @@ def shuffle_places(n: int, key: np.uint64) -> Int32Array:
 
 @inside
 def shuffle(order: Int64Array, key: np.uint64) -> None:
-    """Writes 0 .. len(order) - 1 in an order drawn by Fisher and Yates; uses as many draws of the
-    key.
+    """Writes 0 .. len(order) - 1 to `order`, shuffled as Fisher and Yates do. Uses len(order) draws
+    of the key.
     """
     for r in range(len(order)):
         order[r] = r

@@ -74,7 +74,7 @@ class RunResult:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """Metrics by name under the run's protocol, as means over users (and folds)."""
+        """The metrics of the run's protocol by name, as means over users and folds."""
         return self.manifest["metrics"]
 
     def recommend(self, user: str, n: int = 10) -> list[dict[str, Any]]:

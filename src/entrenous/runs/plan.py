@@ -114,8 +114,8 @@ def check(plan: RunPlan) -> None:
 
 
 def network_of(plan: RunPlan) -> Network:
-    """The network between the peers of a plan. Raises InputError for a setting that makes no
-    sense.
+    """Returns the network between the peers of a plan. Raises InputError for a setting that makes
+    no sense.
     """
     return Network.read(plan.network)
 

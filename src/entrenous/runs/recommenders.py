@@ -113,7 +113,7 @@ class GossipRecommender:
 @final
 @dataclass(frozen=True, eq=False)
 class CentralRecommender:
-    """A centralised model's recommender, over the training data it saw."""
+    """The recommender of a centralised model. It scores users of its training data."""
 
     algorithm: CentralAlgorithm
     model: State

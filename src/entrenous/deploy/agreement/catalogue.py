@@ -94,7 +94,7 @@ class Items(NamedTuple):
 
     @property
     def sha256(self) -> str:
-        """The digest of items.json, hexadecimal, by which the terms name the list."""
+        """The SHA-256 of items.json in hexadecimal. The terms name the list of items by it."""
         return hashlib.sha256(self.text.encode()).hexdigest()
 
     @property

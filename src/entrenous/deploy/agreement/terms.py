@@ -265,7 +265,7 @@ class FederationTerms(Settings):
 
     @property
     def has_server(self) -> bool:
-        """True with a server; False between peers."""
+        """True if the federation has a server; False if it is one of peers."""
         return self.topology == "server"
 
     @cached_property

@@ -103,8 +103,8 @@ class EnrolmentRequest(NamedTuple):
         return tuple(address for address in addresses if address and not address.endswith(":0"))
 
     def member(self, start: int, count: int, until: int = 0) -> Member:
-        """Returns the entry of this node in the membership list, with `count` users from number
-        `start`. Raises InputError for a count below 1."""
+        """Returns the node's entry in the membership list: its key, and the users `start` to
+        `start + count - 1`. Raises InputError for a count below 1."""
         at_least(f"users of {self.name}", count, 1)
         key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(self.key))
         return Member(key, np.arange(start, start + count), until)

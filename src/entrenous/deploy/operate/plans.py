@@ -187,7 +187,8 @@ class TrialPlan:
     """How to read a file, name=value; may be repeated, such as item=venue."""
 
     def complete(self) -> Self:
-        """Returns the plan with an algorithm and a number of nodes where none was named."""
+        """Returns the plan with the default algorithm and number of nodes in place of those that
+        were not named."""
         algorithm, nodes = (GOSSIPING, 16) if self.peers else (SERVED, 4)
         return replace(self, algorithm=self.algorithm or algorithm, nodes=self.nodes or nodes)
 

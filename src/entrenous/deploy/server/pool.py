@@ -74,8 +74,8 @@ class Workers(Protocol[H]):
         ...
 
     def ready(self, workers: Sequence[H], seconds: float) -> Sequence[H]:
-        """Returns the workers from which a message has come, or that have died; waits at most
-        `seconds` for the first.
+        """Returns the workers that have sent a message or have died. Waits at most `seconds` for
+        the first.
         """
         ...
 

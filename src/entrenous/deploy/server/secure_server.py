@@ -44,7 +44,7 @@ class SumMemory(Protocol):
         ...
 
     def liars(self) -> Mapping[str, str]:
-        """Returns the lie of each node that has lied in a sum, by its name."""
+        """Returns the nodes that have lied in a sum, by name, each with its lie in words."""
         ...
 
     def remember_sum(self, summed: PastSum) -> None:

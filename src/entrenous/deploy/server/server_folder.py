@@ -350,7 +350,7 @@ class ServerFolder:
                 path.unlink(missing_ok=True)
 
     def drop_journals(self) -> None:
-        """Deletes the journals of all rounds: what they hold counts elsewhere."""
+        """Deletes the journals of all rounds. Their answers are in a checkpoint by now."""
         for path in self.path.glob(JOURNALS):
             path.unlink(missing_ok=True)
 

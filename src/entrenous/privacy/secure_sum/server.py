@@ -241,11 +241,11 @@ class SecureSumServer:
         return m.encode(m.Consents(m.to_bits(signers, len(self._names)), signatures))
 
     def total(self) -> Int64Array:
-        """The exact sum of the survivors' vectors, int64 [length].
+        """Returns the exact sum of the survivors' vectors, int64 [length].
 
-        Raises SumRefused `threshold` while too few clients have sent right shares, and `shares` if
-        a party's shares do not give the secret it committed to: then this attempt is lost, and
-        `liars` names that party.
+        Raises SumRefused `threshold` while too few clients have sent right shares. Raises
+        SumRefused `shares` if the shares of a party give another secret than it committed to: the
+        attempt is lost, and `liars` names the party.
         """
         require(self.stage == m.UNMASKING, "stage", f"{m.STAGES[self.stage]} is still open")
         if self._total is None:
