@@ -303,7 +303,7 @@ def test_a_circle_is_found():
     assert circles(arrows_of) == {("b", "c"), ("e", "f")}
     seen = graph()
     assert "privacy/secure_sum/client.py" in seen["deploy/node/secure_node.py"]
-    assert "evaluate/metric_kinds.py" in seen["evaluate/metrics/accuracy.py"]
+    assert "evaluate/metric_kinds.py" in seen["evaluate/metrics/defined.py"]
 
 
 def test_no_circle_of_files():

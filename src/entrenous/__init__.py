@@ -112,7 +112,10 @@ if not TYPE_CHECKING:
             raise AttributeError(f"module 'entrenous' has no attribute '{name}'")
         import importlib
 
-        return getattr(importlib.import_module(f".{LAZY[name]}", __name__), name)
+        thing = getattr(importlib.import_module(f".{LAZY[name]}", __name__), name)
+        # Kept, so that Python finds it by itself the next time.
+        globals()[name] = thing
+        return thing
 
 
 def __dir__() -> list[str]:

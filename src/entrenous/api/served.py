@@ -13,8 +13,7 @@ from ..core.errors import InputError
 from ..core.keywords import at_least
 from ..core.registry.discover import short
 from ..core.types import Array, Int64Array
-from ..core.vocabulary import Vocabulary
-from ..data.interactions import Interactions
+from ..data.interactions import Interactions, Vocabulary
 from ..evaluate.list_options import ListOptions, Seen, Unknown
 from ..evaluate.predict import predictions
 from ..evaluate.recommend import competing_of, lists_of, score_blocks, title_of

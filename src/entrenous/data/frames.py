@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 from ..core.errors import InputError
-from .formats.positions import SAMPLE, may_be_times
+from .formats.layout import SAMPLE, may_be_times
 from .table import ColumnTable
 
 # Kinds of values, in words.
@@ -219,7 +219,9 @@ def _kind(value: Any) -> str:
         return WHOLE
     if isinstance(value, float | np.floating):
         return REAL
-    return TEXT if isinstance(value, str) else type(value).__name__
+    if isinstance(value, str):
+        return TEXT
+    return type(value).__name__
 
 
 def _refuse_twins(values: list[Any], label: str, name: str) -> None:

@@ -11,8 +11,7 @@ import numpy as np
 from ..core.contract.protocols import Visits
 from ..core.errors import EntrenousError
 from ..core.types import Array, Int64Array
-from ..core.vocabulary import Vocabulary, text_array
-from .interactions import Interactions, from_seconds
+from .interactions import Interactions, Vocabulary, from_seconds, text_array
 from .reading import Reading
 
 # The columns of `Interactions` that are arrays, and their types.
@@ -103,7 +102,9 @@ def _fault(data: Interactions) -> str:
     rows = len(data.item)
     for name, kind in COLUMNS.items():
         column = getattr(data, name)
-        length = len(data.users) + 1 if name == "ptr" else rows
+        length = rows
+        if name == "ptr":
+            length = len(data.users) + 1
         if column is not None and (column.dtype != kind or column.shape != (length,)):
             shape = f"{column.dtype} {list(column.shape)}"
             return f"'{name}' is {shape}, not {np.dtype(kind)} [{length}]"
@@ -123,7 +124,9 @@ def _fault(data: Interactions) -> str:
             return fault
     items = len(data.items)
     wrong = [name for name, column in data.features.items() if column.shape != (items,)]
-    return f"feature '{min(wrong)}' is not of the {items} items" if wrong else ""
+    if wrong:
+        return f"feature '{min(wrong)}' is not of the {items} items"
+    return ""
 
 
 def _divides(ptr: Int64Array, rows: int) -> bool:

@@ -11,7 +11,6 @@ from typing import Any, Unpack
 import numpy as np
 
 from ..core.errors import InputError, did_you_mean
-from ..core.vocabulary import Vocabulary
 from .columns import assemble, inspect
 from .dataset import datasets
 from .features import features
@@ -20,7 +19,7 @@ from .filters import k_core, max_user_items
 from .folders import add_features, read_folder
 from .forked import is_without_threads, load_elsewhere, refuse_without_threads
 from .frames import CallersFrame, OtherRows, from_any
-from .interactions import Interactions
+from .interactions import Interactions, Vocabulary
 from .likes import keep_likes
 from .options import FrameKeywords, LoadKeywords, LoadOptions
 from .reading import refuse_guesses
@@ -106,7 +105,9 @@ def loaded(
     if is_without_threads():
         return load_elsewhere(name_or_path, options, fetch=fetch, part=part)
     path = Path(name_or_path)
-    items_file = None if options.items is None else Path(options.items)
+    items_file = None
+    if options.items is not None:
+        items_file = Path(options.items)
     # A Path is never the name of a data set, so that a file of that name can be read.
     named = datasets() if isinstance(name_or_path, str) else {}
     if name_or_path in named:
@@ -156,7 +157,9 @@ def _filtered(data: Interactions, options: LoadOptions, part: bool) -> Interacti
         data = max_user_items(data, options.max_items_of_a_user)
     if options.min_rows != 1:
         data = k_core(data, users=options.min_rows, items=options.min_rows)
-    return data if part else with_latest_ties(inspect(data, _filters(options)))
+    if part:
+        return data
+    return with_latest_ties(inspect(data, _filters(options)))
 
 
 def _filters(options: LoadOptions) -> list[str]:

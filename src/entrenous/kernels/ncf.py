@@ -28,10 +28,9 @@ import numpy as np
 from ..core.compiling import njit
 from ..core.errors import InputError
 from ..core.keys import below, draw, fold, folds
-from ..core.lanes.memory import padded, sealed, zeros
+from ..core.lanes.memory import padded, sealed, starts_of, zeros
 from ..core.lanes.simd import LANES, Lanes, every, inside, load, store, sum_of, unless_negative
 from ..core.lanes.tiles import add_outer, products, weighted
-from ..core.rows import starts_of
 from ..core.types import Float32Array, Int32Array, Int64Array, UInt64Array
 from .adam import BETA1, BETA2, direction, moment
 from .logistic import logistic
@@ -380,7 +379,7 @@ class NCFData(NamedTuple):
 
 
 class NCFLearnt(NamedTuple):
-    """Moves and new embeddings that m devices learnt."""
+    """The result of training m devices: the changes to the model, and their new embeddings."""
 
     ptr: Int64Array
     """int64 [m + 1], as in an Update."""

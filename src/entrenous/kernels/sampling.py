@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..core.compiling import njit
-from ..core.keys import below, draw, fold, folds
+from ..core.keys import below, draw, draws, fold, folds
 from ..core.lanes.simd import LANES, count_up_to, inside
 from ..core.types import Int32Array, Int64Array
 
@@ -171,10 +171,19 @@ def negative(history: Int32Array, k: int) -> int:
     return k + low
 
 
+def shuffle_places(n: int, key: np.uint64) -> Int32Array:
+    """Returns the place of each of n items in a keyed shuffle, int32 [n]: a permutation of 0..n-1
+    that depends on the key alone.
+    """
+    place = np.empty(n, np.int32)
+    place[np.argsort(draws(key, n), kind="stable")] = np.arange(n, dtype=np.int32)
+    return place
+
+
 @inside
 def shuffle(order: Int64Array, key: np.uint64) -> None:
-    """Writes 0 .. len(order) - 1 in an order drawn by Fisher and Yates; uses as many draws of the
-    key.
+    """Writes 0 .. len(order) - 1 to `order`, shuffled as Fisher and Yates do. Uses len(order) draws
+    of the key.
     """
     for r in range(len(order)):
         order[r] = r

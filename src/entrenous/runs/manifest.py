@@ -25,7 +25,7 @@ from ..core.registry.program import program_sha256, source_sha256
 from ..data.interactions import Interactions
 from ..data.reading import Reading
 from ..data.split.types import Split
-from ..evaluate.fairness import fairness
+from ..evaluate.metrics.defined import fairness
 from ..evaluate.protocol import Evaluation
 from ..federation.shard import Ledger
 from ..privacy import evidence
@@ -37,7 +37,8 @@ from .recommenders import Algorithm, Fitted, federated
 TRAINS = "entrenous.runs.train"
 LIBRARIES = ("numpy", "numba", "polars")
 TODAY = "run it again, or say --todays-code to use today's"
-ALGORITHM, TRAINING = "algorithm_sha256", "program_sha256"
+ALGORITHM = "algorithm_sha256"
+TRAINING = "program_sha256"
 
 
 class Fold(NamedTuple):

@@ -25,8 +25,7 @@ from entrenous.algorithms.central.user_mean import UserMean
 from entrenous.core.contract.protocols import silent
 from entrenous.core.errors import InputError
 from entrenous.core.keys import fold, key
-from entrenous.core.vocabulary import Vocabulary
-from entrenous.data.interactions import Interactions, build
+from entrenous.data.interactions import Interactions, Vocabulary, build
 
 KINDS = (Pmf, BiasedMf, SvdPp)
 FACTORS, PADDED = 18, 32  # a register and a bit
@@ -342,7 +341,7 @@ import hashlib, sys
 import numpy as np
 from entrenous.algorithms.named import algorithms
 from entrenous.core.keys import key
-from entrenous.core.vocabulary import Vocabulary
+from entrenous.data.interactions import Vocabulary
 from entrenous.data.interactions import build
 
 rng = np.random.default_rng(0)

@@ -59,7 +59,7 @@ class SvdPpModel(NamedTuple):
 
 
 class SvdPpRows(NamedTuple):
-    """The training rows, user by user."""
+    """The training rows of SVD++, those of each user side by side."""
 
     ptr: Int64Array
     """int64 [users + 1]; user u has the rows ptr[u]:ptr[u + 1]."""

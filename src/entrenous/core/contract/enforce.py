@@ -60,7 +60,9 @@ def local(
             raise
         # NumPy does not name the array: a second call on copies tells which one changes.
         name = _written(algorithm, call)
-        where = f"{contract.name}: download '{name}'" if name else f"{contract.name}: download"
+        where = f"{contract.name}: download"
+        if name:
+            where = f"{contract.name}: download '{name}'"
         expected = "what a device receives stays as it is; copy first"
         raise ContractError(where, "`local` writes to it", expected=expected) from None
 

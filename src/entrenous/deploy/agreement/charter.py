@@ -77,7 +77,8 @@ def check_charter(folder: Path, terms: FederationTerms) -> None:
 def _differing(above: FederationTerms, below: FederationTerms) -> list[str]:
     """Returns the terms in which a relay's federation differs from the one above, though it may
     not."""
-    theirs, own = above.model_dump(mode="json"), below.model_dump(mode="json")
+    theirs = above.model_dump(mode="json")
+    own = below.model_dump(mode="json")
     return sorted(name for name in own if name not in OF_RELAY and own[name] != theirs[name])
 
 

@@ -66,7 +66,8 @@ def _ticket(schema: bytes, number: int, key: bytes, until: int) -> bytes:
 
 
 def ends(days: float) -> int:
-    """Returns the second since 1970 in which a ticket ends that is given now for some days."""
+    """Returns the time at which a ticket of so many days ends if it is given now, in seconds since
+    1970."""
     return int(time.time() + 86_400 * days)
 
 

@@ -112,10 +112,14 @@ def _sentence(terms: FederationTerms, left: Sequence[LeftDevice]) -> str:
         return MASKED.format(terms.protection.people, terms.protection.parties)
     # A gateway adds the updates of its users up; the smallest of its sums says most about one.
     least = min(device.people for device in left)
-    return SINGLY if least == 1 else GATEWAY.format(least)
+    if least == 1:
+        return SINGLY
+    return GATEWAY.format(least)
 
 
 def _sum(counts: Sequence[int | None]) -> int | None:
     """Returns the sum of counts; None if one of them is not known."""
     known = [count for count in counts if count is not None]
-    return sum(known) if len(known) == len(counts) else None
+    if len(known) == len(counts):
+        return sum(known)
+    return None

@@ -48,7 +48,8 @@ class PeerIdentity(NamedTuple):
         """Returns a record of this peer, signed with its key, that says it can be reached at
         `addresses`; issued at wall-clock time `wall`."""
         number, until, ticket = self.ticket
-        key, reached = public_bytes(self.key), tuple(addresses)[:4]
+        key = public_bytes(self.key)
+        reached = tuple(addresses)[:4]
         bare = AddressRecord(key, number, reached, int(wall), until, ticket, b"\0" * 64)
         return msgspec.structs.replace(bare, signature=self.key.sign(_record(self.schema, bare)))
 
@@ -68,8 +69,11 @@ class Verifier:
         revoked: RevocationList | None = None,
         keep: Callable[[RevocationList], None] = lambda newer: None,
     ) -> None:
-        self.schema, self.users, self.life = terms.run_bytes, terms.users, life
-        self.revoked, self._keep = revoked, keep
+        self.schema = terms.run_bytes
+        self.users = terms.users
+        self.life = life
+        self.revoked = revoked
+        self._keep = keep
         self._operator = bytes.fromhex(terms.operator)
 
     def check(self, record: AddressRecord, wall: float, *, ticket: bool = True) -> None:
@@ -101,7 +105,9 @@ class Verifier:
     @property
     def serial(self) -> int:
         """The number of the newest list of revoked keys that is known; 0 without one."""
-        return 0 if self.revoked is None else self.revoked.serial
+        if self.revoked is None:
+            return 0
+        return self.revoked.serial
 
     def is_revoked(self, key: bytes) -> bool:
         """Returns whether the operator has revoked a public key."""

@@ -21,10 +21,10 @@ from ...core.keywords import at_least, called_with
 from ...data.interactions import Interactions
 from ...data.split.types import Held
 from ...evaluate.protocol import Goal, goal_of, look
-from ...federation.executors import EngineOptions, Threads
+from ...federation.shard import Threads
 from ...federation.workers.calls import prepare, spread
 from ...federation.workers.crew import About, about_here
-from ...federation.workers.engine import crew
+from ...federation.workers.engine import EngineOptions, crew
 from ..options import RunPlan, TuneOptions
 from ..pipeline import material
 from ..plan import check, make, usual_protocol
@@ -196,7 +196,9 @@ def begin(asked: TuneRequest) -> Task:
     parts = []
     for seed in range(plan.seed, plan.seed + asked.seeds):
         # The rows are loaded once; each seed splits them in its own way.
-        of_seed = first if seed == plan.seed else material(replace(plan, seed=seed), first.rows)
+        of_seed = first
+        if seed != plan.seed:
+            of_seed = material(replace(plan, seed=seed), first.rows)
         split = of_seed.parts[0]
         if split.validation is None:
             problem = "there are no validation rows to choose on"

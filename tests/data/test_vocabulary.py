@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from entrenous.core.errors import InputError
-from entrenous.core.vocabulary import Vocabulary
+from entrenous.data.interactions import Vocabulary
 
 
 @given(
