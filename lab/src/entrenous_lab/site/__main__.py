@@ -1,4 +1,6 @@
-"""`python -m entrenous_lab.site [NAME...]`: writes the tutorials and the generated pages anew."""
+"""`python -m entrenous_lab.site [NAME...]`: writes the tutorials and the generated pages anew.
+`python -m entrenous_lab.site --stage FOLDER` writes what the site is built of.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +10,14 @@ from pathlib import Path
 
 from .cells import executed, parsed, written
 from .reference import PAGES
+from .stage import staged
 
 
 def main(names: Sequence[str]) -> None:
     """Writes the files below docs/ of the current folder; of some names alone, if there are any."""
+    if names[:1] == ["--stage"]:
+        staged(Path.cwd(), Path(names[1]).resolve())
+        return
     docs = Path("docs")
     for script in sorted((docs / "tutorials").glob("*.py")):
         if names and script.stem not in names:
