@@ -1,4 +1,4 @@
-"""The made-up book club of the tutorials: readers with tastes, so that there is something to learn."""
+"""The made-up book club of the tutorials, whose readers have tastes that can be learnt."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def books_csv(seed: int = 7) -> str:
     that are read more than others.
     """
     rng = np.random.default_rng(seed)
-    titles = []
-    genres = []
-    for genre, words in LAST.items():
+    titles: list[str] = []
+    genres: list[str] = []
+    for name, words in LAST.items():
         for word in words:
             titles += [f"{first} {word}" for first in FIRST]
-            genres += [genre] * len(FIRST)
+            genres += [name] * len(FIRST)
     genre = np.array(genres)
     popularity = 1.0 / (1 + rng.permutation(BOOKS) % 30)
     lines = ["user,item,rating,time"]

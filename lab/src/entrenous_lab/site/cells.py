@@ -1,9 +1,9 @@
 """Tutorials as scripts in the percent format, which editors and jupytext open as notebooks: parsed,
 executed without a Jupyter server, and written as a page of Markdown and as a notebook.
 
-A cell begins with `# %%`. `[markdown]` behind it makes the cell text, `[bash]` makes it a command of
-the shell (both are comments in the script), and `[raises]` says that the code ends in the package's
-error, which the page then shows.
+A cell begins with `# %%`. `[markdown]` behind it makes the cell text, `[bash]` makes it a command
+of the shell (both are comments in the script), and `[raises]` says that the code ends in the
+package's error, which the page then shows.
 """
 
 from __future__ import annotations

@@ -20,16 +20,15 @@ def run_cell(kind: str, text: str, names: dict[str, Any]) -> tuple[str, str]:
     if kind == "markdown":
         return "", ""
     if kind == "bash":
-        done = subprocess.run(["bash", "-euo", "pipefail", "-c", text], capture_output=True, text=True)
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", text], capture_output=True, text=True
+        )
         if done.returncode:
             raise RuntimeError(f"{text}\n{done.stdout}{done.stderr}")
         return done.stdout, ""
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
-        if kind == "raises":
-            value = _raised(text, names)
-        else:
-            value = _evaluated(text, names)
+        value = _raised(text, names) if kind == "raises" else _evaluated(text, names)
     picture = value._repr_svg_() if hasattr(value, "_repr_svg_") else ""
     said = printed.getvalue()
     if value is not None and not picture:
@@ -67,7 +66,7 @@ def main() -> None:
     tutorial = ModuleType("__main__")
     sys.modules["__main__"] = tutorial
     outputs = [run_cell(kind, text, tutorial.__dict__) for kind, text in cells]
-    json.dump(outputs, sys.__stdout__)
+    sys.stdout.write(json.dumps(outputs))
 
 
 if __name__ == "__main__":

@@ -36,7 +36,7 @@ def page(title: str, purpose: str, parts: list[str]) -> str:
 
 
 def metrics() -> str:
-    """Each metric with its formula, its name in trec_eval where it has one, and a worked example."""
+    """Each metric with its formula, its name in trec_eval, if any, and a worked example."""
     parts = []
     for name in ("accuracy", "lists", "errors"):
         module = importlib.import_module(f"entrenous.evaluate.metrics.{name}")
@@ -90,7 +90,7 @@ def declarations() -> str:
     classes: dict[Any, list[str]] = {}
     for name in algorithms():
         classes.setdefault(kind_of(name)[0], []).append(name)
-    parts = []
+    parts: list[str] = []
     for kind, names in sorted(classes.items(), key=lambda entry: entry[1][0]):
         parts += _declaration(kind, names)
     return page(
@@ -168,8 +168,8 @@ def commands() -> str:
             parts.append(f"```text\n{help_of(words)}\n```\n\n</details>")
     return page(
         "Every command",
-        "After this page you can look up each command, its options, and what it prints. [The command"
-        " line](../command-line.md) says what options mean that several commands share.",
+        "After this page you can look up each command, its options, and what it prints. [The"
+        " command line](../command-line.md) says what options mean that several commands share.",
         parts,
     )
 

@@ -1,5 +1,5 @@
-"""The pages as the site's builder takes them: docs/ copied, with links that lead out of it made into
-copies (pictures) or into addresses of the repository (everything else).
+"""The pages as the site's builder takes them: docs/ copied, with links that lead out of it made
+into copies (pictures) or into addresses of the repository (everything else).
 
 In the repository such links stay relative, so that they work in a clone and on a forge.
 """
@@ -36,7 +36,7 @@ def repository(root: Path) -> str:
 
 
 def _relinked(text: str, source: Path, root: Path, place: Path, address: str) -> str:
-    """Returns the text of a page, `source` in the repository, with its links as the site needs them."""
+    """Returns the text of a page, `source` in the repository, with the links of the site."""
     docs = root / "docs"
 
     def relinked(link: re.Match[str]) -> str:
