@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from entrenous_lab.site import cells, reference
-from entrenous_lab.site.stage import staged
+from entrenous_lab.site.stage import repository, staged
 from paths import ROOT
 
 from tests import paragraphs
@@ -115,3 +115,11 @@ def test_the_site_is_built_and_no_link_is_broken(tmp_path: Path) -> None:
     assert (tmp_path / "build" / "site" / "index.html").is_file()
     # The search of the reader's browser finds a function of the package.
     assert "entrenous" in (tmp_path / "build" / "site" / "search.json").read_text()
+
+
+def test_one_address_stands_for_the_repository() -> None:
+    """In pyproject.toml, in mkdocs.yml and in the links of the README."""
+    declared = re.search(r'^repository = "(.+)"$', (ROOT / "pyproject.toml").read_text(), re.M)
+    if declared is None:
+        pytest.skip("pyproject.toml names no address yet")
+    assert repository(ROOT) == declared[1]

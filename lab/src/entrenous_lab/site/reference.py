@@ -136,7 +136,7 @@ EXAMPLES = {
     "data": "entrenous data check books.csv",
     "split": "entrenous split books.csv --protocol loo-99 --out held-out",
     "run": "entrenous run fcf --data books.csv --rounds 20 2>/dev/null | head -12",
-    "runs": "entrenous runs --json | grep -E '\"(run|status|algorithm)\"' | head -3",
+    "runs": "entrenous runs 2>/dev/null | grep -o 'fcf-books[^ ]*'",
     "recommend": "entrenous recommend latest --user r007 --n 3",
     "compare": "entrenous compare fcf popular --data books.csv --seeds 2 --rounds 20 2>/dev/null"
     " | head -6",

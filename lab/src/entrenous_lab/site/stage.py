@@ -30,8 +30,8 @@ def staged(root: Path, place: Path) -> None:
 
 def repository(root: Path) -> str:
     """Returns the address of the repository, which mkdocs.yml names."""
-    found = re.search(r"^repo_url: (\S+)$", (root / "mkdocs.yml").read_text(), re.M)
-    assert found, "mkdocs.yml names no repo_url"
+    found = re.search(r"^  repository: (\S+)", (root / "mkdocs.yml").read_text(), re.M)
+    assert found, "mkdocs.yml names no repository"
     return found[1]
 
 
