@@ -1,6 +1,6 @@
 """How much there is to read, and whether it can be read once.
 
-python tests/paragraphs.py              words of each section of the site, by `wc -w` of its pages
+python tests/paragraphs.py              words of each section of the site, comments left out
 python tests/paragraphs.py --seed 40    twenty paragraphs drawn from the pages outside the reference
 """
 
@@ -15,6 +15,7 @@ ROOT = Path(__file__).resolve().parents[1]
 # Looked up and not read: sections of the site's navigation that have no bound of words.
 LOOKED_UP = ("Reference", "Results")
 FENCED = re.compile(r"```.*?```", re.S)
+UNSEEN = re.compile(r"<!--.*?-->", re.S)
 DRAWN = 20
 
 
@@ -35,8 +36,12 @@ def sections(root: Path = ROOT) -> dict[str, list[Path]]:
 
 
 def words(pages: list[Path]) -> int:
-    """The words of some pages, code and tables among them."""
-    return sum(len(page.read_text(encoding="utf-8").split()) for page in pages)
+    """The words of some pages, code and tables among them, as a reader sees them."""
+    return sum(len(_seen(page).split()) for page in pages)
+
+
+def _seen(page: Path) -> str:
+    return UNSEEN.sub("", page.read_text(encoding="utf-8"))
 
 
 def read_through(root: Path = ROOT) -> list[Path]:
@@ -50,7 +55,7 @@ def read_through(root: Path = ROOT) -> list[Path]:
 
 def paragraphs(page: Path) -> list[str]:
     """The paragraphs and entries of lists of a page, without code, tables and headings."""
-    text = FENCED.sub("", page.read_text(encoding="utf-8"))
+    text = FENCED.sub("", _seen(page))
     parts = re.split(r"\n\s*\n|\n(?=\s*(?:[*-]|\d+\.) )", text)
     said = [" ".join(part.split()) for part in parts]
     return [part for part in said if len(part.split()) > 15 and not re.match(r"[|#<!]", part)]

@@ -59,8 +59,8 @@ folder = run.save("runs/first")
 entrenous.open(folder).metrics["hr@10"] == run.metrics["hr@10"]
 
 # %% [markdown]
-# The same from a shell. The same seed gives the same model on every machine, byte for byte, so
-# that your figures are those of this page.
+# The same from a shell. The same seed gives the same model, byte for byte, so that your figures are
+# those of this page.
 
 # %% [bash]
 # entrenous run fcf --data books.csv --rounds 60 2>/dev/null | head -7
