@@ -10,7 +10,10 @@ import re
 import shutil
 from pathlib import Path
 
+from .layers import drawn
+
 LINK = re.compile(r"(?P<before>\]\()(?P<target>[^)#\s]+)(?P<anchor>#[^)\s]*)?(?=\))")
+DIAGRAM = re.compile(r"```mermaid\n(.*?)```", re.S)
 FENCE = re.compile(r"^\s*```")
 PICTURES = (".svg", ".png")
 OUTSIDE = "outside"  # the folder of the pictures that lie elsewhere in the repository
@@ -25,6 +28,10 @@ def staged(root: Path, place: Path) -> None:
     for page in sorted(place.rglob("*.md")):
         source = docs / page.relative_to(place)
         text = page.read_text(encoding="utf-8")
+        diagram = DIAGRAM.search(text)
+        if diagram:
+            page.with_suffix(".svg").write_text(drawn(diagram[1]), encoding="utf-8")
+            text = text.replace(diagram[0], f"![The arrows between the rooms]({page.stem}.svg)")
         page.write_text(_relinked(text, source, root, place, address), encoding="utf-8")
 
 
