@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import entrenous
 from entrenous.algorithms.named import algorithms, kind_of
 from entrenous.cli import _app, main
 from entrenous.core.printed import summary_of
@@ -30,6 +31,24 @@ WIDTH = "100"
 def page(title: str, purpose: str, parts: list[str]) -> str:
     """Returns a page: title, what the reader will be able to do, and its parts."""
     return "\n\n".join([f"# {title}", purpose, GENERATED, *parts]) + "\n"
+
+
+# ---- Python --------------------------------------------------------------------------------------
+
+
+def python() -> str:
+    """Each public name, for mkdocstrings to document from its docstring and annotations."""
+    parts = []
+    for name, place in entrenous.LAZY.items():
+        module = place if place.startswith("entrenous.") else f"entrenous.{place}"
+        parts.append(f"::: {module}.{name}")
+    return page(
+        "Python, name by name",
+        "After this page you can look up every public name, its arguments, its results and its"
+        " errors. `import entrenous` offers them all; the site shows what their docstrings say, and"
+        " so does `help(entrenous.run)`.",
+        parts,
+    )
 
 
 # ---- metrics -------------------------------------------------------------------------------------
@@ -235,6 +254,7 @@ def wire() -> str:
 
 
 PAGES: Mapping[str, Callable[[], str]] = {
+    "python": python,
     "metrics": metrics,
     "protocols": protocols,
     "declarations": declarations,
