@@ -34,9 +34,8 @@ from entrenous.deploy.node.node import FederatedNode
 from entrenous.deploy.operate.founding import FoundedFederation, found
 from entrenous.deploy.operate.plans import FoundingPlan
 from entrenous.deploy.server import server
-from entrenous.deploy.server.rounds import standing
 from entrenous.deploy.server.server import RoundsLost, serve
-from entrenous.deploy.server.server_folder import ServerFolder
+from entrenous.deploy.server.server_folder import ServerFolder, standing
 from entrenous.federation.rounds import Rounds
 from entrenous.privacy.secure_sum.terms import Floors
 from entrenous.runs.options import RunPlan

@@ -24,7 +24,7 @@ ORDER = (
     {"core/lanes"},
     {"core/contract"},
     {"core/registry"},
-    {"data", "data/sets"},
+    {"data", "data/formats", "data/sets"},
     {"data/split"},
     {"kernels", "privacy", "privacy/secure_sum"},
     {"algorithms", "algorithms/central"},

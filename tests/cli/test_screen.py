@@ -20,7 +20,7 @@ from entrenous.cli.federation import show_list
 from entrenous.core.cells import harmless, is_formula
 from entrenous.core.printed import plain
 from entrenous.data.split.read import read
-from entrenous.deploy.server.log_line import LogLine, written
+from entrenous.deploy.server.server_folder import LogLine, written
 
 HOSTILE = (
     "ok\x1b]0;owned\x07\x1b[2K\x1b[1A\x9b31m\u202egpj.exe\u2066\x7f\r\b\u2028\x85\ud800\U000e0041"

@@ -13,10 +13,10 @@ import polars as pl
 import pytest
 
 from entrenous.core.errors import InputError
-from entrenous.data import text
 from entrenous.data.columns import find_roles, plain
-from entrenous.data.load import load, load_part
-from entrenous.data.options import LoadOptions
+from entrenous.data.formats import delimited
+from entrenous.data.load import from_frame, load, load_part
+from entrenous.data.options import LoadKeywords, LoadOptions
 
 ROWS = [
     ("1", "10", "5", "881250949"),
@@ -100,12 +100,13 @@ def test_parquet_and_zip(tmp_path: Path) -> None:
 def test_a_file_without_a_header_is_read_by_position(
     first: list[str], names: tuple[str, ...] | None
 ) -> None:
-    assert text.positional(first) == names
+    assert delimited.positional(first) == names
 
 
 def test_a_guess_about_the_header_is_said(tmp_path: Path) -> None:
     data = load(write(tmp_path / "a.csv", joined(",")))
-    assert "no header: columns read as user_id, item_id, rating, timestamp" in data.notes
+    option = "names=user_id,item_id,rating,timestamp"
+    assert [guess.option for guess in data.reading.guesses] == [option]
 
 
 def test_names_make_the_first_line_data(tmp_path: Path) -> None:
@@ -128,7 +129,7 @@ def test_usual_names_by_preference_and_without_case() -> None:
     assert plain("User_ID") == plain("userId") == "userid"
     roles = find_roles(["movieId", "title", "userId", "item_id", "Date"], LoadOptions(), "x")
     assert roles == ("userId", "item_id", None, "Date")
-    assert text.is_header(["a", "b", "c"], LoadOptions(user="a")) and not text.is_header(
+    assert delimited.is_header(["a", "b", "c"], LoadOptions(user="a")) and not delimited.is_header(
         ["a", "b", "c"], LoadOptions()
     )
     with pytest.raises(InputError, match="did you mean 'movieId'"):
@@ -181,7 +182,7 @@ def test_blocks_do_not_change_what_is_found(
     path = write(tmp_path / "a.csv", many + "9,9,9\n" + "8,8,8,8\n")
     messages = []
     for block in (64, 1000, 1 << 24):
-        monkeypatch.setattr(text, "BLOCK", block)
+        monkeypatch.setattr(delimited, "BLOCK", block)
         with pytest.raises(InputError) as refusal:
             load(path)
         messages.append(str(refusal.value))
@@ -192,7 +193,7 @@ def test_blocks_do_not_change_what_is_found(
 @pytest.mark.parametrize(
     ("name", "content", "says"),
     [
-        ("a.json", "{}", "files of type .json are not read"),
+        ("a.json", "x", "the name says JSON (.json), the content is not"),
         ("a.pkl", b"\x80\x04.", "files of type .pkl are not read"),
         ("a.parquet", CSV, "the name says Parquet, the content is not"),
         ("a.gz", CSV, "the name says gzip, the content is not"),
@@ -299,3 +300,21 @@ def test_a_folder_without_known_files_and_one_with_too_many(tmp_path: Path) -> N
 def test_part_of_a_whole_may_be_small(tmp_path: Path) -> None:
     path = write(tmp_path / "test.csv", "user_id,item_id\n1,10\n")
     assert len(load_part(path)) == 1
+
+
+def test_keywords_of_load_are_its_options() -> None:
+    """`LoadKeywords` is what editors show, `LoadOptions` is what is checked: the same names."""
+    assert set(LoadKeywords.__annotations__) == set(LoadOptions.model_fields)
+
+
+@pytest.mark.parametrize(
+    ("option", "says"),
+    [
+        ({"delimiter": ";"}, "from_frame delimiter: it is an option of files"),
+        ({"usr": "a"}, "from_frame usr: unknown setting; did you mean 'user'?"),
+    ],
+)
+def test_a_frame_refuses_options_of_files_and_unknown_ones(option: dict, says: str) -> None:
+    with pytest.raises(InputError) as refusal:
+        from_frame([("a", "x"), ("b", "y")], **option)
+    assert says in str(refusal.value)

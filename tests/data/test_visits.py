@@ -55,7 +55,8 @@ WHOLE = {
 
 def test_a_table_keeps_every_visit_and_a_row_is_the_last(data: Interactions) -> None:
     assert by_name(data) == WHOLE
-    assert any(note.endswith("is kept, with the times of all: 3") for note in data.notes)
+    (repeats,) = data.reading.left_out
+    assert repeats.reason.endswith("is kept, with the times of all") and repeats.rows == 3
     assert data.visits is not None and data.time is not None
     assert data.time.tolist() == data.visits.time[data.visits.ptr[1:] - 1].tolist()
 

@@ -50,8 +50,7 @@ from entrenous.deploy.operate.running import status
 from entrenous.deploy.server import exchange, server
 from entrenous.deploy.server.intake import RoundIntake
 from entrenous.deploy.server.ray_workers import LOCAL, RayPlan
-from entrenous.deploy.server.rounds import round_work
-from entrenous.deploy.server.server import RoundsLost, serve
+from entrenous.deploy.server.server import RoundsLost, round_work, serve
 from entrenous.deploy.server.server_folder import ServerFolder
 from entrenous.deploy.wire import tensors
 
@@ -275,7 +274,7 @@ class Desk:
     def __init__(self, made: Tree, held: ServerFolder) -> None:
         own = server_of(held)
         self.terms, self.contract = made.terms, own.contract
-        work = round_work(held, own.algorithm, own.contract, 1, own.state)
+        work = round_work(held, own.algorithm, own.contract, 1, own.state, own.draw_key(1))
         self.key, self.users = read_identity(made.relays["east"] / "identity.key"), work.asked
         self.model = work.model
         own.collecting.begin(work)  # type: ignore[attr-defined]

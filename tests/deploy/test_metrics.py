@@ -16,17 +16,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from entrenous_lab.memory_link import MemoryServerLink
 from federation_links import federation, nodes_at, nodes_of
 
 from entrenous import __version__
 from entrenous.core.errors import InputError
 from entrenous.deploy.agreement.certificates import expiry, make_keys
 from entrenous.deploy.links.metrics import LinkTally, Metrics, exposition, served
-from entrenous.deploy.links.port import MemoryServerLink
 from entrenous.deploy.operate import running
 from entrenous.deploy.server import server
-from entrenous.deploy.server.log_line import LogLine, written
-from entrenous.deploy.server.server_folder import ServerFolder
+from entrenous.deploy.server.server_folder import LogLine, ServerFolder, written
 
 SAMPLE = re.compile(r'entrenous_([a-z_]+)(?:\{(\w+)="([a-z0-9._-]+)"\})? (\d+(?:\.\d+)?)')
 FAMILIES = {

@@ -27,8 +27,7 @@ from entrenous.deploy.operate.plans import FoundingPlan
 from entrenous.deploy.operate.processes import Processes
 from entrenous.deploy.operate.running import status
 from entrenous.deploy.server.intake import Open, RoundIntake
-from entrenous.deploy.server.rounds import round_work
-from entrenous.deploy.server.server import serve
+from entrenous.deploy.server.server import round_work, serve
 from entrenous.deploy.server.server_folder import ServerFolder
 from entrenous.federation.rounds import Rounds
 
@@ -153,7 +152,7 @@ def requests(server: Path) -> tuple[bytes, bytes]:
     """
     with closing(ServerFolder(server)) as held:
         own = server_of(held)
-        work = round_work(held, own.algorithm, own.contract, 0, own.state)
+        work = round_work(held, own.algorithm, own.contract, 0, own.state, own.draw_key(0))
         made, users = Requests(held.key, held.terms, own.contract, 1), work.asked["east"]
         return bytes(made.work(work, users)), bytes(made.work(work, users[:2]))
 

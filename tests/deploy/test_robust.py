@@ -10,19 +10,18 @@ from threading import Event
 from typing import Any
 
 import pytest
+from entrenous_lab.memory_link import MemoryServerLink
 from federation_links import federation, nodes_of, ratings, server_of, server_sha256, simulated
 
 from entrenous.core.errors import InputError
 from entrenous.deploy.frames.contribution import of_total
 from entrenous.deploy.frames.frames import Code, seal
 from entrenous.deploy.links.https import HttpsPlan
-from entrenous.deploy.links.port import MemoryServerLink
 from entrenous.deploy.node.node import FederatedNode
 from entrenous.deploy.operate.enrolment import told
 from entrenous.deploy.operate.founding import FoundedFederation
 from entrenous.deploy.operate.running import serve_by_workers
-from entrenous.deploy.server.rounds import round_work
-from entrenous.deploy.server.server import serve
+from entrenous.deploy.server.server import round_work, serve
 from entrenous.deploy.server.server_folder import ServerFolder
 from entrenous.federation.rounds import Rounds
 
@@ -65,7 +64,7 @@ def test_a_sum_of_several_users_would_hide_a_liar_and_is_refused(tmp_path: Path)
     assert not (tmp_path / "g").exists()
     with closing(ServerFolder(robust(tmp_path / "f").server)) as held:
         own = server_of(held)
-        work = round_work(held, own.algorithm, own.contract, 0, own.state)
+        work = round_work(held, own.algorithm, own.contract, 0, own.state, own.draw_key(0))
         own.collecting.begin(work)
         key = FederatedNode(tmp_path / "f" / "nodes" / "node-01").key
         body = of_total(own.contract.empty_total()._replace(devices=1))
@@ -89,7 +88,7 @@ def test_a_server_that_was_killed_in_a_round_looks_at_what_its_journal_holds_too
     answers = {name: node.answer for name, node in nodes_of(made).items()}
     with closing(ServerFolder(made.server)) as held:
         own = server_of(held)
-        work = round_work(held, own.algorithm, own.contract, 0, own.state)
+        work = round_work(held, own.algorithm, own.contract, 0, own.state, own.draw_key(0))
         own.collecting.begin(work)
         some = sorted(work.asked)[:7]
         own.collecting.take(

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from entrenous_lab.memory_link import MemoryServerLink
 from federation_links import (
     FPL,
     Hub,
@@ -23,7 +24,6 @@ from federation_links import (
 
 from entrenous.algorithms.named import algorithms
 from entrenous.core.contract.protocols import FederatedAlgorithm
-from entrenous.deploy.links.port import MemoryServerLink
 from entrenous.deploy.node.node import FederatedNode
 from entrenous.deploy.server.server import serve
 from entrenous.federation.executors import Threads

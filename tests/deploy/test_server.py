@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 import pytest
 from dying_processes import commit_and_die, serve_as_nobody, take_and_die
+from entrenous_lab.memory_link import MemoryServerLink
 from federation_links import (
     PATIENCE,
     FaultyLink,
@@ -44,7 +45,6 @@ from federation_links import (
 from entrenous.core.errors import InputError
 from entrenous.deploy.agreement.files import read_identity
 from entrenous.deploy.frames.frames import opened
-from entrenous.deploy.links.port import MemoryServerLink
 from entrenous.deploy.node.node import FederatedNode
 from entrenous.deploy.server import exchange
 from entrenous.deploy.server import server as server_module

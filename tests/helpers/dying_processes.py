@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from entrenous_lab.memory_link import MemoryServerLink
 from federation_links import FaultyLink, server_of
 
 from entrenous.core import files
 from entrenous.core.errors import InputError
 from entrenous.deploy.frames import contribution
 from entrenous.deploy.frames.frames import opened
-from entrenous.deploy.links.port import MemoryServerLink
 from entrenous.deploy.node.node import FederatedNode
 from entrenous.deploy.server import journal
 from entrenous.deploy.server.intake import Open

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from entrenous.privacy.secure_sum import messages as m
 from entrenous.privacy.secure_sum.client import SecureSumClient
 from entrenous.privacy.secure_sum.primitives import identity_of
 from entrenous.privacy.secure_sum.server import SecureSumServer
@@ -65,7 +66,7 @@ def advertised(
     parties: Mapping[str, SecureSumClient], server: SecureSumServer, gone: Collection[str] = ()
 ) -> dict[str, SecureSumClient]:
     for client in left(parties, gone).values():
-        assert server.add_advert(client.advertise())
+        assert server.add(m.ADVERT, client.advertise())
     return left(parties, gone)
 
 
@@ -74,7 +75,7 @@ def shared(
 ) -> dict[str, SecureSumClient]:
     roster = server.roster()
     for client in left(parties, gone).values():
-        server.add_shares(client.share(roster))
+        server.add(m.SHARES, client.share(roster))
     return left(parties, gone)
 
 
@@ -85,7 +86,7 @@ def masked(
     gone: Collection[str] = (),
 ) -> dict[str, SecureSumClient]:
     for each, client in left(parties, gone).items():
-        server.add_masked(client.mask(server.inbox(each), values[each], ALL))
+        server.add(m.MASKED, client.mask(server.inbox(each), values[each], ALL))
     return left(parties, gone)
 
 
@@ -93,7 +94,7 @@ def consented(
     parties: Mapping[str, SecureSumClient], server: SecureSumServer, gone: Collection[str] = ()
 ) -> dict[str, SecureSumClient]:
     for each, client in left(parties, gone).items():
-        server.add_consent(client.consent(server.survivors(each)))
+        server.add(m.CONSENT, client.consent(server.survivors(each)))
     return left(parties, gone)
 
 
@@ -102,7 +103,7 @@ def unmasked(
 ) -> dict[str, SecureSumClient]:
     consents = server.consents()
     for client in left(parties, gone).values():
-        server.add_unmasking(client.unmask(consents))
+        server.add(m.UNMASKING, client.unmask(consents))
     return left(parties, gone)
 
 

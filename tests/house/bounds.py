@@ -5,15 +5,17 @@ a recommendation and 25 files of one HTTPS round: these five are not reached yet
 
 NODES was loosened once, from 271,500, on 2026-11-25: masked sums through relays took 1,388 nodes,
 FBALF's bias switches and `user-mean` about 250, and steps that have a name of their own the rest.
+NODES and CSV_TO_RECOMMENDATION were loosened on the same day, from 275,100 and 49, for the reader of
+real files: its formats, policies for bad rows, forms of times, and the report of what it assumed.
 """
 
-NODES = 275_100
+NODES = 285_000
 NODES_A_LINE = 5.56
 LEAST_COMMENTS = 0.0385
 MORE_THAN_8 = 12
 MOST_PARAMETERS = 14
-CSV_TO_RECOMMENDATION = 49
-HTTPS_ROUND = 36
+CSV_TO_RECOMMENDATION = 57
+HTTPS_ROUND = 32
 FILES_OF_AN_ALGORITHM = 22
-WEAK_OPENINGS = 33
-AVOIDED_WORDS = 24
+WEAK_OPENINGS = 0
+AVOIDED_WORDS = 4

@@ -44,11 +44,11 @@ from entrenous.runs.reopen import LATER, plan_of
             ),
         ),
         ({"given": "folder"}, "^--given: the protocol is loo-99; expected --protocol given$"),
-        ({"protocol": "given", "load": {"item": "venue"}}, "^--load: the protocol is given"),
+        ({"protocol": "given", "load": {"venue": "item"}}, "^--load venue: unknown setting"),
         ({"load": {"usr": "venue"}}, "^--load usr: unknown setting; did you mean 'user'"),
         (
             {"load": {"duplicates": "maybe"}},
-            "^--load duplicates: got 'maybe'; expected 'same', 'first', 'last' or 'error'",
+            "^--load duplicates: got 'maybe'; expected 'same', 'first', 'last', 'sum' or 'refuse'",
         ),
         ({"settings": {"pie": "1"}}, "^--set pie: unknown setting; did you mean 'pi'"),
         (

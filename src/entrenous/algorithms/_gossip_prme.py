@@ -124,7 +124,8 @@ def performance(
     room = prme.room_of(user.shape[1])
     for d in range(len(at)):
         u = who[d]
-        low, high = sets.ptr[u], sets.ptr[u + 1]
+        low = sets.ptr[u]
+        high = sets.ptr[u + 1]
         if high > low:
             weighed = sets.item[low:high]
             venue = np.concatenate((weighed, others(sets.candidates[low], weighed)))

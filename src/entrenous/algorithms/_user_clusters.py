@@ -137,7 +137,9 @@ def actv_samp(server: ClusteredUsers, m: int, starts: bool, key: np.uint64) -> I
     """Returns the devices of a round by ActvSAMP: the delegates, m/p devices of each cluster at
     random. In the start-up round everybody (as found).
     """
-    return np.arange(len(server.user)) if starts else delegates_of(server.cluster, m, key)
+    if starts:
+        return np.arange(len(server.user))
+    return delegates_of(server.cluster, m, key)
 
 
 def actv_agg_users(

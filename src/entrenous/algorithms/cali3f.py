@@ -248,7 +248,9 @@ class Cali3F(WeighedNCF):
         """Returns G and its centroids: by k-means on w[U], from `centroids`; or the groups that are
         given.
         """
-        return k_means(user, centroids) if self.groups is None else (self.groups.of, centroids)
+        if self.groups is None:
+            return k_means(user, centroids)
+        return (self.groups.of, centroids)
 
     def select(self, server: Cali3FServer, catalogue: Catalogue, key: np.uint64) -> Int64Array:
         """Draws D, the devices of a round: one client of each cluster at random, in a round robin
@@ -270,7 +272,8 @@ class Cali3F(WeighedNCF):
         cluster = download.cluster[users]
         among, at = np.unique(cluster, return_inverse=True)
         if not self.personalised:
-            among, at = among[:0], np.full(len(users), -1)
+            among = among[:0]
+            at = np.full(len(users), -1)
         return Cali3FDownload(
             download.user[users],
             download.item,
@@ -322,7 +325,8 @@ class Cali3F(WeighedNCF):
         [m, network].
         """
         embeddings = (self.shape, self.rates(), download.user, download.item)
-        w, v = download.network, download.local
+        w = download.network
+        v = download.local
         if self.personalised and self.one_pass:
             both = ncf.train(*embeddings, v, download.at, data, beside=w)  # lines 5 and 6
             return both, both.beside
@@ -388,9 +392,11 @@ class Cali3F(WeighedNCF):
         """Returns the logit of y_ui for every item by the model of the user's cluster, float32 [m,
         items].
         """
-        networks, at = download.local, download.at
+        networks = download.local
+        at = download.at
         if not self.personalised:
-            networks, at = download.network, one_network(len(download.at))
+            networks = download.network
+            at = one_network(len(download.at))
         return ncf.scores(self.shape, download.user, download.item, networks, at)
 
 

@@ -351,7 +351,8 @@ class FBALF(SendsDecoys):
         sent = total.senders > 0
         counts = real(total.rows["count"]) / self.counts if self.counts else total.senders
         senders = np.maximum(counts[sent], self.least)
-        q, b = server.q.copy(), server.b.copy()
+        q = server.q.copy()
+        b = server.b.copy()
         q[sent] -= (eta * real(total.rows["q"][sent]) / senders[:, None]).astype(np.float32)  # (13)
         b[sent] -= (eta * real(total.rows["b"][sent]) / senders).astype(np.float32)  # (13)
         return server._replace(q=q, b=b, step=server.step + 1)
@@ -371,7 +372,8 @@ class FBALF(SendsDecoys):
 
         Returns the new server, the new devices, and how many rows and bytes were sent.
         """
-        items, users = len(server.q), len(devices.p)
+        items = len(server.q)
+        users = len(devices.p)
         work = biased_sgd.in_turn(server.q, server.b, devices.p, devices.bias)
         mixed = self.mixed_in_turn(devices.key, histories, items, key, 0)
         sent = 0

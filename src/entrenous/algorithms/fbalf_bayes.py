@@ -357,7 +357,8 @@ class FBALFBayes(SendsDecoys):
         early = self.rho > 0 and int(server.iteration[0]) < self.threshold
         rate = self.learning_rate * (self.early_rate if early else 1.0)
         q, m_q = self._stepped(server.q, server.m_q, real(total.rows["q"]), expected, share, rate)
-        b, m_b = server.b, server.m_b
+        b = server.b
+        m_b = server.m_b
         if self.item_bias:
             b, m_b = self._stepped(b, m_b, real(total.rows["b"]), expected, share, rate)
         return server._replace(

@@ -312,8 +312,11 @@ class FCF(Settings):
 
     def _reg_of_users(self, items: int, consumed: kernels.Consumed) -> Float64Array:
         """Returns lambda on the x_u of each device, float64 [m]."""
-        # All items weigh `unobserved`; the consumed ones weigh more.
         devices = len(consumed.ptr) - 1
+        # As published, lambda is one number: to add up all c_ui would take 5 % of a round.
+        if self.reg_by == "vector":
+            return np.full(devices, self.reg)
+        # All items weigh `unobserved`; the consumed ones weigh more.
         user = np.repeat(np.arange(devices), np.diff(consumed.ptr))
         weights = consumed.c.astype(np.float64) - self.unobserved
         extra = np.bincount(user, weights=weights, minlength=devices)

@@ -6,8 +6,8 @@ Systems 36(5), 2021 (arXiv:1906.05108). With
     J = 1/M sum_ij (r_ij - <u_i, v_j>)^2 + lambda |U|^2 + lambda |V|^2
 
 every device i steps first and then makes its gradients with the new u_i. The server adds them up,
-in the paper under Paillier encryption (privacy/paillier.py shows that sum on a small example). With
-the rated items of i in the sums over j:
+in the paper under Paillier encryption (`entrenous bench fedmf-paillier` makes that sum on a small
+example). With the rated items of i in the sums over j:
 
     u_i <- u_i - gamma sum_j (-2 v_j (r_ij - <u_i, v_j>) + 2 lambda u_i)    on the device
     Gradient_ij = -2 u_i (r_ij - <u_i, v_j>) + 2 lambda v_j                 sent
@@ -227,7 +227,9 @@ class FedMF(Settings):
 
     def _sum_in(self, total: Total) -> Int64Array:
         """Returns the sums of Gradient_ij (and of ones), int64 [items, width] in fixed point."""
-        return total.rows["v"] if self.part else total.dense["v"][0]
+        if self.part:
+            return total.rows["v"]
+        return total.dense["v"][0]
 
     def _gradients(
         self, download: FedMFServer, devices: FedMFDevices, histories: Histories
@@ -235,7 +237,8 @@ class FedMF(Settings):
         """Returns u after its step, and the rows of rated items, float32 [n, width]."""
         u = devices.u.copy()
         g = np.empty((len(histories.item), self.width), np.float32)
-        rate, reg = np.float32(self.learning_rate), np.float32(self.reg)
+        rate = np.float32(self.learning_rate)
+        reg = np.float32(self.reg)
         _gradients(download.v, u, histories, FedMFNumbers(rate, reg, self.step == "mean"), g)
         return u, g
 
@@ -273,12 +276,14 @@ def _gradients(
     two = np.float32(2)
     g_u = np.empty(factors, np.float32)
     for d in range(len(u)):
-        start, stop = histories.ptr[d], histories.ptr[d + 1]
+        start = histories.ptr[d]
+        stop = histories.ptr[d + 1]
         # the device's step
         for f in range(factors):
             g_u[f] = 0
         for r in range(start, stop):
-            j, e = histories.item[r], histories.value[r]
+            j = histories.item[r]
+            e = histories.value[r]
             for f in range(factors):
                 e -= u[d, f] * v[j, f]
             for f in range(factors):
@@ -288,7 +293,8 @@ def _gradients(
             u[d, f] -= rate * (g_u[f] / count)
         # Gradient_ij with the new u_i
         for r in range(start, stop):
-            j, e = histories.item[r], histories.value[r]
+            j = histories.item[r]
+            e = histories.value[r]
             for f in range(factors):
                 e -= u[d, f] * v[j, f]
             for f in range(factors):

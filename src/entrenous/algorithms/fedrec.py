@@ -496,7 +496,8 @@ def train_temporary(
     """
     x = room.x
     g = room.h
-    start, stop = mixed.ptr[d], mixed.ptr[d + 1]
+    start = mixed.ptr[d]
+    stop = mixed.ptr[d + 1]
     factors = u.shape[1]
     rate = every(filling.rate)
     reg = every(filling.reg)
@@ -606,7 +607,8 @@ def visit_one(
     h = room.h
     out = room.out
     value = filled.value
-    start, stop = filled.ptr[d], filled.ptr[d + 1]
+    start = filled.ptr[d]
+    stop = filled.ptr[d + 1]
     factors = u.shape[1]
     implicit = v.shape[1] > factors
     divisor = every(implicit_part(filled, d, v, y, factors))

@@ -255,7 +255,8 @@ class FPL(Settings):
     def aggregate(self, server: FPLServer, total: Total) -> FPLServer:
         """Returns the new global model, which moves by the learning rate times the sum of the
         updates (eq. 7, step 4, Global Aggregation)."""
-        q, b = server.q.copy(), server.b.copy()
+        q = server.q.copy()
+        b = server.b.copy()
         _, table = tabled(total)
         _aggregate(q, b, table, np.float32(self.learning_rate))
         return FPLServer(q, b)
@@ -464,8 +465,10 @@ def _local(
     b = theta.b
     items, factors = q.shape
     # the private data
-    history, history_ptr = data.item, data.ptr
-    avoid, avoid_ptr = data.avoid, data.avoid_ptr
+    history = data.item
+    history_ptr = data.ptr
+    avoid = data.avoid
+    avoid_ptr = data.avoid_ptr
     pi = data.pi
     keys = data.keys
     personal = len(pi) > 1

@@ -48,7 +48,8 @@ from .gossip_node import (
 # Protocols; the first that the data can have is used.
 USUAL = ("pepper-given", "pepper-85-15")
 # Name the draws of one event, as TRAIN does.
-EXCHANGE, VIEW = np.uint64(2), np.uint64(3)
+EXCHANGE = np.uint64(2)
+VIEW = np.uint64(3)
 EACH_PUSH = "each push, to the peers of the view"
 NOT_MEASURED: Mapping[str, Any] = MappingProxyType({})
 
@@ -220,7 +221,8 @@ class GossipLearning(Settings):
         """Refuses a received model, or treats it as the policy says; and takes note of the peers
         that the message names. Returns int8 [m], ACCEPTED or the reason.
         """
-        numbers, headers = arrivals.numbers, arrivals.headers
+        numbers = arrivals.numbers
+        headers = arrivals.headers
         if numbers is None:
             numbers = np.full(len(arrivals.pool), UNSEEN, np.int8)
         refused = refusals(arrivals.pool, arrivals.received, headers.length, self.largest, numbers)

@@ -567,7 +567,9 @@ def _score(received: MetaMFDownload, out: Float32Array) -> None:
     through = np.empty((received.rise.shape[1], width), np.float32)
     z = np.empty(width, np.float32)
     for d in range(len(out)):
-        low, first, second = received.low[d], received.first[d], received.second[d]
+        low = received.low[d]
+        first = received.first[d]
+        second = received.second[d]
         _through(received.rise[d], first, through)
         for i in range(out.shape[1]):
             out[d, i] = middle + _predict(low[i], through, first, second, z)
@@ -585,7 +587,8 @@ def _gradients(
     """Adds the gradients of the squared errors of all devices' batches to d_low and the others.
     models.low: [m, B, L].
     """
-    items, values = batches.item, batches.value
+    items = batches.item
+    values = batches.value
     middle = models.middle[0]
     length = models.rise.shape[1]
     width = models.second.shape[1] - 1
@@ -595,8 +598,10 @@ def _gradients(
     zero = np.float32(0)
     two = np.float32(2)
     for d in range(len(items)):
-        low, rise = models.low[d], models.rise[d]
-        first, second = models.first[d], models.second[d]
+        low = models.low[d]
+        rise = models.rise[d]
+        first = models.first[d]
+        second = models.second[d]
         _through(rise, first, through)
         d_through[:, :] = zero
         biases = len(first) - width
@@ -636,7 +641,8 @@ def _draw_batches(
     of an order may be short. ratings: (ptr, item, value) of Histories. done: counts on, in place.
     """
     ptr, item, value = ratings
-    items, values = batches.item, batches.value
+    items = batches.item
+    values = batches.value
     place = np.empty(items.shape[1], np.int64)
     for d in range(len(rows)):
         start = ptr[rows[d]]
@@ -644,7 +650,8 @@ def _draw_batches(
         if count == 0:
             continue
         # Each pass over the ratings has an order of its own, drawn by its number.
-        order, first = done[d] // count, done[d] % count
+        order = done[d] // count
+        first = done[d] % count
         many = min(len(place), count - first)
         key = fold(keys[d], order)
         # Insertion sort of the places that the order names next.

@@ -294,7 +294,8 @@ def drawn_weighting_sets(
     counts = np.diff(own.ptr)
     # WeightingSize of each
     held = (share * counts).astype(np.int64)
-    ptr, weigh = starts_of(counts - held), starts_of(held)
+    ptr = starts_of(counts - held)
+    weigh = starts_of(held)
     # algorithm 2, line 2; the test set is drawn elsewhere
     stay, chosen, candidates = _sampled(own.ptr, own.item, ptr, weigh, items, keys)
     # line 4

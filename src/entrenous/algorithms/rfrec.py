@@ -295,9 +295,12 @@ class RFRec(Settings):
         mean.
         """
         learns = self._learns(server)
-        v, m, s = np.empty_like(server.v), server.m, server.s
+        v = np.empty_like(server.v)
+        m = server.m
+        s = server.s
         if learns:
-            m, s = np.empty_like(v), np.empty_like(v)
+            m = np.empty_like(v)
+            s = np.empty_like(v)
             # The third term of L; RFRecF's steps on the data leave it out.
             pull = np.float32(2 * self.consensus if self.style == "robust" else 0)
             _gateways(server, total.dense["v"], pull, self._numbers(server).step, v, m, s)
@@ -375,11 +378,16 @@ def _device(
     """Writes EACH times dL/dv_i of the rated items of device d to room.rows, and takes one Adam
     step on its u. v: float32 [items, F], its gateway's table.
     """
-    u, m, s = own.u, own.m, own.s
-    item, value = ratings.item, ratings.value
-    slope, rows = room.slope, room.rows
+    u = own.u
+    m = own.m
+    s = own.s
+    item = ratings.item
+    value = ratings.value
+    slope = room.slope
+    rows = room.rows
     step = numbers.step
-    start, stop = ratings.ptr[d], ratings.ptr[d + 1]
+    start = ratings.ptr[d]
+    stop = ratings.ptr[d + 1]
     factors = v.shape[1]
     two = np.float32(2)
     one = np.float32(1)
@@ -414,7 +422,8 @@ def _local(
     out: Float32Array,
 ) -> None:
     """Trains every device that has ratings. Writes the gradients to out, float32 [m, items, F]."""
-    ptr, item = ratings.ptr, ratings.item
+    ptr = ratings.ptr
+    item = ratings.item
     factors = v.shape[2]
     room = _room(ptr, factors)
     for d in range(len(at)):
@@ -439,12 +448,14 @@ def _local_sum(
     """Trains as `_local` does, and adds the gradients to the gateways' totals, int64 [clients,
     items, F]. Returns False if a value cannot be added.
     """
-    ptr, item = ratings.ptr, ratings.item
+    ptr = ratings.ptr
+    item = ratings.item
     # Only the rows of one device are in memory at a time, not its table.
     room = _room(ptr, v.shape[2])
     finite = True
     for d in range(len(at)):
-        start, stop = ptr[d], ptr[d + 1]
+        start = ptr[d]
+        stop = ptr[d + 1]
         if start < stop:
             _device(v[at[d]], d, own, ratings, numbers, room)
             finite &= add_rows(item[start:stop], room.rows[: stop - start], total[group[d]])
@@ -464,7 +475,9 @@ def _gateways(
     """Takes an Adam step of every gateway along its devices' gradients and pull (V_c - Vbar).
     Writes the result to v, m and s.
     """
-    old_v, old_m, old_s = server.v, server.m, server.s
+    old_v = server.v
+    old_m = server.m
+    old_s = server.s
     mean = server.mean
     # From the integers of the sum to the gradient.
     grid = np.float32(STEP) / EACH

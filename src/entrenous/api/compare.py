@@ -15,7 +15,7 @@ from ..core.keywords import at_least, values
 from ..data.interactions import Interactions
 from ..data.load import load as read
 from ..data.load import load_arguments
-from ..data.split.protocol import GIVEN
+from ..data.split.protocol import is_given
 from ..evaluate.ratings import ERRORS
 from ..runs.options import CommonOptions, CompareOptions, RunPlan
 from ..runs.pipeline import RunRequest, carry_out
@@ -148,7 +148,7 @@ def _plain(asked: CompareKeywords) -> CompareKeywords:
     """
     if isinstance(asked.split, str):
         asked = replace(asked, protocol=asked.protocol or asked.split, split=None)
-    if isinstance(asked.data, str) and asked.protocol == GIVEN:
+    if isinstance(asked.data, str) and is_given(asked.protocol):
         asked = replace(asked, data=asked.given or asked.data, given=None)
     return asked
 
@@ -177,16 +177,16 @@ def _requests(
         plans.append(of_contestant)
     # Rows are read once for all runs. A given split is read by each run, in which it is checked.
     rows = data
-    if isinstance(data, str) and protocol != GIVEN:
+    if isinstance(data, str) and not is_given(protocol):
         rows = read(data, **load_arguments(asked.load))
     # Settings that do not fit the rows are found here, not after hours of training.
-    if isinstance(rows, Interactions) and protocol != GIVEN:
+    if isinstance(rows, Interactions) and not is_given(protocol):
         for each in plans:
             make(each, rows)
     metrics = metrics_asked(asked.metrics)
     # A run that is stored names its data, so that it can be repeated.
     by_name = isinstance(data, str) and asked.out is not None
-    if not by_name or protocol == GIVEN:
+    if not by_name and not is_given(protocol):
         common["load"] = {}
 
     def request(contestant: Contestant, seed: int) -> RunRequest:

@@ -50,7 +50,8 @@ def attempts(
     """
     with tempfile.TemporaryDirectory(prefix="entrenous-audit-") as kept:
         folder = Path(kept)
-        file, out = folder / "transcript", folder / "claims"
+        file = folder / "transcript"
+        out = folder / "claims"
         out.mkdir()
         write_transcript(file, transcript)
         with (

@@ -21,7 +21,9 @@ def main(arguments: Sequence[str]) -> None:
     """Runs attacks on a transcript. arguments: its file, the folder for the claims, and the names
     of attacks (none = all).
     """
-    file, folder, names = Path(arguments[0]), Path(arguments[1]), arguments[2:]
+    file = Path(arguments[0])
+    folder = Path(arguments[1])
+    names = arguments[2:]
     # Before anything else is loaded, since imports may begin threads.
     walled = guard([file], [folder])
     from .claims import write_claims
@@ -32,7 +34,8 @@ def main(arguments: Sequence[str]) -> None:
     attacks = [attack for attack in applying(transcript) if not names or attack.name in names]
     _tell({"attacks": [attack.name for attack in attacks], "kernel": walled})
     for attack in attacks:
-        began, failed = time.perf_counter(), ""
+        began = time.perf_counter()
+        failed = ""
         try:
             write_claims(folder / attack.name, attack.run(transcript))
         except Exception as fault:  # the others go on, and the audit says that this one failed

@@ -170,7 +170,9 @@ class LoudCanaries:
     local_sum = solo_rounds = None  # each device is to be changed by itself
 
     def __init__(self, algorithm: Any, canaries: Canaries, loud: float) -> None:
-        self._quiet, self._canaries, self._loud = algorithm, canaries, loud
+        self._quiet = algorithm
+        self._canaries = canaries
+        self._loud = loud
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._quiet, name)
@@ -200,9 +202,11 @@ class LoudCanaries:
 
     def _marked(self, update: Update, device: int, canary: int) -> Update:
         """An update in which one device sends its cell and nothing else."""
-        name, item = self._canaries.array, int(self._canaries.item[canary])
+        name = self._canaries.array
+        item = int(self._canaries.item[canary])
         place = int(self._canaries.place[canary])
-        low, high = int(update.ptr[device]), int(update.ptr[device + 1])
+        low = int(update.ptr[device])
+        high = int(update.ptr[device + 1])
         # The rows of the device are dropped; where cells are in rows, a row of zeros replaces them.
         new = [] if self._canaries.dense else [low]
         kept = np.concatenate([np.arange(low), np.arange(high, len(update.item))])

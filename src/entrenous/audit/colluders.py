@@ -211,8 +211,10 @@ class Colluders:
         tables: Tables,
     ) -> None:
         self._craft = poison.begin(plot) if poison.begin is not None else None
-        self._plot, self._algorithm = plot, algorithm
-        self._contract, self._tables = contract, tables
+        self._plot = plot
+        self._algorithm = algorithm
+        self._contract = contract
+        self._tables = tables
         self._number = 0  # of the next round
 
     def __call__(self, update: Update, model: State, users: Int64Array) -> Update:
@@ -241,7 +243,8 @@ def only_rows(
     items: [k]. moves: {name of the array that is sent: float64 [k, ...]}.
     """
     update = sight.mine
-    m, k = update.devices, len(items)
+    m = update.devices
+    k = len(items)
     # The server divides a weighted sum by the weight of the cohort.
     whole = 1.0
     if sight.contract.weighs:
@@ -277,7 +280,8 @@ def _ones(array: np.ndarray) -> list[int]:
 
 def edited(sight: Sight, factor: float) -> Update:
     """The colluders' own updates times a number."""
-    update, times = sight.mine, np.float32(factor)
+    update = sight.mine
+    times = np.float32(factor)
     return update._replace(
         rows={name: values * times for name, values in update.rows.items()},
         dense={name: values * times for name, values in update.dense.items()},

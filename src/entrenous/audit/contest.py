@@ -83,7 +83,8 @@ def trained(contest: Contest, name: str, target: int, seed: int, *, lying: bool)
     begin = _peers if is_gossip(contest.algorithm) else _devices
     running = begin(contest, name, plot, rows, lying)
     every = max(1, contest.rounds // LOOKS)
-    half, exposed = None, 0.0
+    half = None
+    exposed = 0.0
     number = 0
     while number < contest.rounds:
         number = min(contest.rounds, number + every)
@@ -107,7 +108,8 @@ class Running(NamedTuple):
 
 def _devices(contest: Contest, name: str, plot: Plot, rows: Interactions, lying: bool) -> Running:
     """A federation around a server that sees every update."""
-    algorithm, honest_users = contest.algorithm, len(contest.train.users)
+    algorithm = contest.algorithm
+    honest_users = len(contest.train.users)
     contract = bound(algorithm, rows.catalogue)
     server = algorithm.init_server(rows.catalogue, key(plot.seed, "server"))
     known = known_of(algorithm, contract, server)
@@ -147,7 +149,8 @@ def plot_of(contest: Contest, target: int, seed: int) -> Plot:
     """The aim and the knowledge of the colluders of a contest: a share xi of the interactions,
     where the attack has such a setting.
     """
-    data, xi = contest.train, float(contest.settings.get("xi", 0.0))
+    data = contest.train
+    xi = float(contest.settings.get("xi", 0.0))
     shown = generator(key(seed, "public interactions")).uniform(len(data)) < xi
     public = np.stack([data.user[shown], data.item[shown]], axis=1).astype(np.int64)
     return Plot(

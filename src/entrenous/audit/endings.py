@@ -41,7 +41,8 @@ def trained_to_end(subject: Subject, todays_code: bool, progress: Progress) -> E
         manifest = subject.stored.manifest
     else:
         ended = _run(subject, progress)
-        recommender, manifest = ended.recommender, ended.manifest
+        recommender = ended.recommender
+        manifest = ended.manifest
     final = None
     if not is_gossip(subject.made):
         protection = protection_in(subject.plan, subject.made)

@@ -61,7 +61,9 @@ SYSTEM = (
     "/dev/urandom",
 )
 # Landlock's system calls, the same on every architecture that numbers them in common.
-CREATE, ADD, RESTRICT = 444, 445, 446
+CREATE = 444
+ADD = 445
+RESTRICT = 446
 READ_BITS = 0b1101  # execute, read a file, read a folder
 FILE_BITS = 0b100000000000111  # of a file: execute, write, read, truncate
 ALL_BITS = (1 << 15) - 1  # all that the third version of Landlock knows
@@ -99,7 +101,8 @@ def guard(reads: Iterable[Path], writes: Iterable[Path]) -> bool:
 
 def _writes(arguments: tuple[Any, ...]) -> bool:
     """Checks whether the event `open` with these arguments is for writing."""
-    mode, flags = arguments[1], arguments[2]
+    mode = arguments[1]
+    flags = arguments[2]
     by_mode = isinstance(mode, str) and any(letter in mode for letter in "wax+")
     return by_mode or bool(flags & WRITING)
 
@@ -169,11 +172,14 @@ def _by_kernel(readable: Iterable[str], writable: Iterable[str]) -> bool:
     if version < 3:
         return False
     # Later versions know a field more: TCP from 4 on, signals and sockets outside from 6 on.
-    rules, known = _Rules(ALL_BITS, 0, 0), 8
+    rules = _Rules(ALL_BITS, 0, 0)
+    known = 8
     if version >= 4:
-        rules.network, known = 3, 16
+        rules.network = 3
+        known = 16
     if version >= 6:
-        rules.scoped, known = 3, 24
+        rules.scoped = 3
+        known = 24
     ruleset = libc.syscall(CREATE, ctypes.byref(rules), ctypes.c_size_t(known), ctypes.c_uint32(0))
     for path in (*readable, *SYSTEM):
         _allow(libc, ruleset, path, READ_BITS)

@@ -22,10 +22,14 @@ from .transcript import Transcript
 
 RESAMPLES = 1000  # of users, for an interval
 WORST = 0.05  # the share of users whom an attack knows best
-SURE, HALF = 0.9, 0.5  # precision and recall from which histories count as exposed
+# precision and recall from which histories count as exposed
+SURE = 0.9
+HALF = 0.5
 ADVANTAGE = 0.02  # of R-precision over popularity, above which something leaks
 POINTS = 12  # of the curve of recall by rounds, at most
-EXPOSED, LEAKS, NOTHING = "EXPOSED", "LEAKS", "NO ADVANTAGE FOUND BY THESE ATTACKS"
+EXPOSED = "EXPOSED"
+LEAKS = "LEAKS"
+NOTHING = "NO ADVANTAGE FOUND BY THESE ATTACKS"
 FIGURES = (
     "precision",
     "recall",
@@ -90,7 +94,8 @@ def _r_precision(score: Any, history: BoolArray) -> float:
     # The score of the last of the first n.
     place = len(score) - n
     least = np.partition(score, place)[place]
-    above, ties = score > least, score == least
+    above = score > least
+    ties = score == least
     # Of the ties as many as have room, each with the same chance.
     among_ties = (history & ties).sum() * (n - above.sum()) / ties.sum()
     right = (history & above).sum() + among_ties
@@ -149,13 +154,15 @@ def measured(claims: Claims, transcript: Transcript, data: Interactions) -> dict
     some = ~np.isnan(own)
     advantage = (own - guess)[some]
     low, high = bootstrap(advantage)
-    right, consumed = int(judged.right.sum()), int(judged.history.sum())
+    right = int(judged.right.sum())
+    consumed = int(judged.history.sum())
     claimed = 0 if judged.claimed is None else int(judged.claimed.sum())
     if claims.named:
         whole = int(data.counts[seen].sum())
     else:
         whole = int(histories_of(data, seen)[:, _second(data)].sum())
-    precision, recall = _ratio(right, claimed), _ratio(right, consumed)
+    precision = _ratio(right, claimed)
+    recall = _ratio(right, consumed)
     figures = {
         "precision": precision,
         "recall": recall,
@@ -235,7 +242,8 @@ def _judged(
     pseudonym is judged by the history of the user whom it fits best.
     """
     score = np.nan_to_num(claims.score, nan=-np.inf)
-    claimed, first = claims.claimed, claims.first
+    claimed = claims.claimed
+    first = claims.first
     if claims.named:
         unknown = np.ones(score.shape, np.bool_) if known is None else ~known[claims.users]
         return BesideTruth(
@@ -285,8 +293,10 @@ def _matched(
     of_histories = np.sqrt(np.maximum(1.0, theirs.sum(axis=1)))
     fit = (weight @ theirs.T) / (of_claims[:, None] * of_histories)
     # Greedily, the best fit first.
-    rows, users = [], []
-    free_row, free_user = np.ones(len(weight), np.bool_), np.ones(len(theirs), np.bool_)
+    rows = []
+    users = []
+    free_row = np.ones(len(weight), np.bool_)
+    free_user = np.ones(len(theirs), np.bool_)
     order = np.argsort(-fit, axis=None, kind="stable")
     for row, user in zip(*np.unravel_index(order, fit.shape), strict=True):
         if free_row[row] and free_user[user]:
@@ -322,7 +332,9 @@ def _rounds_to_half(judged: BesideTruth, transcript: Transcript) -> int | None:
         reached = len(places) >= half
         rounds.append(float(after[places[half - 1]]) if reached else np.inf)
     middle = float(np.median(rounds)) if rounds else np.inf
-    return int(np.ceil(middle)) if np.isfinite(middle) else None
+    if np.isfinite(middle):
+        return int(np.ceil(middle))
+    return None
 
 
 def _by_round(judged: BesideTruth, transcript: Transcript) -> list[tuple[int, float]]:
@@ -356,7 +368,9 @@ def _worst(values: Float64Array) -> float | None:
 def _mean(values: Float64Array) -> float | None:
     """The mean of the values that are not NaN; None without any."""
     numbers = values[~np.isnan(values)]
-    return float(numbers.mean()) if len(numbers) else None
+    if len(numbers):
+        return float(numbers.mean())
+    return None
 
 
 def _ratio(part: int, whole: int) -> float | None:
@@ -364,4 +378,6 @@ def _ratio(part: int, whole: int) -> float | None:
 
 
 def _harmonic(a: float | None, b: float | None) -> float | None:
-    return 2 * a * b / (a + b) if a and b else None
+    if a and b:
+        return 2 * a * b / (a + b)
+    return None

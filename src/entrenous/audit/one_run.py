@@ -24,7 +24,9 @@ from ..core.types import BoolArray, Float64Array
 CONFIDENCE = 0.95
 # Of the canaries that are guessed, the surest; each share at its part of the confidence.
 SHARES = (1.0, 0.5, 0.25, 0.125)
-HIGHEST, HALVINGS = 32.0, 18  # of epsilon, in the search
+# of epsilon, in the search
+HIGHEST = 32.0
+HALVINGS = 18
 
 
 class LowerBound(NamedTuple):
@@ -49,7 +51,8 @@ def lower_bound(score: Float64Array, inside: BoolArray, delta: float) -> LowerBo
     m = len(score)
     error = (1 - CONFIDENCE) / len(SHARES)
     order = np.argsort(-score, kind="stable")
-    bounds, most = [], 0.0
+    bounds = []
+    most = 0.0
     for half in sorted({max(1, int(m * share) // 2) for share in SHARES}):
         guesses = 2 * half
         guessed_inside = inside[order[:half]]
@@ -66,7 +69,8 @@ def refuted(canaries: int, guesses: int, right: int, delta: float, error: float)
     """The largest epsilon under which so many right guesses have a probability below `error`; 0 if
     there is none.
     """
-    low, high = 0.0, HIGHEST
+    low = 0.0
+    high = HIGHEST
     for _ in range(HALVINGS):
         middle = (low + high) / 2
         if chance_of(canaries, guesses, right, middle, delta) < error:

@@ -41,13 +41,15 @@ def members_found(claims: Claims, inside: BoolArray) -> dict[str, Any]:
     if not claims.tried:
         return not_tried(claims, len(inside))
     score = claims.score[:, 0].astype(np.float64)
-    above, below = np.sort(score[inside]), np.sort(score[~inside])
+    above = np.sort(score[inside])
+    below = np.sort(score[~inside])
     # Each candidate's part of the AUC: the mean over either side is the AUC.
     of_member = _below(score, below)
     of_other = 1 - _below(score, above)
     part = np.where(inside, of_member, of_other)
     # Both sides count alike, however many there are of each.
-    of_inside, of_others = 0.5 / max(1, len(above)), 0.5 / max(1, len(below))
+    of_inside = 0.5 / max(1, len(above))
+    of_others = 0.5 / max(1, len(below))
     weight = np.where(inside, of_inside, of_others) * len(score)
     ranked = float(auc(score[None], inside[None])[0])
     figures = {

@@ -144,7 +144,9 @@ class LyingPeers:
 
     def __init__(self, poison: PeerPoison, plot: Plot, model: GossipModel) -> None:
         self.who = plot.users
-        self._poison, self._plot, self._model = poison, plot, model
+        self._poison = poison
+        self._plot = plot
+        self._model = model
 
     def __call__(
         self, models: Float32Array, base: Float32Array, headers: Headers

@@ -145,7 +145,8 @@ def receipt_of_run(
         )
     plan = plan_of(run, algorithm)
     material = material_of(run, plan)
-    made, split = make(plan, material.rows), material.parts[0]
+    made = make(plan, material.rows)
+    split = material.parts[0]
     check_algorithm(run.manifest, made, str(run.path))
     again = Repetition(run, plan, made, split, split.final_train.users.index(user))
     history = len(again.history)
@@ -181,7 +182,8 @@ def _in_force(again: Repetition) -> tuple[dict[str, Any], dict[str, Any]]:
     Audits run with the algorithm's usual settings. Some of these depend on the rows, such as FPL's
     number of triples: that is no difference.
     """
-    plan, made = again.plan, again.made
+    plan = again.plan
+    made = again.made
     if is_central(made):
         return {}, {}
     of_audits: Any = algorithm_of(plan.algorithm, {}, plan.profile)
@@ -209,7 +211,8 @@ def _not_kept(protection: Protection) -> bool:
 
 def _without_rounds(again: Repetition) -> dict[str, Any]:
     """The receipt of a device of which nobody knows when it took part."""
-    catalogue, protection = again.train.catalogue, again.protection
+    catalogue = again.train.catalogue
+    protection = again.protection
     contract = bound(again.made.configured(catalogue), catalogue)
     rate = contract.cohort / catalogue.users
     arrays = [*contract.way("dense"), *contract.way("shown")]
@@ -302,7 +305,9 @@ def summed(given: list[GivenAway], epsilon: float | None) -> dict[str, Any]:
 def _sum(counts: list[int | None]) -> int | None:
     """A sum; None where one of them was not counted."""
     known = [count for count in counts if count is not None]
-    return sum(known) if len(known) == len(counts) else None
+    if len(known) == len(counts):
+        return sum(known)
+    return None
 
 
 def _different(given: list[GivenAway]) -> int:
@@ -330,7 +335,8 @@ def _given(again: Repetition, threads: int, progress: Progress) -> Iterator[Give
 
 def _answered(again: Repetition, threads: int, progress: Progress) -> Iterator[GivenAway]:
     """The rounds around a server in which the device answered."""
-    history, until = again.history, again.rounds
+    history = again.history
+    until = again.rounds
     federation = partial(
         Rounds,
         again.made,
@@ -341,7 +347,8 @@ def _answered(again: Repetition, threads: int, progress: Progress) -> Iterator[G
         executor=Threads(threads),
     )
     recorder = Recorder("individual", np.array([again.who]))
-    watched, others = federation(recorder=recorder), federation()
+    watched = federation(recorder=recorder)
+    others = federation()
     training = watched.start()
     while training.round < until:
         progress(training.round, until, "round")
@@ -372,7 +379,9 @@ def _ahead(watched: Rounds, others: Rounds, training: Training, who: int, until:
         if int(selected[0]) == who:
             break
         number += 1
-    return others.advance(training, number) if number > training.round else training
+    if number > training.round:
+        return others.advance(training, number)
+    return training
 
 
 def _of_one(seen: Seen, history: Any, contract: Contract) -> GivenAway:
@@ -405,7 +414,8 @@ def _pushed(again: Repetition, threads: int, progress: Progress) -> Iterator[Giv
     )
     gossip = federation_of(again.made, again.train, setup)
     swarm: Any = gossip.start()
-    history, until = again.history, again.rounds
+    history = again.history
+    until = again.rounds
     for number in range(until):
         progress(number, until, "round")
         before = int(swarm.counts.pushed[again.who])

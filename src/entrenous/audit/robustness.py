@@ -36,7 +36,8 @@ from .scene import selects_cohort
 
 # Consumers of an item that is drawn as a target: few, and not none, since an item that nobody has
 # is never recommended.
-COLD_LEAST, COLD_MOST = 5, 9
+COLD_LEAST = 5
+COLD_MOST = 9
 
 
 def attack(
@@ -137,7 +138,8 @@ def _outcomes(
     done = 0
     rows = []
     for defence in defences:
-        clean, attacked = [], []
+        clean = []
+        attacked = []
         for seed in range(plan.seed, plan.seed + plan.seeds):
             clean.append(trained(contest, defence, targets[0], seed, lying=False))
             done += 1

@@ -98,7 +98,8 @@ def parties_of(
     """The users who take part in a round: parties that are always the same, or parties that are
     drawn. None = the users whom the algorithm selects.
     """
-    users, size = len(data.users), taking_part(plan, data)
+    users = len(data.users)
+    size = taking_part(plan, data)
     if plan.fixed:
         same = _same(plan, size, users)
         return lambda number, selected: same
@@ -147,7 +148,8 @@ def watched_of(
     """Users whose messages are kept in the view `individual`. None = everybody's."""
     if plan.view != "individual":
         return None
-    users, size = len(data.users), taking_part(plan, data)
+    users = len(data.users)
+    size = taking_part(plan, data)
     # Bytes that one user sends in all rounds, on average.
     sent = contract.block_bytes * rounds * size / users
     most = plan.watched or int(KEPT_BYTES / max(1.0, sent))

@@ -26,7 +26,9 @@ from ..kernels.sampling import cohort
 from .transcript import Transcript
 
 SHARE = 0.5  # of a history
-TARGETS, LEAST = 50, 10  # tastes that are asked for, and interactions of their owners
+# tastes that are asked for, and interactions of their owners
+TARGETS = 50
+LEAST = 10
 
 
 def known_half(data: Interactions) -> dict[str, Array]:
@@ -76,4 +78,6 @@ def table_of_sets(ptr: Array, item: Array, items: int) -> BoolArray:
 
 def known_items(transcript: Transcript) -> BoolArray | None:
     """The items that the onlooker knew of every user, bool [users, items]; None = nothing."""
-    return sets_of(transcript, "known") if "known/ptr" in transcript.model else None
+    if "known/ptr" in transcript.model:
+        return sets_of(transcript, "known")
+    return None

@@ -101,7 +101,9 @@ def _code(words: Sequence[str], error: BaseException) -> int:
     """Returns the exit code for an error of the system: 75 for a service that may continue later,
     else 2.
     """
-    return 75 if _is_service(words) and may_pass(error) else 2
+    if _is_service(words) and may_pass(error):
+        return 75
+    return 2
 
 
 def _run(arguments: Sequence[str] | None) -> Any:

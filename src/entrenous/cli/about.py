@@ -202,4 +202,6 @@ def _settings(kind: type[Settings], preset: dict[str, Any]) -> list[dict[str, An
 
 def _typed(value: Any) -> str:
     """Returns a value as `--set` takes it."""
-    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    if isinstance(value, tuple):
+        return ",".join(map(str, value))
+    return str(value)

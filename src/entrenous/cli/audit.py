@@ -123,7 +123,8 @@ def _row(attack: dict[str, Any]) -> list[str]:
     # An attack that was not tried has a verdict and no figures.
     if attack["r_precision"] is None:
         return [attack["name"], attack["view"], *[""] * 7, attack["verdict"]]
-    span, half = "", ""
+    span = ""
+    half = ""
     if attack["low"] is not None:
         span = f"{attack['advantage']:+.3f} ({attack['low']:+.3f} to {attack['high']:+.3f})"
     if attack["rounds_to_half"] is not None:
@@ -142,7 +143,9 @@ def _row(attack: dict[str, Any]) -> list[str]:
 
 
 def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.3f}"
+    if value is None:
+        return ""
+    return f"{value:.3f}"
 
 
 def _rounds(number: int) -> str:
@@ -164,7 +167,8 @@ def _sentences(found: dict[str, Any]) -> list[str]:
     """Returns sentences on the rows behind the figures, the protection, and the limits of the
     figures.
     """
-    seen, protect = found["seen"], found["protect"]
+    seen = found["seen"]
+    protect = found["protect"]
     sentences = [
         f"seen: {seen['users']} users, {seen['entries']} messages or sums, {seen['bytes']:,} bytes;"
         " truth: the rows trained on"
@@ -226,7 +230,8 @@ def _shown_by_canaries(canaries: dict[str, Any] | None) -> list[str]:
         f"{canaries['right']} of {canaries['guesses']} guesses about {canaries['users']} canaries"
         f" in {canaries['rounds']} rounds were right"
     )
-    promise, broken = "no epsilon was promised", ""
+    promise = "no epsilon was promised"
+    broken = ""
     if canaries["epsilon"] is not None:
         promise = f"promised for these rounds: {canaries['epsilon']:.3f}"
         if canaries["epsilon_at_least"] > canaries["epsilon"]:

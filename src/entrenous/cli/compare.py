@@ -91,7 +91,8 @@ def _show_fairness(rows: list[dict[str, Any]]) -> None:
     names = list(rows[0]["fairness"])
     body = []
     for row in rows:
-        means, spreads = row["fairness"], row["fairness_std"]
+        means = row["fairness"]
+        spreads = row["fairness_std"]
         cells = [f"{means[name]:.4f} ±{spreads[name]:.4f}" for name in names]
         body.append([row["algorithm"], *cells])
     title = "Fairness between users, mean ± sample standard deviation over seeds"
@@ -136,7 +137,8 @@ def _show_loss_win(comparison: dict[str, Any]) -> None:
     """Prints FBALF's statistics of rating prediction: each algorithm against the first."""
     from ..api.tables import p_text
 
-    first, ranks = comparison["reference"], comparison["ranks"]
+    first = comparison["reference"]
+    ranks = comparison["ranks"]
     headers = [
         "algorithm",
         f"loss/win of {first}",

@@ -99,7 +99,9 @@ def output() -> Console:
 
 
 def _text(value: Any) -> str:
-    return f"{value:.4f}" if isinstance(value, float) else plain(str(value))
+    if isinstance(value, float):
+        return f"{value:.4f}"
+    return plain(str(value))
 
 
 @contextmanager

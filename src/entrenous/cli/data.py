@@ -182,7 +182,9 @@ def _text(value: object) -> str:
         return f"{value:.4g}"
     if isinstance(value, list):
         return ", ".join(value) or "none"
-    return f"{value:,}" if isinstance(value, int) else str(value)
+    if isinstance(value, int):
+        return f"{value:,}"
+    return str(value)
 
 
 def _print_json(about: dict[str, Any]) -> None:

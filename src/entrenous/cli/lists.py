@@ -118,7 +118,9 @@ def filled(text: str) -> str:
     def listed(place: re.Match[str]) -> str:
         name = place[1]
         # Other words in braces are no lists and stay.
-        return ", ".join(lists[name]()) if name in lists else place[0]
+        if name in lists:
+            return ", ".join(lists[name]())
+        return place[0]
 
     return PLACE.sub(listed, text)
 

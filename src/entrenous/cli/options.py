@@ -100,7 +100,7 @@ def _own_first(plan: type) -> list[Field[Any]]:
 
 def option_name(name: str, kind: Any = None) -> str:
     """Returns the option of a field: `--checkpoint-every`; `--set` for settings; `--attack` for a
-    tuple of attacks, since each attack is typed with an option of its own.
+    tuple of attacks, since each attack is typed with its own option.
     """
     if name in SPELLED:
         return "--" + SPELLED[name]
@@ -128,7 +128,8 @@ def _parameter(option: Field[Any], kind: Any) -> inspect.Parameter:
         kind = Path | None  # `str | Path` of Python
     elif _repeated(kind):
         # Read as texts: `_read` makes the mapping or tuple of them.
-        kind, default = list[str] | None, None
+        kind = list[str] | None
+        default = None
     annotation = Annotated[kind, Parameter(name=spelled, negative=negative)]
     return inspect.Parameter(
         option.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation

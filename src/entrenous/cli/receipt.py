@@ -127,7 +127,8 @@ def _grouped(rounds: list[dict[str, Any]]) -> list[dict[str, Any]]:
     for low in range(0, len(rounds), size):
         part = rounds[low : low + size]
         # People count rounds from 1.
-        first, last = part[0]["round"] + 1, part[-1]["round"] + 1
+        first = part[0]["round"] + 1
+        last = part[-1]["round"] + 1
         line: dict[str, Any] = {"rounds": str(first) if first == last else f"{first} to {last}"}
         for name in COUNTS:
             line[name] = _sum([row[name] for row in part])
@@ -138,4 +139,6 @@ def _grouped(rounds: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def _sum(counts: list[int | None]) -> int | None:
     """Returns the sum of counts; None if one of them is not known."""
     known = [count for count in counts if count is not None]
-    return sum(known) if len(known) == len(counts) else None
+    if len(known) == len(counts):
+        return sum(known)
+    return None

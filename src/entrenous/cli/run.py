@@ -167,7 +167,8 @@ def show_run(manifest: dict[str, Any], name: str) -> None:
     from ..evaluate.metric_kinds import arrowed
     from ..runs.store import protocol_of
 
-    metrics, full = manifest["metrics"], manifest.get("full_ranking")
+    metrics = manifest["metrics"]
+    full = manifest.get("full_ranking")
     headers = ["metric", protocol_of(manifest)]
     if full:
         headers.append("full ranking")
@@ -190,7 +191,8 @@ def show_run(manifest: dict[str, Any], name: str) -> None:
     # A note may be in the text of the protocol too.
     for sentence in dict.fromkeys(sentences):
         tell(f"- {sentence}")
-    sent, seconds = manifest["bytes"], manifest["seconds"]
+    sent = manifest["bytes"]
+    seconds = manifest["seconds"]
     tell(
         f"train {seconds['train']} s, evaluate {seconds['evaluate']} s; {sent['up']:,} bytes up,"
         f" {sent['down']:,} down"

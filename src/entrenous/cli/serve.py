@@ -79,7 +79,8 @@ def server(
     if not 0 <= pace < float("inf"):
         raise InputError("--pace", f"got {pace:g}", expected="seconds, from 0")
     if ray is None and journal is not None:
-        problem, fix = "is an option of actors of Ray", "add --ray local, or leave it out"
+        problem = "is an option of actors of Ray"
+        fix = "add --ray local, or leave it out"
         raise InputError("--journal", problem, expected="--ray as well", fix=fix)
     plan = None
     if ray is not None:

@@ -29,6 +29,9 @@ PASSING = frozenset(
 )
 # The same in SQLite: busy, locked, no memory, input or output, full.
 PASSING_SQLITE = frozenset({5, 6, 7, 10, 13})
+# Characters of an error, and of the problem in it, whatever else it says.
+LINE = 600
+LEAST_PROBLEM = 80
 
 
 class EntrenousError(Exception):
@@ -68,8 +71,11 @@ class InputError(EntrenousError):
         self.problem = problem
         self.expected = expected
         self.fix = fix
-        parts = [problem, f"expected {expected}" if expected else "", fix]
-        super().__init__(one_line(f"{where}: " + "; ".join(part for part in parts if part)))
+        wanted = f"expected {expected}" if expected else ""
+        remedy = "".join(f"; {part}" for part in (wanted, fix) if part)
+        # A long problem is cut before the remedy, which is what the user needs most.
+        room = max(LEAST_PROBLEM, LINE - len(where) - len(remedy) - 2)
+        super().__init__(one_line(f"{where}: {one_line(problem, room)}{remedy}", LINE))
 
 
 class NotYet(StartAgain, InputError):
@@ -97,10 +103,12 @@ class NonFiniteError(EntrenousError):
     """
 
 
-def one_line(text: str, limit: int = 600) -> str:
+def one_line(text: str, limit: int = LINE) -> str:
     """Returns a text without line breaks or control characters, cut at `limit` characters."""
     clean = "".join(letter if letter.isprintable() else " " for letter in text)
-    return clean if len(clean) <= limit else clean[: limit - 1] + "…"
+    if len(clean) <= limit:
+        return clean
+    return clean[: limit - 1] + "…"
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

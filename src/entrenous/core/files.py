@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, final
@@ -32,6 +32,30 @@ def write_atomically(path: Path, content: bytes | Sequence[bytes | memoryview]) 
     finally:
         temporary.unlink(missing_ok=True)
     sync_folder(path.parent)
+
+
+def write_all(folder: Path, contents: Mapping[str, bytes]) -> list[Path]:
+    """Writes some files of a folder, which is made if it is not there. A disk that is full, or
+    another error, leaves the folder as it was. Returns the paths. contents: bytes by name of file.
+    """
+    make_folder(folder)
+    written = {folder / name: _temporary(folder / name) for name in contents}
+    try:
+        for (path, temporary), content in zip(written.items(), contents.values(), strict=True):
+            # Refused here, before anything is replaced.
+            if path.is_dir():
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+            with open(temporary, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+        for path, temporary in written.items():
+            os.replace(temporary, path)
+    finally:
+        for temporary in written.values():
+            temporary.unlink(missing_ok=True)
+    sync_folder(folder)
+    return list(written)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -62,7 +86,7 @@ def write_private(path: Path, content: bytes, *, new: bool = True) -> None:
 
 
 def _temporary(path: Path) -> Path:
-    """Returns a name beside a file that no other process uses."""
+    """Returns a name in the folder of a file that no other process uses."""
     return path.with_name(f".{path.name}.{os.getpid()}.tmp")
 
 

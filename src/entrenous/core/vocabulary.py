@@ -45,7 +45,9 @@ class Vocabulary:
         return {str(name): number for number, name in enumerate(self.ids)}
 
     def __getitem__(self, index: int) -> str:
-        return str(index) if self._ids is None else str(self._ids[index])
+        if self._ids is None:
+            return str(index)
+        return str(self._ids[index])
 
     def __contains__(self, name: object) -> bool:
         return str(name) in self._index

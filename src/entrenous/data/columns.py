@@ -6,16 +6,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import NamedTuple, NoReturn
 
 import numpy as np
 
 from ..core.errors import InputError, did_you_mean
-from ..core.types import BoolArray, Float32Array, Int64Array
+from ..core.types import Float32Array
+from .bad_rows import Step, read_good_rows
 from .interactions import UNREAD_TIMES, Interactions, build, pair_numbers
 from .options import LoadOptions
-from .table import ColumnTable, Times, ids, looks_like_times, times, values
+from .reading import ColumnUse, Reading
+from .repeats import keep
+from .table import ColumnTable, ids, refuse, values
+from .times import Times, looks_like_times, times
 from .visits import VisitColumns, with_visits
 
 
@@ -137,47 +140,97 @@ def assemble(
     # A missing column is an error of the header, the first line.
     where = table.source if table.first_line is None else f"{table.source}:1"
     roles = find_roles(table.frame.columns, options, where)
-    user = ids(table, roles.user, "user")
-    item = ids(table, roles.item, "item")
-    value = None
-    if roles.value is not None:
-        value = values(table, roles.value, options.scale)
-    time = Times(None, ())
-    if roles.time is not None:
-        time = times(table, roles.time)
+    table, columns = read_good_rows(table, _steps(roles, options), options)
+    user, item, value, time = columns[1:]
     pair = pair_numbers(user.code, item.code, len(item.names))
     # Repeats are judged before rows are sorted, while each has its place in the file.
     kept = keep(table, pair, value, time.time, options)
     data = build(
         user.code[kept.rows],
         item.code[kept.rows],
-        value=None if value is None else value[kept.rows],
+        value=kept.value,
         time=None if time.time is None else time.time[kept.rows],
         users=user.names,
         items=item.names,
         name=name,
-        scale=None if value is None else options.scale,
-        notes=(
-            _note(table, roles),
-            *_unread_times(table, roles, options),
-            *table.notes,
-            *user.notes,
-            *item.notes,
-            *time.notes,
-            *kept.notes,
+        scale=None if kept.value is None else options.scale,
+        reading=Reading(
+            table.source,
+            column_uses(table, roles, options),
+            table.guesses,
+            (*table.left_out, *kept.left_out),
+            (
+                *_unread_times(table, roles, options),
+                *table.notes,
+                *user.notes,
+                *item.notes,
+                *time.notes,
+                *kept.notes,
+            ),
         ),
     )
     if kept.visits and time.time is not None:
         places = np.arange(len(pair))
         all_rows = VisitColumns(user.code, item.code, time.time, places)
         data = with_visits(data, all_rows, table.source)
-    return data if part else inspect(data, table.source)
+    if part:
+        return data
+    inspect(data, table.source)
+    return with_single_rows(data)
 
 
-def _note(table: ColumnTable, roles: Roles) -> str:
-    named = roles._asdict().items()
-    columns = [f"{role} = {name}" for role, name in named if name is not None]
-    return f"read {table.source}: {', '.join(columns)}"
+def _steps(roles: Roles, options: LoadOptions) -> list[Step]:
+    """Returns the steps that read a table: a check of headers that are repeated, then the columns
+    of users, items, values and times.
+    """
+
+    def read_values(table: ColumnTable) -> Float32Array | None:
+        return None if roles.value is None else values(table, roles.value, options.scale)
+
+    def read_times(table: ColumnTable) -> Times:
+        return Times(None, ()) if roles.time is None else times(table, roles.time)
+
+    return [
+        lambda table: _check_headers(table, roles),
+        lambda table: ids(table, roles.user, "user"),
+        lambda table: ids(table, roles.item, "item"),
+        read_values,
+        read_times,
+    ]
+
+
+def _check_headers(table: ColumnTable, roles: Roles) -> None:
+    """Refuses rows that repeat the names of the columns, as in files that were put together."""
+    import polars as pl
+
+    pair = table.frame[roles.user], table.frame[roles.item]
+    if any(column.dtype != pl.String for column in pair):
+        return
+    user, item = pair
+    bad = (user == roles.user) & (item == roles.item)
+    if bad.any():
+        refuse(
+            table,
+            bad.fill_null(False).to_numpy(),
+            "the line repeats the header",
+            expected="one header",
+            fix="remove the line",
+        )
+
+
+def column_uses(table: ColumnTable, roles: Roles, options: LoadOptions) -> tuple[ColumnUse, ...]:
+    """Returns every column of a table with its role and the reason for the role."""
+    role_of = {name: role for role, name in roles._asdict().items() if name is not None}
+    uses = []
+    for name in table.frame.columns:
+        role = role_of.get(name, "")
+        why = "no option and no usual name gives it a role"
+        if role and getattr(options, role) == name:
+            why = f"named by {role}="
+        elif role:
+            why = f"a usual name of the {role} column"
+        uses.append(ColumnUse(name, role, why))
+    return tuple(uses)
 
 
 def _unread_times(table: ColumnTable, roles: Roles, options: LoadOptions) -> tuple[str, ...]:
@@ -191,122 +244,40 @@ def _unread_times(table: ColumnTable, roles: Roles, options: LoadOptions) -> tup
     return ()
 
 
-# ---- repeated pairs ------------------------------------------------------------------------------
-
-
-class KeptRows(NamedTuple):
-    """The rows that stay where pairs are repeated."""
-
-    rows: Int64Array
-    """Positions in the table, ascending, int64."""
-    notes: tuple[str, ...]
-    """The number of rows that were left out."""
-    visits: bool = False
-    """True if repeats are visits, each of which counts."""
-
-
-def keep(
-    table: ColumnTable,
-    pair: Int64Array,
-    value: Float32Array | None,
-    time: Int64Array | None,
-    options: LoadOptions,
-) -> KeptRows:
-    """Returns the rows that stay where a pair is repeated. pair: one number for each (user, item),
-    int64 [rows]. Raises InputError for a repeat that `options.duplicates` refuses.
-    """
-    # Most data has no repeats, and one sort tells so.
-    ascending = np.sort(pair)
-    if not (ascending[1:] == ascending[:-1]).any():
-        return KeptRows(np.arange(len(pair)), ())
-    # Both sorts are stable: ties keep the order of the file.
-    order = np.lexsort((pair,) if time is None else (time, pair))
-    ordered = pair[order]
-    # True where a row has the pair of the row before it.
-    same = ordered[1:] == ordered[:-1]
-    if options.duplicates == "error":
-        _refuse_repeat(table, order, same)
-    if options.duplicates == "same" and value is not None:
-        _refuse_conflict(table, order, same, value)
-    if options.duplicates == "first":
-        which = "first"
-        stays = np.concatenate([[True], ~same])
-    else:
-        which = "last"
-        stays = np.concatenate([~same, [True]])
-    rows = np.sort(order[stays])
-    by = "in the file" if time is None else "by time, then by place in the file"
-    # Without a value, the rows of a pair differ in time alone: each is a visit.
-    visits = time is not None and value is None and which == "last"
-    and_times = ", with the times of all" if visits else ""
-    note = (
-        f"repeats of a (user, item) pair, of which the {which} {by} is kept{and_times}:"
-        f" {len(pair) - len(rows):,}"
-    )
-    return KeptRows(rows, (note,), visits)
-
-
-def _refuse_repeat(table: ColumnTable, order: Int64Array, same: BoolArray) -> NoReturn:
-    """Refuses the first row of the table whose pair occurs before."""
-    # By time, either of two rows may stand first in the file.
-    later = np.maximum(order[1:], order[:-1])[same]
-    raise InputError(
-        table.where(int(later.min())),
-        "the (user, item) pair occurs before",
-        expected="one row per pair",
-        fix="choose duplicates='last' or 'first' (--load duplicates=last)",
-    )
-
-
-def _refuse_conflict(
-    table: ColumnTable, order: Int64Array, same: BoolArray, value: Float32Array
-) -> None:
-    """Refuses the first row of the table that disagrees on the value with a row of its pair."""
-    ordered = value[order]
-    conflict = same & (ordered[1:] != ordered[:-1])
-    if not conflict.any():
-        return
-    neighbours = np.sort(np.stack([order[1:], order[:-1]]), axis=0)
-    earlier, later = neighbours[:, conflict]
-    first = np.argmin(later)
-    row = int(later[first])
-    other = int(earlier[first])
-    line = table.where(other).rpartition(":")[2]
-    raise InputError(
-        table.where(row),
-        f"the (user, item) pair has value {value[row]:g} here and {value[other]:g} at {line}",
-        expected="repeats that agree",
-        fix="choose duplicates='last' or 'first' (--load duplicates=last)",
-    )
-
-
-def inspect(data: Interactions, where: str) -> Interactions:
-    """Checks that a data set can be learned from, and returns it with a note on users with one row.
-    Raises InputError if there is a single user, or if a user consumed every item.
+def inspect(data: Interactions, where: str, after: str = "") -> None:
+    """Checks that a data set can be learned from. Raises InputError if there is a single user, or
+    if a user consumed every item. after: the filter that was applied last, such as "min_rows=5"; ""
+    before all filters.
     """
     counts = data.counts
+    prefix = f"after {after}, " if after else ""
+    look = f"choose another {after.partition('=')[0]}" if after else "check the user column"
     # Learning from others needs others.
     if len(data.users) == 1:
         raise InputError(
             where,
-            f"there is a single user ('{data.users[0]}')",
+            f"{prefix}there is a single user ('{data.users[0]}')",
             expected="at least two users",
-            fix="recommending from others needs others; check the user column",
+            fix=f"recommending from others needs others; {look}",
         )
     most = int(np.argmax(counts))
     # Negatives are drawn from the items that a user did not consume.
     if counts[most] == len(data.items):
+        look = look.replace("user", "item")
         raise InputError(
             where,
-            f"user '{data.users[most]}' consumed all {len(data.items)} items, so there is none to"
-            " recommend or compare with",
+            f"{prefix}user '{data.users[most]}' consumed all {len(data.items)} items, so there is"
+            " none to recommend or compare with",
             expected="items that a user did not consume",
-            fix="remove that user, or check the item column",
+            fix=f"remove that user, or {look}",
         )
-    single = int((counts == 1).sum())
+
+
+def with_single_rows(data: Interactions) -> Interactions:
+    """Returns the data set with a note on the users with one row, if there are any."""
+    single = int((data.counts == 1).sum())
     if not single:
         return data
-    note = (
+    return data.noted(
         f"users with one interaction, which cannot be held out and learned from at once: {single:,}"
     )
-    return replace(data, notes=(*data.notes, note))

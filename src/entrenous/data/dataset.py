@@ -18,6 +18,7 @@ from .fetch import FileSource, fetch
 from .home import VARIABLE, data_home, find
 from .interactions import Interactions
 from .published import Published
+from .table import BadRows
 
 
 @final
@@ -89,8 +90,15 @@ class Dataset:
             if not fetch:
                 self._refuse_missing()
             self.fetch()
+        try:
+            data = self.read(self.path)
+        except BadRows as refusal:
+            # A named data set takes no options, so that leaving rows out is no remedy.
+            raise refusal.error from None
+        # A declaration guesses nothing.
+        reading = data.reading._replace(guesses=())
         # The name of the declaration, which protocols and notes refer to.
-        return replace(self.read(self.path), name=self.name)
+        return replace(data, reading=reading, name=self.name)
 
     def _refuse_missing(self) -> None:
         # What to put where is said in full, since some data cannot be fetched.

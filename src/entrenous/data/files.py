@@ -11,34 +11,35 @@ import lzma
 import os
 import stat
 import zipfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
-from typing import IO, Any, NoReturn
+from typing import IO, NoReturn, cast
 
 from ..core.errors import InputError
+from ..core.registry.discover import offers, pick
+from .formats.kind import Format, RawFile
 from .options import LoadOptions
 from .table import ColumnTable
-from .text import read_text
 
 # Bytes in a file, also after decompression.
 LIMIT = 4 << 30
 # A file that grows more than this when it is decompressed, beyond FLOOR bytes, is a bomb.
 RATIO = 100
 FLOOR = 64 << 20
-DELIMITERS = {".csv": ",", ".tsv": "\t", ".inter": "\t", ".item": "\t", ".user": "\t"}
-TYPED = (".inter", ".item")
 PARQUET = (".parquet", ".pq")
+JSON = (".json", ".jsonl", ".ndjson")
 # Types that people try, refused by name.
 OTHERS = (
     ".xlsx",
     ".xls",
-    ".json",
-    ".jsonl",
+    ".ods",
     ".pkl",
     ".pickle",
     ".feather",
     ".arrow",
+    ".avro",
+    ".orc",
     ".h5",
     ".hdf5",
     ".npy",
@@ -46,36 +47,39 @@ OTHERS = (
     ".mat",
     ".db",
     ".sqlite",
+    ".tar",
+    ".tgz",
+    ".7z",
+    ".rar",
     ".pdf",
 )
-READABLE = "CSV, TSV, Parquet, RecBole .inter or MovieLens ::, plain or as .gz, .bz2, .xz, .zip"
+READABLE = (
+    "CSV, TSV, Parquet, JSON lines, RecBole .inter, MovieLens :: and others (see entrenous data"
+    " formats), plain or as .gz, .bz2, .xz, .zst, .zip"
+)
 # How the bytes of a type begin, its name, and its ending; "" for a type that is not read.
 MAGIC = (
     (b"\x1f\x8b", "gzip", ".gz"),
     (b"BZh", "bzip2", ".bz2"),
     (b"\xfd7zXZ\x00", "xz", ".xz"),
+    (b"\x28\xb5\x2f\xfd", "zstd", ".zst"),
     (b"PK\x03\x04", "zip", ".zip"),
     (b"PAR1", "Parquet", ".parquet"),
-    (b"\x28\xb5\x2f\xfd", "zstd", ""),
     (b"SQLite format 3\x00", "SQLite", ""),
     (b"\x89HDF", "HDF5", ""),
     (b"%PDF", "PDF", ""),
 )
+# Bytes by which a format is recognised.
+HEAD = 1 << 16
+# The format of a file that no other recognises.
+TEXT = "text"
 
 
 def read_table(path: Path, options: LoadOptions) -> ColumnTable:
     """Returns the table in a file. Raises InputError with the file, the line if it has one, and a
     fix.
     """
-    suffixes = [suffix.lower() for suffix in path.suffixes] or [""]
-    kind = suffixes[-1]
-    if kind in OTHERS:
-        raise InputError(
-            str(path),
-            f"files of type {kind} are not read",
-            expected=READABLE,
-            fix="convert it",
-        )
+    _refuse_others(path, path.suffix.lower())
     raw = read_bytes(path)
     if not raw:
         raise InputError(
@@ -84,14 +88,63 @@ def read_table(path: Path, options: LoadOptions) -> ColumnTable:
             expected="a header and rows of user, item, value, time",
             fix="check the path, or get it again",
         )
+    file = _unpacked(raw, path)
+    return _format(file, options).read(file, options)
+
+
+def _refuse_others(path: Path, ending: str) -> None:
+    if ending in OTHERS:
+        raise InputError(
+            str(path),
+            f"files of type {ending} are not read",
+            expected=READABLE,
+            fix="convert it",
+        )
+
+
+def _unpacked(raw: bytes, path: Path) -> RawFile:
+    """Returns the content of a file, decompressed if its ending says so. `ratings.csv.gz` holds a
+    .csv.
+    """
+    kind = path.suffix.lower()
     _check_magic(raw, path, kind)
-    if kind in UNPACKERS:
-        raw = UNPACKERS[kind](raw, path)
-        # `ratings.csv.gz` holds a .csv.
-        kind = suffixes[-2] if len(suffixes) > 1 else ""
-    if kind in PARQUET:
-        return _parquet(raw, str(path))
-    return read_text(raw, str(path), options, delimiter=DELIMITERS.get(kind), typed=kind in TYPED)
+    name = path.name.lower()
+    if kind == ".zip":
+        file = _unzip(raw, path)
+    elif kind in UNPACKERS:
+        file = RawFile(UNPACKERS[kind](raw, path), str(path), name.removesuffix(kind))
+    else:
+        return RawFile(raw, str(path), name)
+    _refuse_others(path, file.ending)
+    return file
+
+
+def formats() -> dict[str, Format]:
+    """Returns every format of files by name."""
+    return offers("entrenous.data.formats", "FORMATS")
+
+
+def _format(file: RawFile, options: LoadOptions) -> Format:
+    """Returns the format that the user named, or that recognises the content. Raises InputError if
+    the name of the file says JSON and the content is something else.
+    """
+    known = formats()
+    if options.format is not None:
+        return pick("format", options.format, known)
+    # Without the byte order mark, which some encodings leave in place.
+    decoded = file.content[:HEAD].decode(options.encoding, "replace").removeprefix("\ufeff")
+    head = decoded.encode("utf-8", "replace")
+    for name, format in known.items():
+        if name != TEXT and format.recognises(head, file.name):
+            return format
+    if file.ending in JSON:
+        raise InputError(
+            f"{file.source}:1",
+            f"the name says JSON ({file.ending}), the content is not",
+            expected="one object in each line, or one list of objects",
+            fix="rename it, or get it again",
+        )
+    return known[TEXT]
 
 
 def read_bytes(path: Path) -> bytes:
@@ -165,7 +218,7 @@ def _check_magic(raw: bytes, path: Path, suffix: str) -> None:
             if suffix == usual or (usual == ".parquet" and suffix in PARQUET):
                 return
             # `ratings.csv` that is gzip becomes `ratings.csv.gz`; a wrong ending is replaced.
-            if usual in UNPACKERS:
+            if usual == ".zip" or usual in UNPACKERS:
                 fix = f"rename it to {path.name}{usual}"
             elif usual:
                 fix = f"rename it to {path.stem}{usual}"
@@ -212,15 +265,16 @@ def _limit(raw: bytes) -> int:
     return min(LIMIT, max(FLOOR, RATIO * len(raw)))
 
 
-def _unzip(raw: bytes, path: Path) -> bytes:
-    """Returns the content of the only file in a zip archive. Nothing is unpacked to disk, and an
-    archive with a member that points outside is refused.
+def _unzip(raw: bytes, path: Path) -> RawFile:
+    """Returns the only file in a zip archive. Nothing is unpacked to disk, and an archive with a
+    member that points outside is refused.
     """
     try:
         with zipfile.ZipFile(io.BytesIO(raw)) as archive:
             member = _only_member(archive, path)
             with archive.open(member) as file:
-                return _bounded(file, _limit(raw), f"{path}/{member}")
+                content = _bounded(file, _limit(raw), f"{path}/{member}")
+        return RawFile(content, str(path), PurePosixPath(member).name.lower())
     except InputError:
         raise
     # zipfile raises a dozen kinds for damaged archives.
@@ -234,7 +288,12 @@ def _unzip(raw: bytes, path: Path) -> bytes:
 
 
 def _only_member(archive: zipfile.ZipFile, path: Path) -> str:
-    names = [info.filename for info in archive.infolist() if not info.is_dir()]
+    names = [
+        info.filename
+        for info in archive.infolist()
+        # A Mac adds files about the files.
+        if not info.is_dir() and not info.filename.startswith("__MACOSX/")
+    ]
     # Nobody meant well with such a name, whichever member has it.
     for name in archive.namelist():
         parts = PurePosixPath(name.replace("\\", "/"))
@@ -255,55 +314,31 @@ def _only_member(archive: zipfile.ZipFile, path: Path) -> str:
     return names[0]
 
 
+def _open_zstd(file: IO[bytes]) -> IO[bytes]:
+    """Opens a stream of zstd by the first library that is there: Python has one from 3.14 on."""
+    with suppress(ImportError):
+        from compression import zstd
+
+        return cast(IO[bytes], zstd.ZstdFile(file))
+    with suppress(ImportError):
+        import zstandard
+
+        return cast(IO[bytes], zstandard.open(file))
+    with suppress(ImportError):
+        import pyarrow
+
+        return cast(IO[bytes], pyarrow.CompressedInputStream(file, "zstd"))
+    raise InputError(
+        ".zst",
+        "no library for zstd is installed",
+        expected="Python 3.14, or the package zstandard or pyarrow",
+        fix="pip install zstandard, or unpack the file: unzstd FILE",
+    )
+
+
 UNPACKERS: dict[str, Callable[[bytes, Path], bytes]] = {
     ".gz": _unpack(lambda file: gzip.GzipFile(fileobj=file)),  # type: ignore[arg-type,return-value]
     ".bz2": _unpack(bz2.BZ2File),
     ".xz": _unpack(lzma.LZMAFile),
-    ".zip": _unzip,
+    ".zst": _unpack(_open_zstd),
 }
-
-
-def _parquet(raw: bytes, source: str) -> ColumnTable:
-    import polars as pl
-
-    # The bytes with which a Parquet file begins end it too.
-    if not raw.endswith(b"PAR1"):
-        raise InputError(
-            source, "the Parquet file is cut off", expected="a whole file", fix="get it again"
-        )
-    try:
-        with _quiet_stderr():
-            frame: Any = pl.read_parquet(io.BytesIO(raw))
-    except (KeyboardInterrupt, SystemExit, MemoryError):
-        raise
-    # polars panics on some damaged files, and a panic is no Exception.
-    except BaseException as wrong:
-        raise InputError(
-            source,
-            f"the Parquet file is damaged ({wrong})"[:200],
-            expected="a whole file",
-            fix="get it again",
-        ) from None
-    if frame.height == 0:
-        raise InputError(source, "there are no rows", expected="at least one row")
-    return ColumnTable(frame=frame, source=source)
-
-
-@contextmanager
-def _quiet_stderr() -> Iterator[None]:
-    """Discards file descriptor 2 for a while: a panic inside polars prints a backtrace there before
-    Python learns of it.
-    """
-    try:
-        kept = os.dup(2)
-    except OSError:
-        # There is no standard error.
-        yield
-        return
-    with open(os.devnull, "wb") as nowhere:
-        os.dup2(nowhere.fileno(), 2)
-    try:
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)

@@ -36,6 +36,15 @@ def min_user_rows(data: Interactions, n: int) -> Interactions:
     return _apply(data, keep, f"users with >= {n} rows")
 
 
+def max_user_items(data: Interactions, n: int) -> Interactions:
+    """Returns the users with at most `n` items: a program that follows every link has more than a
+    person. Raises InputError if none is left.
+    """
+    _check("n", n)
+    keep = np.repeat(data.counts <= n, data.counts)
+    return _apply(data, keep, f"users with <= {n} items", fix="choose a larger number")
+
+
 def k_core(data: Interactions, *, users: int = 1, items: int = 1) -> Interactions:
     """Returns the largest part in which every user has at least `users` rows and every item at
     least `items`: both conditions are applied in turn until nothing changes. Raises InputError if
@@ -67,7 +76,9 @@ def _check(name: str, n: int) -> None:
         raise InputError(name, f"got {n}", expected="a whole number of at least 1")
 
 
-def _apply(data: Interactions, keep: BoolArray, what: str) -> Interactions:
+def _apply(
+    data: Interactions, keep: BoolArray, what: str, fix: str = "choose a smaller number"
+) -> Interactions:
     """Returns the kept rows over the users and items that still occur, with a note. what: names the
     rows that are kept. Raises InputError if none is.
     """
@@ -76,7 +87,7 @@ def _apply(data: Interactions, keep: BoolArray, what: str) -> Interactions:
             data.name,
             f"no row is left by the filter: {what}",
             expected="a filter that leaves rows",
-            fix="choose a smaller number",
+            fix=fix,
         )
     small = compact(data.select(keep))
     rows = len(data) - len(small)
@@ -84,7 +95,7 @@ def _apply(data: Interactions, keep: BoolArray, what: str) -> Interactions:
     items = len(data.items) - len(small.items)
     dropped = f"rows: {rows:,}, users: {users:,}, items: {items:,}"
     note = f"kept {what}; dropped {dropped}"
-    return replace(small, notes=(*data.notes, note))
+    return small.noted(note)
 
 
 def compact(data: Interactions) -> Interactions:

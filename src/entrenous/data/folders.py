@@ -126,7 +126,7 @@ def add_features(
     added = features(table, data.items, columns=columns)
     read = [f"{feature} = {columns[feature]}" if columns else feature for feature in added]
     note = f"read {path}: {', '.join(read) or 'no title and no category'}"
-    return replace(data, features={**data.features, **added}, notes=(*data.notes, note))
+    return replace(data.noted(note), features={**data.features, **added})
 
 
 def _items_reading(path: Path) -> LoadOptions:

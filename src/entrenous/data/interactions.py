@@ -17,11 +17,14 @@ from ..core.errors import InputError
 from ..core.rows import rows_of, starts_of
 from ..core.types import Array, BoolArray, Float32Array, Float64Array, Int32Array, Int64Array
 from ..core.vocabulary import Vocabulary
+from .reading import Reading
 
 # The time of a row whose time is not known.
 NO_TIME = np.iinfo(np.int64).min
 # Stands in the note on an unread column, by which `time_order` finds it again.
 UNREAD_TIMES = "looks like a column of times and is not read"
+# The report on rows that were made.
+NOT_READ = Reading()
 WITHOUT_TIMES = "use random-80-20, or ncf-99 for a data set of which NCF published test rows"
 
 
@@ -56,8 +59,8 @@ class Interactions:
     """
     name: str = "data"
     """The name of the data set, for errors and reports."""
-    notes: tuple[str, ...] = ()
-    """What loading and filtering did, one sentence each."""
+    reading: Reading = NOT_READ
+    """The report of loading and filtering; empty for rows that were made."""
     scale: tuple[float, float] | None = None
     """(lowest, highest) possible rating; None stands for those of the rows."""
     visits: Visits | None = None
@@ -76,6 +79,15 @@ class Interactions:
     def __repr__(self) -> str:
         size = f"{len(self.users)} users x {len(self.items)} items, {len(self)} rows"
         return f"Interactions({self.name}: {size})"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The report of loading and filtering, one sentence each."""
+        return self.reading.sentences
+
+    def noted(self, *sentences: str) -> Interactions:
+        """Returns the same rows with further notes in their report."""
+        return replace(self, reading=self.reading.noted(*sentences))
 
     @property
     def catalogue(self) -> Catalogue:
@@ -313,7 +325,7 @@ def build(
     items: Vocabulary,
     features: Mapping[str, Array] | None = None,
     name: str = "data",
-    notes: tuple[str, ...] = (),
+    reading: Reading = NOT_READ,
     scale: tuple[float, float] | None = None,
 ) -> Interactions:
     """Returns Interactions from parallel columns of user and item numbers, in the order of the
@@ -348,6 +360,6 @@ def build(
         items=items,
         features=dict(features or {}),
         name=name,
-        notes=notes,
+        reading=reading,
         scale=scale,
     )

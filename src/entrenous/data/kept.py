@@ -13,6 +13,7 @@ from ..core.errors import EntrenousError
 from ..core.types import Array, Int64Array
 from ..core.vocabulary import Vocabulary
 from .interactions import Interactions
+from .reading import Reading
 
 # The columns of `Interactions` that are arrays, and their types.
 COLUMNS = {
@@ -37,7 +38,7 @@ def arrays_of_rows(data: Interactions) -> dict[str, Array]:
         "features": {name: np.asarray(column).tolist() for name, column in data.features.items()},
         "name": data.name,
         "scale": data.scale,
-        "notes": data.notes,
+        "reading": data.reading.as_json(),
     }
     columns["words"] = np.frombuffer(json.dumps(words).encode(), np.uint8)
     return columns
@@ -84,7 +85,7 @@ def _read(arrays: Mapping[str, Array]) -> Interactions:
         features={name: np.array(texts, np.str_) for name, texts in words["features"].items()},
         name=words["name"],
         scale=scale,
-        notes=tuple(words["notes"]),
+        reading=Reading.parse(words["reading"]),
     )
 
 

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from ..core.errors import InputError, did_you_mean
 from .columns import assemble
 from .dataset import datasets
 from .features import features
 from .files import read_table
-from .filters import binarise, k_core
+from .filters import binarise, k_core, max_user_items
 from .folders import add_features, read_folder
 from .frames import from_any
 from .interactions import Interactions
-from .options import Duplicates, LoadOptions
+from .options import FrameKeywords, LoadKeywords, LoadOptions
+from .reading import refuse_guesses
 
 
 def load_arguments(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -32,19 +33,8 @@ def load_arguments(values: Mapping[str, Any]) -> dict[str, Any]:
 def load(
     name_or_path: str | Path,
     *,
-    user: str | None = None,
-    item: str | None = None,
-    value: str | None = None,
-    time: str | None = None,
-    delimiter: str | None = None,
-    encoding: str = "utf-8",
-    names: Sequence[str] | None = None,
-    duplicates: Duplicates = "same",
-    scale: tuple[float, float] | None = None,
-    min_value: float | None = None,
-    min_rows: int = 1,
-    items: str | Path | None = None,
     fetch: bool = True,
+    **options: Unpack[LoadKeywords],
 ) -> Interactions:
     """Returns the interactions of a named data set ("ml-100k"), a file, or a folder.
 
@@ -58,8 +48,13 @@ def load(
     delimiter, encoding: those of a text file. names: the columns of a file without a header.
 
     duplicates: "same" (default) keeps the last of repeated (user, item) rows and refuses rows that
-    disagree on the value; "last" and "first" keep that row; "error" refuses repeats. Rows are in
-    the order of time, then of their place in the file.
+    disagree on the value; "last" and "first" keep that row; "sum" adds the values up, as of plays
+    and purchases (rows without a value are counted); "refuse" refuses repeats. Rows are in the
+    order of time, then of their place in the file.
+
+    bad_rows: "refuse" (default) refuses the first row that cannot be read; "drop" leaves such rows
+    out, at most `bad_share` of all rows, but always one. max_items_of_a_user: leaves out users with
+    more items. strict: True refuses whatever had to be guessed.
 
     scale: (lowest, highest) value; a value outside is refused.
 
@@ -71,24 +66,10 @@ def load(
 
     Raises InputError: one line with file and line, the problem, the expectation, and a fix.
     """
-    given = {
-        "user": user,
-        "item": item,
-        "value": value,
-        "time": time,
-        "delimiter": delimiter,
-        "encoding": encoding,
-        "names": names,
-        "duplicates": duplicates,
-        "scale": scale,
-        "min_value": min_value,
-        "min_rows": min_rows,
-        "items": None if items is None else str(items),
-    }
-    return _loaded(name_or_path, LoadOptions.parse(given, "load"), fetch=fetch)
+    return _loaded(name_or_path, LoadOptions.parse(options, "load"), fetch=fetch)
 
 
-def load_part(path: Path, **options: Any) -> Interactions:
+def load_part(path: Path, **options: Unpack[LoadKeywords]) -> Interactions:
     """Returns the interactions of a file that is a part of a whole, such as a test file or the rows
     of one device: a single user in it is no error. Options and errors are those of `load`.
     """
@@ -121,7 +102,13 @@ def _loaded(
 
 
 def _filtered(data: Interactions, options: LoadOptions) -> Interactions:
-    """Returns the rows of enough value, then the users and items with enough rows."""
+    """Returns the rows of users with few enough items, then those of enough value, then the users
+    and items with enough rows. Raises InputError if `strict` finds a guess in the report.
+    """
+    if options.strict:
+        refuse_guesses(data.reading)
+    if options.max_items_of_a_user is not None:
+        data = max_user_items(data, options.max_items_of_a_user)
     if options.min_value is not None:
         data = binarise(data, at_least=options.min_value)
     if options.min_rows != 1:
@@ -130,7 +117,7 @@ def _filtered(data: Interactions, options: LoadOptions) -> Interactions:
 
 
 # The options that apply to a named data set too, which declares the others itself.
-ANYWHERE = ("min_value", "min_rows", "items")
+ANYWHERE = ("min_value", "min_rows", "items", "max_items_of_a_user", "strict")
 
 
 def _refuse_options(name: str, options: LoadOptions) -> None:
@@ -161,17 +148,10 @@ def _check_path(text: str, known: list[str]) -> None:
 def from_frame(
     frame: Any,
     *,
-    user: str | None = None,
-    item: str | None = None,
-    value: str | None = None,
-    time: str | None = None,
-    duplicates: Duplicates = "same",
-    scale: tuple[float, float] | None = None,
-    min_value: float | None = None,
-    min_rows: int = 1,
     items: Any = None,
     part: bool = False,
     name: str = "frame",
+    **options: Unpack[FrameKeywords],
 ) -> Interactions:
     """Returns the interactions of a pandas, polars or Arrow table, a mapping of columns, a list of
     tuples (user, item, value, time), or a SciPy sparse matrix. Imports neither pandas nor pyarrow.
@@ -180,19 +160,14 @@ def from_frame(
     which a single user is no error. The other options are those of `load`. Raises InputError: one
     line that names the row (counting from 0), the problem, the expectation, and a fix.
     """
-    given = {
-        "user": user,
-        "item": item,
-        "value": value,
-        "time": time,
-        "duplicates": duplicates,
-        "scale": scale,
-        "min_value": min_value,
-        "min_rows": min_rows,
-    }
-    options = LoadOptions.parse(given, "from_frame")
-    data = assemble(from_any(frame, name), options, name=name, part=part)
+    asked = LoadOptions.parse(options, "from_frame")
+    for option in options:
+        if option not in FrameKeywords.__annotations__:
+            raise InputError(
+                f"from_frame {option}", "it is an option of files", fix="leave it out of a frame"
+            )
+    data = assemble(from_any(frame, name), asked, name=name, part=part)
     if items is not None:
         table = from_any(items, f"{name} items")
         data = replace(data, features=features(table, data.items))
-    return _filtered(data, options)
+    return _filtered(data, asked)

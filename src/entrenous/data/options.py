@@ -5,7 +5,9 @@ the manifest of a stored run use.
 from __future__ import annotations
 
 import codecs
-from typing import Any, Literal, final
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal, TypedDict, final
 
 import numpy as np
 from pydantic import Field, field_validator
@@ -13,7 +15,37 @@ from pydantic import Field, field_validator
 from ..core.contract.settings import Settings
 from ..core.errors import InputError
 
-Duplicates = Literal["same", "first", "last", "error"]
+Duplicates = Literal["same", "first", "last", "sum", "refuse"]
+BadRows = Literal["refuse", "drop"]
+
+
+class FrameKeywords(TypedDict, total=False):
+    """The options of `from_frame` as keywords, for editors and type checkers; `LoadOptions` says
+    what each means.
+    """
+
+    user: str | None
+    item: str | None
+    value: str | None
+    time: str | None
+    duplicates: Duplicates
+    bad_rows: BadRows
+    bad_share: float
+    max_items_of_a_user: int | None
+    strict: bool
+    scale: tuple[float, float] | None
+    min_value: float | None
+    min_rows: int
+
+
+class LoadKeywords(FrameKeywords, total=False):
+    """The options of `load` as keywords, as in `FrameKeywords`."""
+
+    format: str | None
+    delimiter: str | None
+    encoding: str
+    names: Sequence[str] | None
+    items: str | Path | None
 
 
 @final
@@ -26,6 +58,10 @@ class LoadOptions(Settings):
     item: str | None = Field(None, description="name of the item column")
     value: str | None = Field(None, description="name of the value column; empty to leave it out")
     time: str | None = Field(None, description="name of the time column; empty to leave it out")
+    format: str | None = Field(
+        None,
+        description="of a file: a format or a published data set of entrenous data formats",
+    )
     delimiter: str | None = Field(
         None,
         description=(
@@ -40,9 +76,28 @@ class LoadOptions(Settings):
     duplicates: Duplicates = Field(
         "same",
         description=(
-            "which of repeated (user, item) rows is kept: same (any, if they agree), first, last,"
-            " or error"
+            "what becomes of repeated (user, item) rows: same (one, if they agree), first, last,"
+            " sum (values add up, as of plays and purchases), or refuse"
         ),
+    )
+    bad_rows: BadRows = Field(
+        "refuse",
+        description=(
+            "what becomes of rows that cannot be read (no id, no number, too few fields): refuse,"
+            " or drop, which counts them"
+        ),
+    )
+    bad_share: float = Field(
+        0.01,
+        gt=0,
+        le=1,
+        description="the largest share of rows that bad_rows=drop leaves out; always one row",
+    )
+    max_items_of_a_user: int | None = Field(
+        None, ge=1, description="leave out users with more items than this, such as programs"
+    )
+    strict: bool = Field(
+        False, description="refuse whatever had to be guessed, and name the option that says it"
     )
     scale: tuple[float, float] | None = Field(
         None, description="lowest and highest value allowed, such as 1,5"
@@ -60,6 +115,21 @@ class LoadOptions(Settings):
     def _separated(cls, given: Any) -> Any:
         """Returns the parts of a text such as `1,5`; anything else as it is."""
         return given.split(",") if isinstance(given, str) else given
+
+    @field_validator("items", mode="before")
+    @classmethod
+    def _as_text(cls, given: Any) -> Any:
+        """Returns a path as text, which a manifest can hold."""
+        return str(given) if isinstance(given, Path) else given
+
+    @field_validator("duplicates", mode="before")
+    @classmethod
+    def _check_duplicates(cls, given: Any) -> Any:
+        if given == "error":
+            raise InputError(
+                "duplicates", "'error' has another name now", expected="duplicates=refuse"
+            )
+        return given
 
     @field_validator("delimiter")
     @classmethod

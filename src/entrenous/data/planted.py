@@ -78,10 +78,9 @@ def planted(
         users=Vocabulary(size=users, kind="user"),
         items=Vocabulary(size=items, kind="item"),
         name=f"planted-{users}",
-        notes=(
-            f"synthetic, not real data: {tastes} planted tastes, each drawn {lean:g} times as"
-            f" often by its users; seed {seed}",
-        ),
+    ).noted(
+        f"synthetic, not real data: {tastes} planted tastes, each drawn {lean:g} times as often by"
+        f" its users; seed {seed}"
     )
 
 

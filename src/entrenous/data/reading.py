@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, final
+from collections.abc import Iterable
+from typing import Any, NamedTuple, final
+
+from pydantic import TypeAdapter
+
+from ..core.errors import InputError
 
 
 @final
@@ -39,17 +44,82 @@ class LeftOut(NamedTuple):
     """The place of the first one, as `file:line`."""
 
 
+def add_up(entries: Iterable[LeftOut]) -> tuple[LeftOut, ...]:
+    """Returns one entry for each reason: the sum of the rows and the first place that was named."""
+    by_reason: dict[str, LeftOut] = {}
+    for entry in entries:
+        known = by_reason.setdefault(entry.reason, entry._replace(rows=0))
+        by_reason[entry.reason] = known._replace(rows=known.rows + entry.rows)
+    return tuple(by_reason.values())
+
+
 @final
 class Reading(NamedTuple):
-    """The report of loading one source."""
+    """The report of loading one source, and of the filters behind it."""
 
-    source: str
-    """The path of the file or folder, or the name of the frame."""
-    columns: tuple[ColumnUse, ...]
+    source: str = ""
+    """The path of the file or folder, or the name of the frame; "" for rows that were made."""
+    columns: tuple[ColumnUse, ...] = ()
     """Every column of the source, in its order."""
-    guesses: tuple[Guess, ...]
+    guesses: tuple[Guess, ...] = ()
     """The assumptions that could be wrong."""
-    left_out: tuple[LeftOut, ...]
+    left_out: tuple[LeftOut, ...] = ()
     """The rows that were left out, one entry for each reason."""
-    notes: tuple[str, ...]
-    """Everything else that loading did, one sentence each."""
+    notes: tuple[str, ...] = ()
+    """Everything else that loading and filtering did, one sentence each."""
+
+    def noted(self, *sentences: str) -> Reading:
+        """Returns the report with further notes at its end."""
+        return self._replace(notes=(*self.notes, *sentences))
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns the report as plain values, for JSON; `parse` reads them."""
+        return {
+            "source": self.source,
+            "columns": [use._asdict() for use in self.columns],
+            "guesses": [guess._asdict() for guess in self.guesses],
+            "left_out": [entry._asdict() for entry in self.left_out],
+            "notes": list(self.notes),
+        }
+
+    @classmethod
+    def parse(cls, given: Any) -> Reading:
+        """Returns the report in plain values. Raises ValueError for values that are none."""
+        return TypeAdapter(cls).validate_python(given)
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """The whole report, one sentence for each entry; the unread columns are in one."""
+        return (*self._columns(), *self._guesses(), *self._left_out(), *self.notes)
+
+    def _columns(self) -> list[str]:
+        if not self.columns:
+            return []
+        read = [f"{use.role} = {use.name}" for use in self.columns if use.role]
+        lines = [f"read {self.source}: {', '.join(read)}"]
+        unread = [use.name for use in self.columns if not use.role]
+        if unread:
+            lines.append(f"not read: {', '.join(unread)}")
+        return lines
+
+    def _guesses(self) -> list[str]:
+        return [f"assumed: {guess.assumed} ({guess.option} says so)" for guess in self.guesses]
+
+    def _left_out(self) -> list[str]:
+        return [
+            f"rows left out, {entry.reason}: {entry.rows:,}, the first at {entry.first}"
+            for entry in self.left_out
+        ]
+
+
+def refuse_guesses(reading: Reading) -> None:
+    """Raises InputError that names every guess of a report with the option that says it."""
+    if not reading.guesses:
+        return
+    listed = "; ".join(f"{guess.assumed} ({guess.option})" for guess in reading.guesses)
+    raise InputError(
+        reading.source,
+        f"strict, and guessed: {listed}",
+        expected="an option for each guess",
+        fix="give them as --load NAME=VALUE",
+    )

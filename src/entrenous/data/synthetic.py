@@ -66,10 +66,8 @@ def synthetic(
         users=Vocabulary(size=users, kind="user"),
         items=Vocabulary(size=items, kind="item"),
         name=name or f"synthetic-{users}x{items}x{interactions}",
-        notes=(
-            f"synthetic, not real data: popularity 1 / rank^{skew:g}, log-normal activity, seed"
-            f" {seed}",
-        ),
+    ).noted(
+        f"synthetic, not real data: popularity 1 / rank^{skew:g}, log-normal activity, seed {seed}"
     )
 
 

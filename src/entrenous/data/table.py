@@ -1,20 +1,21 @@
 """`ColumnTable`: columns, and the place that each row came from; and the conversion of a column:
-ids to numbers, values to float32, times to seconds. A bad field is refused with its place.
+ids to numbers, values to float32 (`times` has that of times). A bad field is refused with its
+place.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, NoReturn, final
 
 import numpy as np
 
 from ..core.errors import InputError
-from ..core.types import Array, BoolArray, Float32Array, Int32Array, Int64Array
+from ..core.types import BoolArray, Float32Array, Int32Array, Int64Array
 from ..core.vocabulary import Vocabulary
-from .interactions import NO_TIME
+from .reading import Guess, LeftOut, add_up
 
 # Characters.
 ID_LIMIT = 256
@@ -28,23 +29,6 @@ FORMULA = r"^([=@]|[+\-][^\d.])"
 LARGEST = float(np.finfo(np.float32).max)
 COMMA_DECIMAL = re.compile(r"[+-]?\d+,\d+")
 THOUSANDS = re.compile(r"[+-]?\d{1,3}([,.' ]\d{3})+([.,]\d+)?")
-# 2100-01-01; a later time is a mistake.
-LATEST = 4_102_444_800
-# The forms of a date, the first that fits is taken; the last one is that of Twitter and Foursquare.
-FORMATS = (
-    "%Y-%m-%d %H:%M:%S",
-    "%Y-%m-%d %H:%M:%S%.f",
-    "%Y-%m-%d",
-    "%Y-%m-%d %H:%M",
-    "%Y-%m-%d %H:%M:%S%.f%z",
-    "%Y-%m-%d %H:%M%z",
-    "%a %b %d %H:%M:%S %z %Y",
-)
-# The units that are told apart by size, and how many are in a second: no time between 1973 and 2100
-# fits two of them.
-UNITS = (("milliseconds", 1_000), ("microseconds", 1_000_000), ("nanoseconds", 1_000_000_000))
-# 1973: smaller numbers are read as seconds.
-FIRST = 100_000_000
 
 
 @final
@@ -58,25 +42,36 @@ class ColumnTable:
     """The path of the file, or the name of the frame."""
     first_line: int | None = None
     """The physical line of row 0 in a text file; None elsewhere."""
+    lines: Int64Array | None = None
+    """The physical line of each row, int64 [rows], where rows are not one line each; else None."""
     blank: tuple[int, ...] = ()
     """The numbers of the lines from `first_line` on that were skipped."""
     whole: bool = True
     """False if the last line of a text file has no line end, as in a file that was cut off."""
     types: Mapping[str, str] = field(default_factory=dict)
     """RecBole's types of the columns; empty for other files."""
+    guesses: tuple[Guess, ...] = ()
+    """The assumptions of the reader that could be wrong."""
+    left_out: tuple[LeftOut, ...] = ()
+    """The rows that the reader left out, one entry for each reason."""
     notes: tuple[str, ...] = ()
-    """The guesses and changes of the reader."""
+    """Everything else that the reader did, one sentence each."""
     parts: tuple[ColumnTable, ...] = ()
     """The tables that were stacked; empty for a table of one source."""
+    places: Int64Array | None = None
+    """The row of the source that each row was, int64 [rows]; None if no row was left out."""
 
     def where(self, row: int) -> str:
         """Returns `file:line` of a row, or `file:row n` (counting from 0) where the source has no
         lines.
         """
+        row = self.place(row)
         for part in self.parts:
             if row < part.frame.height:
                 return part.where(row)
             row -= part.frame.height
+        if self.lines is not None:
+            return f"{self.source}:{self.lines[row]}"
         if self.first_line is None:
             return f"{self.source}:row {row}"
         line = self.first_line + row
@@ -85,6 +80,19 @@ class ColumnTable:
             if blank <= line:
                 line += 1
         return f"{self.source}:{line}"
+
+    def place(self, row: int) -> int:
+        """Returns the row of the source that a row was before others were left out."""
+        return row if self.places is None else int(self.places[row])
+
+    def has_row(self, place: int) -> bool:
+        """Returns True if a row of the source was not left out."""
+        return self.places is None or bool(np.isin(place, self.places))
+
+    def without(self, bad: BoolArray) -> ColumnTable:
+        """Returns the table without the rows where `bad`, bool [rows], is true."""
+        places = np.arange(len(bad)) if self.places is None else self.places
+        return replace(self, frame=self.frame.filter(~bad), places=places[~bad])
 
 
 def stack(tables: Sequence[ColumnTable]) -> ColumnTable:
@@ -112,8 +120,21 @@ def stack(tables: Sequence[ColumnTable]) -> ColumnTable:
         parts=tuple(tables),
         whole=all(table.whole for table in tables),
         types=first.types,
+        guesses=merged_guesses(tables),
+        left_out=merged_left_out(tables),
         notes=tuple(note for table in tables for note in table.notes),
     )
+
+
+def merged_guesses(tables: Sequence[ColumnTable]) -> tuple[Guess, ...]:
+    """Returns the guesses of several tables, each once."""
+    return tuple(dict.fromkeys(guess for table in tables for guess in table.guesses))
+
+
+def merged_left_out(tables: Sequence[ColumnTable]) -> tuple[LeftOut, ...]:
+    """Returns the rows that several tables left out, one entry for each reason."""
+    entries = [entry for table in tables for entry in table.left_out]
+    return add_up(entries)
 
 
 class IdColumn(NamedTuple):
@@ -127,11 +148,46 @@ class IdColumn(NamedTuple):
     """The unusual ids."""
 
 
+@final
+class BadRows(InputError):
+    """Refuses rows of a table and names the first. `bad_rows=drop` leaves them out instead."""
+
+    def __init__(self, error: InputError, bad: BoolArray, reason: str) -> None:
+        super().__init__(error.where, error.problem, expected=error.expected, fix=error.fix)
+        self.error = error
+        """The refusal itself."""
+        self.bad = bad
+        """The rows of the table that are refused, bool [rows]."""
+        self.reason = reason
+        """The reason in a few words that are true of each row."""
+
+    def with_remedy(self, remedy: str) -> BadRows:
+        """Returns the refusal with a further remedy; `error` stays without."""
+        fix = "; ".join(filter(None, [self.error.fix, remedy]))
+        told = BadRows(
+            InputError(self.where, self.problem, expected=self.expected, fix=fix),
+            self.bad,
+            self.reason,
+        )
+        told.error = self.error
+        return told
+
+
 def refuse(
-    table: ColumnTable, bad: BoolArray, problem: str, *, expected: str, fix: str = ""
+    table: ColumnTable,
+    bad: BoolArray,
+    problem: str,
+    *,
+    expected: str,
+    fix: str = "",
+    reason: str = "",
 ) -> NoReturn:
-    """Raises InputError for the first row where `bad`, bool [rows], is true."""
-    raise InputError(table.where(int(np.argmax(bad))), problem, expected=expected, fix=fix)
+    """Raises BadRows for the rows where `bad`, bool [rows], is true. problem: of the first of them.
+    reason: the problem in words that are true of each; by default `problem`.
+    """
+    where = table.where(int(np.argmax(bad)))
+    error = InputError(where, problem, expected=expected, fix=fix)
+    raise BadRows(error, bad, reason or problem)
 
 
 def ids(table: ColumnTable, name: str, kind: str) -> IdColumn:
@@ -190,40 +246,52 @@ def _check_ids(
     """
     import polars as pl
 
-    empty = distinct == ""
-    if empty.any():
+    if (distinct == "").any():
+        bad = (column == "").to_numpy()
         fix = "fill it in or remove the row"
-        _refuse_id(table, column, "", f"the {kind} id is empty", "an id on every row", fix)
+        refuse(table, bad, f"the {kind} id is empty", expected="an id on every row", fix=fix)
     length = distinct.str.len_chars()
     long = distinct.filter(length > ID_LIMIT)
     if len(long):
-        problem = f"the {kind} id is {len(long[0]):,} characters long"
-        fix = "check the columns and the delimiter"
-        _refuse_id(table, column, long[0], problem, f"at most {ID_LIMIT}", fix)
+        bad = column.is_in(long.implode()).to_numpy()
+        refuse(
+            table,
+            bad,
+            f"the {kind} id is {len(column[int(np.argmax(bad))]):,} characters long",
+            expected=f"at most {ID_LIMIT}",
+            fix="check the columns and the delimiter",
+            reason=f"the {kind} id is longer than {ID_LIMIT} characters",
+        )
     decimal = distinct.filter(distinct.str.contains(DECIMAL))
     if len(decimal):
-        problem = f"{kind} id '{decimal[0]}' is written as a decimal number"
-        fix = f"write {decimal[0].split('.')[0]}, or quote it as it is meant"
-        _refuse_id(table, column, decimal[0], problem, "a whole number or text", fix)
+        bad = column.is_in(decimal.implode()).to_numpy()
+        first = column[int(np.argmax(bad))]
+        refuse(
+            table,
+            bad,
+            f"{kind} id '{first}' is written as a decimal number",
+            expected="a whole number or text",
+            fix=f"write {first.split('.')[0]}, or quote it as it is meant",
+            reason=f"the {kind} id is written as a decimal number",
+        )
     # A number beyond 64 bits among whole numbers overflowed or was rounded; among texts it is a
     # text like any other. Numbers of 18 characters all fit.
     if whole and (length > 18).any():
         beyond = distinct.filter(distinct.cast(pl.Int64, strict=False).is_null())
         if len(beyond):
-            problem = f"{kind} id {beyond[0]} is beyond 64 bits"
-            fix = "other programs round such a number: write ids as text"
-            _refuse_id(table, column, beyond[0], problem, f"at most {2**63 - 1}", fix)
+            bad = column.is_in(beyond.implode()).to_numpy()
+            refuse(
+                table,
+                bad,
+                f"{kind} id {shown(column, bad)} is beyond 64 bits",
+                expected=f"at most {2**63 - 1}",
+                fix="other programs round such a number: write ids as text",
+                reason=f"the {kind} id is beyond 64 bits",
+            )
     formulas = int(distinct.str.contains(FORMULA).sum())
     if not formulas:
         return ()
     return (f"{kind} ids that start like a formula, kept as text: {formulas:,}",)
-
-
-def _refuse_id(
-    table: ColumnTable, column: Any, bad: str, problem: str, expected: str, fix: str
-) -> NoReturn:
-    """Raises InputError for the first row with the id `bad`."""
-    refuse(table, (column == bad).to_numpy(), problem, expected=expected, fix=fix)
 
 
 def values(table: ColumnTable, name: str, scale: tuple[float, float] | None) -> Float32Array:
@@ -256,6 +324,7 @@ def values(table: ColumnTable, name: str, scale: tuple[float, float] | None) -> 
             f"the value is {shown(text, bad)}",
             expected=f"a finite number up to {LARGEST:.3g}",
             fix="remove the row or correct it",
+            reason="the value is not finite, or too large",
         )
     if scale is not None:
         low, high = scale
@@ -267,6 +336,7 @@ def values(table: ColumnTable, name: str, scale: tuple[float, float] | None) -> 
                 f"the value {shown(text, bad)} is outside the scale",
                 expected=f"{low:g} to {high:g}",
                 fix="correct it or the scale",
+                reason=f"the value is outside the scale {low:g} to {high:g}",
             )
     return ratings.astype(np.float32)
 
@@ -285,7 +355,8 @@ def refuse_number(table: ColumnTable, bad: BoolArray, text: object, what: str) -
         # The first bad row is the last one of a file without a line end at its end.
         if not table.whole and int(np.argmax(bad)) == len(bad) - 1:
             fix = "the last line has no line end: the file seems cut off"
-        refuse(table, bad, f"the {what} is empty", expected="a number", fix=fix)
+        reason = f"the {what} is empty or not a number"
+        refuse(table, bad, f"the {what} is empty", expected="a number", fix=fix, reason=reason)
     if THOUSANDS.fullmatch(field):
         fix = "write it without separators between the thousands"
     elif COMMA_DECIMAL.fullmatch(field):
@@ -293,224 +364,5 @@ def refuse_number(table: ColumnTable, bad: BoolArray, text: object, what: str) -
     else:
         fix = "correct it, check which column it is, or remove the row"
     problem = f"the {what} '{field}' is not a number"
-    refuse(table, bad, problem, expected="a number such as 4 or 3.5", fix=fix)
-
-
-# ---- times ---------------------------------------------------------------------------------------
-
-
-class Times(NamedTuple):
-    """A column of times."""
-
-    time: Int64Array | None
-    """Seconds since 1970 (UTC), int64 [rows], `NO_TIME` for a row without a time; None if no row
-    has one.
-    """
-    notes: tuple[str, ...]
-    """The form of the times, and the number of missing ones."""
-
-
-def times(table: ColumnTable, name: str) -> Times:
-    """Returns the times of a column in seconds since 1970 (UTC), from seconds, milli-, micro- or
-    nanoseconds (told apart by size, row by row), or from dates.
-
-    Raises InputError for one that is negative, after 2100, or not a time. A missing time is allowed
-    and counted.
-    """
-    import polars as pl
-
-    column = table.frame[name]
-    if column.dtype in (pl.Datetime, pl.Date):
-        return _stamps(table, column, column, column.is_null().to_numpy(), ())
-    if not (column.dtype == pl.String or column.dtype.is_numeric()):
-        raise InputError(
-            table.source,
-            f"the time column '{name}' holds {column.dtype}",
-            expected="seconds or dates",
-            fix="convert the column",
-        )
-    if column.dtype != pl.String:
-        return _numbers(table, column, column.is_null().to_numpy())
-    column = column.str.strip_chars()
-    missing = (column == "") | column.is_null()
-    present = column.filter(~missing)
-    # The first time tells the form of all.
-    pattern = _pattern(present[0]) if len(present) else None
-    if pattern is None:
-        return _numbers(table, column, missing.to_numpy())
-    return _dates(table, column, missing.to_numpy(), pattern)
-
-
-def looks_like_times(table: ColumnTable, name: str) -> bool:
-    """Returns True if a column could be times, by its first row: a date, or a number of seconds
-    since 1973 (or of a smaller unit).
-    """
-    import polars as pl
-
-    column = table.frame[name]
-    if column.dtype in (pl.Datetime, pl.Date):
-        return True
-    first = str(column[0]).strip()
-    if first.isdigit():
-        _, nanoseconds = UNITS[-1]
-        return FIRST <= int(first) <= LATEST * nanoseconds
-    return column.dtype == pl.String and _pattern(first) is not None
-
-
-def _pattern(text: str) -> str | None:
-    """Returns the format of a date; None if it has none of FORMATS."""
-    import polars as pl
-
-    sample = pl.Series([text])
-    for pattern in FORMATS:
-        if not _parse(sample, pattern).is_null().any():
-            return pattern
-    return None
-
-
-def _plain_dates(column: Any, pattern: str) -> Any:
-    """Returns dates with a blank between day and time, and with an offset from UTC that `%z` reads;
-    without a final Z if the pattern has no `%z`.
-    """
-    if pattern.startswith("%a"):
-        return column
-    dates = column.str.replace(r"^(\d{4}-\d\d-\d\d)T", "${1} ")
-    if "%z" not in pattern:
-        return dates.str.replace("Z$", "")
-    dates = dates.str.replace("Z$", "+00:00")
-    # An offset in hours alone gets its minutes, ...
-    dates = dates.str.replace(r"(:\d\d(?:\.\d+)?) ?([+-]\d\d)$", "${1}${2}:00")
-    # ... and a blank before an offset goes.
-    return dates.str.replace(r"(:\S+) ([+-])", "${1}${2}")
-
-
-def _parse(column: Any, pattern: str) -> Any:
-    """Returns the dates of a column of text; null where the pattern does not fit."""
-    # Offsets are applied, so that all times are in UTC.
-    zone = "UTC" if "%z" in pattern else None
-    dates = _plain_dates(column, pattern)
-    return dates.str.to_datetime(pattern, strict=False, time_unit="us", time_zone=zone)
-
-
-def _dates(table: ColumnTable, column: Any, missing: BoolArray, pattern: str) -> Times:
-    parsed = _parse(column, pattern)
-    bad = parsed.is_null().to_numpy() & ~missing
-    if bad.any():
-        refuse(
-            table,
-            bad,
-            f"the time '{shown(column, bad)}' is not a date like the first one",
-            expected=f"a time such as {column.filter(~missing)[0]}",
-            fix="correct it",
-        )
-    note = "times are dates, read as UTC"
-    if "%z" in pattern:
-        note = "times are dates with their offset from UTC"
-    return _stamps(table, column, parsed, missing, (note,))
-
-
-def _stamps(
-    table: ColumnTable, column: Any, parsed: Any, missing: BoolArray, notes: tuple[str, ...]
-) -> Times:
-    """Returns seconds from the dates `parsed` of a polars column; a date without a time zone is
-    UTC.
-    """
-    import polars as pl
-
-    stamps = parsed.cast(pl.Datetime("us")) if parsed.dtype == pl.Date else parsed
-    seconds = stamps.dt.epoch("s").fill_null(0).to_numpy()
-    _check_negative(table, column, seconds)
-    _check_late(table, column, seconds > LATEST)
-    return _finish(table, seconds, missing, notes)
-
-
-def _numbers(table: ColumnTable, column: Any, missing: BoolArray) -> Times:
-    import polars as pl
-
-    real = column.cast(pl.Float64, strict=False)
-    no_number = (real.is_null() | real.is_nan()).fill_null(True)
-    bad = no_number.to_numpy() & ~missing
-    if bad.any():
-        refuse_number(table, bad, column[int(np.argmax(bad))], "time")
-    size = real.fill_null(0.0).to_numpy()
-    _check_negative(table, column, size)
-    # Float64 cannot hold every nanosecond, so whole numbers are read as such. -1 stands for a
-    # number with a fraction.
-    exact = column.cast(pl.Int64, strict=False).fill_null(-1).to_numpy()
-    return _scaled(table, column, size, exact, missing)
-
-
-def _scaled(
-    table: ColumnTable, column: Any, size: Any, exact: Int64Array, missing: BoolArray
-) -> Times:
-    """Returns seconds from numbers of any unit. size: the numbers as float64; exact: as int64, -1
-    where that would lose a fraction.
-    """
-    # The bound keeps a huge number within int64; it is refused below.
-    rounded = np.floor(np.minimum(size, 9e18)).astype(np.int64)
-    seconds = np.where(exact >= 0, exact, rounded)
-    notes = []
-    # Small numbers are seconds already.
-    known = size <= LATEST
-    for unit, factor in UNITS:
-        chosen = (size >= FIRST * factor) & (size <= float(LATEST) * factor) & ~known
-        seconds[chosen] //= factor
-        known |= chosen
-        if chosen.any():
-            notes.append(f"times in {unit}, read as such: {int(chosen.sum()):,} of {len(size):,}")
-    _check_late(table, column, ~known)
-    return _finish(table, seconds, missing, tuple(notes))
-
-
-def _check_negative(table: ColumnTable, column: Any, time: Array) -> None:
-    bad = time < 0
-    if bad.any():
-        refuse(
-            table,
-            bad,
-            f"the time {shown(column, bad)} is before 1970",
-            expected="seconds since 1970, not negative",
-            fix="correct it or remove the row",
-        )
-
-
-def _check_late(table: ColumnTable, column: Any, bad: BoolArray) -> None:
-    if bad.any():
-        refuse(
-            table,
-            bad,
-            f"the time {shown(column, bad)} is after the year 2100",
-            expected="seconds since 1970",
-            fix="correct it, check which column it is, or remove the row",
-        )
-
-
-def _finish(
-    table: ColumnTable, seconds: Int64Array, missing: BoolArray, notes: tuple[str, ...]
-) -> Times:
-    """Returns the times with NO_TIME where they are missing. Refuses a file that was cut off."""
-    if missing.all():
-        return Times(None, ("no row has a time",))
-    if not table.whole:
-        _check_cut(table, seconds, missing)
-    if missing.any():
-        notes += (f"rows without a time: {int(missing.sum()):,} of {len(missing):,}",)
-    return Times(np.where(missing, NO_TIME, seconds), notes)
-
-
-def _check_cut(table: ColumnTable, seconds: Int64Array, missing: BoolArray) -> None:
-    """Raises InputError for a file that was cut off within the digits of its last time. It looks
-    whole, but that time is missing or much smaller than all others.
-    """
-    last = len(seconds) - 1
-    # Compared with the others, since data may have small times by design.
-    others = seconds[:last][~missing[:last]]
-    plausible = len(others) and others.min() >= FIRST
-    if plausible and (missing[last] or seconds[last] < FIRST):
-        its_time = "its time is missing" if missing[last] else f"its time is {seconds[last]}"
-        raise InputError(
-            table.where(last),
-            f"the last line has no line end and {its_time}",
-            expected="a whole file",
-            fix="it seems cut off; get it again",
-        )
+    reason = f"the {what} is empty or not a number"
+    refuse(table, bad, problem, expected="a number such as 4 or 3.5", fix=fix, reason=reason)

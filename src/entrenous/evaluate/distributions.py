@@ -60,7 +60,8 @@ def t_above(tail: float, freedom: int) -> float:
     >>> round(t_above(0.025, 10), 9)
     2.228138852
     """
-    low, high = 0.0, 1.0
+    low = 0.0
+    high = 1.0
     while t_tail(high, freedom) > tail:
         high *= 2
     # More halvings than a float64 has bits: the ends meet.

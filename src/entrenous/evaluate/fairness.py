@@ -149,7 +149,8 @@ def _probability(relevant: Float64Array, share: Float64Array, hit_rate: float) -
     # Halving would only come near, and a std that is 0 would not be.
     if hit_rate in (0.0, 1.0):
         return hit_rate
-    low, high = 0.0, 1.0
+    low = 0.0
+    high = 1.0
     for _ in range(HALVINGS):
         p = (low + high) / 2
         hit = 1 - (1 - p) ** relevant

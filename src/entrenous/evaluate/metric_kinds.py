@@ -218,4 +218,6 @@ def arrowed(name: str) -> str:
         better = "lower"
     elif isinstance(metric, ListMetric):
         better = metric.better
-    return f"{name} {ARROWS[better]}" if better else name
+    if better:
+        return f"{name} {ARROWS[better]}"
+    return name

@@ -76,7 +76,7 @@ def evaluate(
     held: Held,
     *,
     label: str,
-    n: Sequence[int] = (5, 10, 20),
+    n: int | Sequence[int] = (5, 10, 20),
     seed: int = 0,
     block: int | None = None,
     also_mask: Interactions | None = None,
@@ -86,10 +86,10 @@ def evaluate(
 ) -> Evaluation:
     """Ranks the held-out rows of every user who has some, block by block.
 
-    train: the rows the recommender was trained on. They do not compete for their users; items
-        without any such row are never recommended and rank last.
-    label: the algorithm's name, for errors. n: list lengths. seed: of the shuffle that orders equal
-    scores. block: users scored at once.
+    train: the rows the recommender was trained on. They do not compete for their users, unless
+        `held.repeats`; items without any such row are never recommended and rank last.
+    label: the algorithm's name, for errors. n: list lengths, or a single one. seed: of the shuffle
+    that orders equal scores. block: users scored at once.
     also_mask: further rows that do not compete, such as validation rows when a model is tested that
         was not trained on them.
     ratings: the scores are predicted ratings; compares them with the true ones too.
@@ -101,14 +101,14 @@ def evaluate(
     """
     rows = held.rows
     # Lists are made once, for the longest length; shorter ones are their beginnings.
-    lengths = sorted(set(n))
-    rankings.check(train, also_mask, rows)
+    lengths = sorted(set(np.atleast_1d(n).tolist()))
+    rankings.check(train, also_mask, held)
     absent = held.absent
     if absent is None:
         absent = np.zeros(len(rows.users), np.int64)
     # A user all of whose held-out items are absent from the catalogue has missed them all.
     users = np.flatnonzero(rows.counts + absent)
-    field = rankings.competing_items(train, also_mask, seed, held.cold)
+    field = rankings.competing_items(train, also_mask, seed, held)
     full = rankings.empty_full(users, rows, lengths[-1])
     sampled = None if held.candidates is None else rankings.empty_sampled(held)
     together = rankings.empty_together(held)
@@ -268,10 +268,10 @@ def sentences(
     rows = held.rows
     competing = "" if held.cold else " with a training row"
     masked = "rows" if also_mask is None else "and validation rows"
-    lines = [
-        f"full ranking: the {int(known.sum())} items{competing}, without the user's own training"
-        f" {masked}"
-    ]
+    without = f"without the user's own training {masked}"
+    if held.repeats:
+        without = "with those that the user has already (repeats=keep)"
+    lines = [f"full ranking: the {int(known.sum())} items{competing}, {without}"]
     if held.candidates is not None:
         # A row with fewer candidates than others is filled up with -1.
         fewest = (held.candidates >= 0).sum(axis=1).min()
@@ -313,7 +313,9 @@ class Goal(NamedTuple):
 
     def key(self, metrics: dict[str, float]) -> float:
         """A sort key that puts the best first, whatever the metric."""
-        return metrics[self.metric] if self.lower else -metrics[self.metric]
+        if self.lower:
+            return metrics[self.metric]
+        return -metrics[self.metric]
 
 
 RANKING = Goal("ndcg@10", lower=False)

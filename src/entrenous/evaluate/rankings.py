@@ -60,17 +60,20 @@ class Full(NamedTuple):
     """The users' lists."""
 
 
-def check(train: Interactions, also_mask: Interactions | None, rows: Interactions) -> None:
+def check(train: Interactions, also_mask: Interactions | None, held: Held) -> None:
     """Checks that the held-out rows can be evaluated.
 
-    Raises InputError if there are none, if one is also a training row (it would count as missed),
-    and for rows of other users or items.
+    Raises InputError if there are none, if one is also a training row although the items that a
+    user has do not compete (it would count as missed), and for rows of other users or items.
     """
+    rows = held.rows
     _check_shape(train, rows, "the held-out rows")
     if not len(rows):
         raise InputError(
             rows.name, "there are no held-out rows to evaluate", fix="choose another protocol"
         )
+    if held.repeats:
+        return
     _check_disjoint(rows, train, "training")
     if also_mask is not None:
         _check_disjoint(rows, also_mask, "masked")
@@ -111,17 +114,21 @@ def _check_shape(train: Interactions, other: Interactions, what: str) -> None:
 
 
 def competing_items(
-    train: Interactions, also_mask: Interactions | None, seed: int, cold: bool = False
+    train: Interactions, also_mask: Interactions | None, seed: int, held: Held
 ) -> CompetingItems:
-    """The items that compete after training on `train`.
+    """The items that compete with held-out ones after training on `train`.
 
-    also_mask: rows whose items do not compete for their users either. cold: items without a
-    training row compete too. seed: of the order of equal scores.
+    also_mask: rows whose items do not compete for their users either. held: tells whether items
+    without a training row compete too (`cold`), and those that a user has (`repeats`). seed: of the
+    order of equal scores.
     """
     # Nothing was learnt about an item without a training row, unless the algorithm knows its
     # features.
-    known = (train.popularity > 0) | cold
+    known = (train.popularity > 0) | held.cold
     place = tie_places(len(train.items), seed)
+    if held.repeats:
+        nobody = np.zeros(len(train.users) + 1, np.int64)
+        return CompetingItems(known, nobody, np.empty(0, np.int32), place)
     if also_mask is None:
         # The arrays of the training rows serve as they are: nothing is copied.
         return CompetingItems(known, train.ptr, train.item, place)
@@ -155,7 +162,8 @@ def rank_full(
     part: the positions of these users in full.ranking.user. scores: float32 [users of the part,
     items].
     """
-    ranking, best = full.ranking, full.best
+    ranking = full.ranking
+    best = full.best
     users = ranking.user[part]
     competing = (field.known, field.ptr, field.item, field.place)
     # Both write into views of the whole ranking: the rows of these users.

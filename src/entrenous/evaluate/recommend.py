@@ -5,7 +5,7 @@ block bounds memory.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,32 +22,44 @@ from ..kernels.arrays import nonfinite_row, shuffle_places, top_n
 BLOCK_SCORES = 1 << 22
 
 
+class Allowed(NamedTuple):
+    """The items that lists may have."""
+
+    items: BoolArray
+    """bool [items]: the items that may be recommended."""
+    seen: bool = False
+    """True if a list may have items that its user has already."""
+
+
 def recommend(
     recommender: Recommender,
     data: Interactions,
     users: Array,
     n: int,
     *,
-    known: BoolArray | None = None,
+    allowed: Allowed | None = None,
     label: str = "recommender",
     seed: int = 0,
     block: int | None = None,
 ) -> TopN:
-    """The n best items that each user does not have: item int32 [len(users), n] (-1 where fewer are
-    left) and score float32 (-inf there).
+    """The n best items of each user: item int32 [len(users), n] (-1 where fewer are left) and score
+    float32 (-inf there).
 
-    data: the rows the recommender was trained on. Items without a row there are never recommended:
-    nothing was learnt about them. known: bool [items], the items that may be recommended if `data`
-    has the rows of a few users alone. Equal scores are ordered by a shuffle keyed by `seed`. label:
-    the algorithm's name, for errors. block: users scored at a time.
+    data: the rows the recommender was trained on. allowed: the items that lists may have; None =
+    those with a row in `data` (nothing was learnt about others) that the user does not have. Equal
+    scores are ordered by a shuffle keyed by `seed`. label: the algorithm's name, for errors. block:
+    users scored at a time.
 
     Raises NonFiniteError that names the user and the algorithm if a score is NaN or infinite.
     """
     users = np.asarray(users, np.int64)
     best = empty_lists(len(users), n)
     place = tie_places(len(data.items), seed)
-    # Of a few users alone the rows do not tell which items others have.
-    known = data.popularity > 0 if known is None else known
+    if allowed is None:
+        allowed = Allowed(data.popularity > 0)
+    ptr, item = data.ptr, data.item
+    if allowed.seen:
+        ptr, item = np.zeros_like(ptr), item[:0]
     for part, scores in score_blocks(
         recommender, data.users, len(data.items), users, label=label, block=block
     ):
@@ -55,9 +67,9 @@ def recommend(
         top_n(
             scores,
             users[part],
-            known,
-            data.ptr,
-            data.item,
+            allowed.items,
+            ptr,
+            item,
             place,
             best.item[part],
             best.score[part],
@@ -107,7 +119,9 @@ def _best_of_one(score: Float32Array, competing: Array, n: int, seed: int) -> Ar
 def title_of(train: Interactions, item: int) -> str:
     """The title of an item in the data; "" if there is none."""
     titles = train.features.get("title")
-    return "" if titles is None else str(titles[item])
+    if titles is None:
+        return ""
+    return str(titles[item])
 
 
 def empty_lists(m: int, n: int) -> TopN:

@@ -53,7 +53,9 @@ class Distribution(NamedTuple):
         """
         # The last step that is not above the value.
         below = int(np.searchsorted(self.value, value, side="right"))
-        return float(self.share[below - 1]) if below else 0.0
+        if below:
+            return float(self.share[below - 1])
+        return 0.0
 
 
 def tail(values: Array | Sequence[float], percents: Sequence[int] = PERCENTS) -> Tail:

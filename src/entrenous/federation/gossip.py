@@ -442,7 +442,9 @@ class Gossip:
             return self.algorithm.on_message(arrivals.at(place[block]), swarm.nodes, self.private)
 
         results = self._blocks(arrivals.who, judge)
-        return np.concatenate(results) if results else np.empty(0, np.int8)
+        if results:
+            return np.concatenate(results)
+        return np.empty(0, np.int8)
 
     # ---- small parts -----------------------------------------------------------------------------
 

@@ -39,12 +39,15 @@ class Spread(NamedTuple):
     @property
     def least(self) -> float:
         """A lower bound of all draws."""
-        return 0.0 if self.kind == "exponential" else min(self.numbers)
+        if self.kind == "exponential":
+            return 0.0
+        return min(self.numbers)
 
     def draw(self, keys: UInt64Array) -> Float64Array:
         """One number from each key, float64 [len(keys)]."""
         at = uniforms(keys)
-        low, high = self.numbers[0], self.numbers[-1]
+        low = self.numbers[0]
+        high = self.numbers[-1]
         match self.kind:
             case "constant":
                 return np.full(len(keys), low)
@@ -198,7 +201,9 @@ def _interval(text: str) -> tuple[float, float] | None:
         low, high = map(float, text.split(":"))
     except ValueError:
         return None
-    return (low, high) if 0 <= low < high < math.inf else None
+    if 0 <= low < high < math.inf:
+        return (low, high)
+    return None
 
 
 @final

@@ -90,7 +90,8 @@ class Rounds:
         self.catalogue = data.catalogue
         self.algorithm = algorithm.configured(self.catalogue)
         self.contract: Contract = bound(self.algorithm, self.catalogue)
-        self.data, self.avoid = data, avoid
+        self.data = data
+        self.avoid = avoid
         self.seed = seed
         self.protected = ProtectionInForce(protection or Protection(), self.contract)
         self.budget = budget

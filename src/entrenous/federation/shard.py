@@ -106,7 +106,8 @@ class Shard:
     ) -> None:
         self.algorithm = algorithm
         self.catalogue = catalogue
-        self.data, self.avoid = data, avoid
+        self.data = data
+        self.avoid = avoid
         self.users = users
         self.executor: Executor = executor or Threads(1)
         self.block = block
@@ -332,7 +333,9 @@ def _index(rows: Int64Array) -> Any:
         return rows
     first = int(rows[0])
     last = int(rows[-1])
-    return slice(first, last + 1) if last - first + 1 == len(rows) else rows
+    if last - first + 1 == len(rows):
+        return slice(first, last + 1)
+    return rows
 
 
 def _write_back(devices: State, rows: Int64Array, private: State) -> None:

@@ -62,7 +62,9 @@ class Calendar:
 
     def next_time(self) -> float:
         """The time of the next event; infinity if there is none."""
-        return self.heap[0][0] if self.heap else float("inf")
+        if self.heap:
+            return self.heap[0][0]
+        return float("inf")
 
     def pop(self) -> tuple[float, EventBatch]:
         """Removes the next event, and returns it with its time."""

@@ -41,7 +41,8 @@ class Timeline:
 
     def begin(self, swarm: Swarm) -> None:
         """Schedules the first event of each repeating kind for every node."""
-        draws, calendar = self._draws, swarm.calendar
+        draws = self._draws
+        calendar = swarm.calendar
         everyone = np.arange(len(swarm.slot))
         zero = np.zeros(len(everyone), np.int64)
         calendar.schedule(TIMER, draws.first_push(everyone), everyone, zero)

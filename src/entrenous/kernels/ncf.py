@@ -69,7 +69,7 @@ class NCFShape(NamedTuple):
 
     @property
     def network(self) -> int:
-        """The length of the non-embedding part; h_0 has lanes of its own."""
+        """The length of the non-embedding part; h_0 starts at a new lane."""
         return self.head + self.gmf + int(self.width[-1]) + LANES
 
 
@@ -502,8 +502,9 @@ def train(
     user: float32 [m, row], each device's own. item: float32 [items, row], of which only the rows
     that a device touches are read. network: float32 [groups, network]; device d starts from row
     group[d] (int32 [m]). The anchors, float32 like user and [m, network] or [1, network], matter
-    with rates.pull. beside: float32 [1, network], a second network that every device trains in the
-    same pass: on the same samples, and on the embeddings as they are then, which it does not move.
+    with rates.pull. beside: a second network, float32 [1, network], which every device trains in
+    the same pass: on the same samples, and on the embeddings as they are then, which it does not
+    move.
     Raises InputError for a group without a network.
     """
     _check_groups(group, network)

@@ -93,7 +93,8 @@ def most_rounds(mechanism: SampledGaussian, epsilon: float, delta: float, asked:
     if epsilon_of(mechanism, asked, delta, grid=COARSE) <= epsilon:
         return asked
     # Bisection: `low` rounds are within the budget, `high` are not.
-    low, high = 0, asked
+    low = 0
+    high = asked
     while high - low > 1:
         middle = (low + high) // 2
         if epsilon_of(mechanism, middle, delta, grid=COARSE) <= epsilon:

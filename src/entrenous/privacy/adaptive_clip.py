@@ -23,7 +23,9 @@ from .limit import Limit
 
 PACE = 0.2  # eta
 PART = 20  # sigma_b is a twentieth of the cohort, as in their section 3
-LEAST, MOST = 2.0**-8, 2.0**14  # of a clip: below, the fixed-point grid would swallow messages
+# of a clip: below, the fixed-point grid would swallow messages
+LEAST = 2.0**-8
+MOST = 2.0**14
 
 
 class AdaptiveClip(NamedTuple):

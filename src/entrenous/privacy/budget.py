@@ -35,8 +35,10 @@ class PrivacyBudget:
         asked: int,
         journal: Path | None = None,
     ) -> None:
-        self.mechanism, self.asked = mechanism, asked
-        self.epsilon, self.delta = epsilon, delta
+        self.mechanism = mechanism
+        self.asked = asked
+        self.epsilon = epsilon
+        self.delta = delta
         self.most = most_rounds(mechanism, epsilon, delta, asked)
         self.spent = 0
         self._journal = journal

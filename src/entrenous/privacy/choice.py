@@ -73,7 +73,9 @@ def read_choice(path: str, data: Interactions) -> Choice:
     Raises InputError with file:line for anything else.
     """
     rows = _read_rows(Path(path))
-    default, by_user, by_item = 1.0, {}, {}
+    default = 1.0
+    by_user = {}
+    by_item = {}
     _refuse_repeats(rows)
     for where, row in rows:
         try:
@@ -82,7 +84,8 @@ def read_choice(path: str, data: Interactions) -> Choice:
             raise InputError(
                 where, f"pi is {row['pi']!r}", expected="a number from 0 to 1"
             ) from None
-        user, item = row["user"], row.get("item") or ""
+        user = row["user"]
+        item = row.get("item") or ""
         if user == "*":
             default = pi
         elif item:
@@ -125,7 +128,8 @@ def _refuse_repeats(rows: list[tuple[str, dict[str, str]]]) -> None:
     """
     first: dict[tuple[str, str], str] = {}
     for where, row in rows:
-        user, item = row["user"], row.get("item") or ""
+        user = row["user"]
+        item = row.get("item") or ""
         who = user, item
         if who in first:
             named = f"user '{user}', item '{item}'" if item else f"user '{user}'"

@@ -122,9 +122,11 @@ def _mix(
     """Merges each device's rated items with its decoys; decoys are the rows that stay 0."""
     chosen = np.zeros(items, np.bool_)
     for d in range(len(keys)):
-        start, count = own_ptr[d], own_ptr[d + 1] - own_ptr[d]
+        start = own_ptr[d]
+        count = own_ptr[d + 1] - own_ptr[d]
         n = mixed.ptr[d]
-        free, extra = items - count, mixed.ptr[d + 1] - n - count
+        free = items - count
+        extra = mixed.ptr[d + 1] - n - count
         # Floyd's sampling: `extra` distinct places among the `free` unrated items.
         for c in range(free - extra, free):
             place = below(draw(keys[d], c), c + 1)

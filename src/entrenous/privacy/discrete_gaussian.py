@@ -33,7 +33,8 @@ CAPACITY = 1 << 64 - BITS  # of a column, of the whole probability 2^64
 MOST = 220.0  # sigma of one table, at most
 INNER = 200.0  # sigma of the inner one of several tables
 SPREAD = 100  # c, at most
-_BITS, _COLUMN = np.uint64(BITS), np.uint64(COLUMNS - 1)
+_BITS = np.uint64(BITS)
+_COLUMN = np.uint64(COLUMNS - 1)
 SEEDED = np.empty(0, np.uint64)  # in the place of words from the system: draw them from the key
 
 
@@ -54,7 +55,8 @@ class GaussianTable(NamedTuple):
 def gaussian_table(sigma: float) -> GaussianTable:
     """The tables for a standard deviation `sigma`, in units of the grid, greater than 0."""
     # sigma^2 = INNER^2 + times^2 rest^2, until the rest fits into one table.
-    sigmas, scales = [], [1]
+    sigmas = []
+    scales = [1]
     while sigma > MOST:
         rest = math.sqrt(sigma * sigma - INNER * INNER)
         times = min(SPREAD, math.ceil(rest / MOST))
@@ -126,7 +128,8 @@ def integers(table: GaussianTable, count: int, key: np.uint64, words: UInt64Arra
     """`count` numbers, int64, by the words of `key`, or by `words` where there are any
     (`table.words` of them for each).
     """
-    packed, scale = table.packed, table.scale
+    packed = table.packed
+    scale = table.scale
     out = np.empty(count, np.int64)
     for n in range(count):
         out[n] = _number(packed, scale, key, words, n * len(scale))
@@ -140,7 +143,8 @@ def add_noise(
     """Rounds numbers to the fixed-point grid of 2^-16 and adds to each a whole number of steps, in
     place. values: float32 [n].
     """
-    packed, scale = table.packed, table.scale
+    packed = table.packed
+    scale = table.scale
     for n in range(len(values)):
         added = _number(packed, scale, key, words, n * len(scale))
         steps = np.rint(np.float64(values[n]) / STEP) + added

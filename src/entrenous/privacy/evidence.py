@@ -171,11 +171,14 @@ def at(curve: Sequence[Sequence[float]], rounds: int) -> float:
     >>> at([[1, 0.5], [3, 0.9]], 2), at([[1, 0.5], [3, 0.9]], 10), at([[1, 0.5]], 0)
     (0.7, 0.9, 0.0)
     """
-    last, known = 0.0, 0.0  # the last measured number of rounds, and the recall after it
+    # the last measured number of rounds, and the recall after it
+    last = 0.0
+    known = 0.0
     for number, recall in curve:
         if rounds <= number:
             return known + (recall - known) * (rounds - last) / (number - last)
-        last, known = number, recall
+        last = number
+        known = recall
     return known
 
 
@@ -185,7 +188,9 @@ def percent(value: float | None) -> str:
     >>> percent(0.513), percent(None)
     ('51.3 %', '')
     """
-    return "" if value is None else f"{100 * value:.1f} %"
+    if value is None:
+        return ""
+    return f"{100 * value:.1f} %"
 
 
 def _figure(value: float) -> str:

@@ -37,8 +37,10 @@ class ProtectionInForce:
     """
 
     def __init__(self, protection: Protection, contract: Contract) -> None:
-        self.protection, self.contract = protection, contract
-        self.users, self.items = contract.sizes["users"], contract.sizes["items"]
+        self.protection = protection
+        self.contract = contract
+        self.users = contract.sizes["users"]
+        self.items = contract.sizes["items"]
         _check(protection, contract)
         self._noisy = protection.noisy
         self._shared_noise = protection.noise > 0 and protection.noise_by == "devices"
@@ -204,7 +206,9 @@ def even_weight(usual: float) -> Limit:
 
 
 def _check(protection: Protection, contract: Contract) -> None:
-    cohort, people, groups = contract.cohort, protection.people, protection.groups
+    cohort = contract.cohort
+    people = protection.people
+    groups = protection.groups
     if protection.secure_sum and cohort < people:
         raise InputError(
             f"{PROTECT} people",

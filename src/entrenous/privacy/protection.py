@@ -232,7 +232,8 @@ def protection_of(profile: str, asked: Mapping[str, Any], traits: Traits) -> Pro
     go together.
     """
     if profile not in PROFILES:
-        expected, fix = ", ".join(PROFILES), did_you_mean(profile, PROFILES)
+        expected = ", ".join(PROFILES)
+        fix = did_you_mean(profile, PROFILES)
         raise InputError("--profile", f"unknown profile '{profile}'", expected=expected, fix=fix)
     measured = {PRIVATE: traits.private, DP: traits.dp}.get(profile, {})
     return Protection.parse({**PROFILES[profile], **measured, **asked}, PROTECT)

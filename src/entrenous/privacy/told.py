@@ -142,7 +142,9 @@ def _alike(value: Any, other: Any) -> bool:
 
 
 def _short(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    if isinstance(value, float):
+        return f"{value:g}"
+    return str(value)
 
 
 def in_words(lines: Sequence[Mapping[str, Any]], history: int) -> list[str]:
@@ -187,7 +189,8 @@ def _known(line: Mapping[str, Any], history: int) -> str:
     settings of the training; else of a hundred items where it was measured, with those settings.
     """
     attack = f"(attack '{line['attack']}')"
-    ranked, popular = round(line["r_precision"] * 100), round((line["popularity"] or 0) * 100)
+    ranked = round(line["r_precision"] * 100)
+    popular = round((line["popularity"] or 0) * 100)
     compared = "" if _exact(line) else f", a list of what is popular {popular}"
     if line["otherwise"]:
         finding = f"guessed {ranked} of 100 items rightly"

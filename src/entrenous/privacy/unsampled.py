@@ -51,7 +51,8 @@ def epsilon_of_gaussian(multiplier: float, rounds: int, delta: float) -> float:
     # R releases are one Gaussian mechanism of mu = sqrt(R) sensitivity / noise.
     mu = math.sqrt(rounds) / multiplier
     # delta falls as epsilon rises; it is below any that a float holds at the upper end.
-    low, high = 0.0, mu * mu / 2 + 50 * mu + 1
+    low = 0.0
+    high = mu * mu / 2 + 50 * mu + 1
     if _delta(mu, low) <= delta:
         return low
     for _ in range(HALVINGS):

@@ -252,7 +252,9 @@ def network(shown: ShownRun) -> Html | None:
 
 
 def _value(value: Any) -> str:
-    return "none" if value in (None, "") else str(value)
+    if value in (None, ""):
+        return "none"
+    return str(value)
 
 
 def glossary(names: list[str]) -> Html:

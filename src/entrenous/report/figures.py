@@ -33,7 +33,10 @@ Series: TypeAlias = Mapping[str, tuple[ArrayLike, ArrayLike]]
 COLOURS = ("#1d5fd1", "#c2410c", "#0b7a53", "#9d1fae", "#8a6100", "#0a6c86", "#be1860", "#4b5563")
 MARKS = ("o", "s", "^", "D", "v", "P", "X")
 DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)), (0, (3, 1, 1, 1, 1, 1)))
-INK, MUTED, GRID, PAPER = "#1b1f26", "#59616e", "#dde1e7", "#ffffff"
+INK = "#1b1f26"
+MUTED = "#59616e"
+GRID = "#dde1e7"
+PAPER = "#ffffff"
 # Marks a reference in the legend.
 PAPERS = " (paper)"
 # Characters of a name; the rest is cut.
@@ -257,7 +260,9 @@ def _said(name: str) -> str:
     # Matplotlib leaves names that begin with `_` out of the legend.
     if clean.startswith("_"):
         clean = f" {clean}"
-    return clean if len(clean) <= LONGEST else clean[: LONGEST - 1] + "…"
+    if len(clean) <= LONGEST:
+        return clean
+    return clean[: LONGEST - 1] + "…"
 
 
 # ---- from axes to text ---------------------------------------------------------------------------
@@ -355,7 +360,9 @@ def _tidied(text: str, look: FigureFormat) -> str:
     new = {old: f"{prefix}-{number}" for number, old in enumerate(used)}
 
     def renamed(match: re.Match[str]) -> str:
-        return f' id="{new[match[1]]}"' if match[1] in new else ""
+        if match[1] in new:
+            return f' id="{new[match[1]]}"'
+        return ""
 
     text = re.sub(r' id="([^"]*)"', renamed, text)
     text = reference.sub(lambda match: match[1] + new[match[2]], text)

@@ -89,7 +89,8 @@ def _column(
         bars[shown.label] = [of_run.get(category, float("nan")) for category in categories]
     # Both columns have the same axis, that of all categories.
     every = [value for of_run in values.values() for value in of_run.values()]
-    lowest, highest = min(every), max(every)
+    lowest = min(every)
+    highest = max(every)
     room = 0.04 * (highest - lowest) or 0.1
     metric = kind(name)
     svg = figures.bars(

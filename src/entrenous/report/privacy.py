@@ -78,7 +78,8 @@ def _with_spans(html: Html, spans: list[tuple[str, int]]) -> Html:
 
 def _counted(shown: ShownRun) -> list[Child]:
     ledger = shown.manifest["ledger"]
-    up, down = ledger["bytes_up"], ledger["bytes_down"]
+    up = ledger["bytes_up"]
+    down = ledger["bytes_down"]
     times = shown.device_rounds
     users = shown.manifest["catalogue"]["users"]
     return [
@@ -135,7 +136,8 @@ def _pushed(runs: list[ShownRun]) -> Html:
 
 def _messages(shown: ShownRun) -> list[Child]:
     ledger = shown.manifest["ledger"]
-    up, down = ledger["bytes_up"], ledger["bytes_down"]
+    up = ledger["bytes_up"]
+    down = ledger["bytes_down"]
     pushes = shown.device_rounds
     nodes = shown.manifest["catalogue"]["users"]
     return [

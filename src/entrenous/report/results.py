@@ -160,7 +160,9 @@ def _values_of_mean(shown: ShownRun, name: str) -> Float64Array | None:
 
 def per_user(shown: ShownRun, name: str) -> Float64Array | None:
     """A metric of every evaluated user; None if it was not stored."""
-    return shown.run.users.get(name) if name != "user" else None
+    if name != "user":
+        return shown.run.users.get(name)
+    return None
 
 
 def _reading(group: Group) -> str:

@@ -39,7 +39,9 @@ def figure(svg: str, caption: Child = None) -> Html | None:
 
 def side_by_side(*shown: Html | None) -> Html | None:
     """Figures side by side if the page is wide enough; None if there is none."""
-    return tag("div", join(*shown), class_="figures") if any(shown) else None
+    if any(shown):
+        return tag("div", join(*shown), class_="figures")
+    return None
 
 
 def without_figures() -> Html | None:

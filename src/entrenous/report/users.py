@@ -47,9 +47,11 @@ def spread(group: Group) -> Html:
 def _whose(group: Group) -> Html:
     """Sentences that help to read the values of single users."""
     first = main_of(group)
-    better, ranking = "lower", f" in the {group.ranking}"
+    better = "lower"
+    ranking = f" in the {group.ranking}"
     if is_error(first):
-        better, ranking = "higher", ""
+        better = "higher"
+        ranking = ""
     text = f"Values of single users{ranking}. "
     if figures.can_draw():
         text += (
@@ -274,7 +276,9 @@ def higher(test: TestedPair) -> ShownRun | None:
     # Both tests must agree: t is sensitive to single users, Wilcoxon to ties.
     if max(test.t_holm, test.w_holm) > LEVEL:
         return None
-    return test.pair.a if test.t.difference > 0 else test.pair.b
+    if test.t.difference > 0:
+        return test.pair.a
+    return test.pair.b
 
 
 def _verdict(test: TestedPair) -> Html:

@@ -54,10 +54,12 @@ def _compared(group: Group) -> list[Child]:
 
     if is_error(name):
         best = min(scored, key=mean_of)
-        superlative, ranking = "lowest", ""
+        superlative = "lowest"
+        ranking = ""
     else:
         best = max(scored, key=mean_of)
-        superlative, ranking = "highest", f" in the {group.ranking}"
+        superlative = "highest"
+        ranking = f" in the {group.ranking}"
     first = join(
         best.named(),
         f" has the {superlative} ",

@@ -20,7 +20,10 @@ from ..federation.rounds import Rounds, Training
 from .recommenders import checkpoint_arrays
 
 ROUNDS = 3
-USERS, ITEMS, ROWS = 30, 40, 300  # of the made-up data
+# of the made-up data
+USERS = 30
+ITEMS = 40
+ROWS = 300
 MEMBERS = "no member is missing, and what it declares can be read"
 # The rules that `conform` checks, by kind of algorithm.
 CHECKED = {
@@ -127,7 +130,8 @@ def _made_up(rated: bool) -> Interactions:
     from 1 to 5 where they are predicted.
     """
     data = synthetic(users=USERS, items=ITEMS, interactions=ROWS, seed=0)
-    row, item = np.arange(ROWS), np.arange(ITEMS)
+    row = np.arange(ROWS)
+    item = np.arange(ITEMS)
     time = 1_500_000_000 + 600 * row
     # Every third row is of two visits, the first one some time before.
     again = row[::3]
@@ -153,7 +157,8 @@ def _trained(rounds: Rounds) -> Training:
 
 def _check_same(name: str, together: Training, other: Training) -> None:
     """Checks that every array of a checkpoint has the same bits."""
-    expected, found = checkpoint_arrays(together), checkpoint_arrays(other)
+    expected = checkpoint_arrays(together)
+    found = checkpoint_arrays(other)
     for array, values in expected.items():
         if values.tobytes() != found[array].tobytes():
             raise ContractError(

@@ -73,7 +73,8 @@ class Alone:
 
 def _rows_of(data: Interactions, user: int) -> Interactions:
     """The rows of one user, who is then the only one; the items stay as they are."""
-    low, high = data.ptr[user], data.ptr[user + 1]
+    low = data.ptr[user]
+    high = data.ptr[user + 1]
     own = slice(low, high)
     return replace(
         data,

@@ -21,9 +21,11 @@ class BasicOptions:
 
     protocol: str | None = None
     """How rows are held out: {protocols}. Numbers may differ, as in loo-50. X-given and ncf-99 need
-    a data set that comes with the parts which X published; given reads a split from files. Default:
-    loo-99; kfold-5 for an algorithm that predicts ratings; for one that gossips pepper-given where
-    the data set has those parts, else pepper-85-15."""
+    a data set that comes with the parts which X published; given reads a split from files, and
+    refuses held-out rows that are training rows too: given,repeats=drop leaves them out,
+    given,repeats=keep lets the items that a user has be recommended. Default: loo-99; kfold-5 for
+    an algorithm that predicts ratings; for one that gossips pepper-given where the data set has
+    those parts, else pepper-85-15."""
     rounds: int | None = None
     """Rounds of training; default: the algorithm's own. Between peers a round is the time from one
     push of a node to its next."""

@@ -21,7 +21,7 @@ from ..data.interactions import Interactions
 from ..data.kept import arrays_of_rows
 from ..data.load import load as load_rows
 from ..data.load import load_arguments
-from ..data.split.protocol import GIVEN, splits
+from ..data.split.protocol import is_given, splits
 from ..data.split.types import Split, refitted
 from ..evaluate.metric_kinds import Metric
 from ..evaluate.protocol import Evaluation, evaluate
@@ -80,7 +80,8 @@ class RunResult:
         """Recommendations for a user: the n best items by external ids, [{"item", "title",
         "score"}].
         """
-        label, seed = short(self.manifest["algorithm"]), self.manifest["seed"]
+        label = short(self.manifest["algorithm"])
+        seed = self.manifest["seed"]
         return recommendations(self.recommender, self.train, user, n, label=label, seed=seed)
 
 
@@ -171,7 +172,7 @@ def planned(asked: RunRequest) -> RunPlan:
     options = values(asked, TrainingOptions)
     data = asked.data
     # The folder of a given split is the data, whichever of the two options names it.
-    if isinstance(data, str) and asked.given is not None and asked.protocol == GIVEN:
+    if isinstance(data, str) and asked.given is not None and is_given(asked.protocol):
         data = asked.given
         options["given"] = None
     if options["given"] is not None:
@@ -202,8 +203,10 @@ def engine_of(options: RunOptions) -> EngineOptions:
 def material(plan: RunPlan, data: Interactions | None = None) -> Material:
     """Loads the rows of a plan, unless `data` has them, and splits them."""
     protocol = plan.protocol or usual_protocol(plan.data if data is None else data, plan.algorithm)
-    if protocol == GIVEN:
-        parts = splits(GIVEN, data, seed=plan.seed, given=plan.given or plan.data)
+    if is_given(protocol):
+        files = plan.given or plan.data
+        load = load_arguments(plan.load)
+        parts = splits(protocol, data, seed=plan.seed, given=files, load=load)
         return Material(parts[0].all_rows, parts_of(plan, parts))
     rows = load_rows(plan.data, **load_arguments(plan.load)) if data is None else data
     parts = splits(protocol, rows, seed=plan.seed)

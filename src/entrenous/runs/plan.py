@@ -16,7 +16,7 @@ from ..data.dataset import datasets
 from ..data.divided import present as divided_here
 from ..data.interactions import Interactions
 from ..data.load import load_arguments
-from ..data.split.protocol import GIVEN
+from ..data.split.protocol import GIVEN, is_given
 from ..data.split.types import Split
 from ..data.user_groups import read_groups
 from ..federation.network import Network
@@ -30,7 +30,8 @@ from .recommenders import Algorithm, check_trainable, federated
 SEEDS = 1 << 63
 # The start of the name of a file of numbers, in a setting of the network.
 TRACE = "trace:"
-LEAVE_ONE_OUT, CROSS_VALIDATION = "loo-99", "kfold-5"
+LEAVE_ONE_OUT = "loo-99"
+CROSS_VALIDATION = "kfold-5"
 
 
 def usual_protocol(data: str | Interactions, *algorithms_named: str) -> str:
@@ -45,7 +46,9 @@ def usual_protocol(data: str | Interactions, *algorithms_named: str) -> str:
     for algorithm in algorithms_named:
         traits = declared(algorithm_of(algorithm, {})).traits
         usual.add(_usual(traits, name))
-    return usual.pop() if len(usual) == 1 else LEAVE_ONE_OUT
+    if len(usual) == 1:
+        return usual.pop()
+    return LEAVE_ONE_OUT
 
 
 def _usual(traits: Traits, data: str) -> str:
@@ -95,14 +98,7 @@ def check(plan: RunPlan) -> None:
                 fix="leave it out, or choose an algorithm without a server, such as pepper-gmf",
             )
     load_arguments(plan.load)
-    # A given split has a format of its own.
-    if plan.load and plan.protocol == GIVEN:
-        raise InputError(
-            "--load",
-            f"the protocol is {GIVEN}",
-            expected="files as `entrenous split` writes them, or usual ones",
-        )
-    if plan.given is not None and plan.protocol != GIVEN:
+    if plan.given is not None and not is_given(plan.protocol):
         protocol = plan.protocol or usual_protocol(plan.data, plan.algorithm)
         raise InputError("--given", f"the protocol is {protocol}", expected=f"--protocol {GIVEN}")
 

@@ -76,7 +76,9 @@ class FederatedRecommender:
         tell them apart.
         """
         biases = declared(self.algorithm).biases
-        return None if biases is None else Biases(*biases(*self._on_devices(users)))
+        if biases is None:
+            return None
+        return Biases(*biases(*self._on_devices(users)))
 
     def _on_devices(self, users: Int64Array) -> tuple[State, State, Histories]:
         """The received state, the private state and the histories of the devices of `users`."""
@@ -126,7 +128,9 @@ class CentralRecommender:
         tell them apart.
         """
         biases = declared(self.algorithm).biases
-        return None if biases is None else Biases(*biases(self.model, self.data, users))
+        if biases is None:
+            return None
+        return Biases(*biases(self.model, self.data, users))
 
 
 class Fitted(NamedTuple):

@@ -278,7 +278,8 @@ def budgeted(
     what `rounds` rounds need, unless it was given. folder: of the run, where releases are
     counted.
     """
-    epsilon, delta = protection.epsilon, protection.delta
+    epsilon = protection.epsilon
+    delta = protection.delta
     if epsilon is None:
         return protection, None
     contract = bound(algorithm.configured(catalogue), catalogue)
@@ -353,8 +354,10 @@ class _Look:
     """
 
     def __init__(self, rounds: Federation, phase: Phase, held: Held, patience: int) -> None:
-        self._rounds, self._phase = rounds, phase
-        self._held, self._patience = held, patience
+        self._rounds = rounds
+        self._phase = phase
+        self._held = held
+        self._patience = patience
         self._goal = goal_of(rounds.algorithm)
         self._began = time.perf_counter()
 

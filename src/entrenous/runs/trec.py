@@ -11,12 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.errors import InputError
-from ..core.files import write_atomically
+from ..core.files import write_all
 from ..core.types import Int32Array
-from ..core.vocabulary import Vocabulary
 from ..data.interactions import Interactions
 from ..data.split.types import Split
-from ..evaluate.recommend import recommend
+from ..evaluate.recommend import Allowed, recommend
 
 # The name of a held-out item that is not in the catalogue begins so.
 NOT_LISTED = "absent"
@@ -40,19 +39,37 @@ def write_trec(
     label: str = "entrenous",
     seed: int = 0,
 ) -> TrecFiles:
-    """Writes the n best items of every user with held-out rows, and these rows.
+    """Writes the files of `trec_files` into a folder, all or none. Raises InputError as that does,
+    and for a folder that cannot be written to.
+    """
+    contents = trec_files(recommender, split, n=n, label=label, seed=seed)
+    try:
+        return TrecFiles(*write_all(folder, contents))
+    except OSError as cause:
+        raise InputError(
+            str(folder),
+            f"cannot be written ({cause.strerror})",
+            expected="a folder you may write to",
+        ) from None
+
+
+def trec_files(
+    recommender: Any, split: Split, *, n: int = 100, label: str = "entrenous", seed: int = 0
+) -> dict[str, bytes]:
+    """The n best items of every user with held-out rows, and these rows, as the contents of files
+    by name.
 
     A user's training rows are left out of their list, and validation rows where the evaluation
-    leaves them out too. Held-out rows of items that are not in the catalogue are in no list; in the
-    qrels their items are called absent-0, absent-1, ...
+    leaves them out too; neither if the held-out rows may be training rows (`Held.repeats`).
+    Held-out rows of items that are not in the catalogue are in no list; in the qrels their items
+    are called absent-0, absent-1, ...
 
     label: the tag of the run. seed: orders equal scores, as in the run. Raises InputError for an id
-    with a blank in it, which the format cannot hold, and for a folder that cannot be written to.
+    with a blank in it, which the format cannot hold.
     """
     train = split.final_train
     held = split.test.rows
-    _refuse_blanks(train.users)
-    _refuse_blanks(train.items)
+    refuse_blanks(train)
     absent = split.test.absent
     if absent is None:
         absent = np.zeros(len(train.users), np.int64)
@@ -61,7 +78,8 @@ def write_trec(
     # The lists are longer by as many items as are taken out of them.
     most_seen = int(seen.counts.max(initial=0))
     length = min(n + most_seen, len(train.items))
-    best = recommend(recommender, train, users, length, label=label, seed=seed)
+    allowed = Allowed(train.popularity > 0, split.test.repeats)
+    best = recommend(recommender, train, users, length, allowed=allowed, label=label, seed=seed)
     # Fields of the format are separated by blanks.
     tag = re.sub(r"\s", "_", label)
     lists = []
@@ -78,25 +96,15 @@ def write_trec(
     for user in np.flatnonzero(absent).tolist():
         for number in range(absent[user]):
             judged.append(f"{held.users[user]} 0 {NOT_LISTED}-{number} 1")
-    files = TrecFiles(folder / "run.trec", folder / "qrels.trec")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for path, lines in zip(files, (lists, judged), strict=True):
-            write_atomically(path, ("\n".join(lines) + "\n").encode())
-    except OSError as cause:
-        raise InputError(
-            str(folder),
-            f"cannot be written ({cause.strerror})",
-            expected="a folder you may write to",
-        ) from None
-    return files
+    named = {"run.trec": lists, "qrels.trec": judged}
+    return {name: ("\n".join(lines) + "\n").encode() for name, lines in named.items()}
 
 
 def _seen(split: Split) -> Interactions:
     """Rows that do not compete although nothing was learnt from them: validation rows, unless the
     model was refitted on them.
     """
-    if split.left_out is not None:
+    if split.left_out is not None and not split.test.repeats:
         return split.left_out
     none = np.zeros(len(split.train), bool)
     return split.train.select(none)
@@ -120,11 +128,14 @@ def _left(
     return left[:n]
 
 
-def _refuse_blanks(names: Vocabulary) -> None:
-    bad = next((name for name in names.ids if re.search(r"\s", str(name))), None)
-    if bad is not None:
-        raise InputError(
-            names.kind,
-            f"the id '{bad}' has a blank in it",
-            expected="ids without blanks, in TREC's formats",
-        )
+def refuse_blanks(rows: Interactions) -> None:
+    """Raises InputError for an id that TREC's formats cannot hold."""
+    for names in (rows.users, rows.items):
+        for name in names.ids:
+            if re.search(r"\s", str(name)):
+                raise InputError(
+                    names.kind,
+                    f"the id '{name}' has a blank in it, by which TREC's formats separate fields",
+                    expected="ids without blanks, for run.trec and qrels.trec",
+                    fix="use the CSV files (--format=csv), or rename the ids before the run",
+                )

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from entrenous_lab.memory_link import MemoryServerLink
 from federation_links import federation, logged, nodes_of, server_sha256, simulated
 
 from entrenous.deploy.frames.frames import opened
@@ -18,7 +19,7 @@ from entrenous.deploy.links.admission import here
 from entrenous.deploy.links.https import HttpsPlan, HttpsServerLink
 from entrenous.deploy.links.polling import PollingNode
 from entrenous.deploy.links.polling import serve as serve_nodes
-from entrenous.deploy.links.port import Answer, MemoryServerLink, ServerLink
+from entrenous.deploy.links.port import Answer, ServerLink
 from entrenous.deploy.operate.founding import FoundedFederation
 from entrenous.deploy.server import exchange
 from entrenous.deploy.server.server import serve

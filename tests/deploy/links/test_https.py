@@ -23,10 +23,9 @@ from entrenous.deploy.agreement.certificates import make_keys
 from entrenous.deploy.agreement.members import Member
 from entrenous.deploy.frames.frames import FrameParts
 from entrenous.deploy.links import admission
-from entrenous.deploy.links.admission import here
+from entrenous.deploy.links.admission import Bounds, here
 from entrenous.deploy.links.application import Traffic
 from entrenous.deploy.links.https import HttpsPlan, HttpsServerLink
-from entrenous.deploy.links.listening import Bounds
 
 RUN, KEY, LARGEST, PATIENCE = "ab" * 16, Ed25519PrivateKey.generate(), 100_000, 60.0
 

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from entrenous.deploy.agreement.certificates import make_keys
-from entrenous.deploy.links.listening import TURN, Bounds, Guard, GuardedSocket
+from entrenous.deploy.links.admission import Bounds, Guard
+from entrenous.deploy.links.listening import TURN, GuardedSocket
 
 BOUNDS = Bounds(
     connections=30,

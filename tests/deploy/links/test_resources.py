@@ -23,9 +23,17 @@ from entrenous.deploy.agreement.certificates import make_keys
 from entrenous.deploy.agreement.members import Member
 from entrenous.deploy.frames.frames import FrameParts, seal
 from entrenous.deploy.links import admission, https
-from entrenous.deploy.links.admission import HEAD, ROOM, Bodies, Body, Denied, here, is_number
+from entrenous.deploy.links.admission import (
+    HEAD,
+    ROOM,
+    Bodies,
+    Body,
+    Bounds,
+    Denied,
+    here,
+    is_number,
+)
 from entrenous.deploy.links.https import HttpsPlan, HttpsServerLink
-from entrenous.deploy.links.listening import Bounds
 
 RUN, KEY, PATIENCE = "ab" * 16, Ed25519PrivateKey.generate(), 60.0
 LARGEST = 10_400_000  # bytes of an answer of 15,000 items and 80 factors

@@ -66,7 +66,7 @@ def test_wrong_shares_of_one_of_six_cost_nothing_and_name_the_liar(lie: bytes) -
         answer = client.unmask(consents)
         if each == LIAR:
             answer = resigned(client, answer, lambda body: lie * len(body), 3)
-        server.add_unmasking(answer)
+        server.add(m.UNMASKING, answer)
     assert np.array_equal(server.total(), plain(vectors(6), here))
     assert server.liars == {LIAR: "sent other shares than it had been given"}
 
@@ -84,7 +84,7 @@ def test_shares_of_another_party_are_wrong_shares() -> None:
         answer = client.unmask(consents)
         if each == LIAR:
             answer = resigned(client, answer, exchanged, 3)
-        server.add_unmasking(answer)
+        server.add(m.UNMASKING, answer)
     assert np.array_equal(server.total(), plain(vectors(6), here))
     assert list(server.liars) == [LIAR]
 
@@ -104,7 +104,7 @@ def test_a_share_of_another_secret_for_one_neighbour_is_found_by_other_subsets(
 
     for each, client in here.items():
         monkeypatch.setattr(client_module, "split", one_wrong if each == LIAR else honest)
-        server.add_shares(client.share(roster))
+        server.add(m.SHARES, client.share(roster))
     masked(here, server, vectors(6))
     unmasked(consented(here, server), server)
     assert np.array_equal(server.total(), plain(vectors(6), here))
@@ -120,7 +120,7 @@ def test_shares_that_never_give_the_secret_name_their_owner(
     for each, client in here.items():
         wrong = lambda secret, t, points: honest(bytes(32), t, points)  # noqa: E731
         monkeypatch.setattr(client_module, "split", wrong if each == LIAR else honest)
-        server.add_shares(client.share(roster))
+        server.add(m.SHARES, client.share(roster))
     masked(here, server, vectors(6))
     unmasked(consented(here, server), server)
     with pytest.raises(SumRefused, match=f"'{LIAR}' shared another secret"):
@@ -140,7 +140,7 @@ def with_a_bad_box(box: bytes | None = None, hashes: bool = False) -> tuple[Sum,
         answer = client.share(roster)
         if each == LIAR:
             answer = resigned(client, answer, lambda body: _spoilt(client, body, box, hashes), 1)  # noqa: B023
-        server.add_shares(answer)
+        server.add(m.SHARES, answer)
     with pytest.raises(SumRefused) as refused:
         here[VICTIM].mask(server.inbox(VICTIM), vectors(6)[VICTIM], ALL)
     assert refused.value.code == "box"
@@ -262,7 +262,7 @@ def test_a_box_under_another_key_than_its_receivers_frames_nobody(stands_for: st
             answer = client._signed(m.SHARES, client._views[1], body)
             hashes = said.commitments[m.COMMITTED : 2 * m.COMMITTED]
             client._sent[1], client._box_keys[1] = box_digest(box, hashes), own
-        server.add_shares(answer)
+        server.add(m.SHARES, answer)
     with pytest.raises(SumRefused) as refused:
         here[VICTIM].mask(server.inbox(VICTIM), vectors(6)[VICTIM], ALL)
     server.add_complaint(refused.value.evidence)

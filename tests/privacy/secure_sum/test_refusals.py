@@ -5,6 +5,7 @@ sends: each by its code.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 import pytest
@@ -112,8 +113,9 @@ def test_rows_that_too_few_are_left_to_fill() -> None:
     parties, server = started(6, floors=Floors(people=2, parties=2, occupancy=10))
     shared(advertised(parties, server), server)
     for k in range(5):
-        server.add_masked(
-            parties[name(k)].mask(server.inbox(name(k)), vectors(6)[name(k)], SumRows(17, 10))
+        server.add(
+            m.MASKED,
+            parties[name(k)].mask(server.inbox(name(k)), vectors(6)[name(k)], SumRows(17, 10)),
         )
     refused("occupancy", lambda: parties[name(0)].consent(server.survivors(name(0))))
 
@@ -132,7 +134,7 @@ def test_a7_another_model_is_seen_by_all() -> None:
     parties, server = started(6)
     victim = SecureSumClient(terms(model=OTHER), roll(6), name(3), identity(3), SMALL)
     parties[name(3)] = victim
-    refused("model", lambda: server.add_advert(victim.advertise()))
+    refused("model", lambda: server.add(m.ADVERT, victim.advertise()))
     adverts = [signed(client.advertise()) for client in parties.values()]
     roster = m.encode(m.Roster(adverts))
     assert "5 of 6 parties signed another model" in str(
@@ -410,7 +412,7 @@ def test_a_key_that_no_one_can_agree_with() -> None:
         keys = [p.public_of(b"\1" * 32), p.public_of(b"\2" * 32)]
         keys[at] = bytes(32)  # a point of low order: what is agreed on would be 0
         bad = client._signed(m.ADVERT, b"", m.encode(m.Advert(MODEL, *keys, bytes(32), 1)))
-        refused("keys", lambda bad=bad: server.add_advert(bad))
+        refused("keys", lambda bad=bad: server.add(m.ADVERT, bad))
     roster = [signed(parties[name(k)].advertise()) for k in range(2)]
     bad = client._signed(
         m.ADVERT, b"", m.encode(m.Advert(MODEL, bytes(32), p.public_of(b"\1" * 32), bytes(32), 1))
@@ -491,7 +493,7 @@ def test_one_share_too_few_reveals_nothing() -> None:
         assert secret is None or (
             client_module.commitment(secret) != advert.seed and p.public_of(secret) != advert.masks
         )
-    server.add_unmasking(parties[name(t - 1)].unmask(server.consents()))  # one more is enough
+    server.add(m.UNMASKING, parties[name(t - 1)].unmask(server.consents()))  # one more is enough
     assert np.array_equal(server.total(), plain(vectors(20), parties))
 
 
@@ -506,7 +508,7 @@ def test_a_member_that_lies_about_its_shares_is_noticed(monkeypatch: pytest.Monk
             "split",
             lambda secret, t, x, lie=lie: honest(bytes(32) if lie else secret, t, x),
         )
-        server.add_shares(client.share(roster))
+        server.add(m.SHARES, client.share(roster))
     masked(parties, server, vectors(6))
     unmasked(consented(parties, server), server)
     refused("shares", server.total)
@@ -536,21 +538,21 @@ def test_messages_the_server_refuses() -> None:
         ("malformed", again(good, client, round=-1)),
         ("malformed", client._signed(m.ADVERT, b"", b"\x90")),
     ):
-        refused(code, lambda bad=bad: server.add_advert(bad))
-    refused("stage", lambda: server.add_shares(good))
+        refused(code, lambda bad=bad: server.add(m.ADVERT, bad))
+    refused("stage", lambda: server.add(m.SHARES, good))
     assert server.heard(m.ADVERT) == frozenset()
     advertised(parties, server)
     refused(
         "duplicate",
-        lambda: server.add_advert(
-            SecureSumClient(terms(), roll(5), name(0), identity(0), SMALL).advertise()
+        lambda: server.add(
+            m.ADVERT, SecureSumClient(terms(), roll(5), name(0), identity(0), SMALL).advertise()
         ),
     )
     server.roster()
     refused(
         "stage",
-        lambda: server.add_advert(
-            SecureSumClient(terms(), roll(5), name(0), identity(0), SMALL).advertise()
+        lambda: server.add(
+            m.ADVERT, SecureSumClient(terms(), roll(5), name(0), identity(0), SMALL).advertise()
         ),
     )
 
@@ -569,9 +571,9 @@ def test_replays_of_another_sum() -> None:
         ("model", {"model": OTHER}),
     ):
         replayed = clients(3, terms(**other))[name(0)].advertise()  # type: ignore[arg-type]
-        refused(code, lambda replayed=replayed: server.add_advert(replayed))
+        refused(code, lambda replayed=replayed: server.add(m.ADVERT, replayed))
     moved = again(clients(3, terms(round=2))[name(0)].advertise(), clients(3)[name(0)], round=3)
-    refused("signature", lambda: server.add_advert(moved))
+    refused("signature", lambda: server.add(m.ADVERT, moved))
 
 
 def test_later_messages_the_server_refuses() -> None:
@@ -581,10 +583,12 @@ def test_later_messages_the_server_refuses() -> None:
     client = parties[name(0)]
     good = client.share(roster)
     view = client._views[1]
-    refused("unknown", lambda: server.add_shares(again(good, client, sender=name(4))))
+    refused("unknown", lambda: server.add(m.SHARES, again(good, client, sender=name(4))))
     refused(
         "signature",
-        lambda: server.add_shares(client._signed(m.SHARES, b"another roster", signed(good).body)),
+        lambda: server.add(
+            m.SHARES, client._signed(m.SHARES, b"another roster", signed(good).body)
+        ),
     )
     for code, box, boxes, hashes in (
         ("box", m.BOX, 2, 4),
@@ -592,7 +596,7 @@ def test_later_messages_the_server_refuses() -> None:
         ("malformed", m.BOX - 1, 3, 4),
     ):
         body = m.encode(m.Shares([bytes(box)] * boxes, bytes(m.COMMITTED * hashes)))
-        refused(code, lambda body=body: server.add_shares(client._signed(m.SHARES, view, body)))
+        refused(code, lambda body=body: server.add(m.SHARES, client._signed(m.SHARES, view, body)))
     here = shared({name(k): parties[name(k)] for k in range(4)}, server)
     refused("unknown", lambda: server.inbox(name(4)))
     inbox = server.inbox(name(0))
@@ -601,24 +605,26 @@ def test_later_messages_the_server_refuses() -> None:
     for length in (0, 319, 321):
         refused(
             "vector",
-            lambda length=length: server.add_masked(client._signed(m.MASKED, view, bytes(length))),
+            lambda length=length: server.add(
+                m.MASKED, client._signed(m.MASKED, view, bytes(length))
+            ),
         )
-    refused("size", lambda: server.add_masked(client._signed(m.MASKED, view, bytes(2000))))
+    refused("size", lambda: server.add(m.MASKED, client._signed(m.MASKED, view, bytes(2000))))
     masked(here, server, vectors(5), [name(0)])
-    server.add_masked(upload)
-    refused("duplicate", lambda: server.add_masked(client._signed(m.MASKED, view, bytes(320))))
+    server.add(m.MASKED, upload)
+    refused("duplicate", lambda: server.add(m.MASKED, client._signed(m.MASKED, view, bytes(320))))
     consent = client.consent(server.survivors(name(0)))
     refused(
-        "size", lambda: server.add_consent(client._signed(m.CONSENT, client._views[3], b"more"))
+        "size", lambda: server.add(m.CONSENT, client._signed(m.CONSENT, client._views[3], b"more"))
     )
-    refused("signature", lambda: server.add_consent(again(consent, client, sender=name(1))))
+    refused("signature", lambda: server.add(m.CONSENT, again(consent, client, sender=name(1))))
     consented(here, server)
     shares = client.unmask(server.consents())
     for body in (b"", signed(shares).body[:-1], signed(shares).body + b"\0"):
         refused(
             "size",
-            lambda body=body: server.add_unmasking(
-                client._signed(m.UNMASKING, client._views[3], body)
+            lambda body=body: server.add(
+                m.UNMASKING, client._signed(m.UNMASKING, client._views[3], body)
             ),
         )
     unmasked(here, server)
@@ -694,23 +700,23 @@ def test_thousands_of_mutated_messages_are_refused_and_change_nothing() -> None:
         assert receive(message)
 
     for client in parties.values():
-        send(server.add_advert, client.advertise())
+        send(partial(server.add, m.ADVERT), client.advertise())
     roster = server.roster()
     for client in parties.values():
         attack(client.share, roster)
-        send(server.add_shares, client.share(roster))
+        send(partial(server.add, m.SHARES), client.share(roster))
     for each, client in parties.items():
         inbox = server.inbox(each)
         attack(lambda data, each=each, client=client: client.mask(data, values[each], ALL), inbox)
-        send(server.add_masked, client.mask(inbox, values[each], ALL))
+        send(partial(server.add, m.MASKED), client.mask(inbox, values[each], ALL))
     for each, client in parties.items():
         survivors = server.survivors(each)
         attack(client.consent, survivors)
-        send(server.add_consent, client.consent(survivors))
+        send(partial(server.add, m.CONSENT), client.consent(survivors))
     consents = server.consents()
     for client in parties.values():
         attack(client.unmask, consents)
-        send(server.add_unmasking, client.unmask(consents))
+        send(partial(server.add, m.UNMASKING), client.unmask(consents))
     assert tried > 6000 and {"malformed", "signature", "box"} <= codes
     assert np.array_equal(server.total(), plain(values, values))
 
@@ -723,7 +729,11 @@ def test_noise_is_refused() -> None:
     parties[name(0)].share(roster)
     for _ in range(1000):
         data = rng.bytes(int(rng.integers(0, 300)))
-        for receive in (server.add_advert, server.add_shares, parties[name(1)].share):
+        for receive in (
+            partial(server.add, m.ADVERT),
+            partial(server.add, m.SHARES),
+            parties[name(1)].share,
+        ):
             refused("malformed", lambda data=data, receive=receive: receive(data))
         refused(
             "malformed", lambda data=data: parties[name(0)].mask(data, np.zeros(40, np.int64), ALL)
@@ -743,7 +753,7 @@ def test_garbage_of_a_member_is_refused_too() -> None:
         boxes = [rng.bytes(m.BOX) for _ in range(3)]
         body = m.encode(m.Shares(boxes, rng.bytes(4 * m.COMMITTED)))
         junk = client._signed(m.SHARES, client._views[1], body)
-        server.add_shares(junk if each == name(2) else good)
+        server.add(m.SHARES, junk if each == name(2) else good)
     refused("box", lambda: parties[name(0)].mask(server.inbox(name(0)), vectors(4)[name(0)], ALL))
 
     for k in range(20):
@@ -751,8 +761,8 @@ def test_garbage_of_a_member_is_refused_too() -> None:
         unmasked(consented(parties, server), server, [name(1)])
         body = b"\xff" * (3 * m.SHARE) if k == 0 else rng.bytes(3 * m.SHARE)
         server._shares.pop(2), server._said[m.UNMASKING].pop(name(2))
-        server.add_unmasking(
-            parties[name(2)]._signed(m.UNMASKING, parties[name(2)]._views[3], body)
+        server.add(
+            m.UNMASKING, parties[name(2)]._signed(m.UNMASKING, parties[name(2)]._views[3], body)
         )
         refused("threshold", server.total)
         assert server.liars == {name(2): "sent other shares than it had been given"}

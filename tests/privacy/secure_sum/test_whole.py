@@ -184,7 +184,7 @@ def test_an_upload_that_comes_too_late_keeps_its_own_mask() -> None:
     unmasked(consented(here, server), server)
     server.total()
     with pytest.raises(SumRefused, match="too late"):
-        server.add_masked(upload)
+        server.add(m.MASKED, upload)
     met, words = (
         parties[late]._met,
         np.frombuffer(m.decode(upload, m.Signed, 1 << 20).body, np.uint64).copy(),
@@ -272,24 +272,27 @@ def test_the_same_question_again_has_the_same_answer() -> None:
     server, parties = SecureSumServer(agreed, roll(4)), clients(4, agreed)
     for client in parties.values():
         assert client.advertise() == client.advertise()
-        assert [server.add_advert(client.advertise()) for _ in range(2)] == [True, False]
+        assert [server.add(m.ADVERT, client.advertise()) for _ in range(2)] == [True, False]
     roster = server.roster()
     assert roster == server.roster()
     for client in parties.values():
-        assert [server.add_shares(client.share(roster)) for _ in range(2)] == [True, False]
+        assert [server.add(m.SHARES, client.share(roster)) for _ in range(2)] == [True, False]
     for each, client in parties.items():
         assert [
-            server.add_masked(client.mask(server.inbox(each), values[each], ALL)) for _ in range(2)
+            server.add(m.MASKED, client.mask(server.inbox(each), values[each], ALL))
+            for _ in range(2)
         ] == [True, False]
     for each, client in parties.items():
-        assert [server.add_consent(client.consent(server.survivors(each))) for _ in range(2)] == [
+        assert [
+            server.add(m.CONSENT, client.consent(server.survivors(each))) for _ in range(2)
+        ] == [
             True,
             False,
         ]
     consents = server.consents()
     for client in parties.values():
-        assert [server.add_unmasking(client.unmask(consents)) for _ in range(2)] == [True, False]
-        assert server.add_advert(client.advertise()) is False  # also when the stage is over
+        assert [server.add(m.UNMASKING, client.unmask(consents)) for _ in range(2)] == [True, False]
+        assert server.add(m.ADVERT, client.advertise()) is False  # also when the stage is over
     assert np.array_equal(server.total(), plain(values, values)) and np.array_equal(
         server.total(), server.total()
     )

@@ -97,10 +97,11 @@ def _founded(folder: Path, data: Interactions, secure: str, count: int = GATEWAY
 
 
 def _memory(folder: Path, data: Interactions, secure: str) -> float:
-    from entrenous.deploy.links.port import MemoryServerLink
     from entrenous.deploy.node.node import FederatedNode
     from entrenous.deploy.operate.running import status
     from entrenous.deploy.server.server import serve
+
+    from ..memory_link import MemoryServerLink
 
     made = _founded(folder, data, secure)
     nodes = {name: FederatedNode(path) for name, path in made.nodes.items()}

@@ -15,7 +15,8 @@ from entrenous.core.keys import key
 from entrenous.core.vocabulary import Vocabulary
 from entrenous.data.interactions import Interactions, build
 from entrenous.federation.rounds import Rounds
-from entrenous.privacy.paillier import (
+
+from ..paillier import (
     SLOT,
     PrivateKey,
     add_sealed,
@@ -24,7 +25,6 @@ from entrenous.privacy.paillier import (
     seal,
     unseal,
 )
-
 from .timing import Cost, cost
 
 USERS, ITEMS = 10, 40

@@ -144,26 +144,28 @@ def sizes(meter: Meter, mark: str, table: SummedTable, parties: int) -> dict[str
 def run(parties: int, table: SummedTable, dropout: float) -> tuple[Meter, bool]:
     """Run one secure sum in which a share `dropout` of the parties sends no masked vector. Returns
     its costs, and whether the result is the plain sum of the others."""
+    from entrenous.privacy.secure_sum import messages as m
+
     clients, meter = _started(parties, table), Meter()
     names, length = list(clients), table.items * table.width
     server, alive = _server(names, length, table.bits), names[round(dropout * parties) :]
     vectors = {name: _vector(length, k) for k, name in enumerate(names)}
     for client in clients.values():
-        _to(meter, server.add_advert, meter.client("keys", client.advertise))
+        _to(meter, partial(server.add, m.ADVERT), meter.client("keys", client.advertise))
     roster = meter.timed("server", server.roster)
     for client in clients.values():
         shares = meter.client("shares", partial(client.share, roster), roster)
-        _to(meter, server.add_shares, shares)
+        _to(meter, partial(server.add, m.SHARES), shares)
     for name in alive:
         _mask(meter, server, clients[name], vectors[name])
     for name in alive:
         said = meter.timed("server", partial(server.survivors, name))
         consent = meter.client("consent", partial(clients[name].consent, said), said)
-        _to(meter, server.add_consent, consent)
+        _to(meter, partial(server.add, m.CONSENT), consent)
     consents = meter.timed("server", server.consents)
     for name in alive:
         unmasking = meter.client("unmask", partial(clients[name].unmask, consents), consents)
-        _to(meter, server.add_unmasking, unmasking)
+        _to(meter, partial(server.add, m.UNMASKING), unmasking)
     total = meter.timed("total", server.total)
     meter.ms["server"].append(meter.ms["total"][0])
     return meter, np.array_equal(total, sum(vectors[name] for name in alive))
@@ -172,12 +174,13 @@ def run(parties: int, table: SummedTable, dropout: float) -> tuple[Meter, bool]:
 def _mask(
     meter: Meter, server: SecureSumServer, client: SecureSumClient, vector: Int64Array
 ) -> None:
+    from entrenous.privacy.secure_sum import messages as m
     from entrenous.privacy.secure_sum.vector import SumRows
 
     inbox = meter.timed("server", lambda: server.inbox(client.name))
     _to(
         meter,
-        server.add_masked,
+        partial(server.add, m.MASKED),
         meter.client("mask", lambda: client.mask(inbox, vector, SumRows(1, 1)), inbox),
     )
 

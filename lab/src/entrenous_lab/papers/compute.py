@@ -17,7 +17,6 @@ from entrenous.core.types import BoolArray, Float32Array, Int64Array
 from entrenous.data.interactions import Interactions
 from entrenous.data.split.types import Held
 from entrenous.evaluate.fairness import fairness
-from entrenous.evaluate.groups import errors_by_group
 from entrenous.evaluate.protocol import Evaluation, evaluate
 from entrenous.evaluate.ratings import rate
 from entrenous.federation.gossip import Gossip
@@ -27,6 +26,7 @@ from entrenous.runs.recommenders import Federation, Fitted, Standing, federated,
 from entrenous.runs.train import Setup, advance, federation_of, fit_central
 
 from .cell import Cell, CellPart, CurvePoint, N, Outcome
+from .error_groups import errors_by_group
 
 T = TypeVar("T")
 Nodes = dict[str, list[int]]  # as in Look

@@ -92,8 +92,10 @@ def _nearest(
     """Writes rows start:stop of `other` and `similarity`, [rows, k]. across: the transposed
     table.
     """
-    ptr, column = table.ptr, table.column
-    across_ptr, row_of = across.ptr, across.column
+    ptr = table.ptr
+    column = table.column
+    across_ptr = across.ptr
+    row_of = across.column
     # common[b]: the number of columns in which both a and b have ones.
     common = np.zeros(len(ptr) - 1, np.int64)
     for a in range(start, stop):

@@ -152,7 +152,8 @@ def pull(
     gain = every(alpha * error)
     keep = every(np.float32(1) - alpha * reg)
     for f in range(0, width, LANES):
-        p, q = load(P, at + f), load(Q, to + f)
+        p = load(P, at + f)
+        q = load(Q, to + f)
         store(P, at + f, keep * p + gain * q)
         store(Q, to + f, keep * q + gain * p)
 
@@ -166,7 +167,8 @@ def implicit(
     """
     out = P[users]
     for d in range(len(users)):
-        start, stop = ptr[users[d]], ptr[users[d] + 1]
+        start = ptr[users[d]]
+        stop = ptr[users[d] + 1]
         for f in range(P.shape[1]):
             total = np.float32(0)
             for r in range(start, stop):

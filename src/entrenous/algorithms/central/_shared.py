@@ -16,7 +16,9 @@ from ...data.interactions import Interactions
 def consumed(data: Interactions) -> Interactions:
     """Returns the rows with a value above 0, which implicit feedback counts as consumed."""
     keep = data.value > 0
-    return data if bool(keep.all()) else data.select(keep)
+    if bool(keep.all()):
+        return data
+    return data.select(keep)
 
 
 def need(module: str, name: str) -> ModuleType:

@@ -72,7 +72,8 @@ class BiasedMf(RatingSettings):
             step = RatingStep(alpha, np.float32(self.reg), np.float32(self.reg_bias))
             learn(model, rows, step, epoch_key)
         # The padding was for registers: it is not stored.
-        p, q = P[:, : self.factors].copy(), Q[:, : self.factors].copy()
+        p = P[:, : self.factors].copy()
+        q = Q[:, : self.factors].copy()
         return model._replace(P=p, Q=q)
 
     def score(self, model: BiasedMfModel, data: Interactions, users: Int64Array) -> Float32Array:
@@ -90,17 +91,22 @@ class BiasedMf(RatingSettings):
 @njit(cache=True, nogil=True, error_model="numpy")
 def learn(model: BiasedMfModel, rows: RatingRows, step: RatingStep, key: np.uint64) -> None:
     """Runs one epoch of stochastic gradient descent, in place."""
-    P, Q = model.P, model.Q
-    b, c = model.user, model.item
+    P = model.P
+    Q = model.Q
+    b = model.user
+    c = model.item
     mean = model.mean[0]
-    user, item, value = rows.user, rows.item, rows.value
+    user = rows.user
+    item = rows.item
+    value = rows.value
     width = P.shape[1]
     order = np.empty(len(item), np.int32)
     shuffled(order, 0, len(item), key)
     for n in range(len(item)):
         # The biases move first; the vectors take the same error.
         r = order[n]
-        u, i = int(user[r]), int(item[r])
+        u = int(user[r])
+        i = int(item[r])
         product = dot(P, u * width, Q, i * width, width)
         e = value[r] - (mean + b[u] + c[i] + product)
         b[u] += step.alpha * (e - step.reg_bias * b[u])

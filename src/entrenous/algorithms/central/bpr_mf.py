@@ -92,7 +92,8 @@ class BprMf(Settings):
 
     def fit(self, data: Interactions, key: np.uint64, progress: Progress = silent) -> BprMfModel:
         train = consumed(data)
-        users, items = len(train.users), len(train.items)
+        users = len(train.users)
+        items = len(train.items)
         # A key for each row: a row's start does not depend on how many others there are.
         P = normals(folds(fold_name(key, "P"), np.arange(users)), self.factors, 0.1)
         Q = normals(folds(fold_name(key, "Q"), np.arange(items)), self.factors, 0.1)
@@ -126,13 +127,18 @@ def learn(model: BprMfModel, draws: BprDraws, key: np.uint64, rates: Float32Arra
     """Runs one epoch in place: X+ draws of (u, i, j). A user who consumed every item has no j, and
     the draw is skipped.
     """
-    P, Q, b = model.P, model.Q, model.b
-    ptr, item, pool = draws.ptr, draws.item, draws.pool
+    P = model.P
+    Q = model.Q
+    b = model.b
+    ptr = draws.ptr
+    item = draws.item
+    pool = draws.pool
     for t in range(len(item)):
         # Three draws for each triple: u by a random row or user,
         row = below(draw(key, 3 * t), len(pool))
         u = pool[row]
-        start, stop = ptr[u], ptr[u + 1]
+        start = ptr[u]
+        stop = ptr[u + 1]
         length = stop - start
         if length < len(b):
             # i of u's items: that of the row, or any,
@@ -159,7 +165,8 @@ def step(
     s = np.float32(loss_slope(np.float64(x)))
     for f in range(len(p)):
         p_f = p[f]
-        i_f, j_f = Q[i, f], Q[j, f]
+        i_f = Q[i, f]
+        j_f = Q[j, f]
         p[f] += alpha * (s * (i_f - j_f) - reg_user * p_f)
         Q[i, f] += alpha * (s * p_f - reg_positive * i_f)
         Q[j, f] += alpha * (-s * p_f - reg_negative * j_f)

@@ -67,7 +67,9 @@ def votes(links: Neighbours, ptr: Int64Array, item: Int32Array, users: Int64Arra
     """Returns out[u, i] = sum of similarity(i, j) over the consumed j among i's neighbours, float32
     [len(users), items].
     """
-    link_ptr, target, similarity = links.ptr, links.other, links.similarity
+    link_ptr = links.ptr
+    target = links.other
+    similarity = links.similarity
     out = np.zeros((len(users), len(link_ptr) - 1), np.float32)
     for r in range(len(users)):
         for j in item[ptr[users[r]] : ptr[users[r] + 1]]:

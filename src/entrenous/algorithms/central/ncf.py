@@ -185,7 +185,8 @@ class CentralNCF(Settings):
         and Adam at rest.
         """
         shape = self.shape
-        users, items = len(train.users), len(train.items)
+        users = len(train.users)
+        items = len(train.items)
         state = _state(shape, users + items, self.optimiser == "adam")
         for name, table in (("user", state.table[:users]), ("item", state.table[users:])):
             keys = folds(fold_name(key, name), np.arange(len(table)))
@@ -272,9 +273,11 @@ def joined(shape: ncf.NCFShape, gmf: _State, mlp: _State, alpha: float, adam: bo
 def _state(shape: ncf.NCFShape, rows: int, adam: bool) -> _State:
     width = shape.gmf + shape.mlp
     if adam:
-        moments, net_moments = zeros(2 * rows, width), zeros(2, shape.network)
+        moments = zeros(2 * rows, width)
+        net_moments = zeros(2, shape.network)
     else:
-        moments, net_moments = zeros(1, LANES), zeros(1, LANES)
+        moments = zeros(1, LANES)
+        net_moments = zeros(1, LANES)
     return _State(zeros(rows, width), zeros(1, shape.network), moments, net_moments, np.ones(2))
 
 
@@ -305,11 +308,18 @@ def learn(
     room: _NCFEpochRoom,
 ) -> None:
     """Runs one epoch in place."""
-    table, net = state.table, state.net
-    gradient, gnet = room.gradient, room.gnet
-    order, row_of, slot_of = room.order, room.row_of, room.slot_of
+    table = state.table
+    net = state.net
+    gradient = room.gradient
+    gnet = room.gnet
+    order = room.order
+    row_of = room.row_of
+    slot_of = room.slot_of
     tower = room.tower
-    ptr, user, item, items = rows.ptr, rows.user, rows.item, rows.items
+    ptr = rows.ptr
+    user = rows.user
+    item = rows.item
+    items = rows.items
     # Users and items are rows of one table, and of one table of gradients.
     model = ncf.NCFParts(table, table, net)
     slopes = ncf.NCFParts(gradient, gradient, gnet)
@@ -325,7 +335,8 @@ def learn(
         # a row in the order of this epoch, and the user's other items
         positive = order[n]
         u = int(user[positive])
-        start, length = ptr[u], ptr[u + 1] - ptr[u]
+        start = ptr[u]
+        length = ptr[u + 1] - ptr[u]
         extra = rates.negatives if length < items else 0
         for which in range(1 + extra):
             i = int(item[positive])
@@ -393,10 +404,14 @@ def _step(rates: ncf.NCFRates, state: _State, room: _NCFEpochRoom, filled: int, 
     """Takes the step at the end of a batch of `taken` samples that touched `filled` rows. All parts
     have one rate.
     """
-    table, net = state.table, state.net
-    moments, net_moments = state.moments, state.net_moments
-    gradient, gnet = room.gradient, room.gnet
-    row_of, slot_of = room.row_of, room.slot_of
+    table = state.table
+    net = state.net
+    moments = state.moments
+    net_moments = state.net_moments
+    gradient = room.gradient
+    gnet = room.gnet
+    row_of = room.row_of
+    slot_of = room.slot_of
     width = table.shape[1]
     size = net.shape[1]
     mean = every(np.float32(1) / np.float32(taken))

@@ -69,7 +69,8 @@ class Pmf(RatingSettings):
         fill(P, data.counts > 0)
         fill(Q, data.popularity > 0)
         # The padding was for registers: it is not stored.
-        p, q = P[:, : self.factors].copy(), Q[:, : self.factors].copy()
+        p = P[:, : self.factors].copy()
+        q = Q[:, : self.factors].copy()
         return PmfModel(p, q, mean)
 
     def score(self, model: PmfModel, data: Interactions, users: Int64Array) -> Float32Array:
@@ -89,15 +90,19 @@ def learn(
     model: PmfModel, rows: RatingRows, alpha: np.float32, reg: np.float32, key: np.uint64
 ) -> None:
     """Runs one epoch of stochastic gradient descent, in place."""
-    P, Q = model.P, model.Q
+    P = model.P
+    Q = model.Q
     mean = model.mean[0]
-    user, item, value = rows.user, rows.item, rows.value
+    user = rows.user
+    item = rows.item
+    value = rows.value
     width = P.shape[1]
     order = np.empty(len(item), np.int32)
     shuffled(order, 0, len(item), key)
     for n in range(len(item)):
         r = order[n]
-        u, i = int(user[r]), int(item[r])
+        u = int(user[r])
+        i = int(item[r])
         product = dot(P, u * width, Q, i * width, width)
         e = value[r] - (mean + product)
         pull(P, u * width, Q, i * width, width, e, alpha, reg)

@@ -138,11 +138,17 @@ def learn(
     model: SvdPpModel, rows: SvdPpRows, step: RatingStep, key: np.uint64, room: SvdPpRoom
 ) -> None:
     """Runs one epoch in place. room: of no meaning before and after."""
-    P, Q, Y = model.P, model.Q, model.Y
-    b, c = model.user, model.item
+    P = model.P
+    Q = model.Q
+    Y = model.Y
+    b = model.user
+    c = model.item
     mean = model.mean[0]
-    ptr, item, value = rows.ptr, rows.item, rows.value
-    s, a = room.s, room.a
+    ptr = rows.ptr
+    item = rows.item
+    value = rows.value
+    s = room.s
+    a = room.a
     users, width = P.shape
     # Users in a drawn order, and the rows of each in another.
     order = np.empty(max(len(item), users), np.int32)
@@ -150,7 +156,8 @@ def learn(
     shuffled(visit, 0, users, key)
     for n in range(users):
         u = int(visit[n])
-        start, stop = ptr[u], ptr[u + 1]
+        start = ptr[u]
+        stop = ptr[u + 1]
         if stop > start:
             shuffled(order, start, stop, fold(key, u))
             # s and a stand for the y_j of I_u while the rows of u are taken.

@@ -52,7 +52,9 @@ def votes(
     """Returns out[u, i] = sum of similarity(u, v) over the neighbours v who consumed i, float32
     [len(users), items].
     """
-    near_ptr, neighbour, similarity = near.ptr, near.other, near.similarity
+    near_ptr = near.ptr
+    neighbour = near.other
+    similarity = near.similarity
     out = np.zeros((len(users), items), np.float32)
     for r in range(len(users)):
         for at in range(near_ptr[users[r]], near_ptr[users[r] + 1]):

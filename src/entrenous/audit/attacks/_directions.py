@@ -39,7 +39,8 @@ def _directions(
     factors = rows.shape[1]
     ahead = np.zeros(factors)
     for d in range(len(ptr) - 1):
-        low, high = ptr[d], ptr[d + 1]
+        low = ptr[d]
+        high = ptr[d + 1]
         # Start along the longest row, and keep the sum of all squares.
         longest = 0.0
         whole = 0.0

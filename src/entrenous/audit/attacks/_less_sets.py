@@ -15,7 +15,8 @@ LOOKS = 6  # projections of a vector
 SMALL = 200  # in deviations of the noise: no shorter vector is looked at
 # Codes of sets: of two parties a and b it is a + 1 + 1024 (b + 1); from MASKS on, its bits say
 # which doubts are turned.
-PAIR, MASKS = 1024, 1 << 20
+PAIR = 1024
+MASKS = 1 << 20
 
 
 class Sums(NamedTuple):

@@ -21,7 +21,9 @@ from ...core.types import Array, BoolArray, Float32Array, Int32Array
 from ..transcript import Transcript
 from ._rows_seen import RowsSeen, rounds_of_rows, sends
 
-EXACT, GRID = 2e-5, 1e-4  # how far a score may be off: in float32, and on a grid of 2^-16
+# how far a score may be off: in float32, and on a grid of 2^-16
+EXACT = 2e-5
+GRID = 1e-4
 CHUNK = 4096  # rows whose scores of all items are in memory at once
 ENOUGH = 400  # rows that tell whether they are exact
 DEVICES = 50  # devices that tell how far rows are off
@@ -94,7 +96,8 @@ def solved(rows: RowsSeen, rates: PairwiseRates, some: Array, *, positive: bool 
     """Solves rows of a round for s, p_u and the score of the other item. some: places of the rows;
     positive: they are rows of positives.
     """
-    q, b = rows.seen.received["q"], rows.seen.received["b"]
+    q = rows.seen.received["q"]
+    b = rows.seen.received["b"]
     sign = 1 if positive else -1
     reg = rates.positive if positive else rates.negative
     n = len(some)
@@ -104,7 +107,8 @@ def solved(rows: RowsSeen, rates: PairwiseRates, some: Array, *, positive: bool 
         np.empty(n, np.float32),
         np.empty(n, np.bool_),
     )
-    dq, db = rows.array("q")[some], rows.bias[some]
+    dq = rows.array("q")[some]
+    db = rows.bias[some]
     _solve(dq, db, rows.item[some], q, b, sign, reg, solution)
     return solution
 
@@ -145,7 +149,8 @@ def nearest(
     """The `many` items whose scores by p are nearest to the partner's, [n, many], and how far they
     are; never the row's own item.
     """
-    q, b = rows.seen.received["q"], rows.seen.received["b"]
+    q = rows.seen.received["q"]
+    b = rows.seen.received["b"]
     own = rows.item[some]
     item = np.empty((len(own), many), np.int32)
     gap = np.full((len(own), many), np.inf, np.float32)
@@ -224,7 +229,8 @@ def spread(rows: RowsSeen) -> float:
     """
     q = rows.array("q").astype(np.float64)
     next_device = np.flatnonzero(np.diff(rows.device)) + 1
-    left, count = 0.0, 0
+    left = 0.0
+    count = 0
     for part in np.split(q, next_device)[:DEVICES]:
         # All eigenvalues but the largest are squares that one vector does not explain.
         eigen = np.linalg.eigvalsh(part.T @ part)
@@ -238,7 +244,8 @@ def taste(rows: RowsSeen, rates: PairwiseRates) -> Float32Array:
     """p_u of each device of a round as the mean over its rows, weighted by their size, float32
     [devices, F].
     """
-    q, devices = rows.seen.received["q"], len(rows.seen.users)
+    q = rows.seen.received["q"]
+    devices = len(rows.seen.users)
     db = rows.bias.astype(np.float64)
     reg = np.where(db > 0, rates.positive, rates.negative)[:, None]
     # A row without its regularisation is +-s p_u, and db is +-s: their product is s^2 p_u.

@@ -27,13 +27,18 @@ from ._less_sets import LOOKS, MASKS, PAIR, Doubts, Sets, Sums, tried
 
 DOUBTED = 10  # parties of which all sets are tried, besides those whose codes are clear
 # In deviations of the noise: equal, explained, surely another party, the side of a cell.
-SAME, EXPLAINED, OTHER, CELL = 2, 5, 50, 20
+SAME = 2
+EXPLAINED = 5
+OTHER = 50
+CELL = 20
 HASHED = 2  # rounds that are indexed
 TURNS = 40  # at most, each with new parties
 # Turns without another row explained after which the search ends: noise makes parties of chance,
 # turn after turn.
 PATIENCE = 2
-AT_ONCE, SWEEPS = 200, 30  # rows solved together, and sweeps of coordinate descent
+# rows solved together, and sweeps of coordinate descent
+AT_ONCE = 200
+SWEEPS = 30
 MOST = 3_000_000  # sets of two parties; were there more, none is tried
 CHECKED = 10_000  # collisions, of which noise makes many
 
@@ -115,7 +120,8 @@ def _solved(
         w * (rows @ by @ x.T)
         for w, rows, by, x in zip(weight, sums.rows, scale, white, strict=True)
     )
-    whole, free = np.empty_like(slope), np.zeros_like(slope)
+    whole = np.empty_like(slope)
+    free = np.zeros_like(slope)
     for low in range(0, len(slope), AT_ONCE):
         part = slice(low, low + AT_ONCE)
         # Their matrix for each row, with a ridge that keeps it solvable.
@@ -153,7 +159,8 @@ def _new(sums: Sums, known: Peeled, most: int) -> list[Float64Array]:
     for place, other in islice(_collisions(sets, CELL * sums.noise), CHECKED):
         if len(new) >= most:
             break
-        x, again = alone(place), alone(other)
+        x = alone(place)
+        again = alone(other)
         # Projections in one cell may still be of two vectors: whole vectors decide.
         if _apart(x, again) >= SAME * sums.noise:
             continue

@@ -28,17 +28,21 @@ def up_to_a_constant(transcript: Transcript, rows: RowsSeen) -> Float64Array:
     """The ratings of the rows of one round less a constant of their user, float64 [n], where rows
     are multiples of one vector for each device. An ensemble is read by its first member.
     """
-    q, b = rows.seen.received["q"], rows.seen.received["b"]
+    q = rows.seen.received["q"]
+    b = rows.seen.received["b"]
     factors = q.shape[-1]
-    reg, reg_bias = 0.0, 0.0
+    reg = 0.0
+    reg_bias = 0.0
     if q.ndim == 3:
         # An ensemble, which has no lambdas.
-        q, b = q[:, 0], b[:, 0]
+        q = q[:, 0]
+        b = b[:, 0]
     else:
         reg = float(transcript.setting("reg"))
         given = transcript.settings.get("reg_bias")
         reg_bias = reg if given is None else float(given)
-    own_q, own_b = q[rows.item], b[rows.item]
+    own_q = q[rows.item]
+    own_b = b[rows.item]
     # e, from the row of the bias.
     e = reg_bias * own_b.astype(np.float64) - rows.bias
     # e p_u, from the row of the factors.

@@ -34,7 +34,9 @@ def claim_side(
     """
     chance = chances(transcript)
     for device, part in enumerate(rows.each_device()):
-        lengths, who, item = along[part], rows.who[part], rows.item[part]
+        lengths = along[part]
+        who = rows.who[part]
+        item = rows.item[part]
         sd = float(around[device])
         limit = LEAST * float(np.abs(lengths).max(initial=0))
         # A row for every item means noise, or that most rows are of neither side.

@@ -23,8 +23,10 @@ def run(transcript: Transcript) -> Claims:
 
 def _headers(transcript: Transcript) -> str:
     """The headers of all messages, summed up in a sentence."""
-    senders, named = set(), set()
-    ages, sizes = [], {}
+    senders = set()
+    named = set()
+    ages = []
+    sizes = {}
     for seen in transcript.rounds:
         sender = int(seen.users[0])
         senders.add(sender)
@@ -39,7 +41,8 @@ def _headers(transcript: Transcript) -> str:
     if ages:
         parts.append(f"models of {min(ages)} to {max(ages)} updates")
     if sizes:
-        least, most = min(sizes.values()), max(sizes.values())
+        least = min(sizes.values())
+        most = max(sizes.values())
         parts.append(f"numbers of training rows of {len(sizes)} users, {least} to {most}")
     return "; ".join(parts)
 

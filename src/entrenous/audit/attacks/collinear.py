@@ -29,7 +29,8 @@ def run(transcript: Transcript) -> Claims:
     """Claims the rows that lie on the more popular side, whichever of the two lambdas they are read
     with.
     """
-    tally, rates = empty_tally(transcript), pairwise_rates(transcript)
+    tally = empty_tally(transcript)
+    rates = pairwise_rates(transcript)
     for rows in rounds_of_rows(transcript):
         q = rows.seen.received["q"][rows.item]
         # Read as rows of negatives, without lambda_n q, all are multiples of p_u.

@@ -47,7 +47,8 @@ def _of_peers(transcript: Transcript) -> tuple[Array, Float64Array]:
 
 def _of_devices(transcript: Transcript) -> tuple[Array, Float64Array]:
     """Users, and how far their updates move items, float64 [m, items]."""
-    users, name = users_seen(transcript), place_of(widest(transcript))
+    users = users_seen(transcript)
+    name = place_of(widest(transcript))
     total = np.zeros((len(users), transcript.items))
     for seen in transcript.rounds:
         rows, ptr, device, item = _rows(seen, name, transcript.items)
@@ -62,7 +63,8 @@ def _of_devices(transcript: Transcript) -> tuple[Array, Float64Array]:
 
 def _rows(seen: Seen, name: str, items: int) -> tuple[Array, Array, Array, Array]:
     """The rows of an array, where those of each device begin, and the device and item of each."""
-    sent, many = seen.sent[name], len(seen.users)
+    sent = seen.sent[name]
+    many = len(seen.users)
     if len(sent) == len(seen.sent["item"]) and len(sent) != many:
         rows = sent.reshape(len(sent), -1).astype(np.float32)
         return rows, seen.sent["ptr"], device_of_rows(seen), seen.sent["item"]

@@ -85,7 +85,8 @@ def _difference(transcript: Transcript, whole: Seen, less: Seen) -> Seen | None:
     if not same_model(less, whole):
         return None
     others = added_up(transcript, less)
-    rows, dense = {}, {}
+    rows = {}
+    dense = {}
     for name, (way, array) in added_up(transcript, whole).items():
         left = array - others[name][1]
         if way == "rows":

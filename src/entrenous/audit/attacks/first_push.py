@@ -28,7 +28,8 @@ STAYED = 0.02  # the share of items that did not move from which on there is no 
 
 def run(transcript: Transcript) -> Claims:
     """Claims items that moved towards the user in messages of models that were trained once."""
-    tally, pushes = empty_tally(transcript), 0
+    tally = empty_tally(transcript)
+    pushes = 0
     for place, seen in enumerate(transcript.rounds):
         moves = sent_vectors(transcript, seen) - base_vectors(transcript)
         if not _trained_once(seen, moves):

@@ -35,8 +35,10 @@ def applies(transcript: Transcript) -> bool:
 
 def run(transcript: Transcript) -> Claims:
     """Claims the items whose rows miss the line of those that were not consumed."""
-    tally, chance = empty_tally(transcript), chances(transcript)
-    items, worst = transcript.items, 0.0
+    tally = empty_tally(transcript)
+    chance = chances(transcript)
+    items = transcript.items
+    worst = 0.0
     for place, seen in enumerate(transcript.rounds):
         f, unobserved = _gradients(transcript, seen)
         # d = x_u / |x_u|, and e_i = f_i . d.

@@ -35,7 +35,8 @@ def run(transcript: Transcript) -> Claims:
         z = up_to_a_constant(transcript, rows)
         ratio = _ratios(rows)
         for part in rows.each_device():
-            who, item = rows.who[part], rows.item[part]
+            who = rows.who[part]
+            item = rows.item[part]
             rated = int(np.ceil(len(item) / (1 + rho)))
             real = likely = ~_multiples(ratio[part])
             # Where multiples tell nothing apart, whole steps may.

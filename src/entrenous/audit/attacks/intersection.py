@@ -31,7 +31,8 @@ def run(transcript: Transcript) -> Claims:
     """Claims items with a row in all rounds of a user, once they are hardly more than the
     history.
     """
-    tally, sizes = empty_tally(transcript), history_sizes(transcript)[0]
+    tally = empty_tally(transcript)
+    sizes = history_sizes(transcript)[0]
     visits = no_visits(tally)
     # Sizes that are all alike are no measurement, unless decoys tell them.
     known = "rho" in transcript.settings or len(np.unique(sizes)) > 1

@@ -65,7 +65,8 @@ def run(transcript: Transcript) -> Claims:
     unseen = np.full((most, factors), np.inf, np.float32)
     anybody = np.ones((most, users), bool)
     pseudonyms = Pseudonyms(unseen, anybody, [], [])
-    lone, rows = 0, 0
+    lone = 0
+    rows = 0
     for place, seen in enumerate(transcript.rounds):
         solved = _lone(transcript, place, seen)
         lone += len(solved.p)

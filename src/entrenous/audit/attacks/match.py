@@ -32,7 +32,8 @@ from ._rows_seen import RowsSeen, Tally, claims_of, empty_tally, rounds_of_rows
 
 def run(transcript: Transcript) -> Claims:
     """Claims the item whose score fits, of each row of a negative."""
-    tally, rates = empty_tally(transcript), pairwise_rates(transcript)
+    tally = empty_tally(transcript)
+    rates = pairwise_rates(transcript)
     tolerance, sd = precision_of(transcript)
     interactions = max(transcript.popularity.sum(), 1)
     chance = (transcript.popularity / interactions).astype(np.float32)
@@ -73,7 +74,8 @@ def _likely(
     consumed one: the odds of the item are 1 + (L / L_mean - 1) / n, where L is the likelihood of
     the item's score, and L_mean its mean over the partners that are likely by popularity.
     """
-    q, b = rows.seen.received["q"], rows.seen.received["b"]
+    q = rows.seen.received["q"]
+    b = rows.seen.received["b"]
     p = taste(rows, rates)
     s = np.clip(-rows.bias[negatives], 0.02, 0.98)
     # The error of a score that is solved from a row, of s itself and of the numbers over s.
@@ -112,7 +114,8 @@ def _multiply(
     """
     one = np.float32(1)
     for r in range(len(wanted)):
-        row, out = scores[r], product[who[r]]
+        row = scores[r]
+        out = product[who[r]]
         # L of each item, and L_mean.
         mean = np.float32(1e-9)
         for k in range(len(row)):

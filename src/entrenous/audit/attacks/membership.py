@@ -29,7 +29,8 @@ def run(transcript: Transcript) -> Claims:
     """Ranks the items of every user; claims none."""
     users = np.arange(transcript.users)
     popular = prior(transcript)
-    known, vectors = known_items(transcript), item_table(transcript)
+    known = known_items(transcript)
+    vectors = item_table(transcript)
     if known is None or vectors is None:
         score = np.tile(popular, (len(users), 1))
         return Claims(users, score, note="no items of users are known", tried=False)
@@ -47,7 +48,8 @@ def item_table(transcript: Transcript, *, biases: bool = False) -> Float64Array 
     biases: those of items too, of deviation 1.
     """
     items = transcript.items
-    tables, more = [], []
+    tables = []
+    more = []
     for array in transcript.model.values():
         if array.dtype.kind != "f":
             continue

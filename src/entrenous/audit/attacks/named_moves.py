@@ -33,7 +33,8 @@ def applies(transcript: Transcript) -> bool:
 
 def run(transcript: Transcript) -> Claims:
     """Claims the items that move along the shown vector."""
-    tally, factors = empty_tally(transcript), int(transcript.setting("factors"))
+    tally = empty_tally(transcript)
+    factors = int(transcript.setting("factors"))
     head = shape_of(factors, layers(transcript)).head
     visits = no_visits(tally)
     for rows in rounds_of_rows(transcript):

@@ -30,8 +30,10 @@ def run(transcript: Transcript) -> Claims:
 
     The scores weigh as much as the model has learnt: twice their correlation with the popularity.
     """
-    tally, known = empty_tally(transcript), prior(transcript)
-    known_sd, known = known.std(), known - known.mean()
+    tally = empty_tally(transcript)
+    known = prior(transcript)
+    known_sd = known.std()
+    known = known - known.mean()
     for seen in transcript.rounds:
         senders = seen.sent.get("sender", seen.users)
         if len(senders) < 2:

@@ -34,7 +34,8 @@ def run(transcript: Transcript) -> Claims:
     tally = empty_tally(transcript)
     pi = float(transcript.setting("pi"))
     history = transcript.about["interactions"] / max(1, transcript.users)
-    popular, known = _emissions(transcript), prior(transcript)
+    popular = _emissions(transcript)
+    known = prior(transcript)
     note = "rows are sorted: their order says nothing"
     for rows in rounds_of_rows(transcript):
         if _sorted(rows):
@@ -78,11 +79,13 @@ def _odds(ptr: Int64Array, popular: Array, pi: float, history: float) -> Float64
     out = np.zeros(len(popular))
     ahead = np.zeros((np.max(np.append(np.diff(ptr), 1)), 2))
     for d in range(len(ptr) - 1):
-        low, n = ptr[d], ptr[d + 1] - ptr[d]
+        low = ptr[d]
+        n = ptr[d + 1] - ptr[d]
         if n == 0:
             continue
         # Forward: the chances of both kinds, given the rows up to here.
-        negative, positive = 1.0, 1e-12
+        negative = 1.0
+        positive = 1e-12
         for r in range(n):
             if r:
                 # The chance that a positive follows that was not drawn before.
@@ -93,11 +96,13 @@ def _odds(ptr: Int64Array, popular: Array, pi: float, history: float) -> Float64
             # The row's item, and the two chances back on a sum of 1.
             positive *= np.exp(popular[low + r])
             total = negative + positive
-            negative, positive = negative / total, positive / total
+            negative = negative / total
+            positive = positive / total
             ahead[r, 0] = negative
             ahead[r, 1] = positive
         # Backward: the chances of the rows from here on, given the kind.
-        back_negative, back_positive = 1.0, 1.0
+        back_negative = 1.0
+        back_positive = 1.0
         for r in range(n - 1, -1, -1):
             # Both passes together give the odds of this row.
             is_positive = np.log(ahead[r, 1] * back_positive + 1e-300)
@@ -110,7 +115,8 @@ def _odds(ptr: Int64Array, popular: Array, pi: float, history: float) -> Float64
             back_negative = (1 - new) * to_negative + new * to_positive
             back_positive = 0.99 * to_negative + 0.01 * to_positive
             total = back_negative + back_positive
-            back_negative, back_positive = back_negative / total, back_positive / total
+            back_negative = back_negative / total
+            back_positive = back_positive / total
     return out
 
 

@@ -27,7 +27,8 @@ MOST = 0.5
 def run(transcript: Transcript) -> Claims:
     """Claims the positives of pairs."""
     tally = empty_tally(transcript)
-    pairs, many = 0, 0
+    pairs = 0
+    many = 0
     for rows in rounds_of_rows(transcript):
         many += len(rows.bias)
         opposite = paired(rows.device, rows.bias, opposite=True)
@@ -45,7 +46,8 @@ def paired(device: Int64Array, bias: Float32Array, *, opposite: bool) -> BoolArr
     """The rows that have a partner on their device, bool [n]: another row with the negative of
     their bias, or with `opposite` False with the very same bias.
     """
-    sign, size = np.sign(bias), np.abs(bias)
+    sign = np.sign(bias)
+    size = np.abs(bias)
     # Partners are neighbours once the rows of a device are sorted by the size of their biases.
     order = np.lexsort((sign, size, device))
     size_then = size[order]

@@ -25,7 +25,8 @@ from ..transcript import Transcript
 from ._pairwise import pairwise
 from ._rows_seen import claims_of, empty_tally, rounds_of_rows
 
-LOW32, S32 = np.uint64(0xFFFFFFFF), np.uint64(32)
+LOW32 = np.uint64(0xFFFFFFFF)
+S32 = np.uint64(32)
 MOST = 64  # lengths that are tried out
 MAYBE = np.float32(8)  # log odds at most of items between all and none
 
@@ -76,7 +77,8 @@ def _decided(past: list[Drawing], lengths: BoolArray) -> tuple[Float32Array, Boo
     """
     possible = np.flatnonzero(lengths)[:MOST]
     items = len(lengths)
-    odds, sure = np.zeros(items, np.float32), np.ones(items, bool)
+    odds = np.zeros(items, np.float32)
+    sure = np.ones(items, bool)
     for n in possible.tolist():
         # The draw of each negative, if the history has this length.
         rank = np.full(items, -1, np.int64)

@@ -54,7 +54,8 @@ def _solved(transcript: Transcript, same: list[Seen]) -> Seen | None:
     combination = inverse[who]
     least = float(transcript.about["step"]) / 2
     touched = np.zeros((len(who), transcript.items), np.bool_)
-    rows, dense = {}, {}
+    rows = {}
+    dense = {}
     for name, (way, _) in added_up(transcript, same[0]).items():
         sums = np.stack([np.asarray(seen.sent[name], np.float64) for seen in same])
         if way == "dense":

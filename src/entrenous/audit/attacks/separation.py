@@ -35,7 +35,8 @@ def run(transcript: Transcript) -> Claims:
     is on the sums.
     """
     parties = len(empty_tally(transcript).users)
-    rounds, factors = len(transcript.rounds), int(transcript.setting("factors"))
+    rounds = len(transcript.rounds)
+    factors = int(transcript.setting("factors"))
     equations = rounds * factors
     size = (
         f"{rounds} rounds x {factors} factors = {equations} equations an item against"

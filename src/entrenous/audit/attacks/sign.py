@@ -37,7 +37,8 @@ def _odds(transcript: Transcript, rows: RowsSeen, sd: float) -> Array:
     items = transcript.items
     db = rows.bias.astype(np.float64)
     # The chances that a row of a consumed item is of a positive, and one of another of a negative.
-    positive, negative = 1.0, 1.0
+    positive = 1.0
+    negative = 1.0
     # Where every item has a row, most rows are of neither.
     if len(rows.item) >= 0.9 * items * len(rows.seen.users):
         triples = int(transcript.setting("triples"))

@@ -73,7 +73,9 @@ def _lengths_for(
     else:
         # At pi = 0 rows get fewer with the length: read from the far end, they grow.
         order = slice(None, None, -1)
-    rows, variance, n = rows[order], variance[order], n[order]
+    rows = rows[order]
+    variance = variance[order]
+    n = n[order]
     # With so few triples no length would show.
     if np.ptp(rows) < 0.5:
         usual = transcript.about["interactions"] / max(1, transcript.users)

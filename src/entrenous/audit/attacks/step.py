@@ -86,7 +86,8 @@ def run(transcript: Transcript) -> Claims:
 def _every(rows: RowsSeen, rates: PairwiseRates) -> Solved:
     """All rows of a round, each solved by its sign."""
     positive = rows.bias > 0
-    down, up = np.flatnonzero(~positive), np.flatnonzero(positive)
+    down = np.flatnonzero(~positive)
+    up = np.flatnonzero(positive)
     parts = solved(rows, rates, down), solved(rows, rates, up, positive=True)
     order = np.argsort(np.concatenate([down, up]))
     return Solved(*(np.concatenate(pair)[order] for pair in zip(*parts, strict=True)))
@@ -106,10 +107,12 @@ def verified(
     """
     solution = solved(rows, rates, negatives)
     candidate, gap = nearest(solution, rows, negatives, CANDIDATES)
-    ptr, device = rows.seen.sent["ptr"], rows.device[negatives]
+    ptr = rows.seen.sent["ptr"]
+    device = rows.device[negatives]
     own = rows.item[negatives]
     steps = Steps(solution, own, negatives, ptr[device], ptr[device + 1], candidate, gap)
-    keep, alpha = np.float32(1 - rates.alpha * rates.user), np.float32(rates.alpha)
+    keep = np.float32(1 - rates.alpha * rates.user)
+    alpha = np.float32(rates.alpha)
     best = np.full(len(negatives), -1, np.int32)
     _verify(steps, others, ahead, rows.seen.received["q"], keep, alpha, best)
     return best, solution.fit & (best >= 0)
@@ -131,7 +134,8 @@ def _verify(
     factors = q.shape[1]
     after = np.empty(factors, np.float32)
     for r in range(len(best)):
-        low, high = steps.low[r], steps.high[r]
+        low = steps.low[r]
+        high = steps.high[r]
         for c in range(steps.candidate.shape[1]):
             if steps.gap[r, c] > NEAR or best[r] >= 0:
                 break

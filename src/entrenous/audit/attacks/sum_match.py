@@ -39,7 +39,8 @@ def run(transcript: Transcript) -> Claims:
     tally = empty_tally(transcript)
     lone = [_lone(transcript, place) for place in range(len(transcript.rounds))]
     took_part = [np.isin(tally.users, seen.users) for seen in transcript.rounds]
-    rows, named = 0, 0
+    rows = 0
+    named = 0
     for place, who in enumerate(_linked(lone, took_part)):
         known = who >= 0
         rows += len(who)

@@ -25,7 +25,8 @@ def applies(transcript: Transcript) -> bool:
 
 def run(transcript: Transcript) -> Claims:
     """Claims the more popular side of each device's moves."""
-    tally, factors = empty_tally(transcript), int(transcript.setting("factors"))
+    tally = empty_tally(transcript)
+    factors = int(transcript.setting("factors"))
     visits = no_visits(tally)
     for rows in rounds_of_rows(transcript):
         visits.add(rows)

@@ -57,7 +57,8 @@ def run(transcript: Transcript) -> Claims:
     """Claims the items whose ratings come out whole."""
     tally = empty_tally(transcript)
     made_up = np.zeros(tally.first.shape, bool)
-    ratings, pairs = 0, 0
+    ratings = 0
+    pairs = 0
     last: dict[int, Message] = {}
     for place, seen in enumerate(transcript.rounds):
         for user, new in messages(transcript, place, seen).items():
@@ -86,7 +87,8 @@ def messages(transcript: Transcript, place: int, seen: Seen) -> dict[int, Messag
     """The rows of each user in a round, without the part of lambda. Of a table that is zero
     elsewhere these are the rows that are not zero.
     """
-    v, table = seen.received["v"], seen.sent["v"]
+    v = seen.received["v"]
+    table = seen.sent["v"]
     # FedMF sends the gradient with a factor of 2.
     factor = 2.0 if "send" in transcript.settings else 1.0
     reg = float(transcript.setting("reg"))

@@ -19,7 +19,9 @@ from ...core.types import Float64Array
 from ..colluders import Craft, Plot, Poison, Sight, by_popularity, only_rows
 
 LIST = 10  # K, the length of the lists that the target is to enter
-STEPS, RATE = 30, 0.1  # of BPR on the public interactions in a round, and its learning rate
+# of BPR on the public interactions in a round, and its learning rate
+STEPS = 30
+RATE = 0.1
 SETTINGS = {"xi": 0.01, "kappa": 60.0, "norm": 1.0, "rate": 1.0}
 
 
@@ -55,7 +57,8 @@ def begin(plot: Plot) -> Craft:
 
 def _model(sight: Sight) -> tuple[Float64Array, Float64Array]:
     """Item vectors and biases, zeros where the model has none."""
-    bias, field = sight.tables.bias, sight.tables.field
+    bias = sight.tables.bias
+    field = sight.tables.field
     first = next(name for name in field if name != bias)
     q = sight.model[field[first]].astype(np.float64)
     b = sight.model[field[bias]].astype(np.float64) if bias else np.zeros(len(q))
@@ -95,7 +98,8 @@ def gradient(
     gap = scores[np.arange(len(p)), last] - (p @ q[plot.target] + b[plot.target])
     # g'(x): 1 above 0, e^x below.
     slope = np.where(gap > 0, 1.0, np.exp(np.minimum(gap, 0)))
-    dq, db = np.zeros_like(q), np.zeros_like(b)
+    dq = np.zeros_like(q)
+    db = np.zeros_like(b)
     np.add.at(dq, last, slope[:, None] * p)
     np.add.at(db, last, slope)
     dq[plot.target] -= slope @ p

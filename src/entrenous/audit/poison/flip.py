@@ -29,7 +29,8 @@ def noise(plot: Plot) -> Craft:
     """Updates of normal numbers in place of honest ones, of the same shapes."""
 
     def craft(sight: Sight) -> Update:
-        draws, scale = plot.draws("noise", sight.number), plot.setting("scale")
+        draws = plot.draws("noise", sight.number)
+        scale = plot.setting("scale")
 
         def drawn(arrays: Mapping[str, Float32Array]) -> dict[str, Float32Array]:
             return {

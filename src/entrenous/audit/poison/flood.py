@@ -21,7 +21,8 @@ def begin(plot: Plot) -> Craft:
     """The function that makes their updates."""
 
     def craft(sight: Sight) -> Update:
-        tables, goal = sight.tables, plot.setting("strength")
+        tables = sight.tables
+        goal = plot.setting("strength")
         # The target's row, as long as can be.
         moves = {}
         for name, field in tables.field.items():
@@ -39,7 +40,8 @@ def begin(plot: Plot) -> Craft:
         room = sight.contract.sizes["rows"] - 1
         others = np.sort(order[order != plot.target][:room])
         draws = plot.draws("flood", sight.number)
-        m, k = update.devices, 1 + len(others)
+        m = update.devices
+        k = 1 + len(others)
         rows = {}
         for name, values in update.rows.items():
             whole = np.empty((m, k, *values.shape[1:]), np.float32)

@@ -19,7 +19,8 @@ def begin(plot: Plot) -> Craft:
     inner = fedrecattack.begin(plot)
 
     def craft(sight: Sight) -> Update:
-        update, tables = inner(sight), sight.tables
+        update = inner(sight)
+        tables = sight.tables
         vectors = [name for name in update.rows if name in tables.field and name != tables.bias]
         if tables.bias not in update.rows or not vectors:
             return update

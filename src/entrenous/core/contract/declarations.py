@@ -107,7 +107,9 @@ class SentArray(NamedTuple):
         extents = [str(size) for size in self.sizes]
         if self.way == "rows":
             extents = ["rows", *extents]
-        return f"[{', '.join(extents)}] {self.dtype}" if extents else self.dtype
+        if extents:
+            return f"[{', '.join(extents)}] {self.dtype}"
+        return self.dtype
 
 
 def rows(name: str, *sizes: Size, when: str, reveals: str, only_if: str = "") -> SentArray:

@@ -277,7 +277,9 @@ def rounds_an_epoch(algorithm: Any, catalogue: Catalogue) -> int:
     count; 1 if it has none.
     """
     own = getattr(algorithm, "rounds_an_epoch", None)
-    return 1 if own is None else int(own(catalogue))
+    if own is None:
+        return 1
+    return int(own(catalogue))
 
 
 def search_space(algorithm: Any) -> dict[str, str]:
@@ -402,7 +404,9 @@ class Contract:
         return self._fields(self.declaration.keeps, "keeps")
 
     def _fields(self, state: type | None, part: str) -> tuple[DeclaredArray, ...]:
-        return () if state is None else fields_of(state, f"{self.name}.{part}")
+        if state is None:
+            return ()
+        return fields_of(state, f"{self.name}.{part}")
 
     def way(self, way: str) -> dict[str, tuple[int, ...]]:
         """Returns the shapes of arrays sent in one way ("rows", "dense", ...) by name: of one row,

@@ -193,7 +193,9 @@ def _check_shape(
 def extent_of(contract: Contract, size: Size, sizes: Mapping[str, int]) -> int:
     """Returns a size as a number: of this delivery if it has one, else of the federation."""
     name = str(size)
-    return sizes[name] if name in sizes else contract.size(size)
+    if name in sizes:
+        return sizes[name]
+    return contract.size(size)
 
 
 def _check_values(

@@ -163,7 +163,7 @@ class GossipAlgorithm(Protocol):
 
     def default_rounds(self, catalogue: Catalogue) -> int: ...
     def weighing(self, data: DeviceData, keys: UInt64Array) -> DeviceData:
-        """Returns the data with a weighting set for each device, of its own rows if it has none."""
+        """Returns the data with a weighting set for each device, by default its training rows."""
         ...
 
     def init_model(self, catalogue: Catalogue, key: np.uint64) -> Float32Array:

@@ -46,7 +46,9 @@ class Settings(BaseModel):
         """
         kind = type(self)
         again = getattr(sys.modules.get(kind.__module__), "__entrenous_again__", None)
-        return super().__reduce__() if again is None else (again, (kind.__qualname__, dict(self)))
+        if again is None:
+            return super().__reduce__()
+        return (again, (kind.__qualname__, dict(self)))
 
     @classmethod
     def parse(cls, values: Mapping[str, Any], where: str = "--set") -> Self:

@@ -121,7 +121,7 @@ def by_item(update: Update) -> Update:
 
 def rises_within(ptr: Int64Array, item: Int32Array) -> bool:
     """Tells whether the items of each device are in ascending order, each once."""
-    falls = np.flatnonzero(np.diff(item) <= 0) + 1
+    falls = np.flatnonzero(item[1:] <= item[:-1]) + 1
     # Where items do not rise, another device must begin.
     return bool(np.isin(falls, ptr).all())
 

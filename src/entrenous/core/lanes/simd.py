@@ -162,13 +162,17 @@ def _masked_store(builder: Any, value: Any, pointer: Any, mask: Any, align: int)
 
 def _letter(vector: Any) -> str:
     """Returns the element type of a vector as the names of LLVM's intrinsics have it."""
-    return "f32" if vector == FLOATS else f"i{vector.element.width}"
+    if vector == FLOATS:
+        return "f32"
+    return f"i{vector.element.width}"
 
 
 def declared(builder: Any, kind: Any, name: str) -> Any:
     """Returns a function of LLVM by its name, declared once in each module."""
     function = builder.module.globals.get(name)
-    return ir.Function(builder.module, kind, name) if function is None else function
+    if function is None:
+        return ir.Function(builder.module, kind, name)
+    return function
 
 
 @type_callable(load)

@@ -142,7 +142,9 @@ def short(name: str) -> str:
     where, class_name = place_parts(name)
     if class_name:
         return class_name
-    return Path(where).stem if where.endswith(".py") else where
+    if where.endswith(".py"):
+        return Path(where).stem
+    return where
 
 
 def place_parts(name: str) -> tuple[str, str]:

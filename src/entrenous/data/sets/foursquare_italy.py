@@ -19,11 +19,11 @@ from ..features import features
 from ..files import read_bytes
 from ..filters import min_user_rows
 from ..folders import read_parts
+from ..formats.delimited import read_text
 from ..home import find
 from ..interactions import Interactions
 from ..options import LoadOptions
 from ..table import stack
-from ..text import read_text
 
 LEAST = 20
 CITIES = ("Bologna", "Florence", "Milan", "Rome", "Turin", "Venice")

@@ -52,7 +52,7 @@ def read_pepper(folder: Path) -> Interactions:
     assert data.visits is not None
     # A row happened at its last visit.
     last = data.visits.time[data.visits.ptr[1:] - 1]
-    return replace(data, time=last, notes=(*data.notes, f"read {moves}: times"))
+    return replace(data.noted(f"read {moves}: times"), time=last)
 
 
 def _with_places(data: Interactions, path: Path) -> Interactions:

@@ -1,6 +1,7 @@
 """A split as a folder of files that any program can read.
 
-    split.json            name, refit, weighting, notes, name and notes of the data
+    split.json            name, refit, weighting, repeats, notes, name of the data, report of its
+                          reading
     users, items          external ids in the order of their numbers; items with their features
                           (title, category, ...)
     train, validation,    user, item, value, time, row (its place in the source); validation only
@@ -84,9 +85,10 @@ def _fill(folder: Path, split: Split, format: Format) -> None:
         "name": split.name,
         "refit": split.refit,
         "weighting": split.weighting,
+        "repeats": split.test.repeats,
         "notes": split.notes,
         "data": train.name,
-        "data_notes": train.notes,
+        "data_reading": train.reading.as_json(),
     }
     (folder / ABOUT).write_text(json.dumps(about, indent=1, ensure_ascii=False))
     # Ids in the order of their numbers: reading gives each the same number again.

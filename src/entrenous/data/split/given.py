@@ -13,16 +13,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from ...core.contract.protocols import some_visits
 from ...core.errors import InputError
-from ...core.types import Array, Int32Array
+from ...core.types import Array, BoolArray, Int32Array, Int64Array
 from ...core.vocabulary import Vocabulary
 from ..interactions import Interactions, build, find_rows, pair_name, pair_numbers, pairs_of
 from .types import Held, Split, cold_notes
+
+Repeats = Literal["refuse", "drop", "keep"]
+"""The choices for a held-out row that is a training row too, as where people come back to a place:
+refuse the split; drop: leave the held-out row out; keep: it counts, and the items that a user has
+may be recommended.
+"""
 
 
 class CandidateColumns(NamedTuple):
@@ -45,6 +51,7 @@ def given(
     validation_candidates: Any = None,
     name: str = "given",
     refit: bool = False,
+    repeats: Repeats = "refuse",
     notes: tuple[str, ...] = (),
 ) -> Split:
     """Returns the Split with these parts.
@@ -52,33 +59,38 @@ def given(
     candidates, validation_candidates: a frame or a mapping with the columns user, item, candidate,
     one line for each item that the held-out (user, item) is ranked against; rows may have different
     numbers of them. None stands for full ranking only. refit: True if the final model trains on
-    training and validation rows, False if it trains on training rows alone.
+    training and validation rows, False if it trains on training rows alone. repeats: see `Repeats`;
+    a row of two parts is dropped from the later one.
 
-    Raises InputError for an empty part, a (user, item) pair in two parts, a candidate of no
-    held-out row, and a held-out row without candidates.
+    Raises InputError for an empty part, a (user, item) pair in two parts unless `repeats` allows
+    it, a candidate of no held-out row, and a held-out row without candidates.
     """
     parts = {"train": train, "test": test}
     if validation is not None:
         # The order of the parts is the order in which they number users and items.
         parts = {"train": train, "validation": validation, "test": test}
     for label, part in parts.items():
-        if not len(part):
-            raise InputError(
-                "protocol given",
-                f"the {label} part has no rows",
-                expected="rows to train on and rows to test",
-            )
+        _refuse_empty(label, part)
     tables = {"validation": _table(validation_candidates), "test": _table(candidates)}
     candidate_ids = [table.candidate for table in tables.values() if table is not None]
     parts = _share_ids(parts, candidate_ids)
-    _refuse_overlap(parts)
+    if repeats == "refuse":
+        _refuse_overlap(parts)
+    again = _again(parts)
+    notes += _repeated(again, repeats)
     # Held-out rows with their candidates, over the united vocabularies.
     held = {}
     for label, rows in parts.items():
-        if label != "train":
-            of_rows = _rows(rows, tables[label], label)
-            held[label] = Held(rows, of_rows)
-            notes += _consumed(parts, held[label], label)
+        if label == "train":
+            continue
+        dropped = np.empty(0, np.int64)
+        if repeats == "drop" and label in again:
+            dropped = pairs_of(rows)[again[label]]
+            rows = rows.select(~again[label])
+            _refuse_empty(label, rows, " left without repeats")
+        of_rows = _rows(rows, tables[label], label, dropped)
+        held[label] = Held(rows, of_rows, repeats=repeats == "keep")
+        notes += _consumed(parts, held[label], label)
     split = Split(name, parts["train"], held.get("validation"), held["test"], refit)
     return split._replace(notes=notes + cold_notes(split, split.final_train))
 
@@ -187,7 +199,7 @@ def _over(part: Interactions, users: Vocabulary, items: Vocabulary) -> Interacti
         users=users,
         items=items,
         name=part.name,
-        notes=part.notes,
+        reading=part.reading,
     )
     # `build` sets `row` to the position of each row in `part`.
     position = moved.row
@@ -234,6 +246,40 @@ def with_features(split: Split, data: Interactions) -> Split:
     )
 
 
+def _refuse_empty(label: str, part: Interactions, but: str = "") -> None:
+    if not len(part):
+        raise InputError(
+            "protocol given",
+            f"the {label} part has no rows{but}",
+            expected="rows to train on and rows to test",
+        )
+
+
+def _again(parts: dict[str, Interactions]) -> dict[str, BoolArray]:
+    """Returns for each held-out part with repeats its rows that an earlier part has too, bool
+    [rows].
+    """
+    again = {}
+    earlier = np.empty(0, np.int64)
+    for label, part in parts.items():
+        pairs = pairs_of(part)
+        is_again = np.isin(pairs, earlier)
+        if is_again.any():
+            again[label] = is_again
+        earlier = np.concatenate([earlier, pairs])
+    return again
+
+
+def _repeated(again: dict[str, BoolArray], repeats: Repeats) -> tuple[str, ...]:
+    """Returns a note on the repeats of each part."""
+    what = "left out" if repeats == "drop" else "kept, so that the items of a user compete"
+    return tuple(
+        f"{label} rows that are rows of an earlier part too, {what} (repeats={repeats}):"
+        f" {is_again.sum()}"
+        for label, is_again in again.items()
+    )
+
+
 def _refuse_overlap(parts: dict[str, Interactions]) -> None:
     """Raises InputError if two parts share a (user, item) pair."""
     for a, b in combinations(parts, 2):
@@ -246,13 +292,20 @@ def _refuse_overlap(parts: dict[str, Interactions]) -> None:
                 "protocol given",
                 f"rows in both {a} and {b}: {len(shared)}; the first is {first}",
                 expected="disjoint parts",
-                fix=f"remove them from {a} or {b}",
+                fix=(
+                    f"leave them out of {b} with --protocol=given,repeats=drop, or let the items"
+                    " that a user has be recommended with --protocol=given,repeats=keep"
+                ),
             )
 
 
-def _rows(rows: Interactions, table: CandidateColumns | None, label: str) -> Int32Array | None:
+def _rows(
+    rows: Interactions, table: CandidateColumns | None, label: str, dropped: Int64Array
+) -> Int32Array | None:
     """Returns the candidates of each held-out row, int32 [rows, k], in the order of the table; -1
     where a row has fewer. Raises InputError for a line of no row, and for a row without a line.
+
+    dropped: the pairs of rows that were left out, whose lines are left out too.
     """
     if table is None:
         return None
@@ -260,7 +313,8 @@ def _rows(rows: Interactions, table: CandidateColumns | None, label: str) -> Int
     item = rows.items.indices(list(table.item))
     # The held-out row of each line.
     row = find_rows(rows, user, item)
-    strange = np.flatnonzero(row < 0)
+    is_dropped = np.isin(pair_numbers(user, item, len(rows.items)), dropped)
+    strange = np.flatnonzero((row < 0) & ~is_dropped)
     if len(strange):
         line = strange[0]
         pair = f"user '{table.user[line]}', item '{table.item[line]}'"
@@ -269,6 +323,7 @@ def _rows(rows: Interactions, table: CandidateColumns | None, label: str) -> Int
             f"line {line + 1} is for {pair}, which is not a {label} row",
             fix="remove the line",
         )
+    row = row[~is_dropped]
     # The number of lines of each held-out row.
     counts = np.bincount(row, minlength=len(rows))
     without = np.flatnonzero(counts == 0)
@@ -284,7 +339,7 @@ def _rows(rows: Interactions, table: CandidateColumns | None, label: str) -> Int
     order = np.argsort(row, kind="stable")
     first_line = np.cumsum(counts) - counts
     column = np.arange(len(row)) - np.repeat(first_line, counts)
-    candidate = rows.items.indices(list(table.candidate))
+    candidate = rows.items.indices(list(table.candidate[~is_dropped]))
     most = int(counts.max())
     candidates = np.full((len(rows), most), -1, np.int32)
     candidates[row[order], column] = candidate[order]

@@ -254,7 +254,7 @@ def _interactions(
         items=data.items,
         features=data.features,
         name=data.name,
-        notes=data.notes,
+        reading=data.reading,
         scale=data.scale,
     )
     row = None

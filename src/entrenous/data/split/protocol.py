@@ -1,16 +1,19 @@
 """`splits`: splits data by the name of a protocol, such as `loo-99`, `temporal-80-20` or
-`kfold-5`.
+`kfold-5`. Its options follow the name: `given,repeats=drop`.
 """
 
 from __future__ import annotations
 
+import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 from ...core.errors import InputError, did_you_mean
 from ...core.registry.discover import offers, with_plugins
 from ..interactions import Interactions
+from .given import given as given_split
 from .given import with_features
 from .read import read
 from .types import Split
@@ -25,6 +28,41 @@ def protocols() -> list[str]:
     return sorted([*_known(), GIVEN])
 
 
+class Protocol(NamedTuple):
+    """A protocol as it is named."""
+
+    name: str
+    """The name without options, such as `given`."""
+    options: dict[str, str]
+    """The options that follow it, such as {"repeats": "drop"}."""
+
+
+def parsed(protocol: str) -> Protocol:
+    """Returns the parts of a protocol's name. Raises InputError for an option without a value, and
+    for one that is given twice.
+
+    >>> parsed("given,repeats=drop")
+    Protocol(name='given', options={'repeats': 'drop'})
+    """
+    name, *pairs = protocol.split(",")
+    options: dict[str, str] = {}
+    for pair in pairs:
+        option, equals, value = pair.partition("=")
+        if not equals or option in options:
+            raise InputError(
+                "protocol",
+                f"got '{protocol}'",
+                expected="NAME, or NAME,option=value with each option once",
+            )
+        options[option] = value
+    return Protocol(name, options)
+
+
+def is_given(protocol: str | None) -> bool:
+    """Tells whether a protocol is `given`, whatever its options."""
+    return protocol is not None and protocol.split(",")[0] == GIVEN
+
+
 def _known() -> dict[str, Callable[..., list[Split]]]:
     return with_plugins("splits", offers("entrenous.data.split", "PROTOCOLS"))
 
@@ -35,21 +73,25 @@ def splits(
     *,
     seed: int = 0,
     given: Split | Path | str | None = None,
+    load: Mapping[str, Any] | None = None,
 ) -> list[Split]:
     """Returns the splits of `data` under a protocol: one, or K for `kfold-K`. The same name, data
     and seed give the same splits.
 
     given: for the protocol `given`, a Split made by `split.given.given`, or a folder with its parts
     as files (`split.read.read`). `data` then only lends the features of items (titles) that the
-    split lacks.
+    split lacks. load: how to read the files of that folder, by the names of `LoadOptions`.
 
-    Raises InputError for an unknown name, for a number that the protocol cannot use, and for data
-    without the times that the protocol needs.
+    Raises InputError for an unknown name or option, for a number that the protocol cannot use, and
+    for data without the times that the protocol needs.
     """
-    if protocol == GIVEN:
-        return [_given(given, data)]
+    name, options = parsed(protocol)
+    if name == GIVEN:
+        _check_options(name, given_split, options)
+        return [_given(given, data, load or {}, options)]
     # The numbers in the name, such as 80 and 20, become arguments.
-    build, numbers = _parse(protocol)
+    build, numbers = _parse(name)
+    _check_options(name, build, options)
     if data is None:
         raise InputError(
             f"protocol {protocol}",
@@ -57,24 +99,60 @@ def splits(
             expected="interactions",
             fix="pass data",
         )
-    return build(data, *numbers, seed=seed)
+    return build(data, *numbers, seed=seed, **options)
+
+
+def _check_options(name: str, build: Callable[..., Any], options: Mapping[str, str]) -> None:
+    """Raises InputError for an option that a protocol does not have, and for a value that is none
+    of its choices. The options are the keywords of `build` that are declared as a Literal.
+    """
+    # Without options nothing is inspected: a plug-in may offer any callable.
+    if not options:
+        return
+    choices = {}
+    kinds = get_type_hints(build)
+    for parameter in inspect.signature(build).parameters.values():
+        kind = kinds.get(parameter.name)
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY and get_origin(kind) is Literal:
+            choices[parameter.name] = get_args(kind)
+    for option, value in options.items():
+        if option not in choices:
+            known = ", ".join(choices) or "none"
+            raise InputError(
+                f"protocol {name}",
+                f"it has no option '{option}'",
+                expected=f"one of its options: {known}",
+                fix="leave it out",
+            )
+        if value not in choices[option]:
+            raise InputError(
+                f"protocol {name}",
+                f"{option} is '{value}'",
+                expected=" or ".join(choices[option]),
+                fix=f"such as --protocol={name},{option}={choices[option][0]}",
+            )
 
 
 def without_candidates(protocol: str) -> str:
     """Returns the protocol that holds out the same rows without drawing candidates, which is faster
     if only the training rows are needed; `protocol` itself if there is none.
     """
-    return "loo-full" if re.fullmatch(r"loo-\d{1,9}", protocol) else protocol
+    return re.sub(r"^loo-\d{1,9}(?=,|$)", "loo-full", protocol)
 
 
-def _given(given: Split | Path | str | None, data: Interactions | None) -> Split:
+def _given(
+    given: Split | Path | str | None,
+    data: Interactions | None,
+    load: Mapping[str, Any],
+    options: Mapping[str, Any],
+) -> Split:
     if given is None:
         fix = "pass given=split.given.given(train, test, ...) or a folder with train and test files"
         raise InputError(
             "protocol given", "no split was given", expected="a Split or a folder", fix=fix
         )
     # A folder is read anew each time, since its files may have changed.
-    split = given if isinstance(given, Split) else read(given)
+    split = given if isinstance(given, Split) else read(given, load, **options)
     return split if data is None else with_features(split, data)
 
 

@@ -2,13 +2,14 @@
 
 A folder with a split.json was written by `split.export.write`, and its split comes back identical:
 numbers of users and items, rows, candidates, notes. A folder from elsewhere has train.* and test.*,
-and may have validation.*, test_candidates.* and validation_candidates.*, in any format and with any
-usual column names that `load` reads.
+and may have validation.*, test_candidates.* and validation_candidates.*, in any format that `load`
+reads, with its options.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,9 +25,10 @@ from ..files import read_table
 from ..interactions import NO_TIME, Interactions, build
 from ..load import load_part
 from ..options import LoadOptions
+from ..reading import Reading
 from ..visits import VisitColumns, with_visits
 from .export import ABOUT, FEATURE
-from .given import CandidateColumns, given
+from .given import CandidateColumns, Repeats, given
 from .types import Split, between_peers
 
 PARTS = ("train", "validation", "test")
@@ -35,9 +37,13 @@ MOST_ABSENT = 100_000
 ENDINGS = ("parquet", "csv", "tsv", "csv.gz", "tsv.gz", "inter", "dat", "txt")
 
 
-def read(folder: Path | str) -> Split:
-    """Reads a split from its folder. Raises InputError that names the file, the line if there is
-    one, and the expectation.
+def read(
+    folder: Path | str, load: Mapping[str, Any] | None = None, *, repeats: Repeats = "refuse"
+) -> Split:
+    """Reads a split from its folder.
+
+    load: how to read files from elsewhere, by the names of `LoadOptions`. repeats: as of `given`.
+    Raises InputError that names the file, the line if there is one, and the expectation.
     """
     folder = Path(folder)
     if not folder.is_dir():
@@ -45,14 +51,34 @@ def read(folder: Path | str) -> Split:
             str(folder), "no such folder", expected="a folder with train and test files"
         )
     if (folder / ABOUT).exists():
-        return _exported(folder)
-    return _foreign(folder)
+        if load:
+            raise InputError(
+                "--load",
+                f"{folder} was written by `entrenous split`, whose files need no options",
+                expected="files from elsewhere",
+                fix="leave it out",
+            )
+        return _exported(folder, repeats)
+    return _foreign(folder, load or {}, repeats)
 
 
 # ---- folders from elsewhere ----------------------------------------------------------------------
 
 
-def _foreign(folder: Path) -> Split:
+# Options that look at all rows of a data set, and would treat each part as a data set.
+OF_THE_WHOLE = ("min_rows", "max_items_of_a_user")
+
+
+def _foreign(folder: Path, load: Mapping[str, Any], repeats: Repeats) -> Split:
+    options = LoadOptions.parse(load, "--load")
+    for name in OF_THE_WHOLE:
+        if name in load:
+            raise InputError(
+                f"--load {name}",
+                "it would filter each part of the given split by itself",
+                expected="options that read one row at a time",
+                fix="leave it out, and filter the data before it is split",
+            )
     files = {part: _find(folder, part) for part in PARTS}
     for part in ("train", "test"):
         if files[part] is None:
@@ -63,9 +89,10 @@ def _foreign(folder: Path) -> Split:
             )
     present = {part: path for part, path in files.items() if path is not None}
     # A part of a split is often too small to learn from, and that is no error.
-    parts = {part: load_part(path) for part, path in present.items()}
-    tables = {part: _foreign_candidates(folder, part) for part in PARTS[1:]}
-    return _given(parts, tables, name=folder.name, refit=False)
+    parts = {part: load_part(path, **load) for part, path in present.items()}
+    tables = {part: _foreign_candidates(folder, part, options) for part in PARTS[1:]}
+    about = {"name": folder.resolve().name, "refit": False}
+    return _given(parts, tables, about, repeats)
 
 
 def _find(folder: Path, stem: str) -> Path | None:
@@ -76,20 +103,25 @@ def _find(folder: Path, stem: str) -> Path | None:
     return None
 
 
-def _foreign_candidates(folder: Path, part: str) -> CandidateColumns | None:
+def _foreign_candidates(folder: Path, part: str, options: LoadOptions) -> CandidateColumns | None:
     path = _find(folder, f"{part}_candidates")
     if path is None:
         return None
-    frame = read_table(path, LoadOptions()).frame
+    # Its columns are user, item and candidate: the other names are of the rows.
+    of_rows = {"value": None, "time": None, "names": None}
+    reading = options.model_copy(update=of_rows)
+    frame = read_table(path, reading).frame
     # Others call these columns by their own names.
     usual_names = {
         "user": USUAL["user"],
         "item": USUAL["item"],
         "candidate": ("candidate", "candidate_id", "negative", "negative_item_id"),
     }
+    named_by_user = {"user": options.user, "item": options.item}
     columns = []
     for kind, usual in usual_names.items():
-        name = find_usual(frame.columns, usual)
+        asked = named_by_user.get(kind)
+        name = asked if asked in frame.columns else find_usual(frame.columns, usual)
         # A missing column is refused by `_text` under its plain name.
         named = frame if name is None else frame.rename({name: kind})
         columns.append(_text(named, kind, path))
@@ -99,18 +131,19 @@ def _foreign_candidates(folder: Path, part: str) -> CandidateColumns | None:
 def _given(
     parts: dict[str, Interactions],
     tables: dict[str, CandidateColumns | None],
-    *,
-    name: str,
-    refit: bool,
+    about: Mapping[str, Any],
+    repeats: Repeats,
 ) -> Split:
+    """Returns the split of parts. about: its name and its `refit`."""
     return given(
         parts["train"],
         parts["test"],
         parts.get("validation"),
         tables["test"],
         validation_candidates=tables["validation"],
-        name=name,
-        refit=refit,
+        name=about["name"],
+        refit=about["refit"],
+        repeats=repeats,
     )
 
 
@@ -128,8 +161,11 @@ class SplitIds(NamedTuple):
     """Columns of text [items] by name."""
 
 
-def _exported(folder: Path) -> Split:
+def _exported(folder: Path, repeats: Repeats) -> Split:
     about = _about(folder / ABOUT)
+    # A split that was made with repeats has them for good reason.
+    if about["repeats"]:
+        repeats = "keep"
     ids = _ids(folder)
     parts = {}
     for part in PARTS:
@@ -145,7 +181,7 @@ def _exported(folder: Path) -> Split:
             fix="export the split again",
         )
     # `given` makes notes anew; those of the export are the right ones.
-    split = _given(parts, tables, name=about["name"], refit=about["refit"])
+    split = _given(parts, tables, about, repeats)
     test = split.test._replace(absent=_absent(folder, ids.users))
     split = split._replace(notes=tuple(about["notes"]), test=test)
     return between_peers(split) if about["weighting"] else split
@@ -171,9 +207,10 @@ def _about(path: Path) -> dict[str, Any]:
         "name": str,
         "refit": bool,
         "weighting": bool,
+        "repeats": bool,
         "notes": list,
         "data": str,
-        "data_notes": list,
+        "data_reading": dict,
     }
     try:
         about = json.loads(path.read_text(encoding="utf-8"))
@@ -181,14 +218,28 @@ def _about(path: Path) -> dict[str, Any]:
         raise InputError(
             str(path), f"cannot be read: {problem}", expected="JSON", fix="mend or remove it"
         ) from None
-    # Files of earlier versions lack `weighting`.
+    # Files of earlier versions lack these.
     if isinstance(about, dict):
-        about = {"weighting": False, **about}
+        of_data = {"notes": about.get("data_notes", [])}
+        earlier = {"weighting": False, "repeats": False, "data_reading": of_data}
+        about = {**earlier, **about}
         if all(isinstance(about.get(name), kind) for name, kind in kinds.items()):
-            return about
+            return {**about, "data_reading": _reading(about["data_reading"], path)}
     raise InputError(
         str(path), "does not describe a split", expected=f"an object with {', '.join(kinds)}"
     )
+
+
+def _reading(given: dict[str, Any], path: Path) -> Reading:
+    try:
+        return Reading.parse(given)
+    except ValueError:
+        raise InputError(
+            str(path),
+            "data_reading is no report of a reading",
+            expected="an object with source, columns, guesses, left_out and notes",
+            fix="export the split again",
+        ) from None
 
 
 def _present(folder: Path, stem: str) -> bool:
@@ -238,7 +289,7 @@ def _part(folder: Path, part: str, ids: SplitIds, about: dict[str, Any]) -> Inte
     if row is not None:
         # `build` sets `row` to the position of each row in the file.
         row = row[built.row]
-    rows = replace(built, row=row, name=about["data"], notes=tuple(about["data_notes"]))
+    rows = replace(built, row=row, name=about["data"], reading=about["data_reading"])
     visits = f"{part}_visits"
     return _visited(rows, folder, visits) if _present(folder, visits) else rows
 

@@ -16,7 +16,7 @@ from ...core.keys import fold
 from ...core.rows import starts_of
 from ...core.types import Array, BoolArray, Int32Array, Int64Array, UInt64Array
 from ...core.vocabulary import Vocabulary
-from ..interactions import Interactions
+from ..interactions import Interactions, pair_numbers
 
 
 class Held(NamedTuple):
@@ -35,6 +35,10 @@ class Held(NamedTuple):
     absent: Int64Array | None = None
     """The number of further held-out rows of each user, of items that are not in the catalogue,
     int64 [users]; they count as missed. None stands for no such rows.
+    """
+    repeats: bool = False
+    """True if held-out rows may be training rows too, as where people come back to a place: the
+    items that a user has compete like all others.
     """
 
 
@@ -91,11 +95,17 @@ class Split(NamedTuple):
 
 
 def union(left: Interactions, right: Interactions) -> Interactions:
-    """Returns the rows of two Interactions that share no row, over the same users and items."""
+    """Returns the rows of two Interactions over the same users and items. Of a (user, item) that
+    both have, the row of `left` stands.
+    """
     user = np.concatenate([left.user, right.user])
     item = np.concatenate([left.item, right.item])
     # The rows of each user ascend by item, as in every Interactions.
     order = np.lexsort((item, user))
+    pairs = pair_numbers(user, item, len(left.items))[order]
+    # A stable sort puts the row of `left` first.
+    is_first = np.append(True, pairs[1:] != pairs[:-1])[: len(pairs)]
+    order = order[is_first]
     # A part without times, or without an order, leaves the whole without.
     time = None
     if left.time is not None and right.time is not None:
@@ -106,7 +116,7 @@ def union(left: Interactions, right: Interactions) -> Interactions:
     visits = joined_visits([left.moments, right.moments])
     return replace(
         left,
-        ptr=starts_of(left.counts + right.counts),
+        ptr=starts_of(np.bincount(user[order], minlength=len(left.users))),
         item=item[order],
         value=np.concatenate([left.value, right.value])[order],
         time=time,

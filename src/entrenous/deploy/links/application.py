@@ -39,10 +39,10 @@ from .admission import (
     Bodies,
     Body,
     Denied,
+    Guard,
     Rates,
     is_number,
 )
-from .listening import Guard
 from .siblings import Siblings
 
 # Bytes of a frame that are given to a connection at once: TLS keeps as many of each connection.

@@ -28,9 +28,9 @@ from ...core.files import Trouble, no_trouble
 from ..agreement.address import joined_address, refuse_plain
 from ..agreement.members import Member
 from ..frames.frames import FrameParts
-from .admission import HEAD, HEAD_SECONDS, HELD, Admission
+from .admission import HEAD, HEAD_SECONDS, HELD, Admission, Bounds, Guard
 from .application import Front, Traffic, application
-from .listening import Bounds, Guard, GuardedSocket
+from .listening import GuardedSocket
 from .metrics import LinkTally
 from .siblings import Siblings
 

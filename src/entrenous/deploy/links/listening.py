@@ -1,11 +1,9 @@
-"""The connections of a server: which may come, and which have to go, decided before any handshake.
+"""`GuardedSocket`: a server's listening socket, before which silent connections wait.
 
 A client of TLS or HTTP speaks first. So a connection waits outside, as a bare descriptor, until it
-says something (`GuardedSocket`): a silent one never reaches the event loop, has no handshake
-prepared for it, and costs a descriptor; the oldest gives way to the newest. A connection that
-speaks is passed on if the `Guard` lets it, and is a stranger's until a key was shown on it. Each
-address may bring so many strangers a second; whoever shows a key has cost nothing. Strangers have
-few places, of which the oldest gives way to the newest. The other places are kept for known keys.
+says something: a silent one never reaches the event loop, has no handshake prepared for it, and
+costs a descriptor; the oldest gives way to the newest. A connection that speaks is passed on if the
+`admission.Guard` lets it in.
 """
 
 from __future__ import annotations
@@ -18,206 +16,11 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
-from typing import Any, NamedTuple, TypeAlias, TypeVar, final
+from typing import Any, NamedTuple, final
 
-from .admission import Rates
-
-T = TypeVar("T")
-Peer: TypeAlias = tuple[str, int]  # address and port of the other end
+from .admission import CountedSocket, Guard, Peer, forget_member
 
 TURN = 64  # connections that are looked at before the event loop does something else
-
-
-class Bounds(NamedTuple):
-    """The connections that a server has at once, at most."""
-
-    connections: int = 1024
-    """In all, those of strangers too."""
-    strangers: int = 256
-    from_address: int = 64
-    """Of strangers from one address."""
-    of_node: int = 4
-    patience: float = 10.0
-    """Seconds within which a stranger must have shown a key."""
-    banned: float = 10.0
-    """Seconds for which an address that floods is refused."""
-    silent: int = 1024
-    """Connections that have not said a byte."""
-    silent_from: int = 512
-    """Connections from one address that have not said a byte."""
-    greeted: float = 20.0
-    """Handshakes a second with strangers of one address."""
-    greeted_at_once: float = 200.0
-    renewed: float = 1.0
-    """Connections a second on which one node shows its key."""
-    renewed_at_once: float = 20.0
-
-
-STANDARD = Bounds()
-
-
-class Guard:
-    """The connections of one listening socket, by who they are. Used by one event loop alone.
-
-    proxy: the address of a proxy in front, which is not limited. refused, evicted: counts since the
-    start. silent: connections that wait outside.
-    """
-
-    def __init__(
-        self, bounds: Bounds = STANDARD, now: Callable[[], float] = time.monotonic, proxy: str = ""
-    ) -> None:
-        self.bounds, self._now, self._proxy = bounds, now, proxy
-        self.refused = self.evicted = self.silent = 0
-        self._greeted = Rates(bounds.greeted, bounds.greeted_at_once, now)
-        self._renewed = Rates(bounds.renewed, bounds.renewed_at_once, now)
-        self._proxied: dict[Peer, None] = {}  # the connections of the proxy
-        self._strangers: dict[Peer, CountedSocket] = {}  # the oldest first
-        self._from: dict[str, dict[Peer, None]] = {}  # the strangers of each address
-        self._known: dict[Peer, tuple[str, CountedSocket]] = {}
-        self._of: dict[str, dict[Peer, None]] = {}  # the connections of each node
-        self._banned: dict[str, float] = {}  # addresses, until when
-
-    @property
-    def open(self) -> int:
-        """The number of connections."""
-        spoken = len(self._strangers) + len(self._known) + len(self._proxied)
-        return self.silent + spoken
-
-    def trusts(self, address: str) -> bool:
-        """Returns whether an address is the proxy's, which limits connections itself and speaks for
-        many.
-        """
-        return bool(self._proxy) and address == self._proxy
-
-    def welcome(self, address: str) -> bool:
-        """Returns whether an address may connect at all; counts the refusal if not."""
-        if self._banned.get(address, 0.0) > self._now():
-            self.refused += 1
-            return False
-        return True
-
-    def arrived(self, connection: socket.socket, peer: Peer) -> CountedSocket | None:
-        """Registers a connection. If the table is full, evicts the oldest unauthenticated
-        connection. Returns None and closes the connection if its address is banned or over its
-        limit."""
-        counted = CountedSocket(connection, self, peer, self._now())
-        address = peer[0]
-        if self.trusts(address):
-            self._proxied[peer] = None
-            return counted
-        if not self.welcome(address) or not self._may_greet(address):
-            counted.close()
-            return None
-        # An address that brings too many pays with its own; else the oldest stranger gives way, so
-        # that a newcomer always has a chance to show its key.
-        here = self._from.setdefault(address, {})
-        if len(here) >= self.bounds.from_address:
-            self._evict(next(iter(here)))
-        elif len(self._strangers) >= self.bounds.strangers:
-            self._evict(next(iter(self._strangers)))
-        self._from.setdefault(address, {})[peer] = None
-        self._strangers[peer] = counted
-        return counted
-
-    def knows(self, peer: Peer, node: str) -> bool:
-        """Notes that a key was shown on a connection, which is the node's from now on. Returns
-        False if no place is left for it.
-        """
-        if peer in self._known or peer in self._proxied:
-            return True
-        if peer not in self._strangers:
-            return False
-        mine = self._of.setdefault(node, {})
-        if len(mine) >= self.bounds.of_node:
-            self._evict(next(iter(mine)))
-        elif len(self._known) >= self.bounds.connections - self.bounds.strangers:
-            # The rest of the places is for strangers, so that a new node can still come in.
-            return False
-        self._known[peer] = node, self._no_stranger(peer)
-        self._of.setdefault(node, {})[peer] = None
-        # A node that connects again and again uses up what its address has.
-        if self._renewed.allow(node):
-            self._greeted.give(peer[0])
-        return True
-
-    def left(self, peer: Peer) -> None:
-        """Notes that a connection was closed."""
-        if peer in self._strangers:
-            self._no_stranger(peer)
-        elif peer in self._known:
-            node, _ = self._known.pop(peer)
-            _drop(self._of, node, peer)
-        else:
-            self._proxied.pop(peer, None)
-
-    def ban(self, address: str) -> None:
-        """Refuses an address for a while, and hangs up on its strangers; known nodes there stay,
-        and so does the proxy.
-        """
-        if self.trusts(address):
-            return
-        self._banned[address] = self._now() + self.bounds.banned
-        for peer in list(self._from.get(address, {})):
-            self._evict(peer)
-
-    def sweep(self) -> None:
-        """Hangs up on strangers that have shown no key in time, and forgets bans that are over.
-        Call it about once a second.
-        """
-        now = self._now()
-        late = now - self.bounds.patience
-        for peer, connection in list(self._strangers.items()):
-            if connection.since < late:
-                self._evict(peer)
-        for address, until in list(self._banned.items()):
-            if until <= now:
-                del self._banned[address]
-
-    def _evict(self, peer: Peer) -> None:
-        """Hangs up; the event loop closes the connection when it notices."""
-        connection = self._strangers.get(peer)
-        if connection is None:
-            _, connection = self._known[peer]
-        self.left(peer)
-        self.evicted += 1
-        with suppress(OSError):
-            connection.shutdown(socket.SHUT_RDWR)
-
-    def _may_greet(self, address: str) -> bool:
-        if self._greeted.allow(address):
-            return True
-        self.refused += 1
-        return False
-
-    def _no_stranger(self, peer: Peer) -> CountedSocket:
-        _drop(self._from, peer[0], peer)
-        return self._strangers.pop(peer)
-
-
-class CountedSocket(socket.socket):
-    """A connection that is taken off the count when it is closed, however that comes about. since:
-    when it was accepted.
-    """
-
-    def __init__(self, connection: socket.socket, guard: Guard, peer: Peer, since: float) -> None:
-        super().__init__(
-            connection.family, connection.type, connection.proto, fileno=connection.detach()
-        )
-        self._guard, self._peer, self.since = guard, peer, since
-
-    def close(self) -> None:
-        """Closes the connection, and gives its place back."""
-        super().close()
-        self._guard.left(self._peer)
-
-
-def _drop(groups: dict[str, dict[T, None]], name: str, member: T) -> None:
-    """Takes a member away from the group of a name, and the group with its last member."""
-    group = groups.get(name, {})
-    group.pop(member, None)
-    if not group:
-        groups.pop(name, None)
 
 
 def _peer(address: Any) -> Peer:
@@ -365,7 +168,7 @@ class GuardedSocket(socket.socket):
     def _forget(self, number: int) -> Silent:
         assert self._epoll is not None
         silent = self._silent.pop(number)
-        _drop(self._from, silent.peer[0], number)
+        forget_member(self._from, silent.peer[0], number)
         self._epoll.unregister(number)
         self.guard.silent = len(self._silent)
         return silent

@@ -287,10 +287,10 @@ def _protection(algorithm: Any, plan: FoundingPlan) -> dict[str, Any]:
 def found_relay(
     folder: Path, invitation: Path, requests: Requests, place: Place, algorithm: str = ""
 ) -> FoundedFederation:
-    """Makes an invited node a relay: `folder`/below becomes the folder of a federation of its own
-    nodes, with the terms of the federation above and the users for whom the relay was invited.
-    Under masks these nodes are one group. algorithm: the place of the federation's algorithm if it
-    is none of `entrenous algorithms`.
+    """Makes an invited node a relay: `folder`/below becomes the folder of a federation of the
+    relay's nodes, with the terms of the federation above and the users for whom the relay was
+    invited. Under masks these nodes are one group. algorithm: the place of the federation's
+    algorithm if it is none of `entrenous algorithms`.
 
     Raises InputError for an invitation that is another node's or for fewer users, for a federation
     that can have no relay here, for nodes that are too few for a masked sum, and for a folder that

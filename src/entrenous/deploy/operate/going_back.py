@@ -23,8 +23,15 @@ from ..agreement.files import read_json
 from ..agreement.terms import LAST_NUMBER, TERMS, FederationTerms, further
 from ..node.node_store import NODE, STORE, NodeStore
 from ..node.secure_node import ALLOWED, allowed_inputs, inputs
-from ..server.rounds import first_standing, standing
-from ..server.server_folder import RoundCount, ServerFolder, choose_kept, drop_models, kept_rounds
+from ..server.server_folder import (
+    RoundCount,
+    ServerFolder,
+    choose_kept,
+    drop_models,
+    first_standing,
+    kept_rounds,
+    standing,
+)
 from .enrolment import check_epsilon
 
 

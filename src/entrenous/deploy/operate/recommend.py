@@ -17,6 +17,7 @@ from ...core.contract.protocols import Recommender
 from ...core.errors import EntrenousWarning, InputError
 from ...core.keywords import at_least
 from ...core.types import BoolArray
+from ...evaluate.recommend import Allowed
 from ...evaluate.recommend import recommend as best_items
 from ..agreement.files import read_json
 from ..agreement.terms import TERMS, FederationTerms
@@ -95,7 +96,8 @@ class OpenNode:
                 node.rows,
                 np.array([place]),
                 n,
-                known=self._known,
+                # The rows of a few users do not tell which items others have.
+                allowed=Allowed(self._known),
                 label=node.terms.algorithm,
                 seed=node.terms.seed,
             )

@@ -36,11 +36,10 @@ from ..node.node_store import NODE, STORE, NodeStore
 from ..node.node_watch import NodeWatch
 from ..node.relay import BELOW, Relay
 from ..server.local_workers import LocalWorkers, WorkerProcess
-from ..server.log_line import LogFormat, LogLine
 from ..server.pool import WorkerPool
 from ..server.ray_workers import LOCAL, HiredActor, RayPlan, RayWorkers
 from ..server.server import FederationServer, serve_opened
-from ..server.server_folder import ServerFolder, told
+from ..server.server_folder import LogFormat, LogLine, ServerFolder, told
 from .membership import certificate_ends
 from .processes import Processes, last_line
 

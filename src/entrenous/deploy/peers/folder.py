@@ -118,8 +118,8 @@ class PeerFolder:
     @property
     def seed(self) -> int:
         """The number that this peer's random draws follow from: the federation's seed if draws are
-        public, else a secret number of its own. Whoever knows a peer's draws can tell its negatives
-        from its messages, and so its rows.
+        public, else a secret number of the peer. Whoever knows a peer's draws can tell its
+        negatives from its messages, and so its rows.
         """
         if self.terms.draws == "public":
             return self.terms.seed

@@ -333,7 +333,7 @@ class IrohConnection:
 
 @final
 class IrohStream:
-    """A QUIC stream, in both directions; a `Stream`. Calls have no deadline of their own, since one
+    """A QUIC stream, in both directions; a `Stream`. Single calls have no deadline, since one
     for each piece would cost more than the piece."""
 
     def __init__(self, stream: Any) -> None:

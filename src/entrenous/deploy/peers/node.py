@@ -1,4 +1,4 @@
-"""`PeerNode`: one node of a gossip algorithm on a device of its own, with the functions and keys of
+"""`PeerNode`: one node of a gossip algorithm, alone on its device, with the functions and keys of
 federation/gossip.py. `AgesHeard`: a judgement of the ages that senders claim for their models.
 
 A node has a pool of two models, its own and a received one, and nothing else of other peers. It

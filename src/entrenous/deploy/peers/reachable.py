@@ -1,9 +1,9 @@
 """The addresses of a record that a peer dials: those that can be another peer's.
 
 A record is its owner's word, and every peer that has it dials it. So one member could have all
-others send packets to services of their own machines, which are open to nobody else, or to a whole
-network at once. Up to four addresses a record are left that may be a stranger's: a peer dials them
-twice and forgets the record.
+others send packets to services of the victims' machines, which are open to nobody else, or to a
+whole network at once. Up to four addresses a record are left that may be a stranger's: a peer
+dials them twice and forgets the record.
 """
 
 from __future__ import annotations

@@ -25,17 +25,16 @@ from .exchange import Exchange, SentRequest
 from .grouped_round import GroupSum, GroupWork
 from .intake import CONTRIBUTIONS, PART, UPDATE, Open, RoundIntake
 from .journal import FRAME, Journal
-from .log_line import LogLine
 from .secure_server import SecureRound, SumMemory
-from .server_folder import ServerFolder, kept
+from .server_folder import LogLine, ServerFolder, kept
 
 T = TypeVar("T")
 
 
 class Collecting(Protocol):
-    """What a server needs to have a round collected, here or in other processes. counts: answers by
-    what became of them; lengths: of each node's answer of the open round; bytes_up, bytes_down,
-    messages: so far.
+    """The port by which a server has a round collected, here or in other processes. counts:
+    answers by what became of them; lengths: of each node's answer of the open round; bytes_up,
+    bytes_down, messages: so far.
     """
 
     @property
@@ -184,7 +183,7 @@ class Collector:
 
     @property
     def work(self) -> RoundWork:
-        """What was begun or offered last."""
+        """The work that was begun or offered last."""
         assert self._work is not None
         return self._work
 

@@ -1,5 +1,5 @@
-"""Asking nodes and hearing them: who is there, who was asked when, and what is to be asked
-again.
+"""The exchange of a round with the nodes: who is there, who was asked when, who is to be asked
+again, and whether enough have answered.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from typing import NamedTuple, final
 
 from ...core.errors import EntrenousError
 from ..frames.frames import FrameParts
+from ..frames.request import RoundWork
 from ..links.port import ServerLink
+from .server_folder import LogLine, ServerFolder
 
 LONG = 3.0  # seconds between two words about who is waited for
 POLL = 0.2  # seconds that the server waits for answers before it looks around
@@ -22,10 +24,12 @@ WINDOW = 1 << 24  # bytes of requests under way, about
 
 
 class SentRequest(NamedTuple):
-    """A request that has been sent: when (monotonic seconds), and of how many bytes."""
+    """A request that has been sent."""
 
     when: float
+    """Monotonic seconds."""
     size: int
+    """Bytes."""
 
 
 class ServerStopped(EntrenousError):
@@ -39,8 +43,9 @@ def watch(
     stop: Event,
     waits: Callable[[list[str]], None],
 ) -> None:
-    """Call `look` with the names of the nodes that are missing until none are, or the time is up;
-    now and then `waits` too. Raises ServerStopped when `stop` is set."""
+    """Calls `look` with the names of the nodes that are missing until none are, or the time is up;
+    now and then calls `waits` too. Raises ServerStopped when `stop` is set.
+    """
     began = told = time.monotonic()
     while (left := missing()) and time.monotonic() - began < seconds:
         if stop.is_set():
@@ -52,21 +57,47 @@ def watch(
 
 
 def rest(seconds: float, stop: Event, hear: Callable[[float], None]) -> None:
-    """Let some seconds pass, in which nobody is asked and `hear` is called for a moment again and
-    again. Raises ServerStopped when `stop` is set."""
-    until = time.monotonic() + seconds
-    while (left := until - time.monotonic()) > 0:
-        moment, began = min(POLL, left), time.monotonic()
+    """Lets some seconds pass, in which nobody is asked and `hear` is called for a moment again and
+    again. Raises ServerStopped when `stop` is set.
+    """
+    began = time.monotonic()
+    until = began + seconds
+    while began < until:
+        moment = min(POLL, until - began)
         hear(moment)
         heard = time.monotonic() - began
         if stop.wait(max(0.0, moment - heard)):
             raise ServerStopped
+        began = time.monotonic()
+
+
+def enough(
+    folder: ServerFolder, work: RoundWork, answered: set[str], devices: int | None = None
+) -> bool:
+    """Returns whether the nodes that have answered serve enough of the asked users (the quorum);
+    logs it if not. devices: the number of devices in their answers; None = all that they were asked
+    for.
+    """
+    asked = {name: len(users) for name, users in work.asked.items()}
+    heard = sum(asked[name] for name in answered) if devices is None else devices
+    share = heard / max(1, sum(asked.values()))
+    if answered == asked.keys() or (answered and share >= folder.terms.quorum):
+        return True
+    line = (
+        f"round {work.round}: {share:.0%} of the users in {folder.terms.deadline:g} s, the quorum"
+        f" is {folder.terms.quorum:.0%}; not counted, the model is unchanged, the others are"
+        " asked again"
+    )
+    folder.log(LogLine(line, "quorum", level="warning", round=work.round))
+    return False
 
 
 @final
 class Exchange:
-    """The server's requests to its nodes and their answers, over a link. waits: is called now and
-    then with the names of missing nodes. bytes_down, messages: sent so far."""
+    """The server's requests to its nodes and their answers, over a link.
+
+    waits: called now and then with the names of missing nodes. bytes_down, messages: sent so far.
+    """
 
     def __init__(
         self,
@@ -90,9 +121,12 @@ class Exchange:
         seconds: float,
         sent: dict[str, SentRequest] | None = None,
     ) -> None:
-        """Ask the nodes `missing()` until there are none or the time is up, and again if they do
-        not answer. request: makes the frame for a node; take: handles the answers that came
-        together; sent: what was asked before, to go on with. Raises ServerStopped."""
+        """Asks the nodes `missing()` until there are none or the time is up, and asks again those
+        that do not answer. Raises ServerStopped.
+
+        request: makes the frame for a node. take: handles the answers that came together. sent: the
+        requests that were sent before, to go on with.
+        """
         sent = {} if sent is None else sent
 
         def look(left: Collection[str]) -> None:
@@ -104,8 +138,8 @@ class Exchange:
         watch(missing, look, seconds, self._stop, self._waits)
 
     def rest(self, seconds: float, take: Callable[[Sequence[bytes]], None]) -> None:
-        """Ask nobody for some seconds; take: handles what comes nevertheless, so that no node waits
-        for a word. Raises ServerStopped.
+        """Asks nobody for some seconds. Raises ServerStopped. take: handles what comes
+        nevertheless, so that no node waits for a word.
         """
 
         def hear(moment: float) -> None:
@@ -115,7 +149,7 @@ class Exchange:
         rest(seconds, self._stop, hear)
 
     def pause(self, seconds: float) -> None:
-        """Wait for some seconds. Raises ServerStopped when the server is told to stop meanwhile."""
+        """Waits for some seconds. Raises ServerStopped if the server is told to stop meanwhile."""
         if self._stop.wait(seconds):
             raise ServerStopped
 
@@ -126,21 +160,22 @@ class Exchange:
         sent: dict[str, SentRequest],
         seconds: float,
     ) -> None:
-        """Asks those of `left` who wait for a request and have none under way, as far as these fit
-        into WINDOW; who was never asked first."""
+        """Asks those of `left` who wait for a request and have none under way, as far as the
+        requests fit into WINDOW. Nodes that were never asked come first.
+        """
         now = time.monotonic()
-        for name in [name for name in sent if name not in left]:
+        for name in sent.keys() - left:
             del sent[name]
-        room = WINDOW - sum(one.size for one in sent.values() if now - one.when < AGAIN)
-        ready = [
-            name
-            for name in self._link.ready()
-            if name in left and (name not in sent or now - sent[name].when >= AGAIN)
-        ]
-        for name in sorted(ready, key=lambda name: sent[name].when if name in sent else -1.0):
+        under_way = {name for name, request in sent.items() if now - request.when < AGAIN}
+        room = WINDOW - sum(sent[name].size for name in under_way)
+        ready = [name for name in self._link.ready() if name in left and name not in under_way]
+        ready.sort(key=lambda name: sent[name].when if name in sent else -1.0)
+        for name in ready:
             if room <= 0:
                 break
             frame = request(name)
             self._link.send(name, frame, max(seconds, AGAIN))
-            sent[name], room = SentRequest(now, len(frame)), room - len(frame)
-            self.bytes_down, self.messages = self.bytes_down + len(frame), self.messages + 1
+            sent[name] = SentRequest(now, len(frame))
+            room -= len(frame)
+            self.bytes_down += len(frame)
+            self.messages += 1

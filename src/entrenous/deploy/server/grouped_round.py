@@ -21,8 +21,7 @@ from ...core.types import Int64Array
 from ..agreement.groups import groups_of
 from ..frames.contribution import add
 from ..frames.request import RoundWork
-from .log_line import LogLine
-from .server_folder import ServerFolder
+from .server_folder import LogLine, ServerFolder
 from .watch import length
 
 LONG = 3.0  # times the median length, from which on a group's sum is logged
@@ -51,7 +50,7 @@ class GroupedSum(NamedTuple):
 
 
 class GroupWork(NamedTuple):
-    """What a round asks of one group."""
+    """The work that a round asks of one group."""
 
     work: RoundWork
     """The work of the round, of which the nodes of this group alone are asked."""

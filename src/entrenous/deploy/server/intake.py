@@ -1,8 +1,9 @@
-"""The server's intake: every answer passes here, is checked, is written to the journal, and only
-then counts, once.
+"""The server's intake: every answer is checked here, is written to the journal, and only then
+counts, once.
 
-Whatever is wrong with it has a code of its own, one line in the log, a counter, and no effect on
-the model; the same node may still send a good one."""
+Each fault of an answer has a code of its own, a line in the log and a counter. A refused answer has
+no effect on the model, and its node may still send a good one.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from ..frames import contribution
 from ..frames.contribution import Caps, largest_body
 from ..frames.frames import Code, Frame, FrameRefused, opened, reason, signed_by
 from .journal import FRAME, Journal
-from .log_line import LogLine
+from .server_folder import LogLine
 
 Log = Callable[[str], None]
 UPDATE = "update"  # of one device
@@ -30,49 +31,51 @@ REMEMBERED = 16  # closed rounds whose missing answers are known to be late when
 
 
 class Open(NamedTuple):
-    """The round that is open: its number, the sha256 of its model, and which users each node was
-    asked for.
-    """
+    """The round that is open."""
 
     round: int
+    """The number of the round."""
     model: bytes
+    """The sha256 of its model."""
     asked: Mapping[str, Int64Array]
+    """The users that each node was asked for."""
 
 
 class Receipt(NamedTuple):
-    """What became of an answer. node: who signed it, None if nobody is known to have; text: what is
-    wrong with it.
-    """
+    """The result for one answer."""
 
     code: Code
     node: str | None
+    """The node that signed the answer; None if no signature was verified."""
     text: str = ""
+    """The fault of the answer."""
 
 
 class ReadAnswer(NamedTuple):
-    """An answer that passed all checks and is not yet counted. read: what it contributes; users:
-    whose devices are in it.
-    """
+    """An answer that passed all checks and is not yet counted."""
 
     frame: bytes
     node: str
     nonce: bytes
     read: Update | Total
+    """The contribution of the answer."""
     users: Int64Array
+    """The users whose devices are in it."""
 
 
 @final
 class RoundIntake:
     """Takes the answers of one round after the other.
 
-    members: who may send. caps: what a device may send. counts: how often each code was given, over
-    all rounds of this process. lengths: of each node's answer of the open round, as `caps.norm`
-    measures them.
+    members: the nodes that may send. caps: the limits of what a device may send. counts: how often
+    each code was given, over all rounds of this process. lengths: the length of each node's answer
+    of the open round, as `caps.norm` measures it.
 
-    only: the one kind of answer that is taken, "" = any. `answers` then keeps each by its node
-    until the next round: `update` for a defence, which looks at all of them together, and `part`
-    for relays under masks, whose sums are held against each other. least: people of whom a part
-    must be, at least."""
+    only: the one kind of answer that is taken; "" = any. `answers` then keeps each answer by its
+    node until the next round: `update` for a defence, which looks at all of them together, and
+    `part` for relays under masks, whose sums are compared with each other. least: the fewest people
+    that a part may be of.
+    """
 
     def __init__(
         self,
@@ -84,140 +87,140 @@ class RoundIntake:
         only: str = "",
         least: int = 1,
     ) -> None:
-        self.only, self.least = only, least
-        self.answers: dict[str, Update | Total] = {}
         self.run, self.members, self.contract, self.log = run, members, contract, log
-        self.caps, self.lengths = caps or Caps.of(contract), dict[str, float]()
+        self.only, self.least = only, least
+        self.caps = caps or Caps.of(contract)
         self.counts: Counter[Code] = Counter()
-        self.total: Total = contract.empty_total()
+        # By closed round, the nodes without which it went on.
+        self._missed: dict[int, frozenset[str]] = {}
+        self._open: Open | None = None
+        self._empty({})
+
+    def _empty(self, asked: Mapping[str, Int64Array]) -> None:
+        """Forgets the answers of the round before."""
+        self.total: Total = self.contract.empty_total()
+        self.answers: dict[str, Update | Total] = {}
         self.taken: dict[str, bytes] = {}  # identity_of each node's answer
         self.heard: dict[str, Int64Array] = {}  # the users whose devices are in it
-        self._left: dict[str, None] = {}  # who was asked and has not answered
+        self.lengths: dict[str, float] = {}
         self._nonces: set[bytes] = set()
-        self._missed: dict[
-            int, frozenset[str]
-        ] = {}  # by closed round, the nodes that it went on without
-        self._largest = largest_body(contract, {})
-        self._open: Open | None = None
+        self._left = dict.fromkeys(asked)  # who was asked and has not answered
+        self._largest = largest_body(self.contract, asked)
         self._journal: Journal | None = None
 
     def begin(self, now: Open, journal: Journal | None, recorded: list[bytes]) -> None:
         """Opens a round. recorded: the frames of its journal, from before a restart; they are
         checked again, and counted once.
         """
-        self._open, self._journal, self.total, self.taken = (
-            now,
-            None,
-            self.contract.empty_total(),
-            {},
-        )
-        self._nonces, self._largest, self.lengths = (
-            set(),
-            largest_body(self.contract, now.asked),
-            {},
-        )
-        self._left, self.heard, self.answers = dict.fromkeys(now.asked), {}, {}
+        self._open = now
+        self._empty(now.asked)
         self.receive_all(recorded)
+        # What was recorded is in the journal already.
         self._journal = journal
 
     def end(self) -> None:
         """Closes the round: what comes now is late."""
         if self._open is not None:
             self._missed[self._open.round] = frozenset(self.missing())
-            self._missed = dict(list(self._missed.items())[-REMEMBERED:])
+            newest = list(self._missed.items())[-REMEMBERED:]
+            self._missed = dict(newest)
         self._open, self._journal, self._left = None, None, {}
 
     @property
     def asked(self) -> Mapping[str, Int64Array]:
-        """Which users each node was asked for; nothing between rounds."""
+        """The users that each node was asked for; nobody between rounds."""
         return {} if self._open is None else self._open.asked
 
     def missing(self) -> Collection[str]:
-        """The nodes that were asked and have not answered, nor refused for good."""
+        """Returns the nodes that were asked and have neither answered nor refused for good."""
         return self._left.keys()
 
     def receive(self, frame: bytes, largest: int | None = None) -> Receipt:
-        """Check an answer, write it to the journal, add it up. An OSError (a full disk) leaves
-        everything as it was.
+        """Checks an answer, writes it to the journal, and adds it up. An OSError, such as that of a
+        full disk, leaves everything as it was.
         """
         return self.receive_all([frame], largest)[0]
 
     def receive_all(self, frames: Sequence[bytes], largest: int | None = None) -> list[Receipt]:
-        """The same for answers that came together, which wait for the disk once."""
-        judged: list[ReadAnswer | Receipt] = []
+        """Does the same for answers that came together, which wait for the disk once."""
+        judged = [self._read(frame, largest or self._largest) for frame in frames]
+        good = [answer for answer in judged if isinstance(answer, ReadAnswer)]
         try:
-            judged += (self._read(frame, largest or self._largest) for frame in frames)
-            good = [one for one in judged if isinstance(one, ReadAnswer)]
             if self._journal is not None and good:
-                self._journal.append(FRAME, *(one.frame for one in good))
+                self._journal.append(FRAME, *(answer.frame for answer in good))
         except OSError:
-            for one in judged:
-                if isinstance(one, ReadAnswer):
-                    self._forget(one)
+            for answer in good:
+                self._forget(answer)
             raise
-        for one in good:
-            self.total = contribution.add(self.total, one.read)
+        receipts = []
+        for result in judged:
+            if isinstance(result, Receipt):
+                receipts.append(self.said(*result))
+                continue
+            self.total = contribution.add(self.total, result.read)
             if self.only:
-                self.answers[one.node] = one.read
-        return [
-            self.said(*((Code.ACCEPTED, one.node, "") if isinstance(one, ReadAnswer) else one))
-            for one in judged
-        ]
+                self.answers[result.node] = result.read
+            receipts.append(self.said(Code.ACCEPTED, result.node, ""))
+        return receipts
 
     def _read(self, frame: bytes, largest: int) -> ReadAnswer | Receipt:
-        """A frame that is good, and is marked as taken; or why it is not."""
+        """Returns a good answer, which is marked as taken; or a receipt that says why it is not."""
         node: str | None = None
         try:
-            found = opened(frame, largest)
-            node = self.identified(found)
-            digest = identity_of(found)
-            read, users = self._checked(found, node, digest)
+            answer = opened(frame, largest)
+            node = self.identified(answer)
+            digest = identity_of(answer)
+            read, users = self._checked(answer, node, digest)
             self.lengths[node] = self.caps.check(read)
         except FrameRefused as why:
             return Receipt(why.code, node, why.text)
+        # Marked at once, so that a second one that came with it is refused.
         self.taken[node], self.heard[node] = digest, users
         self._left.pop(node, None)
-        self._nonces.add(found.head.nonce)
-        return ReadAnswer(frame, node, found.head.nonce, read, users)
+        self._nonces.add(answer.head.nonce)
+        return ReadAnswer(frame, node, answer.head.nonce, read, users)
 
-    def _forget(self, one: ReadAnswer) -> None:
-        del self.taken[one.node], self.heard[one.node], self.lengths[one.node]
-        self._left[one.node] = None
-        self._nonces.discard(one.nonce)
+    def _forget(self, answer: ReadAnswer) -> None:
+        del self.taken[answer.node], self.heard[answer.node], self.lengths[answer.node]
+        self._left[answer.node] = None
+        self._nonces.discard(answer.nonce)
 
     # ---- one check after the other ---------------------------------------------------------------
 
     def identified(self, frame: Frame) -> str:
-        """The node that signed a frame. Raises FrameRefused."""
+        """Returns the node that signed a frame. Raises FrameRefused."""
         name = frame.node
         if name not in self.members.nodes:
             raise FrameRefused(Code.UNKNOWN_NODE)
+        # Whose signature it is instead is not looked for: a search among all members is dear.
         if not signed_by(frame, self.members.nodes[name].key):
-            raise FrameRefused(
-                Code.BAD_SIGNATURE
-            )  # whose it is instead is not looked for: a search among all members is dear
+            raise FrameRefused(Code.BAD_SIGNATURE)
         return name
 
     def _checked(self, frame: Frame, node: str, digest: bytes) -> tuple[Update | Total, Int64Array]:
-        """What a frame contributes, and whose devices are in it. Raises FrameRefused."""
+        """Returns the contribution of a frame, and the users whose devices are in it. Raises
+        FrameRefused.
+        """
         head = frame.head
         if head.kind == "refused":
             why = reason(bytes(frame.body[:120]))
             if self.only == PART:
                 self._leave_out(frame, node, why)
             raise FrameRefused(Code.WITHHELD, why)
-        if head.kind not in ((self.only,) if self.only else CONTRIBUTIONS):
+        allowed = (self.only,) if self.only else CONTRIBUTIONS
+        if head.kind not in allowed:
             raise FrameRefused(Code.WRONG_KIND)
         now = self.belonging(frame, node, self._open)
         if node in self.taken:
-            raise FrameRefused(Code.DUPLICATE if self.taken[node] == digest else Code.CONFLICT)
+            is_same = self.taken[node] == digest
+            raise FrameRefused(Code.DUPLICATE if is_same else Code.CONFLICT)
         if head.nonce in self._nonces or len(head.nonce) != 16:
             raise FrameRefused(Code.REPLAYED_NONCE)
         users = now.asked[node]
-        alone = len(users) == 1
-        if head.about.get("users") != len(users) or (
-            head.kind != PART and (head.kind == UPDATE) != alone
-        ):
+        if head.about.get("users") != len(users):
+            raise FrameRefused(Code.WRONG_COUNT, "of devices")
+        # One device sends its update, several send their sum.
+        if head.kind != PART and (head.kind == UPDATE) != (len(users) == 1):
             raise FrameRefused(Code.WRONG_COUNT, "of devices")
         if head.kind == PART:
             heard = head.about.get("heard", 0)
@@ -240,8 +243,9 @@ class RoundIntake:
             self._left.pop(node, None)
 
     def belonging(self, frame: Frame, node: str, now: Open | None) -> Open:
-        """The open round `now`, if a frame of a node is for it: of this run, this round and this
-        model, from one who was asked. Raises FrameRefused."""
+        """Returns the open round `now` if a frame of a node is for it: of this run, this round and
+        this model, from a node that was asked. Raises FrameRefused.
+        """
         head = frame.head
         if head.run != self.run:
             raise FrameRefused(Code.WRONG_RUN)
@@ -261,17 +265,19 @@ class RoundIntake:
         """Counts a code, and logs it unless all is well."""
         self.counts[code] += 1
         if code is not Code.ACCEPTED:
-            who = "a node that is not known" if node is None else node
             number = None if self._open is None else self._open.round
-            line = f"refused {code.value} from {who}{': ' if text else ''}{text}"
-            self.log(
-                LogLine(line, "refused", level="warning", round=number, node=node, code=code.value)
+            line = f"refused {code.value} from {node or 'a node that is not known'}"
+            if text:
+                line += f": {text}"
+            facts = LogLine(
+                line, "refused", level="warning", round=number, node=node, code=code.value
             )
+            self.log(facts)
         return Receipt(code, node, text)
 
 
 def identity_of(frame: Frame) -> bytes:
-    """The sha256 that tells a frame from every other one: its head and signature are bound to its
-    body.
+    """Returns the sha256 that tells a frame from every other frame: the head and signature are
+    bound to the body.
     """
     return hashlib.sha256(frame.said + frame.signature).digest()

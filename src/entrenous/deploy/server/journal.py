@@ -1,14 +1,15 @@
-"""The journal of a round: what the server has taken, written and flushed before it counts, so that
-a restarted server has lost nothing.
+"""The journal of a round: each answer that the server takes is written and flushed before it
+counts, so that a restarted server has lost nothing.
 
-    file:   head | record | record | ... head:   MAGIC, 4 bytes | mark, 16 bytes | crc32 of both,
-    u32 record: mark | length of the content, u32 | kind, one byte | crc32 of those three, u32 |
-    content | crc32 of all before it, u32
+    file:    head | record | record | ...
+    head:    MAGIC, 4 bytes | mark, 16 bytes | crc32 of both, u32
+    record:  mark | length of the content, u32 | kind, one byte | crc32 of those three, u32
+             | content | crc32 of all before it, u32
 
-The mark is drawn at random for each journal, and whoever sends a frame does not know it, so that no
-frame can hold what looks like a record. A damaged record is skipped up to the next mark: those
-after it are read all the same, and `read` tells what is missing. An append that a crash has cut
-short was never acknowledged: it is no damage, and the next append writes over it.
+The mark is drawn at random for each journal. Nobody who sends a frame knows the mark, so no frame
+can contain bytes that look like a record. A damaged record is skipped up to the next mark: the
+records after it are read all the same, and `read` tells what is missing. An append that a crash has
+cut short was never acknowledged: it is no damage, and the next append writes over it.
 """
 
 from __future__ import annotations
@@ -36,24 +37,24 @@ FRAME, MARK = b"F", b"M"  # a frame that was taken; a decision of the server
 
 
 class JournalRecord(NamedTuple):
-    """One entry of a journal. kind: FRAME for an accepted message, MARK for a decision of the
-    server.
-    """
+    """One entry of a journal."""
 
     kind: bytes
+    """FRAME for an accepted message, MARK for a decision of the server."""
     content: bytes
 
 
 class JournalContent(NamedTuple):
-    """What a journal holds. records: in the order in which they were written; damaged: what could
-    not be read, a line for each place; mark: its mark, b"" of one that has none that can be told;
-    whole: bytes without an append that was cut short.
-    """
+    """The content of a journal."""
 
     records: list[JournalRecord]
+    """Records in the order in which they were written."""
     damaged: list[str]
+    """A line for each place that could not be read."""
     mark: bytes
+    """The mark; b"" where it cannot be read."""
     whole: int
+    """Bytes without an append that was cut short."""
 
 
 @final
@@ -62,30 +63,31 @@ class Journal:
     when `append` returns.
 
     A journal in which nothing can be read is put aside under another name, and begun anew. damaged:
-    as `JournalContent` has it, of the moment when the journal was opened.
+    as in `JournalContent`, at the moment when the journal was opened.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        found = read(path) if path.exists() else JournalContent([], [], b"", 0)
-        self.damaged = found.damaged
-        if found.damaged and not found.mark:
+        content = read(path) if path.exists() else JournalContent([], [], b"", 0)
+        self.damaged = content.damaged
+        if content.damaged and not content.mark:
             os.replace(path, path.with_name(f"{path.name}{DAMAGED}"))
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        self._mark, self._whole = found.mark or secrets.token_bytes(MARK_BYTES), found.whole
+        self._mark = content.mark or secrets.token_bytes(MARK_BYTES)
+        self._whole = content.whole
         os.ftruncate(self._file, self._whole)
         sync_folder(path.parent)
 
     def append(self, kind: bytes, *contents: bytes) -> None:
-        """Write a record of each content, whole, and wait for the disk once. After an OSError (a
-        full disk, say) the journal is as it was before."""
+        """Writes a record of each content, whole, and waits for the disk once. After an OSError,
+        such as that of a full disk, the journal is as it was before.
+        """
         head = b"" if self._whole else _head(self._mark)
         records = head + b"".join(_record(self._mark, kind, content) for content in contents)
         rest = memoryview(records)
         try:
-            if (
-                os.fstat(self._file).st_size != self._whole
-            ):  # a failed append that could not be cut off
+            # A failed append may be there that could not be cut off.
+            if os.fstat(self._file).st_size != self._whole:
                 os.ftruncate(self._file, self._whole)
             while rest:
                 rest = rest[os.write(self._file, rest) :]
@@ -101,26 +103,28 @@ class Journal:
 
 
 def read(path: Path) -> JournalContent:
-    """Read a journal file: all records that are whole, and what is damaged."""
+    """Reads a journal file: all records that are whole, and the places that are damaged."""
     content = path.read_bytes()
-    if len(content) < HEAD_BYTES:  # its first append was cut short
+    # The first append was cut short.
+    if len(content) < HEAD_BYTES:
         return JournalContent([], [], b"", 0)
-    mark, damaged = content[len(MAGIC) : HEAD_BYTES - CRC.size], list[str]()
+    mark = content[len(MAGIC) : HEAD_BYTES - CRC.size]
+    damaged: list[str] = []
     if content[:HEAD_BYTES] != _head(mark):
-        mark, damaged = _told_by_records(content), [f"{path.name}: its head is damaged"]
+        mark = _mark_by_records(content)
+        damaged.append(f"{path.name}: its head is damaged")
     if not mark:
         return JournalContent([], [f"{path.name}: nothing in it can be read"], b"", 0)
-    records, whole = list[JournalRecord](), HEAD_BYTES
-    for found in _pieces(content, mark):
-        whole = found.end
-        if found.record is not None:
-            records.append(found.record)
-        else:
-            size = found.end - found.begin
-            damaged.append(
-                f"{path.name}: {size} bytes from byte {found.begin} on, behind record"
-                f" {len(records)}, are damaged"
-            )
+    records: list[JournalRecord] = []
+    whole = HEAD_BYTES
+    for piece in _pieces(content, mark):
+        whole = piece.end
+        if piece.record is not None:
+            records.append(piece.record)
+            continue
+        size = piece.end - piece.begin
+        where = f"{size} bytes from byte {piece.begin} on, behind record {len(records)}"
+        damaged.append(f"{path.name}: {where}, are damaged")
     return JournalContent(records, damaged, mark, whole)
 
 
@@ -135,9 +139,9 @@ def _record(mark: bytes, kind: bytes, content: bytes) -> bytes:
     return b"".join((about, check, content, last))
 
 
-def _told_by_records(content: bytes) -> bytes:
-    """The mark of a journal whose head is damaged: that by which a record can be read, of the head
-    or of the first record; or b"".
+def _mark_by_records(content: bytes) -> bytes:
+    """Returns the mark of a journal whose head is damaged: that of the head or that of the first
+    record, if a record can be read by it; else b"".
     """
     candidates = [
         content[len(MAGIC) : HEAD_BYTES - CRC.size],
@@ -150,57 +154,57 @@ def _told_by_records(content: bytes) -> bytes:
 
 
 class _Piece(NamedTuple):
-    """A part of a journal from byte `begin` to byte `end`: a record, or None where it is
-    damaged.
-    """
+    """A part of a journal."""
 
     begin: int
+    """The first byte."""
     end: int
+    """The byte behind the last one."""
     record: JournalRecord | None
+    """None where the part is damaged."""
 
 
 def _pieces(content: bytes, mark: bytes) -> Iterator[_Piece]:
-    """The parts of a journal behind its head, without an append at its end that was cut short."""
+    """Yields the parts of a journal behind its head, without an append at its end that was cut
+    short.
+    """
     at = HEAD_BYTES
     while at < len(content):
         length = _length(content, at, mark)
         end = at + AROUND + length
+        # Cut short in the content.
         if length >= 0 and end > len(content):
             return
         record = _whole(content, at, end) if length >= 0 else None
         if record is None:
             after = content.find(mark, at + 1)
             end = after if after >= 0 else len(content)
-            if (
-                length < 0
-                and end == len(content)
-                and end - at < BEFORE
-                and mark.startswith(content[at : at + MARK_BYTES])
-            ):
-                return  # cut short in the midst of a mark, or just behind it
+            is_short = end == len(content) and end - at < BEFORE
+            # Cut short in the midst of a mark, or just behind it.
+            if length < 0 and is_short and mark.startswith(content[at : at + MARK_BYTES]):
+                return
         yield _Piece(at, end, record)
         at = end
 
 
 def _length(content: bytes, at: int, mark: bytes) -> int:
-    """The length of the content of the record that begins at a byte; -1 where none begins that can
-    be read.
+    """Returns the length of the content of the record that begins at a byte; -1 where no record
+    begins that can be read.
     """
     about = content[at : at + ABOUT.size]
     check = content[at + ABOUT.size : at + BEFORE]
-    if (
-        len(check) < CRC.size
-        or not about.startswith(mark)
-        or CRC.unpack(check)[0] != zlib.crc32(about)
-    ):
+    if len(check) < CRC.size or not about.startswith(mark):
         return -1
-    return int(ABOUT.unpack(about)[1])
+    if CRC.unpack(check)[0] != zlib.crc32(about):
+        return -1
+    _, length, _ = ABOUT.unpack(about)
+    return int(length)
 
 
 def _whole(content: bytes, at: int, end: int) -> JournalRecord | None:
-    """The record between two bytes; None where it is damaged."""
-    said = memoryview(content)[at : end - CRC.size]
-    if zlib.crc32(said) != CRC.unpack_from(content, end - CRC.size)[0]:
+    """Returns the record between two bytes; None where it is damaged."""
+    checked = memoryview(content)[at : end - CRC.size]
+    if zlib.crc32(checked) != CRC.unpack_from(content, end - CRC.size)[0]:
         return None
-    kind = bytes(said[ABOUT.size - 1 : ABOUT.size])
-    return JournalRecord(kind, bytes(said[BEFORE:]))
+    kind = bytes(checked[ABOUT.size - 1 : ABOUT.size])
+    return JournalRecord(kind, bytes(checked[BEFORE:]))

@@ -1,4 +1,4 @@
-"""Who leaves the sums when a node is shut out and sums are masked.
+"""The nodes that leave the sums when a node is shut out and sums are masked.
 
 Nodes consent to a further sum if it differs from each that they remember by nobody, or by as many
 nodes and people as a sum must have (`secure_sum.memory`). They cannot know that who is shut out has
@@ -49,8 +49,8 @@ def resting_with(
 
 
 def _consented(left: Mapping[str, int], past: Sequence[PastSum], floors: Floors) -> bool:
-    """Tells whether nodes would consent to the sum of these. Of earlier sums those count that had
-    all of them: beside random cohorts, which differ by many, the next ones do, too."""
+    """Tells whether nodes would consent to the sum of these. Earlier sums that had all of the nodes
+    count: the next sums have them all, too, while random cohorts differ by many."""
     whole = [before for before in past if before.parties.keys() >= left.keys()]
     try:
         check_parties(whole, NO_MODEL, left, floors)

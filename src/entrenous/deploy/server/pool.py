@@ -27,8 +27,7 @@ from ..links.metrics import LinkTally
 from .channel import Order
 from .exchange import POLL, ServerStopped, rest, watch
 from .grouped_round import GroupSum, GroupWork
-from .log_line import LogLine
-from .server_folder import ServerFolder, kept
+from .server_folder import LogLine, ServerFolder, kept
 from .worker import homes, said_of
 
 STOP = Order("stop", {})
@@ -59,7 +58,7 @@ H = TypeVar("H", bound=Hired)
 
 
 class Workers(Protocol[H]):
-    """Where workers come from: processes of this machine, or actors of Ray."""
+    """The source of workers: processes of this machine, or actors of Ray."""
 
     @property
     def address(self) -> str:
@@ -80,7 +79,7 @@ class Workers(Protocol[H]):
 
 
 class WorkerStanding:
-    """What one worker has reported, and what it is to do."""
+    """The reports of one worker, and its orders."""
 
     def __init__(self) -> None:
         self.process = 0
@@ -196,7 +195,7 @@ class WorkerPool(Generic[H]):
         return self._sent(2)
 
     def tally(self) -> LinkTally:
-        """What all workers' ports have counted so far."""
+        """The sum of the counts of all workers' ports so far."""
         links = [standing.link for standing in self.standing]
         return reduce(LinkTally.plus, links, self._link_before)
 
@@ -236,8 +235,8 @@ class WorkerPool(Generic[H]):
         return total
 
     def sums(self, works: Mapping[int, GroupWork]) -> Generator[GroupSum, None, None]:
-        """The secure sums of some groups. Each worker makes those of its own, one after the
-        other; what is under way when nobody takes further sums is made nevertheless.
+        """Yields the secure sums of some groups. Each worker makes the sums of its groups in turn;
+        a sum that is under way when the caller stops is still made.
         """
         self._works, self._summed = works, []
         left = [sorted(n for n in works if n % self._count == at) for at in range(self._count)]
@@ -295,7 +294,7 @@ class WorkerPool(Generic[H]):
         return self._home.get(name, at) == at
 
     def _sum_order(self, number: int) -> Order:
-        """What the worker of a group is told: also what the server remembers of earlier sums."""
+        """Returns the order for the worker of a group, with the server's memory of earlier sums."""
         group = self._works[number]
         past = [
             (summed.model, dict(summed.parties))
@@ -461,7 +460,7 @@ ANSWERS = {"stop": "stopped", "words": "words"}  # the words by which orders are
 
 
 def _said_of_work(work: RoundWork) -> dict[str, Any]:
-    """What a worker is told of a round beside who is asked."""
+    """Returns the fields of a round's order other than the nodes that are asked."""
     assert work.state is not None  # of a server's own work
     state = {f"server.{name}": said_of(array) for name, array in arrays_of(work.state).items()}
     return {"round": work.round, "model": work.model, "state": state}

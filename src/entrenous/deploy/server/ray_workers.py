@@ -3,7 +3,7 @@
 Ray places them, carries orders, reports and totals, and says when one has died. Each actor is the
 worker of `worker.py` in a thread: it listens on its machine's own address, at the port of the
 server's place.json, which all actors of one machine share. A proxy in front spreads nodes over the
-machines (ops/haproxy-actors.cfg). Each actor has a folder of its own: for its journal, and for the
+machines (ops/haproxy-actors.cfg). Each actor has a folder: for its journal, and for the
 terms, members and keys that the server hands it.
 """
 
@@ -27,8 +27,7 @@ from ..agreement.members import MEMBERS
 from ..agreement.terms import TERMS
 from ..links.https import HttpsPlan, listen
 from .channel import Order
-from .log_line import LogFormat
-from .server_folder import ServerFolder
+from .server_folder import LogFormat, ServerFolder
 from .worker import serve
 
 LOCAL = "local"  # the address that means: a Ray of this machine alone
@@ -39,7 +38,7 @@ KEYS = ("server.crt", "server.key")
 
 
 class RayPlan(NamedTuple):
-    """What `entrenous server --ray` asks for."""
+    """The options of `entrenous server --ray`."""
 
     address: str
     """Of a cluster, HOST:PORT or `auto`; or LOCAL."""
@@ -48,7 +47,7 @@ class RayPlan(NamedTuple):
 
 
 class ActorPlan(NamedTuple):
-    """What an actor is told at its start."""
+    """The configuration of an actor at its start."""
 
     files: Mapping[str, bytes]
     """Of the server's folder, by name."""
@@ -272,4 +271,4 @@ class RayWorkers:
         return [asked[reference] for reference in said]
 
     def close(self) -> None:
-        """Nothing of its own is left: actors end by themselves."""
+        """Does nothing: actors end by themselves."""

@@ -26,19 +26,17 @@ from ..frames.contribution import check_sent, check_total, largest_body
 from ..frames.frames import Code, Frame, FrameParts, FrameRefused, opened, reason
 from ..frames.request import Requests, RoundWork
 from ..frames.secure import COMPLAINT, KINDS, OPEN, OPENED, sum_terms, uploaded
-from .exchange import Exchange
+from .exchange import Exchange, enough
 from .intake import Open, RoundIntake
 from .journal import FRAME, MARK, Journal
-from .log_line import LogLine
-from .rounds import enough
-from .server_folder import SPAN, ServerFolder, kept
+from .server_folder import SPAN, LogLine, ServerFolder, kept
 
 T = TypeVar("T")
 LONGEST = 30.0  # seconds between two attempts, at most
 
 
 class SumMemory(Protocol):
-    """What a server remembers of all secure sums: whose were asked for, and who has lied."""
+    """The server's memory of all secure sums: the nodes that each had, and the liars."""
 
     def summed(self) -> tuple[PastSum, ...]:
         """The newest sums that nodes were asked to consent to."""
@@ -82,7 +80,7 @@ class SecureRound:
     one.
 
     group, of_group: where there are groups, the number of the one whose sum this is, from 0, and
-    all nodes that are or were in it. Its attempts have numbers of their own, and earlier sums of
+    all nodes that are or were in it. Its attempts are numbered apart, and earlier sums of
     other groups do not count: no node is in both. memory: None = that of the collector's folder,
     which is the server's own. seconds: for all of it, since a relay's answer has to be in time;
     None = it waits for as many nodes as count.
@@ -175,7 +173,7 @@ class SecureRound:
             attempt += 1
 
     def _of_before(self, work: RoundWork) -> Mapping[str, Int64Array]:
-        """Whom to ask: all of a round's nodes but those that have lied.
+        """Returns the nodes to ask: all of a round's nodes but those that have lied.
 
         Where these and those of an earlier sum differ by too few for nodes to consent, all of the
         round's nodes; or where they do not fit either, those of an earlier sum.
@@ -189,7 +187,7 @@ class SecureRound:
         return {name: work.asked[name] for name in sorted(everybody)}
 
     def _too_near(self, names: Collection[str], work: RoundWork | None = None) -> str:
-        """Why nodes would not consent to the sum of these, beside earlier ones; empty if they
+        """Returns why nodes would not consent to this sum, given the earlier sums; empty if they
         would.
         """
         work = work or self._work
@@ -221,7 +219,7 @@ class SecureRound:
         return self._total(own)
 
     def _stages(self, attempt: int, own: SecureSumServer) -> list[Stage]:
-        """What is asked at each stage, of those who were heard at the one before."""
+        """Yields the requests of each stage, for the nodes that answered at the stage before."""
 
         def work(name: str) -> FrameParts:
             return self._collector.requests.work(
@@ -238,7 +236,7 @@ class SecureRound:
         return [Stage(number, ask) for number, ask in enumerate(asks)]
 
     def _seal(self, kind: str, body: bytes, name: str) -> FrameParts:
-        """A request to a node that has no arrays of its own."""
+        """Returns a request to a node; its frame has no arrays."""
         return self._collector.requests.seal(
             kind,
             body,
@@ -371,10 +369,12 @@ class SecureRound:
         if found.head.kind in (COMPLAINT, OPENED):
             self._read_aside(found, node)
             return
+        own = self._sum
+        assert own is not None  # while frames are taken
         message, shown = uploaded(found, self._contract, self._now.asked[node])
         self._taking = frame
         try:
-            self._add(KINDS.index(found.head.kind))(message)
+            own.add(KINDS.index(found.head.kind), message)
         finally:
             self._taking = None
         if found.head.kind == "mask":
@@ -394,15 +394,8 @@ class SecureRound:
         line = f"{self._what}: {node} complains of the box of {dealer}"
         self._folder.log(LogLine(line, "complaint", level="warning", node=node))
 
-    def _add(self, stage: int) -> Callable[[bytes], bool]:
-        own = self._sum
-        assert own is not None  # while frames are taken
-        return (own.add_advert, own.add_shares, own.add_masked, own.add_consent, own.add_unmasking)[
-            stage
-        ]
-
     def _record(self, record: bytes) -> None:
-        """What the sum wants to be journalled: the message being taken, by its frame; or that a
+        """Journals an event of the sum: the frame of the message that is being taken, or that a
         stage is closed.
         """
         if self._taking is None:

@@ -38,14 +38,13 @@ from ..links.siblings import Siblings
 from .channel import Channel, Order
 from .collector import Collector
 from .exchange import ServerStopped
-from .log_line import LogFormat
-from .server_folder import ServerFolder
+from .server_folder import LogFormat, ServerFolder
 
 LOOK = 0.1  # seconds between two looks for orders, and two reports
 
 
 class WorkerPlan(NamedTuple):
-    """What a worker process is told at its start."""
+    """The configuration of a worker process at its start."""
 
     folder: str
     start: int

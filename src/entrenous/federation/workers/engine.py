@@ -135,8 +135,8 @@ def _start(ray: Any, asked: EngineOptions) -> None:
 
 
 def _join(ray: Any, address: str) -> None:
-    """Joins a cluster. First in a process of its own, which may be ended: Ray waits for minutes
-    where it gets no answer, and then ends its process itself."""
+    """Joins a cluster. Tries it first in a child process that can be ended: without an answer Ray
+    waits for minutes and then ends its own process."""
     if "://" in address:
         raise InputError(
             f"--ray {address}",

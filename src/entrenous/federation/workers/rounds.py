@@ -40,7 +40,8 @@ class ShardedRounds:
         budget: PrivacyBudget | None = None,
     ) -> None:
         self.algorithm = algorithm.configured(data.catalogue)
-        self.data, self.avoid = data, avoid
+        self.data = data
+        self.avoid = avoid
         self.seed = seed
         self.catalogue = data.catalogue
         if protection is not None and protection.defence != "none":

@@ -13,7 +13,7 @@ from ...core.contract.protocols import Catalogue, FederatedAlgorithm, State, Vis
 from ...core.contract.update import Total, merge_totals
 from ...core.types import Int64Array
 from ...core.vocabulary import Vocabulary
-from ...data.interactions import Interactions
+from ...data.interactions import NOT_READ, Interactions
 from ...privacy.protection import Protection
 from ..executors import Threads
 from ..ledger import Ledger
@@ -109,7 +109,8 @@ class Shards:
     ) -> None:
         self._crew = crew
         self._algorithm = algorithm
-        self._data, self._avoid = data, avoid
+        self._data = data
+        self._avoid = avoid
         self._protection = protection
         self._bounds = bounds(data.counts, crew.many)
         # A shard without users, which keeps the sum of all shards.
@@ -155,7 +156,8 @@ class Shards:
     def load(self, devices: State) -> None:
         """Sends every worker the rows and the private state of its users."""
         self._loaded = None
-        inputs, states = {}, {}
+        inputs = {}
+        states = {}
         for number, (low, high) in enumerate(self._bounds):
             inputs[number] = (self._given(low, high),)
             states[number] = (type(devices)(*(array[low:high] for array in devices)),)
@@ -213,7 +215,7 @@ def _part(data: Interactions, users: Int64Array) -> Interactions:
         users=Vocabulary(size=len(users)),
         items=Vocabulary(size=len(data.items)),
         features=features,
-        notes=(),
+        reading=NOT_READ,
     )
 
 
@@ -239,4 +241,6 @@ def _copied(state: State) -> State:
 
 
 def _copy(value: Any) -> Any:
-    return value.copy() if isinstance(value, np.ndarray) else value
+    if isinstance(value, np.ndarray):
+        return value.copy()
+    return value

@@ -8,18 +8,20 @@ on a mask that one adds and the other subtracts; every client adds one more mask
 both masks' secrets lie with the neighbours, who give the server one kind for each party: shares of
 the lone mask of a party that sent its vector, shares of the pairs' masks of a party that did not.
 
-    client                             server
-    advertise()                     -> add_advert      signed x25519 keys, one for boxes and one
-                                                       for masks; the model's sha256
-    share(roster)                <- -> roster,         Shamir shares of both secrets, boxed for
-                                       add_shares      each neighbour
-    mask(inbox, vector, rows)    <- -> inbox,          the vector with all masks on it
-                                       add_masked
-    consent(survivors)           <- -> survivors,      a signature under the list of parties that
-                                       add_consent     sent their vector
-    unmask(consents)             <- -> consents,       one share of each neighbour
-                                       add_unmasking
-                                       total           int64, exact
+    client                          server
+    advertise()                  -> add(ADVERT)      signed x25519 keys, one for boxes and one for
+                                                     masks; the model's sha256
+    share(roster)                <- roster()
+                                 -> add(SHARES)      Shamir shares of both secrets, boxed for each
+                                                     neighbour
+    mask(inbox, vector, rows)    <- inbox(name)
+                                 -> add(MASKED)      the vector with all masks on it
+    consent(survivors)           <- survivors(name)
+                                 -> add(CONSENT)     a signature under the list of parties that
+                                                     sent their vector
+    unmask(consents)             <- consents()
+                                 -> add(UNMASKING)   one share of each neighbour
+                                    total()          int64, exact
 
 No input or output: every method takes and gives bytes, and any transport carries them.
 

@@ -125,10 +125,14 @@ class SecureSumClient:
         most: Mapping[str, int] | None = None,
         past: tuple[PastSum, ...] = (),
     ) -> None:
-        self.terms, self.roll = terms, checked(roll)
-        self.name, self.floors = name, floors or Floors()
-        self.used, self.past = used, past
-        self.people, self._most = people, most
+        self.terms = terms
+        self.roll = checked(roll)
+        self.name = name
+        self.floors = floors or Floors()
+        self.used = used
+        self.past = past
+        self.people = people
+        self._most = most
         self.consented: PastSum | None = None
         if self.roll.get(name) != p.identity_of(identity):
             raise InputError("secure sum", f"'{name}' is not in the roll with this identity")
@@ -150,7 +154,8 @@ class SecureSumClient:
         self._looked: tuple[bytes, Opened] | None = None
         self._sharers: list[int] = []
         self._survivors: list[int] = []
-        self._rows, self._own_users = SumRows(0, 0), frozenset[int]()
+        self._rows = SumRows(0, 0)
+        self._own_users = frozenset[int]()
         # The hash of all that was seen by the end of each stage.
         self._views = [b""]
 
@@ -265,7 +270,9 @@ class SecureSumClient:
         message = m.Shares(list(boxes.values()), b"".join(hashes.values()))
         answer = self._signed(m.SHARES, met.view, m.encode(message))
         # Nothing failed: from here on the state is that of the next stage.
-        self._met, self._own, self._box_keys = met, own, keys
+        self._met = met
+        self._own = own
+        self._box_keys = keys
         self._sent = {place: box_digest(box, hashes[place]) for place, box in boxes.items()}
         self._views.append(met.view)
         return answer
@@ -342,8 +349,10 @@ class SecureSumClient:
         # and the survivors would notice before anything is revealed.
         view = m.seen(met.view, said.sharers)
         answer = self._signed(m.MASKED, view, words.tobytes())
-        self._sharers, self._held = sharers, {**held, met.me: self._own}
-        self._rows, self._own_users = rows, users
+        self._sharers = sharers
+        self._held = {**held, met.me: self._own}
+        self._rows = rows
+        self._own_users = users
         self._views.append(view)
         self.used = self.used | {about}
         return answer
@@ -469,7 +478,8 @@ class SecureSumClient:
         # Forgotten: a program that is taken over later has nothing left to reveal.
         self._looked = None
         del self._secrets, self._held, self._own
-        self._box_keys, self._sent = {}, {}
+        self._box_keys = {}
+        self._sent = {}
         return answer
 
     # ---- checks ----------------------------------------------------------------------------------
@@ -478,7 +488,8 @@ class SecureSumClient:
         """The answer to the question of a stage. The same question gets the same answer, since a
         message may be lost; a second and different one is refused.
         """
-        asked, done = hashlib.sha256(question).digest(), len(self._answers)
+        asked = hashlib.sha256(question).digest()
+        done = len(self._answers)
         if stage < done:
             code: Code = "both" if stage >= m.CONSENT else "stage"
             asked_before, answered = self._answers[stage]
@@ -503,7 +514,8 @@ class SecureSumClient:
                     "floor",
                     f"'{name[:40]}' says that it has more people than was agreed on",
                 )
-        people, least = sum(parties.values()), max(self.floors.people, self.terms.people)
+        people = sum(parties.values())
+        least = max(self.floors.people, self.terms.people)
         require(people >= least, "floor", f"{people} people; at least {least}")
         check_parties(self.past, self.terms.model, parties, self.floors)
 
@@ -530,7 +542,8 @@ class SecureSumClient:
         """Refuses parties whose sum would not hide them, by itself or compared with earlier
         sums.
         """
-        met, floors = self._others(), self.floors
+        met = self._others()
+        floors = self.floors
         least = met.graph.least(floors.parties)
         require(len(alive) >= least, "floor", f"{len(alive)} parties are left; at least {least}")
         parties = met.with_people(alive)

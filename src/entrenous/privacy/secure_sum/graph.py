@@ -125,11 +125,14 @@ def degree(parties: int, dropout: float = 0.3, malicious: float = 0.1) -> tuple[
 
 def threshold(k: int, parties: int, dropout: float, malicious: float) -> int:
     """The smallest t that both tails allow with k neighbours; 0 if none does."""
-    in_league, surviving = _binomial(k, malicious), _binomial(k, 1 - dropout)
+    in_league = _binomial(k, malicious)
+    surviving = _binomial(k, 1 - dropout)
     for t in range(1, k + 1):
         if parties * sum(in_league[t:]) < TOO_MANY:
             # A larger t only makes it more likely that too few survive.
-            return t if parties * sum(surviving[:t]) < TOO_FEW else 0
+            if parties * sum(surviving[:t]) < TOO_FEW:
+                return t
+            return 0
     return 0
 
 

@@ -107,7 +107,8 @@ def sharing(past: Iterable[PastSum], new: PastSum) -> PastSum:
 def _check_side(side: Mapping[str, int], other: Mapping[str, int], floors: Floors) -> None:
     """Refuses parties that are in one of two sums alone, if they are some and too few."""
     alone = [people for name, people in side.items() if name not in other]
-    parties, people = len(alone), sum(alone)
+    parties = len(alone)
+    people = sum(alone)
     short = parties < floors.parties or people < floors.people
     require(
         not parties or not short,

@@ -18,7 +18,9 @@ from msgspec import Meta
 from .refusal import SumRefused, require
 
 DOMAIN = "entrenous secure sum 3"
-MAX_PARTIES, MAX_NAME, MAX_PEOPLE = 4096, 128, 1 << 40
+MAX_PARTIES = 4096
+MAX_NAME = 128
+MAX_PEOPLE = 1 << 40
 SHARE = 33  # bytes of a share: a number below 2^256 + 297
 KEY = 32  # bytes of an x25519 public key
 BOX = KEY + 12 + 2 * SHARE + 16  # its own public key, nonce, a share of each secret, tag
@@ -27,7 +29,8 @@ SLACK = 256  # framing of an envelope
 ADVERT, SHARES, MASKED, CONSENT, UNMASKING = range(5)
 STAGES = ("advert", "shares", "masked", "consent", "unmasking")
 # Messages about a bad box: no stages, since a sum without liars has neither.
-COMPLAINT, OPENING = 5, 6
+COMPLAINT = 5
+OPENING = 6
 SAID = (*STAGES, "complaint", "opening")
 
 Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME)]

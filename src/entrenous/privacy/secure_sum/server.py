@@ -32,10 +32,10 @@ class Said(NamedTuple):
 
 @final
 class SecureSumServer:
-    """add_advert, roster, add_shares, inbox, add_masked, survivors, add_consent, consents,
-    add_unmasking, total.
+    """Takes the messages of five stages by `add`, and after each of the first four gives out what
+    clients need for the next one: `roster`, `inbox`, `survivors`, `consents`; at the end `total`.
 
-    An `add_` takes a client's envelope and returns False for one that came before: an answer whose
+    `add` takes a client's envelope and returns False for one that came before: an answer whose
     receipt was lost. The first `roster()`, `inbox()`, `survivors()` and `consents()` each close the
     stage before them; SumRefused `threshold` then says that too few have answered: the caller waits
     longer, or gives the attempt up. Every other refusal leaves the state as it was, too.
@@ -50,7 +50,8 @@ class SecureSumServer:
     def __init__(
         self, terms: SumTerms, roll: Roll, journal: Callable[[bytes], None] | None = None
     ) -> None:
-        self.terms, self.roll = terms, checked(roll)
+        self.terms = terms
+        self.roll = checked(roll)
         self.stage = m.ADVERT  # the one that is open
         self._journal = journal or (lambda record: None)
         self._digest = terms.digest(self.roll)
@@ -97,7 +98,7 @@ class SecureSumServer:
                 require(entry.stage == server.stage, "stage", "the journal is not in order")
                 server._close(entry.stage)
             else:
-                server._add(entry.stage, record)
+                server.add(entry.stage, record)
         server._journal = journal or server._journal
         return server
 
@@ -109,35 +110,29 @@ class SecureSumServer:
 
     # ---- what clients send -----------------------------------------------------------------------
 
-    def add_advert(self, data: bytes) -> bool:
-        """Accepts a client's public keys. Returns False for a copy of a message that was accepted
-        before. Raises SumRefused.
-        """
-        return self._add(m.ADVERT, data)
+    def add(self, stage: int, data: bytes) -> bool:
+        """Accepts a client's message of a stage: its public keys (`messages.ADVERT`), its encrypted
+        shares for its neighbours (SHARES), its masked vector (MASKED), its signature of the list of
+        survivors (CONSENT), or the shares that remove masks (UNMASKING).
 
-    def add_shares(self, data: bytes) -> bool:
-        """Accepts a client's encrypted shares for its neighbours. Returns False for a copy. Raises
-        SumRefused.
+        Returns False for a copy of a message that was accepted before. Raises SumRefused.
         """
-        return self._add(m.SHARES, data)
-
-    def add_masked(self, data: bytes) -> bool:
-        """Accepts a client's masked vector and adds it to the sum. Returns False for a copy. Raises
-        SumRefused.
-        """
-        return self._add(m.MASKED, data)
-
-    def add_consent(self, data: bytes) -> bool:
-        """Accepts a client's signature of the list of survivors. Returns False for a copy. Raises
-        SumRefused.
-        """
-        return self._add(m.CONSENT, data)
-
-    def add_unmasking(self, data: bytes) -> bool:
-        """Accepts the shares by which the masks of dropped clients, and survivors' own masks, are
-        removed. Returns False for a copy. Raises SumRefused.
-        """
-        return self._add(m.UNMASKING, data)
+        signed = m.decode(data, m.Signed, m.limit_of(stage, self.terms.nbytes))
+        said_by(self.terms, self.roll, signed, stage)
+        said = Said(hashlib.sha256(signed.body).digest(), signed.signature)
+        # A copy is welcome at any time: its sender has not got the receipt.
+        earlier = self._said[stage].get(signed.sender)
+        if earlier == said:
+            return False
+        untimely = "too late" if stage < self.stage else "too early"
+        require(stage == self.stage, "stage", f"{m.STAGES[stage]}: {untimely}")
+        take = self._read(stage, signed, said.body)
+        require(earlier is None, "duplicate", f"'{signed.sender[:40]}' said something else before")
+        # The journal first: after a crash the message is either unknown, or has its effect.
+        self._journal(data)
+        self._said[stage][signed.sender] = said
+        take()
+        return True
 
     # ---- when a box is bad -------------------------------------------------------------------
 
@@ -227,7 +222,8 @@ class SecureSumServer:
         """The message to a client after stage 3: who sent a masked vector, and its neighbours'
         signatures for theirs. Closes the stage."""
         self._close(m.MASKED)
-        me, said = self._on(m.MASKED, name), self._said[m.MASKED]
+        me = self._on(m.MASKED, name)
+        said = self._said[m.MASKED]
         near = [self._names[place] for place in self._graph.neighbours(me)]
         uploads = [m.Upload(*said[neighbour]) for neighbour in near if neighbour in said]
         return m.encode(m.Survivors(self._bits(m.MASKED), uploads))
@@ -252,7 +248,8 @@ class SecureSumServer:
         require(self.stage == m.UNMASKING, "stage", f"{m.STAGES[self.stage]} is still open")
         if self._total is None:
             adverts = [self._adverts[name] for name in self._names]
-            sharers, survivors = self._lists[m.SHARES], self._lists[m.MASKED]
+            sharers = self._lists[m.SHARES]
+            survivors = self._lists[m.MASKED]
             view = self._views[m.SHARES]
             answers = Answers(view, self._graph, adverts, sharers, survivors, self._shares)
             try:
@@ -271,25 +268,6 @@ class SecureSumServer:
         return self._total.copy()
 
     # ---- stages ----------------------------------------------------------------------------------
-
-    def _add(self, stage: int, data: bytes) -> bool:
-        """Accepts a message of a stage. Returns False for a copy. Raises SumRefused."""
-        signed = m.decode(data, m.Signed, m.limit_of(stage, self.terms.nbytes))
-        said_by(self.terms, self.roll, signed, stage)
-        said = Said(hashlib.sha256(signed.body).digest(), signed.signature)
-        # A copy is welcome at any time: its sender has not got the receipt.
-        earlier = self._said[stage].get(signed.sender)
-        if earlier == said:
-            return False
-        untimely = "too late" if stage < self.stage else "too early"
-        require(stage == self.stage, "stage", f"{m.STAGES[stage]}: {untimely}")
-        take = self._read(stage, signed, said.body)
-        require(earlier is None, "duplicate", f"'{signed.sender[:40]}' said something else before")
-        # The journal first: after a crash the message is either unknown, or has its effect.
-        self._journal(data)
-        self._said[stage][signed.sender] = said
-        take()
-        return True
 
     def _read(self, stage: int, signed: m.Signed, body: bytes) -> Callable[[], None]:
         """Checks a message. Returns the effect of accepting it. Raises SumRefused."""
@@ -335,7 +313,8 @@ class SecureSumServer:
         `_read`.
         """
         said = m.decode(body, m.Shares, len(body))
-        near, around = self._graph.neighbours(place), self._graph.around(place)
+        near = self._graph.neighbours(place)
+        around = self._graph.around(place)
         require(
             len(said.boxes) == len(near),
             "box",
@@ -412,7 +391,8 @@ class SecureSumServer:
             return
         require(stage == self.stage, "stage", f"{m.STAGES[self.stage]} is still open")
         # With fewer than a quorum no list of this attempt could become binding.
-        heard, least = self._said[stage], self._graph.quorum or 2
+        heard = self._said[stage]
+        least = self._graph.quorum or 2
         require(
             len(heard) >= least,
             "threshold",

@@ -51,4 +51,6 @@ def combine(shares: Mapping[int, bytes], factors: Sequence[int] | None = None) -
     factors = factors or weights(list(shares))
     values = [int.from_bytes(share, "big") for share in shares.values()]
     number = sum(w * value for w, value in zip(factors, values, strict=True)) % PRIME
-    return number.to_bytes(32, "big") if number < 1 << 256 else None
+    if number < 1 << 256:
+        return number.to_bytes(32, "big")
+    return None

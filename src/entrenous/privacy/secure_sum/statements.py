@@ -108,7 +108,9 @@ def about_box(view: bytes, sender: int, receiver: int) -> bytes:
 
 def pair(u: int, v: int) -> tuple[int, int]:
     """Two places in ascending order, so that both parties name their pair alike."""
-    return (u, v) if u < v else (v, u)
+    if u < v:
+        return (u, v)
+    return (v, u)
 
 
 def read_advert(terms: SumTerms, roll: Roll, digest: bytes, signed: m.Signed) -> m.Advert:

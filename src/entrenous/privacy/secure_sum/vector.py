@@ -82,7 +82,8 @@ def unpack(vector: Int64Array, like: Total) -> Total:
         raise InputError(
             "secure sum", f"a vector {vector.dtype} {vector.shape}", expected=f"int64 ({length},)"
         )
-    arrays, low = [], 0
+    arrays = []
+    low = 0
     for part in _parts(like):
         arrays.append(vector[low : low + part.size].reshape(part.shape).copy())
         low += part.size

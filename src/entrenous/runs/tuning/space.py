@@ -30,7 +30,9 @@ class Range(NamedTuple):
     @property
     def ends(self) -> tuple[int | float, int | float]:
         """The lowest and highest value, int for a setting of whole numbers and else float."""
-        return (int(self.low), int(self.high)) if self.whole else (self.low, self.high)
+        if self.whole:
+            return (int(self.low), int(self.high))
+        return (self.low, self.high)
 
     def rounded(self, value: float) -> int | float:
         """A drawn value rounded to DIGITS significant digits, unless that leaves the range."""

@@ -89,7 +89,8 @@ def begin_file(path: Path | None, about: dict[str, Any], resume: bool) -> list[T
     # After the last end of a line there is nothing, unless the search was killed while it wrote.
     *lines, rest = path.read_bytes().split(b"\n")
     if not lines:
-        lines, rest = [rest], b""
+        lines = [rest]
+        rest = b""
     _check_same(path, lines[0], json.loads(header))
     if rest:
         write_atomically(path, b"".join(line + b"\n" for line in lines))

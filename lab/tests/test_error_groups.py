@@ -5,10 +5,7 @@ training rows alone.
 from __future__ import annotations
 
 import numpy as np
-
-from entrenous.core.vocabulary import Vocabulary
-from entrenous.data.interactions import Interactions, build
-from entrenous.evaluate.groups import (
+from entrenous_lab.papers.error_groups import (
     GENEROUS,
     OFFSET,
     POPULAR,
@@ -17,6 +14,9 @@ from entrenous.evaluate.groups import (
     error_groups,
     errors_by_group,
 )
+
+from entrenous.core.vocabulary import Vocabulary
+from entrenous.data.interactions import Interactions, build
 
 USERS, ITEMS = Vocabulary(size=4), Vocabulary(size=4)
 

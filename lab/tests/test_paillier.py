@@ -8,12 +8,12 @@ import sys
 
 import numpy as np
 import pytest
+from entrenous_lab import paillier
 
 from entrenous.algorithms.fedmf import FedMF
 from entrenous.core.contract.update import Total, Update, add_update, empty_total
 from entrenous.core.errors import InputError
 from entrenous.core.keys import key
-from entrenous.privacy import paillier
 
 BITS, ITEMS = 256, 5  # far too short for anything but a test
 

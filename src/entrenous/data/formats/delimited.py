@@ -7,7 +7,6 @@ cannot fail any more.
 
 from __future__ import annotations
 
-import codecs
 import csv
 import re
 from collections.abc import Sequence
@@ -15,11 +14,14 @@ from typing import NamedTuple, NoReturn
 
 import numpy as np
 
-from ..core.errors import InputError
-from ..core.types import Array, Int64Array
-from .columns import FEATURES, USUAL, plain
-from .options import LoadOptions
-from .table import ColumnTable
+from ...core.errors import InputError
+from ...core.types import Array, Int64Array
+from ..columns import FEATURES, USUAL, plain
+from ..encoding import plain_text, refuse_long
+from ..options import LoadOptions
+from ..reading import Guess
+from ..table import ColumnTable
+from .kind import Format, RawFile
 
 # Bytes in one line.
 LINE_LIMIT = 65_536
@@ -30,15 +32,10 @@ DELIMITERS = ("::", "\t", ",", ";", "|", " ")
 NAMES = {"\t": "a tab", " ": "a blank"}
 # Stands in for `::`, which is two bytes; control characters are refused before.
 UNIT = 0x1F
-# All but tab and the line ends.
-CONTROL = bytes(code for code in range(32) if code not in (9, 10, 13)) + b"\x7f"
-# The longer marks first: one of UTF-16 begins one of UTF-32.
-WIDE = (
-    (codecs.BOM_UTF32_LE, "UTF-32"),
-    (codecs.BOM_UTF32_BE, "UTF-32"),
-    (codecs.BOM_UTF16_LE, "UTF-16"),
-    (codecs.BOM_UTF16_BE, "UTF-16"),
-)
+# Those of some endings.
+BY_ENDING = {".csv": ",", ".tsv": "\t", ".inter": "\t", ".item": "\t", ".user": "\t"}
+# The endings of files with a RecBole header.
+TYPED = (".inter", ".item")
 # The types that a RecBole header gives its columns.
 RECBOLE = ("token", "token_seq", "float", "float_seq")
 # The columns of a file without a header.
@@ -66,6 +63,17 @@ class Layout(NamedTuple):
     """True if fields may be in quotes."""
 
 
+def read(file: RawFile, options: LoadOptions) -> ColumnTable:
+    """Returns the table in a text file; its ending may tell the delimiter. See `read_text`."""
+    return read_text(
+        file.content,
+        file.source,
+        options,
+        delimiter=BY_ENDING.get(file.ending),
+        typed=file.ending in TYPED,
+    )
+
+
 def read_text(
     raw: bytes,
     source: str,
@@ -81,6 +89,7 @@ def read_text(
     with the physical line of the first defect.
     """
     notes: list[str] = []
+    guesses: list[Guess] = []
     text = plain_text(raw, source, options.encoding, notes)
     if not text.strip():
         raise InputError(
@@ -92,7 +101,7 @@ def read_text(
     # The number of the first line that is not blank.
     first = 1 + len(text) - len(text.lstrip(b"\n"))
     text = text.strip(b"\n").rstrip(b" \n") + b"\n"
-    layout = _layout(text, f"{source}:{first}", options, delimiter, typed, notes)
+    layout = _layout(text, f"{source}:{first}", options, delimiter, typed, guesses)
     # Rows are counted from the line after the header.
     if layout.header:
         text = text[text.index(b"\n") + 1 :]
@@ -117,6 +126,7 @@ def read_text(
         blank=tuple(blank),
         whole=whole,
         types=layout.types,
+        guesses=tuple(guesses),
         notes=tuple(notes),
     )
 
@@ -130,14 +140,14 @@ def _layout(
     options: LoadOptions,
     delimiter: str | None,
     typed: bool,
-    notes: list[str],
+    guesses: list[Guess],
 ) -> Layout:
-    """Returns the layout of the lines, as the first two of them tell. Adds to `notes` what was
+    """Returns the layout of the lines, as the first two of them tell. Adds to `guesses` what was
     guessed.
     """
     end = text.find(b"\n", 0, LINE_LIMIT + 1)
     if end < 0:
-        _refuse_long(where, text.index(b"\n"))
+        refuse_long(where, text.index(b"\n"), LINE_LIMIT)
     line = text[:end].decode("utf-8")
     delimiter = options.delimiter or delimiter or _guess(line)
     # Elsewhere a quote is a character like any other.
@@ -159,7 +169,8 @@ def _layout(
         if guessed is None:
             second, _, _ = text[end + 1 : end + 1 + LINE_LIMIT].partition(b"\n")
             _refuse_names(fields, second.decode("utf-8", "replace").split(delimiter), where)
-        notes.append(f"no header: columns read as {', '.join(guessed)}")
+        listed = ",".join(guessed)
+        guesses.append(Guess(f"no header; columns are {listed}", f"names={listed}"))
         names = list(guessed)
         header = False
     byte = UNIT if delimiter == "::" else ord(delimiter)
@@ -344,7 +355,7 @@ def _check_lines(text: bytes, layout: Layout, source: str, first: int, whole: bo
     while start < len(text):
         end = text.rfind(b"\n", start, start + BLOCK) + 1
         if end == 0:
-            _refuse_long(f"{source}:{first}", text.index(b"\n", start) - start)
+            refuse_long(f"{source}:{first}", text.index(b"\n", start) - start, LINE_LIMIT)
         content = np.frombuffer(text, np.uint8, end - start, start)
         newline = np.flatnonzero(content == ord("\n"))
         block = Block(content, newline, source, first)
@@ -363,7 +374,7 @@ def _check_block(block: Block, width: Int64Array, layout: Layout, whole: bool) -
     # First, so that no error below has to decode a huge line.
     long = np.flatnonzero(width > LINE_LIMIT)
     if len(long):
-        _refuse_long(block.where(long[0]), int(width[long[0]]))
+        refuse_long(block.where(long[0]), int(width[long[0]]), LINE_LIMIT)
     delimiter = np.flatnonzero(block.content == layout.byte)
     if layout.quoted:
         quote = np.flatnonzero(block.content == ord('"'))
@@ -431,15 +442,6 @@ def _refuse_columns(where: str, line: str, columns: int, layout: Layout, cut_off
     raise InputError(where, f"{columns} column{plural}", expected=f"{wanted} ({names})", fix=fix)
 
 
-def _refuse_long(where: str, size: int) -> NoReturn:
-    raise InputError(
-        where,
-        f"the line is {size:,} bytes long",
-        expected=f"lines of at most {LINE_LIMIT:,} bytes",
-        fix="check the line ends and the format",
-    )
-
-
 def _split(text: bytes, layout: Layout, source: str) -> object:
     """Returns the polars frame of the lines: all columns are text, and an empty field is ""."""
     import polars as pl
@@ -467,109 +469,10 @@ def _split(text: bytes, layout: Layout, source: str) -> object:
     return frame.fill_null("")
 
 
-# ---- bytes to plain UTF-8 ------------------------------------------------------------------------
-
-
-def plain_text(raw: bytes, source: str, encoding: str, notes: list[str]) -> bytes:
-    """Converts text to UTF-8 without byte order mark or CR, and adds to `notes` what it changed.
-
-    Raises InputError for UTF-16 or other text that was not declared, bytes that are not in the
-    declared encoding, NUL and other control characters, and line ends of CR alone.
-    """
-    return _line_ends(_to_utf8(raw, source, encoding, notes), source, notes)
-
-
-def _to_utf8(raw: bytes, source: str, encoding: str, notes: list[str]) -> bytes:
-    """Returns the text in UTF-8 without byte order mark."""
-    name = codecs.lookup(encoding).name
-    if name in ("utf-8", "utf-8-sig"):
-        return _checked_utf8(raw, source, notes)
-    try:
-        text = raw.decode(encoding).removeprefix("\ufeff").encode("utf-8")
-    except (UnicodeError, ValueError) as wrong:
-        # Not every codec says where it failed; the first line is as good a place as any then.
-        line = raw.count(b"\n", 0, getattr(wrong, "start", 0)) + 1
-        raise InputError(
-            f"{source}:{line}",
-            f"not valid {name}",
-            expected=f"{name} text, as declared",
-            fix="check the encoding",
-        ) from None
-    notes.append(f"read as {name}, as declared")
-    _refuse_control(text, source)
-    return text
-
-
-def _checked_utf8(raw: bytes, source: str, notes: list[str]) -> bytes:
-    """Returns the bytes without byte order mark, if they are UTF-8."""
-    for mark, name in WIDE:
-        if raw.startswith(mark):
-            _refuse_wide(source, name)
-    if raw.startswith(codecs.BOM_UTF8):
-        raw = raw[len(codecs.BOM_UTF8) :]
-        notes.append("skipped a byte order mark")
-    _refuse_control(raw, source)
-    try:
-        if not raw.isascii():
-            raw.decode("utf-8")
-    except UnicodeDecodeError as wrong:
-        line = raw.count(b"\n", 0, wrong.start) + 1
-        raise InputError(
-            f"{source}:{line}",
-            f"byte 0x{raw[wrong.start]:02x} is not UTF-8",
-            expected="UTF-8 text",
-            fix="declare what it is: encoding='latin-1' (--load encoding=latin-1)",
-        ) from None
-    return raw
-
-
-def _refuse_wide(source: str, name: str) -> NoReturn:
-    encoding = name.lower()
-    fix = f"convert it to UTF-8, or declare it: encoding='{encoding}' (--load encoding={encoding})"
-    raise InputError(f"{source}:1", f"the file is {name}", expected="UTF-8 text", fix=fix)
-
-
-def _refuse_control(raw: bytes, source: str) -> None:
-    """Raises InputError for the first control character, and for UTF-16 without a mark."""
-    # Removing them all is the fastest way to see that there are none.
-    if len(raw.translate(None, CONTROL)) == len(raw):
-        return
-    # Text in a Latin alphabet is full of NUL bytes in UTF-16.
-    head = raw[:4096]
-    if head.count(0) > len(head) // 4:
-        _refuse_wide(source, "UTF-16")
-    control = re.search(b"[" + re.escape(CONTROL) + b"]", raw)
-    assert control is not None
-    line = raw.count(b"\n", 0, control.start()) + 1
-    byte = raw[control.start()]
-    problem = "a NUL byte" if byte == 0 else f"a control character (0x{byte:02x})"
-    raise InputError(
-        f"{source}:{line}",
-        problem,
-        expected="plain text",
-        fix="the file is damaged or is not a text file; write it again",
+FORMATS = {
+    "text": Format(
+        "one row in each line, with a delimiter: CSV, TSV, RecBole .inter, MovieLens ::, and kin",
+        lambda head, name: True,
+        read,
     )
-
-
-def _line_ends(text: bytes, source: str, notes: list[str]) -> bytes:
-    """Returns the text with LF at the end of each line, for LF or CR LF."""
-    if b"\r" not in text:
-        return text
-    if b"\n" not in text:
-        raise InputError(
-            f"{source}:1",
-            "lines end in a carriage return alone",
-            expected="lines that end in LF or CR LF",
-            fix="convert the line ends, for example: tr '\\r' '\\n'",
-        )
-    notes.append("line ends are CR LF")
-    text = text.replace(b"\r\n", b"\n").removesuffix(b"\r")
-    if b"\r" in text:
-        line = text.count(b"\n", 0, text.index(b"\r")) + 1
-        raise InputError(
-            f"{source}:{line}",
-            "a carriage return inside the line",
-            expected="lines that end in LF or CR LF",
-            fix="remove it",
-        )
-    return text
+}

@@ -20,9 +20,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.contract.update import Total, Update, count_items, fixed
-from ..core.errors import InputError
-from ..core.types import Array, Int32Array, Int64Array
+from entrenous.core.contract.update import Total, Update, count_items, fixed
+from entrenous.core.errors import InputError
+from entrenous.core.types import Array, Int32Array, Int64Array
 
 SLOT = 64  # bits of a value among others in one plaintext: 32 of its own, and room for 2^32 devices
 # Added to each value, which is then positive: a negative one would be a number as long as n.

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..core.types import BoolArray, Float32Array, Float64Array
-from ..data.interactions import Interactions
-from .ratings import rating_metrics
+from entrenous.core.types import BoolArray, Float32Array, Float64Array
+from entrenous.data.interactions import Interactions
+from entrenous.evaluate.ratings import rating_metrics
 
 QUARTER = 4
 EVERYBODY, STRICT, GENEROUS = "all", "strict users", "generous users"

@@ -1,0 +1,3 @@
+"""The formats of files, one file each: a declaration in FORMATS says how a format is recognised and
+read.
+"""

@@ -1,0 +1,170 @@
+"""Rows that repeat a (user, item) pair: which of them stays, or what they add up to."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, NoReturn
+
+import numpy as np
+
+from ..core.errors import InputError
+from ..core.types import BoolArray, Float32Array, Float64Array, Int64Array
+from .options import LoadOptions
+from .reading import LeftOut
+from .table import LARGEST, ColumnTable
+
+CHOOSE = (
+    "choose duplicates='last' or 'first', or 'sum' for counts and purchases"
+    " (--load duplicates=last)"
+)
+# The whole numbers up to here are all float32.
+EXACT = 2**24
+
+
+class KeptRows(NamedTuple):
+    """The rows that stay where pairs are repeated."""
+
+    rows: Int64Array
+    """Positions in the table, ascending, int64."""
+    value: Float32Array | None
+    """The value of each row that stays, float32 [len(rows)]; None if no row has one."""
+    left_out: tuple[LeftOut, ...] = ()
+    """The rows that were left out."""
+    notes: tuple[str, ...] = ()
+    """The number of rows that were added up."""
+    visits: bool = False
+    """True if repeats are visits, each of which counts."""
+
+
+def keep(
+    table: ColumnTable,
+    pair: Int64Array,
+    value: Float32Array | None,
+    time: Int64Array | None,
+    options: LoadOptions,
+) -> KeptRows:
+    """Returns the rows that stay where a pair is repeated. pair: one number for each (user, item),
+    int64 [rows]. Raises InputError for a repeat that `options.duplicates` refuses, and for a sum
+    that is no rating.
+    """
+    # Most data has no repeats, and one sort tells so.
+    ascending = np.sort(pair)
+    if not (ascending[1:] == ascending[:-1]).any():
+        return _as_they_are(pair, value, options)
+    # Both sorts are stable: ties keep the order of the file.
+    order = np.lexsort((pair,) if time is None else (time, pair))
+    ordered = pair[order]
+    # True where a row has the pair of the row before it.
+    same = ordered[1:] == ordered[:-1]
+    if options.duplicates == "refuse":
+        _refuse_repeat(table, pair)
+    if options.duplicates == "same" and value is not None:
+        in_order = value[order]
+        if (same & (in_order[1:] != in_order[:-1])).any():
+            _refuse_conflict(table, pair, value)
+    if options.duplicates == "first":
+        which = "first"
+        stays = np.concatenate([[True], ~same])
+    else:
+        which = "last"
+        stays = np.concatenate([~same, [True]])
+    kept = order[stays]
+    rows = np.sort(kept)
+    # Without a value, the rows of a pair differ in time alone: each is a visit.
+    visits = time is not None and value is None and which == "last"
+    repeats = len(pair) - len(rows)
+    if options.duplicates == "sum":
+        sums = _sums(table, pair, value, options)
+        # Sums are in the order of pairs, as `kept` is.
+        summed = np.empty(len(pair), np.float32)
+        summed[kept] = sums
+        note = f"rows of a repeated (user, item) pair, added up with the last one: {repeats:,}"
+        return KeptRows(rows, summed[rows], (), (note,), visits)
+    by = "in the file" if time is None else "by time, then by place in the file"
+    and_times = ", with the times of all" if visits else ""
+    reason = f"repeats of a (user, item) pair, of which the {which} {by} is kept{and_times}"
+    goes = np.ones(len(pair), bool)
+    goes[rows] = False
+    entry = LeftOut(reason, repeats, table.where(int(np.argmax(goes))))
+    return KeptRows(rows, None if value is None else value[rows], (entry,), (), visits)
+
+
+def _as_they_are(pair: Int64Array, value: Float32Array | None, options: LoadOptions) -> KeptRows:
+    """Returns all rows. Where repeats add up, a row without a value counts as one."""
+    if options.duplicates == "sum" and value is None:
+        value = np.ones(len(pair), np.float32)
+    return KeptRows(np.arange(len(pair)), value)
+
+
+def _sums(
+    table: ColumnTable, pair: Int64Array, value: Float32Array | None, options: LoadOptions
+) -> Float32Array:
+    """Returns the sum of the values of each pair, float32, in the order of pairs; their number
+    where rows have no value. Raises InputError at the first row of a sum that is too large, or
+    outside the scale.
+    """
+    if value is None:
+        _, counts = np.unique(pair, return_counts=True)
+        return counts.astype(np.float32)
+    # Also sorted by value, so that the order of the rows does not decide how a sum is rounded.
+    order = np.lexsort((value, pair))
+    ordered = pair[order]
+    starts = np.flatnonzero(np.diff(ordered, prepend=-1))
+    sums = np.add.reduceat(value[order].astype(np.float64), starts)
+    low, high = -LARGEST, LARGEST
+    if options.scale is not None:
+        low, high = options.scale
+    bad = (sums < low) | (sums > high)
+    if bad.any():
+        _refuse_sum(table, pair, sums, ordered[starts], bad, (low, high))
+    return sums.astype(np.float32)
+
+
+def _refuse_sum(
+    table: ColumnTable,
+    pair: Int64Array,
+    sums: Float64Array,
+    of_pair: Int64Array,
+    bad: BoolArray,
+    limits: tuple[float, float],
+) -> NoReturn:
+    """Refuses the first row of the table whose pair has a bad sum."""
+    row = int(np.argmax(np.isin(pair, of_pair[bad])))
+    total = sums[np.searchsorted(of_pair, pair[row])]
+    raise InputError(
+        table.where(row),
+        f"the values of this (user, item) pair add up to {total:.6g}",
+        expected=f"a sum from {limits[0]:.3g} to {limits[1]:.3g}",
+        fix="correct the values, leave out the scale if it is that of one row, or choose"
+        " duplicates='last' (--load duplicates=last)",
+    )
+
+
+def _refuse_repeat(table: ColumnTable, pair: Int64Array) -> NoReturn:
+    """Refuses the first row of the table whose pair occurs before."""
+    earliest = _earliest(pair)
+    raise InputError(
+        table.where(int(np.argmax(earliest < np.arange(len(pair))))),
+        "the (user, item) pair occurs before",
+        expected="one row per pair",
+        fix=CHOOSE,
+    )
+
+
+def _refuse_conflict(table: ColumnTable, pair: Int64Array, value: Float32Array) -> NoReturn:
+    """Refuses the first row of the table that disagrees on the value with a row of its pair."""
+    earliest = _earliest(pair)
+    row = int(np.argmax(value != value[earliest]))
+    other = int(earliest[row])
+    line = table.where(other).rpartition(":")[2]
+    raise InputError(
+        table.where(row),
+        f"the (user, item) pair has value {value[row]:g} here and {value[other]:g} at {line}",
+        expected="repeats that agree",
+        fix=CHOOSE,
+    )
+
+
+def _earliest(pair: Int64Array) -> Int64Array:
+    """Returns the first row that has the pair of each row, int64 [rows]."""
+    _, first, number = np.unique(pair, return_index=True, return_inverse=True)
+    return first[number]
