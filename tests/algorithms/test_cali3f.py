@@ -11,7 +11,7 @@ import pytest
 from small_federations import ITEMS, SMALL, USERS, same, sent, shop, started, trained
 from within_contract import within_contract
 
-from entrenous.algorithms._federated_ncf import PRODUCT, SIZE, data_of
+from entrenous.algorithms._federated_ncf import TOP, data_of
 from entrenous.algorithms._user_clusters import k_means
 from entrenous.algorithms.cali3f import Cali3F, Cali3FServer
 from entrenous.algorithms.fedavg import FedAvg
@@ -227,9 +227,9 @@ def plain_round(
     user[update.sender] = update.shown["user"]
     theta, sums = np.zeros_like(item), np.zeros_like(item)  # (5)
     for r, i in enumerate(update.item):
-        size = update.rows["share"][r] / SIZE
+        size = update.rows["share"][r] / TOP
         theta[i] += size
-        sums[i] += update.rows["item"][r] / PRODUCT * move_bound
+        sums[i] += update.rows["item"][r] / TOP * move_bound
     item = item + np.where(theta > 0, sums / np.where(theta > 0, theta, 1), 0)
     n[update.sender] = n_k
     cluster, _ = k_means(user.astype(np.float32), server.centroids)  # line 19
@@ -270,8 +270,8 @@ def test_shares_of_moves_are_their_sizes(data: Interactions) -> None:
     algorithm = cali3f()
     server, devices = started(algorithm, data)
     _, update, _ = sent(algorithm, server, devices, data, np.arange(3))
-    share = update.rows["share"] / SIZE * algorithm.move_bound
-    product = update.rows["item"] / PRODUCT * algorithm.move_bound**2
+    share = update.rows["share"] / TOP * algorithm.move_bound
+    product = update.rows["item"] / TOP * algorithm.move_bound**2
     assert share.shape == product.shape == (len(update.item), 5 + 6)
     assert (share >= 0).all() and np.allclose(np.abs(product), share * share, rtol=1e-4, atol=1e-12)
 

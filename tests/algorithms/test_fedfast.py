@@ -9,7 +9,7 @@ import pytest
 from small_federations import ITEMS, SMALL, USERS, same, sent, shop, started, trained
 from within_contract import within_contract
 
-from entrenous.algorithms._federated_ncf import PRODUCT, SIZE
+from entrenous.algorithms._federated_ncf import TOP
 from entrenous.algorithms._user_clusters import k_means
 from entrenous.algorithms.fedavg import FedAvg
 from entrenous.algorithms.fedfast import FedFast, FedFastServer
@@ -53,8 +53,8 @@ def test_rounds_are_the_papers(data: Interactions, decay: float) -> None:
         )
         for k in range(len(users)):
             for r in range(update.ptr[k], update.ptr[k + 1]):
-                product = update.rows["item"][r] / PRODUCT * algorithm.move_bound
-                delta = product / (update.rows["share"][r] / SIZE)  # |delta| delta / |delta|
+                product = update.rows["item"][r] / TOP * algorithm.move_bound
+                delta = product / (update.rows["share"][r] / TOP)  # |delta| delta / |delta|
                 models[k, update.item[r]] += delta
                 q[k, update.item[r]] = np.abs(delta).sum()
         item = np.stack(

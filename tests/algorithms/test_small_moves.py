@@ -96,12 +96,10 @@ def test_no_warning_where_most_moves_come_through_or_nothing_moved() -> None:
 def test_a_move_beyond_the_bound_is_refused_with_the_setting_that_holds_it() -> None:
     algorithm = Cali3F(**FINE)
     moved = np.array([[0.5]], np.float32)
-    with pytest.raises(
-        NonFiniteError, match=r"moved an item .* by 0.5, .* set largest_move to more"
-    ):
+    with pytest.raises(NonFiniteError, match=r"moved an item .* by 0.5, .* set largest_move"):
         algorithm.shared(moved, np.abs(moved))
     assert mean_of(Cali3F(**FINE, largest_move=0.51), moved) == pytest.approx([0.5], rel=1e-3)
-    with pytest.raises(NonFiniteError, match="try a smaller learning rate"):
+    with pytest.raises(NonFiniteError, match=r"by 10, .* or try a smaller learning rate"):
         Cali3F(**FINE, largest_move=MOST).shared(20 * moved, np.abs(20 * moved))
 
 

@@ -319,10 +319,9 @@ MOST = 8.0
 LEAST = 2.0**-20
 # A device moves an item by a few times its learning rate in an epoch, and by this at most.
 STEPS = 13
-# Of the numbers that a device sends, which must lie below 32768: products of a move and a size,
-# and sizes, each below 1 once scaled by the bound.
-PRODUCT = np.float32(2.0**15)
-SIZE = np.float32(2.0**15)
+# Numbers that a device sends must lie below 2^15; once scaled by the bound on moves, products of a
+# move and a size and sizes lie below 1.
+TOP = np.float32(2.0**15)
 
 
 class WeighedNCF(NCFSettings):
@@ -362,49 +361,43 @@ class WeighedNCF(NCFSettings):
         finite moves beyond the bound.
         """
         scale = np.float32(1 / self.move_bound)
-        product = PRODUCT * ((scale * size) * (scale * moved))
-        share = SIZE * (scale * size)
-        self._check_bound(product, share)
-        self._warn_of_lost(moved, product)
-        return {"item": product, "share": share}
+        sizes = scale * size
+        products = sizes * (scale * moved)
+        self._check_bound(products, sizes)
+        self._warn_of_lost(moved, products)
+        return {"item": TOP * products, "share": TOP * sizes}
 
     def weighted_mean(self, item: Float32Array, total: Total) -> Float32Array:
         """Returns item embeddings as a mean weighted by the sizes of moves, w + sum_k size_k (w_k -
         w) / sum_k size_k = sum_k size_k w_k / sum_k size_k. Items that nobody moved stay."""
         # Where nobody moved an item both sums are 0.
-        sizes = real(total.rows["share"]) / SIZE
-        sums = real(total.rows["item"]) / PRODUCT * self.move_bound
+        sizes = real(total.rows["share"])
+        sums = self.move_bound * real(total.rows["item"])
         return moved_by(item, sums / np.where(sizes > 0, sizes, 1))
 
-    def _check_bound(self, product: Float32Array, share: Float32Array) -> None:
-        of_products = math.sqrt(float(np.abs(product).max(initial=0)) / float(PRODUCT))
-        of_sizes = float(share.max(initial=0)) / float(SIZE)
-        largest = max(of_products, of_sizes)
+    def _check_bound(self, products: Float32Array, sizes: Float32Array) -> None:
+        of_products = float(np.abs(products).max(initial=0)) ** 0.5
+        largest = self.move_bound * max(of_products, float(sizes.max(initial=0)))
         # Numbers that are not finite are for the sum to refuse, as of any algorithm.
-        if largest < 1 or not math.isfinite(largest):
+        if largest < self.move_bound or not math.isfinite(largest):
             return
-        needed = largest * self.move_bound
-        advice = f"set largest_move to more than {needed:.3g}"
-        if needed >= MOST:
-            advice = "try a smaller learning rate"
         raise NonFiniteError(
-            f"a device moved an item embedding by {needed:.3g}, and the fixed point in which moves"
-            f" are added up holds {self.move_bound:g}; the model is unchanged: {advice}"
+            f"a device moved an item embedding by {largest:.3g}, and the fixed point in which moves"
+            f" are added up holds {self.move_bound:g}; the model is unchanged: set largest_move"
+            f" above that, {MOST:g} at most, or try a smaller learning rate"
         )
 
-    def _warn_of_lost(self, moved: Float32Array, product: Float32Array) -> None:
-        some = int(np.count_nonzero(moved))
-        lost = int(np.count_nonzero((moved != 0) & (np.abs(product) <= STEP / 2)))
+    def _warn_of_lost(self, moved: Float32Array, products: Float32Array) -> None:
+        some = np.count_nonzero(moved)
+        lost = np.count_nonzero((moved != 0) & (np.abs(products) <= STEP / 2 / TOP))
         if 2 * lost <= some:
             return
-        largest = float(np.abs(moved).max())
-        advice = ""
-        if 4 * largest < self.move_bound:
-            advice = f": set largest_move to {2 * largest:.3g}"
+        largest = np.abs(moved).max()
+        finer = f": set largest_move to {2 * largest:.3g}"
         warnings.warn(
-            f"{lost} of {some} moves of item embeddings are lost in the fixed point in which"
-            f" they are added up; it holds moves up to {self.move_bound:g}, and the largest is"
-            f" {largest:.3g}{advice}",
+            f"{lost} of {some} moves of item embeddings are lost in the fixed point in which they"
+            f" are added up; it holds moves up to {self.move_bound:g}, and the largest is"
+            f" {largest:.3g}{finer if 4 * largest < self.move_bound else ''}",
             EntrenousWarning,
             stacklevel=2,
         )
