@@ -7,6 +7,8 @@ device's own vector U.
 
 from __future__ import annotations
 
+import math
+import warnings
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
@@ -14,7 +16,8 @@ from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 
 from ..core.contract.declarations import SentArray, Traits, axes, dense, rows
 from ..core.contract.protocols import Catalogue, Histories
-from ..core.contract.update import Total, real
+from ..core.contract.update import STEP, Total, real
+from ..core.errors import EntrenousWarning, NonFiniteError
 from ..core.keys import fold_name, folds, normals
 from ..core.types import Float32Array, Int32Array, Int64Array, UInt64Array
 from ..kernels import ncf
@@ -313,27 +316,95 @@ def mean_network(
 
 # ---- a mean of item embeddings that is weighted by moves: FedFast, Cali3F ------------------------
 
-# The server adds up integers on a grid of 2^-16. The factors keep small moves above the grid; the
-# squares of moves up to 8 stay below its limit.
-SQUARE = np.float32(2.0**9)
-SHARE = np.float32(2.0**8)
+# The largest move that a sum holds where no smaller one is declared.
+MOST = 8.0
+# The least bound on moves: smaller ones would take products out of the range of float32.
+LEAST = 2.0**-20
+# A device moves an item by a few times its learning rate in an epoch, and by this at most.
+STEPS = 13
+# Numbers that a device sends must lie below 2^15; once scaled by the bound on moves, products of a
+# move and a size and sizes lie below 1.
+TOP = np.float32(2.0**15)
 
 
-def shared(moved: Float32Array, size: Float32Array) -> dict[str, Float32Array]:
-    """Returns the rows that a device sends for `weighted_mean`: size times move, and the size
-    itself. moved: w_k - w, float32 [n, row]; size: float32 [n, 1] or [n, row].
+class WeighedNCF(NCFSettings):
+    """The filter where each device counts for an item by how far it moves it.
+
+    A device sends the product of move and size, and the size. The server adds up integers on a grid
+    of 2^-16, and a number that it adds lies within +-32768. So both are scaled by a bound on moves:
+    a product of half a step of the grid or less would become 0, and its size would still count.
     """
-    return {"item": SQUARE * (size * moved), "share": SHARE * size}
 
+    largest_move: float = Field(
+        0,
+        ge=0,
+        le=MOST,
+        description=(
+            "a bound on the moves of an item embedding in a round, for the fixed point in which"
+            " they are added up; moves below a 65,000th of it are lost; 0 = from the item rate and"
+            f" the local epochs, {MOST:g} at most"
+        ),
+    )
 
-def weighted_mean(item: Float32Array, total: Total) -> Float32Array:
-    """Returns item embeddings as a mean weighted by the sizes of moves, w + sum_k size_k (w_k - w)
-    / sum_k size_k = sum_k size_k w_k / sum_k size_k. Items that nobody moved stay."""
-    # Where nobody moved an item both sums are 0.
-    sizes = real(total.rows["share"]) / SHARE
-    sums = real(total.rows["item"]) / SQUARE
-    weight = np.where(sizes > 0, sizes, 1)
-    return moved_by(item, sums / weight)
+    @property
+    def move_bound(self) -> float:
+        """The bound on moves, a power of two: what is declared, or what the item rate makes
+        likely."""
+        item = self.learning_rate_item
+        rate = self.learning_rate if item is None else item
+        declared = self.largest_move or STEPS * rate * self.local_epochs
+        exponent = math.ceil(math.log2(min(max(declared, LEAST), MOST)))
+        return 2.0**exponent
+
+    def shared(self, moved: Float32Array, size: Float32Array) -> dict[str, Float32Array]:
+        """Returns the rows that a device sends for `weighted_mean`: size times move, and the size
+        itself, both scaled. moved: w_k - w, float32 [n, row]; size: float32 [n, 1] or [n, row].
+
+        Warns (EntrenousWarning) where most moves are lost in fixed point. Raises NonFiniteError for
+        finite moves beyond the bound.
+        """
+        scale = np.float32(1 / self.move_bound)
+        sizes = scale * size
+        products = sizes * (scale * moved)
+        self._check_bound(products, sizes)
+        self._warn_of_lost(moved, products)
+        return {"item": TOP * products, "share": TOP * sizes}
+
+    def weighted_mean(self, item: Float32Array, total: Total) -> Float32Array:
+        """Returns item embeddings as a mean weighted by the sizes of moves, w + sum_k size_k (w_k -
+        w) / sum_k size_k = sum_k size_k w_k / sum_k size_k. Items that nobody moved stay."""
+        # Where nobody moved an item both sums are 0.
+        sizes = real(total.rows["share"])
+        sums = self.move_bound * real(total.rows["item"])
+        weight = np.where(sizes > 0, sizes, 1)
+        return moved_by(item, sums / weight)
+
+    def _check_bound(self, products: Float32Array, sizes: Float32Array) -> None:
+        of_products = float(np.abs(products).max(initial=0)) ** 0.5
+        largest = self.move_bound * max(of_products, float(sizes.max(initial=0)))
+        # Numbers that are not finite are for the sum to refuse, as of any algorithm.
+        if largest < self.move_bound or not math.isfinite(largest):
+            return
+        raise NonFiniteError(
+            f"a device moved an item embedding by {largest:.3g}, and the fixed point in which moves"
+            f" are added up holds {self.move_bound:g}; the model is unchanged: set largest_move"
+            f" above that, {MOST:g} at most, or try a smaller learning rate"
+        )
+
+    def _warn_of_lost(self, moved: Float32Array, products: Float32Array) -> None:
+        some = np.count_nonzero(moved)
+        lost = np.count_nonzero((moved != 0) & (np.abs(products) <= STEP / 2 / TOP))
+        if 2 * lost <= some:
+            return
+        largest = np.abs(moved).max()
+        finer = f": set largest_move to {2 * largest:.3g}"
+        warnings.warn(
+            f"{lost} of {some} moves of item embeddings are lost in the fixed point in which they"
+            f" are added up; it holds moves up to {self.move_bound:g}, and the largest is"
+            f" {largest:.3g}{finer if 4 * largest < self.move_bound else ''}",
+            EntrenousWarning,
+            stacklevel=2,
+        )
 
 
 # ---- a plain mean of what the devices of a round learnt: FedAvg, Ditto, Reptile ------------------
