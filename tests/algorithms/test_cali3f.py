@@ -276,6 +276,33 @@ def test_shares_of_moves_are_their_sizes(data: Interactions) -> None:
     assert (share >= 0).all() and np.allclose(np.abs(product), share * share, rtol=1e-4, atol=1e-12)
 
 
+# ---- one gradient a client -----------------------------------------------------------------------
+
+
+def test_one_gradient_is_the_mean_over_the_history_times_the_rate(data: Interactions) -> None:
+    """Lines 4 and 5 of algorithm 1: a twice as large rate moves everything twice as far, and
+    neither the batch nor the optimiser counts."""
+    moves = []
+    for rate, other in ((0.125, {}), (0.25, {"batch": 1, "optimiser": "adam"})):
+        settings = {"client": "gradient", "local_epochs": 1, "learning_rate": rate, **other}
+        algorithm = cali3f(**settings, fast=False)
+        server, devices = started(algorithm, data)
+        _, update, _ = sent(algorithm, server, devices, data, np.arange(3))
+        user = update.shown["user"] - server.user[:3]
+        moves.append((user, update.rows["item"], update.dense["network"], update.dense["local"]))
+    for once, twice in zip(*moves, strict=True):
+        assert np.abs(once).max() > 1e-3
+        assert np.allclose(2 * once, twice, rtol=1e-4, atol=1e-6)
+
+
+def test_one_gradient_is_one_batch_of_everything_by_sgd(data: Interactions) -> None:
+    gradient = trained(cali3f(client="gradient", local_epochs=1, batch=2), data, 3)
+    whole = trained(cali3f(optimiser="sgd", local_epochs=1, batch=1 << 20), data, 3)
+    batches = trained(cali3f(optimiser="sgd", local_epochs=1, batch=2), data, 3)
+    assert same(gradient.server, whole.server)
+    assert not same(gradient.server.item, batches.server.item)
+
+
 # ---- what it becomes -----------------------------------------------------------------------------
 
 

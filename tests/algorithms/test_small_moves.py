@@ -4,6 +4,7 @@ through, and what is said of those that are lost.
 
 from __future__ import annotations
 
+import re
 import warnings
 from typing import Any
 
@@ -73,15 +74,21 @@ def test_items_learn_at_a_small_rate(kind: type[Any]) -> None:
         assert not same(state.server.item, first.server.item)
 
 
-def test_moves_that_are_lost_are_counted_and_the_remedy_works() -> None:
-    moved = np.full((4, 3), 1e-5, np.float32)
-    size = np.abs(moved)
+def test_moves_that_are_lost_are_told_once_and_the_remedy_works() -> None:
     coarse = Cali3F(**{**FINE, "largest_move": MOST})
-    with pytest.warns(EntrenousWarning, match=r"12 of 12 moves .* set largest_move to 2e-05"):
-        coarse.shared(moved, size)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("default")
+        for move in (1e-5, 1.1e-5, 1.3e-5):
+            moved = np.full((4, 3), move, np.float32)
+            coarse.shared(moved, np.abs(moved))
+    [warning] = told
+    assert warning.category is EntrenousWarning
+    words = r"most moves .* holds moves up to 8: set largest_move to (.*)"
+    advised = re.fullmatch(words, str(warning.message))
+    assert advised is not None
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        Cali3F(**{**FINE, "largest_move": 2e-5}).shared(moved, size)
+        Cali3F(**{**FINE, "largest_move": float(advised[1])}).shared(moved, np.abs(moved))
 
 
 def test_no_warning_where_most_moves_come_through_or_nothing_moved() -> None:

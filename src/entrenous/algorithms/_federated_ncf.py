@@ -27,6 +27,8 @@ from ._served import Learnt, ServedModel
 # The value of the setting `cohort` that means half of all devices, and FEW of them at least.
 HALF = -1
 FEW = 500
+# More samples than a history gives: a batch of so many is the whole history.
+WHOLE = 2**31 - 1
 
 
 class GlobalNCF(NamedTuple):
@@ -73,6 +75,14 @@ class NCFSettings(ServedModel):
         ),
     )
     # Local training. Each part of the model may have its own rate.
+    client: Literal["epochs", "gradient"] = Field(
+        "epochs",
+        description=(
+            "what a device does in a round. epochs: it trains for E epochs in batches; gradient:"
+            " it takes one step of plain SGD along the mean gradient over its whole history, as"
+            " algorithm 1 of Cali3F has it, whatever `optimiser` and `batch` are"
+        ),
+    )
     learning_rate: float = Field(0.04, gt=0, le=100, description="eta, of a device's optimiser")
     learning_rate_item: float | None = Field(
         0.6,
@@ -129,6 +139,14 @@ class NCFSettings(ServedModel):
             )
         return self
 
+    @model_validator(mode="after")
+    def _one_gradient(self) -> Self:
+        if self.client == "gradient" and self.local_epochs > 1:
+            raise ValueError(
+                "client=gradient is one step, and local_epochs is above 1: set it to 1"
+            )
+        return self
+
     @property
     def shape(self) -> ncf.NCFShape:
         """The layout of embeddings and network in flat arrays."""
@@ -175,17 +193,18 @@ class NCFSettings(ServedModel):
         """Returns the constants of local training; `other` replaces fields of `NCFRates`."""
         item = self.learning_rate_item
         network = self.learning_rate_network
+        one_step = self.client == "gradient"
         rates = ncf.NCFRates(
             user=np.float32(self.learning_rate),
             item=np.float32(self.learning_rate if item is None else item),
             network=np.float32(self.learning_rate if network is None else network),
             reg=np.float32(self.reg),
             pull=np.float32(0),
-            adam=self.optimiser == "adam",
+            adam=self.optimiser == "adam" and not one_step,
             epsilon=np.float32(self.epsilon),
             epochs=self.local_epochs,
             negatives=self.negatives,
-            batch=self.batch,
+            batch=WHOLE if one_step else self.batch,
         )
         return rates._replace(**other)
 
@@ -396,12 +415,12 @@ class WeighedNCF(NCFSettings):
         lost = np.count_nonzero((moved != 0) & (np.abs(products) <= STEP / 2 / TOP))
         if 2 * lost <= some:
             return
-        largest = np.abs(moved).max()
-        finer = f": set largest_move to {2 * largest:.3g}"
+        # A power of two: the same words in every round, which Python then shows once.
+        fitting = 2.0 ** math.ceil(math.log2(2 * float(np.abs(moved).max())))
+        finer = f": set largest_move to {fitting:g}" if fitting < self.move_bound else ""
         warnings.warn(
-            f"{lost} of {some} moves of item embeddings are lost in the fixed point in which they"
-            f" are added up; it holds moves up to {self.move_bound:g}, and the largest is"
-            f" {largest:.3g}{finer if 4 * largest < self.move_bound else ''}",
+            "most moves of item embeddings in a round are lost in the fixed point in which they are"
+            f" added up, which holds moves up to {self.move_bound:g}{finer}",
             EntrenousWarning,
             stacklevel=2,
         )
