@@ -296,9 +296,10 @@ def test_one_gradient_is_the_mean_over_the_history_times_the_rate(data: Interact
 
 
 def test_one_gradient_is_one_batch_of_everything_by_sgd(data: Interactions) -> None:
-    gradient = trained(cali3f(client="gradient", local_epochs=1, batch=2), data, 3)
-    whole = trained(cali3f(optimiser="sgd", local_epochs=1, batch=1 << 20), data, 3)
-    batches = trained(cali3f(optimiser="sgd", local_epochs=1, batch=2), data, 3)
+    alike = {"local_epochs": 1, "largest_move": 2}
+    gradient = trained(cali3f(**alike, client="gradient", batch=2), data, 3)
+    whole = trained(cali3f(**alike, optimiser="sgd", batch=1 << 20), data, 3)
+    batches = trained(cali3f(**alike, optimiser="sgd", batch=2), data, 3)
     assert same(gradient.server, whole.server)
     assert not same(gradient.server.item, batches.server.item)
 

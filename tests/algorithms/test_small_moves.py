@@ -60,6 +60,7 @@ def test_the_bound_follows_from_what_is_declared() -> None:
     assert Cali3F(learning_rate_item=None, learning_rate=3e-4).move_bound == 2.0**-8
     assert Cali3F(learning_rate_item=3e-4, local_epochs=4).move_bound == 2.0**-6
     assert Cali3F(learning_rate_item=3e-4, largest_move=0.3).move_bound == 0.5
+    assert Cali3F(learning_rate_item=1, client="gradient").move_bound == 0.25
 
 
 @pytest.mark.parametrize("kind", BOTH)

@@ -341,6 +341,8 @@ MOST = 8.0
 LEAST = 2.0**-20
 # A device moves an item by a few times its learning rate in an epoch, and by this at most.
 STEPS = 13
+# One gradient is a mean over the history, of which an item is a small share: a part of the rate.
+GRADIENT = 0.25
 # Numbers that a device sends must lie below 2^15; once scaled by the bound on moves, products of a
 # move and a size and sizes lie below 1.
 TOP = np.float32(2.0**15)
@@ -371,7 +373,8 @@ class WeighedNCF(NCFSettings):
         likely."""
         item = self.learning_rate_item
         rate = self.learning_rate if item is None else item
-        declared = self.largest_move or STEPS * rate * self.local_epochs
+        steps = GRADIENT if self.client == "gradient" else STEPS * self.local_epochs
+        declared = self.largest_move or steps * rate
         exponent = math.ceil(math.log2(min(max(declared, LEAST), MOST)))
         return 2.0**exponent
 
