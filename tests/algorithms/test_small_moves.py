@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from small_federations import SMALL, same, shop
 
-from entrenous.algorithms._federated_ncf import MOST, WeighedNCF
+from entrenous.algorithms._federated_ncf import MOST, WIDEST, WeighedNCF
 from entrenous.algorithms.cali3f import Cali3F
 from entrenous.algorithms.fedfast import FedFast
 from entrenous.core.contract.update import Update, add_update, empty_total
@@ -107,8 +107,9 @@ def test_a_move_beyond_the_bound_is_refused_with_the_setting_that_holds_it() -> 
     with pytest.raises(NonFiniteError, match=r"moved an item .* by 0.5, .* set largest_move"):
         algorithm.shared(moved, np.abs(moved))
     assert mean_of(Cali3F(**FINE, largest_move=0.51), moved) == pytest.approx([0.5], rel=1e-3)
-    with pytest.raises(NonFiniteError, match=r"by 10, .* or try a smaller learning rate"):
+    with pytest.raises(NonFiniteError, match=r"by 10, .* 1024 at most, or try a smaller learning"):
         Cali3F(**FINE, largest_move=MOST).shared(20 * moved, np.abs(20 * moved))
+    assert mean_of(Cali3F(**FINE, largest_move=WIDEST), 1000 * moved) == pytest.approx([500])
 
 
 def test_what_is_not_finite_is_left_to_the_sum_which_refuses_it() -> None:

@@ -335,8 +335,9 @@ def mean_network(
 
 # ---- a mean of item embeddings that is weighted by moves: FedFast, Cali3F ------------------------
 
-# The largest move that a sum holds where no smaller one is declared.
+# The largest move that a sum holds where none is declared, and the largest that can be declared.
 MOST = 8.0
+WIDEST = 1024.0
 # The least bound on moves: smaller ones would take products out of the range of float32.
 LEAST = 2.0**-20
 # A device moves an item by a few times its learning rate in an epoch, and by this at most.
@@ -359,7 +360,7 @@ class WeighedNCF(NCFSettings):
     largest_move: float = Field(
         0,
         ge=0,
-        le=MOST,
+        le=WIDEST,
         description=(
             "a bound on the moves of an item embedding in a round, for the fixed point in which"
             " they are added up; moves below a 65,000th of it are lost; 0 = from the item rate and"
@@ -374,8 +375,8 @@ class WeighedNCF(NCFSettings):
         item = self.learning_rate_item
         rate = self.learning_rate if item is None else item
         steps = GRADIENT if self.client == "gradient" else STEPS * self.local_epochs
-        declared = self.largest_move or steps * rate
-        exponent = math.ceil(math.log2(min(max(declared, LEAST), MOST)))
+        declared = self.largest_move or min(steps * rate, MOST)
+        exponent = math.ceil(math.log2(max(declared, LEAST)))
         return 2.0**exponent
 
     def shared(self, moved: Float32Array, size: Float32Array) -> dict[str, Float32Array]:
@@ -410,7 +411,7 @@ class WeighedNCF(NCFSettings):
         raise NonFiniteError(
             f"a device moved an item embedding by {largest:.3g}, and the fixed point in which moves"
             f" are added up holds {self.move_bound:g}; the model is unchanged: set largest_move"
-            f" above that, {MOST:g} at most, or try a smaller learning rate"
+            f" above that, {WIDEST:g} at most, or try a smaller learning rate"
         )
 
     def _warn_of_lost(self, moved: Float32Array, products: Float32Array) -> None:
