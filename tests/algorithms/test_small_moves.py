@@ -60,7 +60,11 @@ def test_the_bound_follows_from_what_is_declared() -> None:
     assert Cali3F(learning_rate_item=None, learning_rate=3e-4).move_bound == 2.0**-8
     assert Cali3F(learning_rate_item=3e-4, local_epochs=4).move_bound == 2.0**-6
     assert Cali3F(learning_rate_item=3e-4, largest_move=0.3).move_bound == 0.5
-    assert Cali3F(learning_rate_item=1, client="gradient").move_bound == 0.25
+    gradients = {
+        rate: Cali3F(learning_rate_item=rate, client="gradient").move_bound
+        for rate in (0, 1, 100, 10000)
+    }
+    assert gradients == {0: 2.0**-20, 1: 0.125, 100: 16, 10000: WIDEST}
 
 
 @pytest.mark.parametrize("kind", BOTH)

@@ -335,7 +335,7 @@ def mean_network(
 
 # ---- a mean of item embeddings that is weighted by moves: FedFast, Cali3F ------------------------
 
-# The largest move that a sum holds where none is declared, and the largest that can be declared.
+# The largest bound on the moves of E epochs where none is declared, and the largest of all.
 MOST = 8.0
 WIDEST = 1024.0
 # The least bound on moves: smaller ones would take products out of the range of float32.
@@ -343,7 +343,7 @@ LEAST = 2.0**-20
 # A device moves an item by a few times its learning rate in an epoch, and by this at most.
 STEPS = 13
 # One gradient is a mean over the history, of which an item is a small share: a part of the rate.
-GRADIENT = 0.25
+GRADIENT = 0.125
 # Numbers that a device sends must lie below 2^15; once scaled by the bound on moves, products of a
 # move and a size and sizes lie below 1.
 TOP = np.float32(2.0**15)
@@ -364,7 +364,7 @@ class WeighedNCF(NCFSettings):
         description=(
             "a bound on the moves of an item embedding in a round, for the fixed point in which"
             " they are added up; moves below a 65,000th of it are lost; 0 = from the item rate and"
-            f" the local epochs, {MOST:g} at most"
+            " what a device does in a round"
         ),
     )
 
@@ -374,9 +374,10 @@ class WeighedNCF(NCFSettings):
         likely."""
         item = self.learning_rate_item
         rate = self.learning_rate if item is None else item
-        steps = GRADIENT if self.client == "gradient" else STEPS * self.local_epochs
-        declared = self.largest_move or min(steps * rate, MOST)
-        exponent = math.ceil(math.log2(max(declared, LEAST)))
+        likely = min(STEPS * rate * self.local_epochs, MOST)
+        if self.client == "gradient":
+            likely = min(GRADIENT * rate, WIDEST)
+        exponent = math.ceil(math.log2(max(self.largest_move or likely, LEAST)))
         return 2.0**exponent
 
     def shared(self, moved: Float32Array, size: Float32Array) -> dict[str, Float32Array]:
