@@ -116,7 +116,8 @@ def test_a_move_beyond_the_bound_is_refused_with_the_setting_that_holds_it() -> 
     assert mean_of(Cali3F(**FINE, largest_move=WIDEST), 1000 * moved) == pytest.approx([500])
 
 
-def test_what_is_not_finite_is_left_to_the_sum_which_refuses_it() -> None:
-    moved = np.array([[np.nan]], np.float32)
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_what_is_not_finite_is_left_to_the_sum_which_refuses_it(bad: float) -> None:
+    moved = np.array([[bad, 1e-9, 1e-9, 1e-9]], np.float32)
     with pytest.raises(NonFiniteError, match="a value is not finite"):
         mean_of(Cali3F(**FINE), moved)

@@ -21,7 +21,7 @@ from ..core.errors import EntrenousWarning, NonFiniteError
 from ..core.keys import fold_name, folds, normals
 from ..core.types import Float32Array, Int32Array, Int64Array, UInt64Array
 from ..kernels import ncf
-from ..kernels.averaging import ScaledMoves, average, moved_by, scaled_moves
+from ..kernels.averaging import average, moved_by, scaled_moves
 from ._served import Learnt, ServedModel
 
 # The value of the setting `cohort` that means half of all devices, and FEW of them at least.
@@ -389,9 +389,13 @@ class WeighedNCF(NCFSettings):
         """
         scale = np.float32(1 / self.move_bound)
         scaled = scaled_moves(moved, size, scale, TOP, np.float32(STEP / 2))
-        self._check_bound(scaled)
-        self._warn_of_lost(scaled)
-        return {"item": scaled.product, "share": scaled.share}
+        largest = float(scaled.largest)
+        # Numbers that are not finite are for the sum to refuse, as of any algorithm.
+        if math.isfinite(largest):
+            self._check_bound(largest)
+            if 2 * scaled.lost > scaled.moved:
+                self._warn_of_lost(largest)
+        return {"item": scaled.product, "share": TOP * (scale * size)}
 
     def weighted_mean(self, item: Float32Array, total: Total) -> Float32Array:
         """Returns item embeddings as a mean weighted by the sizes of moves, w + sum_k size_k (w_k -
@@ -402,11 +406,8 @@ class WeighedNCF(NCFSettings):
         weight = np.where(sizes > 0, sizes, 1)
         return moved_by(item, sums / weight)
 
-    def _check_bound(self, scaled: ScaledMoves) -> None:
-        of_products = (scaled.largest_product / TOP) ** 0.5
-        largest = self.move_bound * max(of_products, scaled.largest_share / TOP)
-        # Numbers that are not finite are for the sum to refuse, as of any algorithm.
-        if largest < self.move_bound or not math.isfinite(largest):
+    def _check_bound(self, largest: float) -> None:
+        if largest < self.move_bound:
             return
         raise NonFiniteError(
             f"a device moved an item embedding by {largest:.3g}, and the fixed point in which moves"
@@ -414,11 +415,9 @@ class WeighedNCF(NCFSettings):
             f" above that, {WIDEST:g} at most, or try a smaller learning rate"
         )
 
-    def _warn_of_lost(self, scaled: ScaledMoves) -> None:
-        if 2 * scaled.lost <= scaled.moved:
-            return
+    def _warn_of_lost(self, largest: float) -> None:
         # A power of two: the same words in every round, which Python then shows once.
-        fitting = 2.0 ** math.ceil(math.log2(2 * scaled.largest_move))
+        fitting = 2.0 ** math.ceil(math.log2(2 * largest))
         finer = f": set largest_move to {fitting:g}" if fitting < self.move_bound else ""
         warnings.warn(
             "most moves of item embeddings in a round are lost in the fixed point in which they are"

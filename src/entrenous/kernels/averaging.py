@@ -79,16 +79,11 @@ def moved_by(array: Float32Array, step: Float64Array) -> Float32Array:
 
 
 class ScaledMoves(NamedTuple):
-    """Moves times their sizes, and the sizes, scaled for a sum in fixed point; and how they fit."""
+    """Moves times their sizes, scaled for a sum in fixed point, and how they fit."""
 
     product: Float32Array
     """float32 [n, row], top (scale size) (scale move)."""
-    share: Float32Array
-    """float32 [n, 1 or row], top (scale size)."""
-    largest_product: np.float32
-    """The largest product, without its sign."""
-    largest_share: np.float32
-    largest_move: np.float32
+    largest: np.float32
     """The largest move, without its sign and not scaled."""
     moved: int
     """How many moves are not 0."""
@@ -100,27 +95,20 @@ class ScaledMoves(NamedTuple):
 def scaled_moves(
     moved: Float32Array, size: Float32Array, scale: np.float32, top: np.float32, least: np.float32
 ) -> ScaledMoves:
-    """Returns moves times their sizes, and the sizes, scaled. moved: float32 [n, row]; size:
-    float32 [n, row], or [n, 1] for one size a row."""
-    product = np.empty(moved.shape, np.float32)
-    share = np.empty(size.shape, np.float32)
-    one_size = size.shape[1] == 1
-    largest_product = np.float32(0)
-    largest_share = np.float32(0)
-    largest_move = np.float32(0)
+    """Returns moves times their sizes, scaled. moved: float32 [n, row]; size: float32 [n, row], or
+    [n, 1] for one size a row.
+    """
+    product = np.empty_like(moved)
+    last = size.shape[1] - 1
+    largest = np.float32(0)
     some = 0
     lost = 0
     for r in range(len(moved)):
-        for f in range(size.shape[1]):
-            share[r, f] = top * (scale * size[r, f])
-            largest_share = max(largest_share, share[r, f])
         for f in range(moved.shape[1]):
             move = moved[r, f]
-            weight = scale * size[r, 0 if one_size else f]
+            weight = scale * size[r, min(f, last)]
             product[r, f] = top * (weight * (scale * move))
-            so_far = abs(product[r, f])
-            largest_product = max(largest_product, so_far)
-            largest_move = max(largest_move, abs(move))
+            largest = max(largest, abs(move))
             some += move != 0
-            lost += (move != 0) & (so_far <= least)
-    return ScaledMoves(product, share, largest_product, largest_share, largest_move, some, lost)
+            lost += (move != 0) & (abs(product[r, f]) <= least)
+    return ScaledMoves(product, largest, some, lost)
