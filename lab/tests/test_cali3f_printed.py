@@ -10,7 +10,14 @@ import numpy as np
 import polars as pl
 import pytest
 from entrenous_lab.papers import cali3f_printed
-from entrenous_lab.papers.cali3f_printed import HIGHEST, as_trained, looks_of, seen, with_neumf
+from entrenous_lab.papers.cali3f_printed import (
+    HIGHEST,
+    as_trained,
+    looks_of,
+    seen,
+    with_neumf,
+    with_occupations,
+)
 from entrenous_lab.papers.effort import GRADIENTS, Budget, Effort
 from entrenous_lab.papers.opened import cali3f_study
 from entrenous_lab.papers.remember import Cells
@@ -105,7 +112,7 @@ def test_clusters_by_occupation_are_those_of_the_file(tmp_path, monkeypatch):
     groups = read_groups(known, data())
     assert groups.names == ("artist", "other", "writer")
     assert np.bincount(groups.of).tolist() == [20, 20, 20]
-    system = with_neumf(mine)[-1]
+    system = with_occupations(mine)[-1]
     assert str(system) == "cali3f-neumf, clusters by occupation"
     assert mine.made(system).clusters == 3
     row = as_trained({"settings": {"groups": f"@{known}"}, "protocol": f"groups @{known}; x"})
@@ -113,7 +120,7 @@ def test_clusters_by_occupation_are_those_of_the_file(tmp_path, monkeypatch):
 
 
 def test_data_without_users_has_no_clusters_by_occupation(tmp_path):
-    assert [str(system) for system in with_neumf(study(tmp_path))][-1] == "fedavg-neumf, own rate"
+    assert [str(system) for system in with_occupations(study(tmp_path))] == ["cali3f-neumf"]
 
 
 def test_figure_5_leaves_out_more_clusters_than_devices():
