@@ -11,6 +11,8 @@ import polars as pl
 import pytest
 from entrenous_lab.papers import cali3f_printed
 from entrenous_lab.papers.cali3f_printed import (
+    GOAL_ROUNDS,
+    GOAL_SECONDS,
     HIGHEST,
     as_trained,
     looks_of,
@@ -18,12 +20,15 @@ from entrenous_lab.papers.cali3f_printed import (
     with_neumf,
     with_occupations,
 )
+from entrenous_lab.papers.cell import CurvePoint, Outcome
 from entrenous_lab.papers.effort import GRADIENTS, Budget, Effort
+from entrenous_lab.papers.measures import paces
 from entrenous_lab.papers.opened import cali3f_study
 from entrenous_lab.papers.remember import Cells
 from entrenous_lab.papers.result import Context
 from entrenous_lab.papers.runner import run_experiment
 from entrenous_lab.papers.study import System
+from entrenous_lab.papers.table import Trained
 from entrenous_lab.papers.values import printed, read_tuned, stored
 from small_data import random_data
 
@@ -87,6 +92,29 @@ def test_highest_observed_is_the_best_look_and_the_rest_is_the_last(tmp_path):
     fedavg = rows["fedavg-neumf", "time, x FedAvg"]
     assert fedavg["values"] == [1.0, 1.0]
     assert "chosen on validation here" not in "".join(row["protocol"] for row in rows.values())
+
+
+def outcome(*values):
+    looks = [
+        CurvePoint(n, n, {"ndcg@10": value}, {}, {}, {}, cpu_seconds=10.0 * n)
+        for n, value in enumerate(values, 1)
+    ]
+    return Outcome(looks, "", 0.0)
+
+
+def test_the_goal_of_fedavg_by_hand():
+    mine, theirs, own = cali3f_printed.pair(study(), "neumf")
+    curves = {
+        mine: [outcome(0.1, 0.19, 0.2), outcome(0.3)],
+        theirs: [outcome(0.1, 0.1, 0.2), outcome(0.1, 0.3)],
+        own: [outcome(0.1), outcome(0.3)],
+    }
+    more = {system: paces(some) for system, some in curves.items()}
+    trained = Trained(study=study(), systems=[*curves], curves=curves, more=more)
+    goal = {system: cali3f_printed.goal_of(trained, system) for system in curves}
+    assert goal[mine] == {GOAL_ROUNDS: [2, 1], GOAL_SECONDS: [20.0, 10.0]}
+    assert goal[theirs] == {GOAL_ROUNDS: [3, 2], GOAL_SECONDS: [30.0, 20.0]}
+    assert goal[own] == {}
 
 
 def test_a_training_that_diverges_has_no_figure(tmp_path):
