@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from pathlib import Path
+
 import numpy as np
 import pytest
 from entrenous_lab.papers import pepper_program as program
+from entrenous_lab.papers import pepper_run
+from entrenous_lab.papers.effort import RowSource
+from entrenous_lab.papers.pepper_accuracy import FOURSQUARE, MOVIELENS
 from entrenous_lab.papers.pepper_program import (
     Gossip,
     Learners,
     Lists,
     Peers,
+    ProgramCurve,
     ProgramRows,
     run_program,
 )
+from entrenous_lab.papers.pepper_run import COMPETITORS
+from entrenous_lab.papers.pepper_run import PEPPER as PEPPER_RUN
+from entrenous_lab.papers.pepper_views import rounds_to_converge
+from entrenous_lab.papers.program_curves import curves_of
+from entrenous_lab.papers.remember import Cells
+from entrenous_lab.papers.table import Trained
 from numba import njit
 
 WIDTH = (6 + 30 + 1) * 8 + 1
@@ -275,3 +288,77 @@ def test_alpha_and_the_size_of_the_view_change_a_run() -> None:
 def _seed(seed: int) -> None:
     """Seeds the generator of compiled functions, which is not NumPy's."""
     np.random.seed(seed)
+
+
+def test_a_run_is_remembered_by_its_rows_settings_and_seed(tmp_path: Path) -> None:
+    rows = small()
+    asked = [(Gossip(program.AGE, 4), 0), (Gossip(program.AGE, 4), 1)]
+    first = curves_of(Cells(tmp_path, threads=2), rows, asked)
+    files = sorted(tmp_path.glob("program-*.npz"))
+    assert len(files) == 2
+    kept = [file.stat().st_mtime_ns for file in files]
+    again = curves_of(Cells(tmp_path), rows, asked)
+    for mine, same in zip(first, again, strict=True):
+        for figures, remembered in zip(mine, same, strict=True):
+            np.testing.assert_array_equal(figures, remembered)
+    assert [file.stat().st_mtime_ns for file in files] == kept
+    # Other settings and other rows are other runs; a damaged file is made again.
+    files[0].write_bytes(b"PK no archive")
+    curves_of(Cells(tmp_path), rows, asked)
+    curves_of(Cells(tmp_path), rows, [(Gossip(program.AGE, 4, alpha=1.0), 0)])
+    curves_of(Cells(tmp_path), small(items=31), asked[:1])
+    assert len(sorted(tmp_path.glob("program-*.npz"))) == 4
+    with np.load(files[0], allow_pickle=False) as mended:
+        assert set(mended) == set(ProgramCurve._fields)
+
+
+def curve_of(hits: list[list[float]]) -> ProgramCurve:
+    """Returns a curve of these HR@20 over rounds and nodes; each figure tells its array and node."""
+    node_hits = np.array(hits, np.float32)
+    nodes = node_hits.shape[1]
+    each = np.arange(nodes)[:, None] + np.arange(12) / 100
+    arrays = [each + 10 * field for field in range(4)]
+    return ProgramCurve(np.zeros((len(hits), 12)), *arrays, node_hits)
+
+
+def test_a_node_has_converged_in_its_first_round_near_its_best() -> None:
+    curve = curve_of([[0.1, 0.9, 0.5], [0.78, 0.8, 0.5], [0.8, 1.0, 0.2]])
+    assert rounds_to_converge(curve).tolist() == [2.0, 3.0, 1.0]
+
+
+@dataclass(frozen=True)
+class SmallStudy:
+    """What the rows of a table ask of a study."""
+
+    source: RowSource
+    name: str
+    seeds: tuple[int, ...] = (0,)
+    quick: bool = False
+
+
+@pytest.mark.parametrize("source", [MOVIELENS, FOURSQUARE])
+def test_each_system_has_a_row_for_each_moment_and_reptile_its_end(source: RowSource) -> None:
+    study = SmallStudy(source, str(source))
+    curves = {system: [curve_of([[0.5, 0.4]])] for system in (*COMPETITORS, PEPPER_RUN)}
+    trained = Trained(study=study, systems=[], more=curves)  # type: ignore[arg-type]
+    rows = {(row["system"], row["metric"]): row for row in pepper_run.rows_of(trained)}
+    # best, last, restored and tuned are 0, 10, 20 and 30 more.
+    for moment, more in (("best round by test rows", 0), ("last round", 10)):
+        assert rows[f"model age, {moment}", "hr@5"]["obtained"] == pytest.approx(0.5 + more)
+    ended = "decentralised Reptile, after its meta epochs"
+    assert rows[ended, "ndcg@20"]["obtained"] == pytest.approx(30.55)
+    assert ("decentralised Reptile, last round", "hr@5") not in rows
+    repeats = f"{ended}, {pepper_run.WITH_REPEATS}"
+    on_foursquare = source == FOURSQUARE
+    assert ((repeats, "hr@5") in rows) == on_foursquare
+    # The printed figures stand beside the test rows of the program alone.
+    printed = [key for key, row in rows.items() if row["paper"] is not None]
+    assert len(printed) == 4 * 6
+    assert all(name.endswith(pepper_run.WITH_REPEATS) == on_foursquare for name, _ in printed)
+    if on_foursquare:
+        assert rows[repeats, "hr@5"]["obtained"] == pytest.approx(30.56)
+
+
+def test_reptile_and_averaging_are_of_one_training() -> None:
+    gossips = [system.gossip for system in pepper_run.SYSTEMS]
+    assert len(gossips) == 6 and len(set(gossips)) == 5
