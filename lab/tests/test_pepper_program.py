@@ -317,8 +317,8 @@ def curve_of(hits: list[list[float]]) -> ProgramCurve:
     node_hits = np.array(hits, np.float32)
     nodes = node_hits.shape[1]
     each = np.arange(nodes)[:, None] + np.arange(12) / 100
-    arrays = [each + 10 * field for field in range(4)]
-    return ProgramCurve(np.zeros((len(hits), 12)), *arrays, node_hits)
+    best, last, restored, tuned = (each + 10 * field for field in range(4))
+    return ProgramCurve(np.zeros((len(hits), 12)), best, last, restored, tuned, node_hits)
 
 
 def test_a_node_has_converged_in_its_first_round_near_its_best() -> None:
