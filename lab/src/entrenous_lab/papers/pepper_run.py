@@ -249,6 +249,7 @@ def spread_note(trained: Trained) -> list[str]:
     }
     best_other = max(COMPETITORS, key=lambda system: float(means[system].mean()))
     ours = means[PEPPER] - means[best_other]
+    lucky = max(COMPETITORS, key=lambda system: float(means[system].max()))
     ranges = [float(np.ptp(values)) for values in means.values()]
     asserted = PEPPER.row(BEST)
     if trained.study.source == FOURSQUARE:
@@ -268,9 +269,12 @@ def spread_note(trained: Trained) -> list[str]:
         high=float(ours.max()),
         widest=max(ranges),
         seeds=len(ours),
-        tests="; ".join(tests),
+        lucky=lucky.called,
+        luck=float(means[lucky].max()),
+        own=float(means[PEPPER].max()),
     )
-    return [f"{said}{_printed_lead(trained.name)}"]
+    tested = worded("pepper", "as-run-tests", name=trained.name, tests="; ".join(tests))
+    return [f"{said}{_printed_lead(trained.name)}", tested]
 
 
 def _printed_lead(data: str) -> str:
