@@ -103,7 +103,7 @@ def _one(stored: StoredResult, table: PaperTable, out: Path, cells: Cells) -> Co
 def _recorded(stored: StoredResult, table: PaperTable, out: Path, cells: Cells) -> Confirmed:
     """Records what a fresh result lacks of its sample and of the identity of its table."""
     was = stored.origin.get("sample") or {}
-    new = {} if was else {"sample": sample(table, stored, cells)}
+    new: dict[str, Any] = {} if was else {"sample": sample(table, stored, cells)}
     if "table_sample" not in stored.origin:
         new["table_sample"] = table_sha256(table, **_asked(stored))
     if new:
