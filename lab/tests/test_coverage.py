@@ -55,7 +55,8 @@ def only(monkeypatch: pytest.MonkeyPatch, **item: object) -> None:
     ("item", "state", "why"),
     [
         ({"by": ["t"]}, DONE, ""),
-        ({"by": ["t"], "data": ["d"]}, DONE, ""),
+        ({"by": ["t"], "data": ["d"], "once": True}, DONE, ""),
+        ({"by": ["t"], "data": ["d"]}, OPEN, "1 seeds on d, 3 are wanted"),
         ({"by": ["t"], "data": ["e"]}, OPEN, "no rows of e are stored"),
         ({"by": ["u"]}, OPEN, "u is not run yet"),
         ({"by": ["quick"]}, OPEN, "quick is an excerpt"),
@@ -77,13 +78,25 @@ def test_a_state_follows_from_what_is_there(
 
 
 def test_a_printed_figure_needs_one_of_ours_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    only(monkeypatch, by=["t"], data=["d"], printed=["s"])
+    only(monkeypatch, by=["t"], data=["d"], printed=["s"], once=True)
     monkeypatch.setattr(coverage, "printed", lambda paper, *sections: {("d", "x", "m"): 0.5})
     assert covered("p", {"t": result("t")}, ROOT)[0].state == DONE
     for change in ({"obtained": None}, {"paper": 0.6}, {"data": "e"}):
         other = result("t", rows=[{**ROW, **change}, {**ROW, "metric": "n"}])
         (line,) = covered("p", {"t": other}, ROOT)
         assert line.state == OPEN and "1 of 1 printed figures have none of ours" in line.why
+
+
+def test_a_result_of_few_seeds_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    only(monkeypatch, by=["t", "more"], data=["ml-100k, some", "larger"])
+    rows = [{**ROW, "data": data, "values": [1, 2, 3]} for data in ("ml-100k, some", "larger")]
+    few = result("t", rows=rows)
+    (line,) = covered("p", {"t": few, "more": few}, ROOT)
+    assert line.state == OPEN and line.why == "3 seeds on ml-100k, some, 5 are wanted"
+    more = result("more", rows=[{**rows[0], "values": [1, 2, 3, 4, 5]}])
+    assert covered("p", {"t": few, "more": more}, ROOT)[0].state == DONE
+    only(monkeypatch, by=["t"], data=["ml-100k, some"], once=True)
+    assert covered("p", {"t": few}, ROOT)[0].state == DONE
 
 
 def test_the_share_leaves_out_what_is_impossible(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,8 @@
 - an item with `by` (stored results), `test` (a test, `file::name`) or `page` (a page of docs/) is
   *done* if all of these are there. With `data`, a stored result must have these data sets; with
   `printed`, sections of `printed/<paper>.toml`, each printed figure of these data sets must stand
-  beside one of ours;
+  beside one of ours. One of the results must have as many seeds or folds on each of these data
+  sets as SEEDS asks for, unless the item is `once`: nothing of it is drawn;
 - what is missing of it makes it *open*, and so does `open = "why"`;
 - `impossible = "why"` is for what nobody can do with what is public.
 
@@ -25,7 +26,11 @@ from .verdicts import counted_verdicts, in_short
 
 PAPERS = ("fpl", "cali3f", "fbalf", "pepper")
 DONE, OPEN, IMPOSSIBLE = STATES = ("done", "open", "impossible here")
-KEYS = {"where", "what", "by", "test", "page", "data", "printed", "claims", "open", "impossible"}
+ABOUT = {"where", "what", "claims"}
+EVIDENCE = {"by", "test", "page", "data", "printed", "once"}
+KEYS = ABOUT | EVIDENCE | {"open", "impossible"}
+SEEDS = {"ml-100k": 5, "foursquare-italy": 5}  # of data sets of MovieLens-100K's size
+SEEDS_OF_LARGER = 3
 
 Item = Mapping[str, Any]
 
@@ -87,7 +92,7 @@ def _state(
     if "open" in item:
         return OPEN, item["open"]
     missing = [*_missing_results(item, results), *_missing_files(item, root)]
-    missing += _missing_figures(paper, item, results)
+    missing += [*_missing_figures(paper, item, results), *_missing_seeds(item, results)]
     return (OPEN, "; ".join(missing)) if missing else (DONE, "")
 
 
@@ -141,6 +146,19 @@ def _missing_figures(paper: str, item: Item, results: Mapping[str, StoredResult]
     if not without:
         return []
     return [f"{len(without)} of {len(wanted)} printed figures have none of ours: {without[0]}"]
+
+
+def _missing_seeds(item: Item, results: Mapping[str, StoredResult]) -> list[str]:
+    """The data sets of an item on which every result has fewer seeds than are asked for."""
+    if item.get("once"):
+        return []
+    missing = list[str]()
+    for data in item.get("data", ()):
+        counts = [results[name].seeds_of(data) for name in item["by"] if name in results]
+        wanted = SEEDS.get(data.partition(",")[0], SEEDS_OF_LARGER)
+        if counts and 0 < max(counts) < wanted:
+            missing.append(f"{max(counts)} seeds on {data}, {wanted} are wanted")
+    return missing
 
 
 def _there(item: Item) -> str:

@@ -206,6 +206,10 @@ class StoredResult(NamedTuple):
             else ", ".join(f"{name} {some}" for name, some in zip(of, said, strict=True))
         )
 
+    def seeds_of(self, data: str) -> int:
+        """How many values stand behind the figures of a data set, 0 if it has no rows."""
+        return self._values().get(data, 0)
+
     def _values(self) -> dict[str, int]:
         of: dict[str, int] = {}
         for row in self.content["rows"]:
