@@ -77,7 +77,7 @@ def test_a_state_follows_from_what_is_there(
     assert line.state == state and line.why.startswith(why)
 
 
-def test_a_printed_figure_needs_one_of_ours_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_printed_figure_needs_one_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
     only(monkeypatch, by=["t"], data=["d"], printed=["s"], once=True)
     monkeypatch.setattr(coverage, "printed", lambda paper, *sections: {("d", "x", "m"): 0.5})
     assert covered("p", {"t": result("t")}, ROOT)[0].state == DONE
@@ -176,7 +176,7 @@ BEYOND = {"pepper": {"pepper-ablation", "pepper-bad", "pepper-many"}}
 
 
 @pytest.mark.parametrize("paper", PAPERS)
-def test_the_verdicts_of_claims_stand_beside_their_items(paper: str) -> None:
+def test_the_verdicts_of_claims_stand_with_their_items(paper: str) -> None:
     results = stored_in(ROOT / "lab" / "results", experiments())
     lines = covered(paper, results, ROOT)
     judged = [verdict for claim in in_short(paper, results) for verdict in claim.verdicts]

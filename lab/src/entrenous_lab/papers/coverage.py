@@ -4,13 +4,13 @@
 
 - an item with `by` (stored results), `test` (a test, `file::name`) or `page` (a page of docs/) is
   *done* if all of these are there. With `data`, a stored result must have these data sets; with
-  `printed`, sections of `printed/<paper>.toml`, each printed figure of these data sets must stand
-  beside one of ours. One of the results must have as many seeds or folds on each of these data
+  `printed`, sections of `printed/<paper>.toml`, each printed figure of these data sets must have
+  one of ours. One of the results must have as many seeds or folds on each of these data
   sets as SEEDS asks for, unless the item is `once`: nothing of it is drawn;
 - what is missing of it makes it *open*, and so does `open = "why"`;
 - `impossible = "why"` is for what nobody can do with what is public.
 
-`claims` are the openings of texts in `claims/<paper>.toml`; their verdicts stand beside the item.
+`claims` are the openings of texts in `claims/<paper>.toml`; the page shows their verdicts.
 Each claim belongs to one item.
 """
 
@@ -126,7 +126,7 @@ def _missing_files(item: Item, root: Path) -> list[str]:
 
 
 def _missing_figures(paper: str, item: Item, results: Mapping[str, StoredResult]) -> list[str]:
-    """The printed figures of an item's data sets beside which no figure of ours is stored."""
+    """The printed figures of an item's data sets for which no figure of ours is stored."""
     if "printed" not in item:
         return []
     wanted = {
@@ -135,13 +135,13 @@ def _missing_figures(paper: str, item: Item, results: Mapping[str, StoredResult]
         if place[0] in item["data"]
     }
     rows = [row for name in item["by"] if name in results for row in results[name].content["rows"]]
-    beside = {
+    answered = {
         (row["data"], row["metric"], row["paper"]) for row in rows if row["obtained"] is not None
     }
     without = [
         f"{system} {metric} of {data}"
         for (data, system, metric), value in wanted.items()
-        if (data, metric, value) not in beside
+        if (data, metric, value) not in answered
     ]
     if not without:
         return []

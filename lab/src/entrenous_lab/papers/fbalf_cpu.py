@@ -1,6 +1,6 @@
 """FBALF, section 4.2.2: the processor time that decoys cost, over rho.
 
-The trainings of the other tables run beside each other. Here those of a fold run one after another,
+The trainings of the other tables run at the same time. Here those of a fold run one after another,
 so that their processor time can be compared.
 """
 

@@ -34,7 +34,7 @@ PUBLISHED, COMPARED = "fcf", "fcf-huawei"  # as published; as the paper compared
 REGS = (1.0, 10.0, 100.0)
 ALPHAS = (1.0, 10.0)  # confidence of consumed items; the compared form has none
 METRICS = (*ACCURACY, *DIVERSITY)
-UNTUNED = ("popular", "user-knn", "item-knn")  # beside them: for tests within the table
+UNTUNED = ("popular", "user-knn", "item-knn")  # for tests within the table
 
 
 class Baseline(NamedTuple):
@@ -42,7 +42,7 @@ class Baseline(NamedTuple):
 
     label: str
     printed_as: str
-    """The system of the paper whose figures stand beside it."""
+    """The system of the paper with which it is compared."""
     chosen: Chosen | None
     """None if every training diverged."""
     looks: Sequence[CurvePoint] = ()

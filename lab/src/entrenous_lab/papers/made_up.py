@@ -79,7 +79,7 @@ def table_sha256(table: Any, **asked: Any) -> str:
     """Returns the identity of the rows, findings and tests that a table makes of made-up outcomes;
     "" if such outcomes do not suit it, or no row is made. `asked`: as in `Context`.
 
-    Nothing is trained in cells. A table that trains beside them (`before`) is not run.
+    Nothing is trained in cells. A table that trains outside of cells (`before`) is not run.
     """
     if table.before is not None:
         return ""
