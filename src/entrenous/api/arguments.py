@@ -147,7 +147,7 @@ def named_rows(data: DataAsked[Any]) -> tuple[str, Interactions | None]:
 
 
 class SplitRows(NamedTuple):
-    """How the rows of a run are held out, and the rows."""
+    """The rows of a run, and the rule by which some of them are held out."""
 
     data: str | Interactions
     """The name of the data, or rows in memory; those of the splits, where the user brings them."""
