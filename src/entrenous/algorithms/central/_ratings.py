@@ -26,7 +26,7 @@ from ...core.contract.protocols import Progress
 from ...core.contract.settings import Settings
 from ...core.keys import below, draw, fold_name, folds, normals
 from ...core.lanes.memory import padded, zeros
-from ...core.lanes.simd import LANES, every, inside, load, store, sum_of
+from ...core.lanes.simd import LANES, every, inside, load, store
 from ...core.types import Float32Array, Int32Array, Int64Array
 from ...data.interactions import Interactions
 from ...kernels.bpr_mf import scores
@@ -126,16 +126,6 @@ def shuffled(order: Int32Array, start: int, stop: int, key: np.uint64) -> None:
         a = start + n
         b = start + below(draw(key, n), n + 1)
         order[a], order[b] = order[b], order[a]
-
-
-@inside
-def dot(P: Float32Array, at: int, Q: Float32Array, to: int, width: int) -> np.float32:
-    """Returns the inner product of the `width` numbers at P[at] and at Q[to] (flat positions)."""
-    # Rows are padded to whole lanes, with zeros.
-    out = load(P, at) * load(Q, to)
-    for f in range(LANES, width, LANES):
-        out = out + load(P, at + f) * load(Q, to + f)
-    return sum_of(out)
 
 
 @inside

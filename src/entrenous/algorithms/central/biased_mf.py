@@ -14,13 +14,13 @@ from numba import njit
 from pydantic import Field
 
 from ...core.contract.protocols import Progress, rated, silent
+from ...core.lanes.simd import inner_product
 from ...core.types import Float32Array, Int64Array
 from ...data.interactions import Interactions
 from ._ratings import (
     RatingRows,
     RatingSettings,
     RatingStep,
-    dot,
     mean_rating,
     predictions,
     pull,
@@ -107,7 +107,7 @@ def learn(model: BiasedMfModel, rows: RatingRows, step: RatingStep, key: np.uint
         r = order[n]
         u = int(user[r])
         i = int(item[r])
-        product = dot(P, u * width, Q, i * width, width)
+        product = inner_product(P, u * width, Q, i * width, width)
         e = value[r] - (mean + b[u] + c[i] + product)
         slope = e - step.reg_bias * b[u]
         b[u] += step.alpha * slope

@@ -15,9 +15,10 @@ from numba import njit
 from pydantic import Field
 
 from ...core.contract.protocols import Progress, rated, silent
+from ...core.lanes.simd import inner_product
 from ...core.types import BoolArray, Float32Array, Int64Array
 from ...data.interactions import Interactions
-from ._ratings import RatingRows, RatingSettings, dot, mean_rating, predictions, pull, shuffled
+from ._ratings import RatingRows, RatingSettings, mean_rating, predictions, pull, shuffled
 
 
 class PmfModel(NamedTuple):
@@ -105,7 +106,7 @@ def learn(
         r = order[n]
         u = int(user[r])
         i = int(item[r])
-        product = dot(P, u * width, Q, i * width, width)
+        product = inner_product(P, u * width, Q, i * width, width)
         # Both vectors take the error before either has moved.
         e = value[r] - (mean + product)
         pull(P, u * width, Q, i * width, width, e, alpha, reg)
