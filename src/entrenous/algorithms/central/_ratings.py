@@ -24,7 +24,7 @@ from pydantic import Field
 from ...core.contract.declarations import Traits
 from ...core.contract.protocols import Progress
 from ...core.contract.settings import Settings
-from ...core.keys import below, draw, fold_name, folds, normals
+from ...core.keys import fold_name, folds, normals
 from ...core.lanes.memory import padded, zeros
 from ...core.lanes.simd import LANES, every, inside, load, store
 from ...core.types import Float32Array, Int32Array, Int64Array
@@ -114,18 +114,6 @@ def predictions(
 
 
 # ---- inside the loops ----------------------------------------------------------------------------
-
-
-@njit(cache=True, nogil=True)
-def shuffled(order: Int32Array, start: int, stop: int, key: np.uint64) -> None:
-    """Writes start .. stop - 1 to order[start:stop] in an order drawn by Fisher and Yates."""
-    for r in range(start, stop):
-        order[r] = r
-    # Fisher and Yates: each place is swapped with one that is not yet final.
-    for n in range(stop - start - 1, 0, -1):
-        a = start + n
-        b = start + below(draw(key, n), n + 1)
-        order[a], order[b] = order[b], order[a]
 
 
 @inside

@@ -17,6 +17,7 @@ from ...core.contract.protocols import Progress, rated, silent
 from ...core.lanes.simd import inner_product
 from ...core.types import Float32Array, Int64Array
 from ...data.interactions import Interactions
+from ...kernels.sampling import shuffle
 from ._ratings import (
     RatingRows,
     RatingSettings,
@@ -24,7 +25,6 @@ from ._ratings import (
     mean_rating,
     predictions,
     pull,
-    shuffled,
 )
 
 
@@ -101,7 +101,7 @@ def learn(model: BiasedMfModel, rows: RatingRows, step: RatingStep, key: np.uint
     value = rows.value
     width = P.shape[1]
     order = np.empty(len(item), np.int32)
-    shuffled(order, 0, len(item), key)
+    shuffle(order, 0, len(item), key)
     for n in range(len(item)):
         # The biases move first; the vectors take the same error.
         r = order[n]

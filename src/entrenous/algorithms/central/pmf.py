@@ -18,7 +18,8 @@ from ...core.contract.protocols import Progress, rated, silent
 from ...core.lanes.simd import inner_product
 from ...core.types import BoolArray, Float32Array, Int64Array
 from ...data.interactions import Interactions
-from ._ratings import RatingRows, RatingSettings, mean_rating, predictions, pull, shuffled
+from ...kernels.sampling import shuffle
+from ._ratings import RatingRows, RatingSettings, mean_rating, predictions, pull
 
 
 class PmfModel(NamedTuple):
@@ -101,7 +102,7 @@ def learn(
     width = P.shape[1]
     # The rows in a drawn order: in their own, the last users would always come last.
     order = np.empty(len(item), np.int32)
-    shuffled(order, 0, len(item), key)
+    shuffle(order, 0, len(item), key)
     for n in range(len(item)):
         r = order[n]
         u = int(user[r])
