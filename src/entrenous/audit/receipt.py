@@ -24,7 +24,7 @@ from ..federation.recorder import Recorder, Seen
 from ..federation.rounds import Rounds, Training
 from ..federation.shard import Threads
 from ..privacy.protection import Protection
-from ..privacy.told import KNOWN_ATTACKS, expected, in_words, of_anybody
+from ..privacy.told import KNOWN_ATTACKS, expected, in_words, of_anybody, sum_if_known
 from ..runs.manifest import check_algorithm
 from ..runs.options import OpenOptions, RunPlan
 from ..runs.plan import algorithm_of, leaky, make, network_of, protection_in
@@ -297,21 +297,13 @@ def summed(given: list[GivenAway], epsilon: float | None) -> dict[str, Any]:
     return {
         "rounds": [{name: getattr(sent, name) for name in counted} for sent in given],
         "rounds_answered": len(given),
-        "rows": _sum([sent.rows for sent in given]),
-        "positives": _sum([sent.positives for sent in given]),
+        "rows": sum_if_known([sent.rows for sent in given]),
+        "positives": sum_if_known([sent.positives for sent in given]),
         "different_positives": _different(given),
         "numbers": sum(sent.numbers for sent in given),
         "arrays": sorted({name for sent in given for name in sent.arrays}),
         "epsilon": epsilon,
     }
-
-
-def _sum(counts: list[int | None]) -> int | None:
-    """A sum; None where one of them was not counted."""
-    known = [count for count in counts if count is not None]
-    if len(known) == len(counts):
-        return sum(known)
-    return None
 
 
 def _different(given: list[GivenAway]) -> int:

@@ -10,7 +10,8 @@ import numpy as np
 
 from ..core.contract.protocols import Visits
 from ..core.errors import EntrenousError
-from ..core.types import Array, Int64Array
+from ..core.lanes.memory import divides
+from ..core.types import Array
 from .interactions import Interactions, Vocabulary, from_seconds, text_array
 from .reading import Reading
 
@@ -109,7 +110,7 @@ def _fault(data: Interactions) -> str:
             shape = f"{column.dtype} {list(column.shape)}"
             return f"'{name}' is {shape}, not {np.dtype(kind)} [{length}]"
     # In this order: each check relies on those before it.
-    if not rows or not _divides(data.ptr, rows):
+    if not rows or not divides(data.ptr, rows):
         return "'ptr' does not divide the rows among the users"
     if data.item.min() < 0 or data.item.max() >= len(data.items):
         return f"'item' has a number beyond the {len(data.items)} items"
@@ -129,11 +130,6 @@ def _fault(data: Interactions) -> str:
     return ""
 
 
-def _divides(ptr: Int64Array, rows: int) -> bool:
-    """Returns True if the starts `ptr` give each of `rows` rows one owner."""
-    return bool(ptr[0] == 0 and ptr[-1] == rows and (np.diff(ptr) >= 0).all())
-
-
 def _fault_of_visits(visits: Visits) -> str:
     """Returns what is wrong with the visits of rows, "" if nothing is. That there is a start for
     each row is known.
@@ -142,6 +138,6 @@ def _fault_of_visits(visits: Visits) -> str:
         return "'visits' are not int64"
     each_row_has_one = (np.diff(visits.ptr) >= 1).all()
     same_length = len(visits.time) == len(visits.row)
-    if not (each_row_has_one and same_length and _divides(visits.ptr, len(visits.time))):
+    if not (each_row_has_one and same_length and divides(visits.ptr, len(visits.time))):
         return "'visits' are not divided among the rows"
     return ""

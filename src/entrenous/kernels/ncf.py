@@ -34,7 +34,7 @@ from ..core.lanes.tiles import add_outer, products, weighted
 from ..core.types import Float32Array, Int32Array, Int64Array, UInt64Array
 from .adam import BETA1, BETA2, direction, moment
 from .logistic import logistic
-from .sampling import count_gaps, fill_gaps
+from .sampling import count_gaps, fill_gaps, shuffle
 
 
 class NCFShape(NamedTuple):
@@ -610,16 +610,6 @@ def descend(
         store(part.numbers, at + f, x - every(rate) * step)
 
 
-@inside
-def shuffle(order: Int32Array, length: int, key: np.uint64) -> None:
-    """Writes 0 .. length - 1 in an order drawn by Fisher and Yates."""
-    for r in range(length):
-        order[r] = np.int32(r)
-    for r in range(length - 1, 0, -1):
-        other = below(draw(key, r), r + 1)
-        order[r], order[other] = order[other], order[r]
-
-
 @njit(cache=True, nogil=True, error_model="numpy")
 def _train(
     shape: NCFShape,
@@ -704,7 +694,7 @@ def _train(
 
         for epoch in range(rates.epochs):
             key = fold(keys[d], epoch)
-            shuffle(order, length, key)
+            shuffle(order, 0, length, key)
             samples = length * (1 + extra)
             filled = 0
             taken = 0

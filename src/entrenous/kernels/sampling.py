@@ -181,12 +181,14 @@ def shuffle_places(n: int, key: np.uint64) -> Int32Array:
 
 
 @inside
-def shuffle(order: Int64Array, key: np.uint64) -> None:
-    """Writes 0 .. len(order) - 1 to `order`, shuffled as Fisher and Yates do. Uses len(order) draws
-    of the key.
+def shuffle(order: Int32Array | Int64Array, start: int, stop: int, key: np.uint64) -> None:
+    """Writes start .. stop - 1 to order[start:stop], shuffled as Fisher and Yates do. Uses draws of
+    the key by their number below stop - start.
     """
-    for r in range(len(order)):
+    for r in range(start, stop):
         order[r] = r
-    for r in range(len(order) - 1, 0, -1):
-        other = below(draw(key, r), r + 1)
-        order[r], order[other] = order[other], order[r]
+    # Each place is swapped with one that is not yet final.
+    for n in range(stop - start - 1, 0, -1):
+        a = start + n
+        b = start + below(draw(key, n), n + 1)
+        order[a], order[b] = order[b], order[a]

@@ -227,3 +227,11 @@ def of_anybody(
         f"{OF_THE_MODEL}, yours or anybody's, {_known(line, 100)} ({of_others})"
         for line in _strongest([line for line in lines if line["view"] == "model"])
     )
+
+
+def sum_if_known(counts: Sequence[int | None]) -> int | None:
+    """Returns the sum of counts; None if one of them is not known."""
+    known = [count for count in counts if count is not None]
+    if len(known) == len(counts):
+        return sum(known)
+    return None

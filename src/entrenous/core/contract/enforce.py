@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from ..errors import EntrenousWarning
+from ..lanes.memory import divides
 from ..types import Array, Int64Array
 from .declarations import Size, UpTo
 from .declared import Contract, ContractError, DeclaredArray, NotFiniteError
@@ -278,7 +279,7 @@ def _check_layout(contract: Contract, update: Update, devices: int) -> None:
     ptr = update.ptr
     item = update.item
     items = contract.sizes["items"]
-    if ptr.dtype != np.int64 or ptr.shape != (devices + 1,) or not _divides(ptr, len(item)):
+    if ptr.dtype != np.int64 or ptr.shape != (devices + 1,) or not divides(ptr, len(item)):
         _bad(
             contract,
             "ptr",
@@ -303,11 +304,6 @@ def _check_layout(contract: Contract, update: Update, devices: int) -> None:
             f"{most} rows of one device",
             f"at most rows = {contract.sizes['rows']}",
         )
-
-
-def _divides(ptr: Int64Array, rows: int) -> bool:
-    """Tells whether `ptr` divides so many rows."""
-    return bool(ptr[0] == 0 and ptr[-1] == rows and (np.diff(ptr) >= 0).all())
 
 
 def _repeats(update: Update, items: int) -> bool:

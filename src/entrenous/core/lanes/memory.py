@@ -113,3 +113,8 @@ def rows_of(ptr: Int64Array, owners: Array) -> tuple[Int64Array, Int64Array]:
     # A row lies as far behind the first of its owner in `ptr` as it does here.
     moved = np.repeat(first - starts[:-1], counts)
     return starts, moved + np.arange(starts[-1])
+
+
+def divides(ptr: Int64Array, rows: int) -> bool:
+    """Tells whether `ptr` divides so many rows among owners."""
+    return bool(ptr[0] == 0 and ptr[-1] == rows and (np.diff(ptr) >= 0).all())

@@ -18,7 +18,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from msgspec import Meta, Struct
 
 from ...core.errors import InputError
-from .files import is_signed, read_json, write_json
+from ...privacy.secure_sum.primitives import verified
+from .files import read_json, write_json
 
 REVOKED = "revoked.json"
 # A signed text begins with its purpose, so that a signature is good for nothing else.
@@ -55,7 +56,7 @@ class Ticket(NamedTuple):
         federation.
         """
         text = _ticket(schema, self.number, key, self.until)
-        return is_signed(operator, self.signature, text)
+        return verified(operator, self.signature, text)
 
 
 def _ticket(schema: bytes, number: int, key: bytes, until: int) -> bytes:
@@ -91,7 +92,7 @@ class RevocationList(Struct, frozen=True, array_like=True, forbid_unknown_fields
         """Returns whether the operator, by its public key, has signed this list for this
         federation."""
         text = _revoked(schema, self.serial, self.keys)
-        return is_signed(operator, self.signature, text)
+        return verified(operator, self.signature, text)
 
     @classmethod
     def read(cls, folder: Path) -> Self | None:

@@ -31,6 +31,7 @@ from ...core.keywords import at_least
 from ...core.registry.discover import lasting, short
 from ...core.types import Int32Array, Int64Array
 from ...data.interactions import Interactions, Vocabulary
+from ...privacy.secure_sum.primitives import verified
 from ...privacy.secure_sum.terms import Floors
 from ..agreement.address import is_host, port_of
 from ..agreement.catalogue import ITEMS, Items
@@ -38,7 +39,6 @@ from ..agreement.charter import check_charter
 from ..agreement.files import (
     IDENTITY,
     NODE_NAME,
-    is_signed,
     public_bytes,
     read_identity,
     read_json,
@@ -117,7 +117,7 @@ class EnrolmentRequest(NamedTuple):
         except (TypeError, ValueError):
             return False
         asked = _rotation(run, self.name, self.key)
-        return self.replaces == key and is_signed(bytes.fromhex(key), signature, asked)
+        return self.replaces == key and verified(bytes.fromhex(key), signature, asked)
 
 
 def _is_address(address: str) -> bool:

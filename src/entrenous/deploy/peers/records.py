@@ -13,7 +13,8 @@ from typing import NamedTuple, final
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from ..agreement.files import is_signed, public_bytes
+from ...privacy.secure_sum.primitives import verified
+from ..agreement.files import public_bytes
 from ..agreement.terms import FederationTerms
 from ..agreement.tickets import RevocationList, Ticket
 from .messages import AddressRecord, ProtocolError
@@ -93,7 +94,7 @@ class Verifier:
         given = Ticket(record.number, record.until, record.ticket)
         if ticket and not given.is_for(record.id, self._operator, self.schema):
             raise ProtocolError("record")
-        if not is_signed(record.id, record.signature, _record(self.schema, record)):
+        if not verified(record.id, record.signature, _record(self.schema, record)):
             raise ProtocolError("record")
 
     def is_fresh(self, record: AddressRecord, wall: float) -> bool:
