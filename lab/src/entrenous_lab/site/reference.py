@@ -253,11 +253,39 @@ def wire() -> str:
     )
 
 
+# ---- files ---------------------------------------------------------------------------------------
+
+# The modules that write folders, and the title of each.
+WRITERS = {
+    "A run": "entrenous.runs.store",
+    "A server": "entrenous.deploy.server.server_folder",
+    "The journal of a round": "entrenous.deploy.server.journal",
+    "A node": "entrenous.deploy.node.node_store",
+    "A peer": "entrenous.deploy.peers.folder",
+    "Parties of a federation": "entrenous.deploy.agreement.files",
+}
+
+
+def files() -> str:
+    """The folders that the package writes, as the modules that write them describe them."""
+    parts = []
+    for title, module in WRITERS.items():
+        parts.append(f"## {title}")
+        parts.append(markdown(importlib.import_module(module)))
+    return page(
+        "Files",
+        "After this page you can say what each file in a folder of ours holds. [Options and"
+        " files](../command-line.md#files) says which files are read.",
+        parts,
+    )
+
+
 PAGES: Mapping[str, Callable[[], str]] = {
     "python": python,
     "metrics": metrics,
     "protocols": protocols,
     "declarations": declarations,
     "wire": wire,
+    "files": files,
     "commands": commands,
 }
