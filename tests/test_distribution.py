@@ -21,6 +21,7 @@ from packaging.metadata import Metadata
 from paths import ROOT
 
 import entrenous
+from tests.release import problems
 
 pytestmark = [
     pytest.mark.timeout(600),
@@ -100,6 +101,14 @@ def test_an_index_takes_the_metadata(built):
     assert {"Homepage", "Source", "Issues", "Changelog", "Security"} == set(links)
     home = links["Homepage"]
     assert all(link.startswith(home) for link in links.values())
+
+
+def test_a_release_is_refused_while_its_address_is_a_placeholder(built):
+    assert list(problems(built.wheel.parent)) == []
+    wrong = list(problems(built.wheel.parent, entrenous.__version__))
+    assert any("still the placeholder" in line for line in wrong)
+    assert any("with its date" in line for line in wrong)
+    assert any("expected 9.9" in line for line in problems(built.wheel.parent, "9.9"))
 
 
 def test_the_wheel_has_the_package_and_nothing_else(built):
