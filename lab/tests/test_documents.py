@@ -30,7 +30,7 @@ TYPED = {
     "fpl-choices.md": 1,
     "install.md": 1,  # tests/fresh_environment.py
     "measured.md": 1,  # entrenous_lab.survey
-    "pepper.md": 2,
+    "pepper-choices.md": 1,
     "poisoning.md": 4,
     "privacy.md": 3,
     "speed.md": 4,  # entrenous bench
