@@ -33,7 +33,6 @@ TYPED = {
     "docs/flower.md": 1,
     "docs/install.md": 1,  # tests/fresh_environment.py
     "docs/measured.md": 1,  # entrenous_lab.survey
-    "docs/pepper.md": 2,
     "docs/reference/declarations.md": 40,  # entrenous_lab.site: defaults of settings
     "docs/results/audits.md": 4,
     "docs/results/defaults.md": 1,
@@ -44,6 +43,7 @@ TYPED = {
     "docs/tune.md": 1,
     "lab/notes/fbalf-settings.md": 1,
     "lab/notes/fpl-choices.md": 1,
+    "lab/notes/pepper-choices.md": 1,
 }
 ORIGIN = {"date": "2026-01-02", "commit": "abc", "pins": {"d": "0123456789abcdef"}}
 TEST = {
