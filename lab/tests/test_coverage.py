@@ -111,7 +111,7 @@ def test_the_share_leaves_out_what_is_impossible(monkeypatch: pytest.MonkeyPatch
 def test_every_table_and_figure_has_an_item(paper: str) -> None:
     said = " | ".join(item["where"] for item in items_of(paper))
     for kind in ("table", "figure"):
-        wanted = set(range(1, stored("coverage", paper)[f"{kind}s"] + 1))
+        wanted = set(range(1, stored("covered", paper)[f"{kind}s"] + 1))
         assert wanted <= numbers(said, kind), f"no item of {kind} {wanted - numbers(said, kind)}"
 
 
@@ -130,7 +130,7 @@ def numbers(text: str, kind: str) -> set[int]:
 @pytest.mark.skipif(not TEXTS.is_dir(), reason="no texts of the papers")
 def test_the_numbers_of_tables_and_figures_are_those_of_the_text(paper: str) -> None:
     text = (TEXTS / f"{FILES[paper]}.txt").read_text(encoding="utf-8")
-    known = stored("coverage", paper)
+    known = stored("covered", paper)
     for kind, short in (("table", "table"), ("figure", r"(?:figure|fig\.)")):
         named = re.findall(rf"\b{short} (\d+|[IV]+)\b", text, re.I)
         last = max(ROMAN.get(word.upper(), 0) or int(word) for word in named)

@@ -1,6 +1,6 @@
 """Coverage of a paper: every table, figure and numbered claim of it, and where it stands here.
 
-`coverage/<paper>.toml` lists the items. No state is typed where it can be computed:
+`covered/<paper>.toml` lists the items. No state is typed where it can be computed:
 
 - an item with `by` (stored results), `test` (a test, `file::name`) or `page` (a page of docs/) is
   *done* if all of these are there. With `data`, a stored result must have these data sets; with
@@ -51,7 +51,7 @@ class CoveredItem(NamedTuple):
 
 def items_of(paper: str) -> list[Item]:
     """Returns the items of a paper as its file has them."""
-    items: list[Item] = stored("coverage", paper)["items"]
+    items: list[Item] = stored("covered", paper)["items"]
     return items
 
 
