@@ -77,7 +77,7 @@ demo: $(VENV)/.with-plots
 federation: $(VENV)/.with-network
 	@$(BIN)/entrenous federation try
 
-gossip: $(VENV)/.with-network
+gossip: $(VENV)/.with-peers
 	@$(BIN)/entrenous federation try --peers
 
 # types are checked beside the tests, which leave a core idle now and then
