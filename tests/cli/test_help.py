@@ -197,7 +197,7 @@ def test_a_missing_library_of_the_network_is_named_with_the_extra_that_brings_it
 ) -> None:
     monkeypatch.setattr(options, "find_spec", lambda name: None if name == missing else name)
     with pytest.raises(InputError) as refused:
-        options.need_libraries("federation", *options.NETWORK, *options.PEERS)
+        options.need_libraries("federation", *options.NETWORK, "iroh")
     said = f"federation: {missing} not installed; pip install 'entrenous[{extra}]'"
     assert str(refused.value) == said
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
