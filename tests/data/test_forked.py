@@ -11,7 +11,7 @@ import pytest
 from command_line import write_shop
 
 from entrenous.core.errors import EntrenousError, InputError
-from entrenous.data import forked
+from entrenous.data import forked, table
 from entrenous.data.options import LoadOptions
 
 SECONDS = 120  # of a pool that hangs
@@ -93,8 +93,8 @@ def test_a_process_that_was_forked_by_hand_reads(tmp_path: Path) -> None:
 
 
 def test_no_process_reads_elsewhere_without_need(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert not forked.is_without_threads()
-    monkeypatch.setattr(forked, "is_without_threads", lambda: True)
+    assert not table.is_without_threads()
+    monkeypatch.setattr(table, "is_without_threads", lambda: True)
     # An embedded Python has no interpreter to start.
     monkeypatch.setattr(sys, "executable", "")
     with pytest.raises(InputError, match="read the data before the fork, or start the pool with"):

@@ -183,7 +183,7 @@ def asked_progress(progress: bool | Progress | None) -> Iterator[Progress]:
         yield progress
         return
     if progress is None:
-        progress = sys.stderr.isatty() or is_notebook()
+        progress = sys.stderr.isatty() or ("IPython" in sys.modules and is_notebook())
     if not progress:
         yield silent
         return

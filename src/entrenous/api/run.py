@@ -367,7 +367,7 @@ def run(asked: RunKeywords) -> Run:
             parts=parts,
             metrics=metrics_asked(asked.metrics),
             progress=progress,
-            say=LOG.info,
+            say=LOG.info if LOG.isEnabledFor(logging.INFO) else None,
             on_round=asked.on_round,
             **options,
         )

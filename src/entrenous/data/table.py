@@ -5,9 +5,12 @@ place.
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any, NamedTuple, NoReturn, final
 
 import numpy as np
@@ -418,3 +421,48 @@ def refuse_number(table: ColumnTable, bad: BoolArray, text: object, what: str) -
     problem = f"the {what} '{field}' is not a number"
     reason = f"the {what} is empty or not a number"
     refuse(table, bad, problem, expected="a number such as 4 or 3.5", fix=fix, reason=reason)
+
+
+# ---- the threads of polars, which a fork does not copy -------------------------------------------
+
+REMEDY = "start the pool with multiprocessing.get_context('spawn') or 'forkserver'"
+
+
+def is_without_threads() -> bool:
+    """Tells whether another process has the threads that polars needs here. Called before anything
+    is read.
+    """
+    return _owner_of_threads() != os.getpid()
+
+
+def refuse_without_threads(where: str, fix: str) -> None:
+    """Raises InputError in a process that has no threads of polars and cannot get any. fix: what
+    the user can do instead.
+    """
+    if is_without_threads():
+        raise InputError(
+            where,
+            "this process was forked from one that had read data before, and polars cannot read in"
+            " it",
+            fix=f"{fix}, or {REMEDY}",
+        )
+
+
+@cache
+def _owner_of_threads() -> int:
+    """Returns the process that has, or will have, the threads of polars. A fork inherits the
+    answer that its parent had.
+    """
+    # Nobody knows whether a parent used polars itself; that costs a forked process only time.
+    if "polars" in sys.modules and _is_forked_worker():
+        return os.getppid()
+    return os.getpid()
+
+
+def _is_forked_worker() -> bool:
+    """Tells whether multiprocessing made this process by a fork."""
+    if "multiprocessing.process" not in sys.modules:
+        return False
+    from multiprocessing.process import current_process
+
+    return type(current_process()).__name__ == "ForkProcess"
