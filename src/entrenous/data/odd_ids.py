@@ -50,7 +50,6 @@ def odd_ids(table: ColumnTable, column: IdColumn) -> tuple[str, ...]:
 
 def _oddities(table: ColumnTable, distinct: Any) -> Iterator[tuple[str, Any]]:
     """Yields each oddity in words with the ids that have it, bool [distinct ids]."""
-    import polars as pl
 
     lower = distinct.str.to_lowercase()
     yield "look like a missing one and are kept", lower.is_in(list(MISSING))
@@ -58,8 +57,7 @@ def _oddities(table: ColumnTable, distinct: Any) -> Iterator[tuple[str, Any]]:
     yield "carry quotes and keep them", distinct.str.contains(marks)
     yield "hold characters that nobody sees", distinct.str.contains(UNSEEN)
     yield "hold blanks", distinct.str.contains(r"\s")
-    names = pl.Series(table.frame.columns, dtype=pl.String)
-    yield "equal the name of a column", distinct.is_in(names.implode())
+    yield "equal the name of a column", distinct.is_in(table.frame.columns)
     if lower.n_unique() < len(lower):
         yield "differ from another one in case alone", lower.is_duplicated()
     bare = distinct.str.strip_chars_start("0")

@@ -334,7 +334,7 @@ def _check_ids(table: ColumnTable, column: Any, distinct: Any, kind: str) -> tup
     length = distinct.str.len_chars()
     long = distinct.filter(length > ID_LIMIT)
     if len(long):
-        bad = column.is_in(long.implode()).to_numpy()
+        bad = column.is_in(long.to_list()).to_numpy()
         refuse(
             table,
             bad,
@@ -345,7 +345,7 @@ def _check_ids(table: ColumnTable, column: Any, distinct: Any, kind: str) -> tup
         )
     decimal = distinct.filter(distinct.str.contains(DECIMAL))
     if len(decimal):
-        bad = column.is_in(decimal.implode()).to_numpy()
+        bad = column.is_in(decimal.to_list()).to_numpy()
         first = column[int(np.argmax(bad))]
         refuse(
             table,
