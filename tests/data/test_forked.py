@@ -34,7 +34,8 @@ def trained(seed):
     run = entrenous.run("fpl", data, split="random-80-20", rounds=1, seed=seed)
     best = run.recommend(n=2).rows()
     new = run.recommend_for([data.items[0]], n=2).rows()
-    return [digest(data), run.metrics, best, new, run.per_user().rows()]
+    page = run.report(f"{os.getpid()}.html", user=data.users[0]).read_text(encoding="utf-8")
+    return [digest(data), run.metrics, best, new, run.per_user().rows(), "i1" in page]
 
 def refused(how):
     try:
@@ -72,7 +73,8 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 def ended(program: str, *arguments: Path) -> str:
     """What a program in a new interpreter prints; it is ended if it hangs."""
     command = [sys.executable, "-c", program, *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
+    folder = arguments[0].parent
+    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, cwd=folder)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -313,7 +313,8 @@ class Run:
         # The list of one user, as text for the page.
         items = None
         if user is not None:
-            items = self.recommend(user).select("item", "title", "score").to_dicts()
+            # No expression of polars: see `_lists`.
+            items = self.recommend(user)[["item", "title", "score"]].to_dicts()
         # The report reads folders: a run that is not stored is saved in one for the moment.
         with in_python(), tempfile.TemporaryDirectory() as folder:
             kept = self.path or self.save(Path(folder) / "run")
