@@ -564,7 +564,8 @@ def test_a_cell_of_an_experiment_is_the_run_seen_on_its_way(
 def test_weighting_sets_tell_no_model_the_answer(folder: Path) -> None:
     data = load(str(folder / "shop.csv"))
     honest, leaky = (
-        leakcheck(data, "pepper-85-15", rounds=60, negatives=of) for of in ("train", "leaky")
+        leakcheck(data, protocol="pepper-85-15", rounds=60, negatives=of)
+        for of in ("train", "leaky")
     )
     assert (
         honest["passed"] and np.abs([one["standard_errors"] for one in honest["checks"]]).max() < 4

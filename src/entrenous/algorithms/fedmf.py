@@ -38,8 +38,7 @@ from ..core.contract.settings import Settings
 from ..core.contract.update import LIMIT, STEP, Total, Update, add_devices, add_rows, count_items
 from ..core.errors import NonFiniteError
 from ..core.keys import folds, normals
-from ..core.lanes.memory import sealed
-from ..core.rows import owners_of
+from ..core.lanes.memory import owners_of, sealed
 from ..core.types import Float32Array, Int64Array
 from ..kernels import bpr_mf
 

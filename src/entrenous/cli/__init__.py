@@ -157,7 +157,9 @@ def _show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    where = "" if issubclass(category, EntrenousWarning) else f" ({filename}:{lineno})"
+    where = f" ({filename}:{lineno})"
+    if issubclass(category, EntrenousWarning):
+        where = ""
     print(f"warning: {one_line(str(message))}{where}", file=sys.stderr)
 
 

@@ -8,6 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack
 
+import numpy as np
+
 from ..core.errors import InputError, did_you_mean
 from .columns import assemble, inspect
 from .dataset import datasets
@@ -15,12 +17,12 @@ from .features import features
 from .files import read_table
 from .filters import k_core, max_user_items
 from .folders import add_features, read_folder
-from .frames import from_any
-from .interactions import Interactions
+from .frames import CallersFrame, OtherRows, from_any
+from .interactions import Interactions, Vocabulary
 from .likes import keep_likes
 from .options import FrameKeywords, LoadKeywords, LoadOptions
 from .reading import refuse_guesses
-from .table import is_without_threads, refuse_without_threads
+from .table import ColumnTable, is_without_threads, refuse_without_threads
 from .times import with_latest_ties
 
 
@@ -104,7 +106,9 @@ def loaded(
 
         return load_elsewhere(name_or_path, options, fetch=fetch, part=part)
     path = Path(name_or_path)
-    items_file = None if options.items is None else Path(options.items)
+    items_file = None
+    if options.items is not None:
+        items_file = Path(options.items)
     # A Path is never the name of a data set, so that a file of that name can be read.
     named = datasets() if isinstance(name_or_path, str) else {}
     if name_or_path in named:
@@ -154,7 +158,9 @@ def _filtered(data: Interactions, options: LoadOptions, part: bool) -> Interacti
         data = max_user_items(data, options.max_items_of_a_user)
     if options.min_rows != 1:
         data = k_core(data, users=options.min_rows, items=options.min_rows)
-    return data if part else with_latest_ties(inspect(data, _filters(options)))
+    if part:
+        return data
+    return with_latest_ties(inspect(data, _filters(options)))
 
 
 def _filters(options: LoadOptions) -> list[str]:
@@ -206,10 +212,24 @@ def _check_path(text: str, known: list[str]) -> None:
         )
 
 
+def _with_types(data: Interactions, table: ColumnTable) -> Interactions:
+    """Returns the rows of a frame with ids that know whether they were whole numbers."""
+    typed = {}
+    for use in data.reading.columns:
+        if use.role in ("user", "item"):
+            kind = table.frame[use.name].dtype
+            names = getattr(data, f"{use.role}s")
+            # NumPy lacks the integers of 128 bits.
+            if kind.is_integer() and str(kind).lower() in np.sctypeDict:
+                names = Vocabulary(names.ids, kind=use.role, whole=str(kind).lower())
+            typed[f"{use.role}s"] = names
+    return replace(data, **typed)
+
+
 def from_frame(
-    frame: Any,
+    frame: CallersFrame | OtherRows,
     *,
-    items: Any = None,
+    items: CallersFrame | OtherRows | None = None,
     part: bool = False,
     name: str = "frame",
     **options: Unpack[FrameKeywords],
@@ -228,7 +248,8 @@ def from_frame(
             raise InputError(
                 f"from_frame {option}", "it is an option of files", fix="leave it out of a frame"
             )
-    data = assemble(from_any(frame, name), asked, name=name)
+    table = from_any(frame, name)
+    data = _with_types(assemble(table, asked, name=name), table)
     if items is not None:
         table = from_any(items, f"{name} items")
         added = features(table, data.items, asked)

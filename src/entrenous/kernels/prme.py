@@ -197,7 +197,7 @@ def _epoch(
     point = device.point
     left = len(point) // AXES - len(other)
     steps = 0
-    shuffle(order, key)
+    shuffle(order, 0, len(order), key)
     for t in range(len(order)):
         v = order[t]
         before = seen.before[v]

@@ -324,7 +324,7 @@ def learn(
     users = len(ptr) - 1
     width = table.shape[1]
     reg = every(rates.reg)
-    shuffle(order, key)
+    shuffle(order, 0, len(order), key)
     taken = 0
     filled = 0
     # The draws before these made the order.

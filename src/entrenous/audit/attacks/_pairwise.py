@@ -82,7 +82,9 @@ def pairwise_rates(transcript: Transcript) -> PairwiseRates:
 
     def rate(name: str, usual: float) -> float:
         given = transcript.setting(name)
-        return usual if given is None else float(given)
+        if given is None:
+            return usual
+        return float(given)
 
     return PairwiseRates(
         alpha,

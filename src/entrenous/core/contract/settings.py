@@ -33,8 +33,6 @@ class Settings(BaseModel):
         allow_inf_nan=False,
         # Declarations (holds, sends, ...) are no settings.
         ignored_types=(type, tuple, Traits),
-        # Before pydantic 2.10 these were all names that begin with model_.
-        protected_namespaces=("model_validate", "model_dump"),
     )
 
     def __iter__(self) -> Generator[tuple[str, Any], None, None]:

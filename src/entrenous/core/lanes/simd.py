@@ -320,6 +320,17 @@ def _lower_sum_of(context: Any, builder: Any, sig: Any, args: Any) -> Any:
 
 
 @inside
+def inner_product(a: Float32Array, at_a: int, b: Float32Array, at_b: int, n: int) -> np.float32:
+    """Returns the inner product of n numbers of a and of b, each from a flat position; n is a
+    multiple of LANES: rows are padded with zeros.
+    """
+    sums = load(a, at_a) * load(b, at_b)
+    for f in range(LANES, n, LANES):
+        sums = sums + load(a, at_a + f) * load(b, at_b + f)
+    return sum_of(sums)
+
+
+@inside
 def dot(x: Float32Array, y: Float32Array, at: int, count: int) -> np.float32:
     """Returns the inner product of x, padded with zeros from flat position 0 on, and the `count`
     numbers of y from flat position `at`.

@@ -172,4 +172,6 @@ def place_parts(name: str) -> tuple[str, str]:
 
 def _joined(where: str, class_name: str) -> str:
     """Returns the place that `place_parts` takes apart."""
-    return f"{where}:{class_name}" if class_name else where
+    if class_name:
+        return f"{where}:{class_name}"
+    return where

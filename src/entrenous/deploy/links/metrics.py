@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 # The form that `generate_latest` writes.
 TYPE = "text/plain; version=0.0.4; charset=utf-8"
 HOST = "127.0.0.1"
-METRICS, HEALTH = "/metrics", "/v1/health"
+METRICS = "/metrics"
+HEALTH = "/v1/health"
 STATM = "/proc/self/statm"  # of Linux: sizes of this process in pages
 PREFIX = "entrenous_"
 
@@ -221,7 +222,9 @@ class Metrics:
         trouble: Callable[[], Trouble | None] = no_trouble,
         certificate_ends: float | None = None,
     ) -> None:
-        self.status, self.link, self.trouble = status, link, trouble
+        self.status = status
+        self.link = link
+        self.trouble = trouble
         self._certificate_ends = certificate_ends
 
     def text(self) -> str:
