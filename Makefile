@@ -86,7 +86,7 @@ demo: $(VENV)/.core
 federation: $(VENV)/.with-network
 	@$(BIN)/entrenous federation try
 
-gossip: $(VENV)/.with-network
+gossip: $(VENV)/.with-peers
 	@$(BIN)/entrenous federation try --peers
 
 # types are checked beside the tests, which leave a core idle now and then

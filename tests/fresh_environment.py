@@ -57,7 +57,7 @@ def lowest(version: tuple[int, int]) -> list[str]:
     ]
     found = []
     for requirement in declared:
-        name, least = re.fullmatch(r"([\w-]+)>=([\d.]+)", requirement).groups()  # type: ignore[union-attr]
+        name, least = re.fullmatch(r"([\w-]+)>=([\d.]+)(?:,<[\d.]+)?", requirement).groups()  # type: ignore[union-attr]
         found.append(f"{name}=={FIRST_WHEEL.get(name, {}).get(version, least)}")
     return found
 

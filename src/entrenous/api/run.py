@@ -304,7 +304,7 @@ def run(asked: RunKeywords[FrameT]) -> Run[FrameT]:
             parts=parts,
             metrics=metrics_asked(asked.metrics),
             progress=progress,
-            say=LOG.info,
+            say=LOG.info if LOG.isEnabledFor(logging.INFO) else None,
             on_round=asked.on_round,
             **options,
         )
