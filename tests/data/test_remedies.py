@@ -372,8 +372,8 @@ def rows_that_repeat_in_a_call(tmp: Path) -> Case:
 
 def a_filter_of_values_that_leaves_nothing(tmp: Path) -> Case:
     path = text(tmp / "a.csv", HEADER + ROWS)
-    yield lambda: load(path, min_value=9)
-    yield lambda: load(path, min_value=2)
+    yield lambda: load(path, likes="at_least=9")
+    yield lambda: load(path, likes="at_least=2")
 
 
 def a_limit_that_leaves_no_user(tmp: Path) -> Case:

@@ -19,6 +19,7 @@ USERS, ITEMS = 24, 18
 # How a device learns in its plainest form, and then all the rest of NCFSettings: a test that says
 # these does not lean on any default.
 PLAIN: dict[str, Any] = {
+    "client": "epochs",
     "optimiser": "sgd",
     "learning_rate": 0.05,
     "learning_rate_item": None,

@@ -31,9 +31,9 @@ from __future__ import annotations
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Protocol, Self, final
 
 import numpy as np
-from numba import njit
 from pydantic import Field, model_validator
 
+from ..core.compiling import njit
 from ..core.contract.declarations import SentArray, Traits, axes, rows
 from ..core.contract.protocols import Catalogue, Histories, rated
 from ..core.contract.update import STEP, Total, Update, real

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from ..core.contract.declared import bound, is_gossip
-from ..core.contract.protocols import Recommender
+from ..core.contract.protocols import Scorer
 from ..core.keys import key
 from ..core.types import Int64Array
 from ..data.interactions import Interactions
@@ -106,7 +106,7 @@ def trained(contest: Contest, name: str, target: int, seed: int, *, lying: bool)
 class Running(NamedTuple):
     """A training that goes on."""
 
-    until: Callable[[int], Recommender]
+    until: Callable[[int], Scorer]
     """Trains to a round, and gives the recommender of the honest users."""
     refused: Callable[[], int]
     """The number of updates or models that were refused so far."""
@@ -129,7 +129,7 @@ def _devices(contest: Contest, name: str, plot: Plot, rows: Interactions, lying:
     federation = Rounds(algorithm, rows, seed=plot.seed, everybody=devices)
     training = federation.start()
 
-    def until(number: int) -> Recommender:
+    def until(number: int) -> Scorer:
         nonlocal training
         training = federation.advance(training, number)
         # Colluders stand behind the honest users, whose lists are what counts.

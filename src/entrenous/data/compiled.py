@@ -7,8 +7,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from ..core.compiling import njit
 from ..core.types import Array, BoolArray, Float64Array, Int32Array, Int64Array
 
 # Digits of a whole number that fit in 64 bits, and of a decimal that fit in a float64.

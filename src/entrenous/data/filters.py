@@ -112,4 +112,4 @@ def _some(vocabulary: Vocabulary, keep: BoolArray) -> Vocabulary:
     # A vocabulary of numbers alone (synthetic data) stays free of memory if nothing goes.
     if keep.all():
         return vocabulary
-    return Vocabulary(vocabulary.ids[keep], kind=vocabulary.kind)
+    return vocabulary.some(keep)

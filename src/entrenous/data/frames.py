@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -23,7 +23,32 @@ UUID = "UUID"
 MIXED = ({WHOLE, REAL}, {WHOLE, TEXT}, {UUID, TEXT})
 
 
-def from_any(frame: Any, name: str) -> ColumnTable:
+class CallersFrame(Protocol):
+    """A pandas, polars or Arrow table, or another that narwhals knows."""
+
+    @property
+    def columns(self) -> Any: ...
+    @property
+    def shape(self) -> tuple[int, int]: ...
+
+
+class LazyTable(Protocol):
+    """A query that gives a table when it is collected, such as a polars LazyFrame."""
+
+    def collect(self) -> Any: ...
+
+
+class SparseMatrix(Protocol):
+    """A SciPy sparse matrix, users by items."""
+
+    def tocoo(self) -> Any: ...
+
+
+# Rows in memory in another form than a frame: a query, a sparse matrix, columns, or tuples.
+OtherRows: TypeAlias = LazyTable | SparseMatrix | Mapping[str, Any] | Sequence[tuple[object, ...]]
+
+
+def from_any(frame: CallersFrame | OtherRows, name: str) -> ColumnTable:
     """Returns a table from a polars frame, anything with the Arrow PyCapsule interface (pyarrow,
     recent pandas), a pandas frame, a mapping of columns, a list of tuples (user, item, value,
     time), or a SciPy sparse matrix, users by items.
@@ -75,10 +100,15 @@ def _convert(frame: Any, name: str) -> Any:
     """Returns the table as a polars frame."""
     import polars as pl
 
-    if isinstance(frame, pl.LazyFrame):
-        return frame.collect()
     if isinstance(frame, pl.DataFrame):
         return frame
+    # Queries of polars, DuckDB, Dask and others.
+    if not isinstance(frame, Mapping):
+        import narwhals.stable.v2 as nw
+
+        query = nw.from_native(frame, pass_through=True)
+        if isinstance(query, nw.LazyFrame):
+            return query.collect(backend="polars").to_native()
     if hasattr(frame, "__arrow_c_stream__") and not isinstance(frame, pl.Series):
         # Fails for pandas without pyarrow and for a column of mixed types, which are read column by
         # column below.

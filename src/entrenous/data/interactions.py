@@ -53,10 +53,13 @@ class Vocabulary:
         *,
         size: int | None = None,
         kind: str = "id",
+        whole: str = "",
     ) -> None:
         self._ids = None if ids is None else text_array(ids)
         self.size = int(size) if self._ids is None and size is not None else len(self.ids)
         self.kind = kind
+        self.whole = whole
+        """The NumPy type, such as int32, of ids that were whole numbers; "" = they were text."""
 
     @property
     def is_range(self) -> bool:
@@ -72,6 +75,23 @@ class Vocabulary:
         if self._ids is None:
             return text_array(np.arange(self.size))
         return self._ids
+
+    @cached_property
+    def given(self) -> Array:
+        """All ids in index order in the type in which they came: int [n] or text [n]."""
+        return self.ids.astype(self.whole) if self.whole else self.ids
+
+    def some(self, chosen: Array) -> Vocabulary:
+        """Returns the vocabulary of some ids, by their numbers or by a mask, in that order."""
+        return Vocabulary(self.ids[chosen], kind=self.kind, whole=self.whole)
+
+    def same(self, other: Vocabulary) -> bool:
+        """Tells whether both give the same ids the same numbers."""
+        if self is other:
+            return True
+        if self.is_range and other.is_range:
+            return len(self) == len(other)
+        return np.array_equal(self.ids, other.ids)
 
     @cached_property
     def _index(self) -> dict[str, int]:
@@ -285,7 +305,7 @@ class Interactions:
         return replace(
             self,
             ptr=ptr,
-            users=Vocabulary(self.users.ids[users], kind=self.users.kind),
+            users=self.users.some(users),
             # A part is rated on the scale of the whole.
             scale=self.rating_scale,
             **self._columns(rows),
@@ -313,7 +333,7 @@ class Interactions:
         return replace(
             rows,
             item=new_number[rows.item],
-            items=Vocabulary(self.items.ids[keep], kind=self.items.kind),
+            items=self.items.some(keep),
             features=features,
         )
 

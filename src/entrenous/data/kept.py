@@ -35,6 +35,7 @@ def arrays_of_rows(data: Interactions) -> dict[str, Array]:
     words: dict[str, Any] = {
         "users": data.users.ids.tolist(),
         "items": data.items.ids.tolist(),
+        "whole": [data.users.whole, data.items.whole],
         "features": {name: np.asarray(column).tolist() for name, column in data.features.items()},
         "name": data.name,
         "scale": data.scale,
@@ -76,6 +77,8 @@ def _read(arrays: Mapping[str, Array]) -> Interactions:
     if "times" not in words:
         time = None if time is None else from_seconds(time)
         visits = None if visits is None else visits._replace(time=from_seconds(visits.time))
+    # Earlier versions kept every id as text.
+    whole = words.get("whole", ["", ""])
     scale = words["scale"]
     if scale is not None:
         scale = scale[0], scale[1]
@@ -86,8 +89,8 @@ def _read(arrays: Mapping[str, Array]) -> Interactions:
         time=time,
         row=arrays.get("row"),
         visits=visits,
-        users=Vocabulary(words["users"], kind="user"),
-        items=Vocabulary(words["items"], kind="item"),
+        users=Vocabulary(words["users"], kind="user", whole=whole[0]),
+        items=Vocabulary(words["items"], kind="item", whole=whole[1]),
         features={name: text_array(texts) for name, texts in words["features"].items()},
         name=words["name"],
         scale=scale,

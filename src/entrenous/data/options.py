@@ -13,6 +13,7 @@ import numpy as np
 from pydantic import Field, field_validator, model_validator
 
 from ..core.contract.settings import Settings
+from ..core.deprecated import deprecated
 from ..core.errors import InputError
 from .likes import AT_LEAST, read_rule
 from .scales import LOG, Scale
@@ -183,6 +184,8 @@ class LoadOptions(Settings):
                 expected="one rule",
                 fix="leave one of the two out",
             )
+        if self.min_value is not None:
+            deprecated(f"min_value={self.min_value:g}", f"likes={self.rule}", gone="0.4.0")
         return self
 
     @property

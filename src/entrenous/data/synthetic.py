@@ -11,8 +11,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from ..core.compiling import njit
 from ..core.errors import InputError
 from ..core.keys import below, draw, fold, folds, key, normals
 from ..core.lanes.memory import starts_of

@@ -206,6 +206,13 @@ def title(name: str, metric: Metric, n: int) -> str:
     return name
 
 
+def better_of(metric: Metric) -> str:
+    """The better end of a metric: "higher", "lower", or "" where neither is better."""
+    if isinstance(metric, ListMetric):
+        return metric.better
+    return "higher" if isinstance(metric, QueryMetric) else "lower"
+
+
 def arrowed(name: str) -> str:
     """Adds an arrow to the title of a metric: up if higher is better, down if lower is. Other
     titles stay as they are.
@@ -216,13 +223,7 @@ def arrowed(name: str) -> str:
     # `worst_decile_hr@10` points where `hr` does.
     of_metric, _, _ = name.removeprefix("worst_decile_").partition("@")
     metric = metrics().get(of_metric)
-    better = ""
-    if isinstance(metric, QueryMetric):
-        better = "higher"
-    elif isinstance(metric, RatingMetric):
-        better = "lower"
-    elif isinstance(metric, ListMetric):
-        better = metric.better
+    better = "" if metric is None else better_of(metric)
     if better:
         return f"{name} {ARROWS[better]}"
     return name

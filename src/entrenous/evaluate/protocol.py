@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeAlias, final
 import numpy as np
 
 from ..core.contract.declared import predicts_ratings
-from ..core.contract.protocols import Progress, Recommender, silent
+from ..core.contract.protocols import Progress, Scorer, silent
 from ..core.types import BoolArray, Float32Array, Float64Array, Int64Array
 from ..data.interactions import Interactions
 from ..data.likes import said
@@ -72,7 +72,7 @@ class Evaluation:
 
 
 def evaluate(
-    recommender: Recommender,
+    recommender: Scorer,
     train: Interactions,
     held: Held,
     *,
@@ -336,7 +336,7 @@ def goal_of(algorithm: Any) -> Goal:
 
 
 def look(
-    goal: Goal, recommender: Recommender, train: Interactions, held: Held, *, label: str, seed: int
+    goal: Goal, recommender: Scorer, train: Interactions, held: Held, *, label: str, seed: int
 ) -> dict[str, float]:
     """The metrics of a recommender on validation rows by name, the goal's metric among them."""
     # A system that predicts ratings has no need of a ranking to be compared.

@@ -11,8 +11,8 @@ rows.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from ..core.compiling import njit
 from ..core.types import Array, BoolArray, Float32Array, Int32Array, Int64Array
 
 

@@ -15,8 +15,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from ..core.compiling import njit
 from ..core.keys import fold_name, folds, normals
 from ..core.lanes.memory import sealed
 from ..core.lanes.simd import LANES, every, inner_product, inside, load, store

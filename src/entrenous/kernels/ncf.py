@@ -24,8 +24,8 @@ from functools import cache
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from ..core.compiling import njit
 from ..core.errors import InputError
 from ..core.keys import below, draw, fold, folds
 from ..core.lanes.memory import padded, sealed, starts_of, zeros

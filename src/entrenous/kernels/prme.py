@@ -29,8 +29,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from ..core.compiling import njit
 from ..core.contract.protocols import Visits
 from ..core.keys import below, draw, fold
 from ..core.lanes.memory import padded, sealed

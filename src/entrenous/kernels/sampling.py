@@ -7,8 +7,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from ..core.compiling import njit
 from ..core.keys import below, draw, draws, fold, folds
 from ..core.lanes.simd import LANES, count_up_to, inside
 from ..core.types import Int32Array, Int64Array

@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from pydantic import Field
 
+from ..core.compiling import njit
 from ..core.contract.declarations import rows
 from ..core.contract.protocols import Catalogue, Histories
 from ..core.contract.settings import Settings

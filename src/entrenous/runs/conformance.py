@@ -11,6 +11,7 @@ import numpy as np
 from ..core.contract.declared import ContractError, bound, declared, read_only
 from ..core.contract.enforce import check_kept, check_received, check_update
 from ..core.contract.protocols import arrays_of, grouped_visits
+from ..core.contract.settings import Settings
 from ..core.errors import one_line
 from ..core.keys import key
 from ..data.interactions import SECOND, Interactions
@@ -44,7 +45,7 @@ CHECKED = {
 }
 
 
-def conform(algorithm: Any, data: Interactions | None = None) -> None:
+def conform(algorithm: Settings, data: Interactions | None = None) -> None:
     """Check that an algorithm keeps to its own declaration, on small data. In a test file: `def
     test_mine(): conform(MyAlgorithm())`.
 

@@ -28,7 +28,7 @@ from ..data.split.types import Held
 from ..evaluate.metric_kinds import Ranking
 from ..evaluate.protocol import evaluate
 from ..federation.rounds import Rounds
-from .options import LeakcheckOptions, RunPlan
+from .options import LeakcheckTraining, RunPlan
 from .pipeline import material
 from .plan import check, leaky, make
 from .recommenders import check_trainable, fitted
@@ -90,11 +90,10 @@ def _rows_of(data: Interactions, user: int) -> Interactions:
 
 @final
 @dataclass(frozen=True, eq=False, kw_only=True)
-class LeakcheckRequest(LeakcheckOptions):
+class LeakcheckRequest(LeakcheckTraining):
     """Everything that a leak check takes. `data` may be rows in memory."""
 
-    data: Any = field(default="ml-100k", kw_only=False)
-    protocol: str = field(default="loo-99", kw_only=False)
+    data: str | Interactions = field(default="ml-100k", kw_only=False)
     algorithm: str = "fpl"
     """The algorithm that each user trains alone, one with a server."""
     progress: Progress = silent
@@ -108,9 +107,8 @@ def leakcheck(asked: LeakcheckRequest) -> dict[str, Any]:
     """
     # Rows in memory have a name for the report alone.
     rows_given = None if isinstance(asked.data, str) else asked.data
-    options = values(asked, LeakcheckOptions)
-    if rows_given is not None:
-        options["data"] = rows_given.name
+    options = values(asked, LeakcheckTraining)
+    options["data"] = asked.data if isinstance(asked.data, str) else asked.data.name
     plan = RunPlan(algorithm=asked.algorithm, **options)
     check(plan)
     _check_trains_alone(plan)

@@ -150,6 +150,8 @@ def closing(
     ledger = Ledger()
     for fold in folds:
         ledger = ledger.plus(fold.fitted.ledger)
+    # Kernels as plain Python count in NumPy's integers, which JSON does not know.
+    ledger = Ledger(*map(int, ledger))
     seconds = {
         "train": sum(fold.train_seconds for fold in folds),
         "evaluate": sum(fold.evaluate_seconds for fold in folds),

@@ -23,7 +23,7 @@ from ..data.load import load as load_rows
 from ..data.load import load_arguments
 from ..data.scales import cause_in_values
 from ..data.split.protocol import is_given, splits
-from ..data.split.types import Split, refitted
+from ..data.split.types import Split, refitted, refuse_mixed_parts
 from ..evaluate.metric_kinds import Metric
 from ..evaluate.protocol import Evaluation, evaluate
 from ..evaluate.recommend import list_of_each
@@ -133,6 +133,8 @@ def carry_out(asked: RunRequest) -> RunResult:
     at_least("--checkpoint-every", asked.checkpoint_every, 0)
     executor: Executor = Threads(asked.threads)
     if asked.parts:
+        for part in asked.parts:
+            refuse_mixed_parts(part)
         # The user's own splits bring their rows with them.
         what = Material(asked.parts[0].all_rows, parts_of(plan, asked.parts))
     else:

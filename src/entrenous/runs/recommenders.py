@@ -17,7 +17,7 @@ from ..core.contract.protocols import (
     CentralAlgorithm,
     FederatedAlgorithm,
     Histories,
-    Recommender,
+    Scorer,
     State,
     arrays_of,
 )
@@ -298,7 +298,7 @@ def check_trainable(data: Interactions) -> None:
 
 
 def tested(
-    recommender: Recommender, split: Split, *, label: str, seed: int = 0, n: tuple[int, ...] = (10,)
+    recommender: Scorer, split: Split, *, label: str, seed: int = 0, n: tuple[int, ...] = (10,)
 ) -> Evaluation:
     """Evaluates a recommender that was trained on the final training rows of a split, as `entrenous
     run` does: for experiments that change the training and not the evaluation. label: for errors.

@@ -18,9 +18,9 @@ from collections.abc import Iterator
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numba import njit
 from pydantic import Field
 
+from ...core.compiling import njit
 from ...core.contract.declarations import Traits
 from ...core.contract.protocols import Progress
 from ...core.contract.settings import Settings

@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import ClassVar, NamedTuple, final
 
 import numpy as np
-from numba import njit
 from pydantic import Field
 
+from ...core.compiling import njit
 from ...core.contract.protocols import Progress, rated, silent
 from ...core.lanes.simd import inner_product
 from ...core.types import Float32Array, Int64Array

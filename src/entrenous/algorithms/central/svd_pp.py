@@ -22,9 +22,9 @@ from __future__ import annotations
 from typing import ClassVar, NamedTuple, final
 
 import numpy as np
-from numba import njit
 from pydantic import Field
 
+from ...core.compiling import njit
 from ...core.contract.protocols import Progress, rated, silent
 from ...core.keys import fold
 from ...core.lanes.memory import zeros

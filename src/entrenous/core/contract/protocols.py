@@ -261,7 +261,7 @@ class CentralAlgorithm(Protocol):
     def score(self, model: State, data: Any, users: Int64Array) -> Float32Array: ...
 
 
-class Recommender(Protocol):
+class Scorer(Protocol):
     """A trained algorithm, as evaluation and recommendation see it."""
 
     def scores(self, users: Int64Array) -> Float32Array:

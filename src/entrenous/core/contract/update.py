@@ -15,8 +15,8 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-from numba import njit
 
+from ..compiling import njit
 from ..errors import EntrenousError, NonFiniteError
 from ..lanes.memory import owners_of, sealed, written_zeros
 from ..lanes.simd import LANES, add_fixed, fetch, load

@@ -19,11 +19,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from llvmlite import ir
-from numba import njit
 from numba.core import types
 from numba.core.typing.templates import ConcreteTemplate, infer_global, signature
 from numba.extending import lower_builtin, models, register_model, type_callable
 
+from ..compiling import njit
 from ..types import Array, Float32Array, Int32Array, Int64Array
 
 LANES = 16

@@ -21,6 +21,7 @@ from ...core.errors import InputError
 from ...core.types import Array
 from ..columns import USUAL, find_usual
 from ..files import read_table
+from ..forked import refuse_without_threads
 from ..interactions import NO_TIME, SECOND, Interactions, Vocabulary, build
 from ..load import load_part
 from ..options import LoadOptions
@@ -47,6 +48,7 @@ def read(
     Raises InputError that names the file, the line if there is one, and the expectation.
     """
     folder = Path(folder)
+    refuse_without_threads(str(folder), "read the split before the fork")
     if (folder / ABOUT).exists():
         if load:
             raise InputError(

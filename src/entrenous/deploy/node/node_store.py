@@ -1,7 +1,7 @@
 """The store of a node, in one SQLite file: its users' rows, and what the node has learnt from them.
 
 With a server that is the users' private vectors and the answers that the node has last given; a
-peer uses the tables of peers/state.py.
+peer uses the tables of deploy/peers/state.py.
 
 A round's new private state and the answer made with it are written in one transaction, before the
 answer leaves. So a node that dies at any moment gives the same answer again when it is asked again,

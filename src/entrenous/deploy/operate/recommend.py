@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Self, final
 
 import numpy as np
 
-from ...core.contract.protocols import Recommender
+from ...core.contract.protocols import Scorer
 from ...core.errors import EntrenousWarning, InputError
 from ...core.keywords import at_least
 from ...core.types import BoolArray
@@ -57,7 +57,7 @@ class OpenNode:
         # Every item counts as known: other nodes have trained on items that no user here has.
         self._known: BoolArray = np.ones(len(self._node.items.ids), np.bool_)
         self._seen = -1  # the version of the store that `_model` was read from
-        self._model: tuple[int, Recommender] | None = None
+        self._model: tuple[int, Scorer] | None = None
         self._turn = Lock()
 
     def __enter__(self) -> Self:
@@ -125,7 +125,7 @@ class OpenNode:
             raise InputError("--user", problem, expected="an id of the rows that it joined with")
         return place
 
-    def _newest(self) -> tuple[int, Recommender]:
+    def _newest(self) -> tuple[int, Scorer]:
         """Returns the newest model, read again only when another connection has written to the
         store."""
         store: NodeStore = self._node.store

@@ -4,9 +4,9 @@ records and headers ever leave it.
 The files are those of every node: node.json, terms.json, items.json, identity.key, store.sqlite;
 and for a peer also
 
-invitation.json  its number, the operator's ticket, and peers to begin with
-revoked.json     the newest list of keys that the operator has shut out, if there is one
-lock             the id of the process that runs it
+    invitation.json  its number, the operator's ticket, and peers to begin with
+    revoked.json     the newest list of keys that the operator has shut out, if there is one
+    lock             the id of the process that runs it
 """
 
 from __future__ import annotations
