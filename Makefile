@@ -13,7 +13,7 @@ DECLARED := pyproject.toml lab/pyproject.toml packages/entrenous-flower/pyprojec
 # worksteal: whoever is done takes tests from the other, so that one long file keeps nobody waiting
 PYTEST := $(BIN)/python -m pytest -q -n auto --dist worksteal
 
-.PHONY: help setup lock demo federation gossip test tests test-slow test-all lint style types failures mutants model evidence papers papers-docs dist lowest clean
+.PHONY: help setup lock demo federation gossip test tests test-slow test-all lint style types failures mutants model evidence papers papers-docs docs dist lowest clean
 help:
 	@echo "make demo   train FPL on MovieLens-100K, evaluate, recommend, write a report"
 	@echo "make federation  a server and 4 nodes over TLS on this machine; the model of the simulation, bit for bit"
@@ -28,6 +28,7 @@ help:
 	@echo "make evidence   audit the algorithms on MovieLens-100K, and write what \`entrenous explain\` and docs/measured.md repeat (a quarter of an hour)"
 	@echo "make papers     run every table and figure whose stored result in lab/results is absent or stale; goes on where it was stopped (ARGS=--list, ARGS=--confirm, ARGS=NAME)"
 	@echo "make papers-docs  fill the tables of the documentation and docs/claims.md from lab/results"
+	@echo "make docs       execute the tutorials, write the generated pages, and build the site into build/site (links checked, no network)"
 	@echo "make dist       build the wheel and the source distribution into dist/, and check them"
 	@echo "make lowest     try the lowest versions of all extras in an environment of their own"
 	@echo "make lock   write requirements-dev.lock anew, which make setup LOCKED=1 installs from (UPGRADE=1: newer versions)"
@@ -128,6 +129,11 @@ papers: $(VENV)/.torch
 
 papers-docs: $(VENV)/.with-dev
 	$(BIN)/entrenous papers --docs
+
+docs: $(VENV)/.with-dev
+	$(BIN)/python -m entrenous_lab.site
+	$(BIN)/python -m entrenous_lab.site --stage build/docs
+	$(BIN)/zensical build --clean --strict
 
 mutants: $(VENV)/.with-dev
 	$(BIN)/python tests/mutants/run.py --jobs 2 $(ARGS)

@@ -52,7 +52,7 @@ def test_every_extra_that_is_named_exists() -> None:
     extras = PROJECT["optional-dependencies"]
     files = [
         *SOURCE.rglob("*.py"),
-        *ROOT.glob("docs/*.md"),
+        *ROOT.glob("docs/**/*.md"),
         *ROOT.glob("*.md"),
         *ROOT.glob("ops/*"),
         ROOT / "Makefile",

@@ -159,7 +159,9 @@ def measured(claims: Claims, transcript: Transcript, data: Interactions) -> dict
     right = int(judged.right.sum())
     consumed = int(judged.history.sum())
     # An attack that only ranks is sure of nothing.
-    claimed = 0 if judged.claimed is None else int(judged.claimed.sum())
+    claimed = 0
+    if judged.claimed is not None:
+        claimed = int(judged.claimed.sum())
     if claims.named:
         whole = int(data.counts[seen].sum())
     else:
@@ -336,7 +338,9 @@ def _rounds_to_half(judged: BesideTruth, transcript: Transcript) -> int | None:
         places = np.sort(first[right & (first >= 0)])
         reached = len(places) >= half
         rounds.append(float(after[places[half - 1]]) if reached else np.inf)
-    middle = float(np.median(rounds)) if rounds else np.inf
+    middle = np.inf
+    if rounds:
+        middle = float(np.median(rounds))
     if np.isfinite(middle):
         return int(np.ceil(middle))
     return None

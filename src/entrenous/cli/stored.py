@@ -181,7 +181,9 @@ def report(
             fix="leave --data, --algorithm and --todays-code out",
         )
     stored = [store.read(first, folder, how.data), *(store.read(name, folder) for name in others)]
-    items = recommended(stored[0], [user], how=how)[user] if user is not None else None
+    items = None
+    if user is not None:
+        items = recommended(stored[0], [user], how=how)[user]
     page = out or stored[0].path / "report.html"
     attacked = read_audits(audits, stored)
     tell(write_report(stored, page, audits=attacked, recommendations=items, user=user))

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.types import Float64Array
-from ..evaluate.significance import Comparison, holm, paired_t, wilcoxon
+from ..evaluate.significance import PairedTest, holm, paired_t, wilcoxon
 from ..evaluate.summary import PERCENTILES, interval, summarise
 from . import figures, numbers
 from .markup import Child, Html, folded, join, table, tag
@@ -201,9 +201,9 @@ class TestedPair(NamedTuple):
     """A pair of runs with its two tests."""
 
     pair: RunPair
-    t: Comparison
+    t: PairedTest
     """The paired t-test."""
-    w: Comparison
+    w: PairedTest
     """Wilcoxon's signed-rank test."""
     t_holm: float
     """The p-value of the t-test after Holm's correction over all pairs of the group."""

@@ -88,8 +88,9 @@ def changed(name: str, origin: Mapping[str, Any]) -> list[str]:
     """Which of PARTS is no longer what a stored result was made by; empty: the result is that of
     today's program.
 
-    Where training changed, everything may differ, unless `confirm` saw that a sample gives the
-    same. Where the table alone changed, its trainings are remembered and it is soon made again."""
+    Where training or table changed, everything may differ, unless `confirm` saw that a sample of
+    trainings, and the table of made-up outcomes, are the same.
+    """
     try:
         today = programs(name, origin["algorithms"], places(origin))
         made = [origin["program"], *([confirmed] if (confirmed := origin.get("confirmed")) else [])]
