@@ -141,7 +141,7 @@ def typed(
     command = Command(capsys)
     with monkeypatch.context() as patch:
         if words[0] in ("run", "compare", "tune", "attack", "audit", "leakcheck", "receipt"):
-            patch.setattr(loading, "_loaded", stop)
+            patch.setattr(loading, "loaded", stop)
         try:
             ended = command(*words)
         except Loaded:
