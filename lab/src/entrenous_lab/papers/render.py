@@ -296,5 +296,5 @@ def difference(test: Mapping[str, Any], digits: int = 3) -> str:
     """
     low, high = (number(test[end], digits) for end in ("low", "high"))
     sign = "+" if test["difference"] > 0 else ""
-    p = "< .001" if test["p_holm"] < 0.001 else f"= {number(test['p_holm'])}"
+    p = "< 0.001" if test["p_holm"] < 0.001 else f"= {number(test['p_holm'])}"
     return f"{sign}{number(test['difference'], digits)} (95 % {low} to {high}, p {p})"
