@@ -17,8 +17,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from ..core.compiling import njit
 from ..core.contract.declarations import weight
 from ..core.contract.protocols import Histories
 from ..core.contract.update import Total, real
