@@ -18,13 +18,13 @@ from __future__ import annotations
 from typing import Any, ClassVar, Literal, final
 
 import numpy as np
-from numba import njit
 from pydantic import Field
 
+from ..core.compiling import njit
 from ..core.contract.gossip import NOBODY, Arrivals, DeviceData, Weighing, data_of
 from ..core.contract.protocols import some_visits
 from ..core.keys import below, draw, fold, fold_name, folds
-from ..core.rows import starts_of
+from ..core.lanes.memory import starts_of
 from ..core.types import BoolArray, Float32Array, Float64Array, Int32Array, Int64Array, UInt64Array
 from ..kernels.gmf_train import ShareRule
 from ..kernels.merging import cosines
@@ -228,7 +228,9 @@ class PepperPolicy(GossipPolicy):
 
     def exploited(self, view: int) -> int:
         """Returns how many places of a view go to the best known nodes, T (line 6)."""
-        share = 1 - self.alpha if self.reading == "exploration" else self.alpha
+        share = self.alpha
+        if self.reading == "exploration":
+            share = 1 - self.alpha
         return int(share * view + 0.5)
 
     def remembered(self, view: int, redraw: int) -> int:
@@ -255,7 +257,9 @@ class PepperGMFPolicy(PepperPolicy):
         (eq. 4 and 5), float64 [m].
         """
         hr, ndcg = model.judged(a.pool, at, nodes, a.who, data)
-        return hr if self.measure == "hr" else hr * ndcg
+        if self.measure == "hr":
+            return hr
+        return hr * ndcg
 
     def performance_based_aggregation(
         self, model: GossipModel, a: Arrivals, nodes: Any, data: DeviceData
@@ -379,7 +383,8 @@ def add_sorted(
         if same and values[at] >= value[d]:
             continue
         if same or peers[at] == NOBODY or values[at] < value[d]:
-            peers[at], values[at] = sender[d], value[d]
+            peers[at] = sender[d]
+            values[at] = value[d]
 
 
 @njit(cache=True, nogil=True)

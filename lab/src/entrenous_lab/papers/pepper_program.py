@@ -22,7 +22,7 @@ from typing import NamedTuple, final
 import numpy as np
 from numba import njit
 
-from entrenous.core.rows import starts_of
+from entrenous.core.lanes.memory import starts_of
 from entrenous.core.types import (
     Array,
     BoolArray,
