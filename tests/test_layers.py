@@ -66,6 +66,7 @@ ADAPTERS = {
     "starlette": "deploy/links/",
     "httpx": "deploy/links/",
     "iroh": "deploy/peers/iroh_link.py",
+    "prometheus_client": "deploy/links/metrics.py",
     "dp_accounting": "privacy/accountant.py",
     "ray": ("federation/workers/", "deploy/server/ray_workers.py"),
 }  # who alone may import an engine
@@ -126,7 +127,7 @@ def module(path: Path) -> str:
 
 def graph() -> dict[str, set[str]]:
     """The files of Entrenous that each file imports from, anywhere in it, also inside functions and
-    `if TYPE_CHECKING`.
+    `if TYPE_CHECKING`. The front door alone imports for type checkers what it loads when it is used.
     """
     files = {module(path): path for path in FILES}
     names = {
@@ -138,6 +139,7 @@ def graph() -> dict[str, set[str]]:
         }
         for path in FILES
     }
+    names[SRC / "__init__.py"] = set()
     return {
         str(path.relative_to(SRC)): {
             str(files[name].relative_to(SRC)) for name in names[path] & files.keys()
@@ -302,7 +304,7 @@ def test_a_circle_is_found():
     assert circles(arrows_of) == {("b", "c"), ("e", "f")}
     seen = graph()
     assert "privacy/secure_sum/client.py" in seen["deploy/node/secure_node.py"]
-    assert "evaluate/metric_kinds.py" in seen["evaluate/metrics/accuracy.py"]
+    assert "evaluate/metric_kinds.py" in seen["evaluate/metrics/defined.py"]
 
 
 def test_no_circle_of_files():
@@ -560,3 +562,14 @@ def test_the_test_split_is_opened_by_evaluation_alone():
         )
         == []
     )
+
+
+def test_device_code_is_compiled_by_the_decorator_that_needs_no_place_for_a_cache():
+    """`numba.njit(cache=True)` fails where nothing can be written: `core.compiling.njit` does not."""
+    importing = {
+        where(path, node)
+        for path in FILES
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.ImportFrom) and node.module == "numba"
+    }
+    assert importing == set(), "take njit from core/compiling.py"

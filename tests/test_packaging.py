@@ -52,7 +52,7 @@ def test_every_extra_that_is_named_exists() -> None:
     extras = PROJECT["optional-dependencies"]
     files = [
         *SOURCE.rglob("*.py"),
-        *ROOT.glob("docs/*.md"),
+        *ROOT.glob("docs/**/*.md"),
         *ROOT.glob("*.md"),
         *ROOT.glob("ops/*"),
         ROOT / "Makefile",
@@ -101,6 +101,20 @@ def test_the_lowest_versions_are_those_that_are_declared() -> None:
         name(one) for one in PROJECT["dependencies"]
     ] and "numpy==2.0" in found
     assert "numpy==2.1.0" in lowest((3, 13))
+
+
+@pytest.mark.parametrize(("name", "parts"), [("numba", 2), ("cyclopts", 1)])
+def test_what_may_break_us_is_capped_above_the_version_that_is_tested(
+    name: str, parts: int
+) -> None:
+    """numba's internals are used, and cyclopts changes with each major. parts: of the version, up
+    to the one that the ceiling raises by one.
+    """
+    (requirement,) = [each for each in declared_requirements() if each.name == name]
+    ceiling = next(each for each in requirement.specifier if each.operator == "<")
+    tested = list(locked("3.11")[name][0].release[:parts])
+    tested[-1] += 1
+    assert list(Version(ceiling.version).release) == tested
 
 
 # ---- known holes, and the lock -------------------------------------------------------------------

@@ -194,6 +194,7 @@ def test_the_commit_says_whether_the_program_differs_from_it_and_nothing_of_what
     program.mkdir()
     assert provenance.commit(program) == ""
     (program / "one.py").write_text("1")
+    (program / "__init__.py").write_text("")
     who = ("-c", "user.name=a", "-c", "user.email=a@b")
     for said in (("init", "-q"), ("add", "."), (*who, "commit", "-qm", "one")):
         subprocess.run(["git", "-C", str(tmp_path), *said], check=True)
@@ -202,6 +203,11 @@ def test_the_commit_says_whether_the_program_differs_from_it_and_nothing_of_what
     assert provenance.commit(program) == name and len(name) == 12
     (program / "one.py").write_text("2")
     assert provenance.commit(program) == f"{name}-dirty"
+    # A package installed into an environment in that checkout is no part of it.
+    installed = tmp_path / "env" / "site-packages"
+    installed.mkdir(parents=True)
+    (installed / "__init__.py").write_text("")
+    assert provenance.commit(installed) == provenance.commit(program, installed) == ""
 
 
 def test_every_algorithm_and_data_set_is_drawn_once_before_any_is_drawn_twice():

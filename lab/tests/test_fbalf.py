@@ -35,8 +35,7 @@ from entrenous_lab.papers.values import Tuned, tuned
 from paths import ROOT
 
 from entrenous.core.errors import InputError
-from entrenous.core.vocabulary import Vocabulary
-from entrenous.data.interactions import Interactions, build
+from entrenous.data.interactions import Interactions, Vocabulary, build
 from entrenous.data.split.protocol import splits
 from entrenous.runs import pipeline as experiment
 from entrenous.runs.options import RunPlan

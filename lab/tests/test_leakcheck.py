@@ -38,10 +38,10 @@ def distances(found: dict[str, Any]) -> dict[str, float]:
 def test_honest_protocols_pass_and_leaky_negatives_do_not(
     protocol: str, metrics: list[str], data: Interactions
 ) -> None:
-    honest = leakcheck(data, protocol)
+    honest = leakcheck(data, protocol=protocol)
     assert honest["passed"] and [one["metric"] for one in honest["checks"]] == metrics
     assert honest["negatives"] == "not in train"
-    leaky = leakcheck(data, protocol, negatives="leaky")
+    leaky = leakcheck(data, protocol=protocol, negatives="leaky")
     assert not leaky["passed"] and leaky["negatives"] == "not in train, validation or test (leaky)"
     assert distances(leaky)["auc"] > 4 > abs(distances(honest)["auc"])
     assert leaky["checks"][0]["obtained"] > 0.6
@@ -53,7 +53,7 @@ def test_rows_that_ncf_held_out_are_as_honest(
     monkeypatch.setenv("ENTRENOUS_DATA", str(tmp_path))
     write_all(tmp_path, shop(tmp_path, users=150, items=160, rows=14))
     honest, leaky = (
-        leakcheck("ml-1m", "ncf-99", rounds=200, negatives=of) for of in ("train", "leaky")
+        leakcheck("ml-1m", protocol="ncf-99", rounds=200, negatives=of) for of in ("train", "leaky")
     )
     assert honest["passed"] and [one["metric"] for one in honest["checks"]] == ["auc", "hr@10"]
     assert not leaky["passed"] and distances(leaky)["auc"] > 4
@@ -63,7 +63,7 @@ def test_chance_is_what_it_says(data: Interactions) -> None:
     """30 candidates and the item itself: chance puts it among the first 10 with probability 10 /
     31, and 150 users vary by that.
     """
-    auc, hit = leakcheck(data, "loo-30")["checks"]
+    auc, hit = leakcheck(data, protocol="loo-30")["checks"]
     known = [
         abs(hit["chance"] - 10 / (1 + n)) < 0.01 for n in (30, 29)
     ]  # a candidate that training never saw does not compete
@@ -85,7 +85,7 @@ def test_honest_runs_stay_within_chance_over_many_seeds(data: Interactions) -> N
     """
     found = np.array(
         [
-            list(distances(leakcheck(data, "loo-30", seed=seed, rounds=5)).values())
+            list(distances(leakcheck(data, protocol="loo-30", seed=seed, rounds=5)).values())
             for seed in range(20)
         ]
     )
@@ -99,13 +99,13 @@ def test_items_that_training_never_saw_are_no_sign_of_a_leak() -> None:
     """
     rows = [(f"u{u}", f"i{(7 * u + 11 * n) % 40}", n) for u in range(200) for n in range(6)]
     new = [(f"u{u}", f"new{u}", 100) for u in range(0, 200, 2)]
-    found = leakcheck(interactions([*rows, *new], name="half new"), "loo-full")
+    found = leakcheck(interactions([*rows, *new], name="half new"), protocol="loo-full")
     assert found["passed"], found["checks"]
     assert found["users"] <= 100
 
 
 def test_the_same_seed_gives_the_same_figures(data: Interactions) -> None:
-    a, b, c = (leakcheck(data, "loo-30", seed=seed, rounds=3) for seed in (1, 1, 2))
+    a, b, c = (leakcheck(data, protocol="loo-30", seed=seed, rounds=3) for seed in (1, 1, 2))
     assert a == b and a["checks"] != c["checks"]
 
 
@@ -133,7 +133,8 @@ def test_movielens(protocol: str, monkeypatch: pytest.MonkeyPatch) -> None:
     real("ml-100k")
     monkeypatch.setenv("ENTRENOUS_DATA", str(SHARED))
     honest, leaky = (
-        leakcheck("ml-100k", protocol, rounds=20, negatives=of) for of in ("train", "leaky")
+        leakcheck("ml-100k", protocol=protocol, rounds=20, negatives=of)
+        for of in ("train", "leaky")
     )
     assert honest["passed"] and not leaky["passed"]
     if protocol == "loo-99":

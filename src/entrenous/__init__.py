@@ -6,63 +6,116 @@
     >>> run.recommend("42", n=10)                               # doctest: +SKIP
 
 Importing this module loads nothing else; the names below are loaded when they are first used.
+docs/python.md has a line on each.
 """
 
 from __future__ import annotations
 
 import sys
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
-LAZY = {
-    # data in, results out
-    "load": "entrenous.data.load",
-    "from_frame": "entrenous.data.load",
-    "synthetic": "entrenous.data.synthetic",
-    "Interactions": "entrenous.data.interactions",
-    "run": "entrenous.api.run",
-    "open": "entrenous.api.run",
-    "compare": "entrenous.api.compare",
-    "tune": "entrenous.api.tuning",
-    "attack": "entrenous.api.attacking",
-    "audit": "entrenous.api.auditing",
-    "Run": "entrenous.api.run",
-    "evaluate": "entrenous.evaluate.protocol",
-    "open_node": "entrenous.deploy.operate.recommend",
-    # the user's own algorithm
-    "Settings": "entrenous.core.contract.settings",
-    "Float32Array": "entrenous.core.types",
-    "Int32Array": "entrenous.core.types",
-    "axes": "entrenous.core.contract.declarations",
-    "rows": "entrenous.core.contract.declarations",
-    "dense": "entrenous.core.contract.declarations",
-    "shown": "entrenous.core.contract.declarations",
-    "weight": "entrenous.core.contract.declarations",
-    "Traits": "entrenous.core.contract.declarations",
-    "Update": "entrenous.core.contract.update",
-    "real": "entrenous.core.contract.update",
-    "fold_name": "entrenous.core.keys",
-    "generator": "entrenous.kernels.generator",
-    "negatives": "entrenous.kernels.generator",
-    "conform": "entrenous.runs.conformance",
-    # the user's own metric, split or data set
-    "QueryMetric": "entrenous.evaluate.metric_kinds",
-    "ListMetric": "entrenous.evaluate.metric_kinds",
-    "RatingMetric": "entrenous.evaluate.metric_kinds",
-    "Split": "entrenous.data.split.types",
-    "Held": "entrenous.data.split.types",
-    "Dataset": "entrenous.data.dataset",
+if TYPE_CHECKING:
+    from .api.attacking import AttackEffect as AttackEffect
+    from .api.attacking import attack as attack
+    from .api.auditing import Audit as Audit
+    from .api.auditing import audit as audit
+    from .api.catalogue import Explanation as Explanation
+    from .api.catalogue import algorithms as algorithms
+    from .api.catalogue import datasets as datasets
+    from .api.catalogue import explain as explain
+    from .api.catalogue import metrics as metrics
+    from .api.checks import DeviceReceipt as DeviceReceipt
+    from .api.checks import Leakcheck as Leakcheck
+    from .api.checks import leakcheck as leakcheck
+    from .api.checks import receipt as receipt
+    from .api.compare import Comparison as Comparison
+    from .api.compare import compare as compare
+    from .api.recommender import Recommender as Recommender
+    from .api.recommender import split as split
+    from .api.results import Figure as Figure
+    from .api.run import Run as Run
+    from .api.run import open as open
+    from .api.run import run as run
+    from .api.tuning import TunedSettings as TunedSettings
+    from .api.tuning import tune as tune
+    from .core.contract.declarations import Traits as Traits
+    from .core.contract.declarations import axes as axes
+    from .core.contract.declarations import dense as dense
+    from .core.contract.declarations import rows as rows
+    from .core.contract.declarations import shown as shown
+    from .core.contract.declarations import weight as weight
+    from .core.contract.declared import ContractError as ContractError
+    from .core.contract.settings import Settings as Settings
+    from .core.contract.update import Update as Update
+    from .core.contract.update import real as real
+    from .core.errors import EntrenousError as EntrenousError
+    from .core.errors import EntrenousWarning as EntrenousWarning
+    from .core.errors import InputError as InputError
+    from .core.errors import NonFiniteError as NonFiniteError
+    from .core.keys import fold_name as fold_name
+    from .core.types import Float32Array as Float32Array
+    from .core.types import Int32Array as Int32Array
+    from .data.dataset import Dataset as Dataset
+    from .data.interactions import Interactions as Interactions
+    from .data.load import from_frame as from_frame
+    from .data.load import load as load
+    from .data.split.types import Held as Held
+    from .data.split.types import Split as Split
+    from .data.synthetic import synthetic as synthetic
+    from .deploy.operate.recommend import open_node as open_node
+    from .evaluate.metric_kinds import ListMetric as ListMetric
+    from .evaluate.metric_kinds import QueryMetric as QueryMetric
+    from .evaluate.metric_kinds import RatingMetric as RatingMetric
+    from .evaluate.protocol import evaluate as evaluate
+    from .kernels.generator import generator as generator
+    from .kernels.generator import negatives as negatives
+    from .runs.conformance import conform as conform
+
+__version__ = "0.2.0"
+# The same names for the interpreter, which loads each when it is first used.
+PLACES = {
+    "api.attacking": "AttackEffect attack",
+    "api.auditing": "Audit audit",
+    "api.catalogue": "Explanation algorithms datasets explain metrics",
+    "api.checks": "DeviceReceipt Leakcheck leakcheck receipt",
+    "api.compare": "Comparison compare",
+    "api.recommender": "Recommender split",
+    "api.results": "Figure",
+    "api.run": "Run open run",
+    "api.tuning": "TunedSettings tune",
+    "core.contract.declarations": "Traits axes dense rows shown weight",
+    "core.contract.declared": "ContractError",
+    "core.contract.settings": "Settings",
+    "core.contract.update": "Update real",
+    "core.errors": "EntrenousError EntrenousWarning InputError NonFiniteError",
+    "core.keys": "fold_name",
+    "core.types": "Float32Array Int32Array",
+    "data.dataset": "Dataset",
+    "data.interactions": "Interactions",
+    "data.load": "from_frame load",
+    "data.split.types": "Held Split",
+    "data.synthetic": "synthetic",
+    "deploy.operate.recommend": "open_node",
+    "evaluate.metric_kinds": "ListMetric QueryMetric RatingMetric",
+    "evaluate.protocol": "evaluate",
+    "kernels.generator": "generator negatives",
+    "runs.conformance": "conform",
 }
+LAZY = {name: place for place, names in PLACES.items() for name in names.split()}
 __all__ = ["__version__", *LAZY]
 
+if not TYPE_CHECKING:
 
-def __getattr__(name: str) -> Any:
-    if name not in LAZY:
-        raise AttributeError(f"module 'entrenous' has no attribute '{name}'")
-    import importlib
+    def __getattr__(name: str) -> object:
+        if name not in LAZY:
+            raise AttributeError(f"module 'entrenous' has no attribute '{name}'")
+        import importlib
 
-    return getattr(importlib.import_module(LAZY[name]), name)
+        thing = getattr(importlib.import_module(f".{LAZY[name]}", __name__), name)
+        # Kept, so that Python finds it by itself the next time.
+        globals()[name] = thing
+        return thing
 
 
 def __dir__() -> list[str]:
@@ -71,11 +124,20 @@ def __dir__() -> list[str]:
 
 class _Room(ModuleType):
     """A package with the name of a public function (`entrenous.audit`): once it is imported, it is
-    called as the function is.
+    called as the function is, and has its signature.
     """
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
-        return __getattr__(self.__name__.rpartition(".")[2])(*arguments, **named)
+        return self._function()(*arguments, **named)
+
+    @property
+    def __signature__(self) -> Any:
+        import inspect
+
+        return inspect.signature(self._function())
+
+    def _function(self) -> Any:
+        return sys.modules[__name__].__getattr__(self.__name__.rpartition(".")[2])
 
 
 class _Front(ModuleType):

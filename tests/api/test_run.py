@@ -113,7 +113,7 @@ def test_frames_tuples_and_matrices_are_data() -> None:
     )
     run = entrenous.run("popular", matrix, protocol="random-80-20")
     assert run.manifest["catalogue"]["users"] == 8 and run.recommend("3", 1)["user"].to_list() == [
-        "3"
+        3
     ]
 
 
@@ -359,7 +359,7 @@ def test_a_table_is_compared_in_python(
     ]
     assert (
         found.tests()["b"].to_list() == 2 * ["MyAlgorithm weight=3.0", "popular"]
-        and found.rows().height == 3
+        and found.table().height == 3
     )
     assert len(list((tmp_path / "runs").iterdir())) == 6
     text = found.latex()
@@ -391,7 +391,7 @@ def test_a_table_is_compared_in_python(
 def test_a_pandas_user_needs_nothing_else(tmp_path: Path) -> None:
     frame = pd.read_csv(write_shop(tmp_path / "shop.csv"))
     run = entrenous.run("popular", frame, protocol="loo-20")
-    assert run.per_user().to_pandas().shape[0] == 40
+    assert run.per_user().shape[0] == 40
 
 
 @pytest.mark.parametrize(

@@ -23,8 +23,8 @@ def test_a_class_of_ones_own_is_tuned_and_run_with_the_best(tmp_path: Path) -> N
     assert {row["settings"]["weight"] for row in found.found["rows"]} == {"0.5", "3.0"}
     assert (
         found.best["factors"] == 4
-        and found.rows().height == 2
-        and "on validation; 2 tried" in repr(found)
+        and found.table().height == 2
+        and "validation, mean of 1 seed(s), best first" in repr(found)
     )
     best = found.found["rows"][0]["validation"]["ndcg@10"]
     assert best == max(row["validation"]["ndcg@10"] for row in found.found["rows"])

@@ -564,7 +564,8 @@ def test_a_cell_of_an_experiment_is_the_run_seen_on_its_way(
 def test_weighting_sets_tell_no_model_the_answer(folder: Path) -> None:
     data = load(str(folder / "shop.csv"))
     honest, leaky = (
-        leakcheck(data, "pepper-85-15", rounds=60, negatives=of) for of in ("train", "leaky")
+        leakcheck(data, protocol="pepper-85-15", rounds=60, negatives=of)
+        for of in ("train", "leaky")
     )
     assert (
         honest["passed"] and np.abs([one["standard_errors"] for one in honest["checks"]]).max() < 4
@@ -573,9 +574,9 @@ def test_weighting_sets_tell_no_model_the_answer(folder: Path) -> None:
 
 
 def test_what_must_be_compiled_first_is_announced(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("numba.config.CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr("entrenous.core.compiling.is_ready", lambda function: False)
     for name in GOSSIP:
         announce_compilation(name)
         assert capsys.readouterr().err.startswith(

@@ -11,24 +11,52 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial, wraps
 from pathlib import Path
-from typing import Any, ParamSpec, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, Protocol, SupportsIndex, TypeAlias
 
 import numpy as np
+from typing_extensions import TypeVar
 
 from ..algorithms.named import algorithms
 from ..core.contract.protocols import Progress, silent
 from ..core.contract.settings import Settings
-from ..core.errors import InputError
+from ..core.errors import InputError, did_you_mean
 from ..core.keywords import called_with, field_texts
 from ..core.registry.own import place_of
+from ..core.types import Array
+from ..data.frames import CallersFrame, OtherRows
 from ..data.interactions import Interactions
 from ..data.load import from_frame, load_arguments
 from ..data.load import load as load_rows
 from ..data.split.types import Split
-from ..evaluate.metric_kinds import ListMetric, Metric, QueryMetric, RatingMetric
-from .progress import progress_bar
+from ..evaluate.metric_kinds import ListMetric, Metric, QueryMetric, Ranking, RatingMetric, metrics
+from ..runs.pipeline import LENGTHS
+from .progress import is_notebook, progress_bar
 
-SplitAsked: TypeAlias = str | Split | Sequence[Split] | Callable[..., Any]
+if TYPE_CHECKING:
+    import polars as pl
+
+# ---- the types of arguments ----------------------------------------------------------------------
+
+
+class SplitFunction(Protocol):
+    """A function that divides the rows it is given."""
+
+    def __call__(self, data: Interactions, /, *, seed: int) -> Split | Sequence[Split]: ...
+
+
+# The kind of the caller's frame, in which results come back; polars where no frame was given.
+FrameT = TypeVar("FrameT", bound=CallersFrame, default="pl.DataFrame")
+# The kind of the frame that a `Recommender` is fitted to.
+FitT = TypeVar("FitT", bound=CallersFrame, default="pl.DataFrame")
+DataAsked: TypeAlias = FrameT | str | Path | Interactions | OtherRows
+AlgorithmAsked: TypeAlias = str | Settings | type[Settings]
+SplitAsked: TypeAlias = str | Split | Sequence[Split] | SplitFunction
+MetricAsked: TypeAlias = str | Metric | Callable[[Ranking, int], Array]
+MetricsAsked: TypeAlias = Mapping[str, MetricAsked] | Sequence[MetricAsked]
+ProgressAsked: TypeAlias = bool | Progress | None
+# External ids: one of them, or several.
+Ids: TypeAlias = str | SupportsIndex | Iterable[object]
+
 METRIC_KINDS = (QueryMetric, ListMetric, RatingMetric)
 
 # Options as an error names them: `--set pi`, `--set` alone, and any other.
@@ -48,7 +76,7 @@ Result = TypeVar("Result")
 # ---- from what a caller gives to what a run takes ------------------------------------------------
 
 
-def algorithm_asked(algorithm: Any) -> tuple[str, dict[str, Any]]:
+def algorithm_asked(algorithm: AlgorithmAsked) -> tuple[str, dict[str, Any]]:
     """The name or place of an algorithm, and those of its settings that differ from the defaults.
 
     algorithm: a name, a class, or an instance. Raises InputError for anything else.
@@ -80,7 +108,7 @@ def _name_or_place(kind: type) -> str:
     return place_of(kind)
 
 
-def data_asked(data: Any) -> str | Interactions:
+def data_asked(data: DataAsked[Any]) -> str | Interactions:
     """A data set's name, a path as text, or interactions made from a frame, tuples or a sparse
     matrix (`data.frames.from_any`).
     """
@@ -89,7 +117,7 @@ def data_asked(data: Any) -> str | Interactions:
     return data if isinstance(data, Interactions) else from_frame(data)
 
 
-def ids_asked(what: str, ids: Any) -> list[str]:
+def ids_asked(what: str, ids: Ids) -> list[str]:
     """External ids as texts: a text or a whole number is one id, anything else is a collection.
 
     what: the argument, for errors. A set is sorted, since it has no order. Raises InputError for
@@ -112,48 +140,93 @@ def ids_asked(what: str, ids: Any) -> list[str]:
     return sorted(names) if isinstance(ids, set | frozenset) else names
 
 
-def named_rows(data: Any) -> tuple[str, Interactions | None]:
+def named_rows(data: DataAsked[Any]) -> tuple[str, Interactions | None]:
     """The name of the data, and the rows where they are at hand: see `data_asked`."""
     rows = data_asked(data)
     return (rows, None) if isinstance(rows, str) else (rows.name, rows)
 
 
+class SplitRows(NamedTuple):
+    """The rows of a run, and the rule by which some of them are held out."""
+
+    data: str | Interactions
+    """The name of the data, or rows in memory; those of the splits, where the user brings them."""
+    protocol: str | None
+    """A protocol by name; None = the usual one, or the user's own splits."""
+    parts: list[Split]
+    """The user's own splits."""
+
+
+def data_beside(
+    data: DataAsked[Any] | None, split: SplitAsked | None, load: Mapping[str, Any]
+) -> str | Interactions:
+    """The data of a run: its own splits bring their rows; without any, None = ml-100k. Raises
+    InputError for a split of other rows than `data`.
+    """
+    folds = _folds(split) if isinstance(split, Sequence) and not isinstance(split, str) else []
+    if not folds:
+        return data_asked("ml-100k" if data is None else data)
+    rows = folds[0].train
+    if data is not None:
+        named = data_asked(data)
+        given = load_rows(named, **load_arguments(load)) if isinstance(named, str) else named
+        if not (given.users.same(rows.users) and given.items.same(rows.items)):
+            raise InputError(
+                "data",
+                f"{given!r} are other rows than those of the split, {rows!r}",
+                expected="the users and items of the split",
+                fix="leave data out: a split brings its rows",
+            )
+    return rows
+
+
 def split_asked(
     split: SplitAsked | None, data: str | Interactions, seed: int, load: Mapping[str, Any]
-) -> tuple[str | None, list[Split]]:
-    """The protocol by name, and the user's own splits; at most one of them is given.
+) -> SplitRows:
+    """The rows, and the protocol by name or the user's own splits.
 
     split: a protocol's name, a Split, one for each fold, or a function (data, seed=...) that
-    returns these. Raises InputError where a function returns anything else.
+    returns these. data: see `data_beside`. Raises InputError where a function returns anything
+    else.
     """
     if split is None or isinstance(split, str):
-        return split, []
-    splits: Any = split
+        return SplitRows(data, split, [])
     if callable(split):
         # A function splits rows, whatever names them.
         rows = load_rows(data, **load_arguments(load)) if isinstance(data, str) else data
-        splits = split(rows, seed=seed)
-    folds = [splits] if isinstance(splits, Split) else list(splits)
+        split = split(rows, seed=seed)
+    folds = _folds(split)
+    # The label of a run says which rows it was trained on.
+    return SplitRows(folds[0].train, None, folds)
+
+
+def _folds(split: Any) -> list[Split]:
+    """A split, or one for each fold, as a list. Raises InputError for anything else."""
+    folds = [split] if isinstance(split, Split) or not isinstance(split, Iterable) else list(split)
     if not folds or not all(isinstance(fold, Split) for fold in folds):
         raise InputError(
             "split",
-            f"got {splits!r:.60}",
+            f"got {split!r:.60}",
             expected="an entrenous.Split, or a list of them, one for each fold",
         )
-    return None, folds
+    return folds
 
 
-def metrics_asked(metrics: Mapping[str, Any] | Sequence[Any] | None) -> dict[str, Metric]:
+def metrics_asked(asked: MetricsAsked) -> dict[str, Metric]:
     """Metrics by name, from {name: metric} or a list of functions, whose names are theirs.
 
-    A plain function (ranking, n) -> one value a query is a QueryMetric. Raises InputError for
-    anything else.
+    A plain function (ranking, n) -> one value a query is a QueryMetric. The name of a metric that
+    every run has anyway adds nothing. Raises InputError for anything else.
     """
-    if not isinstance(metrics, Mapping):
-        metrics = {_name_of_metric(metric): metric for metric in metrics or ()}
+    if isinstance(asked, str):
+        asked = [asked]
+    if not isinstance(asked, Mapping):
+        asked = {_name_of_metric(metric): metric for metric in asked}
     named: dict[str, Metric] = {}
-    for name, metric in metrics.items():
-        if isinstance(metric, METRIC_KINDS):
+    for name, metric in asked.items():
+        if isinstance(metric, str):
+            _check_metric(metric)
+        elif isinstance(metric, METRIC_KINDS):
             named[name] = metric
         elif callable(metric):
             named[name] = QueryMetric(metric)
@@ -166,6 +239,17 @@ def metrics_asked(metrics: Mapping[str, Any] | Sequence[Any] | None) -> dict[str
     return named
 
 
+def _check_metric(name: str) -> None:
+    """Raises InputError for the name of a metric that no run has."""
+    of_metric, _, n = name.partition("@")
+    known = metrics()
+    if of_metric not in known:
+        raise InputError("metrics", f"unknown metric '{name}'", fix=did_you_mean(of_metric, known))
+    if n and n not in map(str, LENGTHS):
+        lengths = ", ".join(map(str, LENGTHS))
+        raise InputError("metrics", f"'{name}' has another cutoff", expected=f"one of {lengths}")
+
+
 def _name_of_metric(metric: Any) -> str:
     function = metric.value if isinstance(metric, METRIC_KINDS) else metric
     # A partial has no name; the function in it has one.
@@ -175,7 +259,7 @@ def _name_of_metric(metric: Any) -> str:
 
 
 @contextmanager
-def asked_progress(progress: bool | Progress | None) -> Iterator[Progress]:
+def asked_progress(progress: ProgressAsked) -> Iterator[Progress]:
     """The Progress that a caller asks for: True, False, the caller's own function, or None = on a
     terminal and in a notebook, where a person is likely to look.
     """
@@ -183,7 +267,7 @@ def asked_progress(progress: bool | Progress | None) -> Iterator[Progress]:
         yield progress
         return
     if progress is None:
-        progress = sys.stderr.isatty() or "ipykernel" in sys.modules
+        progress = sys.stderr.isatty() or ("ipykernel" in sys.modules and is_notebook())
     if not progress:
         yield silent
         return
@@ -206,6 +290,9 @@ def public(
 
         @wraps(with_keywords)
         def called(*arguments: P.args, **keywords: P.kwargs) -> Result:
+            # Rows may be many, and are read as they are.
+            for name in keywords.keys() - {"data"}:
+                keywords[name] = pure(keywords[name])
             with in_python():
                 return with_keywords(*arguments, **keywords)
 
@@ -213,6 +300,17 @@ def public(
         return called
 
     return decorate
+
+
+def pure(value: Any) -> Any:
+    """The argument with Python's numbers in place of NumPy's, in mappings and lists too."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if type(value) is dict:
+        return {name: pure(of_name) for name, of_name in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(map(pure, value))
+    return value
 
 
 def _arguments(kind: Callable[..., object], function: str) -> str:

@@ -3,44 +3,82 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, final
+from typing import Any, Generic, final
 
 from ..audit.plan import AttackOptions, AttackPlan
 from ..audit.robustness import attack as measured
-from ..core.contract.protocols import Progress
 from ..core.errors import InputError
 from ..core.keywords import values
-from .arguments import algorithm_asked, asked_progress, named_rows, public
+from ..report import figures
+from ..report.figures import FigureFormat
+from .arguments import (
+    AlgorithmAsked,
+    DataAsked,
+    FrameT,
+    ProgressAsked,
+    algorithm_asked,
+    asked_progress,
+    ids_asked,
+    named_rows,
+    public,
+)
+from .frames import kind_of
+from .results import Figure, Report
+
+
+@final
+class AttackEffect(Report[FrameT]):
+    """The effect of an attack. `table()` has a row for each defence, with `hr@10`,
+    `hr@10_attacked` and `er@10`.
+    """
+
+    def plot(self) -> Figure:
+        """The exposure of the targets before and under attack, for each defence."""
+        exposure = f"er@{self.found['k']}"
+        rows = self.found["rows"]
+        series = {
+            "before": [row[f"{exposure}_before"] for row in rows],
+            "attacked": [row[exposure] for row in rows],
+        }
+        look = FigureFormat(self._caption(), f"{exposure} of the targets", "")
+        return Figure(figures.bars([row["defence"] for row in rows], series, look))
+
+    def _caption(self) -> str:
+        found = self.found
+        return (
+            f"{found['algorithm']} on {found['data']}, {found['protocol']},"
+            f" {found['rounds']} rounds: {found['attack']}, {found['colluders']} colluders among"
+            f" {found['honest']} honest users"
+        )
 
 
 @final
 @dataclass(frozen=True, eq=False, kw_only=True)
-class AttackKeywords(AttackOptions):
+class AttackKeywords(AttackOptions, Generic[FrameT]):
     """The keywords of `attack`: the options of `entrenous attack`, and what only Python can hand
     in.
     """
 
-    algorithm: Any = field(kw_only=False)
+    algorithm: AlgorithmAsked = field(kw_only=False)
     """A name, a place, a class or an instance, as of `entrenous.run`, with a server or between
     peers."""
-    data: Any = field(default="ml-100k", kw_only=False)
+    data: DataAsked[FrameT] = field(default="ml-100k", kw_only=False)
     """As of `entrenous.run`."""
-    progress: bool | Progress | None = None
+    progress: ProgressAsked = None
     """As of `entrenous.run`."""
 
 
 @public(AttackKeywords)
-def attack(asked: AttackKeywords) -> dict[str, Any]:
+def attack(asked: AttackKeywords[FrameT]) -> AttackEffect[FrameT]:
     """Train a federation with and without colluding devices, and measure the effect of the attack
     under each defence.
 
-    Returns what `entrenous attack --json` prints: `rows` has one entry for each defence, with
-    `hr@10`, `hr@10_attacked` and `er@10`. Raises InputError for what cannot be run, in one line.
+    Raises InputError for what cannot be run, in one line.
     """
-    return attacked(asked)
+    return AttackEffect(attacked(asked), kind_of(asked.data))
 
 
-def attacked(asked: AttackKeywords) -> dict[str, Any]:
+def attacked(asked: AttackKeywords[Any]) -> dict[str, Any]:
     """As `attack`, with errors in the words of the command line."""
     # A caller who names items takes the wrong one of two similar keywords.
     if not isinstance(asked.targets, int):
@@ -53,6 +91,6 @@ def attacked(asked: AttackKeywords) -> dict[str, Any]:
         # Settings that were given with an instance are stronger than the instance's.
         options["settings"] = {**own, **asked.settings}
         options["defences"] = tuple(asked.defences)
-        options["target"] = tuple(asked.target)
+        options["target"] = tuple(ids_asked("target", asked.target))
         plan = AttackPlan(algorithm=name, data=data, **options)
         return measured(plan, rows, progress=progress)

@@ -4,56 +4,101 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, final
+from typing import Any, Generic, final
 
 from ..algorithms.named import algorithms
 from ..audit.examine import audited
 from ..audit.plan import AuditOptions, AuditPlan
-from ..core.contract.protocols import Progress
 from ..core.errors import InputError
 from ..core.keywords import values
 from ..core.registry.discover import is_place
+from ..report import figures
+from ..report.figures import FigureFormat
 from ..runs import store
-from .arguments import algorithm_asked, asked_progress, named_rows, public
+from . import audit_tables
+from .arguments import (
+    AlgorithmAsked,
+    DataAsked,
+    FrameT,
+    ProgressAsked,
+    algorithm_asked,
+    asked_progress,
+    named_rows,
+    public,
+)
+from .frames import kind_of
+from .results import Figure, Report, Table
 
 # Options that a stored run decides.
 OF_TRAINING = ("settings", "protocol", "load", "refit", "network", "protect")
 
 
 @final
+class Audit(Report[FrameT]):
+    """The findings of attacks. `table()` has a row for each attack with its figures and its
+    verdict; the first row is a guess by popularity alone.
+    """
+
+    @property
+    def notes(self) -> list[str]:
+        """Sentences on what the figures rest on, and on their limits."""
+        return audit_tables.sentences(self.found)
+
+    def plot(self) -> Figure:
+        """A bar of R-precision for each attack on histories that was tried, with popularity alone
+        as the yardstick.
+        """
+        rows = self._records()
+        asked = [row for row in rows if row["asks"] == "histories"]
+        tried = [row for row in asked if row["r_precision"] is not None]
+        names = [f"{row['name']}, {row['view']}" if row["view"] else row["name"] for row in tried]
+        values = [row["r_precision"] for row in tried]
+        look = FigureFormat(self._caption(), "R-precision of what the attack guessed", "")
+        return Figure(figures.bars(names, {"R-precision": values}, look, ends=(0, 1)))
+
+    def _caption(self) -> str:
+        return audit_tables.caption(self.found)
+
+    def _records(self) -> list[dict[str, Any]]:
+        return audit_tables.records(self.found)
+
+    def _shown(self) -> Table:
+        return Table(self._caption(), audit_tables.HEADERS, audit_tables.cells(self.found))
+
+
+@final
 @dataclass(frozen=True, eq=False, kw_only=True)
-class AuditKeywords(AuditOptions):
+class AuditKeywords(AuditOptions, Generic[FrameT]):
     """The keywords of `audit`: the options of `entrenous audit`, and what only Python can hand
     in.
     """
 
-    what: Any = field(kw_only=False)
+    what: AlgorithmAsked | Path = field(kw_only=False)
     """An algorithm (a name, a class, an instance), or a stored run: its folder, its name under
     `root`, or "latest"."""
-    data: Any = field(default=None, kw_only=False)
+    data: DataAsked[FrameT] | None = field(default=None, kw_only=False)
     """As of `entrenous.run`; None = ml-100k, or the data of the run. Of a stored run: the file or
     folder that has its rows today."""
     root: str | Path = "runs"
     """The folder that holds the stored runs."""
-    progress: bool | Progress | None = None
+    progress: ProgressAsked = None
     """As of `entrenous.run`."""
     todays_code: bool = False
     """Audit a stored run although its algorithm's code has changed."""
 
 
 @public(AuditKeywords)
-def audit(asked: AuditKeywords) -> dict[str, Any]:
+def audit(asked: AuditKeywords[FrameT]) -> Audit[FrameT]:
     """Record the messages that one onlooker sees of a training, run attacks on these alone, and
     measure what the attacks find.
 
-    Returns the report as a dictionary: `attacks` has one entry for each attack with its figures and
-    its verdict, which is never "safe". Raises InputError for what cannot be audited, in one line,
+    No verdict is "safe". Raises InputError for what cannot be audited, in one line,
     before anything is trained.
     """
-    return audited_what(asked)
+    return Audit(audited_what(asked), kind_of(asked.data))
 
 
-def audited_what(asked: AuditKeywords) -> dict[str, Any]:
+def audited_what(asked: AuditKeywords[Any]) -> dict[str, Any]:
     """As `audit`, with errors in the words of the command line."""
     with asked_progress(asked.progress) as progress:
         stored = None
@@ -64,7 +109,8 @@ def audited_what(asked: AuditKeywords) -> dict[str, Any]:
         if stored is not None:
             plan = _plan_of_run(asked, stored)
             return audited(plan, stored=stored, todays_code=asked.todays_code, progress=progress)
-        name, preset = algorithm_asked(asked.what)
+        what = str(asked.what) if isinstance(asked.what, Path) else asked.what
+        name, preset = algorithm_asked(what)
         data, rows = named_rows("ml-100k" if asked.data is None else asked.data)
         options = values(asked, AuditOptions)
         options["settings"] = {**preset, **asked.settings}
@@ -72,7 +118,7 @@ def audited_what(asked: AuditKeywords) -> dict[str, Any]:
         return audited(plan, rows, progress=progress)
 
 
-def _plan_of_run(asked: AuditKeywords, stored: store.StoredRun) -> AuditPlan:
+def _plan_of_run(asked: AuditKeywords[Any], stored: store.StoredRun) -> AuditPlan:
     """The plan of the audit of a stored run: the training is the run's, the onlooker is the
     caller's. Raises InputError for options that the stored run decides.
     """

@@ -4,104 +4,131 @@ by user.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, TypeAlias, final
+from typing import Any, Generic, TypeAlias, final
 
-from ..core.contract.protocols import Progress
+import numpy as np
+
 from ..core.errors import InputError, did_you_mean
 from ..core.keywords import at_least, values
 from ..data.interactions import Interactions
 from ..data.load import load as read
 from ..data.load import load_arguments
 from ..data.split.protocol import is_given
+from ..evaluate.metric_kinds import arrowed
 from ..evaluate.ratings import ERRORS
+from ..report import figures
+from ..report.figures import FigureFormat
 from ..runs.options import CommonOptions, CompareOptions, RunPlan
 from ..runs.pipeline import RunRequest, carry_out
 from ..runs.plan import check, make, usual_protocol
 from . import tables
-from .arguments import SplitAsked, asked_progress, data_asked, metrics_asked, public, split_asked
+from .arguments import (
+    AlgorithmAsked,
+    DataAsked,
+    FrameT,
+    MetricsAsked,
+    ProgressAsked,
+    SplitAsked,
+    asked_progress,
+    data_beside,
+    metrics_asked,
+    public,
+    split_asked,
+)
 from .budgets import spent_on_all
 from .contestants import Contestant, contestants, judged, same_rows
+from .frames import kind_of
+from .results import Figure, Report, Table, refuse_unknown
+from .run import Run
 from .statistics import Runs, loss_win, paired_tests, row, spread_tests
 
 TESTED = ("hr@10", "ndcg@10")
 
 
 @final
-@dataclass(frozen=True, eq=False, repr=False)
-class ComparedAlgorithms:
-    """A comparison of algorithms."""
+class Comparison(Report[FrameT]):
+    """A comparison of algorithms. `table()` has a row for each: `algorithm`, and the mean and the
+    standard deviation over seeds of each metric.
+    """
 
-    found: dict[str, Any]
-    """The whole report, as `entrenous compare --json` prints it."""
-
-    def __repr__(self) -> str:
-        return tables.plain(self.found)
-
-    def _repr_html_(self) -> str:
-        return tables.html(self.found)
-
-    def rows(self) -> Any:
-        """A frame with a row for each algorithm: `algorithm`, and the mean and the standard
-        deviation over seeds of each metric.
-        """
-        import polars as pl
-
-        return pl.DataFrame(tables.records(self.found))
-
-    def tests(self) -> Any:
+    def tests(self) -> FrameT:
         """A frame of the paired tests over users against the reference: difference, 95 % interval,
         p, and p after Holm.
         """
-        import polars as pl
-
-        return pl.DataFrame(self.found["tests"])
+        return self._frame(self.found["tests"])
 
     def latex(self, metrics: Sequence[str] = ()) -> str:
         """A LaTeX table (booktabs) with its protocol as caption: the best in bold, and a dagger
         where an algorithm differs from the reference (p < 0.05 after Holm). metrics: () = the usual
         ones.
         """
+        for metric in metrics:
+            refuse_unknown("metrics", metric, self._metrics())
         return tables.latex(self.found, metrics)
 
-    def csv(self) -> str:
-        """The rows as CSV text."""
-        return tables.csv_text(self.found)
+    def plot(self, metric: str = "ndcg@10") -> Figure:
+        """A bar of a metric for each algorithm: the mean over seeds, and with several seeds the
+        sample standard deviation on both sides of it.
+        """
+        refuse_unknown("plot", metric, self._metrics())
+        rows = self.found["rows"]
+        means = np.array([row["metrics"][metric] for row in rows])
+        spread = np.array([row["std"][metric] for row in rows])
+        look = FigureFormat(tables.caption(self.found), arrowed(metric), "")
+        ends = np.stack([means - spread, means + spread], axis=1)
+        intervals = {metric: ends} if self.found["seeds"] > 1 else None
+        labels = [row["algorithm"] for row in rows]
+        return Figure(figures.bars(labels, {metric: means}, look, intervals=intervals))
+
+    def _metrics(self) -> list[str]:
+        return list(self.found["rows"][0]["metrics"])
+
+    def _records(self) -> list[dict[str, Any]]:
+        return tables.records(self.found)
+
+    def _shown(self) -> Table:
+        names = tables.shown(self.found)
+        body = tables.cells(self.found, names)
+        return Table(tables.caption(self.found), ["algorithm", *names], body)
 
 
 @final
 @dataclass(frozen=True, eq=False, kw_only=True)
-class CompareKeywords(CompareOptions):
+class CompareKeywords(CompareOptions, Generic[FrameT]):
     """The keywords of `compare`: the options of `entrenous compare`, and what only Python can hand
     in.
     """
 
-    algorithms: Sequence[Any] = field(kw_only=False)
+    algorithms: Sequence[AlgorithmAsked | Run[FrameT]] = field(kw_only=False)
     """Two or more names, `LABEL=NAME` for a second choice of settings, places, classes, instances
     (those of one class are told apart by their settings), or finished `Run`s."""
-    data: Any = field(default="ml-100k", kw_only=False)
+    data: DataAsked[FrameT] | None = field(default=None, kw_only=False)
     """As of `entrenous.run`."""
     split: SplitAsked | None = None
     """As of `entrenous.run`."""
-    metrics: Mapping[str, Any] | Sequence[Any] = ()
+    metrics: MetricsAsked = ()
     """As of `entrenous.run`."""
-    progress: bool | Progress | None = None
+    progress: ProgressAsked = None
     """As of `entrenous.run`."""
 
 
 @public(CompareKeywords)
-def compare(asked: CompareKeywords) -> ComparedAlgorithms:
+def compare(asked: CompareKeywords[FrameT]) -> Comparison[FrameT]:
     """Train several algorithms over several seeds, or take finished runs, and compare them user by
     user.
 
     Raises InputError for what cannot be compared, before anything is trained.
     """
-    return ComparedAlgorithms(compared(asked))
+    # Finished runs bring no frame of their own.
+    runs = [each.frames for each in asked.algorithms if isinstance(each, Run)]
+    frames = runs[0] if asked.data is None and runs else kind_of(asked.data)
+    return Comparison(compared(asked), frames)
 
 
-def compared(asked: CompareKeywords) -> dict[str, Any]:
+def compared(asked: CompareKeywords[Any]) -> dict[str, Any]:
     """Runs every algorithm with seeds 0 .. seeds - 1.
 
     Returns: rows: mean and standard deviation (n - 1) over seeds, and each seed's metrics. tests:
@@ -138,11 +165,13 @@ def compared(asked: CompareKeywords) -> dict[str, Any]:
         progress(len(trainings), len(trainings), "done")
     # Runs that were trained here and finished ones meet in one table.
     same_rows([runs[0].manifest for runs in results.values()])
-    data = str(asked.data) if isinstance(asked.data, str) and new else ""
-    return _summed_up(every, results, reference, len(seeds), data)
+    # A path as it was typed; the user's own splits say themselves which rows they have.
+    by_name = isinstance(asked.data, str) and new and asked.split is None
+    data = str(asked.data) if by_name else ""
+    return _summed_up(every, results, reference, seeds, data)
 
 
-def _plain(asked: CompareKeywords) -> CompareKeywords:
+def _plain(asked: CompareKeywords[Any]) -> CompareKeywords[Any]:
     """The same request with the name of a protocol in `protocol` alone, and the folder of a given
     split in `data`.
     """
@@ -157,12 +186,12 @@ Training: TypeAlias = tuple[str, Callable[[], RunRequest]]
 
 
 def _requests(
-    asked: CompareKeywords, new: Sequence[Contestant], seeds: Sequence[int]
+    asked: CompareKeywords[Any], new: Sequence[Contestant], seeds: Sequence[int]
 ) -> list[Training]:
     """The trainings of a comparison with their labels, all of them checked. Rows are read once; a
     split in files is read by each run.
     """
-    data = data_asked(asked.data)
+    data = data_beside(asked.data, asked.split, asked.load)
     protocol = asked.protocol
     common = values(asked, CommonOptions)
     if protocol is None and asked.split is None:
@@ -190,13 +219,13 @@ def _requests(
         common["load"] = {}
 
     def request(contestant: Contestant, seed: int) -> RunRequest:
-        parts = split_asked(asked.split, data, seed, asked.load)[1]
+        split = split_asked(asked.split, data if by_name else rows, seed, asked.load)
         return RunRequest(
             contestant.name,
-            data if by_name else rows,
+            split.data,
             seed=seed,
             settings=contestant.settings,
-            parts=parts,
+            parts=split.parts,
             metrics=metrics,
             threads=asked.threads,
             out=asked.out,
@@ -221,7 +250,7 @@ def _reference(asked: str | None, labels: Sequence[str]) -> str:
 
 
 def _summed_up(
-    every: Sequence[Contestant], results: Runs, reference: str, seeds: int, data: str
+    every: Sequence[Contestant], results: Runs, reference: str, seeds: Sequence[int], data: str
 ) -> dict[str, Any]:
     """The tables, tests and notes of a comparison: see `compared`."""
     # Errors of ratings are tested where everybody predicts ratings, else the metrics of rankings.
@@ -237,7 +266,8 @@ def _summed_up(
     return {
         "data": data or manifest["data"],
         "protocol": manifest["protocol"],
-        "seeds": seeds,
+        "seeds": len(seeds),
+        "seed_numbers": list(seeds),
         "reference": reference,
         "rows": [
             row(contestant.label, results[contestant.label], contestant.settings)

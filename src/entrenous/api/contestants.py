@@ -27,7 +27,7 @@ class Contestant(NamedTuple):
     name: str
     """The algorithm's name or place."""
     settings: dict[str, Any]
-    runs: tuple[Run, ...] = ()
+    runs: tuple[Run[Any], ...] = ()
     """Finished runs, one for each seed; () = they are to be trained."""
 
 
@@ -112,16 +112,16 @@ def _label(name: str, settings: Mapping[str, Any]) -> str:
     return " ".join([short(name), *words])
 
 
-def _label_of_run(run: Run) -> str:
+def _label_of_run(run: Run[Any]) -> str:
     return _label(run.manifest["algorithm"], run.manifest["settings"])
 
 
-def _of_runs(runs: Sequence[Run]) -> list[Contestant]:
+def _of_runs(runs: Sequence[Run[Any]]) -> list[Contestant]:
     """Finished runs by algorithm and settings. Raises InputError for those that cannot stand in one
     table.
     """
     same_rows([run.manifest for run in runs])
-    by_label: dict[str, list[Run]] = {}
+    by_label: dict[str, list[Run[Any]]] = {}
     for run in runs:
         if "folds" in run.manifest:
             raise InputError(
@@ -163,7 +163,7 @@ def same_rows(manifests: Sequence[Mapping[str, Any]]) -> None:
                 )
 
 
-def judged(run: Run) -> Judged:
+def judged(run: Run[Any]) -> Judged:
     """A finished run for the statistics."""
     users = {name: np.asarray(values) for name, values in run.users.items()}
     fold = JudgedFold(users.pop("user"), users, run.metrics)

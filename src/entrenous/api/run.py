@@ -5,57 +5,67 @@ frames and pictures for a notebook.
 from __future__ import annotations
 
 import html
+import logging
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, final
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, Generic, SupportsIndex, final
 
 from ..core.contract.declared import Declaration, declared
-from ..core.contract.protocols import Progress
-from ..core.errors import InputError
+from ..core.errors import InputError, did_you_mean
 from ..core.keywords import at_least, values
-from ..core.registry.discover import short
 from ..core.types import Array
 from ..data.interactions import Interactions
 from ..data.kept import arrays_of_rows
 from ..data.split.types import Split
-from ..evaluate.list_options import ListOptions, Seen, Unknown
-from ..evaluate.predict import predictions
-from ..evaluate.recommend import lists_of, title_of
+from ..evaluate.recommend import list_of_each
+from ..report import figures
+from ..report.figures import FigureFormat
 from ..runs import store
-from ..runs.newcomer import scores_for
 from ..runs.options import RunOptions, TrainingOptions, TuneFirst
 from ..runs.pipeline import RunRequest, RunResult, carry_out
 from ..runs.reopen import reopen
 from ..runs.train import OnRound
 from ..runs.trec import TrecFiles, trec_files, write_trec
 from .arguments import (
+    AlgorithmAsked,
+    DataAsked,
+    FrameT,
+    MetricsAsked,
+    ProgressAsked,
     SplitAsked,
     algorithm_asked,
     asked_progress,
-    data_asked,
+    data_beside,
     ids_asked,
     in_python,
     metrics_asked,
     public,
     split_asked,
 )
+from .frames import POLARS, kind_of
+from .results import Figure
+from .served import Served, Trained
 
+if TYPE_CHECKING:
+    import polars as pl
+
+LOG = logging.getLogger(__name__)
 SHOWN = ("rmse", "mae", "hr@10", "ndcg@10", "recall@10", "auc")
 
 
 @final
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class Run:
-    """A finished run. Frames are polars frames; `.to_pandas()` makes a pandas frame of one."""
+class Run(Served[FrameT]):
+    """A finished run. Frames are of the kind of the frame that the rows came in, polars frames
+    where they came otherwise; ids have the type that they had there.
+    """
 
     manifest: dict[str, Any]
     """All options and results, as `entrenous run --json` prints them."""
-    recommender: Any
+    recommender: Trained
     train: Interactions
     """The training rows, of the first fold."""
     users: Mapping[str, Array]
@@ -68,12 +78,15 @@ class Run:
     """The rows that the run was trained and evaluated on; None where they are not known."""
     path: Path | None = None
     """The folder of the run, if it is stored."""
+    frames: str = POLARS
+    """The library whose frames the results are."""
 
     @staticmethod
-    def of(result: RunResult) -> Run:
-        """The run of a training that has just ended."""
+    def of(result: RunResult, frames: str) -> Run[Any]:
+        """The run of a training that has just ended. frames: as of the field."""
         first = result.evaluations[0]
         return Run(
+            frames=frames,
             manifest=result.manifest,
             recommender=result.recommender,
             train=result.train,
@@ -87,7 +100,7 @@ class Run:
     @staticmethod
     def stored(
         run: store.StoredRun, *, algorithm: str | None = None, todays_code: bool = False
-    ) -> Run:
+    ) -> Run[pl.DataFrame]:
         """A run in a folder. Raises InputError as `runs.reopen.reopen` does."""
         again = reopen(run, algorithm=algorithm, todays_code=todays_code)
         return Run(
@@ -97,16 +110,6 @@ class Run:
             path=run.path,
             **again._asdict(),
         )
-
-    @property
-    def algorithm(self) -> Any:
-        """The algorithm, with its settings made concrete for these rows."""
-        return self.recommender.algorithm
-
-    @property
-    def name(self) -> str:
-        """The algorithm's name in tables."""
-        return short(self.manifest["algorithm"])
 
     @property
     def metrics(self) -> dict[str, float]:
@@ -136,111 +139,43 @@ class Run:
             f" {self.manifest['rounds']} rounds"
         )
 
-    def per_user(self) -> Any:
+    def per_user(self) -> FrameT:
         """A frame of accuracy by evaluated user: `user` (external id) and a column for each metric;
         of the first fold.
         """
-        import polars as pl
-
-        names = [self.train.users[int(user)] for user in self.users["user"]]
-        # `user` holds the numbers of users, which names replace.
+        # `user` holds the numbers of users, which ids replace.
+        ids = self.train.users.given[self.users["user"]]
         metrics = {name: self.users[name] for name in sorted(self.users) if name != "user"}
-        return pl.DataFrame({"user": names, **metrics})
+        return self._frame({"user": ids, **metrics})
 
-    def curve(self) -> Any:
+    def curve(self) -> FrameT:
         """A frame of the learning curve: a row for each look at validation, with `phase`, `round`,
         `seconds`, bytes sent, and a column for each metric. Empty without looks: ask for them with
         every=ROUNDS.
         """
-        import polars as pl
-
         rows = []
         for line in self.trace:
             about = {name: value for name, value in line.items() if name != "validation"}
             rows.append({**about, **line["validation"]})
-        return pl.DataFrame(rows)
+        return self._records(rows, "phase", "round", "seconds", "bytes_up", "bytes_down")
 
-    def recommend(
-        self,
-        users: Any = None,
-        n: int = 10,
-        *,
-        items: Any = None,
-        without: Any = (),
-        seen: Seen = "hide",
-        unknown: Unknown = "refuse",
-    ) -> Any:
-        """The n best items for one user, for several or (None) for all: a frame of `user`, `rank`,
-        `item`, `title`, `score`, best first.
-
-        users, items, without: an id, or a list of ids, as text or whole numbers. items: those that
-        may be recommended; None = all with a training row. without: those that may not. seen:
-        "hide" leaves out the items that a user has, "keep" lets them compete. unknown: "refuse"
-        raises InputError that names the users and items which were not in training; "skip" warns
-        of them and serves the others; "popular" gives such users the most popular items, whose
-        score is null.
+    def plot(self, metric: str = "ndcg@10") -> Figure:
+        """The learning curve: a metric on validation by round. Raises InputError for a run without
+        looks, and for a metric that the looks do not have.
         """
-        with in_python():
-            names = self.train.users.ids.tolist() if users is None else ids_asked("users", users)
-            options = ListOptions(
-                items=None if items is None else ids_asked("items", items),
-                without=ids_asked("without", without),
-                seen=seen,
-                unknown=unknown,
+        lines = [(line["round"], line["validation"]) for line in self.trace]
+        if not lines:
+            raise InputError(
+                "plot",
+                "the run has no looks at validation",
+                expected="a learning curve",
+                fix="train with every=ROUNDS",
             )
-            seed = self.manifest["seed"]
-            lists = lists_of(
-                self.recommender, self.train, names, n, options, label=self.name, seed=seed
-            )
-        return self._lists(*lists)
-
-    def recommend_for(self, items: Any, n: int = 10) -> Any:
-        """The n best items for somebody who was not in training, from the items they have: a frame
-        of `rank`, `item`, `title`, `score`.
-
-        Their device trains on these items alone, as often as a device did on average, and sends
-        nothing. Raises InputError for an unknown item, and for an algorithm that can do it for
-        nobody but the users it was trained with.
-        """
-        with in_python():
-            at_least("--n", n, 1)
-            numbers = [self.train.items.index(item) for item in ids_asked("items", items)]
-            own = np.unique(numbers).astype(np.int32)
-            scores = scores_for(self.recommender, self.train, own, self.manifest, self.name)
-        # Nobody is recommended the items that they have, nor an item of which nothing was learnt.
-        scores[own] = -np.inf
-        scores[self.train.popularity == 0] = -np.inf
-        left = int(np.isfinite(scores).sum())
-        best = np.argsort(-scores, kind="stable")[: min(n, left)]
-        return self._lists([""], best[None, :], scores[best][None, :]).drop("user")
-
-    def predict(self, user: str | int, *items: str | int) -> Any:
-        """Predicted ratings of a user for some items, by their ids: a frame of what
-        `evaluate.predict.predictions` describes.
-        """
-        import polars as pl
-
-        with in_python():
-            names = [str(item) for item in items]
-            rows = predictions(self.recommender, self.train, str(user), names, label=self.name)
-        return pl.DataFrame(rows)
-
-    def _lists(self, users: Sequence[str], item: Array, score: Array) -> Any:
-        """A frame of lists. item, score: [users, n]; item is -1 where a list is shorter."""
-        import polars as pl
-
-        # One line of the frame for each item of a list; lists may be shorter.
-        row, place = np.nonzero(item >= 0)
-        items = [int(number) for number in item[row, place]]
-        return pl.DataFrame(
-            {
-                "user": np.array(users, object)[row].astype(str).tolist(),
-                "rank": place + 1,
-                "item": [self.train.items[number] for number in items],
-                "title": [title_of(self.train, number) for number in items],
-                "score": pl.Series(score[row, place]).fill_nan(None),
-            }
-        )
+        if metric not in lines[0][1]:
+            raise InputError("plot", f"no '{metric}'", fix=did_you_mean(metric, lines[0][1]))
+        values = [looked[metric] for _, looked in lines]
+        look = FigureFormat(self._title(), "round", f"{metric} on validation")
+        return Figure(figures.lines({self.name: ([number for number, _ in lines], values)}, look))
 
     def declaration(self) -> Declaration:
         """The declaration of the run's algorithm: all that crosses the boundary of a device."""
@@ -299,51 +234,57 @@ class Run:
         seed = self.manifest["seed"]
         return trec_files(self.recommender, self.split, n=n, label=self.name, seed=seed)
 
-    def report(self, path: str | Path, *, user: str | int | None = None) -> Path:
+    def report(self, path: str | Path, *, user: str | SupportsIndex | None = None) -> Path:
         """Write the report of the run, one HTML file that needs no network, and return its path.
 
         user: a user whose list the report shows too.
         """
         from ..report.html import write_report
 
-        # The list of one user, as text for the page.
-        items = None
-        if user is not None:
-            items = self.recommend(user).select("item", "title", "score").to_dicts()
         # The report reads folders: a run that is not stored is saved in one for the moment.
         with in_python(), tempfile.TemporaryDirectory() as folder:
+            items = None
+            name = None
+            if user is not None:
+                (name,) = ids_asked("user", user)
+                seed = self.manifest["seed"]
+                lists = list_of_each(
+                    self.recommender, self.train, [name], 10, label=self.name, seed=seed
+                )
+                items = lists[name]
             kept = self.path or self.save(Path(folder) / "run")
             run = store.read(str(kept), Path(folder))
-            name = None if user is None else str(user)
             return write_report([run], Path(path), recommendations=items, user=name)
 
 
 @final
 @dataclass(frozen=True, eq=False, kw_only=True)
-class RunKeywords(RunOptions, TuneFirst, TrainingOptions):
+class RunKeywords(RunOptions, TuneFirst, TrainingOptions, Generic[FrameT]):
     """The keywords of `run`: the options of `entrenous run`, and what only Python can hand in."""
 
-    algorithm: Any = field(kw_only=False)
+    algorithm: AlgorithmAsked = field(kw_only=False)
     """A name of `entrenous algorithms`; the user's own class or an instance of it
     (`entrenous.Settings`); or its place, "./my_algo.py" or "my_module:MyAlgorithm"."""
-    data: Any = field(default="ml-100k", kw_only=False)
+    data: DataAsked[FrameT] | None = field(default=None, kw_only=False)
     """The name of a data set, a file or folder; `Interactions`; a pandas, polars or Arrow frame; a
-    list of (user, item, value, time); a SciPy sparse matrix, users by items."""
+    list of (user, item, value, time); a SciPy sparse matrix, users by items. None = ml-100k, or the
+    rows of the `Split` that is given."""
     split: SplitAsked | None = None
     """How rows are held out: the name of a protocol such as "loo-99" (None = the usual one), a
     `Split`, one for each fold, or a function (data, seed=...) that makes them."""
-    metrics: Mapping[str, Any] | Sequence[Any] = ()
-    """Further metrics: {name: metric}, or a list of functions (ranking, n) -> one value a query."""
+    metrics: MetricsAsked = ()
+    """Further metrics: {name: metric}, or a list of functions (ranking, n) -> one value a query.
+    Those of `entrenous.metrics()` are always there."""
     on_round: OnRound | None = None
     """Called after each round of training as on_round(round, metrics), with the metrics of a look
     at validation, else {}; of a first training too, which finds the best round on validation rows
     that the final model trains on."""
-    progress: bool | Progress | None = None
+    progress: ProgressAsked = None
     """True, False, or a function (done, total, what); None = on a terminal and in a notebook."""
 
 
 @public(RunKeywords)
-def run(asked: RunKeywords) -> Run:
+def run(asked: RunKeywords[FrameT]) -> Run[FrameT]:
     """Train an algorithm, evaluate it on held-out rows, and return the run.
 
     Raises InputError for anything that cannot be run, in one line, before anything is written.
@@ -351,18 +292,20 @@ def run(asked: RunKeywords) -> Run:
     with asked_progress(asked.progress) as progress:
         # Objects of Python become names, rows and splits: the words of a plan.
         name, own = algorithm_asked(asked.algorithm)
-        rows = data_asked(asked.data)
-        protocol, parts = split_asked(asked.split, rows, asked.seed, asked.load)
+        rows = data_beside(asked.data, asked.split, asked.load)
+        data, protocol, parts = split_asked(asked.split, rows, asked.seed, asked.load)
         options = values(asked, TrainingOptions, RunOptions)
         options["settings"] = {**own, **asked.settings}
         options["protocol"] = asked.protocol or protocol
         # A place or a name stands for the class from here on, so that a stored run can name it.
         request = RunRequest(
             name,
-            rows,
+            data,
             parts=parts,
             metrics=metrics_asked(asked.metrics),
             progress=progress,
+            # Nobody is told where nobody reads the log.
+            say=LOG.info if LOG.isEnabledFor(logging.INFO) else None,
             on_round=asked.on_round,
             **options,
         )
@@ -372,7 +315,7 @@ def run(asked: RunKeywords) -> Run:
             from ..runs.tuning.before import chosen_before
 
             request = chosen_before(request, asked.tune).request
-        return Run.of(carry_out(request))
+        return Run.of(carry_out(request), kind_of(asked.data))
 
 
 def open(
@@ -380,9 +323,9 @@ def open(
     *,
     root: str | Path = "runs",
     data: str | Path | None = None,
-    algorithm: Any = None,
+    algorithm: AlgorithmAsked | None = None,
     todays_code: bool = False,
-) -> Run:  # the name that notebooks know from other libraries
+) -> Run[pl.DataFrame]:  # the name that notebooks know from other libraries
     """Open a stored run.
 
     run: its folder, its name under `root`, or "latest". root: where runs are stored. data: the file

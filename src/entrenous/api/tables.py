@@ -1,17 +1,13 @@
-"""A comparison as text, HTML, CSV and LaTeX."""
+"""The table of a comparison: its conditions, cells, and its form for LaTeX."""
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..core.cells import harmless
 from ..evaluate.metric_kinds import ARROWS, arrowed
 from ..report.latex import booktabs, escaped
-from ..report.markup import tag
 from .budgets import in_short
 
 USUAL = ("rmse", "mae", "hr@10", "ndcg@10", "recall@10", "auc")
@@ -53,10 +49,13 @@ def caption(found: Mapping[str, Any]) -> str:
     privacy.
     """
     data = Path(found["data"]).name
-    seeds = "seed 0"
-    if found["seeds"] > 1:
-        last = found["seeds"] - 1
-        seeds = f"mean ± sample standard deviation over seeds 0-{last}"
+    numbers = found["seed_numbers"]
+    seeds = f"seed {numbers[0]}"
+    if len(numbers) > 1:
+        listed = ", ".join(map(str, numbers))
+        if numbers == list(range(len(numbers))):
+            listed = f"0-{numbers[-1]}"
+        seeds = f"mean ± sample standard deviation over seeds {listed}"
     parts = [data, found["protocol"], seeds]
     if found.get("privacy"):
         parts.append(in_short(found["privacy"]))
@@ -76,43 +75,6 @@ def cells(found: Mapping[str, Any], names: Sequence[str]) -> list[list[str]]:
             line.append(text)
         body.append(line)
     return body
-
-
-def plain(found: Mapping[str, Any]) -> str:
-    """The table as lines of text."""
-    names = shown(found)
-    table = [["algorithm", *names], *cells(found, names)]
-    # Columns are as wide as their widest text.
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    lines = [caption(found)]
-    for row in table:
-        padded = [text.ljust(width) for text, width in zip(row, widths, strict=True)]
-        lines.append("  ".join(padded).rstrip())
-    return "\n".join(lines)
-
-
-def html(found: Mapping[str, Any]) -> str:
-    """The table as HTML."""
-    names = shown(found)
-    title = tag("caption", caption(found))
-    head = tag("tr", [tag("th", name) for name in ("algorithm", *names)])
-    rows = []
-    for line in cells(found, names):
-        rows.append(tag("tr", [tag("td", text) for text in line]))
-    return tag("table", title, head, rows)
-
-
-def csv_text(found: Mapping[str, Any]) -> str:
-    """The rows as CSV, numbers in full."""
-    rows = records(found)
-    text = io.StringIO()
-    writer = csv.DictWriter(text, rows[0].keys(), lineterminator="\n")
-    writer.writeheader()
-    for row in rows:
-        # A label could be a formula, which a spreadsheet would run.
-        row["algorithm"] = harmless(row["algorithm"])
-        writer.writerow(row)
-    return text.getvalue()
 
 
 def latex(found: Mapping[str, Any], asked: Sequence[str] = ()) -> str:

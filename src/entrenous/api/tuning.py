@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, final
+from pathlib import Path
+from typing import Any, Generic, final
 
-from ..core.contract.protocols import Progress
 from ..core.keywords import values
 from ..runs.options import TuneOptions
 from ..runs.tuning.choose import chosen
 from ..runs.tuning.grid import TuneRequest
-from .arguments import algorithm_asked, asked_progress, data_asked, public
+from .arguments import (
+    AlgorithmAsked,
+    DataAsked,
+    FrameT,
+    ProgressAsked,
+    algorithm_asked,
+    asked_progress,
+    data_asked,
+    public,
+)
+from .frames import kind_of
+from .results import Report
 
 
 @final
-@dataclass(frozen=True, eq=False, repr=False)
-class TunedSettings:
-    """The result of a choice of settings."""
-
-    found: dict[str, Any]
-    """The whole report, as `entrenous tune --json` prints it."""
+class TunedSettings(Report[FrameT]):
+    """The result of a choice of settings. `table()` has a row for each choice, the best first:
+    settings, `rounds`, and each metric on validation.
+    """
 
     @property
     def best(self) -> dict[str, Any]:
@@ -27,46 +36,35 @@ class TunedSettings:
         chosen: dict[str, Any] = self.found["rows"][0]["settings"]
         return chosen
 
-    def __repr__(self) -> str:
-        rows = self.found["rows"]
-        best = rows[0]
-        settings = ", ".join(f"{name}={value}" for name, value in best["settings"].items())
-        # Two metrics are enough for one line.
-        metrics = list(best["validation"].items())[:2]
-        shown = ", ".join(f"{name} {value:.4f}" for name, value in metrics)
+    def _caption(self) -> str:
+        found = self.found
         return (
-            f"TunedSettings({settings}; {best['rounds']} rounds: {shown} on validation;"
-            f" {len(rows)} tried)"
+            f"{found['algorithm']} on {Path(found['data']).name}, {found['protocol']}: validation,"
+            f" mean of {found['seeds']} seed(s), best first"
         )
 
-    def rows(self) -> Any:
-        """A frame with a row for each choice of settings, the best first: settings, `rounds`, and
-        each metric on validation.
-        """
-        import polars as pl
-
-        rows = []
-        for row in self.found["rows"]:
-            rows.append({**row["settings"], "rounds": row["rounds"], **row["validation"]})
-        # A setting may be a number in one row and a text in another.
-        return pl.DataFrame(rows, infer_schema_length=None, strict=False)
+    def _records(self) -> list[dict[str, Any]]:
+        return [
+            {**row["settings"], "rounds": row["rounds"], **row["validation"]}
+            for row in self.found["rows"]
+        ]
 
 
 @final
 @dataclass(frozen=True, eq=False, kw_only=True)
-class TuneKeywords(TuneOptions):
+class TuneKeywords(TuneOptions, Generic[FrameT]):
     """The keywords of `tune`: the options of `entrenous tune`, and what only Python can hand in."""
 
-    algorithm: Any = field(kw_only=False)
+    algorithm: AlgorithmAsked = field(kw_only=False)
     """As of `entrenous.run`. The settings of an instance are the same for all."""
-    data: Any = field(default="ml-100k", kw_only=False)
+    data: DataAsked[FrameT] = field(default="ml-100k", kw_only=False)
     """As of `entrenous.run`."""
-    progress: bool | Progress | None = None
+    progress: ProgressAsked = None
     """As of `entrenous.run`."""
 
 
 @public(TuneKeywords)
-def tune(asked: TuneKeywords) -> TunedSettings:
+def tune(asked: TuneKeywords[FrameT]) -> TunedSettings[FrameT]:
     """Train with several choices of settings and compare them on validation rows; the test rows
     stay closed.
 
@@ -78,4 +76,4 @@ def tune(asked: TuneKeywords) -> TunedSettings:
         options = values(asked, TuneOptions)
         options["settings"] = {**own, **asked.settings}
         request = TuneRequest(name, data_asked(asked.data), progress=progress, **options)
-        return TunedSettings(chosen(request))
+        return TunedSettings(chosen(request), kind_of(asked.data))

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from ..core.contract.declared import bound, is_gossip
-from ..core.contract.protocols import Recommender
+from ..core.contract.protocols import Scorer
 from ..core.keys import key
 from ..core.types import Int64Array
 from ..data.interactions import Interactions
@@ -79,7 +79,9 @@ def trained(contest: Contest, name: str, target: int, seed: int, *, lying: bool)
     alone.
     """
     plot = plot_of(contest, target, seed)
-    rows = joined_by(contest.train, plot, contest.poison) if lying else contest.train
+    rows = contest.train
+    if lying:
+        rows = joined_by(contest.train, plot, contest.poison)
     # Both kinds of training are driven alike from here on.
     begin = _peers if is_gossip(contest.algorithm) else _devices
     running = begin(contest, name, plot, rows, lying)
@@ -104,7 +106,7 @@ def trained(contest: Contest, name: str, target: int, seed: int, *, lying: bool)
 class Running(NamedTuple):
     """A training that goes on."""
 
-    until: Callable[[int], Recommender]
+    until: Callable[[int], Scorer]
     """Trains to a round, and gives the recommender of the honest users."""
     refused: Callable[[], int]
     """The number of updates or models that were refused so far."""
@@ -127,7 +129,7 @@ def _devices(contest: Contest, name: str, plot: Plot, rows: Interactions, lying:
     federation = Rounds(algorithm, rows, seed=plot.seed, everybody=devices)
     training = federation.start()
 
-    def until(number: int) -> Recommender:
+    def until(number: int) -> Scorer:
         nonlocal training
         training = federation.advance(training, number)
         # Colluders stand behind the honest users, whose lists are what counts.
@@ -144,7 +146,9 @@ def _peers(contest: Contest, name: str, plot: Plot, rows: Interactions, lying: b
     algorithm = defended.configured(rows.catalogue)
     # Colluders hold no row out: their sets of validation rows are empty.
     weighting = with_nobody(contest.split.weighting_sets, rows.catalogue.users)
-    lies = LyingPeers(PEERS[contest.attack], plot, algorithm.model) if lying else None
+    lies = None
+    if lying:
+        lies = LyingPeers(PEERS[contest.attack], plot, algorithm.model)
     gossip = Gossip(algorithm, rows, seed=plot.seed, weighting=weighting, lies=lies)
     swarm = gossip.start()
     return Running(

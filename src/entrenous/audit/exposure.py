@@ -6,14 +6,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..core.contract.protocols import Recommender
+from ..core.contract.protocols import Scorer
 from ..data.interactions import Interactions
 from .measures import histories_of
 
 BLOCK = 1024  # users scored at once
 
 
-def exposure(recommender: Recommender, train: Interactions, target: int, k: int = 10) -> float:
+def exposure(recommender: Scorer, train: Interactions, target: int, k: int = 10) -> float:
     """ER@k of one item (FedRecAttack, section V-A): the share of users without it in `train` for
     whom fewer than k of the items that they do not have score higher. An item that nobody has does
     not compete, since it is never recommended.

@@ -4,13 +4,10 @@ one.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..core.printed import summary_of
 from .console import emit_json, table, tell
-
-if TYPE_CHECKING:
-    from ..core.contract.settings import Settings
 
 NETWORK = "network"  # a name that `explain` knows in addition to the algorithms
 
@@ -24,16 +21,17 @@ def algorithms(*, json: bool = False) -> None:
     json:
         Print one JSON object on stdout.
     """
-    from ..algorithms.named import algorithms as known_algorithms
+    from ..api.catalogue import algorithms as known_algorithms
+    from ..api.catalogue import as_typed
 
-    rows = [_row(name, maker) for name, maker in known_algorithms().items()]
+    rows = [entry._asdict() for entry in known_algorithms()]
     if json:
         emit_json({"algorithms": rows})
         return
     cells = []
     for row in rows:
         # Several names are one class with other settings: these tell them apart.
-        preset = ", ".join(f"{name}={_typed(value)}" for name, value in row["preset"].items())
+        preset = ", ".join(f"{name}={as_typed(value)}" for name, value in row["preset"].items())
         cells.append([row["name"], row["kind"], row["summary"], preset])
     table(["name", "kind", "what it is", "preset"], cells)
     tell("entrenous explain NAME shows its settings and what leaves the device")
@@ -55,26 +53,14 @@ def explain(algorithm: str, /, *, json: bool = False) -> None:
         _explain_network(json)
         return
     from ..algorithms.named import algorithms as known_algorithms
-    from ..algorithms.named import kind_of, maker_of
+    from ..api.catalogue import explained
     from ..core.registry.discover import is_place, pick
-    from ..privacy import evidence, told
+    from ..privacy import told
 
-    if is_place(algorithm):
-        maker = maker_of(algorithm)
-    else:
+    if not is_place(algorithm):
         # `network` is among the names that an error suggests for a misspelt one.
-        maker = pick("algorithm", algorithm, {**known_algorithms(), NETWORK: None})
-    kind, preset = kind_of(algorithm)
-    measured = []
-    for figure in evidence.measured(algorithm):
-        measured.append({"profile": figure["profile"], "said": told.said(figure)})
-    about = {
-        **_row(algorithm, maker),
-        **_states(maker()),
-        "leaves_the_device": _sent(maker(), algorithm),
-        "measured": measured,
-        "settings": _settings(kind, dict(preset)),
-    }
+        pick("algorithm", algorithm, {**known_algorithms(), NETWORK: None})
+    about = explained(algorithm)
     if json:
         emit_json(about)
         return
@@ -131,11 +117,12 @@ def _show_measured(algorithm: str, lines: list[dict[str, str]]) -> None:
 
 def _explain_network(json: bool) -> None:
     """Prints the settings of a network in the form of an algorithm's."""
+    from ..api.catalogue import settings_of
     from ..federation.network import FORMS, Network
 
     usual = Network().model_dump(mode="json")
     summary = summary_of(Network.__doc__)
-    settings = _settings(Network, usual)
+    settings = settings_of(Network, usual)
     if json:
         emit_json({"name": NETWORK, "summary": summary, "spread": FORMS, "settings": settings})
         return
@@ -147,61 +134,3 @@ def _explain_network(json: bool) -> None:
 def _show_settings(option: str, settings: list[dict[str, Any]]) -> None:
     rows = [[row["name"], row["default"], row["description"]] for row in settings]
     table([option, "default", "meaning"], rows, title="Settings")
-
-
-def _row(name: str, maker: Any) -> dict[str, Any]:
-    from ..algorithms.named import kind_of
-    from ..core.contract.declared import declared
-
-    kind, preset = kind_of(name)
-    return {
-        "name": name,
-        "kind": declared(maker()).kind,
-        "summary": summary_of(kind.__doc__),
-        "preset": preset,
-    }
-
-
-def _states(algorithm: Any) -> dict[str, list[dict[str, str]]]:
-    """Returns the arrays that a device receives and keeps, as the algorithm declares them."""
-    from ..core.contract.declared import declared, fields_of
-
-    declaration = declared(algorithm)
-    arrays: dict[str, list[dict[str, str]]] = {"received": [], "kept": []}
-    for part, state in (("received", declaration.receives), ("kept", declaration.keeps)):
-        if state is not None:
-            for field in fields_of(state, part):
-                arrays[part].append({"name": field.name, "shape": field.said})
-    return arrays
-
-
-def _sent(algorithm: Any, name: str) -> list[dict[str, str]]:
-    """Returns the arrays that leave a device, as the algorithm declares them, each with the
-    findings of audits.
-    """
-    from ..core.contract.declared import declared
-    from ..privacy.evidence import of_array
-
-    arrays = []
-    for sent in declared(algorithm).sends:
-        array = {"name": sent.name, "shape": sent.said, "when": sent.when, "reveals": sent.reveals}
-        array["measured"] = of_array(name, sent.name)
-        arrays.append(array)
-    return arrays
-
-
-def _settings(kind: type[Settings], preset: dict[str, Any]) -> list[dict[str, Any]]:
-    """Returns the settings of a class; a value of the preset stands for the default."""
-    settings = []
-    for name, field in kind.model_fields.items():
-        default = _typed(preset.get(name, field.default))
-        description = field.description or ""
-        settings.append({"name": name, "default": default, "description": description})
-    return settings
-
-
-def _typed(value: Any) -> str:
-    """Returns a value as `--set` takes it."""
-    if isinstance(value, tuple):
-        return ",".join(map(str, value))
-    return str(value)

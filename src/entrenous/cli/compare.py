@@ -46,6 +46,7 @@ def compare(
     """
     from ..api import tables
     from ..api.compare import CompareKeywords, compared
+    from ..api.results import csv_text
 
     # Refused before hours of training, not after.
     for path in table or []:
@@ -55,7 +56,8 @@ def compare(
     with progress_bar() as progress, advice_if_it_diverges():
         comparison = compared(CompareKeywords(algorithms, data, progress=progress, **options))
     for path in table or []:
-        text = tables.csv_text(comparison) if path.suffix == ".csv" else tables.latex(comparison)
+        records = tables.records(comparison)
+        text = csv_text(records) if path.suffix == ".csv" else tables.latex(comparison)
         path.write_text(text, encoding="utf-8")
         say(f"table written to {path}")
     if json:

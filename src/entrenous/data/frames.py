@@ -6,12 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
 from ..core.errors import InputError
-from .formats.positions import SAMPLE, may_be_times
+from .formats.layout import SAMPLE, may_be_times
 from .table import ColumnTable
 
 # Kinds of values, in words.
@@ -23,7 +23,32 @@ UUID = "UUID"
 MIXED = ({WHOLE, REAL}, {WHOLE, TEXT}, {UUID, TEXT})
 
 
-def from_any(frame: Any, name: str) -> ColumnTable:
+class CallersFrame(Protocol):
+    """A pandas, polars or Arrow table, or another that narwhals knows."""
+
+    @property
+    def columns(self) -> Any: ...
+    @property
+    def shape(self) -> tuple[int, int]: ...
+
+
+class LazyTable(Protocol):
+    """A query that gives a table when it is collected, such as a polars LazyFrame."""
+
+    def collect(self) -> Any: ...
+
+
+class SparseMatrix(Protocol):
+    """A SciPy sparse matrix, users by items."""
+
+    def tocoo(self) -> Any: ...
+
+
+# Rows in memory in another form than a frame: a query, a sparse matrix, columns, or tuples.
+OtherRows: TypeAlias = LazyTable | SparseMatrix | Mapping[str, Any] | Sequence[tuple[object, ...]]
+
+
+def from_any(frame: CallersFrame | OtherRows, name: str) -> ColumnTable:
     """Returns a table from a polars frame, anything with the Arrow PyCapsule interface (pyarrow,
     recent pandas), a pandas frame, a mapping of columns, a list of tuples (user, item, value,
     time), or a SciPy sparse matrix, users by items.
@@ -75,10 +100,15 @@ def _convert(frame: Any, name: str) -> Any:
     """Returns the table as a polars frame."""
     import polars as pl
 
-    if isinstance(frame, pl.LazyFrame):
-        return frame.collect()
     if isinstance(frame, pl.DataFrame):
         return frame
+    # Queries of polars, DuckDB, Dask and others.
+    if not isinstance(frame, Mapping):
+        import narwhals.stable.v2 as nw
+
+        query = nw.from_native(frame, pass_through=True)
+        if isinstance(query, nw.LazyFrame):
+            return query.collect(backend="polars").to_native()
     if hasattr(frame, "__arrow_c_stream__") and not isinstance(frame, pl.Series):
         # Fails for pandas without pyarrow and for a column of mixed types, which are read column by
         # column below.
@@ -189,7 +219,9 @@ def _kind(value: Any) -> str:
         return WHOLE
     if isinstance(value, float | np.floating):
         return REAL
-    return TEXT if isinstance(value, str) else type(value).__name__
+    if isinstance(value, str):
+        return TEXT
+    return type(value).__name__
 
 
 def _refuse_twins(values: list[Any], label: str, name: str) -> None:

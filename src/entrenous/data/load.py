@@ -8,6 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack
 
+import numpy as np
+
 from ..core.errors import InputError, did_you_mean
 from .columns import assemble, inspect
 from .dataset import datasets
@@ -15,11 +17,12 @@ from .features import features
 from .files import read_table
 from .filters import k_core, max_user_items
 from .folders import add_features, read_folder
-from .frames import from_any
-from .interactions import Interactions
+from .frames import CallersFrame, OtherRows, from_any
+from .interactions import Interactions, Vocabulary
 from .likes import keep_likes
 from .options import FrameKeywords, LoadKeywords, LoadOptions
 from .reading import refuse_guesses
+from .table import ColumnTable, is_without_threads, refuse_without_threads
 from .times import with_latest_ties
 
 
@@ -84,21 +87,28 @@ def load(
 
     Raises InputError: one line with file and line, the problem, the expectation, and a fix.
     """
-    return _loaded(name_or_path, LoadOptions.parse(options, "load"), fetch=fetch)
+    return loaded(name_or_path, LoadOptions.parse(options, "load"), fetch=fetch)
 
 
 def load_part(path: Path, **options: Unpack[LoadKeywords]) -> Interactions:
     """Returns the interactions of a file that is a part of a whole, such as a test file or the rows
     of one device: a single user in it is no error. Options and errors are those of `load`.
     """
-    return _loaded(path, LoadOptions.parse(options, "load"), fetch=False, part=True)
+    return loaded(path, LoadOptions.parse(options, "load"), fetch=False, part=True)
 
 
-def _loaded(
+def loaded(
     name_or_path: str | Path, options: LoadOptions, *, fetch: bool, part: bool = False
 ) -> Interactions:
+    """Returns the interactions of a data set, a file or a folder, or of such a part of a whole."""
+    if is_without_threads():
+        from .forked import load_elsewhere
+
+        return load_elsewhere(name_or_path, options, fetch=fetch, part=part)
     path = Path(name_or_path)
-    items_file = None if options.items is None else Path(options.items)
+    items_file = None
+    if options.items is not None:
+        items_file = Path(options.items)
     # A Path is never the name of a data set, so that a file of that name can be read.
     named = datasets() if isinstance(name_or_path, str) else {}
     if name_or_path in named:
@@ -148,7 +158,9 @@ def _filtered(data: Interactions, options: LoadOptions, part: bool) -> Interacti
         data = max_user_items(data, options.max_items_of_a_user)
     if options.min_rows != 1:
         data = k_core(data, users=options.min_rows, items=options.min_rows)
-    return data if part else with_latest_ties(inspect(data, _filters(options)))
+    if part:
+        return data
+    return with_latest_ties(inspect(data, _filters(options)))
 
 
 def _filters(options: LoadOptions) -> list[str]:
@@ -200,10 +212,24 @@ def _check_path(text: str, known: list[str]) -> None:
         )
 
 
+def _with_types(data: Interactions, table: ColumnTable) -> Interactions:
+    """Returns the rows of a frame with ids that know whether they were whole numbers."""
+    typed = {}
+    for use in data.reading.columns:
+        if use.role in ("user", "item"):
+            kind = table.frame[use.name].dtype
+            names = getattr(data, f"{use.role}s")
+            # NumPy lacks the integers of 128 bits.
+            if kind.is_integer() and str(kind).lower() in np.sctypeDict:
+                names = Vocabulary(names.ids, kind=use.role, whole=str(kind).lower())
+            typed[f"{use.role}s"] = names
+    return replace(data, **typed)
+
+
 def from_frame(
-    frame: Any,
+    frame: CallersFrame | OtherRows,
     *,
-    items: Any = None,
+    items: CallersFrame | OtherRows | None = None,
     part: bool = False,
     name: str = "frame",
     **options: Unpack[FrameKeywords],
@@ -215,13 +241,15 @@ def from_frame(
     which a single user is no error. The other options are those of `load`. Raises InputError: one
     line that names the row (counting from 0), the problem, the expectation, and a fix.
     """
+    refuse_without_threads(name, "make the Interactions before the fork")
     asked = LoadOptions.parse(options, "from_frame")
     for option in options:
         if option not in FrameKeywords.__annotations__:
             raise InputError(
                 f"from_frame {option}", "it is an option of files", fix="leave it out of a frame"
             )
-    data = assemble(from_any(frame, name), asked, name=name)
+    table = from_any(frame, name)
+    data = _with_types(assemble(table, asked, name=name), table)
     if items is not None:
         table = from_any(items, f"{name} items")
         added = features(table, data.items, asked)

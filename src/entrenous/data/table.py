@@ -5,17 +5,20 @@ place.
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any, NamedTuple, NoReturn, final
 
 import numpy as np
 
 from ..core.errors import InputError
 from ..core.types import BoolArray, Float32Array, Int32Array, Int64Array
-from ..core.vocabulary import Vocabulary
 from .encoding import CLEAN, CONTROL, control_in
+from .interactions import Vocabulary
 from .reading import Guess, LeftOut, add_up
 
 # Characters.
@@ -30,6 +33,16 @@ MANY = 1 << 20
 FORMULA = r"^([=@]|[+\-][^\d.])"
 # The largest rating or count: ratings are float32.
 LARGEST = float(np.finfo(np.float32).max)
+# As other programs write a missing value, in lower case.
+MISSING = (
+    *("na", "n/a", "#n/a", "<na>", "nan", "null", "none", "nil", "nat", "inf", "-inf", "undefined"),
+    *("(null)", "\\n", "-", "--", "?", "missing", "unknown"),
+)
+QUOTES = "\"'`“”‘’«»"
+# Characters that nobody sees: no-break blanks, zero-width characters, byte order marks.
+UNSEEN = r"[\u00a0\u00ad\u200b-\u200f\u2028-\u202f\u2060\ufeff]"
+# Examples in a sentence.
+SHOWN = 3
 COMMA_DECIMAL = re.compile(r"[+-]?\d+,\d+")
 THOUSANDS = re.compile(r"[+-]?\d{1,3}([,.' ]\d{3})+([.,]\d+)?")
 
@@ -98,7 +111,9 @@ class ColumnTable:
 
     def place(self, row: int) -> int:
         """Returns the row of the source that a row was before others were left out."""
-        return row if self.places is None else int(self.places[row])
+        if self.places is None:
+            return row
+        return int(self.places[row])
 
     def has_row(self, place: int) -> bool:
         """Returns True if a row of the source was not left out."""
@@ -137,8 +152,9 @@ def stack(tables: Sequence[ColumnTable]) -> ColumnTable:
         parts=tuple(tables),
         whole=all(table.whole for table in tables),
         types=first.types,
-        guesses=merged_guesses(tables),
-        left_out=merged_left_out(tables),
+        # Each guess once, and one entry for each reason.
+        guesses=tuple(dict.fromkeys(guess for table in tables for guess in table.guesses)),
+        left_out=add_up(entry for table in tables for entry in table.left_out),
         notes=tuple(note for table in tables for note in table.notes),
     )
 
@@ -164,17 +180,6 @@ def refuse_control_in(table: ColumnTable, name: str) -> None:
             fix=CLEAN,
             reason=f"a control character in column '{name}'",
         )
-
-
-def merged_guesses(tables: Sequence[ColumnTable]) -> tuple[Guess, ...]:
-    """Returns the guesses of several tables, each once."""
-    return tuple(dict.fromkeys(guess for table in tables for guess in table.guesses))
-
-
-def merged_left_out(tables: Sequence[ColumnTable]) -> tuple[LeftOut, ...]:
-    """Returns the rows that several tables left out, one entry for each reason."""
-    entries = [entry for table in tables for entry in table.left_out]
-    return add_up(entries)
 
 
 class IdColumn(NamedTuple):
@@ -331,7 +336,7 @@ def _check_ids(table: ColumnTable, column: Any, distinct: Any, kind: str) -> tup
     length = distinct.str.len_chars()
     long = distinct.filter(length > ID_LIMIT)
     if len(long):
-        bad = column.is_in(long.implode()).to_numpy()
+        bad = column.is_in(long.to_list()).to_numpy()
         refuse(
             table,
             bad,
@@ -342,7 +347,7 @@ def _check_ids(table: ColumnTable, column: Any, distinct: Any, kind: str) -> tup
         )
     decimal = distinct.filter(distinct.str.contains(DECIMAL))
     if len(decimal):
-        bad = column.is_in(decimal.implode()).to_numpy()
+        bad = column.is_in(decimal.to_list()).to_numpy()
         first = column[int(np.argmax(bad))]
         refuse(
             table,
@@ -356,6 +361,48 @@ def _check_ids(table: ColumnTable, column: Any, distinct: Any, kind: str) -> tup
     if not formulas:
         return ()
     return (f"{kind} ids that start like a formula, kept as text: {formulas:,}",)
+
+
+def odd_ids(table: ColumnTable, column: IdColumn) -> tuple[str, ...]:
+    """Returns a sentence for each oddity of the ids of a column, with the first row that has it."""
+    import polars as pl
+
+    distinct = pl.Series(column.names.ids, dtype=pl.String)
+    # Numbers in their plain form have none of these oddities.
+    if distinct.str.contains(WHOLE).all():
+        return ()
+    sentences = []
+    for oddity, odd in _oddities(table, distinct):
+        if not odd.any():
+            continue
+        rows = odd.to_numpy()[column.code]
+        first = int(np.argmax(rows))
+        some = distinct.filter(odd).head(SHOWN).to_list()
+        # The first one of the source is shown first.
+        shown = dict.fromkeys([column.names[column.code[first]], *some])
+        examples = ", ".join(f"'{text[:40]}'" for text in list(shown)[:SHOWN])
+        sentences.append(
+            f"{column.names.kind} ids that {oddity}: {int(odd.sum()):,} in {int(rows.sum()):,} rows"
+            f" ({examples}), the first at {table.where(first)}"
+        )
+    return tuple(sentences)
+
+
+def _oddities(table: ColumnTable, distinct: Any) -> Iterator[tuple[str, Any]]:
+    """Yields each oddity in words with the ids that have it, bool [distinct ids]."""
+
+    lower = distinct.str.to_lowercase()
+    yield "look like a missing one and are kept", lower.is_in(list(MISSING))
+    marks = f"^[{QUOTES}]|[{QUOTES}]$"
+    yield "carry quotes and keep them", distinct.str.contains(marks)
+    yield "hold characters that nobody sees", distinct.str.contains(UNSEEN)
+    yield "hold blanks", distinct.str.contains(r"\s")
+    yield "equal the name of a column", distinct.is_in(table.frame.columns)
+    if lower.n_unique() < len(lower):
+        yield "differ from another one in case alone", lower.is_duplicated()
+    bare = distinct.str.strip_chars_start("0")
+    if bare.n_unique() < len(bare):
+        yield "differ from another one in zeros at the start alone", bare.is_duplicated()
 
 
 def values(table: ColumnTable, name: str) -> Float32Array:
@@ -373,7 +420,9 @@ def values(table: ColumnTable, name: str) -> Float32Array:
             fix="convert the column",
         )
     # Blanks around a number are no error.
-    text = column.str.strip_chars() if column.dtype == pl.String else column
+    text = column
+    if column.dtype == pl.String:
+        text = column.str.strip_chars()
     number = text.cast(pl.Float64, strict=False)
     missing = number.is_null()
     if missing.any():
@@ -401,7 +450,9 @@ def shown(text: Any, bad: BoolArray) -> str:
 def refuse_number(table: ColumnTable, bad: BoolArray, text: object, what: str) -> NoReturn:
     """Raises InputError that says why the first bad field is not a number. what: value or time."""
     # Cut, since a broken file may have a field of any length.
-    field = "" if text is None else str(text)[:40]
+    field = ""
+    if text is not None:
+        field = str(text)[:40]
     if field == "":
         fix = "fill it in or remove the row"
         # The first bad row is the last one of a file without a line end at its end.
@@ -418,3 +469,48 @@ def refuse_number(table: ColumnTable, bad: BoolArray, text: object, what: str) -
     problem = f"the {what} '{field}' is not a number"
     reason = f"the {what} is empty or not a number"
     refuse(table, bad, problem, expected="a number such as 4 or 3.5", fix=fix, reason=reason)
+
+
+# ---- the threads of polars, which a fork does not copy -------------------------------------------
+
+REMEDY = "start the pool with multiprocessing.get_context('spawn') or 'forkserver'"
+
+
+def is_without_threads() -> bool:
+    """Tells whether another process has the threads that polars needs here. Called before anything
+    is read.
+    """
+    return _owner_of_threads() != os.getpid()
+
+
+def refuse_without_threads(where: str, fix: str) -> None:
+    """Raises InputError in a process that has no threads of polars and cannot get any. fix: what
+    the user can do instead.
+    """
+    if is_without_threads():
+        raise InputError(
+            where,
+            "this process was forked from one that had read data before, and polars cannot read in"
+            " it",
+            fix=f"{fix}, or {REMEDY}",
+        )
+
+
+@cache
+def _owner_of_threads() -> int:
+    """Returns the process that has, or will have, the threads of polars. A fork inherits the
+    answer that its parent had.
+    """
+    # Nobody knows whether a parent used polars itself; that costs a forked process only time.
+    if "polars" in sys.modules and _is_forked_worker():
+        return os.getppid()
+    return os.getpid()
+
+
+def _is_forked_worker() -> bool:
+    """Tells whether multiprocessing made this process by a fork."""
+    if "multiprocessing.process" not in sys.modules:
+        return False
+    from multiprocessing.process import current_process
+
+    return type(current_process()).__name__ == "ForkProcess"

@@ -12,8 +12,8 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
+from ..core.lanes.memory import owners_of, starts_of
 from ..core.registry.discover import offers, with_plugins
-from ..core.rows import owners_of, starts_of
 from ..core.types import Array, BoolArray, Float64Array, Int32Array, Int64Array
 
 ARROWS = {"higher": "↑", "lower": "↓"}
@@ -201,7 +201,16 @@ def title(name: str, metric: Metric, n: int) -> str:
     has_cutoff = isinstance(metric, ListMetric)
     if isinstance(metric, QueryMetric):
         has_cutoff = metric.cutoff
-    return f"{name}@{n}" if has_cutoff else name
+    if has_cutoff:
+        return f"{name}@{n}"
+    return name
+
+
+def better_of(metric: Metric) -> str:
+    """The better end of a metric: "higher", "lower", or "" where neither is better."""
+    if isinstance(metric, ListMetric):
+        return metric.better
+    return "higher" if isinstance(metric, QueryMetric) else "lower"
 
 
 def arrowed(name: str) -> str:
@@ -214,13 +223,7 @@ def arrowed(name: str) -> str:
     # `worst_decile_hr@10` points where `hr` does.
     of_metric, _, _ = name.removeprefix("worst_decile_").partition("@")
     metric = metrics().get(of_metric)
-    better = ""
-    if isinstance(metric, QueryMetric):
-        better = "higher"
-    elif isinstance(metric, RatingMetric):
-        better = "lower"
-    elif isinstance(metric, ListMetric):
-        better = metric.better
+    better = "" if metric is None else better_of(metric)
     if better:
         return f"{name} {ARROWS[better]}"
     return name

@@ -21,17 +21,17 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from ..core.compiling import njit
 from ..core.contract.protocols import TopN
 from ..core.errors import InputError
-from ..core.rows import starts_of
+from ..core.lanes.memory import starts_of
 from ..core.types import BoolArray, Float32Array, Float64Array, Int32Array, Int64Array
 from ..data.interactions import Interactions, pairs_of
-from ..data.split.types import Held
+from ..data.split.types import Held, refuse_other_ids
 from ..kernels.arrays import insert_ascending, others, ranks, ranks_among, top_n
 from .metric_kinds import Ranking
-from .metrics.accuracy import f1
+from .metrics.defined import f1
 from .recommend import empty_lists, tie_places
 
 USER_F1 = "f1_user"
@@ -68,7 +68,7 @@ def check(train: Interactions, also_mask: Interactions | None, held: Held) -> No
     user has do not compete (it would count as missed), and for rows of other users or items.
     """
     rows = held.rows
-    _check_shape(train, rows, "the held-out rows")
+    refuse_other_ids(train, rows, "the held-out rows")
     if not len(rows):
         raise InputError(
             rows.name, "there are no held-out rows to evaluate", fix="choose another protocol"
@@ -101,19 +101,6 @@ def _check_disjoint(rows: Interactions, masked: Interactions, what: str) -> None
         )
 
 
-def _check_shape(train: Interactions, other: Interactions, what: str) -> None:
-    shape = (len(train.users), len(train.items))
-    other_shape = (len(other.users), len(other.items))
-    if shape != other_shape:
-        raise InputError(
-            train.name,
-            f"{what} have {other_shape[0]} users x {other_shape[1]} items, training"
-            f" {shape[0]} x {shape[1]}",
-            expected="the same users and items",
-            fix="unite them with split.given",
-        )
-
-
 def competing_items(
     train: Interactions, also_mask: Interactions | None, seed: int, held: Held
 ) -> CompetingItems:
@@ -133,7 +120,7 @@ def competing_items(
     if also_mask is None:
         # The arrays of the training rows serve as they are: nothing is copied.
         return CompetingItems(known, train.ptr, train.item, place)
-    _check_shape(train, also_mask, "also_mask")
+    refuse_other_ids(train, also_mask, "also_mask")
     pairs = np.union1d(pairs_of(train), pairs_of(also_mask))
     user, item = np.divmod(pairs, len(train.items))
     # The rows are sorted by user, so those of user u begin at the first that is not below u.

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core.contract.protocols import Recommender
+from ..core.contract.protocols import Scorer
 from ..core.contract.protocols import rated as rated_on
 from ..core.errors import InputError
 from ..core.types import Float32Array, Float64Array, Int64Array
@@ -36,7 +36,7 @@ class Ratings(NamedTuple):
 
 
 def rate(
-    recommender: Recommender, rows: Interactions, *, label: str, block: int | None = None
+    recommender: Scorer, rows: Interactions, *, label: str, block: int | None = None
 ) -> Ratings:
     """Predicts the ratings of all held-out rows, also of items without a training row.
 

@@ -10,14 +10,14 @@ from typing import Any, NamedTuple, get_args
 
 import numpy as np
 
-from ..core.contract.protocols import Recommender, TopN
+from ..core.contract.protocols import Scorer, TopN
 from ..core.errors import EntrenousWarning, InputError, NonFiniteError
 from ..core.keys import key
 from ..core.keywords import at_least
 from ..core.types import Array, BoolArray, Float32Array, Int32Array, Int64Array
-from ..core.vocabulary import Vocabulary
-from ..data.interactions import Interactions
-from ..kernels.arrays import nonfinite_row, shuffle_places, top_n
+from ..data.interactions import Interactions, Vocabulary
+from ..kernels.arrays import nonfinite_row, top_n
+from ..kernels.sampling import shuffle_places
 from .list_options import ListOptions, Seen, Unknown
 
 # Scores in a block if no size is given: 16 MB.
@@ -36,7 +36,7 @@ class Allowed(NamedTuple):
 
 
 def recommend(
-    recommender: Recommender,
+    recommender: Scorer,
     data: Interactions,
     users: Array,
     n: int,
@@ -61,9 +61,11 @@ def recommend(
     place = tie_places(len(data.items), seed)
     if allowed is None:
         allowed = Allowed(data.popularity > 0)
-    ptr, item = data.ptr, data.item
+    ptr = data.ptr
+    item = data.item
     if allowed.seen:
-        ptr, item = np.zeros_like(ptr), item[:0]
+        ptr = np.zeros_like(ptr)
+        item = item[:0]
     for part, scores in score_blocks(
         recommender, data.users, len(data.items), users, label=label, block=block
     ):
@@ -81,9 +83,7 @@ def recommend(
     return best
 
 
-def scores_of_one(
-    recommender: Recommender, train: Interactions, user: int, label: str
-) -> Float32Array:
+def scores_of_one(recommender: Scorer, train: Interactions, user: int, label: str) -> Float32Array:
     """The scores of all items for one user, float32 [items]."""
     users = np.array([user], np.int64)
     ((_, scores),) = score_blocks(recommender, train.users, len(train.items), users, label=label)
@@ -123,7 +123,7 @@ def tie_places(items: int, seed: int) -> Int32Array:
 
 
 def score_blocks(
-    recommender: Recommender,
+    recommender: Scorer,
     names: Vocabulary,
     items: int,
     users: Int64Array,
@@ -176,7 +176,7 @@ class NamedLists(NamedTuple):
 
 
 def lists_of(
-    recommender: Recommender,
+    recommender: Scorer,
     train: Interactions,
     users: Sequence[str],
     n: int,
@@ -209,7 +209,7 @@ def lists_of(
 
 
 def list_of_each(
-    recommender: Recommender,
+    recommender: Scorer,
     train: Interactions,
     users: Sequence[str],
     n: int,
@@ -234,16 +234,30 @@ def list_of_each(
             best = _most_popular(train, allowed, n, seed)
         else:
             score = scores_of_one(recommender, train, u, label)
-            competing = allowed.items.copy()
-            if not allowed.seen:
-                competing[train.item[train.ptr[u] : train.ptr[u + 1]]] = False
-            best = best_of_one(score, np.flatnonzero(competing), n, seed)
+            best = best_of_one(score, _competing(train, u, allowed), n, seed)
         rows = []
         for item in best.tolist():
-            value = None if score is None else float(score[item])
+            value = None
+            if score is not None:
+                value = float(score[item])
             rows.append({"item": train.items[item], "title": title_of(train, item), "score": value})
         lists[name] = rows
     return lists
+
+
+def competing_of(train: Interactions, user: int, options: ListOptions) -> Array:
+    """The numbers of the items that compete for a user's list, ascending. Raises InputError as
+    `lists_of` does.
+    """
+    check_options(options)
+    return _competing(train, user, _allowed(train, options))
+
+
+def _competing(train: Interactions, user: int, allowed: Allowed) -> Array:
+    competing = allowed.items.copy()
+    if not allowed.seen:
+        competing[train.item[train.ptr[user] : train.ptr[user + 1]]] = False
+    return np.flatnonzero(competing)
 
 
 def check_options(options: ListOptions) -> None:

@@ -25,7 +25,7 @@ EXACT_UP_TO = 200
 ROUNDING = 1e-12
 
 
-class Comparison(NamedTuple):
+class PairedTest(NamedTuple):
     """The result of a paired test."""
 
     statistic: float
@@ -38,7 +38,7 @@ class Comparison(NamedTuple):
     """How p was computed."""
 
 
-def paired_t(a: Array, b: Array, *, alternative: Alternative = "two-sided") -> Comparison:
+def paired_t(a: Array, b: Array, *, alternative: Alternative = "two-sided") -> PairedTest:
     """Student's paired t-test (FPL, section 5.4).
 
     alternative: `greater` tests that a tends to be larger than b. Without any difference the
@@ -59,7 +59,7 @@ def paired_t(a: Array, b: Array, *, alternative: Alternative = "two-sided") -> C
             statistic = float(d.mean() / _standard_error(d))
     t_tail_of_pairs = partial(t_tail, freedom=len(d) - 1)
     p = _tail(statistic, t_tail_of_pairs, alternative)
-    return Comparison(statistic, p, mean, len(d), "t")
+    return PairedTest(statistic, p, mean, len(d), "t")
 
 
 def _standard_error(differences: Float64Array) -> np.float64:
@@ -83,7 +83,7 @@ def interval(a: Array, b: Array, share: float = 0.95) -> tuple[float, float]:
     return mean - half, mean + half
 
 
-def wilcoxon(a: Array, b: Array, *, alternative: Alternative = "two-sided") -> Comparison:
+def wilcoxon(a: Array, b: Array, *, alternative: Alternative = "two-sided") -> PairedTest:
     """Wilcoxon's signed-rank test; the statistic is W+, the sum of the ranks of positive
     differences a - b.
 
@@ -101,19 +101,19 @@ def wilcoxon(a: Array, b: Array, *, alternative: Alternative = "two-sided") -> C
     # A zero difference has no sign.
     d = differences[differences != 0]
     if len(d) == 0:
-        return Comparison(0.0, 1.0, 0.0, 0, "no difference")
+        return PairedTest(0.0, 1.0, 0.0, 0, "no difference")
     mean = float(differences.mean())
     rank = mean_ranks(np.abs(d))
     plus = float(rank[d > 0].sum())
     if len(d) <= EXACT_UP_TO:
         p = _exact(rank, plus, alternative)
-        return Comparison(plus, p, mean, len(d), "exact")
+        return PairedTest(plus, p, mean, len(d), "exact")
     # If no sign is likelier, W+ has this mean and this standard deviation, ties included.
     expected = float(rank.sum()) / 2
     deviation = np.sqrt((rank**2).sum() / 4)
     standardised = float((plus - expected) / deviation)
     p = _tail(standardised, normal_tail, alternative)
-    return Comparison(plus, p, mean, len(d), "normal")
+    return PairedTest(plus, p, mean, len(d), "normal")
 
 
 def _exact(rank: Float64Array, plus: float, alternative: Alternative) -> float:
@@ -143,7 +143,7 @@ def _tail(statistic: float, tail: Callable[[float], float], alternative: Alterna
     return tail(statistic if alternative == "greater" else -statistic)
 
 
-def paired_spread(a: Array, b: Array) -> Comparison:
+def paired_spread(a: Array, b: Array) -> PairedTest:
     """Tests that paired columns have the same standard deviation, two-sided. The `difference` of
     the result is std(a) - std(b), population values.
 
@@ -172,7 +172,7 @@ def paired_spread(a: Array, b: Array) -> Comparison:
     right_squares = np.where(same, left_squares, right_squares)
     t = paired_t(left_squares, right_squares)
     difference = float(left.std() - right.std())
-    return Comparison(t.statistic, t.p, difference, len(left), "t of squared deviations")
+    return PairedTest(t.statistic, t.p, difference, len(left), "t of squared deviations")
 
 
 def _differences(a: Array, b: Array) -> Float64Array:

@@ -11,12 +11,13 @@ import numpy as np
 from ..core.contract.declared import ContractError, bound, declared, read_only
 from ..core.contract.enforce import check_kept, check_received, check_update
 from ..core.contract.protocols import arrays_of, grouped_visits
+from ..core.contract.settings import Settings
 from ..core.errors import one_line
 from ..core.keys import key
 from ..data.interactions import SECOND, Interactions
 from ..data.synthetic import synthetic
-from ..federation.executors import Debug, Threads
 from ..federation.rounds import Rounds, Training
+from ..federation.shard import Debug, Threads
 from .recommenders import checkpoint_arrays
 
 ROUNDS = 3
@@ -44,7 +45,7 @@ CHECKED = {
 }
 
 
-def conform(algorithm: Any, data: Interactions | None = None) -> None:
+def conform(algorithm: Settings, data: Interactions | None = None) -> None:
     """Check that an algorithm keeps to its own declaration, on small data. In a test file: `def
     test_mine(): conform(MyAlgorithm())`.
 

@@ -23,13 +23,12 @@ from ..core.keys import fold_name, key
 from ..core.keywords import called_with, values
 from ..core.registry.discover import short
 from ..core.types import Float32Array, Float64Array, Int64Array
-from ..core.vocabulary import Vocabulary
-from ..data.interactions import Interactions
+from ..data.interactions import Interactions, Vocabulary
 from ..data.split.types import Held
 from ..evaluate.metric_kinds import Ranking
 from ..evaluate.protocol import evaluate
 from ..federation.rounds import Rounds
-from .options import LeakcheckOptions, RunPlan
+from .options import LeakcheckTraining, RunPlan
 from .pipeline import material
 from .plan import check, leaky, make
 from .recommenders import check_trainable, fitted
@@ -91,11 +90,10 @@ def _rows_of(data: Interactions, user: int) -> Interactions:
 
 @final
 @dataclass(frozen=True, eq=False, kw_only=True)
-class LeakcheckRequest(LeakcheckOptions):
+class LeakcheckRequest(LeakcheckTraining):
     """Everything that a leak check takes. `data` may be rows in memory."""
 
-    data: Any = field(default="ml-100k", kw_only=False)
-    protocol: str = field(default="loo-99", kw_only=False)
+    data: str | Interactions = field(default="ml-100k", kw_only=False)
     algorithm: str = "fpl"
     """The algorithm that each user trains alone, one with a server."""
     progress: Progress = silent
@@ -109,9 +107,8 @@ def leakcheck(asked: LeakcheckRequest) -> dict[str, Any]:
     """
     # Rows in memory have a name for the report alone.
     rows_given = None if isinstance(asked.data, str) else asked.data
-    options = values(asked, LeakcheckOptions)
-    if rows_given is not None:
-        options["data"] = rows_given.name
+    options = values(asked, LeakcheckTraining)
+    options["data"] = asked.data if isinstance(asked.data, str) else asked.data.name
     plan = RunPlan(algorithm=asked.algorithm, **options)
     check(plan)
     _check_trains_alone(plan)
@@ -223,7 +220,9 @@ def _check(
     variance_of_user = np.bincount(user, variance) / queries**2
     error = np.sqrt(variance_of_user.sum()) / len(values)
     obtained = values.mean()
-    z = float((obtained - expected) / error) if error else 0.0
+    z = 0.0
+    if error:
+        z = float((obtained - expected) / error)
     return {
         "metric": metric,
         "obtained": float(obtained),

@@ -195,11 +195,9 @@ class TuneOptions(BasicOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LeakcheckOptions:
-    """The options of a leak check, without the algorithm."""
+class LeakcheckTraining:
+    """The options of a leak check, without algorithm and data."""
 
-    data: str = "ml-100k"
-    """A data set, file or folder."""
     protocol: str = "loo-99"
     """How rows are held out: {protocols}."""
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -216,3 +214,11 @@ class LeakcheckOptions:
     """The items that devices draw as negatives: train = any without a training row of the user;
     leaky = not the held-out ones either, as the field's leaky samplers do, to see the check
     fail."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeakcheckOptions(LeakcheckTraining):
+    """The options of a leak check, without the algorithm."""
+
+    data: str = "ml-100k"
+    """A data set, file or folder."""

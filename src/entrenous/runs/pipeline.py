@@ -23,13 +23,13 @@ from ..data.load import load as load_rows
 from ..data.load import load_arguments
 from ..data.scales import cause_in_values
 from ..data.split.protocol import is_given, splits
-from ..data.split.types import Split, refitted
+from ..data.split.types import Split, refitted, refuse_mixed_parts
 from ..evaluate.metric_kinds import Metric
 from ..evaluate.protocol import Evaluation, evaluate
 from ..evaluate.recommend import list_of_each
-from ..federation.executors import Debug, EngineOptions, Executor, Threads
+from ..federation.shard import Debug, Executor, Threads
 from ..federation.workers.crew import Crew
-from ..federation.workers.engine import crew
+from ..federation.workers.engine import EngineOptions, crew
 from ..federation.workers.rounds import refuse
 from ..federation.workers.shards import ShardHand
 from . import store
@@ -74,7 +74,7 @@ class RunResult:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """Metrics by name under the run's protocol, as means over users (and folds)."""
+        """The metrics of the run's protocol by name, as means over users and folds."""
         return self.manifest["metrics"]
 
     def recommend(self, user: str, n: int = 10) -> list[dict[str, Any]]:
@@ -133,6 +133,8 @@ def carry_out(asked: RunRequest) -> RunResult:
     at_least("--checkpoint-every", asked.checkpoint_every, 0)
     executor: Executor = Threads(asked.threads)
     if asked.parts:
+        for part in asked.parts:
+            refuse_mixed_parts(part)
         # The user's own splits bring their rows with them.
         what = Material(asked.parts[0].all_rows, parts_of(plan, asked.parts))
     else:
@@ -193,10 +195,12 @@ def planned(asked: RunRequest) -> RunPlan:
     return RunPlan(algorithm=algorithm, data=name, **options)
 
 
-def engine_of(options: RunOptions) -> EngineOptions:
-    """The workers and threads that are asked for. Raises InputError for numbers that make no sense,
-    and where Ray is not installed.
+def engine_of(options: RunOptions) -> EngineOptions | None:
+    """The workers that are asked for, None without any. Raises InputError for numbers that make no
+    sense, and where Ray is not installed.
     """
+    if options.workers is None and options.ray is None:
+        return None
     engine = EngineOptions(options.workers, options.ray, options.threads)
     engine.check()
     return engine
@@ -232,12 +236,16 @@ def parts_of(plan: RunPlan, parts: Sequence[Split]) -> list[Split]:
 
 @contextmanager
 def hired_crew(
-    engine: EngineOptions, plan: RunPlan, what: Material, made: Algorithm, debug: bool = False
+    engine: EngineOptions | None,
+    plan: RunPlan,
+    what: Material,
+    made: Algorithm,
+    debug: bool = False,
 ) -> Iterator[Crew | None]:
     """The workers that were asked for, or None. Raises InputError for an algorithm whose devices
     they cannot share.
     """
-    if not engine:
+    if engine is None:
         yield None
         return
     refuse(made, what.parts[0].train.catalogue, plan.algorithm, debug=debug)

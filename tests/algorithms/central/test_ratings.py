@@ -12,11 +12,9 @@ from entrenous.algorithms.central import biased_mf, pmf, svd_pp
 from entrenous.algorithms.central._ratings import (
     RatingRows,
     RatingStep,
-    dot,
     implicit,
     predictions,
     pull,
-    shuffled,
 )
 from entrenous.algorithms.central.biased_mf import BiasedMf, BiasedMfModel
 from entrenous.algorithms.central.pmf import Pmf, PmfModel
@@ -25,8 +23,9 @@ from entrenous.algorithms.central.user_mean import UserMean
 from entrenous.core.contract.protocols import silent
 from entrenous.core.errors import InputError
 from entrenous.core.keys import fold, key
-from entrenous.core.vocabulary import Vocabulary
-from entrenous.data.interactions import Interactions, build
+from entrenous.core.lanes.simd import inner_product
+from entrenous.data.interactions import Interactions, Vocabulary, build
+from entrenous.kernels.sampling import shuffle
 
 KINDS = (Pmf, BiasedMf, SvdPp)
 FACTORS, PADDED = 18, 32  # a register and a bit
@@ -139,10 +138,10 @@ def koren(P, Q, Y, b, c, mean, data, own):
     moves.
     """
     visit, order = np.empty(len(P), np.int32), np.empty(len(data), np.int32)
-    shuffled(visit, 0, len(P), own)
+    shuffle(visit, 0, len(P), own)
     for u in visit:
         start, stop = data.ptr[u], data.ptr[u + 1]
-        shuffled(order, start, stop, np.uint64(fold(own, int(u))))
+        shuffle(order, start, stop, np.uint64(fold(own, int(u))))
         mine = data.item[start:stop]
         for r in order[start:stop]:
             i, g = data.item[r], len(mine) ** -0.5
@@ -172,7 +171,7 @@ def test_svd_pp_takes_koren_s_steps():
 def test_a_step_by_hand():
     p, q = np.zeros((1, 16), np.float32), np.zeros((1, 16), np.float32)
     p[0, :2], q[0, :2] = (2, 1), (3, 4)
-    assert dot(p, 0, q, 0, 16) == 2 * 3 + 1 * 4
+    assert inner_product(p, 0, q, 0, 16) == 2 * 3 + 1 * 4
     pull(p, 0, q, 0, 16, np.float32(2), np.float32(0.5), np.float32(1))
     assert p[0, :2].tolist() == [2 + 0.5 * (2 * 3 - 2), 1 + 0.5 * (2 * 4 - 1)]
     assert q[0, :2].tolist() == [3 + 0.5 * (2 * 2 - 3), 4 + 0.5 * (2 * 1 - 4)]
@@ -184,7 +183,7 @@ def test_a_step_by_hand():
 def test_a_shuffle_holds_every_place_once_and_any_may_come_first():
     firsts, order = set(), np.full(9, -1, np.int32)
     for n in range(100):
-        shuffled(order, 2, 8, key(0, n))
+        shuffle(order, 2, 8, key(0, n))
         assert sorted(order[2:8]) == [2, 3, 4, 5, 6, 7] and order[[0, 1, 8]].tolist() == [
             -1,
             -1,
@@ -342,7 +341,7 @@ import hashlib, sys
 import numpy as np
 from entrenous.algorithms.named import algorithms
 from entrenous.core.keys import key
-from entrenous.core.vocabulary import Vocabulary
+from entrenous.data.interactions import Vocabulary
 from entrenous.data.interactions import build
 
 rng = np.random.default_rng(0)

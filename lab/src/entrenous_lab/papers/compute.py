@@ -11,12 +11,12 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from entrenous.core.contract.declared import bound, is_gossip, predicts_ratings, rounds_an_epoch
-from entrenous.core.contract.protocols import Progress, Recommender
+from entrenous.core.contract.protocols import Progress, Scorer
 from entrenous.core.errors import NonFiniteError
 from entrenous.core.types import BoolArray, Float32Array, Int64Array
 from entrenous.data.interactions import Interactions
 from entrenous.data.split.types import Held
-from entrenous.evaluate.fairness import fairness
+from entrenous.evaluate.metrics.defined import fairness
 from entrenous.evaluate.protocol import Evaluation, evaluate
 from entrenous.evaluate.ratings import rate
 from entrenous.federation.gossip import Gossip
@@ -134,7 +134,7 @@ class WholeCatalogue(NamedTuple):
     score 0, and do not compete.
     """
 
-    recommender: Recommender
+    recommender: Scorer
     known: BoolArray
 
     def scores(self, users: Int64Array) -> Float32Array:
@@ -145,7 +145,7 @@ class WholeCatalogue(NamedTuple):
 
 
 def _evaluated(cell: Cell, part: CellPart, held: Held, model: Fitted) -> Evaluation:
-    recommender: Recommender = model.recommender
+    recommender: Scorer = model.recommender
     if part.trained_items:
         recommender = WholeCatalogue(recommender, part.rows.popularity > 0)
     label = cell.algorithm

@@ -57,7 +57,7 @@ Spec = Mapping[str, str]
 
 def pages(root: Path) -> list[Path]:
     """The pages of a checkout that may have blocks: README.md, docs/ and lab/notes/."""
-    docs = sorted((root / "docs").glob("*.md"))
+    docs = sorted((root / "docs").rglob("*.md"))
     notes = sorted((root / "lab" / "notes").glob("*.md"))
     return [root / "README.md", *docs, *notes]
 

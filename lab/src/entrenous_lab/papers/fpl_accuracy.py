@@ -11,7 +11,7 @@ from typing import Any
 
 from entrenous.data.interactions import Interactions
 from entrenous.data.split.protocol import splits
-from entrenous.evaluate.significance import Comparison, paired_t
+from entrenous.evaluate.significance import PairedTest, paired_t
 
 from .cell import Cell, CurvePoint, parts_of
 from .effort import FCF, PRINTED, RUN
@@ -250,7 +250,7 @@ def gain_note(
     looks = {"run": run, **{short: found[name] for short, name in names.items()}}
     of = {name: mean(some, CHOSEN_BY) for name, some in looks.items()}
 
-    def test(a: str, b: str) -> Comparison:
+    def test(a: str, b: str) -> PairedTest:
         return paired_t(*(user_means(looks[name], CHOSEN_BY) for name in (a, b)))
 
     pairs = {

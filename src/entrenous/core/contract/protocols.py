@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 
 from ..errors import InputError
-from ..rows import rows_of, starts_of
+from ..lanes.memory import rows_of, starts_of
 from ..types import Array, Float32Array, Float64Array, Int32Array, Int64Array
 from .declarations import SentArray
 from .update import Total, Update
@@ -261,7 +261,7 @@ class CentralAlgorithm(Protocol):
     def score(self, model: State, data: Any, users: Int64Array) -> Float32Array: ...
 
 
-class Recommender(Protocol):
+class Scorer(Protocol):
     """A trained algorithm, as evaluation and recommendation see it."""
 
     def scores(self, users: Int64Array) -> Float32Array:

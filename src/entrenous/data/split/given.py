@@ -10,7 +10,7 @@ validation, test, candidates.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import combinations
 from typing import Any, Literal, NamedTuple
@@ -20,8 +20,15 @@ import numpy as np
 from ...core.contract.protocols import some_visits
 from ...core.errors import InputError
 from ...core.types import Array, BoolArray, Int32Array, Int64Array
-from ...core.vocabulary import Vocabulary
-from ..interactions import Interactions, build, find_rows, pair_name, pair_numbers, pairs_of
+from ..interactions import (
+    Interactions,
+    Vocabulary,
+    build,
+    find_rows,
+    pair_name,
+    pair_numbers,
+    pairs_of,
+)
 from .candidates import only_negatives
 from .types import Held, Split, cold_notes
 
@@ -178,17 +185,28 @@ def _united(vocabularies: Sequence[Vocabulary], further: Sequence[Array], kind: 
     vocabulary itself is returned if it has them all.
     """
     # Kept if it has every id, so that the parts of one file go on to share it.
+    kinds = {vocabulary.whole for vocabulary in vocabularies}
+    whole = _widest(kinds) if all(kinds) else ""
     first = vocabularies[0]
+    kept = first
+    if first.whole != whole:
+        kept = Vocabulary(first.ids, kind=kind, whole=whole)
     # Parts of one data set share a vocabulary, which need not be walked id by id.
     others = [other for other in vocabularies if other is not first]
-    if not further and all(np.array_equal(other.ids, first.ids) for other in others):
-        return first
+    if not further and all(first.same(other) for other in others):
+        return kept
     ids = dict.fromkeys(first.ids.tolist())
     for names in [*(other.ids for other in others), *further]:
         ids.update(dict.fromkeys(names.tolist()))
     if len(ids) == len(first):
-        return first
-    return Vocabulary(list(ids), kind=kind)
+        return kept
+    return Vocabulary(list(ids), kind=kind, whole=whole)
+
+
+def _widest(kinds: Collection[str]) -> str:
+    """Returns the type that holds whole numbers of several types; "" if only floats would."""
+    widest = np.result_type(*map(np.dtype, kinds))
+    return widest.name if widest.kind in "iu" else ""
 
 
 def _over(part: Interactions, users: Vocabulary, items: Vocabulary) -> Interactions:
@@ -210,7 +228,9 @@ def _over(part: Interactions, users: Vocabulary, items: Vocabulary) -> Interacti
     # `build` sets `row` to the position of each row in `part`.
     position = moved.row
     assert position is not None
-    row = None if part.row is None else part.row[position]
+    row = None
+    if part.row is not None:
+        row = part.row[position]
     return replace(moved, row=row, visits=some_visits(part.visits, position))
 
 

@@ -8,15 +8,14 @@ from dataclasses import replace
 from typing import Literal, NamedTuple
 
 import numpy as np
-from numba import njit
 
+from ...core.compiling import njit
 from ...core.contract.protocols import joined_visits, some_visits
 from ...core.errors import InputError
 from ...core.keys import fold, key
-from ...core.rows import starts_of
+from ...core.lanes.memory import starts_of
 from ...core.types import Array, BoolArray, Int32Array, Int64Array, UInt64Array
-from ...core.vocabulary import Vocabulary
-from ..interactions import Interactions, pair_numbers
+from ..interactions import Interactions, Vocabulary, pair_numbers
 
 Ties = Literal["file", "random", "refuse"]
 """The choices for rows of one user at one time: file: the last one in the source is the latest;
@@ -97,6 +96,31 @@ class Split(NamedTuple):
         if not self.refit or self.validation is None:
             return self.train
         return union(self.train, self.validation.rows)
+
+
+def refuse_other_ids(train: Interactions, other: Interactions, what: str) -> None:
+    """Raises InputError unless both have the same users and items by the same numbers: with other
+    ids a number would stand for two items. what: the other rows, for the error.
+    """
+    for mine, theirs in ((train.users, other.users), (train.items, other.items)):
+        if mine.same(theirs):
+            continue
+        shared = len(set(mine.ids) & set(theirs.ids))
+        raise InputError(
+            train.name,
+            f"{what} have other {mine.kind}s than training: {len(theirs)} and {len(mine)}, of"
+            f" which {shared} are shared",
+            expected="one numbering of users and items",
+            fix="make it with entrenous.split(train=..., test=...), which numbers both alike",
+        )
+
+
+def refuse_mixed_parts(split: Split) -> None:
+    """Raises InputError for a split whose parts have different users or items."""
+    held = {"the validation rows": split.validation, "the test rows": split.test}
+    for what, part in held.items():
+        if part is not None:
+            refuse_other_ids(split.train, part.rows, what)
 
 
 def union(left: Interactions, right: Interactions) -> Interactions:

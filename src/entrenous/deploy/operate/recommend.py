@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Self, final
 
 import numpy as np
 
-from ...core.contract.protocols import Recommender
+from ...core.contract.protocols import Scorer
 from ...core.errors import EntrenousWarning, InputError
 from ...core.keywords import at_least
 from ...core.types import BoolArray
@@ -57,7 +57,7 @@ class OpenNode:
         # Every item counts as known: other nodes have trained on items that no user here has.
         self._known: BoolArray = np.ones(len(self._node.items.ids), np.bool_)
         self._seen = -1  # the version of the store that `_model` was read from
-        self._model: tuple[int, Recommender] | None = None
+        self._model: tuple[int, Scorer] | None = None
         self._turn = Lock()
 
     def __enter__(self) -> Self:
@@ -89,7 +89,8 @@ class OpenNode:
         at_least("n", n, 1)
         # SQLite's connections and a node's arrays serve one thread at a time.
         with self._turn:
-            node, place = self._node, self._place(user)
+            node = self._node
+            place = self._place(user)
             number, recommender = self._newest()
             best = best_items(
                 recommender,
@@ -101,8 +102,10 @@ class OpenNode:
                 label=node.terms.algorithm,
                 seed=node.terms.seed,
             )
-            ids, titles = node.items.ids, node.items.titles
-            places, scores = best.item[0].tolist(), best.score[0].tolist()
+            ids = node.items.ids
+            titles = node.items.titles
+            places = best.item[0].tolist()
+            scores = best.score[0].tolist()
             items = []
             for i, score in zip(places, scores, strict=True):
                 # -1 fills the list of a user who has almost all items.
@@ -122,13 +125,14 @@ class OpenNode:
             raise InputError("--user", problem, expected="an id of the rows that it joined with")
         return place
 
-    def _newest(self) -> tuple[int, Recommender]:
+    def _newest(self) -> tuple[int, Scorer]:
         """Returns the newest model, read again only when another connection has written to the
         store."""
         store: NodeStore = self._node.store
         version = store.version()
         if self._model is None or version != self._seen:
-            self._model, self._seen = self._node.recommender(), version
+            self._model = self._node.recommender()
+            self._seen = version
         return self._model
 
 

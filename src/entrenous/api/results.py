@@ -1,0 +1,167 @@
+"""`Report`, the results of comparisons, audits and their like as tables for people, programs and
+papers; and `Figure`, a drawing.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, NamedTuple, final
+
+from ..core.cells import harmless
+from ..core.errors import InputError, did_you_mean
+from ..core.files import write_all
+from ..report.figures import DrawnFigure
+from ..report.latex import booktabs, escaped
+from ..report.markup import Html, tag
+from .arguments import FrameT
+from .frames import POLARS, frame_of_records
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class Figure:
+    """A drawing, which a notebook shows."""
+
+    svg: str
+    """The drawing as text, which any page or browser takes."""
+
+    def _repr_svg_(self) -> str:
+        return self.svg
+
+    def save(self, path: str | Path) -> Path:
+        """Write the drawing to a file that ends in .svg or .pdf, and return its path. Raises
+        InputError for another ending, and for .pdf without the extra `plots`.
+        """
+        path = Path(path)
+        if path.suffix == ".pdf":
+            return _written(path, DrawnFigure(self.svg).pdf())
+        if path.suffix != ".svg":
+            raise InputError("path", f"got {path}", expected="a file that ends in .svg or .pdf")
+        return _written(path, self.svg.encode())
+
+
+class Table(NamedTuple):
+    """A table as people read it."""
+
+    caption: str
+    headers: Sequence[str]
+    body: Sequence[Sequence[str]]
+    """A text for each cell, row by row."""
+
+    def plain(self) -> str:
+        """The table as lines of text."""
+        lines = [self.headers, *self.body]
+        # Columns are as wide as their widest text.
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        text = [self.caption]
+        for line in lines:
+            padded = [cell.ljust(width) for cell, width in zip(line, widths, strict=True)]
+            text.append("  ".join(padded).rstrip())
+        return "\n".join(text)
+
+    def html(self) -> Html:
+        """The table as HTML."""
+        head = tag("tr", [tag("th", header) for header in self.headers])
+        rows = [tag("tr", [tag("td", cell) for cell in line]) for line in self.body]
+        return tag("table", tag("caption", self.caption), head, rows)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Report(Generic[FrameT]):
+    """The result of a comparison, an audit or their like."""
+
+    found: dict[str, Any]
+    """The whole report, as the command prints it with --json."""
+    frames: str = POLARS
+    """The library whose frames the tables are."""
+
+    def table(self) -> FrameT:
+        """The rows as a frame, numbers in full."""
+        return self._frame(self._records())
+
+    def csv(self) -> str:
+        """The rows as CSV text, numbers in full."""
+        return csv_text(self._records())
+
+    def latex(self) -> str:
+        """A LaTeX table (booktabs) with the conditions of its figures as caption."""
+        caption, headers, body = self._shown()
+        lines = [[escaped(cell) for cell in line] for line in body]
+        return booktabs([escaped(header) for header in headers], lines, escaped(caption)) + "\n"
+
+    def save(self, path: str | Path) -> Path:
+        """Write the table to a file that ends in .csv, .tex or .html, and return its path."""
+        path = Path(path)
+        forms = {".csv": self.csv, ".tex": self.latex, ".html": self._repr_html_}
+        if path.suffix not in forms:
+            expected = "a file that ends in .csv, .tex or .html"
+            raise InputError("path", f"got {path}", expected=expected)
+        return _written(path, forms[path.suffix]().encode())
+
+    def __repr__(self) -> str:
+        return self._shown().plain()
+
+    def _repr_html_(self) -> str:
+        return str(self._shown().html())
+
+    def _frame(self, records: Sequence[Mapping[str, Any]]) -> FrameT:
+        frame: FrameT = frame_of_records(records, self.frames)
+        return frame
+
+    def _caption(self) -> str:
+        """The conditions of the figures, for the table."""
+        raise NotImplementedError
+
+    def _records(self) -> list[dict[str, Any]]:
+        """A record for each row of the table."""
+        rows: list[dict[str, Any]] = self.found["rows"]
+        return rows
+
+    def _shown(self) -> Table:
+        """The table as people read it."""
+        records = self._records()
+        names = list(dict.fromkeys(name for record in records for name in record))
+        body = [[_cell(record.get(name)) for name in names] for record in records]
+        return Table(self._caption(), names, body)
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    return f"{value:.4f}" if isinstance(value, float) else str(value)
+
+
+def csv_text(records: Sequence[Mapping[str, Any]]) -> str:
+    """Records as CSV, numbers in full."""
+    text = io.StringIO()
+    names = list(dict.fromkeys(name for record in records for name in record))
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(names)
+    for record in records:
+        cells = [record.get(name) for name in names]
+        # A label could be a formula, which a spreadsheet would run.
+        writer.writerow([harmless(cell) if isinstance(cell, str) else cell for cell in cells])
+    return text.getvalue()
+
+
+def refuse_unknown(what: str, name: str, known: Sequence[str]) -> None:
+    """Raises InputError for a name that is none of those known."""
+    if name not in known:
+        raise InputError(what, f"no '{name}'", fix=did_you_mean(name, known))
+
+
+def _written(path: Path, content: bytes) -> Path:
+    """Writes a file whole or not at all. Raises InputError for a place that cannot be written
+    to.
+    """
+    try:
+        write_all(path.parent, {path.name: content})
+    except OSError as wrong:
+        raise InputError(
+            str(path), f"cannot be written ({wrong.strerror})", expected="a file you may write"
+        ) from None
+    return path

@@ -1,0 +1,187 @@
+"""The caller's frames: their kind and the type of their ids come back; NumPy's integers are seeds and
+ids; `Recommender` fits and recommends; raw scores and candidates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from scipy import sparse
+
+import entrenous
+from entrenous.core.errors import InputError
+
+COLUMNS = {
+    "user": [100 + user for user in range(14) for _ in range(6)],
+    "item": [(user * 5 + 3 * place) % 23 for user in range(14) for place in range(6)],
+    "rating": [1.0 + (user + place) % 5 for user in range(14) for place in range(6)],
+    "timestamp": [1_500_000_000 + 9 * user + place for user in range(14) for place in range(6)],
+}
+PANDAS = pd.DataFrame(COLUMNS)
+KINDS: dict[str, tuple[Callable[[], Any], type]] = {
+    "pandas": (lambda: PANDAS, pd.DataFrame),
+    "polars": (lambda: pl.DataFrame(COLUMNS), pl.DataFrame),
+    "arrow": (lambda: pa.table(COLUMNS), pa.Table),
+    "query": (lambda: pl.LazyFrame(COLUMNS), pl.DataFrame),
+    "columns": (lambda: COLUMNS, pl.DataFrame),
+}
+
+
+def rows_of(frame: Any) -> list[dict[str, Any]]:
+    if isinstance(frame, pd.DataFrame):
+        return frame.to_dict("records")
+    return frame.to_pylist() if isinstance(frame, pa.Table) else frame.to_dicts()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_frame_is_of_the_callers_kind_and_says_the_same(kind: str) -> None:
+    make, expected = KINDS[kind]
+    run = entrenous.run("fcf", make(), split="loo-10", rounds=4, every=2, threads=1)
+    usual = entrenous.run("fcf", PANDAS, split="loo-10", rounds=4, every=2, threads=1)
+    frames = {
+        "lists": (run.recommend([100, 103], n=3), usual.recommend([100, 103], n=3)),
+        "newcomer": (run.recommend_for([0, 3], n=3), usual.recommend_for([0, 3], n=3)),
+        "scores": (run.scores(100, items=[0, 1]), usual.scores(100, items=[0, 1])),
+        "candidates": (run.candidates(100), usual.candidates(100)),
+        "users": (run.per_user(), usual.per_user()),
+        "curve": (run.curve(), usual.curve()),
+        "table": (entrenous.compare([run, "popular"], make(), split="loo-10").table(), None),
+    }
+    for name, (frame, same) in frames.items():
+        assert type(frame) is expected, name
+        if name == "curve":
+            columns = [{k: v for k, v in row.items() if k != "seconds"} for row in rows_of(frame)]
+            assert [row["round"] for row in columns] == [2, 4]
+        elif same is not None:
+            assert rows_of(frame) == rows_of(same), name
+
+
+@pytest.mark.parametrize("of", ["int8", "int32", "int64", "uint16", "Int64"])
+def test_ids_keep_their_type_so_that_frames_merge(of: str) -> None:
+    frame = PANDAS.astype({"user": of, "item": of})
+    lists = entrenous.Recommender("popular").fit(frame).recommend(n=2)
+    assert lists["user"].dtype == lists["item"].dtype == np.dtype(of.lower())
+    merged = lists.merge(frame.drop_duplicates("user"), on="user", suffixes=("", "_had"))
+    assert len(merged) == len(lists) == 28
+
+
+def test_texts_stay_texts_and_integers_of_64_bits_stay_whole() -> None:
+    frame = pl.DataFrame(COLUMNS).with_columns(user=pl.format("0{}", "user"))
+    lists = entrenous.Recommender("popular").fit(frame).recommend("0100", n=1)
+    assert lists["user"].to_list() == ["0100"] and lists["item"].dtype == pl.Int64
+    above = pl.Series([2**63 + item for item in COLUMNS["item"]], dtype=pl.UInt64)
+    large = pl.DataFrame(COLUMNS).with_columns(item=above)
+    lists = entrenous.Recommender("popular").fit(large).recommend(100, n=1)
+    assert lists["item"].dtype == pl.UInt64 and lists["item"][0] >= 2**63
+
+
+def test_unknown_ids_that_are_no_numbers_leave_the_column_as_text() -> None:
+    fitted = entrenous.Recommender("popular").fit(PANDAS)
+    with pytest.warns(entrenous.EntrenousWarning, match="most popular"):
+        lists = fitted.recommend(["nobody", 100], n=1, unknown="popular")
+    assert lists["user"].tolist() == ["nobody", "100"] and lists["score"].isna().tolist() == [
+        True,
+        False,
+    ]
+
+
+def test_integers_of_numpy_are_numbers_everywhere() -> None:
+    asked: dict[str, Any] = {"split": "loo-10", "threads": np.int8(1)}
+    for seed in np.arange(2):
+        one = entrenous.run(
+            "fcf",
+            PANDAS,
+            rounds=np.int32(2),
+            seed=seed,
+            settings={"factors": np.uint8(4)},
+            **asked,
+        )
+        same = entrenous.run(
+            "fcf", PANDAS, rounds=2, seed=int(seed), settings={"factors": 4}, **asked
+        )
+        assert one.manifest["model_sha256"] == same.manifest["model_sha256"]
+        assert one.manifest["settings"] == {"factors": 4} and type(one.manifest["seed"]) is int
+    assert len(one.recommend(np.uint64(100), n=2)) == 2
+    assert entrenous.run("popular", PANDAS, seed=None, **asked).manifest["seed"] == 0
+
+
+def test_a_stored_run_keeps_the_type_of_ids(tmp_path: Any) -> None:
+    frame = PANDAS.astype({"user": "int16"})
+    entrenous.run("popular", frame, split="loo-10", out=tmp_path)
+    lists = entrenous.open(root=tmp_path).recommend(100, n=1)
+    assert lists["user"].dtype == pl.Int16 and lists["item"].dtype == pl.Int64
+
+
+@pytest.mark.parametrize("name", ["popular", "fcf", "pepper-gmf", "item-knn", "fbalf"])
+def test_a_recommender_is_fitted_to_all_rows(name: str) -> None:
+    model = entrenous.Recommender(name, rounds=None if name in ("popular", "item-knn") else 2)
+    assert repr(model) == f"Recommender({name}, not fitted)"
+    for use in (model.recommend, model.scores, lambda: model.candidates(100)):
+        with pytest.raises(InputError, match=rf"{name} is not fitted; call \.fit\(frame\) first"):
+            use()
+    assert not hasattr(model, "nothing")
+    assert model.fit(PANDAS) is model and len(model.train) == len(PANDAS)
+    lists = model.recommend([100, 101], 3)
+    assert lists["user"].tolist() == 3 * [100] + 3 * [101] and lists["rank"].tolist() == 2 * [
+        1,
+        2,
+        3,
+    ]
+    # A second fit replaces the first, whatever it was made with.
+    matrix = sparse.coo_array(
+        (COLUMNS["rating"], (np.array(COLUMNS["user"]) - 100, COLUMNS["item"]))
+    )
+    again = model.fit(matrix).recommend(0, 1)
+    assert isinstance(again, pl.DataFrame) and again["user"].to_list() == [0]
+
+
+def test_a_fit_that_fails_leaves_the_recommender_as_it_was() -> None:
+    model = entrenous.Recommender("popular").fit(PANDAS)
+    before = model.recommend(100)
+    with pytest.raises(InputError, match="no user column"):
+        model.fit(PANDAS[["item", "rating"]])
+    assert model.recommend(100).equals(before)
+    with pytest.raises(InputError, match=r"^user: the rows are read already; give it to load"):
+        model.fit(entrenous.from_frame(PANDAS), user="user")
+    by_name = PANDAS.rename(columns={"user": "who"})
+    assert model.fit(by_name, user="who").recommend(100).equals(before)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"rounds": 0}, "rounds: got 0"),
+        ({"seed": -1}, "seed: got -1"),
+        ({"threads": -1}, "threads: got -1"),
+        ({"settings": {"factor": 3}}, r"settings\['factor'\]: unknown setting; did you mean"),
+        ({"profile": "none"}, "profile"),
+    ],
+)
+def test_a_recommender_refuses_what_it_cannot_do_at_once(options: Any, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        entrenous.Recommender("fcf", **options)
+
+
+def test_scores_are_those_behind_the_lists_and_candidates_those_that_compete() -> None:
+    model = entrenous.Recommender("fcf", rounds=3).fit(PANDAS)
+    lists = model.recommend(100, n=99)
+    scores = model.scores(100)
+    assert len(scores) == 23 and scores["user"].unique().tolist() == [100]
+    of_item = dict(zip(scores["item"], scores["score"], strict=True))
+    assert [of_item[item] for item in lists["item"]] == lists["score"].tolist()
+    had = set(PANDAS[PANDAS.user == 100]["item"])
+    assert set(model.candidates(100)["item"]) == set(lists["item"]) == set(of_item) - had
+    assert set(model.candidates(100, seen="keep")["item"]) == set(of_item)
+    pairs = model.scores([101, 100], items=[3, 0])
+    assert pairs[["user", "item"]].values.tolist() == [[101, 3], [101, 0], [100, 3], [100, 0]]
+    assert len(model.scores()) == 14 * 23
+    with pytest.raises(InputError, match="unknown item '99'"):
+        model.scores(100, items=99)
+    with pytest.raises(InputError, match="unknown user '5'"):
+        model.candidates(5)
