@@ -10,6 +10,7 @@ from entrenous_lab.papers.values import printed, stored
 
 OURS = ["fpl-devices", "fpl-goal"]  # beyond the paper: it prints no figures of them
 NAMES = [
+    "fpl-fcf",
     "fpl-fig2",
     "fpl-fig3",
     "fpl-rates",
@@ -19,6 +20,7 @@ NAMES = [
     "fpl-table3",
     "fpl-table4",
     "fpl-table6",
+    "fpl-vae",
 ]
 
 
