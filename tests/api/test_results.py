@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import entrenous
-from entrenous.api import frames
+from entrenous.api import arguments as frames
 from entrenous.api.results import Report
 from entrenous.core.errors import InputError
 

@@ -1,5 +1,6 @@
-"""The arguments of a Python caller: classes, frames and functions in the form that a run takes, and
-errors that speak of arguments where the command line speaks of options.
+"""The arguments of a Python caller: classes, frames and functions in the form that a run takes;
+frames of the caller's kind; and errors that speak of arguments where the command line speaks of
+options.
 """
 
 from __future__ import annotations
@@ -58,6 +59,9 @@ ProgressAsked: TypeAlias = bool | Progress | None
 Ids: TypeAlias = str | SupportsIndex | Iterable[object]
 
 METRIC_KINDS = (QueryMetric, ListMetric, RatingMetric)
+
+# The frames of data that came in none.
+POLARS = "polars"
 
 # Options as an error names them: `--set pi`, `--set` alone, and any other.
 NAMED_SETTING = re.compile(r"--(set|network|load|own|grid|search) ([a-z_]+)(?==|\b)")
@@ -147,7 +151,7 @@ def named_rows(data: DataAsked[Any]) -> tuple[str, Interactions | None]:
 
 
 class SplitRows(NamedTuple):
-    """How the rows of a run are held out, and the rows."""
+    """The rows of a run, and the way in which some are held out."""
 
     data: str | Interactions
     """The name of the data, or rows in memory; those of the splits, where the user brings them."""
@@ -273,6 +277,50 @@ def asked_progress(progress: ProgressAsked) -> Iterator[Progress]:
         return
     with progress_bar() as shown:
         yield shown
+
+
+# ---- results as frames of the caller's kind, by narwhals -----------------------------------------
+
+
+def kind_of(data: object) -> str:
+    """The library of a caller's frame, by narwhals' name; polars for data that is no frame."""
+    # Data that is named needs no library of frames, and a query is not asked for its columns.
+    if not hasattr(data, "shape"):
+        return POLARS
+    import narwhals.stable.v2 as nw
+
+    frame = nw.from_native(data, eager_only=True, pass_through=True)
+    return frame.implementation.value if isinstance(frame, nw.DataFrame) else POLARS
+
+
+def frame_of(columns: Mapping[str, Sequence[Any]], kind: str) -> Any:
+    """A frame of a library. columns: lists or arrays by name; NaN in an array is a missing
+    value.
+    """
+    import narwhals.stable.v2 as nw
+
+    # `kind` is narwhals' own name.
+    backend: Any = kind
+    frame = nw.from_dict(columns, backend=backend)
+    numbers = [name for name, dtype in frame.schema.items() if dtype.is_float()]
+    filled = [nw.when(~nw.col(name).is_nan()).then(nw.col(name)) for name in numbers]
+    return frame.with_columns(*filled).to_native()
+
+
+def frame_of_records(
+    records: Iterable[Mapping[str, Any]], kind: str, names: Sequence[str] = ()
+) -> Any:
+    """A frame with a row for each record. names: the first columns, which an empty frame has too.
+    A column with both texts and numbers is text.
+    """
+    rows = list(records)
+    columns = dict.fromkeys([*names, *(name for row in rows for name in row)])
+    listed = {name: [row.get(name) for row in rows] for name in columns}
+    for name, values in listed.items():
+        kinds = {type(value) for value in values if value is not None}
+        if str in kinds and len(kinds) > 1:
+            listed[name] = [None if value is None else str(value) for value in values]
+    return frame_of(listed, kind)
 
 
 # ---- public functions, whose errors speak of arguments -------------------------------------------

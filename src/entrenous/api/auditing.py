@@ -23,10 +23,10 @@ from .arguments import (
     ProgressAsked,
     algorithm_asked,
     asked_progress,
+    kind_of,
     named_rows,
     public,
 )
-from .frames import kind_of
 from .results import Figure, Report, Table
 
 # Options that a stored run decides.
@@ -35,8 +35,8 @@ OF_TRAINING = ("settings", "protocol", "load", "refit", "network", "protect")
 
 @final
 class Audit(Report[FrameT]):
-    """What attacks found. `table()` has a row for each attack with its figures and its verdict; the
-    first row is a guess by popularity alone.
+    """The findings of attacks. `table()` has a row for each attack, with figures and verdict;
+    the first row is a guess by popularity alone.
     """
 
     @property

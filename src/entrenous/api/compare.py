@@ -34,13 +34,13 @@ from .arguments import (
     SplitAsked,
     asked_progress,
     data_beside,
+    kind_of,
     metrics_asked,
     public,
     split_asked,
 )
 from .budgets import spent_on_all
 from .contestants import Contestant, contestants, judged, same_rows
-from .frames import kind_of
 from .results import Figure, Report, Table, refuse_unknown
 from .run import Run
 from .statistics import Runs, loss_win, paired_tests, row, spread_tests

@@ -23,6 +23,7 @@ from ..runs.options import Profile, RunPlan
 from ..runs.plan import check, check_parts, make
 from ..runs.train import Watch, train
 from .arguments import (
+    POLARS,
     AlgorithmAsked,
     DataAsked,
     FitT,
@@ -30,10 +31,10 @@ from .arguments import (
     algorithm_asked,
     asked_progress,
     in_python,
+    kind_of,
     pure,
 )
-from .frames import POLARS, kind_of
-from .served import Served, Trained
+from .run import Served, Trained
 
 # The name of the split in which nothing is held out.
 ALL_ROWS = "all-rows"

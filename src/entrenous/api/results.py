@@ -17,8 +17,7 @@ from ..core.files import write_all
 from ..report.figures import DrawnFigure
 from ..report.latex import booktabs, escaped
 from ..report.markup import Html, tag
-from .arguments import FrameT
-from .frames import POLARS, frame_of_records
+from .arguments import POLARS, FrameT, frame_of_records
 
 
 @final

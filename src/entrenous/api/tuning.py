@@ -18,9 +18,9 @@ from .arguments import (
     algorithm_asked,
     asked_progress,
     data_asked,
+    kind_of,
     public,
 )
-from .frames import kind_of
 from .results import Report
 
 
