@@ -228,6 +228,8 @@ def from_frame(
 ) -> Interactions:
     """Returns the interactions of a pandas, polars or Arrow table, a mapping of columns, a list of
     tuples (user, item, value, time), or a SciPy sparse matrix. Imports neither pandas nor pyarrow.
+    Ids that are whole numbers here are whole numbers of the same type in every result; the frames
+    of results are of this kind where the frame itself is given to `run`, polars frames otherwise.
 
     items: a table with one row per item: title, category. part: True for a part of a whole, in
     which a single user is no error. The other options are those of `load`. Raises InputError: one
