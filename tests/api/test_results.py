@@ -128,6 +128,8 @@ def test_an_audit_says_what_its_figures_rest_on(results: dict[str, Any]) -> None
     guess = audit.found["popularity"]["r_precision"]
     assert table.loc["popularity alone", "r_precision"] == guess
     assert table.loc["gradient", "verdict"] == "EXPOSED"
+    # Nobody has a history long enough to be the target of a community.
+    assert table.loc["communities", "verdict"] == "NOT TRIED"
     assert audit.notes[0].startswith("seen: ") and "a verdict is about" in audit.notes[-1]
 
 
