@@ -24,7 +24,7 @@ from ..core.errors import InputError, did_you_mean
 from ..core.keywords import called_with, field_texts
 from ..core.registry.own import place_of
 from ..core.types import Array
-from ..data.frames import CallersFrame, OtherRows
+from ..data.frames import CallersFrame, FrameT, OtherRows, library_of
 from ..data.interactions import Interactions
 from ..data.load import from_frame, load_arguments
 from ..data.load import load as load_rows
@@ -45,13 +45,11 @@ class SplitFunction(Protocol):
     def __call__(self, data: Interactions, /, *, seed: int) -> Split | Sequence[Split]: ...
 
 
-# The kind of the caller's frame, in which results come back; polars where no frame was given.
-FrameT = TypeVar("FrameT", bound=CallersFrame, default="pl.DataFrame")
 # The kind of the frame that a `Recommender` is fitted to.
 FitT = TypeVar("FitT", bound=CallersFrame, default="pl.DataFrame")
-DataAsked: TypeAlias = FrameT | str | Path | Interactions | OtherRows
+DataAsked: TypeAlias = FrameT | str | Path | Interactions[FrameT] | OtherRows
 AlgorithmAsked: TypeAlias = str | Settings | type[Settings]
-SplitAsked: TypeAlias = str | Split | Sequence[Split] | SplitFunction
+SplitAsked: TypeAlias = str | Split[FrameT] | Sequence[Split[FrameT]] | SplitFunction
 MetricAsked: TypeAlias = str | Metric | Callable[[Ranking, int], Array]
 MetricsAsked: TypeAlias = Mapping[str, MetricAsked] | Sequence[MetricAsked]
 ProgressAsked: TypeAlias = bool | Progress | None
@@ -59,9 +57,6 @@ ProgressAsked: TypeAlias = bool | Progress | None
 Ids: TypeAlias = str | SupportsIndex | Iterable[object]
 
 METRIC_KINDS = (QueryMetric, ListMetric, RatingMetric)
-
-# The frames of data that came in none.
-POLARS = "polars"
 
 # Options as an error names them: `--set pi`, `--set` alone, and any other.
 NAMED_SETTING = re.compile(r"--(set|network|load|own|grid|search) ([a-z_]+)(?==|\b)")
@@ -162,7 +157,7 @@ class SplitRows(NamedTuple):
 
 
 def data_beside(
-    data: DataAsked[Any] | None, split: SplitAsked | None, load: Mapping[str, Any]
+    data: DataAsked[Any] | None, split: SplitAsked[Any] | None, load: Mapping[str, Any]
 ) -> str | Interactions:
     """The data of a run: its own splits bring their rows; without any, None = ml-100k. Raises
     InputError for a split of other rows than `data`.
@@ -185,7 +180,7 @@ def data_beside(
 
 
 def split_asked(
-    split: SplitAsked | None, data: str | Interactions, seed: int, load: Mapping[str, Any]
+    split: SplitAsked[Any] | None, data: str | Interactions, seed: int, load: Mapping[str, Any]
 ) -> SplitRows:
     """The rows, and the protocol by name or the user's own splits.
 
@@ -282,15 +277,9 @@ def asked_progress(progress: ProgressAsked) -> Iterator[Progress]:
 # ---- results as frames of the caller's kind, by narwhals -----------------------------------------
 
 
-def kind_of(data: object) -> str:
-    """The library of a caller's frame, by narwhals' name; polars for data that is no frame."""
-    # Data that is named needs no library of frames, and a query is not asked for its columns.
-    if not hasattr(data, "shape"):
-        return POLARS
-    import narwhals.stable.v2 as nw
-
-    frame = nw.from_native(data, eager_only=True, pass_through=True)
-    return frame.implementation.value if isinstance(frame, nw.DataFrame) else POLARS
+def kind_of(data: DataAsked[Any]) -> str:
+    """The library of whose kind the frames of results are: see `Interactions.frames`."""
+    return data.frames if isinstance(data, Interactions) else library_of(data)
 
 
 def frame_of(columns: Mapping[str, Sequence[Any]], kind: str) -> Any:

@@ -23,7 +23,6 @@ from ..runs.options import Profile, RunPlan
 from ..runs.plan import check, check_parts, make
 from ..runs.train import Watch, train
 from .arguments import (
-    POLARS,
     AlgorithmAsked,
     DataAsked,
     FitT,
@@ -31,7 +30,6 @@ from .arguments import (
     algorithm_asked,
     asked_progress,
     in_python,
-    kind_of,
     pure,
 )
 from .run import Served, Trained
@@ -74,7 +72,6 @@ class Recommender(Served[FrameT]):
             self.threads = pure(threads)
             at_least("--threads", self.threads, 0)
             check(self.plan)
-        self.frames = POLARS
         self.manifest = {"algorithm": name, "seed": self.plan.seed, "rounds": 0}
 
     def __repr__(self) -> str:
@@ -112,14 +109,13 @@ class Recommender(Served[FrameT]):
             fitted = train(self.plan, algorithm, split, watch, [], ALL_ROWS)
         self.recommender: Trained = fitted.recommender
         self.train: Interactions = rows
-        self.frames = kind_of(data)
         self.manifest = {**self.manifest, "rounds": fitted.rounds}
         return cast("Recommender[FitT]", self)
 
 
 def split(
     *,
-    train: DataAsked[Any],
+    train: DataAsked[FrameT],
     test: DataAsked[Any],
     validation: DataAsked[Any] | None = None,
     candidates: CallersFrame | Mapping[str, Any] | None = None,
@@ -127,7 +123,7 @@ def split(
     refit: bool = False,
     repeats: Repeats = "drop",
     **load: Unpack[FrameKeywords],
-) -> Split:
+) -> Split[FrameT]:
     """The caller's own training and test rows as a split over one numbering of users and items.
 
     train, test, validation: frames, files, or what else `entrenous.run` takes. candidates: a frame

@@ -42,7 +42,6 @@ from ..runs.reopen import reopen
 from ..runs.train import OnRound
 from ..runs.trec import TrecFiles, trec_files, write_trec
 from .arguments import (
-    POLARS,
     AlgorithmAsked,
     DataAsked,
     FrameT,
@@ -57,7 +56,6 @@ from .arguments import (
     frame_of_records,
     ids_asked,
     in_python,
-    kind_of,
     metrics_asked,
     public,
     split_asked,
@@ -82,8 +80,6 @@ class Served(Generic[FrameT]):
     """At least `algorithm`, `seed` and `rounds` of the training."""
     recommender: Trained
     train: Interactions
-    frames: str
-    """The library whose frames the results are."""
 
     @property
     def algorithm(self) -> Algorithm:
@@ -229,11 +225,11 @@ class Served(Generic[FrameT]):
         return self._frame(columns)
 
     def _frame(self, columns: dict[str, Any]) -> FrameT:
-        frame: FrameT = frame_of(columns, self.frames)
+        frame: FrameT = frame_of(columns, self.train.frames)
         return frame
 
     def _records(self, records: Sequence[dict[str, Any]], *names: str) -> FrameT:
-        frame: FrameT = frame_of_records(records, self.frames, names)
+        frame: FrameT = frame_of_records(records, self.train.frames, names)
         return frame
 
 
@@ -259,15 +255,12 @@ class Run(Served[FrameT]):
     """The rows that the run was trained and evaluated on; None where they are not known."""
     path: Path | None = None
     """The folder of the run, if it is stored."""
-    frames: str = POLARS
-    """The library whose frames the results are."""
 
     @staticmethod
-    def of(result: RunResult, frames: str) -> Run[Any]:
-        """The run of a training that has just ended. frames: as of the field."""
+    def of(result: RunResult) -> Run[Any]:
+        """The run of a training that has just ended."""
         first = result.evaluations[0]
         return Run(
-            frames=frames,
             manifest=result.manifest,
             recommender=result.recommender,
             train=result.train,
@@ -461,7 +454,7 @@ class RunKeywords(RunOptions, TuneFirst, TrainingOptions, Generic[FrameT]):
     """The name of a data set, a file or folder; `Interactions`; a pandas, polars or Arrow frame; a
     list of (user, item, value, time); a SciPy sparse matrix, users by items. None = ml-100k, or the
     rows of the `Split` that is given."""
-    split: SplitAsked | None = None
+    split: SplitAsked[FrameT] | None = None
     """How rows are held out: the name of a protocol such as "loo-99" (None = the usual one), a
     `Split`, one for each fold, or a function (data, seed=...) that makes them."""
     metrics: MetricsAsked = ()
@@ -505,7 +498,7 @@ def run(asked: RunKeywords[FrameT]) -> Run[FrameT]:
             from ..runs.tuning.before import chosen_before
 
             request = chosen_before(request, asked.tune).request
-        return Run.of(carry_out(request), kind_of(asked.data))
+        return Run.of(carry_out(request))
 
 
 def open(

@@ -222,7 +222,8 @@ def _over(part: Interactions, users: Vocabulary, items: Vocabulary) -> Interacti
     position = moved.row
     assert position is not None
     row = None if part.row is None else part.row[position]
-    return replace(moved, row=row, visits=some_visits(part.visits, position))
+    visits = some_visits(part.visits, position)
+    return replace(moved, row=row, visits=visits, frames=part.frames)
 
 
 def _feature(label: str, parts: Sequence[Interactions], items: Vocabulary) -> Array:
