@@ -13,7 +13,7 @@ DECLARED := pyproject.toml lab/pyproject.toml packages/entrenous-flower/pyprojec
 # worksteal: whoever is done takes tests from the other, so that one long file keeps nobody waiting
 PYTEST := $(BIN)/python -m pytest -q -n auto --dist worksteal
 
-.PHONY: help setup lock demo federation gossip test tests test-slow test-all lint style types failures mutants model evidence papers papers-docs clean
+.PHONY: help setup lock demo federation gossip test tests test-slow test-all lint style types failures mutants model evidence papers papers-docs docs dist lowest clean
 help:
 	@echo "make demo   train FPL on MovieLens-100K, evaluate, recommend, write a report"
 	@echo "make federation  a server and 4 nodes over TLS on this machine; the model of the simulation, bit for bit"
@@ -28,6 +28,9 @@ help:
 	@echo "make evidence   audit the algorithms on MovieLens-100K, and write what \`entrenous explain\` and docs/measured.md repeat (a quarter of an hour)"
 	@echo "make papers     run every table and figure whose stored result in lab/results is absent or stale; goes on where it was stopped (ARGS=--list, ARGS=--confirm, ARGS=NAME)"
 	@echo "make papers-docs  fill the tables of the documentation and docs/claims.md from lab/results"
+	@echo "make docs       execute the tutorials, write the generated pages, and build the site into build/site (links checked, no network)"
+	@echo "make dist       build the wheel and the source distribution into dist/, and check them"
+	@echo "make lowest     try the lowest versions of all extras in an environment of their own"
 	@echo "make lock   write requirements-dev.lock anew, which make setup LOCKED=1 installs from (UPGRADE=1: newer versions)"
 	@echo "make setup  only set up .venv for the tests (each of the others sets up what it needs)"
 
@@ -60,6 +63,10 @@ $(VENV)/.torch: $(VENV)/.with-dev
 	@touch $@
 endif
 
+$(VENV)/.core: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -e .
+	@touch $@
+
 $(VENV)/.with-%: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -e ".[$*]"
 	@touch $@
@@ -71,7 +78,7 @@ lock: $(VENV)/.with-dev
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --extra dev --generate-hashes --no-annotate --no-emit-index-url \
 	  --custom-compile-command "make lock" $(if $(UPGRADE),--upgrade) --output-file requirements-dev.lock pyproject.toml
 
-demo: $(VENV)/.with-plots
+demo: $(VENV)/.core
 	@$(BIN)/entrenous demo
 
 federation: $(VENV)/.with-network
@@ -99,6 +106,21 @@ types: $(VENV)/.with-dev
 failures: $(VENV)/.with-dev
 	$(BIN)/python tests/pass_table.py
 
+# the files of a release; RELEASE=0.2.0 also refuses another version and the placeholder of the address
+dist: $(VENV)/.with-dev
+	rm -rf dist
+	$(BIN)/python -m hatchling build --directory dist
+	$(BIN)/python tests/release.py dist $(if $(RELEASE),--version $(RELEASE))
+
+# the lowest versions that the extras declare, all at once, in an environment of their own
+LOW := .venv-lowest
+lowest: $(VENV)/.with-dev
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(LOW)
+	$(BIN)/uv pip install --quiet --python $(LOW)/bin/python --resolution lowest-direct ".[implicit,tune,privacy,paillier,network,cluster]" \
+	  "pytest>=8" "pytest-timeout>=2.3" "hypothesis>=6.100" "scipy>=1.13" "pandas>=2.2" "pyarrow>=23.0.1" "ir-measures>=0.3.7" "autograd>=1.7"
+	PYTHONPATH=src:lab/src NUMBA_CACHE_DIR=$(LOW)/numba $(LOW)/bin/python -m pytest -q -p no:cacheprovider \
+	  tests/core tests/report tests/evaluate tests/privacy tests/runs tests/api tests/deploy/test_server.py tests/deploy/test_secure.py
+
 evidence: $(VENV)/.with-dev
 	$(BIN)/python -m entrenous_lab.survey $(ARGS)
 
@@ -107,6 +129,11 @@ papers: $(VENV)/.torch
 
 papers-docs: $(VENV)/.with-dev
 	$(BIN)/entrenous papers --docs
+
+docs: $(VENV)/.with-dev
+	$(BIN)/python -m entrenous_lab.site
+	$(BIN)/python -m entrenous_lab.site --stage build/docs
+	$(BIN)/zensical build --clean --strict
 
 mutants: $(VENV)/.with-dev
 	$(BIN)/python tests/mutants/run.py --jobs 2 $(ARGS)
@@ -122,4 +149,4 @@ test-all: lint $(VENV)/.torch
 	$(BIN)/python tests/apart.py --record
 
 clean:
-	rm -rf $(VENV) runs
+	rm -rf $(VENV) $(LOW) dist runs

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from entrenous_lab.site.stage import repository
 from paths import ROOT, SHARED, SOURCE, real
 
 from tests.docstrings import FEW, public
@@ -57,7 +58,7 @@ def test_the_python_of_the_documentation_runs_as_written(
 def test_every_command_of_the_pages_exists() -> None:
     from entrenous.cli import _app
 
-    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
     text = "\n".join(page.read_text() for page in pages)
     named = set(re.findall(r"(?:^|`)(?:\.venv/bin/)?entrenous ([a-z]+)", text, re.M))
     assert len(named) >= 15
@@ -71,15 +72,28 @@ def test_the_readme_opens_with_its_purpose_two_commands_and_what_is_not_protecte
         for words in ("**A Python package", "make demo", "make test", "## What is not protected")
     ]
     assert said == sorted(said) and said[-1] < len(readme) / 2
-    tables = r"<!--.*?-->|<sub>.*?</sub>|^\|.*?$"  # and their captions
-    prose = re.sub(rf"```.*?```|{tables}", "", readme, flags=re.S | re.M)
-    assert len(prose.split()) <= 550
+    assert len(readme.split()) <= 500
+    output = re.search(r"```text\n(.*?)```", readme, re.S)
+    assert output and output[1].count("\n") == 10
+    doors = [readme.index(f"**{who}**") for who in ("Researchers", "Engineers", "Everyone")]
+    assert doors == sorted(doors)
+
+
+def test_the_links_of_the_readme_are_absolute_and_lead_somewhere() -> None:
+    """So that they work on a package index."""
+    address = repository(ROOT)
+    links = re.findall(r"\]\(([^)]+)\)", (ROOT / "README.md").read_text())
+    assert len(links) > 10
+    for link in links:
+        inside = re.fullmatch(rf"{re.escape(address)}/(?:blob|raw)/main/([^#]+)(?:#.*)?", link)
+        assert inside and (ROOT / inside[1]).is_file(), link
 
 
 def test_every_page_can_be_found_from_the_readme() -> None:
-    pages = {path.name for path in (ROOT / "docs").glob("*.md")} - {"index.md"}
-    assert "(docs/index.md)" in (ROOT / "README.md").read_text()
-    assert pages == set(re.findall(r"\]\(([\w-]+\.md)\)", (ROOT / "docs" / "index.md").read_text()))
+    docs = ROOT / "docs"
+    pages = {path.relative_to(docs).as_posix() for path in docs.rglob("*.md")} - {"index.md"}
+    assert "docs/index.md)" in (ROOT / "README.md").read_text()
+    assert pages == set(re.findall(r"\]\(([\w/-]+\.md)\)", (docs / "index.md").read_text()))
 
 
 def of_code(page: str) -> set[str]:
@@ -99,7 +113,7 @@ def is_there(name: str, page: Path) -> bool:
             (folder / name).is_file()
             for folder in (
                 page.parent,
-                page.parent / "examples",
+                ROOT / "docs" / "examples",
                 ROOT,
                 SOURCE.parent,
                 SOURCE,
@@ -130,7 +144,7 @@ def test_a_name_that_is_not_there_is_seen() -> None:
 
 
 @pytest.mark.parametrize(
-    "page", [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md"], ids=lambda page: page.name
+    "page", [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "README.md"], ids=lambda page: page.name
 )
 def test_the_files_and_modules_that_a_page_names_exist(page: Path) -> None:
     text = page.read_text()

@@ -140,8 +140,8 @@ def typed(
         (place / words[words.index("--out") + 1]).write_text("")
     command = Command(capsys)
     with monkeypatch.context() as patch:
-        if words[0] in ("run", "compare", "tune", "audit", "leakcheck", "receipt"):
-            patch.setattr(loading, "_loaded", stop)
+        if words[0] in ("run", "compare", "tune", "attack", "audit", "leakcheck", "receipt"):
+            patch.setattr(loading, "loaded", stop)
         try:
             ended = command(*words)
         except Loaded:

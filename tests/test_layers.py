@@ -303,7 +303,7 @@ def test_a_circle_is_found():
     assert circles(arrows_of) == {("b", "c"), ("e", "f")}
     seen = graph()
     assert "privacy/secure_sum/client.py" in seen["deploy/node/secure_node.py"]
-    assert "evaluate/metric_kinds.py" in seen["evaluate/metrics/accuracy.py"]
+    assert "evaluate/metric_kinds.py" in seen["evaluate/metrics/defined.py"]
 
 
 def test_no_circle_of_files():
@@ -561,3 +561,14 @@ def test_the_test_split_is_opened_by_evaluation_alone():
         )
         == []
     )
+
+
+def test_device_code_is_compiled_by_the_decorator_that_needs_no_place_for_a_cache():
+    """`numba.njit(cache=True)` fails where nothing can be written: `core.compiling.njit` does not."""
+    importing = {
+        where(path, node)
+        for path in FILES
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.ImportFrom) and node.module == "numba"
+    }
+    assert importing == set(), "take njit from core/compiling.py"

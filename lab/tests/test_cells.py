@@ -256,7 +256,7 @@ def test_what_moves_models_between_peers_counts_for_those_that_gossip_alone(monk
 def test_metrics_are_part_of_a_program_though_they_are_found_by_name(monkeypatch):
     base, path = (
         identity(cell(factors=3), PARTS["validation"]),
-        program.path_of("entrenous.evaluate.metrics.accuracy"),
+        program.path_of("entrenous.evaluate.metrics.defined"),
     )
     source = program.source_of
     monkeypatch.setattr(

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 
 import pytest
 from command_line import Command
 from entrenous_lab.papers.runner import experiments
 
+from entrenous.cli import LABORATORY
 from entrenous.core.registry.discover import offers
 
 COMMANDS = ("bench", "experiment", "papers")
@@ -33,3 +36,28 @@ def test_what_there_is_is_listed_as_it_is_found(name: str, command: Command) -> 
     said = " ".join(command(name, "--help").out.split())
     assert [one for one in LISTED[name] if one not in said] == []
     assert "{" not in said
+
+
+def test_the_laboratory_is_known_by_its_commands() -> None:
+    assert set(COMMANDS) == set(LABORATORY)
+
+
+def test_a_bench_of_the_network_needs_its_extra_and_the_list_does_not() -> None:
+    """On a core install `entrenous bench` and its help ended as a bug, for want of msgspec."""
+    lacking = """
+import sys
+for library in ("msgspec", "httpx", "uvicorn", "starlette", "cryptography", "iroh"):
+    sys.modules[library] = None
+from entrenous.cli import main
+main(["bench", "intake"])
+"""
+    refused = subprocess.run([sys.executable, "-c", lacking], capture_output=True, text=True)
+    assert refused.returncode == 2
+    assert re.fullmatch(
+        r"error: bench intake: it needs \w+, which is not installed; pip install"
+        r" 'entrenous\[network\]'",
+        refused.stderr.splitlines()[-1],
+    )
+    helped = lacking.replace("intake", "--help")
+    shown = subprocess.run([sys.executable, "-c", helped], capture_output=True, text=True)
+    assert shown.returncode == 0 and "fcf-round" in shown.stdout, shown.stderr

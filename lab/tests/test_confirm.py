@@ -4,6 +4,7 @@ and compared to the last digit.
 
 import json
 import subprocess
+from dataclasses import replace
 
 import pytest
 from entrenous_lab.papers import batch, provenance
@@ -11,6 +12,7 @@ from entrenous_lab.papers.batch import Asked, run_papers, stock
 from entrenous_lab.papers.cell import CurvePoint, Outcome
 from entrenous_lab.papers.confirm import BEGUN, MOST, confirm, drawn, outcome_sha256
 from entrenous_lab.papers.documents import caption
+from entrenous_lab.papers.made_up import table_sha256
 from entrenous_lab.papers.stored import stored_in
 
 from entrenous.core.errors import CheckFailed
@@ -98,13 +100,53 @@ def test_a_training_that_gives_something_else_is_named_and_leaves_the_result_sta
     assert stock(["good"], results)[0].state == "stale: training"
 
 
-@pytest.mark.parametrize("part", [part for part in provenance.PARTS if part != provenance.TRAINING])
-def test_no_sample_tells_of_other_settings_or_another_table(results, part):
-    another(results, "training", part)
-    assert (
-        f"{part} changed; make it again" in confirmed(results).said
-        and part in stock(["good"], results)[0].state
-    )
+def test_no_sample_tells_of_other_settings(results):
+    another(results, "training", "settings")
+    assert "settings changed; make it again" in confirmed(results).said
+    assert stock(["good"], results)[0].state == "stale: training, settings"
+
+
+@pytest.mark.parametrize("parts", [("table",), ("training", "table")])
+def test_a_table_that_makes_the_same_of_made_up_outcomes_is_confirmed(results, parts):
+    assert len(origin(results)["table_sample"]) == 64
+    another(results, *parts)
+    assert stock(["good"], results)[0].state == f"stale: {', '.join(parts)}"
+    said = "confirmed: 5 trainings give the same to the last digit, and so does the table"
+    assert confirmed(results).said == said
+    assert stock(["good"], results)[0].state == "fresh: confirmed by 5 trainings"
+
+
+def test_a_table_that_makes_something_else_leaves_the_result_stale(results):
+    change(results, table_sample="0" * 64)
+    another(results, "table")
+    line = confirmed(results)
+    assert line.differ == ["the table"] and "makes something else" in line.said
+    assert stock(["good"], results)[0].state == "stale: table"
+
+
+def test_a_changed_table_of_which_nothing_was_recorded_is_to_be_made_again(results):
+    change(results, table_sample="")
+    another(results, "table")
+    assert "nothing was recorded while it was fresh" in confirmed(results).said
+
+
+def test_a_fresh_result_gets_the_identity_of_its_table(results):
+    first = origin(results)["table_sample"]
+    content = json.loads((results / "good.json").read_text())
+    del content["origin"]["table_sample"]
+    (results / "good.json").write_text(json.dumps(content))
+    assert confirmed(results).said == "fresh, 5 trainings recorded"
+    assert origin(results)["table_sample"] == first
+
+
+def test_a_made_up_outcome_follows_from_what_is_trained_alone():
+    """Another seed gives other figures; a change of the table's own code gives another table."""
+    found = table_sha256(GOOD)
+    assert found and found == table_sha256(GOOD)
+    assert found != table_sha256(GOOD, seed=1)
+    assert found != table_sha256(replace(GOOD, findings=(lambda trained: ["another"],)))
+    assert table_sha256(replace(GOOD, before=lambda context: 1 / 0)) == ""
+    assert table_sha256(replace(GOOD, findings=(lambda trained: 1 / 0,))) == ""
 
 
 def test_a_stale_result_without_a_sample_is_to_be_made_again(results):
@@ -142,6 +184,7 @@ def test_the_commit_says_whether_the_program_differs_from_it_and_nothing_of_what
     program.mkdir()
     assert provenance.commit(program) == ""
     (program / "one.py").write_text("1")
+    (program / "__init__.py").write_text("")
     who = ("-c", "user.name=a", "-c", "user.email=a@b")
     for said in (("init", "-q"), ("add", "."), (*who, "commit", "-qm", "one")):
         subprocess.run(["git", "-C", str(tmp_path), *said], check=True)
@@ -150,6 +193,11 @@ def test_the_commit_says_whether_the_program_differs_from_it_and_nothing_of_what
     assert provenance.commit(program) == name and len(name) == 12
     (program / "one.py").write_text("2")
     assert provenance.commit(program) == f"{name}-dirty"
+    # A package installed into an environment in that checkout is no part of it.
+    installed = tmp_path / "env" / "site-packages"
+    installed.mkdir(parents=True)
+    (installed / "__init__.py").write_text("")
+    assert provenance.commit(installed) == provenance.commit(program, installed) == ""
 
 
 def test_every_algorithm_and_data_set_is_drawn_once_before_any_is_drawn_twice():

@@ -15,8 +15,7 @@ from entrenous_lab.papers.error_groups import (
     errors_by_group,
 )
 
-from entrenous.core.vocabulary import Vocabulary
-from entrenous.data.interactions import Interactions, build
+from entrenous.data.interactions import Interactions, Vocabulary, build
 
 USERS, ITEMS = Vocabulary(size=4), Vocabulary(size=4)
 

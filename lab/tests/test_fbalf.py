@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from entrenous_lab.papers import fbalf_accuracy, fbalf_reg, fbalf_variants, values
+from entrenous_lab.papers import fbalf_accuracy, fbalf_cpu, fbalf_reg, fbalf_variants, values
 from entrenous_lab.papers.cell import parts_of
 from entrenous_lab.papers.effort import Budget, ratings
 from entrenous_lab.papers.fbalf_variance import (
@@ -35,8 +35,7 @@ from entrenous_lab.papers.values import Tuned, tuned
 from paths import ROOT
 
 from entrenous.core.errors import InputError
-from entrenous.core.vocabulary import Vocabulary
-from entrenous.data.interactions import Interactions, build
+from entrenous.data.interactions import Interactions, Vocabulary, build
 from entrenous.data.split.protocol import splits
 from entrenous.runs import pipeline as experiment
 from entrenous.runs.options import RunPlan
@@ -280,6 +279,16 @@ def test_reg_is_chosen_on_validation_rows_and_its_test_rows_are_opened_once(tmp_
         assert f"{system} {best:g}" in found.notes[0]
     tested = {row["system"] for row in found.rows if row["metric"] == "mae"}
     assert tested == {*(f"{s}, reg chosen" for s in fbalf_reg.SEARCHED), "fbalf, reg chosen, rho 0"}
+
+
+def test_processor_time_is_measured_one_after_another_and_stands_over_rho_0() -> None:
+    result = run_experiment("fbalf-cpu", data=data(), threads=1)
+    of = {(row["system"], row["metric"]): row["values"] for row in result.rows}
+    none, three = (f"fbalf, p_u learns from ratings, rho {rho}" for rho in (0, 3))
+    assert of[none, fbalf_cpu.TIMES_RHO_0] == [1.0] * FOLDS
+    spent = zip(of[three, "CPU s"], of[none, "CPU s"], strict=True)
+    assert of[three, fbalf_cpu.TIMES_RHO_0] == [a / b for a, b in spent]
+    assert "rho 0 1.00, rho 1 " in result.notes[0]
 
 
 def test_absent_data_are_named_and_left_out(

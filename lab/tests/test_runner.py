@@ -28,9 +28,8 @@ from entrenous_lab.papers.runner import experiments, run_experiment
 from entrenous_lab.papers.study import System
 
 from entrenous.core.errors import InputError
-from entrenous.core.vocabulary import Vocabulary
 from entrenous.data.home import VARIABLE
-from entrenous.data.interactions import Interactions, build
+from entrenous.data.interactions import Interactions, Vocabulary, build
 
 FULL, QUICK = GRIDS[False], GRIDS[True]
 TINY = replace(

@@ -11,7 +11,7 @@ import pytest
 from small_federations import ITEMS, SMALL, USERS, same, sent, shop, started, trained
 from within_contract import within_contract
 
-from entrenous.algorithms._federated_ncf import SHARE, SQUARE, data_of
+from entrenous.algorithms._federated_ncf import TOP, data_of
 from entrenous.algorithms._user_clusters import k_means
 from entrenous.algorithms.cali3f import Cali3F, Cali3FServer
 from entrenous.algorithms.fedavg import FedAvg
@@ -54,7 +54,6 @@ def hand_made(
     """The server after devices with these user embeddings, this one item each, moved by these rows,
     and these dense moves.
     """
-    from entrenous.algorithms._federated_ncf import shared
     from entrenous.kernels.averaging import weighted_moves
 
     algorithm = cali3f(**other)
@@ -63,7 +62,9 @@ def hand_made(
         np.asarray(n, np.float32),
         np.arange(len(users) + 1),
     )
-    parts = shared(moved, np.abs(moved)) if algorithm.fast else weighted_moves(moved, ptr, n)
+    parts = (
+        algorithm.shared(moved, np.abs(moved)) if algorithm.fast else weighted_moves(moved, ptr, n)
+    )
     flat = (
         np.zeros((len(users), algorithm.shape.network), np.float32)
         if dense is None
@@ -202,7 +203,7 @@ def test_models_are_averaged_within_new_clusters_by_interactions() -> None:
 
 
 def plain_round(
-    server: Cali3FServer, update: Update, phi: float, discount: float
+    server: Cali3FServer, update: Update, phi: float, discount: float, move_bound: float
 ) -> dict[str, np.ndarray]:
     """Lines 8 to 20 in float64 loops, from what each device sends (times n_k, theta) and shows."""
     n_k, groups = update.shown["n"][:, 0].astype(float), update.group
@@ -226,9 +227,9 @@ def plain_round(
     user[update.sender] = update.shown["user"]
     theta, sums = np.zeros_like(item), np.zeros_like(item)  # (5)
     for r, i in enumerate(update.item):
-        size = update.rows["share"][r] / SHARE
+        size = update.rows["share"][r] / TOP
         theta[i] += size
-        sums[i] += update.rows["item"][r] / SQUARE
+        sums[i] += update.rows["item"][r] / TOP * move_bound
     item = item + np.where(theta > 0, sums / np.where(theta > 0, theta, 1), 0)
     n[update.sender] = n_k
     cluster, _ = k_means(user.astype(np.float32), server.centroids)  # line 19
@@ -254,7 +255,7 @@ def test_rounds_are_algorithm_1(data: Interactions) -> None:
         users = algorithm.select(server, data.catalogue, key(1, "select", number))
         _, update, total = sent(algorithm, server, devices, data, users, number)
         after = algorithm.aggregate(server, total)
-        for name, expected in plain_round(server, update, 0.7, 0.8).items():
+        for name, expected in plain_round(server, update, 0.7, 0.8, algorithm.move_bound).items():
             assert np.allclose(
                 getattr(after, name), expected, atol=2e-3 if name == "item" else 2e-5
             ), (number, name)
@@ -269,9 +270,38 @@ def test_shares_of_moves_are_their_sizes(data: Interactions) -> None:
     algorithm = cali3f()
     server, devices = started(algorithm, data)
     _, update, _ = sent(algorithm, server, devices, data, np.arange(3))
-    share, product = update.rows["share"] / SHARE, update.rows["item"] / SQUARE
+    share = update.rows["share"] / TOP * algorithm.move_bound
+    product = update.rows["item"] / TOP * algorithm.move_bound**2
     assert share.shape == product.shape == (len(update.item), 5 + 6)
     assert (share >= 0).all() and np.allclose(np.abs(product), share * share, rtol=1e-4, atol=1e-12)
+
+
+# ---- one gradient a client -----------------------------------------------------------------------
+
+
+def test_one_gradient_is_the_mean_over_the_history_times_the_rate(data: Interactions) -> None:
+    """Lines 4 and 5 of algorithm 1: a twice as large rate moves everything twice as far, and
+    neither the batch nor the optimiser counts."""
+    moves = []
+    for rate, other in ((0.125, {}), (0.25, {"batch": 1, "optimiser": "adam"})):
+        settings = {"client": "gradient", "local_epochs": 1, "learning_rate": rate, **other}
+        algorithm = cali3f(**settings, fast=False)
+        server, devices = started(algorithm, data)
+        _, update, _ = sent(algorithm, server, devices, data, np.arange(3))
+        user = update.shown["user"] - server.user[:3]
+        moves.append((user, update.rows["item"], update.dense["network"], update.dense["local"]))
+    for once, twice in zip(*moves, strict=True):
+        assert np.abs(once).max() > 1e-3
+        assert np.allclose(2 * once, twice, rtol=1e-4, atol=1e-6)
+
+
+def test_one_gradient_is_one_batch_of_everything_by_sgd(data: Interactions) -> None:
+    alike = {"local_epochs": 1, "largest_move": 2}
+    gradient = trained(cali3f(**alike, client="gradient", batch=2), data, 3)
+    whole = trained(cali3f(**alike, optimiser="sgd", batch=1 << 20), data, 3)
+    batches = trained(cali3f(**alike, optimiser="sgd", batch=2), data, 3)
+    assert same(gradient.server, whole.server)
+    assert not same(gradient.server.item, batches.server.item)
 
 
 # ---- what it becomes -----------------------------------------------------------------------------

@@ -37,8 +37,7 @@ from entrenous.core.contract.update import Update, add_update, empty_total
 from entrenous.core.errors import InputError
 from entrenous.core.keys import fold_name, folds, key
 from entrenous.core.printed import summary_of
-from entrenous.core.vocabulary import Vocabulary
-from entrenous.data.interactions import Interactions, build
+from entrenous.data.interactions import Interactions, Vocabulary, build
 from entrenous.federation.gossip import Gossip
 from entrenous.federation.network import Network
 from entrenous.federation.rounds import Rounds

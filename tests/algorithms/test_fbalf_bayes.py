@@ -15,12 +15,11 @@ from entrenous.algorithms.fbalf_bayes import FBALFBayes, FBALFBayesServer
 from entrenous.core.contract.update import Total, Update, add_update, empty_total
 from entrenous.core.errors import InputError
 from entrenous.core.keys import key
-from entrenous.core.vocabulary import Vocabulary
-from entrenous.data.interactions import Interactions, build
+from entrenous.data.interactions import Interactions, Vocabulary, build
 from entrenous.data.split.protocol import splits
 from entrenous.evaluate.ratings import rate
-from entrenous.federation.executors import Threads
 from entrenous.federation.rounds import Rounds, Training
+from entrenous.federation.shard import Threads
 from entrenous.privacy.protection import Protection
 from entrenous.runs.recommenders import fitted
 

@@ -9,8 +9,7 @@ from entrenous.algorithms.fcf import FCF, FCFDownload, FCFServer
 from entrenous.core.contract.update import add_update, empty_total
 from entrenous.core.keys import key
 from entrenous.core.types import Float64Array
-from entrenous.core.vocabulary import Vocabulary
-from entrenous.data.interactions import Interactions, build
+from entrenous.data.interactions import Interactions, Vocabulary, build
 from entrenous.federation.rounds import Rounds
 
 USERS, ITEMS = 6, 9

@@ -9,7 +9,7 @@ import pytest
 from small_federations import ITEMS, SMALL, USERS, same, sent, shop, started, trained
 from within_contract import within_contract
 
-from entrenous.algorithms._federated_ncf import SHARE, SQUARE
+from entrenous.algorithms._federated_ncf import TOP
 from entrenous.algorithms._user_clusters import k_means
 from entrenous.algorithms.fedavg import FedAvg
 from entrenous.algorithms.fedfast import FedFast, FedFastServer
@@ -53,9 +53,8 @@ def test_rounds_are_the_papers(data: Interactions, decay: float) -> None:
         )
         for k in range(len(users)):
             for r in range(update.ptr[k], update.ptr[k + 1]):
-                delta = (update.rows["item"][r] / SQUARE) / (
-                    update.rows["share"][r] / SHARE
-                )  # |delta| delta / |delta|
+                product = update.rows["item"][r] / TOP * algorithm.move_bound
+                delta = product / (update.rows["share"][r] / TOP)  # |delta| delta / |delta|
                 models[k, update.item[r]] += delta
                 q[k, update.item[r]] = np.abs(delta).sum()
         item = np.stack(
@@ -88,7 +87,6 @@ def test_an_item_is_weighted_by_the_l1_norm_of_each_move() -> None:
     """Moves (.3, .1) and (-.1, .3), of norm .4 each: their mean, (.1, .2). Weights element by
     element, as Cali3F's, would give another.
     """
-    from entrenous.algorithms._federated_ncf import shared
     from entrenous.core.contract.update import Update, add_update, empty_total
 
     algorithm = fedfast(factors=2, layers=(), clusters=1, cohort=2)
@@ -101,7 +99,7 @@ def test_an_item_is_weighted_by_the_l1_norm_of_each_move() -> None:
         np.zeros(1, np.int64),
     )
     moved = np.array([[0.3, 0.1], [-0.1, 0.3]], np.float32)
-    rows = shared(moved, np.abs(moved).mean(axis=1, keepdims=True))
+    rows = algorithm.shared(moved, np.abs(moved).mean(axis=1, keepdims=True))
     dense, shown = (
         {"network": np.zeros((2, algorithm.shape.network), np.float32)},
         {"user": server.user},

@@ -13,8 +13,8 @@ from entrenous.core.contract.update import Update
 from entrenous.core.errors import InputError, NonFiniteError
 from entrenous.core.keys import key
 from entrenous.data.interactions import Interactions
-from entrenous.federation.executors import Threads
 from entrenous.federation.rounds import Rounds, Training
+from entrenous.federation.shard import Threads
 
 USERS, ITEMS = 7, 12
 EVERYONE = np.arange(USERS)

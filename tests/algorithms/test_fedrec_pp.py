@@ -16,10 +16,9 @@ from entrenous.core.contract.update import Update, add_update, empty_total, fixe
 from entrenous.core.errors import NonFiniteError
 from entrenous.core.keys import folds, key
 from entrenous.core.types import BoolArray, Int64Array
-from entrenous.core.vocabulary import Vocabulary
-from entrenous.data.interactions import Interactions, build
-from entrenous.federation.executors import Threads
+from entrenous.data.interactions import Interactions, Vocabulary, build
 from entrenous.federation.rounds import Rounds, Training
+from entrenous.federation.shard import Threads
 
 USERS, ITEMS = 12, 20
 EVERYONE = np.arange(USERS)

@@ -19,8 +19,7 @@ from entrenous.algorithms.named import algorithms
 from entrenous.core.contract.protocols import Catalogue, Histories
 from entrenous.core.contract.update import Update, add_update, empty_total
 from entrenous.core.keys import fold_name, key
-from entrenous.core.vocabulary import Vocabulary
-from entrenous.data.interactions import Interactions, build
+from entrenous.data.interactions import Interactions, Vocabulary, build
 from entrenous.data.synthetic import synthetic
 from entrenous.federation.rounds import Rounds
 from entrenous.privacy.choice import Choice

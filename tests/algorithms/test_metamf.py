@@ -16,10 +16,9 @@ from entrenous.algorithms.metamf import MetaMF, MetaMFServer
 from entrenous.core.contract.declared import bound
 from entrenous.core.contract.update import Update, add_update, empty_total
 from entrenous.core.keys import key
-from entrenous.core.vocabulary import Vocabulary
-from entrenous.data.interactions import Interactions, build
-from entrenous.federation.executors import Threads
+from entrenous.data.interactions import Interactions, Vocabulary, build
 from entrenous.federation.rounds import Rounds, Training
+from entrenous.federation.shard import Threads
 from entrenous.kernels import meta_network
 from entrenous.kernels.meta_network import MetaParameters, MetaSizes, views
 from entrenous.runs.recommenders import fitted

@@ -29,8 +29,7 @@ from entrenous.core.contract.gossip import DeviceData, data_of
 from entrenous.core.contract.protocols import some_visits
 from entrenous.core.errors import InputError
 from entrenous.core.keys import folds, key
-from entrenous.core.vocabulary import Vocabulary
-from entrenous.data.interactions import SECOND, Interactions, build, pairs_of
+from entrenous.data.interactions import SECOND, Interactions, Vocabulary, build, pairs_of
 from entrenous.data.load import load
 from entrenous.data.visits import VisitColumns, with_visits
 from entrenous.deploy.peers.replay import joined

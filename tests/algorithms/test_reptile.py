@@ -71,8 +71,7 @@ def test_the_server_steps_towards_the_mean_of_the_models(
 
 
 def test_a_device_without_history_is_no_task() -> None:
-    from entrenous.core.vocabulary import Vocabulary
-    from entrenous.data.interactions import build
+    from entrenous.data.interactions import Vocabulary, build
 
     rows = np.array([0, 0, 0, 2, 2]), np.array([1, 3, 4, 0, 2])
     lonely = build(*rows, users=Vocabulary(size=3), items=Vocabulary(size=ITEMS))

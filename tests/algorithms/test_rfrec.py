@@ -14,10 +14,9 @@ from entrenous.core.contract.update import add_update, empty_total, real
 from entrenous.core.errors import NonFiniteError
 from entrenous.core.keys import key
 from entrenous.core.types import Float64Array
-from entrenous.core.vocabulary import Vocabulary
-from entrenous.data.interactions import Interactions, build
-from entrenous.federation.executors import Threads
+from entrenous.data.interactions import Interactions, Vocabulary, build
 from entrenous.federation.rounds import Rounds, Training
+from entrenous.federation.shard import Threads
 
 USERS, ITEMS, CLIENTS, IDLE = 7, 9, 3, 4
 SETTINGS = {

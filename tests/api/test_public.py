@@ -96,7 +96,7 @@ def test_type_checkers_and_the_interpreter_find_the_same() -> None:
             for alias in node.names:
                 # Only a name that is renamed to itself is public to a type checker.
                 assert alias.asname == alias.name
-                told[alias.name] = node.module
+                told[alias.name] = f"entrenous.{node.module}"
     assert told == entrenous.LAZY
 
 

@@ -15,7 +15,7 @@ from entrenous.audit.canaries import audited_once
 from entrenous.audit.one_run import chance_of, lower_bound, refuted
 from entrenous.core.errors import InputError
 from entrenous.data.synthetic import synthetic
-from entrenous.federation.executors import Threads
+from entrenous.federation.shard import Threads
 from entrenous.privacy.accountant import SampledGaussian, epsilon_of
 from entrenous.privacy.protection import Protection
 from entrenous.runs.plan import algorithm_of

@@ -26,8 +26,7 @@ from entrenous.core.contract.update import Update
 from entrenous.core.errors import InputError
 from entrenous.core.keys import key
 from entrenous.core.types import Float32Array, Int64Array
-from entrenous.core.vocabulary import Vocabulary
-from entrenous.data.interactions import Interactions, build
+from entrenous.data.interactions import Interactions, Vocabulary, build
 from entrenous.data.synthetic import synthetic
 from entrenous.federation.defences import known_of
 from entrenous.federation.gossip import Gossip

@@ -65,7 +65,7 @@ def test_an_attack_that_writes_vectors_for_estimated_users_is_held_back_by_suppo
     satcap, robust = attack(
         "pfpl+", "ml-100k", attack=name, defences=("satcap", "robust"), **FPL
     ).found["rows"]
-    assert satcap["er@10"] > 0.3  # as docs/poisoning.md says
+    assert satcap["er@10"] > 0.3  # as docs/results/poisoning.md says
     assert 0.01 < robust["er@10"] < 0.2  # if it is less, say something better there
 
 

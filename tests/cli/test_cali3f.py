@@ -18,8 +18,7 @@ from stored_runs import Page
 
 from entrenous.algorithms.cali3f import Cali3F
 from entrenous.algorithms.named import algorithms
-from entrenous.core.vocabulary import Vocabulary
-from entrenous.data.interactions import build
+from entrenous.data.interactions import Vocabulary, build
 from entrenous.runs import pipeline as experiment
 
 OPTIONS = ["--data", "shop.csv", "--protocol", "loo-20", "--rounds", "6", "--every", "2"]

@@ -15,7 +15,8 @@ from paths import ROOT
 
 import entrenous
 from entrenous.algorithms.named import algorithms
-from entrenous.cli import _app, about, lists
+from entrenous.cli import LABORATORY, _app, about, lists
+from entrenous.cli.brought import Commands
 from entrenous.data.dataset import datasets
 from entrenous.data.load import LoadOptions
 from entrenous.data.split.protocol import protocols
@@ -172,6 +173,18 @@ def test_commands_are_in_groups(command: Command) -> None:
     for name, number in inside.items():
         at = re.search(rf"^│ {name}  ", said, re.MULTILINE)
         assert at is not None and places[number] < at.start() < places[number + 1], name
+
+
+@pytest.mark.parametrize("name", LABORATORY)
+@pytest.mark.parametrize("more", [[], ["--help"], ["fcf-round", "--json"]])
+def test_without_the_laboratory_its_commands_say_how_to_get_it(
+    name: str, more: list[str], command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("entrenous.cli.brought.brought", lambda: Commands({}, {}))
+    said = command(name, *more).error
+    assert said.startswith(f"entrenous {name}: it comes with the laboratory")
+    assert said.endswith("; pip install ./lab in a clone of Entrenous")
+    assert (ROOT / "lab" / "pyproject.toml").is_file()
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

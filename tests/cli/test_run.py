@@ -11,7 +11,6 @@ import pytest
 from command_line import Command, shop, write_shop
 
 from entrenous.algorithms.named import algorithms
-from entrenous.cli import console
 from entrenous.core.contract.declared import declared
 from entrenous.privacy.told import of_the_list
 from entrenous.runs import pipeline as experiment
@@ -226,7 +225,7 @@ def test_stopping_early_and_debugging(command: Command) -> None:
 def test_compiling_is_spoken_of_after_all_was_checked(
     command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(console, "_compiled", lambda module: False)
+    monkeypatch.setattr("entrenous.core.compiling.is_ready", lambda function: False)
     for wrong in (
         ["--set", "fators=3"],
         ["--protocol", "lo-20"],

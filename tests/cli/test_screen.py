@@ -5,18 +5,24 @@ or turns the text around it.
 from __future__ import annotations
 
 import ast
+import io
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
-from command_line import Command
+from command_line import Command, write_shop
 
 import entrenous
 from entrenous.api.progress import progress_bar
+from entrenous.cli import _app, main
 from entrenous.cli.console import say, table, tell
 from entrenous.cli.federation import show_list
+from entrenous.cli.screen import STAND_INS, any_screen
 from entrenous.core.cells import harmless, is_formula
 from entrenous.core.printed import plain
 from entrenous.data.split.read import read
@@ -31,7 +37,6 @@ PRINTS = {
     "cli/console.py",
     "cli/__init__.py",
     "api/progress.py",
-    "data/dataset.py",
     "audit/attacker.py",
 }  # each through `plain`, `one_line` or JSON
 
@@ -181,3 +186,80 @@ def _is_number(cell: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+# ---- screens that lack characters ----------------------------------------------------------------
+
+
+def narrow(monkeypatch: pytest.MonkeyPatch, encoding: str) -> tuple[io.BytesIO, io.BytesIO]:
+    """Gives this process a stdout and a stderr of an encoding; returns what is written to them."""
+    out, err = io.BytesIO(), io.BytesIO()
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(out, encoding=encoding))
+    monkeypatch.setattr("sys.stderr", io.TextIOWrapper(err, encoding=encoding))
+    return out, err
+
+
+def test_a_screen_without_a_character_shows_another_one_and_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    out, err = narrow(monkeypatch, "latin-1")
+    with any_screen():
+        table(["hr@10 ↑"], [["日本 ±1 naïve"]], title="a…b")
+        say("−1 日")
+    sys.stdout.flush()
+    shown = out.getvalue().decode("latin-1")
+    assert "hr@10 ^" in shown and "\\u65e5\\u672c ±1 naïve" in shown and "a...b" in shown
+    said = err.getvalue().decode("latin-1").splitlines()
+    assert said[0] == "-1 \\u65e5" and len(said) == 2
+    assert said[1].startswith("note: latin-1 cannot show 2 of the characters above")
+    # Afterwards the streams are as they were.
+    with pytest.raises(UnicodeEncodeError):
+        print("↑")
+
+
+def test_stand_ins_alone_need_no_note(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, err = narrow(monkeypatch, "ascii")
+    with any_screen():
+        tell("".join(STAND_INS))
+    sys.stderr.flush()
+    assert err.getvalue() == b"" and all(text.isascii() for text in STAND_INS.values())
+
+
+def test_a_run_ends_well_on_a_latin_1_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The training was done, and then the arrow of its table was "a bug of entrenous"."""
+    monkeypatch.chdir(tmp_path)
+    rows = write_shop(tmp_path / "shop.csv")
+    names, _, lines = rows.read_text().partition("\n")
+    rows.write_text(f"{names}\n{lines.replace(',i', ',日')}", encoding="utf-8")
+    command = ["run", "popular", "--data", "shop.csv", "--protocol", "random-80-20"]
+    variables = {**os.environ, "PYTHONIOENCODING": "latin-1", "LC_ALL": "C", "PYTHONUTF8": "0"}
+    done = subprocess.run(
+        [sys.executable, "-m", "entrenous", *command],
+        env=variables,
+        capture_output=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert b"hr@10 ^" in done.stdout and b"bug" not in done.stderr
+    asked = ["recommend", next(Path("runs").iterdir()).name, "--user", "u0"]
+    for encoding, shown, notes in (("latin-1", "\\u65e5", 1), ("utf-8", "日", 0)):
+        out, err = narrow(monkeypatch, encoding)
+        with pytest.raises(SystemExit):
+            main(asked)
+        assert shown in out.getvalue().decode(encoding)
+        assert err.getvalue().count(b"PYTHONIOENCODING=utf-8 writes them") == notes
+
+
+HELPED = ["", *sorted(name for name in _app() if not name.startswith("-"))]
+
+
+@pytest.mark.parametrize("name", HELPED)
+def test_help_is_shown_on_an_ascii_terminal(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    out, err = narrow(monkeypatch, "ascii")
+    with pytest.raises(SystemExit) as ended:
+        main([*name.split(), "--help"])
+    sys.stdout.flush()
+    assert ended.value.code == 0 and out.getvalue().startswith(b"Usage: entrenous")
+    assert err.getvalue() == b""

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from entrenous.core.keys import key
-from entrenous.kernels.arrays import nonfinite_row, ranks, ranks_among, shuffle_places, top_n
+from entrenous.kernels.arrays import nonfinite_row, ranks, ranks_among, top_n
+from entrenous.kernels.sampling import shuffle_places
 
 ALL = np.ones(5, np.bool_)
 NONE = np.zeros(2, np.int64), np.empty(0, np.int32)  # one user without masked items

@@ -35,8 +35,8 @@ from entrenous.core.contract.settings import Settings
 from entrenous.core.errors import EntrenousWarning
 from entrenous.core.types import Float32Array, Int32Array
 from entrenous.data.synthetic import synthetic
-from entrenous.federation.executors import Debug, Threads
 from entrenous.federation.rounds import Rounds
+from entrenous.federation.shard import Debug, Threads
 from entrenous.runs.conformance import conform
 
 CATALOGUE = Catalogue(users=30, items=40, interactions=300)

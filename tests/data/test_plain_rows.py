@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from entrenous.core.errors import InputError
-from entrenous.data import interactions, plain_rows, table
+from entrenous.data import interactions, table
+from entrenous.data.formats import delimited
 from entrenous.data.load import load
 
 HEADER = "user_id,item_id,rating,timestamp"
@@ -20,7 +21,7 @@ HEADER = "user_id,item_id,rating,timestamp"
 
 @pytest.fixture(autouse=True)
 def _large_from_one_byte_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plain_rows, "LEAST", 1)
+    monkeypatch.setattr(delimited, "LARGE", 1)
     monkeypatch.setattr(table, "MANY", 1)
     monkeypatch.setattr(interactions, "MANY_ROWS", 1)
 
@@ -57,7 +58,7 @@ def outcome(path: Path, **options: Any) -> tuple[Any, ...]:
 def carefully(path: Path, monkeypatch: pytest.MonkeyPatch, **options: Any) -> tuple[Any, ...]:
     """The same by the careful reader and by the sorts of NumPy."""
     with monkeypatch.context() as patch:
-        patch.setattr(plain_rows, "LEAST", 1 << 40)
+        patch.setattr(delimited, "LARGE", 1 << 40)
         patch.setattr(table, "MANY", 1 << 40)
         patch.setattr(interactions, "MANY_ROWS", 1 << 40)
         return outcome(path, **options)

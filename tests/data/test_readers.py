@@ -14,7 +14,7 @@ import pytest
 
 from entrenous.core.errors import InputError
 from entrenous.data.columns import find_roles, plain
-from entrenous.data.formats import layout, lines, positions
+from entrenous.data.formats import delimited, layout
 from entrenous.data.interactions import SECOND
 from entrenous.data.load import from_frame, load, load_part
 from entrenous.data.options import LoadKeywords, LoadOptions
@@ -108,7 +108,7 @@ def test_parquet_and_zip(tmp_path: Path) -> None:
 def test_the_columns_that_a_file_without_a_header_may_have(
     first: list[str], orders: list[str]
 ) -> None:
-    assert [",".join(names) for names in positions.readings([first])] == orders
+    assert [",".join(names) for names in layout.readings([first])] == orders
 
 
 def test_a_guess_about_the_header_is_said(tmp_path: Path) -> None:
@@ -194,7 +194,7 @@ def test_blocks_do_not_change_what_is_found(
     path = write(tmp_path / "a.csv", many + "9,9,9\n" + "8,8,8,8\n")
     messages = []
     for block in (64, 1000, 1 << 24):
-        monkeypatch.setattr(lines, "BLOCK", block)
+        monkeypatch.setattr(delimited, "BLOCK", block)
         with pytest.raises(InputError) as refusal:
             load(path)
         messages.append(str(refusal.value))

@@ -30,11 +30,10 @@ from small_data import interactions, random_data
 
 import entrenous
 from entrenous.core.errors import InputError
-from entrenous.core.vocabulary import Vocabulary
 from entrenous.data import files
 from entrenous.data.filters import min_user_rows
 from entrenous.data.home import data_home, write_atomic
-from entrenous.data.interactions import Interactions, build
+from entrenous.data.interactions import Interactions, Vocabulary, build
 from entrenous.data.likes import keep_likes
 from entrenous.data.load import from_frame, load
 from entrenous.data.options import Duplicates
@@ -373,8 +372,8 @@ def rows_that_repeat_in_a_call(tmp: Path) -> Case:
 
 def a_filter_of_values_that_leaves_nothing(tmp: Path) -> Case:
     path = text(tmp / "a.csv", HEADER + ROWS)
-    yield lambda: load(path, min_value=9)
-    yield lambda: load(path, min_value=2)
+    yield lambda: load(path, likes="at_least=9")
+    yield lambda: load(path, likes="at_least=2")
 
 
 def a_limit_that_leaves_no_user(tmp: Path) -> Case:
@@ -1395,6 +1394,14 @@ def a_control_character_in_a_longer_row(tmp: Path) -> Case:
     path = tmp / "a.csv"
     yield lambda: load(text(path, PAIRS + "4,1\x010,5\n"))
     yield lambda: load(text(path, PAIRS + "4,10\n"))
+
+
+def an_id_that_is_not_known(tmp: Path) -> Case:
+    pairs = "user_id,item_id\nanna,10\nanna,11\nbert,10\nbert,12\n"
+    users = load(text(tmp / "a.csv", pairs)).users
+    error = yield lambda: users.index("ana")
+    nearest = error.fix.partition("'")[2].partition("'")[0]
+    yield lambda: users.index(nearest)
 
 
 # ---- the caller's own frames and splits ----------------------------------------------------------

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from entrenous.core.errors import InputError
-from entrenous.core.vocabulary import Vocabulary
-from entrenous.data.interactions import build
+from entrenous.data.interactions import Vocabulary, build
 from entrenous.data.user_groups import UserGroups, read_groups
 
 DATA = build(

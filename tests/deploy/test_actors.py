@@ -39,8 +39,7 @@ from entrenous.deploy.server.pool import WorkerPool
 from entrenous.deploy.server.ray_workers import LOCAL, HiredActor, RayPlan
 from entrenous.deploy.server.server import serve
 from entrenous.deploy.server.server_folder import ServerFolder
-from entrenous.federation.executors import EngineOptions
-from entrenous.federation.workers.engine import engine
+from entrenous.federation.workers.engine import EngineOptions, engine
 from entrenous.privacy.secure_sum.terms import Floors
 
 pytestmark = [

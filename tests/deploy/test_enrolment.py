@@ -13,8 +13,7 @@ import pytest
 from federation_links import federation, ratings
 
 from entrenous.core.errors import InputError
-from entrenous.core.vocabulary import Vocabulary
-from entrenous.data.interactions import Interactions
+from entrenous.data.interactions import Interactions, Vocabulary
 from entrenous.data.load import load
 from entrenous.deploy.agreement.catalogue import Items
 from entrenous.deploy.agreement.files import read_identity

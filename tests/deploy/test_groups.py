@@ -44,8 +44,7 @@ from entrenous.deploy.server.grouped_round import shortened, times_the_median
 from entrenous.deploy.server.server import RoundsLost, serve
 from entrenous.deploy.server.server_folder import SPAN, ServerFolder
 from entrenous.deploy.server.watch import length
-from entrenous.privacy.in_force import ProtectionInForce
-from entrenous.privacy.protection import Protection
+from entrenous.privacy.protection import Protection, ProtectionInForce
 from entrenous.privacy.secure_sum.client import SecureSumClient
 from entrenous.privacy.secure_sum.terms import Floors
 from entrenous.privacy.secure_sum.vector import pack, unpack

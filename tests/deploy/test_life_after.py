@@ -33,13 +33,14 @@ from entrenous.deploy.node.node import FederatedNode
 from entrenous.deploy.node.secure_node import inputs
 from entrenous.deploy.operate import going_back
 from entrenous.deploy.operate.founding import FoundedFederation
+from entrenous.deploy.operate.going_back import kept_rounds
 from entrenous.deploy.operate.membership import invite, shut_out
 from entrenous.deploy.operate.running import status
 from entrenous.deploy.server import exchange, secure_server, server
 from entrenous.deploy.server.leaving import resting_with
 from entrenous.deploy.server.secure_server import SecureRound
 from entrenous.deploy.server.server import RoundsLost, serve
-from entrenous.deploy.server.server_folder import ServerFolder, kept_rounds
+from entrenous.deploy.server.server_folder import ServerFolder
 from entrenous.privacy.secure_sum.memory import PastSum
 from entrenous.privacy.secure_sum.refusal import SumRefused
 from entrenous.privacy.secure_sum.terms import Floors

@@ -34,10 +34,11 @@ from entrenous.deploy.frames.contribution import Caps, RoundHalted, moved, norm
 from entrenous.deploy.frames.frames import Code, FrameRefused, opened, seal
 from entrenous.deploy.node.node import FederatedNode
 from entrenous.deploy.operate.founding import FoundedFederation
+from entrenous.deploy.operate.going_back import kept_rounds
 from entrenous.deploy.operate.membership import rewind, shut_out
 from entrenous.deploy.server import server
 from entrenous.deploy.server.server import serve
-from entrenous.deploy.server.server_folder import ServerFolder, kept_rounds
+from entrenous.deploy.server.server_folder import ServerFolder
 
 LIAR, NODES, ROUNDS = "node-07", 20, 12
 Lie = Callable[[Update], Update]

@@ -15,7 +15,7 @@ from over_https import over_https
 from entrenous.core.contract.protocols import model_sha256
 from entrenous.core.errors import InputError
 from entrenous.deploy.operate.founding import FoundedFederation, Place
-from entrenous.federation.executors import Threads
+from entrenous.federation.shard import Threads
 from entrenous.privacy.secure_sum.terms import Floors
 from entrenous.runs.recommenders import checkpoint_arrays
 

@@ -26,7 +26,7 @@ from entrenous.algorithms.named import algorithms
 from entrenous.core.contract.protocols import FederatedAlgorithm
 from entrenous.deploy.node.node import FederatedNode
 from entrenous.deploy.server.server import serve
-from entrenous.federation.executors import Threads
+from entrenous.federation.shard import Threads
 
 PROMISED: dict[str, dict[str, Any]] = {
     "fpl": FPL,

@@ -1,4 +1,4 @@
-"""docs/threat-model.md names tests that are there."""
+"""docs/results/attackers.md names tests that are there."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 from paths import ROOT
 
-PAGE = ROOT / "docs" / "threat-model.md"
+PAGE = ROOT / "docs" / "results" / "attackers.md"
 
 
 def test_every_test_that_the_threat_model_names_is_there() -> None:

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from entrenous.evaluate import distributions
-from entrenous.evaluate.fairness import binomial
+from entrenous.evaluate.metrics.defined import binomial
 
 POINTS = [0.0, 1e-8, 0.003, 0.2, 0.9, 1.0, 1.9599, 3.3, 7.5, 20.0, 37.0]
 

@@ -17,20 +17,18 @@ from entrenous.evaluate.metric_kinds import (
     ranking_of,
     title,
 )
-from entrenous.evaluate.metrics.accuracy import (
+from entrenous.evaluate.metrics.defined import (
     auc,
     average_precision,
+    bias_disparity,
     f1,
+    gini,
     hr,
+    item_coverage,
     mrr,
     ndcg,
     precision,
     recall,
-)
-from entrenous.evaluate.metrics.lists import (
-    bias_disparity,
-    gini,
-    item_coverage,
     source_bias,
 )
 

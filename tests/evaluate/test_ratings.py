@@ -12,8 +12,7 @@ import pytest
 from entrenous.algorithms.fbalf import FBALF
 from entrenous.algorithms.fpl import FPL
 from entrenous.core.errors import InputError, NonFiniteError
-from entrenous.core.vocabulary import Vocabulary
-from entrenous.data.interactions import Interactions, build
+from entrenous.data.interactions import Interactions, Vocabulary, build
 from entrenous.data.split.protocol import splits
 from entrenous.data.split.types import Held
 from entrenous.evaluate.protocol import RANKING, RATING, evaluate, goal_of, look

@@ -12,9 +12,9 @@ from small_gossip import WIDTH, Toy, shop
 
 from entrenous.core.contract.declared import ContractError
 from entrenous.core.contract.gossip import GossipAlgorithm
-from entrenous.federation.executors import Threads
 from entrenous.federation.gossip import KNOWN, Gossip
 from entrenous.federation.network import Network
+from entrenous.federation.shard import Threads
 from entrenous.federation.swarm import Swarm
 from entrenous.federation.timeline import Timeline, waves
 

@@ -18,13 +18,11 @@ from entrenous.core.contract.declared import is_federated
 from entrenous.core.contract.protocols import model_sha256
 from entrenous.core.errors import InputError
 from entrenous.core.keys import key
-from entrenous.core.vocabulary import Vocabulary
-from entrenous.data.interactions import Interactions, build
+from entrenous.data.interactions import Interactions, Vocabulary, build
 from entrenous.data.synthetic import synthetic
-from entrenous.federation.executors import Threads
 from entrenous.federation.recorder import Recorder
 from entrenous.federation.rounds import Rounds
-from entrenous.federation.shard import Shard
+from entrenous.federation.shard import Shard, Threads
 from entrenous.privacy.protection import PROFILES, Protection
 from entrenous.runs.recommenders import fitted
 

@@ -16,10 +16,10 @@ from entrenous.core.errors import InputError
 from entrenous.deploy.peers.node import PeerNode
 from entrenous.deploy.peers.replay import Recording, replay
 from entrenous.deploy.wire.pushed import digest, pack, unpack
-from entrenous.federation.executors import Threads
 from entrenous.federation.gossip import Gossip
 from entrenous.federation.push_noise import add_push_noise, carries_noise
 from entrenous.federation.recorder import NeighbourRecorder
+from entrenous.federation.shard import Threads
 from entrenous.runs.options import RunPlan
 from entrenous.runs.plan import check
 

@@ -13,9 +13,9 @@ from mean_embedding import MeanEmbedding
 from entrenous.core.contract.update import Update, real
 from entrenous.core.keys import key, local_key
 from entrenous.data.synthetic import synthetic
-from entrenous.federation.executors import Threads
 from entrenous.federation.recorder import Recorder
 from entrenous.federation.rounds import Rounds
+from entrenous.federation.shard import Threads
 
 
 @pytest.fixture(scope="module")

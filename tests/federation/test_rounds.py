@@ -18,8 +18,8 @@ from entrenous.core.keys import key
 from entrenous.core.types import UInt64Array
 from entrenous.data.interactions import Interactions
 from entrenous.data.synthetic import synthetic
-from entrenous.federation.executors import Debug, DeviceError, Threads
 from entrenous.federation.rounds import Rounds, Training
+from entrenous.federation.shard import Debug, DeviceError, Threads
 from entrenous.privacy.limit import Limit
 from entrenous.runs.recommenders import checkpoint_arrays, fitted, restore_training
 from entrenous.runs.train import Periodic, advance

@@ -23,10 +23,10 @@ from entrenous.core.errors import NonFiniteError
 from entrenous.core.keys import key
 from entrenous.data.interactions import Interactions
 from entrenous.data.synthetic import synthetic
-from entrenous.federation.executors import Debug, Threads
 from entrenous.federation.gossip import Gossip
 from entrenous.federation.network import Network
 from entrenous.federation.rounds import Rounds, Training
+from entrenous.federation.shard import Debug, Threads
 from entrenous.federation.swarm import Swarm
 from entrenous.privacy.choice import Choice
 from entrenous.runs.recommenders import checkpoint_arrays, fitted, restore_training

@@ -20,8 +20,7 @@ from entrenous.core.contract.update import (
 from entrenous.core.errors import NonFiniteError
 from entrenous.core.keys import key
 from entrenous.data.interactions import Interactions
-from entrenous.federation.executors import Threads
-from entrenous.federation.shard import Ledger, Shard
+from entrenous.federation.shard import Ledger, Shard, Threads
 from tests.algorithms.test_conformance import FEDERATED, interactions, make
 
 CUTS = (

@@ -29,8 +29,7 @@ import numpy as np
 import pytest
 
 from entrenous.core.contract.protocols import model_sha256
-from entrenous.core.vocabulary import Vocabulary
-from entrenous.data.interactions import Interactions, build
+from entrenous.data.interactions import Interactions, Vocabulary, build
 from entrenous.deploy.frames.frames import FrameParts, opened
 from entrenous.deploy.links.port import Answer
 from entrenous.deploy.node.node import FederatedNode

@@ -9,7 +9,12 @@ from typing import NamedTuple
 
 from paths import ROOT
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+# Tutorials and the page of every command are executed as they stand (tests/test_docs_site.py).
+PAGES = [
+    ROOT / "README.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs" / "results").glob("*.md")),
+]
 # What joins commands in one line; each part is a command.
 JOINTS = re.compile(r"\s*(?:&&|;)\s*")
 

@@ -7,8 +7,7 @@ from functools import cache
 import numpy as np
 from paths import real
 
-from entrenous.core.vocabulary import Vocabulary
-from entrenous.data.interactions import Interactions, build
+from entrenous.data.interactions import Interactions, Vocabulary, build
 
 
 def interactions(

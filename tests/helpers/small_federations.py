@@ -12,14 +12,14 @@ from entrenous.algorithms.named import algorithms
 from entrenous.core.contract.declared import bound
 from entrenous.core.contract.update import Total, Update, add_update, empty_total
 from entrenous.core.keys import key
-from entrenous.core.vocabulary import Vocabulary
-from entrenous.data.interactions import Interactions, build
+from entrenous.data.interactions import Interactions, Vocabulary, build
 from entrenous.federation.rounds import Rounds, Training
 
 USERS, ITEMS = 24, 18
 # How a device learns in its plainest form, and then all the rest of NCFSettings: a test that says
 # these does not lean on any default.
 PLAIN: dict[str, Any] = {
+    "client": "epochs",
     "optimiser": "sgd",
     "learning_rate": 0.05,
     "learning_rate_item": None,

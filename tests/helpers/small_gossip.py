@@ -9,8 +9,7 @@ import numpy as np
 from entrenous.core.contract.declarations import axes, pushed
 from entrenous.core.contract.gossip import ACCEPTED, Arrivals, DeviceData, Headers, Pushes
 from entrenous.core.types import Int64Array
-from entrenous.core.vocabulary import Vocabulary
-from entrenous.data.interactions import Interactions, build
+from entrenous.data.interactions import Interactions, Vocabulary, build
 
 WIDTH = 16
 

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from entrenous.core.keys import folds, key
-from entrenous.core.vocabulary import Vocabulary
-from entrenous.data.interactions import Interactions, build
+from entrenous.data.interactions import Interactions, Vocabulary, build
 from entrenous.privacy.decoys import Mixed, SendsDecoys, with_decoys
 
 USERS, ITEMS = 60, 25

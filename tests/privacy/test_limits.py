@@ -18,10 +18,9 @@ from entrenous.core.keys import folds, key
 from entrenous.core.types import UInt64Array
 from entrenous.privacy.clip import clip, lengths, row_clip
 from entrenous.privacy.discrete_gaussian import SEEDED, gaussian_table, integers, system_words
-from entrenous.privacy.in_force import ProtectionInForce
 from entrenous.privacy.limit import Limit
 from entrenous.privacy.noise import noise
-from entrenous.privacy.protection import Protection
+from entrenous.privacy.protection import Protection, ProtectionInForce
 from entrenous.privacy.quantise import quantise
 from entrenous.privacy.rows import all_rows, padded_rows
 

@@ -19,7 +19,7 @@ from entrenous.algorithms.central.popular import Popular
 from entrenous.core.contract.protocols import model_sha256
 from entrenous.core.errors import InputError, NonFiniteError
 from entrenous.data.interactions import Interactions
-from entrenous.evaluate.fairness import fairness
+from entrenous.evaluate.metrics.defined import fairness
 from entrenous.evaluate.protocol import evaluate
 from entrenous.federation import shard
 from entrenous.privacy.choice import Choice

@@ -7,6 +7,8 @@ device's own vector U.
 
 from __future__ import annotations
 
+import math
+import warnings
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
@@ -14,16 +16,19 @@ from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 
 from ..core.contract.declarations import SentArray, Traits, axes, dense, rows
 from ..core.contract.protocols import Catalogue, Histories
-from ..core.contract.update import Total, real
+from ..core.contract.update import STEP, Total, real
+from ..core.errors import EntrenousWarning, NonFiniteError
 from ..core.keys import fold_name, folds, normals
 from ..core.types import Float32Array, Int32Array, Int64Array, UInt64Array
 from ..kernels import ncf
-from ..kernels.averaging import average, moved_by
+from ..kernels.averaging import average, moved_by, scaled_moves
 from ._served import Learnt, ServedModel
 
 # The value of the setting `cohort` that means half of all devices, and FEW of them at least.
 HALF = -1
 FEW = 500
+# More samples than a history gives: a batch of so many is the whole history.
+WHOLE = 2**31 - 1
 
 
 class GlobalNCF(NamedTuple):
@@ -70,6 +75,14 @@ class NCFSettings(ServedModel):
         ),
     )
     # Local training. Each part of the model may have its own rate.
+    client: Literal["epochs", "gradient"] = Field(
+        "epochs",
+        description=(
+            "what a device does in a round. epochs: it trains for E epochs in batches; gradient:"
+            " it takes one step of plain SGD along the mean gradient over its whole history, as"
+            " algorithm 1 of Cali3F has it, whatever `optimiser` and `batch` are"
+        ),
+    )
     learning_rate: float = Field(0.04, gt=0, le=100, description="eta, of a device's optimiser")
     learning_rate_item: float | None = Field(
         0.6,
@@ -126,6 +139,14 @@ class NCFSettings(ServedModel):
             )
         return self
 
+    @model_validator(mode="after")
+    def _one_gradient(self) -> Self:
+        if self.client == "gradient" and self.local_epochs > 1:
+            raise ValueError(
+                "client=gradient is one step, and local_epochs is above 1: set it to 1"
+            )
+        return self
+
     @property
     def shape(self) -> ncf.NCFShape:
         """The layout of embeddings and network in flat arrays."""
@@ -172,17 +193,18 @@ class NCFSettings(ServedModel):
         """Returns the constants of local training; `other` replaces fields of `NCFRates`."""
         item = self.learning_rate_item
         network = self.learning_rate_network
+        one_step = self.client == "gradient"
         rates = ncf.NCFRates(
             user=np.float32(self.learning_rate),
             item=np.float32(self.learning_rate if item is None else item),
             network=np.float32(self.learning_rate if network is None else network),
             reg=np.float32(self.reg),
             pull=np.float32(0),
-            adam=self.optimiser == "adam",
+            adam=self.optimiser == "adam" and not one_step,
             epsilon=np.float32(self.epsilon),
             epochs=self.local_epochs,
             negatives=self.negatives,
-            batch=self.batch,
+            batch=WHOLE if one_step else self.batch,
         )
         return rates._replace(**other)
 
@@ -313,27 +335,96 @@ def mean_network(
 
 # ---- a mean of item embeddings that is weighted by moves: FedFast, Cali3F ------------------------
 
-# The server adds up integers on a grid of 2^-16. The factors keep small moves above the grid; the
-# squares of moves up to 8 stay below its limit.
-SQUARE = np.float32(2.0**9)
-SHARE = np.float32(2.0**8)
+# The largest bound on the moves of E epochs where none is declared, and the largest of all.
+MOST = 8.0
+WIDEST = 1024.0
+# The least bound on moves: smaller ones would take products out of the range of float32.
+LEAST = 2.0**-20
+# A device moves an item by a few times its learning rate in an epoch, and by this at most.
+STEPS = 13
+# One gradient is a mean over the history, of which an item is a small share: a part of the rate.
+GRADIENT = 0.125
+# Numbers that a device sends must lie below 2^15; once scaled by the bound on moves, products of a
+# move and a size and sizes lie below 1.
+TOP = np.float32(2.0**15)
 
 
-def shared(moved: Float32Array, size: Float32Array) -> dict[str, Float32Array]:
-    """Returns the rows that a device sends for `weighted_mean`: size times move, and the size
-    itself. moved: w_k - w, float32 [n, row]; size: float32 [n, 1] or [n, row].
+class WeighedNCF(NCFSettings):
+    """The filter where each device counts for an item by how far it moves it.
+
+    A device sends the product of move and size, and the size. The server adds up integers on a grid
+    of 2^-16, and a number that it adds lies within +-32768. So both are scaled by a bound on moves:
+    a product of half a step of the grid or less would become 0, and its size would still count.
     """
-    return {"item": SQUARE * (size * moved), "share": SHARE * size}
 
+    largest_move: float = Field(
+        0,
+        ge=0,
+        le=WIDEST,
+        description=(
+            "a bound on the moves of an item embedding in a round, for the fixed point in which"
+            " they are added up; moves below a 65,000th of it are lost; 0 = from the item rate and"
+            " what a device does in a round"
+        ),
+    )
 
-def weighted_mean(item: Float32Array, total: Total) -> Float32Array:
-    """Returns item embeddings as a mean weighted by the sizes of moves, w + sum_k size_k (w_k - w)
-    / sum_k size_k = sum_k size_k w_k / sum_k size_k. Items that nobody moved stay."""
-    # Where nobody moved an item both sums are 0.
-    sizes = real(total.rows["share"]) / SHARE
-    sums = real(total.rows["item"]) / SQUARE
-    weight = np.where(sizes > 0, sizes, 1)
-    return moved_by(item, sums / weight)
+    @property
+    def move_bound(self) -> float:
+        """The bound on moves, a power of two: what is declared, or what the item rate makes
+        likely."""
+        item = self.learning_rate_item
+        rate = self.learning_rate if item is None else item
+        likely = min(STEPS * rate * self.local_epochs, MOST)
+        if self.client == "gradient":
+            likely = min(GRADIENT * rate, WIDEST)
+        exponent = math.ceil(math.log2(max(self.largest_move or likely, LEAST)))
+        return 2.0**exponent
+
+    def shared(self, moved: Float32Array, size: Float32Array) -> dict[str, Float32Array]:
+        """Returns the rows that a device sends for `weighted_mean`: size times move, and the size
+        itself, both scaled. moved: w_k - w, float32 [n, row]; size: float32 [n, 1] or [n, row].
+
+        Warns (EntrenousWarning) where most moves are lost in fixed point. Raises NonFiniteError for
+        finite moves beyond the bound.
+        """
+        scale = np.float32(1 / self.move_bound)
+        scaled = scaled_moves(moved, size, scale, TOP, np.float32(STEP / 2))
+        largest = float(scaled.largest)
+        # Numbers that are not finite are for the sum to refuse, as of any algorithm.
+        if math.isfinite(largest):
+            self._check_bound(largest)
+            if 2 * scaled.lost > scaled.moved:
+                self._warn_of_lost(largest)
+        return {"item": scaled.product, "share": TOP * (scale * size)}
+
+    def weighted_mean(self, item: Float32Array, total: Total) -> Float32Array:
+        """Returns item embeddings as a mean weighted by the sizes of moves, w + sum_k size_k (w_k -
+        w) / sum_k size_k = sum_k size_k w_k / sum_k size_k. Items that nobody moved stay."""
+        # Where nobody moved an item both sums are 0.
+        sizes = real(total.rows["share"])
+        sums = self.move_bound * real(total.rows["item"])
+        weight = np.where(sizes > 0, sizes, 1)
+        return moved_by(item, sums / weight)
+
+    def _check_bound(self, largest: float) -> None:
+        if largest < self.move_bound:
+            return
+        raise NonFiniteError(
+            f"a device moved an item embedding by {largest:.3g}, and the fixed point in which moves"
+            f" are added up holds {self.move_bound:g}; the model is unchanged: set largest_move"
+            f" above that, {WIDEST:g} at most, or try a smaller learning rate"
+        )
+
+    def _warn_of_lost(self, largest: float) -> None:
+        # A power of two: the same words in every round, which Python then shows once.
+        fitting = 2.0 ** math.ceil(math.log2(2 * largest))
+        finer = f": set largest_move to {fitting:g}" if fitting < self.move_bound else ""
+        warnings.warn(
+            "most moves of item embeddings in a round are lost in the fixed point in which they are"
+            f" added up, which holds moves up to {self.move_bound:g}{finer}",
+            EntrenousWarning,
+            stacklevel=2,
+        )
 
 
 # ---- a plain mean of what the devices of a round learnt: FedAvg, Ditto, Reptile ------------------

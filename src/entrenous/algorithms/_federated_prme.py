@@ -11,9 +11,9 @@ from __future__ import annotations
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
-from numba import njit
 from pydantic import Field
 
+from ..core.compiling import njit
 from ..core.contract.declarations import SentArray, axes, rows
 from ..core.contract.protocols import Catalogue, Histories
 from ..core.contract.update import Total

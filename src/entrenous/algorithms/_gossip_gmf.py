@@ -1,5 +1,5 @@
-"""Generalised matrix factorisation between peers: the model that PEPPER and its baselines exchange
-(kernels/gmf_node.py).
+"""Matrix factorisation between peers, generalised (GMF) where its output layer is trained: the
+model that PEPPER and its baselines exchange (kernels/gmf_node.py).
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ RANKED = 20
 @final
 class GMFModel(GossipModel):
     """GMF on every node: item vectors Q and the output layer, h and c, are exchanged; the user
-    vector stays.
+    vector stays. Unless `learning_rate_output` is set, the output layer is a plain sum, and the
+    model is matrix factorisation.
     """
 
     factors: int = Field(8, ge=1, le=1024, description="length of user and item vectors")

@@ -7,9 +7,9 @@ from __future__ import annotations
 from typing import Annotated, Any, ClassVar, NamedTuple, final
 
 import numpy as np
-from numba import njit
 from pydantic import Field
 
+from ..core.compiling import njit
 from ..core.contract.declarations import axes
 from ..core.contract.gossip import DeviceData, Weighing
 from ..core.keys import fold_name

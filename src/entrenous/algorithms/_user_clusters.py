@@ -9,9 +9,9 @@ import math
 from typing import Annotated, Protocol, TypeAlias
 
 import numpy as np
-from numba import njit
 from pydantic import Field
 
+from ..core.compiling import njit
 from ..core.contract.declarations import SentArray, shown
 from ..core.contract.update import Total, gathered
 from ..core.errors import InputError

@@ -26,7 +26,7 @@ from ..data.user_groups import UserGroups
 from ..kernels import ncf
 from ..kernels.averaging import HOW_MUCH, average, counts, weighted_moves
 from ..kernels.sampling import cohort
-from ._federated_ncf import NCFSettings, data_of, mean_network, one_network, shared, weighted_mean
+from ._federated_ncf import WeighedNCF, data_of, mean_network, one_network
 from ._user_clusters import (
     check_clusters,
     delegates_of,
@@ -80,7 +80,7 @@ class Cali3FDevices(NamedTuple):
 
 
 @final
-class Cali3F(NCFSettings):
+class Cali3F(WeighedNCF):
     """Calibrated fast fair federated recommendation: a model for each cluster of users, held near
     the global one (CaliUp).
 
@@ -303,7 +303,7 @@ class Cali3F(NCFSettings):
         if self.personalised:
             dense["local"] = weight[:, None] * learnt.network
         if self.fast:
-            rows = shared(learnt.row, np.abs(learnt.row))  # theta^d of (5)
+            rows = self.shared(learnt.row, np.abs(learnt.row))  # theta^d of (5)
         else:
             rows = weighted_moves(learnt.row, learnt.ptr, weight)
         update = Update(
@@ -384,7 +384,7 @@ class Cali3F(NCFSettings):
         user = with_progress(
             server.user, server.cluster, self.clusters, delegates, shows["user"], discount
         )
-        combine = weighted_mean if self.fast else average
+        combine = self.weighted_mean if self.fast else average
         item = combine(server.item, total)  # (5)
         n = server.n.copy()
         n[delegates] = shows["n"][:, 0]

@@ -219,7 +219,9 @@ class FBALF(SendsDecoys):
         """Returns the rounds in one pass over the users: one in batch style, as many as users in
         stochastic style.
         """
-        return catalogue.users if self.style == "stochastic" else 1
+        if self.style == "stochastic":
+            return catalogue.users
+        return 1
 
     def default_rounds(self, catalogue: Catalogue) -> int:
         """Returns the number of training rounds if none is asked for: `rounds` passes over the

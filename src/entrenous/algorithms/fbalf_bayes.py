@@ -44,7 +44,7 @@ from ..core.contract.declarations import SentArray, Traits, axes, rows
 from ..core.contract.protocols import Catalogue, Histories, rated
 from ..core.contract.update import Total, Update, real
 from ..core.keys import fold_name, folds, normals
-from ..core.rows import owners_of
+from ..core.lanes.memory import owners_of
 from ..core.types import Float32Array, Float64Array, Int64Array, UInt64Array
 from ..kernels import biased_mf, bpr_mf
 from ..kernels.sampling import cohort

@@ -35,7 +35,7 @@ from ..core.contract.settings import Settings
 from ..core.contract.update import Total, Update, real
 from ..core.errors import InputError
 from ..core.keys import folds, normals
-from ..core.rows import owners_of
+from ..core.lanes.memory import owners_of
 from ..core.types import Float32Array, Float64Array, Int64Array
 from ..kernels import bpr_mf
 from ..kernels import fcf as kernels

@@ -21,8 +21,8 @@ from ..core.contract.update import Total, Update
 from ..core.keys import fold_name
 from ..core.types import Float32Array, Int32Array, Int64Array
 from ..kernels.averaging import HOW_MUCH, counts
-from ._federated_ncf import NCFSettings, shared, weighted_mean
-from ._served import ServedModel, update_of
+from ._federated_ncf import WeighedNCF
+from ._served import Learnt, ServedModel, update_of
 from ._user_clusters import (
     Clusters,
     Decay,
@@ -80,9 +80,6 @@ class FedFastRounds(ServedModel):
     keeps: ClassVar[type] = FedFastDevices
     holds: ClassVar[type]
     receives: ClassVar[type]
-    weighs_moves: ClassVar[bool]
-    """Item i is sum_k q_k(i) w^k[i] / sum_k q_k(i), q_k(i) = |w^k[i] - w[i]|_1 (ActvAGG). False:
-    items are averaged as in FedAvg."""
 
     def configured(self, catalogue: Catalogue) -> Self:
         """Returns a copy of the settings with m, the devices of a round, as a number. Raises
@@ -138,16 +135,12 @@ class FedFastRounds(ServedModel):
         their L1 norms, and shows the new w[U_k].
         """
         learnt = self.trained(download, download.user, histories, users, key)
-        update = update_of(learnt, counts(histories))
-        if self.weighs_moves:
-            # |w^k[i] - w[i]|_1, but for a factor that all shares have
-            size = np.abs(learnt.row).mean(axis=1, keepdims=True)
-            # The start-up round is FedAvg's, but for a row of zeros that the declaration has.
-            if self._starts(download.round):
-                update.rows["share"] = 0 * size
-            else:
-                update = update._replace(rows=shared(learnt.row, size))
+        update = self.update_of(learnt, download, histories)
         return devices, update._replace(shown={"user": learnt.user}, sender=users)
+
+    def update_of(self, learnt: Learnt, download: Any, histories: Histories) -> Update:
+        """Returns what the devices learnt as an update, its items weighted by n_k."""
+        return update_of(learnt, counts(histories))
 
     # ---- ActvAGG ---------------------------------------------------------------------------------
 
@@ -156,13 +149,14 @@ class FedFastRounds(ServedModel):
         sum_k q_k(i) w^k[i] / sum_k q_k(i). Users: w^k[U_k] of delegates; subordinates' += gamma_t
         times the mean move of their cluster's delegates. Then the clusters anew.
         """
-        # All parts as in FedAvg; then items by the rule of ActvAGG.
-        model = self.averaged(server, total)
-        if self.weighs_moves and not self._starts(server.round):
-            model = model._replace(item=weighted_mean(server.item, total))
+        model = self.combined(server, total)
         gamma = gamma_of(self.decay, server.round, self.startup)
         user, cluster, centroids = actv_agg_users(server, total, gamma)
         return self.holds(user, *model, cluster, centroids, server.round + 1)
+
+    def combined(self, server: Any, total: Total) -> Any:
+        """Returns the new model, all of it averaged as in FedAvg."""
+        return self.averaged(server, total)
 
     def score(self, download: Any, devices: FedFastDevices, histories: Histories) -> Float32Array:
         """Returns the scores of every item, float32 [m, items], by w and the user's own w[U_k]."""
@@ -170,7 +164,7 @@ class FedFastRounds(ServedModel):
 
 
 @final
-class FedFast(FedFastRounds, NCFSettings):
+class FedFast(FedFastRounds, WeighedNCF):
     """FedFast: delegates of every cluster of users take part (ActvSAMP), and those who do not learn
     from them (ActvAGG).
 
@@ -179,7 +173,6 @@ class FedFast(FedFastRounds, NCFSettings):
 
     holds: ClassVar[type] = FedFastServer
     receives: ClassVar[type] = FedFastDownload
-    weighs_moves: ClassVar[bool] = True
     sends: ClassVar[tuple[SentArray, ...]] = (
         shown_user("row"),
         HOW_MUCH,
@@ -207,6 +200,26 @@ class FedFast(FedFastRounds, NCFSettings):
             ),
         ),
     )
+
+    def update_of(self, learnt: Learnt, download: Any, histories: Histories) -> Update:
+        """Returns what the devices learnt as an update, each item weighted by the L1 norm of its
+        move, q_k(i) = |w^k[i] - w[i]|_1 (ActvAGG); in the start-up round by n_k."""
+        update = super().update_of(learnt, download, histories)
+        # |w^k[i] - w[i]|_1, but for a factor that all shares have
+        size = np.abs(learnt.row).mean(axis=1, keepdims=True)
+        if self._starts(download.round):
+            # The start-up round is FedAvg's, but for a row of zeros that the declaration has.
+            update.rows["share"] = 0 * size
+            return update
+        return update._replace(rows=self.shared(learnt.row, size))
+
+    def combined(self, server: Any, total: Total) -> Any:
+        """Returns the new model, all parts as in FedAvg, but for items: sum_k q_k(i) w^k[i] / sum_k
+        q_k(i) (ActvAGG)."""
+        model = super().combined(server, total)
+        if self._starts(server.round):
+            return model
+        return model._replace(item=self.weighted_mean(server.item, total))
 
 
 ALGORITHMS = {

@@ -49,7 +49,6 @@ class FedFastPRME(FedFastRounds, FederatedPRME):
 
     holds: ClassVar[type] = FedFastPRMEServer
     receives: ClassVar[type] = FedFastPRMEDownload
-    weighs_moves: ClassVar[bool] = False
     sends: ClassVar[tuple[SentArray, ...]] = (
         shown_user("row"),
         *FederatedPRME.declared_moves("n_k times the move"),

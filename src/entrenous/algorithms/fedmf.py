@@ -29,17 +29,16 @@ from __future__ import annotations
 from typing import Annotated, ClassVar, Literal, NamedTuple, Self, final
 
 import numpy as np
-from numba import njit
 from pydantic import Field
 
+from ..core.compiling import njit
 from ..core.contract.declarations import SentArray, Traits, axes, dense, rows
 from ..core.contract.protocols import Catalogue, Histories, rated
 from ..core.contract.settings import Settings
 from ..core.contract.update import LIMIT, STEP, Total, Update, add_devices, add_rows, count_items
 from ..core.errors import NonFiniteError
 from ..core.keys import folds, normals
-from ..core.lanes.memory import sealed
-from ..core.rows import owners_of
+from ..core.lanes.memory import owners_of, sealed
 from ..core.types import Float32Array, Int64Array
 from ..kernels import bpr_mf
 

@@ -31,9 +31,9 @@ from __future__ import annotations
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Protocol, Self, final
 
 import numpy as np
-from numba import njit
 from pydantic import Field, model_validator
 
+from ..core.compiling import njit
 from ..core.contract.declarations import SentArray, Traits, axes, rows
 from ..core.contract.protocols import Catalogue, Histories, rated
 from ..core.contract.update import STEP, Total, Update, real
@@ -155,7 +155,9 @@ class FilledFactorisation(SendsDecoys):
 
     def rounds_an_epoch(self, catalogue: Catalogue) -> int:
         """Returns the rounds of one iteration, a pass over the users."""
-        return catalogue.users if self.style == "stochastic" else 1
+        if self.style == "stochastic":
+            return catalogue.users
+        return 1
 
     def default_rounds(self, catalogue: Catalogue) -> int:
         """Returns the number of training rounds if none is asked for: `rounds` passes over the
@@ -463,7 +465,8 @@ def fill_one(
     room: FedRecRoom,
     value: Float32Array,
 ) -> None:
-    """Writes the ratings of device d's rows, made-up ones among them, to value: float32 [n]."""
+    """Writes the ratings of the rows of device d to `value`, float32 [n]; some of them are made
+    up."""
     if filling.predicts:
         train_temporary(mixed, d, v, u, filling, room)
     # the user's mean rating

@@ -12,9 +12,9 @@ from functools import partial
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, final
 
 import numpy as np
-from numba import njit
 from pydantic import Field
 
+from ..core.compiling import njit
 from ..core.contract.declarations import SentArray, Traits, axes, rows
 from ..core.contract.protocols import Catalogue, Histories
 from ..core.contract.settings import Settings

@@ -229,7 +229,9 @@ class GossipLearning(Settings):
         if arrivals.oldest is not None:
             refused[(refused == ACCEPTED) & (headers.age > arrivals.oldest)] = TOO_AHEAD
         # What was accepted, with the part of its header that is credible.
-        a = arrivals.at(refused == ACCEPTED) if refused.any() else arrivals
+        a = arrivals
+        if refused.any():
+            a = arrivals.at(refused == ACCEPTED)
         a = a._replace(headers=credible(a.headers, nodes.age[a.who], self.model.items, self.leap))
         self.policy.on_model_received(self.model, a, nodes, data)
         keys = keys_for(a.keys, EXCHANGE)

@@ -102,10 +102,10 @@ class GossipModel(Settings):
     """A model that nodes learn, exchange and score with: its settings, and functions over a pool of
     models.
 
-    A model is one float32 row [width] of `pool`. Functions work on the models pool[at] of the nodes
-    `who`, m of each; `nodes` is private state with the fields of `private` among others, whose
-    leading axis `who` indexes. They overwrite the rows `at` of the pool and the rows `who` of
-    private state, nothing else.
+    A model is one row of `pool`, float32 [width]. A function works on m nodes: `who` has their
+    rows in the private state `nodes`, and `at` the rows of their models in the pool, int64 [m].
+    `nodes` has the fields of `private` and others. The function overwrites these rows of the pool
+    and of the private state, and nothing else.
     """
 
     private: ClassVar[type]

@@ -33,9 +33,9 @@ from __future__ import annotations
 from typing import Annotated, ClassVar, Literal, NamedTuple, Self, final
 
 import numpy as np
-from numba import njit
 from pydantic import Field
 
+from ..core.compiling import njit
 from ..core.contract.declarations import SentArray, Traits, axes, shown
 from ..core.contract.protocols import Catalogue, Histories, rated
 from ..core.contract.settings import Settings

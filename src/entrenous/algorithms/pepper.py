@@ -8,6 +8,9 @@ algorithms/gossip_learning.py; the two models are in _gossip_gmf.py and _gossip_
 
 Where text, pseudo-code and the authors' program differ, a setting offers both: `measure` (of GMF:
 HR as printed, HR x NDCG as last run; of PRME-G it is F1), `reading` of alpha, and `memory` of L_N.
+Two choices are ours: all nodes begin with one model and one user vector, where the program draws a
+model for each node; and the output layer of GMF stays a plain sum unless `learning_rate_output` is
+set, so that the model is matrix factorisation.
 """
 
 from __future__ import annotations
@@ -15,13 +18,13 @@ from __future__ import annotations
 from typing import Any, ClassVar, Literal, final
 
 import numpy as np
-from numba import njit
 from pydantic import Field
 
+from ..core.compiling import njit
 from ..core.contract.gossip import NOBODY, Arrivals, DeviceData, Weighing, data_of
 from ..core.contract.protocols import some_visits
 from ..core.keys import below, draw, fold, fold_name, folds
-from ..core.rows import starts_of
+from ..core.lanes.memory import starts_of
 from ..core.types import BoolArray, Float32Array, Float64Array, Int32Array, Int64Array, UInt64Array
 from ..kernels.gmf_train import ShareRule
 from ..kernels.merging import cosines
@@ -225,7 +228,9 @@ class PepperPolicy(GossipPolicy):
 
     def exploited(self, view: int) -> int:
         """Returns how many places of a view go to the best known nodes, T (line 6)."""
-        share = 1 - self.alpha if self.reading == "exploration" else self.alpha
+        share = self.alpha
+        if self.reading == "exploration":
+            share = 1 - self.alpha
         return int(share * view + 0.5)
 
     def remembered(self, view: int, redraw: int) -> int:
@@ -252,7 +257,9 @@ class PepperGMFPolicy(PepperPolicy):
         (eq. 4 and 5), float64 [m].
         """
         hr, ndcg = model.judged(a.pool, at, nodes, a.who, data)
-        return hr if self.measure == "hr" else hr * ndcg
+        if self.measure == "hr":
+            return hr
+        return hr * ndcg
 
     def performance_based_aggregation(
         self, model: GossipModel, a: Arrivals, nodes: Any, data: DeviceData
@@ -376,7 +383,8 @@ def add_sorted(
         if same and values[at] >= value[d]:
             continue
         if same or peers[at] == NOBODY or values[at] < value[d]:
-            peers[at], values[at] = sender[d], value[d]
+            peers[at] = sender[d]
+            values[at] = value[d]
 
 
 @njit(cache=True, nogil=True)
@@ -493,8 +501,8 @@ PepperGMF = composed(
     "PepperGMF",
     PepperGMFPolicy,
     GMFModel,
-    "PEPPER over GMF: peers gossip item vectors, weighed by how well they rank for the node that"
-    " receives them.",
+    "PEPPER over matrix factorisation: peers gossip item vectors, weighed by how well they rank for"
+    " the node that receives them.",
     # With these, the audit finds in the first push no more of the history than popularity + 0.04.
     {"push_noise": 0.1, "noisy_pushes": 10, "alike": 0.1},
 )
@@ -509,8 +517,8 @@ GossipAgeGMF = composed(
     "GossipAgeGMF",
     ModelAgePolicy,
     GMFModel,
-    "Model-age-based gossip over GMF: peers gossip item vectors and average them by how many"
-    " updates each has had.",
+    "Model-age-based gossip over matrix factorisation: peers gossip item vectors and average them"
+    " by how many updates each has had.",
 )
 GossipAgePRME = composed(
     "GossipAgePRME",
@@ -523,8 +531,8 @@ GossipAverageGMF = composed(
     "GossipAverageGMF",
     AveragePolicy,
     GMFModel,
-    "Decentralised FedAvg over GMF: peers gossip item vectors and average them by how much data"
-    " each has.",
+    "Decentralised FedAvg over matrix factorisation: peers gossip item vectors and average them by"
+    " how much data each has.",
 )
 GossipAveragePRME = composed(
     "GossipAveragePRME",
@@ -537,8 +545,8 @@ GossipReptileGMF = composed(
     "GossipReptileGMF",
     ReptilePolicy,
     GMFModel,
-    "Decentralised Reptile over GMF: peers gossip as in decentralised FedAvg, and each fine-tunes"
-    " its model before it recommends.",
+    "Decentralised Reptile over matrix factorisation: peers gossip as in decentralised FedAvg, and"
+    " each fine-tunes its model before it recommends.",
 )
 GossipReptilePRME = composed(
     "GossipReptilePRME",

@@ -97,8 +97,8 @@ PepperEvidenceGMF = composed(
     "PepperEvidenceGMF",
     EvidencePolicy,
     GMFModel,
-    "PEPPER with evidence over GMF: peers gossip item vectors, averaged by how sure a node is that"
-    " a model ranks better than its own.",
+    "PEPPER with evidence over matrix factorisation: peers gossip item vectors, averaged by how"
+    " sure a node is that a model ranks better than its own.",
 )
 
 ALGORITHMS = {"pepper-evidence-gmf": PepperEvidenceGMF}

@@ -27,9 +27,9 @@ from functools import partial
 from typing import Annotated, ClassVar, Literal, NamedTuple, Self, final
 
 import numpy as np
-from numba import njit
 from pydantic import Field
 
+from ..core.compiling import njit
 from ..core.contract.declarations import SentArray, Traits, UpTo, axes, dense
 from ..core.contract.protocols import Catalogue, Histories, rated
 from ..core.contract.settings import Settings

@@ -31,7 +31,7 @@ from ..data.load import load as load_rows
 from ..data.split.types import Split
 from ..evaluate.metric_kinds import ListMetric, Metric, QueryMetric, Ranking, RatingMetric, metrics
 from ..runs.pipeline import LENGTHS
-from .progress import progress_bar
+from .progress import is_notebook, progress_bar
 
 if TYPE_CHECKING:
     import polars as pl
@@ -146,7 +146,7 @@ def named_rows(data: DataAsked[Any]) -> tuple[str, Interactions | None]:
 
 
 class SplitRows(NamedTuple):
-    """The rows of a run, and the way in which some are held out."""
+    """The rows of a run, and the rule by which some of them are held out."""
 
     data: str | Interactions
     """The name of the data, or rows in memory; those of the splits, where the user brings them."""
@@ -266,7 +266,7 @@ def asked_progress(progress: ProgressAsked) -> Iterator[Progress]:
         yield progress
         return
     if progress is None:
-        progress = sys.stderr.isatty() or "ipykernel" in sys.modules
+        progress = sys.stderr.isatty() or is_notebook()
     if not progress:
         yield silent
         return
@@ -290,10 +290,18 @@ def frame_of(columns: Mapping[str, Sequence[Any]], kind: str) -> Any:
 
     # `kind` is narwhals' own name.
     backend: Any = kind
-    frame = nw.from_dict(columns, backend=backend)
-    numbers = [name for name, dtype in frame.schema.items() if dtype.is_float()]
-    filled = [nw.when(~nw.col(name).is_nan()).then(nw.col(name)) for name in numbers]
-    return frame.with_columns(*filled).to_native()
+    return nw.from_dict(
+        {name: _with_gaps(columns[name]) for name in columns}, backend=backend
+    ).to_native()
+
+
+def _with_gaps(values: Sequence[Any]) -> Sequence[Any]:
+    """The values of a column, with None in place of NaN."""
+    # Before there is a frame: an expression of polars needs threads, which a forked process lacks.
+    listed = values.tolist() if isinstance(values, np.ndarray) else values
+    if any(isinstance(value, float) and value != value for value in listed):
+        return [None if value != value else value for value in listed]
+    return values
 
 
 def frame_of_records(

@@ -35,8 +35,8 @@ OF_TRAINING = ("settings", "protocol", "load", "refit", "network", "protect")
 
 @final
 class Audit(Report[FrameT]):
-    """The findings of attacks. `table()` has a row for each attack, with figures and verdict;
-    the first row is a guess by popularity alone.
+    """The findings of attacks. `table()` has a row for each attack with its figures and its
+    verdict; the first row is a guess by popularity alone.
     """
 
     @property

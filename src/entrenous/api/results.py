@@ -15,7 +15,6 @@ from ..core.cells import harmless
 from ..core.errors import InputError, did_you_mean
 from ..core.files import write_all
 from ..data.interactions import POLARS
-from ..report.figures import DrawnFigure
 from ..report.latex import booktabs, escaped
 from ..report.markup import Html, tag
 from .arguments import FrameT, frame_of_records
@@ -33,20 +32,13 @@ class Figure:
         return self.svg
 
     def save(self, path: str | Path) -> Path:
-        """Write the drawing to a file that ends in .svg or .pdf, and return its path. Raises
-        InputError for another ending, and for .pdf without Matplotlib.
+        """Write the drawing to a file that ends in .svg, and return its path. Raises InputError for
+        another ending.
         """
         path = Path(path)
-        content = self.svg.encode()
-        if path.suffix == ".pdf" and isinstance(self.svg, DrawnFigure):
-            content = self.svg.pdf()
-        elif path.suffix != ".svg":
-            raise InputError(
-                "path",
-                f"got {path}",
-                expected="a file that ends in .svg, or in .pdf with the extra `plots`",
-            )
-        return _written(path, content)
+        if path.suffix != ".svg":
+            raise InputError("path", f"got {path}", expected="a file that ends in .svg")
+        return _written(path, self.svg.encode())
 
 
 class Table(NamedTuple):

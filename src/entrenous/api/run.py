@@ -5,6 +5,7 @@ frames and pictures for a notebook.
 from __future__ import annotations
 
 import html
+import logging
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -19,8 +20,7 @@ from ..core.errors import InputError, did_you_mean
 from ..core.keywords import at_least, values
 from ..core.registry.discover import short
 from ..core.types import Array, Int64Array
-from ..core.vocabulary import Vocabulary
-from ..data.interactions import Interactions
+from ..data.interactions import Interactions, Vocabulary
 from ..data.kept import arrays_of_rows
 from ..data.split.types import Split
 from ..evaluate.list_options import ListOptions, Seen, Unknown
@@ -65,6 +65,7 @@ from .results import Figure
 if TYPE_CHECKING:
     import polars as pl
 
+LOG = logging.getLogger(__name__)
 Trained: TypeAlias = FederatedRecommender | GossipRecommender | CentralRecommender
 
 
@@ -489,6 +490,7 @@ def run(asked: RunKeywords[FrameT]) -> Run[FrameT]:
             parts=parts,
             metrics=metrics_asked(asked.metrics),
             progress=progress,
+            say=LOG.info,
             on_round=asked.on_round,
             **options,
         )

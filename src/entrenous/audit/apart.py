@@ -111,6 +111,8 @@ def _followed(process: subprocess.Popen[str], out: Path, progress: Progress) -> 
             failed = one_line(news["failed"], 200)
             claims = None if failed else read_claims(out / name)
             done.append(Attempt(name, claims, news["seconds"], failed))
-        now = f"attack {names[len(done)]}" if len(done) < len(names) else "attacks"
+        now = "attacks"
+        if len(done) < len(names):
+            now = f"attack {names[len(done)]}"
         progress(len(done), max(1, len(names)), now)
     return done

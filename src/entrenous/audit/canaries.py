@@ -25,9 +25,9 @@ from ..core.errors import InputError
 from ..core.keys import key
 from ..core.types import BoolArray, Float64Array, Int64Array
 from ..data.interactions import Interactions
-from ..federation.executors import Executor
 from ..federation.recorder import TAKEN, Recorder, Seen
 from ..federation.rounds import Rounds
+from ..federation.shard import Executor
 from ..kernels.generator import generator
 from ..kernels.sampling import cohort
 from ..privacy.protection import Protection
@@ -159,7 +159,9 @@ def _odds(cells: Float64Array, rate: float, spread: float) -> Float64Array:
     """Log likelihood ratios, float64 [m], of a canary that takes part with probability `rate`
     against one that never does. cells: in clips, under normal noise of deviation `spread`.
     """
-    away = np.log1p(-rate) if rate < 1 else -np.inf
+    away = -np.inf
+    if rate < 1:
+        away = np.log1p(-rate)
     with np.errstate(divide="ignore"):
         # ln N(x; 1, spread) - ln N(x; 0, spread)
         there = (2 * cells - 1) / (2 * spread**2)

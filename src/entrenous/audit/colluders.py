@@ -27,8 +27,7 @@ from ..core.contract.protocols import (
 from ..core.contract.update import Update
 from ..core.keys import key
 from ..core.types import Float64Array, Int64Array
-from ..core.vocabulary import Vocabulary
-from ..data.interactions import NO_TIME, Interactions, build
+from ..data.interactions import NO_TIME, Interactions, Vocabulary, build
 from ..federation.item_rows import Tables, of_some, side_by_side
 from ..kernels.generator import Generator, generator
 

@@ -79,7 +79,9 @@ def trained(contest: Contest, name: str, target: int, seed: int, *, lying: bool)
     alone.
     """
     plot = plot_of(contest, target, seed)
-    rows = joined_by(contest.train, plot, contest.poison) if lying else contest.train
+    rows = contest.train
+    if lying:
+        rows = joined_by(contest.train, plot, contest.poison)
     # Both kinds of training are driven alike from here on.
     begin = _peers if is_gossip(contest.algorithm) else _devices
     running = begin(contest, name, plot, rows, lying)
@@ -144,7 +146,9 @@ def _peers(contest: Contest, name: str, plot: Plot, rows: Interactions, lying: b
     algorithm = defended.configured(rows.catalogue)
     # Colluders hold no row out: their sets of validation rows are empty.
     weighting = with_nobody(contest.split.weighting_sets, rows.catalogue.users)
-    lies = LyingPeers(PEERS[contest.attack], plot, algorithm.model) if lying else None
+    lies = None
+    if lying:
+        lies = LyingPeers(PEERS[contest.attack], plot, algorithm.model)
     gossip = Gossip(algorithm, rows, seed=plot.seed, weighting=weighting, lies=lies)
     swarm = gossip.start()
     return Running(

@@ -17,7 +17,7 @@ from ..kernels.generator import generator
 from .observe import observe
 from .plan import AuditPlan
 from .scene import with_cohort
-from .side_knowledge import candidate_histories
+from .side_knowledge import histories_of
 from .transcript import Transcript
 
 SHARE = 0.2  # of the users, drawn at random, who are left out
@@ -42,4 +42,4 @@ def trained_without(
     seen = observe(final, members, algorithm=made, progress=progress)
     order = np.argsort(draws.uniform(len(data.users)), kind="stable")
     model = {name: array for name, array in seen.model.items() if not name.startswith("known/")}
-    return seen._replace(model={**model, **candidate_histories(data, order)}), inside[order]
+    return seen._replace(model={**model, **histories_of("candidates", data, order)}), inside[order]

@@ -138,6 +138,8 @@ def measured(claims: Claims, transcript: Transcript, data: Interactions) -> dict
     * `advantage`: of R-precision over the popularity guess for the same users; `low` and `high`:
       its 95 % bootstrap interval over users.
     * `worst`: R-precision of the 5 % of users whom it knows best.
+    * `spread`, `popularity_spread`: R-precision of its ranking, and of the popularity guess, at the
+      quantiles 0, 0.1, ..., 1 of the users, those whom it knows least first.
     * `rounds_to_half`: the round after which it rightly claims half of a history, the median over
       users; None if most never come to that.
     * `by_round`: pairs of a number of rounds and the recall by then.
@@ -157,7 +159,9 @@ def measured(claims: Claims, transcript: Transcript, data: Interactions) -> dict
     right = int(judged.right.sum())
     consumed = int(judged.history.sum())
     # An attack that only ranks is sure of nothing.
-    claimed = 0 if judged.claimed is None else int(judged.claimed.sum())
+    claimed = 0
+    if judged.claimed is not None:
+        claimed = int(judged.claimed.sum())
     if claims.named:
         whole = int(data.counts[seen].sum())
     else:
@@ -176,6 +180,8 @@ def measured(claims: Claims, transcript: Transcript, data: Interactions) -> dict
         "low": low,
         "high": high,
         "worst": _worst(own[some]),
+        "spread": _spread(own[some]),
+        "popularity_spread": _spread(guess[some]),
         "rounds_to_half": _rounds_to_half(judged, transcript),
         "users": len(claims.users),
         "of_users": len(seen),
@@ -332,7 +338,9 @@ def _rounds_to_half(judged: BesideTruth, transcript: Transcript) -> int | None:
         places = np.sort(first[right & (first >= 0)])
         reached = len(places) >= half
         rounds.append(float(after[places[half - 1]]) if reached else np.inf)
-    middle = float(np.median(rounds)) if rounds else np.inf
+    middle = np.inf
+    if rounds:
+        middle = float(np.median(rounds))
     if np.isfinite(middle):
         return int(np.ceil(middle))
     return None
@@ -364,6 +372,16 @@ def _worst(values: Float64Array) -> float | None:
         return None
     many = max(1, round(WORST * len(values)))
     return float(np.sort(values)[-many:].mean())
+
+
+def _spread(values: Float64Array) -> list[float]:
+    """The values at eleven quantiles, from the lowest to the highest; [] without any."""
+    if not len(values):
+        return []
+    # Values of users, not values between them.
+    quantiles = np.quantile(values, np.linspace(0, 1, 11), method="higher")
+    spread: list[float] = quantiles.tolist()
+    return spread
 
 
 def _mean(values: Float64Array) -> float | None:

@@ -15,14 +15,14 @@ from ..core.contract.update import STEP
 from ..core.errors import InputError
 from ..core.keys import key
 from ..core.registry.discover import short
-from ..core.types import Array, Int64Array
+from ..core.types import Array
 from ..data.interactions import Interactions
 from ..data.split.types import Held
-from ..federation.executors import Threads
 from ..federation.gossip import Gossip
 from ..federation.network import Network
 from ..federation.recorder import NeighbourRecorder, Recorder
 from ..federation.rounds import Rounds, Training
+from ..federation.shard import Threads
 from ..kernels.sampling import cohort as drawn
 from ..privacy.protection import Protection, protection_of, refuse_groups
 from ..runs.plan import algorithm_of
@@ -132,8 +132,9 @@ def _around_server(
     whole = federation(cohorts=parties)
     less_one = None
     if recorder is not None and plan.view == "difference":
-        # Masked devices answer a model once, so their second sum is of the next round.
-        again = parties if masked else partial(_as_before, recorder)
+        # Masked devices answer a model once, so their second sum is of the next round. Others are
+        # the users that were seen last: draws of the operating system cannot be repeated.
+        again = parties if masked else lambda number, selected: recorder.rounds[-1].users
         less_one = federation(cohorts=but_one(again, plan.people), again=not masked)
     training = whole.start()
     for number in range(rounds):
@@ -167,11 +168,6 @@ def _around_server(
         known = arrays_of(configured.download(training.server)) | known_half(data)
     seen = () if recorder is None else tuple(recorder.rounds)
     return Transcript(about, data.popularity, seen, known)
-
-
-def _as_before(recorder: Recorder, number: int, selected: Int64Array) -> Int64Array:
-    """The users of the sum that was seen last: draws of the operating system cannot be repeated."""
-    return recorder.rounds[-1].users
 
 
 def with_noise(

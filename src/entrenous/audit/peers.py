@@ -20,8 +20,7 @@ import numpy as np
 from ..algorithms.gossip_node import GossipModel
 from ..core.contract.gossip import Headers
 from ..core.types import Float32Array
-from ..core.vocabulary import Vocabulary
-from ..data.interactions import Interactions
+from ..data.interactions import Interactions, Vocabulary
 from ..data.split.types import Held
 from ..federation.gossip import Gossip, device_data
 from ..federation.swarm import Swarm

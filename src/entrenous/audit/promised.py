@@ -13,7 +13,7 @@ from ..core.contract.declared import is_federated
 from ..core.contract.protocols import Progress
 from ..core.errors import InputError
 from ..data.interactions import Interactions
-from ..federation.executors import Threads
+from ..federation.shard import Threads
 from ..privacy.accountant import SampledGaussian, epsilon_of
 from ..privacy.protection import Protection
 from .canaries import audited_once, check_canaries

@@ -20,11 +20,11 @@ from ..core.keys import key, select_key
 from ..core.registry.discover import short
 from ..data.interactions import Interactions
 from ..data.split.types import Split
-from ..federation.executors import Threads
 from ..federation.recorder import Recorder, Seen
 from ..federation.rounds import Rounds, Training
+from ..federation.shard import Threads
 from ..privacy.protection import Protection
-from ..privacy.told import KNOWN_ATTACKS, expected, in_words, of_anybody
+from ..privacy.told import KNOWN_ATTACKS, expected, in_words, of_anybody, sum_if_known
 from ..runs.manifest import check_algorithm
 from ..runs.options import OpenOptions, RunPlan
 from ..runs.plan import algorithm_of, leaky, make, network_of, protection_in
@@ -120,7 +120,9 @@ class Repetition(NamedTuple):
     @property
     def avoid(self) -> Interactions | None:
         """Rows that devices do not draw as negatives, besides their own."""
-        return self.split.all_rows if leaky(self.plan) else None
+        if leaky(self.plan):
+            return self.split.all_rows
+        return None
 
 
 def receipt_of_run(
@@ -161,7 +163,11 @@ def receipt_of_run(
         "history": history,
     }
     epsilon = run.manifest.get("privacy", {}).get("epsilon")
-    if is_federated(made) and _not_kept(again.protection):
+    # Draws of the operating system cannot be made again, and are stored nowhere: nobody can say
+    # who took part.
+    drawn = again.protection
+    forgotten = drawn.sampling == "poisson" and drawn.noise_from == "system"
+    if is_federated(made) and forgotten:
         return {**about, **_without_rounds(again), "epsilon": epsilon}
     given = list(_given(again, threads, progress))
     attacks = _expected(again, len(given))
@@ -203,13 +209,6 @@ def _expected(again: Repetition, rounds: int) -> dict[str, Any]:
     return expected(short(plan.algorithm), plan.profile, rounds, *_in_force(again))
 
 
-def _not_kept(protection: Protection) -> bool:
-    """Checks whether nobody can say who took part: draws of the operating system cannot be made
-    again, and are stored nowhere.
-    """
-    return protection.sampling == "poisson" and protection.noise_from == "system"
-
-
 def _without_rounds(again: Repetition) -> dict[str, Any]:
     """The receipt of a device of which nobody knows when it took part."""
     catalogue = again.train.catalogue
@@ -244,7 +243,9 @@ def _sentences(given: list[GivenAway], again: Repetition) -> list[str]:
     if not given:
         never = NEVER.format(again.rounds)
         guess = of_anybody(short(again.plan.algorithm), again.plan.profile, *_in_force(again))
-        return [never, guess] if guess else [never]
+        if guess:
+            return [never, guess]
+        return [never]
     times = f"in {len(given)} of {again.rounds} rounds"
     if not is_federated(again.made):
         return [f"this device pushed {times}", PUSHED]
@@ -279,7 +280,9 @@ def _limits(run: StoredRun) -> list[str]:
     if run.manifest.get("patience"):
         sentences.append("training to find the number of rounds is not counted")
     privacy = run.manifest.get("privacy", {})
-    proof = PROOF.format(privacy["epsilon"], privacy["delta"]) if privacy else NO_PROOF
+    proof = NO_PROOF
+    if privacy:
+        proof = PROOF.format(privacy["epsilon"], privacy["delta"])
     return [*sentences, proof]
 
 
@@ -294,21 +297,13 @@ def summed(given: list[GivenAway], epsilon: float | None) -> dict[str, Any]:
     return {
         "rounds": [{name: getattr(sent, name) for name in counted} for sent in given],
         "rounds_answered": len(given),
-        "rows": _sum([sent.rows for sent in given]),
-        "positives": _sum([sent.positives for sent in given]),
+        "rows": sum_if_known([sent.rows for sent in given]),
+        "positives": sum_if_known([sent.positives for sent in given]),
         "different_positives": _different(given),
         "numbers": sum(sent.numbers for sent in given),
         "arrays": sorted({name for sent in given for name in sent.arrays}),
         "epsilon": epsilon,
     }
-
-
-def _sum(counts: list[int | None]) -> int | None:
-    """A sum; None where one of them was not counted."""
-    known = [count for count in counts if count is not None]
-    if len(known) == len(counts):
-        return sum(known)
-    return None
 
 
 def _different(given: list[GivenAway]) -> int:

@@ -19,7 +19,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..core.keys import key
-from ..core.rows import owners_of, starts_of
+from ..core.lanes.memory import owners_of, starts_of
 from ..core.types import Array, BoolArray, Int64Array
 from ..data.interactions import Interactions
 from ..kernels.generator import generator
@@ -41,21 +41,16 @@ def known_half(data: Interactions) -> dict[str, Array]:
     return {"known/ptr": ptr, "known/item": data.item[some]}
 
 
-def candidate_histories(data: Interactions, order: Int64Array) -> dict[str, Array]:
-    """The histories of users in an order, as arrays of a transcript."""
-    return _histories("candidates", data, order)
-
-
 def target_sets(data: Interactions) -> dict[str, Array]:
     """The histories of some users, as arrays of a transcript."""
     owners = np.flatnonzero(data.counts >= LEAST)
     if len(owners):
         drawn = cohort(key(0, "audit", "targets"), min(TARGETS, len(owners)), len(owners))
         owners = owners[drawn]
-    return {**_histories("targets", data, owners), "targets/owner": owners}
+    return {**histories_of("targets", data, owners), "targets/owner": owners}
 
 
-def _histories(name: str, data: Interactions, users: Int64Array) -> dict[str, Array]:
+def histories_of(name: str, data: Interactions, users: Int64Array) -> dict[str, Array]:
     """The histories of users, in their order, as sets of a transcript."""
     histories = data.histories(users)
     return {f"{name}/ptr": histories.ptr, f"{name}/item": histories.item}

@@ -83,7 +83,9 @@ def _run_plan(audit: AuditPlan, rows: Interactions | None) -> RunPlan:
 def _usual_view(plan: RunPlan, made: Any) -> View:
     if is_gossip(made):
         return "neighbour"
-    return "sum" if protection_in(plan, made).secure_sum else "individual"
+    if protection_in(plan, made).secure_sum:
+        return "sum"
+    return "individual"
 
 
 def same_noise(subject: Subject) -> Mapping[str, Any]:

@@ -16,6 +16,7 @@ from ..core.errors import (
     CheckFailed,
     EntrenousError,
     EntrenousWarning,
+    InputError,
     Interrupted,
     NotYet,
     StartAgain,
@@ -23,13 +24,22 @@ from ..core.errors import (
     one_line,
 )
 from ..core.printed import plain
+from .screen import any_screen, log_on_screen
 
+# Commands of a distribution of its own, which a clone has beside the package.
+LABORATORY = ("bench", "experiment", "papers")
 SERVICES = ("server", "node")  # commands that live on: a server, and a node, relay or peer
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs a command and exits with 0 (done), 1 (a check failed), 2 (bad input), 70 (a bug of
     entrenous), 75 (a service to be started again) or 130 (interrupted)."""
+    with any_screen(), log_on_screen():
+        _end_with_code(arguments)
+
+
+def _end_with_code(arguments: Sequence[str] | None) -> None:
+    """Runs a command and raises SystemExit with its code."""
     words = sys.argv[1:] if arguments is None else arguments
     try:
         with _collecting(words), warnings.catch_warnings():
@@ -93,9 +103,13 @@ def _collecting(words: Sequence[str]) -> Iterator[None]:
 
 def _is_service(words: Sequence[str]) -> bool:
     """Returns True for the command line of a service: a server, a node, a relay or a peer."""
+    return _command_of(words) in SERVICES
+
+
+def _command_of(words: Sequence[str]) -> str:
+    """Returns the command of a command line, "" if there is none."""
     # Options before the command are those of entrenous itself.
-    command = next((word for word in words if not word.startswith("-")), "")
-    return command in SERVICES
+    return next((word for word in words if not word.startswith("-")), "")
 
 
 def _code(words: Sequence[str], error: BaseException) -> int:
@@ -116,9 +130,17 @@ def _run(arguments: Sequence[str] | None) -> Any:
     from .lists import fill
 
     app = _app()
+    words = sys.argv[1:] if arguments is None else arguments
+    command = _command_of(words)
+    if command in LABORATORY and command not in app:
+        raise InputError(
+            f"entrenous {command}",
+            "it comes with the laboratory, entrenous-lab, which is not installed",
+            fix="pip install ./lab in a clone of Entrenous",
+        )
     try:
         # Lists of names in help texts are made for the command that was asked alone.
-        fill(app, sys.argv[1:] if arguments is None else arguments)
+        fill(app, words)
         return app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
     except CycloptsError as bad:
         # cyclopts breaks its sentences into lines, and ends some with a full stop.
@@ -135,7 +157,9 @@ def _show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    where = "" if issubclass(category, EntrenousWarning) else f" ({filename}:{lineno})"
+    where = f" ({filename}:{lineno})"
+    if issubclass(category, EntrenousWarning):
+        where = ""
     print(f"warning: {one_line(str(message))}{where}", file=sys.stderr)
 
 

@@ -170,6 +170,8 @@ def show_recommendations(user: str, items: list[dict[str, Any]]) -> None:
     rows = []
     for rank, row in enumerate(items, 1):
         # The list of an unknown user has no scores.
-        score = "" if row["score"] is None else row["score"]
+        score = ""
+        if row["score"] is not None:
+            score = row["score"]
         rows.append([rank, row["item"], row["title"], score])
     table(["#", "item", "title", "score"], rows, title=f"For user {user}")

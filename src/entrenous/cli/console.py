@@ -128,13 +128,18 @@ def progress_bar(algorithm: str = "") -> Iterator[Callable[[int, int, str], None
 def announce_compilation(algorithm: str) -> None:
     """Tells the user if the device code of an algorithm is not compiled on this machine yet."""
     from ..algorithms.named import kind_of
+    from ..core.compiling import compiled_functions, is_ready
 
     kind, _ = kind_of(algorithm)
-    if not all(_compiled(module) for module in _device_code(kind)):
-        say(
-            f"compiling {algorithm}'s device code for this machine: once, some seconds; cached"
-            " afterwards"
-        )
+    by_module = [compiled_functions(module) for module in _device_code(kind)]
+    # Functions that are called by compiled ones alone have no entry of their own in the cache.
+    if all(any(map(is_ready, functions)) for functions in by_module):
+        return
+    is_kept = all(function.stats.cache_path for functions in by_module for function in functions)
+    how_often = (
+        "once, some seconds; cached afterwards" if is_kept else "in each process, some seconds"
+    )
+    say(f"compiling {algorithm}'s device code for this machine: {how_often}")
 
 
 def _device_code(kind: Any) -> list[ModuleType]:
@@ -154,15 +159,3 @@ def _device_code(kind: Any) -> list[ModuleType]:
             if isinstance(value, ModuleType) and value.__name__.startswith("entrenous.kernels."):
                 modules.append(value)
     return modules
-
-
-def _compiled(module: ModuleType) -> bool:
-    from pathlib import Path
-
-    from numba import config
-
-    source = Path(str(module.__file__))
-    directory = getattr(config, "CACHE_DIR", "")
-    cache = Path(directory) if directory else source.parent / "__pycache__"
-    # numba writes one index of compiled signatures for each function.
-    return any(cache.rglob(f"{source.stem}.*.nbi"))

@@ -298,11 +298,15 @@ def split(
     parts = material(plan).parts
     # A spreadsheet would run an id such as =1+1, so such ids are written with a leading '.
     ids = (*parts[0].train.users.ids, *parts[0].train.items.ids)
-    changed = 0 if parquet else sum(is_formula(name) for name in ids)
+    changed = 0
+    if not parquet:
+        changed = sum(is_formula(name) for name in ids)
     if changed:
         say(f"{changed} ids {CHANGED}, as this program does when it reads the split")
     for number, part in enumerate(parts, 1):
-        folder = out if len(parts) == 1 else out / str(number)
+        folder = out
+        if len(parts) != 1:
+            folder = out / str(number)
         written = write(part, folder, format="parquet" if parquet else "csv")
         # Notes are about a split that there is.
         for note in part.notes:

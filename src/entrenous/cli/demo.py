@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from .ask import show_recommendations
 from .console import announce_compilation, progress_bar, say, table, tell
 from .options import RUNS
-
-if TYPE_CHECKING:
-    from ..audit.plan import AuditPlan
-    from ..runs.pipeline import RunResult
 
 # As much noise as the devices' shares have together; drawing one share is much faster.
 BY_SERVER = {"noise_by": "server"}
@@ -38,9 +33,11 @@ def demo(*, user: str = "196", threads: int = 0, out: Path = RUNS) -> None:
     out:
         The folder in which the runs are stored.
     """
+    from ..audit.examine import audited
     from ..audit.plan import AuditPlan
     from ..data.load import load
     from ..privacy.protection import PRIVATE
+    from ..privacy.told import said
     from ..report.html import write_report
     from ..runs import pipeline, store
 
@@ -77,12 +74,18 @@ def demo(*, user: str = "196", threads: int = 0, out: Path = RUNS) -> None:
             rounds=SEEN_ROUNDS,
             quick=True,
         )
-        known = [_known(fpl, as_published), _known(private, under_masks)]
-    rows = []
+        audits = {}
+        for run, plan in ((fpl, as_published), (private, under_masks)):
+            rows = run.split.all_rows if run.split else None
+            audits[str(run.manifest["run"])] = audited(plan, rows)
+    known = []
+    for run, audit in zip((fpl, private), audits.values(), strict=True):
+        known.append([run.manifest["profile"], run.metrics["hr@10"], said(audit)])
+    lines = []
     for name in METRICS:
-        rows.append([name, fpl.metrics[name], private.metrics[name], popular.metrics[name]])
+        lines.append([name, fpl.metrics[name], private.metrics[name], popular.metrics[name]])
     heads = ["metric", "pFPL+ as published", "pFPL+ private", "most popular (central)"]
-    table(heads, rows, title="MovieLens-100K, loo-99, seed 0")
+    table(heads, lines, title="MovieLens-100K, loo-99, seed 0")
     heads = ["pFPL+", "hr@10", f"what a curious server knows after {SEEN_ROUNDS} rounds"]
     table(heads, known, title="Measured by attacks, now")
     for sentence in fpl.manifest["protocol_text"]:
@@ -90,17 +93,12 @@ def demo(*, user: str = "196", threads: int = 0, out: Path = RUNS) -> None:
     items = fpl.recommend(user)
     show_recommendations(user, items)
     tell(LEAVES)
-    stored = [store.read(str(run.path), out) for run in (fpl, popular)]
-    page = write_report(stored, stored[0].path / "report.html", recommendations=items, user=user)
+    stored = [store.read(str(run.path), out) for run in (fpl, private, popular)]
+    page = write_report(
+        stored,
+        stored[0].path / "report.html",
+        audits=audits,
+        recommendations=items,
+        user=user,
+    )
     tell(f"report: {page.resolve()}")
-
-
-def _known(run: RunResult, plan: AuditPlan) -> list[str | float]:
-    """Returns a row on one profile: its name, its accuracy, and what attacks find out from the
-    messages that the server sees.
-    """
-    from ..audit.examine import audited
-    from ..privacy.told import said
-
-    rows = run.split.all_rows if run.split else None
-    return [run.manifest["profile"], run.metrics["hr@10"], said(audited(plan, rows))]

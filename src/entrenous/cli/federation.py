@@ -50,7 +50,9 @@ def try_(folder: Path | None = None, /, *, json: bool = False, **options: Any) -
     if plan.peers:
         from ..deploy.operate.trial_peers import show
 
-        return 0 if show(folder, plan, tell) else 1
+        if show(folder, plan, tell):
+            return 0
+        return 1
     from ..core.registry.discover import is_place
     from ..deploy.operate import trial
 

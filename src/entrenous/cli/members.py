@@ -69,7 +69,9 @@ def shut_out(
     from ..deploy.operate import membership
 
     done = membership.shut_out(folder, name, rest_others)
-    resting = f"; {', '.join(done.resting)} rest" if done.resting else ""
+    resting = ""
+    if done.resting:
+        resting = f"; {', '.join(done.resting)} rest"
     say(
         f"{name} with {done.users} users is no longer a member{resting}; {membership.to_do(folder)}"
     )

@@ -103,7 +103,9 @@ def option_name(name: str, kind: Any = None) -> str:
     """
     if name in SPELLED:
         return "--" + SPELLED[name]
-    word = name.removesuffix("s") if _repeated(kind) is tuple else name
+    word = name
+    if _repeated(kind) is tuple:
+        word = name.removesuffix("s")
     return "--" + word.replace("_", "-")
 
 
@@ -163,7 +165,9 @@ def documented(command: Callable[..., Any]) -> str:
             # A parameter that the command names itself is explained already.
             if f"\n{name}:\n" in text:
                 continue
-            ending = "" if "repeated" in words else REPEATED.get(_repeated(kinds[name]), "")
+            ending = ""
+            if "repeated" not in words:
+                ending = REPEATED.get(_repeated(kinds[name]), "")
             text += f"\n{name}:\n    {words}{ending}"
     return text
 

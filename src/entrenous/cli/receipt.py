@@ -133,6 +133,8 @@ def _show_rounds(slip: dict[str, Any]) -> None:
 
 def _grouped(rounds: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Returns rounds as at most LINES lines, each a sum over rounds that follow one another."""
+    from ..privacy.told import sum_if_known
+
     size = ceil(len(rounds) / LINES)
     lines = []
     for low in range(0, len(rounds), size):
@@ -142,14 +144,6 @@ def _grouped(rounds: list[dict[str, Any]]) -> list[dict[str, Any]]:
         last = part[-1]["round"] + 1
         line: dict[str, Any] = {"rounds": str(first) if first == last else f"{first} to {last}"}
         for name in COUNTS:
-            line[name] = _sum([row[name] for row in part])
+            line[name] = sum_if_known([row[name] for row in part])
         lines.append(line)
     return lines
-
-
-def _sum(counts: list[int | None]) -> int | None:
-    """Returns the sum of counts; None if one of them is not known."""
-    known = [count for count in counts if count is not None]
-    if len(known) == len(counts):
-        return sum(known)
-    return None

@@ -131,7 +131,9 @@ def _resumed(
 
     root = Path(how.out or RUNS)
     # The manifest names the user's own class alone; its place may have changed since.
-    place = asked.pop("algorithm") if is_place(asked.get("algorithm", "")) else None
+    place = None
+    if is_place(asked.get("algorithm", "")):
+        place = asked.pop("algorithm")
     # The data may lie elsewhere today; the run knows it by its rows.
     data = asked.pop("data", None)
     begun = store.unfinished(run_name, root, data)

@@ -131,7 +131,7 @@ def node(
         # Each branch imports its own libraries: a gateway needs no iroh, a peer no httpx.
         if has_server:
             from ..deploy.operate.running import run_node, run_relay
-            from ..federation.executors import Threads
+            from ..federation.shard import Threads
 
             if read_json(folder / NODE).get("relay"):
                 return run_relay(folder, stop, say, insecure=insecure, metrics=metrics)

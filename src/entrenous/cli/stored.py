@@ -143,10 +143,14 @@ def report(
     *names: str,
     out: Path | None = None,
     user: str | None = None,
+    audits: tuple[Path, ...] = (),
     folder: Runs = RUNS,
     **options: Any,
 ) -> None:
-    """Write a self-contained HTML report of one run, or of several side by side.
+    """Write a self-contained HTML report of one run, or of several side by side. With audits it
+    begins with accuracy against leakage.
+
+    Example: entrenous audit latest --json > audit.json; entrenous report --audits audit.json
 
     Parameters
     ----------
@@ -156,9 +160,12 @@ def report(
         The file to write; default: report.html in the first run's folder.
     user:
         Also show the items that the first run recommends to this user.
+    audits:
+        Files with what `entrenous audit RUN --json` printed for runs of the report.
     folder:
         The folder that holds the stored runs.
     """
+    from ..report.audits import read_audits
     from ..report.html import write_report
     from ..runs import store
     from ..runs.reopen import recommended
@@ -174,9 +181,12 @@ def report(
             fix="leave --data, --algorithm and --todays-code out",
         )
     stored = [store.read(first, folder, how.data), *(store.read(name, folder) for name in others)]
-    items = recommended(stored[0], [user], how=how)[user] if user is not None else None
+    items = None
+    if user is not None:
+        items = recommended(stored[0], [user], how=how)[user]
     page = out or stored[0].path / "report.html"
-    tell(write_report(stored, page, recommendations=items, user=user))
+    attacked = read_audits(audits, stored)
+    tell(write_report(stored, page, audits=attacked, recommendations=items, user=user))
 
 
 @takes(OpenOptions)

@@ -33,4 +33,6 @@ def harmless(text: str) -> str:
     >>> harmless("=1+1"), harmless("'=1"), harmless("u0")
     ("'=1+1", "''=1", 'u0')
     """
-    return f"'{text}" if is_formula(text) else text
+    if is_formula(text):
+        return f"'{text}"
+    return text

@@ -13,8 +13,8 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from .compiling import njit
 from .types import UInt64Array
 
 MASK = (1 << 64) - 1

@@ -118,7 +118,9 @@ def _refuse_first(
     if bad > allowed(lines, LoadOptions().bad_share):
         share = _enough(bad, lines)
         drop = f"bad_rows='drop', bad_share={share} (--load bad_rows=drop --load bad_share={share})"
-    rows = "the bad row" if bad == 1 else f"the {bad:,} bad rows"
+    rows = "the bad row"
+    if bad != 1:
+        rows = f"the {bad:,} bad rows"
     raise first.with_remedy(f"or leave out {rows} of {lines:,}: {drop}")
 
 

@@ -5,18 +5,20 @@ and checks that there is enough to learn from.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple, NoReturn
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
 from ..core.errors import InputError, did_you_mean
 from ..core.types import BoolArray, Float32Array
-from .bad_rows import Step, read_good_rows
 from .interactions import Interactions, build, pair_numbers, pair_order
 from .likes import (
     ANY,
     LABELS,
+    Counting,
+    LikedRows,
     ask_about_labels,
     by_column,
     judge,
@@ -24,16 +26,17 @@ from .likes import (
     only_likes,
     rows_that_count,
 )
-from .odd_ids import odd_ids
 from .options import LoadOptions
 from .reading import LISTED, ColumnUse, Guess, Reading, unread
 from .repeats import KeptRows, keep
 from .scales import check_values, on_scale
 from .table import (
+    BadRows,
     ColumnTable,
     IdColumn,
     control_rows,
     ids,
+    odd_ids,
     refuse,
     refuse_control_in,
     values,
@@ -178,7 +181,9 @@ def columns_of(table: ColumnTable, roles: Roles, role: str) -> list[str]:
     """Returns the columns that have a role: none, one, or those of days and of times of day."""
     name = getattr(roles, role)
     if name is None or name in table.frame.columns:
-        return [] if name is None else [name]
+        if name is None:
+            return []
+        return [name]
     return list(name.partition("+")[::2])
 
 
@@ -223,12 +228,17 @@ def assemble(table: ColumnTable, options: LoadOptions, *, name: str) -> Interact
     """
     roles = find_roles(table, options)
     uses = column_uses(table, roles, options)
-    ask_about_labels(table, _label_columns(table, roles), options.rule)
-    table, columns = read_good_rows(table, _steps(roles, options), options)
-    user, item, value, time, labels = columns[2:]
+    labels = _label_columns(table, roles)
+    # Without labels, values and rules every row is a like.
+    if labels and options.rule is None:
+        ask_about_labels(table, labels)
+    table, columns = _good_rows(table, roles, options)
+    user, item, value, time, yes = columns[2:]
     odd = (*odd_ids(table, user), *odd_ids(table, item))
     # Rows that say nothing of their pair go before repeats are treated.
-    counting = rows_that_count(table, value, labels, options.rule, options.not_rated)
+    counting = Counting(np.ones(table.frame.height, bool))
+    if yes is not None or options.not_rated is not None:
+        counting = rows_that_count(table, value, yes, options.rule, options.not_rated)
     table = table.only(counting.rows)
     user, item, value, time = _of_rows(counting.rows, user, item, value, time)
     order = pair_order(user.code, item.code, len(user.names), len(item.names))
@@ -237,9 +247,11 @@ def assemble(table: ColumnTable, options: LoadOptions, *, name: str) -> Interact
         pair = pair_numbers(user.code, item.code, len(item.names))
         # Repeats are judged before rows are sorted, while each has its place in the file.
         kept = keep(table, pair, value, time.time, options)
-    # A rule about values judges the row of a pair that stays.
-    guessed = options.value is None
-    judged = judge(table, kept.value, kept.rows, options.rule, options.bounds, guessed)
+    judged = LikedRows()
+    if kept.value is not None or options.rule is not None:
+        # A rule about values judges the row of a pair that stays.
+        guessed = options.value is None
+        judged = judge(table, kept.value, kept.rows, options.rule, options.bounds, guessed)
     rows = kept.rows
     left_out = (*table.left_out, *counting.left_out, *kept.left_out, *judged.left_out)
     notes = (
@@ -281,10 +293,28 @@ def assemble(table: ColumnTable, options: LoadOptions, *, name: str) -> Interact
     # Visits are of all rows, so that rows leave after them.
     if counting.left_out or judged.left_out:
         data = only_likes(data, judged.stays)
+    if kept.value is None and options.scale is None:
+        return data
     return on_scale(data, options.scale)
 
 
-def _steps(roles: Roles, options: LoadOptions) -> list[Step]:
+def _good_rows(
+    table: ColumnTable, roles: Roles, options: LoadOptions
+) -> tuple[ColumnTable, list[Any]]:
+    """Returns the rows that every step can read, and the result of each step; see
+    `bad_rows.read_good_rows`.
+    """
+    steps = _steps(roles, options)
+    if not table.left_out:
+        with suppress(BadRows):
+            return table, [step(table) for step in steps]
+    # Loaded here, since most tables have no bad rows.
+    from .bad_rows import read_good_rows
+
+    return read_good_rows(table, steps, options)
+
+
+def _steps(roles: Roles, options: LoadOptions) -> list[Callable[[ColumnTable], Any]]:
     """Returns the steps that read a table: checks of headers that are repeated and of control
     characters, then the columns of users, items, values, times and labels.
     """
@@ -293,16 +323,22 @@ def _steps(roles: Roles, options: LoadOptions) -> list[Step]:
         if roles.value is None:
             return None
         value = values(table, roles.value)
-        scale, rule, not_rated = options.scale, options.rule, options.not_rated
+        scale = options.scale
+        rule = options.rule
+        not_rated = options.not_rated
         check_values(table, roles.value, value, scale, rule, not_rated)
         return value
 
     def read_times(table: ColumnTable) -> Times:
-        return Times(None, ()) if roles.time is None else times(table, roles.time, options)
+        if roles.time is None:
+            return Times(None, ())
+        return times(table, roles.time, options)
 
     def read_labels(table: ColumnTable) -> BoolArray | None:
         rule = options.rule
-        return labels_of(table, rule) if rule is not None and by_column(rule) else None
+        if rule is not None and by_column(rule):
+            return labels_of(table, rule)
+        return None
 
     return [
         lambda table: _check_headers(table, roles),
@@ -448,8 +484,12 @@ def inspect(data: Interactions, filters: Sequence[str]) -> Interactions:
     filters: the options that left rows out, such as `min_rows=5`, which an error names.
     """
     where = data.reading.source or data.name
-    after = f"after {', '.join(filters)}, " if filters else ""
-    remedy = f"choose a weaker filter, or leave {filters[-1]} out" if filters else ""
+    after = ""
+    if filters:
+        after = f"after {', '.join(filters)}, "
+    remedy = ""
+    if filters:
+        remedy = f"choose a weaker filter, or leave {filters[-1]} out"
     counts = data.counts
     # Learning from others needs others.
     if len(data.users) == 1:

@@ -7,8 +7,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from ..core.compiling import njit
 from ..core.types import Array, BoolArray, Float64Array, Int32Array, Int64Array
 
 # Digits of a whole number that fit in 64 bits, and of a decimal that fit in a float64.
@@ -17,7 +17,11 @@ EXACT_DIGITS = 15
 # The line does not have the plain form.
 OTHER = -1
 POWERS = np.array([10.0**digits for digits in range(EXACT_DIGITS + 1)])
-POINT, MINUS, ZERO, LINE_FEED, RETURN = 46, 45, 48, 10, 13
+POINT = 46
+MINUS = 45
+ZERO = 48
+LINE_FEED = 10
+RETURN = 13
 
 
 @njit(cache=True, nogil=True)
@@ -173,7 +177,8 @@ def _counted_order(keys: Array, before: Int64Array, most: int) -> Int64Array:
 def repeats(user: Array, item: Array, order: Int64Array) -> bool:
     """Returns True if two rows in an order have the same user and item as their neighbour."""
     for place in range(1, len(order)):
-        row, other = order[place], order[place - 1]
+        row = order[place]
+        other = order[place - 1]
         if user[row] == user[other] and item[row] == item[other]:
             return True
     return False

@@ -4,14 +4,13 @@ DATASETS.
 
 from __future__ import annotations
 
-import sys
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import final
 
 from ..core.errors import InputError
-from ..core.printed import plain
 from ..core.registry.discover import offers, pick, with_plugins
 from .divided import Divided
 from .fetch import FileSource, fetch
@@ -19,6 +18,8 @@ from .home import VARIABLE, data_home, find
 from .interactions import Interactions
 from .published import Published
 from .table import BadRows
+
+LOG = logging.getLogger(__name__)
 
 
 @final
@@ -71,7 +72,7 @@ class Dataset:
 
     def fetch(self, say: Callable[[str], None] | None = None) -> FileSource | None:
         """Downloads the data set unless it is there, and returns the source used. say: gets
-        progress messages (standard error by default).
+        progress messages (by default the log of this module).
 
         Raises InputError, with the data set's origin and terms, if it cannot be downloaded.
         """
@@ -80,7 +81,7 @@ class Dataset:
             return None
         if not self.sources:
             self._refuse_missing()
-        return fetch(self.name, self.sources, self.path, say or _say, terms=self.terms)
+        return fetch(self.name, self.sources, self.path, say or LOG.info, terms=self.terms)
 
     def load(self, *, fetch: bool = True) -> Interactions:
         """Reads the data set, after downloading it if it is missing and `fetch` is true. Raises
@@ -112,10 +113,6 @@ class Dataset:
             expected=f"{' or '.join(names)} ({VARIABLE} sets the data folder)",
             fix=f"{how}; terms: {self.terms}",
         )
-
-
-def _say(text: str) -> None:
-    print(plain(text), file=sys.stderr)
 
 
 def datasets() -> dict[str, Dataset]:

@@ -106,7 +106,8 @@ def _order(table: ColumnTable, texts: Any, rows: Int64Array) -> tuple[bool, tupl
         if differs_at < 0:
             differs_at = _first(one != two, start)
     if day_at >= 0 and month_at >= 0:
-        later, earlier = max(day_at, month_at), min(day_at, month_at)
+        later = max(day_at, month_at)
+        earlier = min(day_at, month_at)
         which = "day" if later == day_at else "month"
         other = "month" if later == day_at else "day"
         raise InputError(
@@ -139,7 +140,9 @@ def _order(table: ColumnTable, texts: Any, rows: Int64Array) -> tuple[bool, tupl
 
 def _first(marked: BoolArray, start: int) -> int:
     """Returns the first marked position, counted from `start` on; -1 if there is none."""
-    return start + int(np.argmax(marked)) if marked.any() else -1
+    if marked.any():
+        return start + int(np.argmax(marked))
+    return -1
 
 
 def _cut(text: str) -> str:
@@ -190,8 +193,11 @@ def _month_and_day(parts: Any, day_first: bool) -> tuple[Int64Array, Int64Array]
     import polars as pl
 
     if "one" in parts.columns:
-        one, two = _whole(parts["one"]), _whole(parts["two"])
-        return (two, one) if day_first else (one, two)
+        one = _whole(parts["one"])
+        two = _whole(parts["two"])
+        if day_first:
+            return (two, one)
+        return (one, two)
     if "name" in parts.columns:
         name = parts["name"].str.to_lowercase()
         month = name.replace_strict(_month_numbers(), default=0, return_dtype=pl.Int64).to_numpy()

@@ -20,7 +20,8 @@ from .options import LoadOptions
 from .published import list_column, text_column
 
 PARTS = ("train", "test", "validation")
-ROWS, NEGATIVES = "pepper_splits", "pepper_negatives"
+ROWS = "pepper_splits"
+NEGATIVES = "pepper_negatives"
 LIST = "negative_item_ids"
 
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from ..core.errors import InputError
 from ..core.types import Array, Int32Array, Int64Array
-from ..core.vocabulary import Vocabulary
 from .bad_rows import Step, read_good_rows
 from .columns import FEATURES, USUAL, find_usual
+from .interactions import Vocabulary
 from .options import LoadOptions
 from .reading import LeftOut
 from .table import ColumnTable, refuse, refuse_control_in
@@ -148,7 +148,9 @@ def _one_row_each(
     if options.duplicates not in ("first", "last"):
         _refuse_repeats(table, known, earliest, texts, options.duplicates == "refuse")
     # Of the rows of one item, the last one that is written stays.
-    order = known if options.duplicates == "last" else known[::-1]
+    order = known
+    if options.duplicates != "last":
+        order = known[::-1]
     row_of_item = dict(zip(index[order].tolist(), order.tolist(), strict=True))
     which = "last" if options.duplicates == "last" else "first"
     gone = np.setdiff1d(known, list(row_of_item.values()))

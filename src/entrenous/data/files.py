@@ -1,5 +1,8 @@
-"""A path to a table. Only a regular file of bounded size is read, and a file whose name does not
-fit its content is refused.
+"""A path to a table, by the format that recognises the file. Each file of `formats/` offers one or
+more in its FORMATS.
+
+Only a regular file of bounded size is read, and a file whose name does not fit its content is
+refused.
 """
 
 from __future__ import annotations
@@ -15,11 +18,10 @@ import zipfile
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
-from typing import IO, NoReturn, cast
+from typing import IO, NamedTuple, NoReturn, cast, final
 
 from ..core.errors import InputError
 from ..core.registry.discover import offered, offers, pick
-from .formats.kind import Format, RawFile
 from .options import LoadOptions
 from .table import ColumnTable, NoRows
 
@@ -77,6 +79,47 @@ FORMATS = "entrenous.data.formats"
 TEXT = "text"
 
 
+@final
+class RawFile(NamedTuple):
+    """The content of a file after decompression."""
+
+    content: bytes
+    """All bytes."""
+    source: str
+    """The path, for errors."""
+    name: str
+    """The name of the file in lower case, without the ending of a compression."""
+    compact: bool = False
+    """True if a large text file of plain numbers may come as columns of numbers."""
+
+    @property
+    def ending(self) -> str:
+        """The last ending of the name, such as ".csv"; "" without one."""
+        stem, dot, ending = self.name.rpartition(".")
+        return dot + ending if stem else ""
+
+
+@final
+class Format(NamedTuple):
+    """A format of files."""
+
+    summary: str
+    """The form of the file, one line."""
+    recognises: Callable[[bytes, str], bool]
+    """Tells from the first bytes of a file, in UTF-8, and its name whether it has this format."""
+    read: Callable[[RawFile, LoadOptions], ColumnTable]
+    """Returns the table in the file. Raises InputError with the line of the first defect."""
+
+
+def first_lines(head: bytes, most: int) -> list[bytes]:
+    """Returns up to `most` whole lines of the first bytes of a file, without their line ends. A
+    last line that has no line end counts only if it is the only one.
+    """
+    lines = head.split(b"\n", most)
+    whole = lines[:-1] or lines
+    return [line.rstrip(b"\r") for line in whole[:most]]
+
+
 def read_table(path: Path, options: LoadOptions, *, compact: bool = False) -> ColumnTable:
     """Returns the table in a file. compact: a large text file of plain numbers may come as columns
     of numbers. Raises InputError with the file, the line if it has one, and a fix.
@@ -90,16 +133,8 @@ def read_table(path: Path, options: LoadOptions, *, compact: bool = False) -> Co
             expected="a header and rows of user, item, value, time",
             fix="check the path, or get it again",
         )
-    file = _unpacked(raw, path)
-    form = _format(file, options)
-    if compact and form is offered(FORMATS, "FORMATS", TEXT):
-        # Loaded here, since few files are large.
-        from .plain_rows import read_plain
-
-        table = read_plain(file, options)
-        if table is not None:
-            return table
-    return form.read(file, options)
+    file = _unpacked(raw, path)._replace(compact=compact)
+    return _format(file, options).read(file, options)
 
 
 def _refuse_others(path: Path, ending: str) -> None:
@@ -174,7 +209,9 @@ def read_bytes(path: Path) -> bytes:
             _refuse_size(str(path), LIMIT)
         with open(path, "rb") as file:
             # Files of /proc have a size of 0 and content all the same.
-            return file.read() if about.st_size else _bounded(file, LIMIT, str(path))
+            if about.st_size:
+                return file.read()
+            return _bounded(file, LIMIT, str(path))
     except OSError as wrong:
         _refuse_os(path, wrong)
     except (ValueError, MemoryError) as wrong:

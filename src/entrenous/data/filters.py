@@ -10,10 +10,9 @@ from dataclasses import replace
 import numpy as np
 
 from ..core.errors import InputError
-from ..core.rows import starts_of
+from ..core.lanes.memory import starts_of
 from ..core.types import BoolArray
-from ..core.vocabulary import Vocabulary
-from .interactions import Interactions
+from .interactions import Interactions, Vocabulary
 
 
 def min_user_rows(data: Interactions, n: int) -> Interactions:

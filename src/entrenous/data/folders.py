@@ -82,7 +82,9 @@ def _recbole(folder: Path, ending: str) -> tuple[str, ...]:
     usual = f"{folder.name}.{ending}"
     if usual in names:
         return (usual,)
-    return tuple(names) if len(names) == 1 else ()
+    if len(names) == 1:
+        return tuple(names)
+    return ()
 
 
 def read_folder(
@@ -103,7 +105,9 @@ def read_folder(
         files = pair(folder)
         data = assemble(read_table(files.rows, options), options, name=name)
         described = items or files.items
-    return data if described is None else add_features(data, described, options)
+    if described is None:
+        return data
+    return add_features(data, described, options)
 
 
 def part_files(folder: Path) -> list[Path]:
@@ -128,7 +132,9 @@ def part_files(folder: Path) -> list[Path]:
 def first_file(folder: Path) -> Path:
     """Returns the file of rows in a folder, the first one of several parts."""
     parts = part_files(folder)
-    return parts[0] if parts else pair(folder).rows
+    if parts:
+        return parts[0]
+    return pair(folder).rows
 
 
 def _numbered(name: str) -> list[tuple[int, str]]:
@@ -203,7 +209,9 @@ def read_parts(
     table = stack([_part(folder, stem, options) for stem in rows])
     data = assemble(table, options, name=name)
     path = None if items is None else find(folder, items)
-    return data if path is None else add_features(data, path, options, columns=columns)
+    if path is None:
+        return data
+    return add_features(data, path, options, columns=columns)
 
 
 def _part(folder: Path, stem: str, options: LoadOptions) -> ColumnTable:
@@ -259,10 +267,14 @@ def _items_readings(path: Path, options: LoadOptions) -> Iterator[LoadOptions]:
     names: tuple[str, ...] | None = None
     # Those of MovieLens have no header.
     if path.name == "u.item":
-        encodings, delimiters, names = ["latin-1"], ["|"], U_ITEM
+        encodings = ["latin-1"]
+        delimiters = ["|"]
+        names = U_ITEM
     elif path.name == "movies.dat":
         # Latin-1 in MovieLens-1M, UTF-8 in MovieLens-10M, under one name.
-        encodings, delimiters, names = ["utf-8", "latin-1"], ["::"], ("item_id", "title", "genres")
+        encodings = ["utf-8", "latin-1"]
+        delimiters = ["::"]
+        names = ("item_id", "title", "genres")
     if options.items_encoding is not None:
         encodings = [options.items_encoding]
     if options.items_delimiter is not None:

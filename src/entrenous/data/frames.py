@@ -12,7 +12,7 @@ import numpy as np
 from typing_extensions import TypeVar
 
 from ..core.errors import InputError
-from .formats.positions import SAMPLE, may_be_times
+from .formats.layout import SAMPLE, may_be_times
 from .interactions import POLARS
 from .table import ColumnTable
 
@@ -237,7 +237,9 @@ def _kind(value: Any) -> str:
         return WHOLE
     if isinstance(value, float | np.floating):
         return REAL
-    return TEXT if isinstance(value, str) else type(value).__name__
+    if isinstance(value, str):
+        return TEXT
+    return type(value).__name__
 
 
 def _refuse_twins(values: list[Any], label: str, name: str) -> None:

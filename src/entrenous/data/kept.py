@@ -10,9 +10,9 @@ import numpy as np
 
 from ..core.contract.protocols import Visits
 from ..core.errors import EntrenousError
-from ..core.types import Array, Int64Array
-from ..core.vocabulary import Vocabulary, text_array
-from .interactions import Interactions, from_seconds
+from ..core.lanes.memory import divides
+from ..core.types import Array
+from .interactions import Interactions, Vocabulary, from_seconds, text_array
 from .reading import Reading
 
 # The columns of `Interactions` that are arrays, and their types.
@@ -112,12 +112,14 @@ def _fault(data: Interactions) -> str:
     rows = len(data.item)
     for name, kind in COLUMNS.items():
         column = getattr(data, name)
-        length = len(data.users) + 1 if name == "ptr" else rows
+        length = rows
+        if name == "ptr":
+            length = len(data.users) + 1
         if column is not None and (column.dtype != kind or column.shape != (length,)):
             shape = f"{column.dtype} {list(column.shape)}"
             return f"'{name}' is {shape}, not {np.dtype(kind)} [{length}]"
     # In this order: each check relies on those before it.
-    if not rows or not _divides(data.ptr, rows):
+    if not rows or not divides(data.ptr, rows):
         return "'ptr' does not divide the rows among the users"
     if data.item.min() < 0 or data.item.max() >= len(data.items):
         return f"'item' has a number beyond the {len(data.items)} items"
@@ -132,12 +134,9 @@ def _fault(data: Interactions) -> str:
             return fault
     items = len(data.items)
     wrong = [name for name, column in data.features.items() if column.shape != (items,)]
-    return f"feature '{min(wrong)}' is not of the {items} items" if wrong else ""
-
-
-def _divides(ptr: Int64Array, rows: int) -> bool:
-    """Returns True if the starts `ptr` give each of `rows` rows one owner."""
-    return bool(ptr[0] == 0 and ptr[-1] == rows and (np.diff(ptr) >= 0).all())
+    if wrong:
+        return f"feature '{min(wrong)}' is not of the {items} items"
+    return ""
 
 
 def _fault_of_visits(visits: Visits) -> str:
@@ -148,6 +147,6 @@ def _fault_of_visits(visits: Visits) -> str:
         return "'visits' are not int64"
     each_row_has_one = (np.diff(visits.ptr) >= 1).all()
     same_length = len(visits.time) == len(visits.row)
-    if not (each_row_has_one and same_length and _divides(visits.ptr, len(visits.time))):
+    if not (each_row_has_one and same_length and divides(visits.ptr, len(visits.time))):
         return "'visits' are not divided among the rows"
     return ""

@@ -23,7 +23,9 @@ from .interactions import Interactions
 from .reading import LeftOut
 from .table import ColumnTable, refuse
 
-ANY, POSITIVE, AT_LEAST = "any", "positive", "at_least"
+ANY = "any"
+POSITIVE = "positive"
+AT_LEAST = "at_least"
 RULES = "any, positive, at_least=X, or the name of a column of labels"
 # The plain forms of labels. -1 is the dislike of data that has dislikes beside likes.
 YES = frozenset(("1", "1.0", "true", "t", "yes", "y"))
@@ -188,11 +190,11 @@ def _label_text(table: ColumnTable, name: str) -> Any:
 class LikedRows(NamedTuple):
     """The rows that a rule counts as likes."""
 
-    stays: BoolArray
-    """True for a row that is a like, bool [rows]."""
-    left_out: tuple[LeftOut, ...]
+    stays: BoolArray | None = None
+    """True for a row that is a like, bool [rows]; None if every row is one."""
+    left_out: tuple[LeftOut, ...] = ()
     """The rows that are no likes."""
-    notes: tuple[str, ...]
+    notes: tuple[str, ...] = ()
     """The rows with a value of 0 or less that count as likes."""
 
 
@@ -211,20 +213,19 @@ def judge(
     Raises InputError for values of 0 or less about which nothing was said, for a rule about values
     that the data does not have, and if no row is a like.
     """
-    all_rows = np.ones(table.frame.height if isinstance(rows, slice) else len(rows), bool)
     if value is None:
         if rule is not None and rule != ANY and not by_column(rule):
             _refuse_without_values(table, f"likes={rule}")
-        return LikedRows(all_rows, (), ())
+        return LikedRows()
     low = value <= 0
     if rule is None:
         if not low.any():
-            return LikedRows(all_rows, (), _whatever(value))
+            return LikedRows(notes=_whatever(value))
         if scale is None or scale[0] > 0:
             further = ["value= (the column holds no values)"] if guessed else []
             refuse_unsaid(table.where(_first(rows, low)), value, further)
         note = f"{_count_low(low)}, which are ratings since scale={_of(*scale)} says so"
-        return LikedRows(all_rows, (), (note,))
+        return LikedRows(notes=(note,))
     keep = liked(value, rule)
     if not keep.any():
         refuse_no_like(table.source, value, rule)
@@ -232,7 +233,7 @@ def judge(
     if (low & keep).any():
         notes = (f"{_count_low(low & keep)}, which count as likes (likes={rule})",)
     if keep.all():
-        return LikedRows(all_rows, (), notes)
+        return LikedRows(notes=notes)
     first = table.where(_first(rows, ~keep))
     entry = LeftOut(f"no likes ({said(rule)})", int((~keep).sum()), first)
     return LikedRows(keep, (entry,), notes)
@@ -253,14 +254,16 @@ def _whatever(value: Float32Array) -> tuple[str, ...]:
 def _first(rows: Int64Array | slice, which: BoolArray) -> int:
     """Returns the place of the first of the `rows` that `which` marks."""
     number = int(np.argmax(which))
-    return number if isinstance(rows, slice) else int(rows[number])
+    if isinstance(rows, slice):
+        return number
+    return int(rows[number])
 
 
-def only_likes(data: Interactions, stays: BoolArray) -> Interactions:
+def only_likes(data: Interactions, stays: BoolArray | None) -> Interactions:
     """Returns the likes among the rows of a table, over the users and items that occur. stays: by
-    the place of a row in the table, bool [rows].
+    the place of a row in the table, bool [rows]; None if every row is a like.
     """
-    if not stays.all():
+    if stays is not None:
         assert data.row is not None
         # What is left is the whole from here on, and so is its scale.
         data = replace(data.select(stays[data.row]), scale=data.scale)
@@ -276,12 +279,8 @@ def _of(low: float, high: float) -> str:
     return f"{low:.9g},{high:.9g}"
 
 
-def ask_about_labels(table: ColumnTable, names: list[str], rule: str | None) -> None:
-    """Raises InputError if one of the columns `names` looks like labels that say no somewhere, and
-    nobody said what counts as a like.
-    """
-    if rule is not None:
-        return
+def ask_about_labels(table: ColumnTable, names: list[str]) -> None:
+    """Raises InputError if one of the columns `names` looks like labels that say no somewhere."""
     for name in names:
         text = _label_text(table, name)
         no = text.is_in(list(NO))
@@ -316,17 +315,6 @@ def keep_likes(data: Interactions, rule: str) -> Interactions:
         refuse_no_like(data.name, data.value, rule)
     kept = only_rows(data, keep, said(rule))
     return replace(kept, reading=kept.reading._replace(likes=rule))
-
-
-def check_likes(data: Interactions, algorithm: str, predicts_ratings: bool) -> None:
-    """Raises InputError for data with values of 0 or less about which nothing was said. A declared
-    scale of ratings says enough for an algorithm that predicts ratings.
-    """
-    if data.reading.likes or not len(data) or data.value.min() > 0:
-        return
-    if data.scale is not None and data.reading.scaled and predicts_ratings:
-        return
-    refuse_unsaid(f"{data.name} for {algorithm}", data.value, None)
 
 
 def refuse_unsaid(where: str, value: Float32Array, further: Sequence[str] | None) -> NoReturn:

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 
 from ..core.errors import InputError, did_you_mean
-from ..core.vocabulary import Vocabulary
 from .columns import assemble, inspect
 from .dataset import datasets
 from .features import features
 from .files import read_table
 from .filters import k_core, max_user_items
 from .folders import add_features, read_folder
+from .forked import is_without_threads, load_elsewhere, refuse_without_threads
 from .frames import CallersFrame, FrameT, OtherRows, from_any, library_of
-from .interactions import Interactions
+from .interactions import Interactions, Vocabulary
 from .likes import keep_likes
 from .options import FrameKeywords, LoadKeywords, LoadOptions
 from .reading import refuse_guesses
@@ -91,21 +91,26 @@ def load(
 
     Raises InputError: one line with file and line, the problem, the expectation, and a fix.
     """
-    return _loaded(name_or_path, LoadOptions.parse(options, "load"), fetch=fetch)
+    return loaded(name_or_path, LoadOptions.parse(options, "load"), fetch=fetch)
 
 
 def load_part(path: Path, **options: Unpack[LoadKeywords]) -> Interactions:
     """Returns the interactions of a file that is a part of a whole, such as a test file or the rows
     of one device: a single user in it is no error. Options and errors are those of `load`.
     """
-    return _loaded(path, LoadOptions.parse(options, "load"), fetch=False, part=True)
+    return loaded(path, LoadOptions.parse(options, "load"), fetch=False, part=True)
 
 
-def _loaded(
+def loaded(
     name_or_path: str | Path, options: LoadOptions, *, fetch: bool, part: bool = False
 ) -> Interactions:
+    """Returns the interactions of a data set, a file or a folder, or of such a part of a whole."""
+    if is_without_threads():
+        return load_elsewhere(name_or_path, options, fetch=fetch, part=part)
     path = Path(name_or_path)
-    items_file = None if options.items is None else Path(options.items)
+    items_file = None
+    if options.items is not None:
+        items_file = Path(options.items)
     # A Path is never the name of a data set, so that a file of that name can be read.
     named = datasets() if isinstance(name_or_path, str) else {}
     if name_or_path in named:
@@ -155,7 +160,9 @@ def _filtered(data: Interactions, options: LoadOptions, part: bool) -> Interacti
         data = max_user_items(data, options.max_items_of_a_user)
     if options.min_rows != 1:
         data = k_core(data, users=options.min_rows, items=options.min_rows)
-    return data if part else with_latest_ties(inspect(data, _filters(options)))
+    if part:
+        return data
+    return with_latest_ties(inspect(data, _filters(options)))
 
 
 def _filters(options: LoadOptions) -> list[str]:
@@ -238,6 +245,7 @@ def from_frame(
     which a single user is no error. The other options are those of `load`. Raises InputError: one
     line that names the row (counting from 0), the problem, the expectation, and a fix.
     """
+    refuse_without_threads(name, "make the Interactions before the fork")
     asked = LoadOptions.parse(options, "from_frame")
     for option in options:
         if option not in FrameKeywords.__annotations__:

@@ -13,6 +13,7 @@ import numpy as np
 from pydantic import Field, field_validator, model_validator
 
 from ..core.contract.settings import Settings
+from ..core.deprecated import deprecated
 from ..core.errors import InputError
 from .likes import AT_LEAST, read_rule
 from .scales import LOG, Scale
@@ -183,6 +184,8 @@ class LoadOptions(Settings):
                 expected="one rule",
                 fix="leave one of the two out",
             )
+        if self.min_value is not None:
+            deprecated(f"min_value={self.min_value:g}", f"likes={self.rule}", gone="0.4.0")
         return self
 
     @property
@@ -195,24 +198,32 @@ class LoadOptions(Settings):
     @property
     def bounds(self) -> tuple[float, float] | None:
         """The lowest and highest rating; None if none are declared."""
-        return None if isinstance(self.scale, str) else self.scale
+        if isinstance(self.scale, str):
+            return None
+        return self.scale
 
     @field_validator("likes", mode="before")
     @classmethod
     def _read_likes(cls, likes: Any) -> str | None:
-        return None if likes is None else read_rule(likes)
+        if likes is None:
+            return None
+        return read_rule(likes)
 
     @field_validator("names", "scale", mode="before")
     @classmethod
     def _separated(cls, given: Any) -> Any:
         """Returns the parts of a text such as `1,5`; anything else as it is."""
-        return given.split(",") if isinstance(given, str) and given != LOG else given
+        if isinstance(given, str) and given != LOG:
+            return given.split(",")
+        return given
 
     @field_validator("items", mode="before")
     @classmethod
     def _as_text(cls, given: Any) -> Any:
         """Returns a path as text, which a manifest can hold."""
-        return str(given) if isinstance(given, Path) else given
+        if isinstance(given, Path):
+            return str(given)
+        return given
 
     @field_validator("duplicates", mode="before")
     @classmethod

@@ -12,29 +12,28 @@ import numpy as np
 
 from ..core.types import Array
 from .encoding import plain_text
-from .formats.delimited import BY_ENDING, TYPED
-from .formats.kind import RawFile
-from .formats.layout import LINE_LIMIT, Layout, layout_of, start_of
+from .files import RawFile
+from .formats.layout import LINE_LIMIT, layout_of, start_of
 from .options import LoadOptions
 from .reading import Guess
 from .table import ColumnTable
 
-# Bytes of a file that is worth it: the first time, compiling takes three seconds.
-LEAST = 32 << 20
 # More columns are read as text.
 MOST_COLUMNS = 8
 # Where lines are looked at before all are read.
 HEAD = 2 * LINE_LIMIT
 
 
-def read_plain(file: RawFile, options: LoadOptions) -> ColumnTable | None:
-    """Returns the table in a file of which every field is a plain number; None for another file,
-    and for a small one.
+def read_plain(
+    file: RawFile, options: LoadOptions, delimiter: str | None, typed: bool
+) -> ColumnTable | None:
+    """Returns the table in a file of which every field is a plain number; None for another file.
+    delimiter, typed: as in `formats.delimited.read_text`.
     """
     import polars as pl
 
     content = file.content
-    if len(content) < LEAST or not content.endswith(b"\n") or options.encoding != "utf-8":
+    if not content.endswith(b"\n") or options.encoding != "utf-8":
         return None
     end = content.rfind(b"\n", 0, HEAD) + 1
     # A quoted header takes the careful reader too.
@@ -45,10 +44,8 @@ def read_plain(file: RawFile, options: LoadOptions) -> ColumnTable | None:
     head = plain_text(content[:end], file.source, options.encoding, notes)
     start = start_of(head, options, file.source, notes)
     where = f"{file.source}:{start.line}"
-    by_ending = BY_ENDING.get(file.ending)
-    typed = file.ending in TYPED
-    layout = layout_of(start, where, options, by_ending, typed, notes, guesses)
-    if layout.spare or len(layout.names) > MOST_COLUMNS or _may_be_lists(layout):
+    layout = layout_of(start, where, options, delimiter, typed, notes, guesses)
+    if layout.spare or len(layout.names) > MOST_COLUMNS or layout.may_be_lists:
         return None
     first = start.line + layout.header
     lines = _Lines(
@@ -83,11 +80,6 @@ class _Lines(NamedTuple):
     """The byte between two fields, and how often it stands there."""
     crlf: bool
     """True if lines end in CR LF."""
-
-
-def _may_be_lists(layout: Layout) -> bool:
-    """Returns True if each line may be a user and a list of items, which takes a closer look."""
-    return layout.guessed and layout.delimiter in (" ", "\t") and "timestamp" not in layout.names
 
 
 def _place_of_line(content: bytes, line: int) -> int:

@@ -11,10 +11,9 @@ from __future__ import annotations
 import numpy as np
 
 from ..core.keys import folds, key, normals
-from ..core.rows import rows_of, starts_of
+from ..core.lanes.memory import rows_of, starts_of
 from ..core.types import BoolArray, Float32Array, Int32Array
-from ..core.vocabulary import Vocabulary
-from .interactions import Interactions
+from .interactions import Interactions, Vocabulary
 from .synthetic import activity, drawn, shuffled
 
 # An item of popularity rank r is drawn with weight (r + 10)^-0.8, which is less steep than Zipf's.

@@ -113,9 +113,14 @@ class Reading(NamedTuple):
     @property
     def sentences(self) -> tuple[str, ...]:
         """The whole report, one sentence for each entry; the unread columns are in one."""
-        entries = (*self._columns(), *self._guesses(), *self._left_out(), *self.notes)
+        entries = self._columns()
+        for guess in self.guesses:
+            entries.append(f"assumed: {guess.assumed} ({guess.option} says so)")
+        for entry in self.left_out:
+            rows = f"{entry.rows:,}, the first at {entry.first}"
+            entries.append(f"rows left out, {entry.reason}: {rows}")
         # A column may have any name.
-        return tuple(map(one_line, entries))
+        return tuple(map(one_line, (*entries, *self.notes)))
 
     def _columns(self) -> list[str]:
         if not self.columns:
@@ -128,18 +133,11 @@ class Reading(NamedTuple):
         lines = [f"read {self.source}: {', '.join(read)}"]
         others = [use.name for use in self.columns if not use.role]
         if others:
-            dots = f", and {len(others) - LISTED} more" if len(others) > LISTED else ""
+            dots = ""
+            if len(others) > LISTED:
+                dots = f", and {len(others) - LISTED} more"
             lines.append(f"not read: {', '.join(others[:LISTED])}{dots}")
         return lines
-
-    def _guesses(self) -> list[str]:
-        return [f"assumed: {guess.assumed} ({guess.option} says so)" for guess in self.guesses]
-
-    def _left_out(self) -> list[str]:
-        return [
-            f"rows left out, {entry.reason}: {entry.rows:,}, the first at {entry.first}"
-            for entry in self.left_out
-        ]
 
 
 def refuse_guesses(reading: Reading) -> None:

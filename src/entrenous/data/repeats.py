@@ -113,7 +113,8 @@ def _sums(
     ordered = pair[order]
     starts = np.flatnonzero(np.diff(ordered, prepend=-1))
     sums = np.add.reduceat(value[order].astype(np.float64), starts)
-    low, high = -LARGEST, LARGEST
+    low = -LARGEST
+    high = LARGEST
     if options.bounds is not None:
         low, high = options.bounds
     bad = (sums < low) | (sums > high)
@@ -126,7 +127,9 @@ def _rounded(sums: Float64Array) -> tuple[str, ...]:
     """Returns a note on sums that are too large for float32 to keep every digit of."""
     beyond = np.abs(sums) > EXACT
     rounded = int((beyond & (sums != sums.astype(np.float32))).sum())
-    return (f"sums beyond {EXACT:,} that are rounded: {rounded:,}",) if rounded else ()
+    if rounded:
+        return (f"sums beyond {EXACT:,} that are rounded: {rounded:,}",)
+    return ()
 
 
 def _refuse_sum(

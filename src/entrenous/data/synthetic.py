@@ -11,14 +11,13 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from ..core.compiling import njit
 from ..core.errors import InputError
 from ..core.keys import below, draw, fold, folds, key, normals
-from ..core.rows import starts_of
+from ..core.lanes.memory import starts_of
 from ..core.types import BoolArray, Float64Array, Int32Array, Int64Array, UInt64Array
-from ..core.vocabulary import Vocabulary
-from .interactions import Interactions
+from .interactions import Interactions, Vocabulary
 
 # The standard deviation of the logarithm of users' activity.
 SPREAD = 1.0

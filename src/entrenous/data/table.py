@@ -6,7 +6,7 @@ place.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, NoReturn, final
 
@@ -14,8 +14,8 @@ import numpy as np
 
 from ..core.errors import InputError
 from ..core.types import BoolArray, Float32Array, Int32Array, Int64Array
-from ..core.vocabulary import Vocabulary
 from .encoding import CLEAN, CONTROL, control_in
+from .interactions import Vocabulary
 from .reading import Guess, LeftOut, add_up
 
 # Characters.
@@ -30,6 +30,16 @@ MANY = 1 << 20
 FORMULA = r"^([=@]|[+\-][^\d.])"
 # The largest rating or count: ratings are float32.
 LARGEST = float(np.finfo(np.float32).max)
+# As other programs write a missing value, in lower case.
+MISSING = (
+    *("na", "n/a", "#n/a", "<na>", "nan", "null", "none", "nil", "nat", "inf", "-inf", "undefined"),
+    *("(null)", "\\n", "-", "--", "?", "missing", "unknown"),
+)
+QUOTES = "\"'`“”‘’«»"
+# Characters that nobody sees: no-break blanks, zero-width characters, byte order marks.
+UNSEEN = r"[\u00a0\u00ad\u200b-\u200f\u2028-\u202f\u2060\ufeff]"
+# Examples in a sentence.
+SHOWN = 3
 COMMA_DECIMAL = re.compile(r"[+-]?\d+,\d+")
 THOUSANDS = re.compile(r"[+-]?\d{1,3}([,.' ]\d{3})+([.,]\d+)?")
 
@@ -98,7 +108,9 @@ class ColumnTable:
 
     def place(self, row: int) -> int:
         """Returns the row of the source that a row was before others were left out."""
-        return row if self.places is None else int(self.places[row])
+        if self.places is None:
+            return row
+        return int(self.places[row])
 
     def has_row(self, place: int) -> bool:
         """Returns True if a row of the source was not left out."""
@@ -137,8 +149,9 @@ def stack(tables: Sequence[ColumnTable]) -> ColumnTable:
         parts=tuple(tables),
         whole=all(table.whole for table in tables),
         types=first.types,
-        guesses=merged_guesses(tables),
-        left_out=merged_left_out(tables),
+        # Each guess once, and one entry for each reason.
+        guesses=tuple(dict.fromkeys(guess for table in tables for guess in table.guesses)),
+        left_out=add_up(entry for table in tables for entry in table.left_out),
         notes=tuple(note for table in tables for note in table.notes),
     )
 
@@ -164,17 +177,6 @@ def refuse_control_in(table: ColumnTable, name: str) -> None:
             fix=CLEAN,
             reason=f"a control character in column '{name}'",
         )
-
-
-def merged_guesses(tables: Sequence[ColumnTable]) -> tuple[Guess, ...]:
-    """Returns the guesses of several tables, each once."""
-    return tuple(dict.fromkeys(guess for table in tables for guess in table.guesses))
-
-
-def merged_left_out(tables: Sequence[ColumnTable]) -> tuple[LeftOut, ...]:
-    """Returns the rows that several tables left out, one entry for each reason."""
-    entries = [entry for table in tables for entry in table.left_out]
-    return add_up(entries)
 
 
 class IdColumn(NamedTuple):
@@ -358,6 +360,50 @@ def _check_ids(table: ColumnTable, column: Any, distinct: Any, kind: str) -> tup
     return (f"{kind} ids that start like a formula, kept as text: {formulas:,}",)
 
 
+def odd_ids(table: ColumnTable, column: IdColumn) -> tuple[str, ...]:
+    """Returns a sentence for each oddity of the ids of a column, with the first row that has it."""
+    import polars as pl
+
+    distinct = pl.Series(column.names.ids, dtype=pl.String)
+    # Numbers in their plain form have none of these oddities.
+    if distinct.str.contains(WHOLE).all():
+        return ()
+    sentences = []
+    for oddity, odd in _oddities(table, distinct):
+        if not odd.any():
+            continue
+        rows = odd.to_numpy()[column.code]
+        first = int(np.argmax(rows))
+        some = distinct.filter(odd).head(SHOWN).to_list()
+        # The first one of the source is shown first.
+        shown = dict.fromkeys([column.names[column.code[first]], *some])
+        examples = ", ".join(f"'{text[:40]}'" for text in list(shown)[:SHOWN])
+        sentences.append(
+            f"{column.names.kind} ids that {oddity}: {int(odd.sum()):,} in {int(rows.sum()):,} rows"
+            f" ({examples}), the first at {table.where(first)}"
+        )
+    return tuple(sentences)
+
+
+def _oddities(table: ColumnTable, distinct: Any) -> Iterator[tuple[str, Any]]:
+    """Yields each oddity in words with the ids that have it, bool [distinct ids]."""
+    import polars as pl
+
+    lower = distinct.str.to_lowercase()
+    yield "look like a missing one and are kept", lower.is_in(list(MISSING))
+    marks = f"^[{QUOTES}]|[{QUOTES}]$"
+    yield "carry quotes and keep them", distinct.str.contains(marks)
+    yield "hold characters that nobody sees", distinct.str.contains(UNSEEN)
+    yield "hold blanks", distinct.str.contains(r"\s")
+    names = pl.Series(table.frame.columns, dtype=pl.String)
+    yield "equal the name of a column", distinct.is_in(names.implode())
+    if lower.n_unique() < len(lower):
+        yield "differ from another one in case alone", lower.is_duplicated()
+    bare = distinct.str.strip_chars_start("0")
+    if bare.n_unique() < len(bare):
+        yield "differ from another one in zeros at the start alone", bare.is_duplicated()
+
+
 def values(table: ColumnTable, name: str) -> Float32Array:
     """Returns ratings or counts, float32 [rows]. Raises InputError for one that is missing, no
     number or not finite.
@@ -373,7 +419,9 @@ def values(table: ColumnTable, name: str) -> Float32Array:
             fix="convert the column",
         )
     # Blanks around a number are no error.
-    text = column.str.strip_chars() if column.dtype == pl.String else column
+    text = column
+    if column.dtype == pl.String:
+        text = column.str.strip_chars()
     number = text.cast(pl.Float64, strict=False)
     missing = number.is_null()
     if missing.any():
@@ -401,7 +449,9 @@ def shown(text: Any, bad: BoolArray) -> str:
 def refuse_number(table: ColumnTable, bad: BoolArray, text: object, what: str) -> NoReturn:
     """Raises InputError that says why the first bad field is not a number. what: value or time."""
     # Cut, since a broken file may have a field of any length.
-    field = "" if text is None else str(text)[:40]
+    field = ""
+    if text is not None:
+        field = str(text)[:40]
     if field == "":
         fix = "fill it in or remove the row"
         # The first bad row is the last one of a file without a line end at its end.

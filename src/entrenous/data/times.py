@@ -194,7 +194,9 @@ def _resolution(micros: Int64Array, column: Any) -> tuple[str, ...]:
 def day_and_clock(table: ColumnTable, name: str) -> str:
     """Returns `date+time` for a column of times of day next to one of days; else the name."""
     usual = _day_columns(table)
-    return f"{usual[0]}+{name}" if usual and _is_clock(table.frame[name]) else name
+    if usual and _is_clock(table.frame[name]):
+        return f"{usual[0]}+{name}"
+    return name
 
 
 def _column(table: ColumnTable, name: str) -> Any:
@@ -306,7 +308,9 @@ def _stamps(column: Any) -> Read:
     """Reads a column of dates; a date without a time zone is UTC."""
     import polars as pl
 
-    stamps = column.cast(pl.Datetime("us")) if column.dtype == pl.Date else column
+    stamps = column
+    if column.dtype == pl.Date:
+        stamps = column.cast(pl.Datetime("us"))
     # A missing stamp is 0 here, and no fault of its own.
     micros = stamps.dt.epoch("us").fill_null(0).to_numpy().copy()
     fault = _outside(micros, np.zeros(len(micros), np.int8))
@@ -417,7 +421,9 @@ def _scaled(
     left = fault == FINE
     count = int(left.sum())
     notes = []
-    units = {form: UNITS[form]} if form in UNITS else UNITS
+    units = UNITS
+    if form in UNITS:
+        units = {form: UNITS[form]}
     for unit, of_a_second in units.items():
         chosen = left & (real <= float(LATEST) * of_a_second)
         if form is None and unit != "seconds":
@@ -505,7 +511,9 @@ def _as_days(table: ColumnTable, column: Any, read: Read) -> Read:
     row = int(np.argmax(~missing))
     day = str(days.micros[row].astype("datetime64[us]").astype("datetime64[m]"))
     number = str(read.micros[row].astype("datetime64[us]").astype("datetime64[m]"))
-    unit = "milliseconds" if len(texts[row]) > 8 else "seconds"
+    unit = "seconds"
+    if len(texts[row]) > 8:
+        unit = "milliseconds"
     raise InputError(
         table.where(row),
         f"the time {texts[row]} can be read as {day}, or as {unit} since 1970, {number}; and so can"

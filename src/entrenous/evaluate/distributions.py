@@ -111,12 +111,14 @@ def _beta_fraction(x: float, a: float, b: float) -> float:
 
 
 def _not_zero(value: float) -> float:
-    return value if abs(value) > TINY else TINY
+    if abs(value) > TINY:
+        return value
+    return TINY
 
 
 def chi_square_tail(x: float, freedom: int) -> float:
-    """P(X > x) of chi-square with a whole number of degrees of freedom: a finite sum of Poisson
-    terms.
+    """Returns P(X > x) for a chi-square X with a whole number of degrees of freedom, as a finite
+    sum of Poisson terms.
 
     >>> chi_square_tail(0.0, 3), round(chi_square_tail(2 * math.log(4), 2), 12)
     (1.0, 0.25)
@@ -131,7 +133,9 @@ def chi_square_tail(x: float, freedom: int) -> float:
     for s in exponents.tolist():
         log_term = s * math.log(half) - half - math.lgamma(s + 1)
         terms.append(math.exp(log_term))
-    first = math.erfc(math.sqrt(half)) if odd else 0.0
+    first = 0.0
+    if odd:
+        first = math.erfc(math.sqrt(half))
     return min(1.0, first + math.fsum(terms))
 
 

@@ -12,8 +12,8 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
+from ..core.lanes.memory import owners_of, starts_of
 from ..core.registry.discover import offers, with_plugins
-from ..core.rows import owners_of, starts_of
 from ..core.types import Array, BoolArray, Float64Array, Int32Array, Int64Array
 
 ARROWS = {"higher": "↑", "lower": "↓"}
@@ -201,7 +201,9 @@ def title(name: str, metric: Metric, n: int) -> str:
     has_cutoff = isinstance(metric, ListMetric)
     if isinstance(metric, QueryMetric):
         has_cutoff = metric.cutoff
-    return f"{name}@{n}" if has_cutoff else name
+    if has_cutoff:
+        return f"{name}@{n}"
+    return name
 
 
 def better_of(metric: Metric) -> str:

@@ -111,7 +111,9 @@ def evaluate(
     users = np.flatnonzero(rows.counts + absent)
     field = rankings.competing_items(train, also_mask, seed, held)
     full = rankings.empty_full(users, rows, lengths[-1])
-    sampled = None if held.candidates is None else rankings.empty_sampled(held)
+    sampled = None
+    if held.candidates is not None:
+        sampled = rankings.empty_sampled(held)
     together = rankings.empty_together(held)
     predicted = np.empty(len(rows), np.float32)
     # The scores of a block are used for everything at once, since they may be costly to compute.
@@ -284,7 +286,9 @@ def sentences(
     if train.reading.likes:
         lines.append(said(train.reading.likes))
     lines.append(f"equal scores are ordered by a shuffle of the items keyed by seed {seed}")
-    counts = rows.counts if held.absent is None else rows.counts + held.absent
+    counts = rows.counts
+    if held.absent is not None:
+        counts = rows.counts + held.absent
     total = counts.sum()
     evaluated = int((counts > 0).sum())
     left_out = (counts == 0) & (train.counts > 0)

@@ -21,17 +21,17 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from ..core.compiling import njit
 from ..core.contract.protocols import TopN
 from ..core.errors import InputError
-from ..core.rows import starts_of
+from ..core.lanes.memory import starts_of
 from ..core.types import BoolArray, Float32Array, Float64Array, Int32Array, Int64Array
 from ..data.interactions import Interactions, pairs_of
 from ..data.split.types import Held, refuse_other_ids
 from ..kernels.arrays import insert_ascending, others, ranks, ranks_among, top_n
 from .metric_kinds import Ranking
-from .metrics.accuracy import f1
+from .metrics.defined import f1
 from .recommend import empty_lists, tie_places
 
 USER_F1 = "f1_user"

@@ -15,9 +15,9 @@ from ..core.errors import EntrenousWarning, InputError, NonFiniteError
 from ..core.keys import key
 from ..core.keywords import at_least
 from ..core.types import Array, BoolArray, Float32Array, Int32Array, Int64Array
-from ..core.vocabulary import Vocabulary
-from ..data.interactions import Interactions
-from ..kernels.arrays import nonfinite_row, shuffle_places, top_n
+from ..data.interactions import Interactions, Vocabulary
+from ..kernels.arrays import nonfinite_row, top_n
+from ..kernels.sampling import shuffle_places
 from .list_options import ListOptions, Seen, Unknown
 
 # Scores in a block if no size is given: 16 MB.
@@ -61,9 +61,11 @@ def recommend(
     place = tie_places(len(data.items), seed)
     if allowed is None:
         allowed = Allowed(data.popularity > 0)
-    ptr, item = data.ptr, data.item
+    ptr = data.ptr
+    item = data.item
     if allowed.seen:
-        ptr, item = np.zeros_like(ptr), item[:0]
+        ptr = np.zeros_like(ptr)
+        item = item[:0]
     for part, scores in score_blocks(
         recommender, data.users, len(data.items), users, label=label, block=block
     ):
@@ -235,7 +237,9 @@ def list_of_each(
             best = best_of_one(score, _competing(train, u, allowed), n, seed)
         rows = []
         for item in best.tolist():
-            value = None if score is None else float(score[item])
+            value = None
+            if score is not None:
+                value = float(score[item])
             rows.append({"item": train.items[item], "title": title_of(train, item), "score": value})
         lists[name] = rows
     return lists

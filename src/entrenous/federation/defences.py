@@ -53,7 +53,9 @@ def norm_bound(update: Update, model: State, known: Known) -> Update:
     length = lengths(update)
     # Devices that send nothing would pull the median down to 0.
     sent = length[length > 0]
-    most = float(np.median(sent)) if len(sent) else 0.0
+    most = 0.0
+    if len(sent):
+        most = float(np.median(sent))
     factor = np.minimum(1, most / np.maximum(length, 1e-12))
     return _scaled(update, factor)
 

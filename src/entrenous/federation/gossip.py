@@ -42,12 +42,11 @@ from ..core.types import (
 from ..data.interactions import Interactions
 from ..data.split.types import Held
 from ..kernels.peer_sampling import introduced
-from .executors import Executor, Threads
 from .network import Draws, Network
 from .pool import Pool
 from .push_noise import add_push_noise, carries_noise
 from .recorder import NeighbourRecorder
-from .shard import Ledger
+from .shard import Executor, Ledger, Threads
 from .swarm import ARRIVAL, RESTART, SWITCH, TIMER, Calendar, Counts, Mail, Swarm, restored
 from .timeline import Happening, Timeline, waves
 
@@ -486,8 +485,8 @@ def base_model(algorithm: GossipAlgorithm, catalogue: Catalogue, seed: int) -> F
 
 
 def first_known(who: Int64Array, n: int, keys: UInt64Array, count: Int64Array) -> Int32Array:
-    """The peers that each of n nodes knows at its start number `count`, int32 [m, at most KNOWN];
-    keys: of `node_keys`, [m].
+    """Draws the peers that each of m nodes knows after its start number `count`, int32 [m, at most
+    KNOWN]. keys: [m], those of `node_keys`.
     """
     return introduced(who, n, min(KNOWN, n - 1), folded(keys, -1 - count))
 

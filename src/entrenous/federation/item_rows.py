@@ -12,7 +12,7 @@ import numpy as np
 from ..core.contract.declared import Contract
 from ..core.contract.protocols import FederatedAlgorithm, State, arrays_of
 from ..core.contract.update import Update, fixed
-from ..core.rows import rows_of
+from ..core.lanes.memory import rows_of
 from ..core.types import Array, Float32Array, Float64Array, Int64Array
 
 # A sum to try out: far above the effect of regularisation, far below the range of a sum.

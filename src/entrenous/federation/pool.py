@@ -90,7 +90,9 @@ class Pool:
             # An earlier swap may have brought it here.
             if old == place:
                 continue
-            moved = self.values[place].copy() if self.needed[other] else 0
+            moved = 0
+            if self.needed[other]:
+                moved = self.values[place].copy()
             self.values[place] = self.values[old]
             self.values[old] = moved
             place_of[slot] = place

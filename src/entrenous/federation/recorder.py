@@ -18,7 +18,7 @@ from ..core.contract.declared import Contract
 from ..core.contract.gossip import Headers
 from ..core.contract.protocols import State, arrays_of
 from ..core.contract.update import Total, Update, gathered, real
-from ..core.rows import starts_of
+from ..core.lanes.memory import starts_of
 from ..core.types import Array, Float32Array, Float64Array, Int64Array
 from .item_rows import of_some
 
@@ -164,7 +164,9 @@ def _singly(contract: Contract, updates: list[Update]) -> dict[str, Array]:
 
 def _named(name: str) -> str:
     """The name of a declared array in `Seen.sent`."""
-    return f"{name}_" if name in TAKEN else name
+    if name in TAKEN:
+        return f"{name}_"
+    return name
 
 
 def _summed(contract: Contract, total: Total) -> dict[str, Array]:

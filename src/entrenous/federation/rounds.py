@@ -16,13 +16,11 @@ from ..core.keys import key as key_of
 from ..core.types import Int64Array
 from ..data.interactions import Interactions
 from ..privacy.budget import PrivacyBudget
-from ..privacy.in_force import ProtectionInForce
 from ..privacy.limit import Limit
-from ..privacy.protection import Protection
+from ..privacy.protection import Protection, ProtectionInForce
 from .defences import defence, known_of
-from .executors import Executor, Threads
 from .recorder import Recorder
-from .shard import AGAIN, FederatedDevices, Ledger, Shard
+from .shard import AGAIN, Executor, FederatedDevices, Ledger, Shard, Threads
 from .visible import VisibleRound
 
 

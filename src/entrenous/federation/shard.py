@@ -1,14 +1,17 @@
 """`Shard`: the devices of some users in one place: of all users in a simulation, of a part of them
 in a worker process or on a node. `Ledger`: the traffic of devices, counted from their updates and
-never estimated.
+never estimated. `Threads` computes devices in blocks, and `Debug` one at a time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial, reduce
 from queue import Empty, SimpleQueue
-from typing import Any, NamedTuple, Protocol, final
+from typing import Any, NamedTuple, Protocol, TypeVar, final
 
 import numpy as np
 
@@ -16,14 +19,16 @@ from ..core.contract.declared import Contract, bound, read_only
 from ..core.contract.enforce import LocalCall, check_received, check_update, local, try_local
 from ..core.contract.protocols import Catalogue, FederatedAlgorithm, Histories, State, arrays_of
 from ..core.contract.update import Total, Update, add_update, by_item, clear_total, merge_totals
+from ..core.errors import EntrenousError
 from ..core.keys import fold_name, folds
+from ..core.keywords import at_least
 from ..core.types import Int64Array
-from ..privacy.in_force import ProtectionInForce
 from ..privacy.limit import Limit
-from ..privacy.protection import Protection
-from .executors import Executor, Threads
+from ..privacy.protection import Protection, ProtectionInForce
 from .recorder import UpdateWatch
 
+T = TypeVar("T")
+B = TypeVar("B")
 # Update bytes of a block of devices: a part of the third-level cache, and enough to share the costs
 # of a call.
 BLOCK_BYTES = 1 << 22
@@ -81,6 +86,111 @@ class Ledger(NamedTuple):
         return Ledger(*(a + b for a, b in zip(self, other, strict=True)))
 
 
+# ---- executors -----------------------------------------------------------------------------------
+
+
+class Executor(Protocol):
+    """Applies a function to blocks of users; results come in the order of the blocks."""
+
+    workers: int
+    """The number of functions that run at once."""
+    strict: bool
+    """True if the messages of devices are compared with the algorithm's declaration in every round,
+    not in the first alone.
+    """
+
+    def map(self, function: Callable[[Int64Array], T], blocks: Sequence[Int64Array]) -> list[T]: ...
+    def stage(self, number: int, name: str) -> AbstractContextManager[None]: ...
+
+
+def cores() -> int:
+    """The number of cores that this process may use."""
+    # A container or a batch system may allow fewer than the machine has.
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+class DeviceError(EntrenousError):
+    """Raised when a device function fails; names the round, the stage and the device."""
+
+
+@final
+class Threads:
+    """Runs blocks in `workers` threads; 0 = one for each core. Compiled device code releases the
+    interpreter lock. With one worker no thread is started.
+    """
+
+    def __init__(self, workers: int = 0, *, strict: bool = False) -> None:
+        at_least("--threads", workers, 0)
+        self.workers = workers or cores()
+        self.strict = strict
+        self._pool = None
+        if self.workers > 1:
+            self._pool = ThreadPoolExecutor(self.workers, thread_name_prefix="devices")
+
+    def map(self, function: Callable[[B], T], blocks: Sequence[B]) -> list[T]:
+        # To hand a single block to a thread would only cost time.
+        if self._pool is None or len(blocks) == 1:
+            return [function(block) for block in blocks]
+        return list(self._pool.map(function, blocks))
+
+    @contextmanager
+    def stage(self, number: int, name: str) -> Iterator[None]:
+        yield
+
+    def close(self) -> None:
+        if self._pool is not None:
+            self._pool.shutdown()
+
+
+@final
+class Debug:
+    """Runs one device at a time, in order, and raises a DeviceError with the device, round and
+    stage of an exception.
+    """
+
+    workers = 1
+    strict = True
+
+    def __init__(self, name_of: Callable[[int], str] = str) -> None:
+        self._name_of = name_of
+        self._round = 0
+
+    def map(self, function: Callable[[Int64Array], T], blocks: Sequence[Int64Array]) -> list[T]:
+        devices = [block[d : d + 1] for block in blocks for d in range(len(block))]
+        return [self._named(function, device) for device in devices]
+
+    def _named(self, function: Callable[[Int64Array], T], device: Int64Array) -> T:
+        try:
+            return function(device)
+        except Exception as cause:
+            who = self._name_of(int(device[0]))
+            raise DeviceError(
+                f"round {self._round}, stage local, device of user '{who}': {type(cause).__name__}:"
+                f" {cause}"
+            ) from cause
+
+    @contextmanager
+    def stage(self, number: int, name: str) -> Iterator[None]:
+        self._round = number
+        try:
+            yield
+        # It names the device already.
+        except DeviceError:
+            raise
+        except Exception as cause:
+            raise DeviceError(
+                f"round {number}, stage {name}: {type(cause).__name__}: {cause}"
+            ) from cause
+
+    def close(self) -> None:
+        pass
+
+
+# ---- devices -------------------------------------------------------------------------------------
+
+
 class PrivateHistories(Protocol):
     """The source of a shard's histories: `Interactions`, or the store of a node. Users count from 0
     in the order of the shard's users; `avoid` is as in `Interactions.histories`.
@@ -125,14 +235,14 @@ class _Work(NamedTuple):
 
 @final
 class Shard:
-    """The devices of `users`, which train here and nowhere else.
+    """The devices of some users. They train here and nowhere else.
 
-    algorithm: as `configured` for the federation. users: int64 [m], ascending: their numbers in the
-    federation, which name their randomness. data: the histories of these users alone, row r those
-    of users[r]. The other parameters are those of `Rounds`.
+    algorithm: as `configured` for the federation. users: int64 [m], ascending, the users' numbers
+    in the federation, by which their random draws are named. data: the histories of these users
+    alone; row r is the history of users[r]. The other parameters are those of `Rounds`.
 
-    Rows leave in the order of their items unless the protection says otherwise. The protection's
-    limits apply first, then `limits`.
+    A device sends its rows in the order of their items, unless the protection says otherwise. The
+    limits of the protection apply first, then `limits`.
     """
 
     def __init__(
@@ -261,11 +371,11 @@ class Shard:
         *,
         whole: bool = False,
     ) -> bool:
-        """Compares devices with the declaration, in the first round and in every round of a strict
-        executor: trains a few of the devices of `users` twice and changes nothing. Arguments as in
-        `work`; whole: the download was delivered for exactly these users.
+        """Compares devices with the declaration: trains a few of the devices of `users` twice, and
+        keeps nothing. Only the first round is tried; every round with a strict executor.
 
-        Returns True in such a round. Raises ContractError.
+        The arguments are those of `work`. whole: True if the download was delivered for exactly
+        these users. Returns True in a round that was tried. Raises ContractError.
         """
         if (self._tried and not self.executor.strict) or not len(users):
             return False
@@ -356,7 +466,9 @@ class Shard:
         first = int(self.users[0])
         last = int(self.users[-1])
         if last - first + 1 == len(self.users):
-            return users if first == 0 else users - first
+            if first == 0:
+                return users
+            return users - first
         return np.searchsorted(self.users, users)
 
     def _total(self, work: _Work) -> Total:

@@ -82,7 +82,9 @@ def _pushes(rows: ItemRows, name: str, tables: Tables) -> tuple[Float64Array, Fl
     raising = vectors[(unit > 0) & vectors.any(axis=1)]
     length = np.sqrt((raising**2).sum(axis=1))
     # A long vector would outweigh all others in the lists.
-    usual = np.quantile(length, USUAL) if len(raising) else 0.0
+    usual = 0.0
+    if len(raising):
+        usual = np.quantile(length, USUAL)
     factor = np.minimum(1, usual / np.maximum(length, 1e-12))
     return push, raising * factor[:, None]
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..core.contract.gossip import Headers
 from ..core.contract.protocols import State
-from ..core.rows import starts_of
+from ..core.lanes.memory import starts_of
 from ..core.types import Array, BoolArray, Float32Array, Float64Array, Int32Array, Int64Array
 from .pool import Pool
 from .shard import Ledger

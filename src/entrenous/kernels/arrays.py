@@ -11,19 +11,9 @@ rows.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from ..core.keys import draws
+from ..core.compiling import njit
 from ..core.types import Array, BoolArray, Float32Array, Int32Array, Int64Array
-
-
-def shuffle_places(n: int, key: np.uint64) -> Int32Array:
-    """Returns the place of each of n items in a keyed shuffle, int32 [n]: a permutation of 0..n-1
-    that depends on the key alone.
-    """
-    place = np.empty(n, np.int32)
-    place[np.argsort(draws(key, n), kind="stable")] = np.arange(n, dtype=np.int32)
-    return place
 
 
 @njit(cache=True, nogil=True)

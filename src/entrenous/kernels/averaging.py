@@ -14,8 +14,11 @@ Achiam and Schulman 2018, algorithm 2).
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
+from ..core.compiling import njit
 from ..core.contract.declarations import weight
 from ..core.contract.protocols import Histories
 from ..core.contract.update import Total, real
@@ -70,3 +73,42 @@ def average(item: Float32Array, total: Total, rate: float = 1.0) -> Float32Array
 def moved_by(array: Float32Array, step: Float64Array) -> Float32Array:
     """Returns float32 numbers plus their steps, added in float64."""
     return (array.astype(np.float64) + step).astype(np.float32)
+
+
+# ---- moves that are weighted by their sizes ------------------------------------------------------
+
+
+class ScaledMoves(NamedTuple):
+    """Moves times their sizes, scaled for a sum in fixed point, and how they fit."""
+
+    product: Float32Array
+    """float32 [n, row], top (scale size) (scale move)."""
+    largest: np.float32
+    """The largest move, without its sign and not scaled."""
+    moved: int
+    """How many moves are not 0."""
+    lost: int
+    """How many of these have a product of `least` or less, without its sign."""
+
+
+@njit(cache=True, nogil=True)
+def scaled_moves(
+    moved: Float32Array, size: Float32Array, scale: np.float32, top: np.float32, least: np.float32
+) -> ScaledMoves:
+    """Returns moves times their sizes, scaled. moved: float32 [n, row]; size: float32 [n, row], or
+    [n, 1] for one size a row.
+    """
+    product = np.empty_like(moved)
+    last = size.shape[1] - 1
+    largest = np.float32(0)
+    some = 0
+    lost = 0
+    for r in range(len(moved)):
+        for f in range(moved.shape[1]):
+            move = moved[r, f]
+            weight = scale * size[r, min(f, last)]
+            product[r, f] = top * (weight * (scale * move))
+            largest = max(largest, abs(move))
+            some += move != 0
+            lost += (move != 0) & (abs(product[r, f]) <= least)
+    return ScaledMoves(product, largest, some, lost)

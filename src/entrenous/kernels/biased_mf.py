@@ -20,8 +20,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from ..core.compiling import njit
 from ..core.lanes.memory import padded, sealed, zeros
 from ..core.lanes.simd import LANES, every, inside, load, store, sum_of
 from ..core.types import BoolArray, Float32Array, Float64Array, Int32Array, Int64Array

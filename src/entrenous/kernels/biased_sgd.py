@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from ..core.compiling import njit
 from ..core.contract.protocols import Histories
 from ..core.contract.update import STEP
 from ..core.lanes.memory import padded, sealed, zeros

@@ -5,8 +5,8 @@ items.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from ..core.compiling import njit
 from ..core.lanes.memory import sealed
 from ..core.types import Float32Array
 

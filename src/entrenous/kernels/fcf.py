@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from ..core.compiling import njit
 from ..core.lanes.doubles import DOUBLES, TERMS, add_products
 from ..core.lanes.memory import sealed
 from ..core.types import Float32Array, Float64Array, Int32Array, Int64Array

@@ -12,8 +12,8 @@ from typing import Any
 from weakref import ref
 
 import numpy as np
-from numba import njit
 
+from ..core.compiling import njit
 from ..core.types import Float32Array, Float64Array
 
 AXES = 3

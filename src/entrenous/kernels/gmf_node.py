@@ -14,8 +14,8 @@ import math
 from typing import Annotated, NamedTuple
 
 import numpy as np
-from numba import njit
 
+from ..core.compiling import njit
 from ..core.contract.declarations import axes
 from ..core.contract.gossip import Weighing
 from ..core.lanes.memory import padded

@@ -14,8 +14,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from ..core.compiling import njit
 from ..core.contract.gossip import Weighing
 from ..core.keys import below, draw, fold
 from ..core.lanes.simd import LANES, every, inside, load, store, sum_of

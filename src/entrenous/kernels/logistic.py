@@ -5,7 +5,8 @@ library, so the same bits everywhere.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from ..core.compiling import njit
 
 _LOG2E = np.float32(1.4426950408889634)
 _END = np.float32(126)

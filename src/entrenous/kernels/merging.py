@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from ..core.compiling import njit
 from ..core.contract.gossip import ACCEPTED, NOT_FINITE, TOO_LARGE, UNSEEN, WRONG_LENGTH
 from ..core.lanes.simd import LANES, every, inside, load, store
 from ..core.types import Float32Array, Float64Array, Int8Array, Int64Array

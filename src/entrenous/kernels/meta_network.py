@@ -15,11 +15,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from ..core.compiling import njit
 from ..core.keys import fold_name, folds, normals
 from ..core.lanes.memory import sealed
-from ..core.lanes.simd import LANES, every, inside, load, store, sum_of
+from ..core.lanes.simd import LANES, every, inner_product, inside, load, store
 from ..core.types import Float32Array, Int32Array, Int64Array
 
 # The outputs that make low, rise, first and second, each from a hidden layer of its own.
@@ -199,15 +199,6 @@ def _outputs_of(weight: Float32Array, bias: Float32Array, h: Float32Array, g: in
 
 
 @inside
-def _dot(a: Float32Array, at_a: int, b: Float32Array, at_b: int, n: int) -> np.float32:
-    """Returns the product of two vectors of n numbers, a multiple of LANES."""
-    sums = load(a, at_a) * load(b, at_b)
-    for f in range(LANES, n, LANES):
-        sums = sums + load(a, at_a + f) * load(b, at_b + f)
-    return sum_of(sums)
-
-
-@inside
 def _add(a: Float32Array, at_a: int, x: np.float32, b: Float32Array, at_b: int, n: int) -> None:
     """Adds x b to a, n numbers each."""
     many = every(x)
@@ -244,7 +235,7 @@ def _hidden(
     for g in range(GENERATORS):
         for j in range(hidden):
             at = (g * hidden + j) * taste
-            z = _dot(inner, at, c, 0, taste) + inner0[g, j]
+            z = inner_product(inner, at, c, 0, taste) + inner0[g, j]
             h[d, g, j] = z if z > zero else zero
 
 
@@ -274,7 +265,7 @@ def _some_rows(
                 continue
             for k in range(length):
                 o = np.int64(item[u, n]) * length + k
-                product = _dot(weight, o * hidden, h, at, hidden)
+                product = inner_product(weight, o * hidden, h, at, hidden)
                 low[u, n, k] = product + bias[o]
 
 
@@ -288,7 +279,7 @@ def _outputs(
     for o in range(len(bias)):
         for u in range(len(out)):
             at = (u * GENERATORS + g) * hidden
-            product = _dot(weight, o * hidden, h, at, hidden)
+            product = inner_product(weight, o * hidden, h, at, hidden)
             out[u, o] = product + bias[o]
 
 
@@ -385,7 +376,7 @@ def _back(
         # Back through c = e_u M.
         for k in range(user.shape[1]):
             _add(g_memory, k * taste, user[u, k], dc, 0, taste)
-            g_user[u, k] += _dot(memory, k * taste, dc, 0, taste)
+            g_user[u, k] += inner_product(memory, k * taste, dc, 0, taste)
 
 
 @inside

@@ -24,18 +24,17 @@ from functools import cache
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from ..core.compiling import njit
 from ..core.errors import InputError
 from ..core.keys import below, draw, fold, folds
-from ..core.lanes.memory import padded, sealed, zeros
+from ..core.lanes.memory import padded, sealed, starts_of, zeros
 from ..core.lanes.simd import LANES, Lanes, every, inside, load, store, sum_of, unless_negative
 from ..core.lanes.tiles import add_outer, products, weighted
-from ..core.rows import starts_of
 from ..core.types import Float32Array, Int32Array, Int64Array, UInt64Array
 from .adam import BETA1, BETA2, direction, moment
 from .logistic import logistic
-from .sampling import count_gaps, fill_gaps
+from .sampling import count_gaps, fill_gaps, shuffle
 
 
 class NCFShape(NamedTuple):
@@ -380,7 +379,7 @@ class NCFData(NamedTuple):
 
 
 class NCFLearnt(NamedTuple):
-    """Moves and new embeddings that m devices learnt."""
+    """The result of training m devices: the changes to the model, and their new embeddings."""
 
     ptr: Int64Array
     """int64 [m + 1], as in an Update."""
@@ -611,16 +610,6 @@ def descend(
         store(part.numbers, at + f, x - every(rate) * step)
 
 
-@inside
-def shuffle(order: Int32Array, length: int, key: np.uint64) -> None:
-    """Writes 0 .. length - 1 in an order drawn by Fisher and Yates."""
-    for r in range(length):
-        order[r] = np.int32(r)
-    for r in range(length - 1, 0, -1):
-        other = below(draw(key, r), r + 1)
-        order[r], order[other] = order[other], order[r]
-
-
 @njit(cache=True, nogil=True, error_model="numpy")
 def _train(
     shape: NCFShape,
@@ -705,7 +694,7 @@ def _train(
 
         for epoch in range(rates.epochs):
             key = fold(keys[d], epoch)
-            shuffle(order, length, key)
+            shuffle(order, 0, length, key)
             samples = length * (1 + extra)
             filled = 0
             taken = 0

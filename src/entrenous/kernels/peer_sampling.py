@@ -9,8 +9,8 @@ drawn at random. So no list grows, none is ever empty, and peers that have left 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from ..core.compiling import njit
 from ..core.contract.gossip import NOBODY
 from ..core.keys import below, draw
 from ..core.types import Int32Array, Int64Array, UInt64Array

@@ -29,8 +29,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from ..core.compiling import njit
 from ..core.contract.protocols import Visits
 from ..core.keys import below, draw, fold
 from ..core.lanes.memory import padded, sealed
@@ -197,7 +197,7 @@ def _epoch(
     point = device.point
     left = len(point) // AXES - len(other)
     steps = 0
-    shuffle(order, key)
+    shuffle(order, 0, len(order), key)
     for t in range(len(order)):
         v = order[t]
         before = seen.before[v]

@@ -7,9 +7,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
-from ..core.keys import below, draw, fold, folds
+from ..core.compiling import njit
+from ..core.keys import below, draw, draws, fold, folds
 from ..core.lanes.simd import LANES, count_up_to, inside
 from ..core.types import Int32Array, Int64Array
 
@@ -171,13 +171,24 @@ def negative(history: Int32Array, k: int) -> int:
     return k + low
 
 
-@inside
-def shuffle(order: Int64Array, key: np.uint64) -> None:
-    """Writes 0 .. len(order) - 1 in an order drawn by Fisher and Yates; uses as many draws of the
-    key.
+def shuffle_places(n: int, key: np.uint64) -> Int32Array:
+    """Returns the place of each of n items in a keyed shuffle, int32 [n]: a permutation of 0..n-1
+    that depends on the key alone.
     """
-    for r in range(len(order)):
+    place = np.empty(n, np.int32)
+    place[np.argsort(draws(key, n), kind="stable")] = np.arange(n, dtype=np.int32)
+    return place
+
+
+@inside
+def shuffle(order: Int32Array | Int64Array, start: int, stop: int, key: np.uint64) -> None:
+    """Writes start .. stop - 1 to order[start:stop], shuffled as Fisher and Yates do. Uses draws of
+    the key by their number below stop - start.
+    """
+    for r in range(start, stop):
         order[r] = r
-    for r in range(len(order) - 1, 0, -1):
-        other = below(draw(key, r), r + 1)
-        order[r], order[other] = order[other], order[r]
+    # Each place is swapped with one that is not yet final.
+    for n in range(stop - start - 1, 0, -1):
+        a = start + n
+        b = start + below(draw(key, n), n + 1)
+        order[a], order[b] = order[b], order[a]

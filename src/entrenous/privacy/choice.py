@@ -15,8 +15,7 @@ import numpy as np
 from ..core.contract.protocols import Histories
 from ..core.errors import InputError
 from ..core.types import Array, Float32Array, Int64Array
-from ..core.vocabulary import Vocabulary
-from ..data.interactions import Interactions
+from ..data.interactions import Interactions, Vocabulary
 
 
 @final
@@ -138,7 +137,9 @@ def _refuse_repeats(rows: list[tuple[str, dict[str, str]]]) -> None:
         item = row.get("item") or ""
         who = user, item
         if who in first:
-            named = f"user '{user}', item '{item}'" if item else f"user '{user}'"
+            named = f"user '{user}'"
+            if item:
+                named = f"user '{user}', item '{item}'"
             raise InputError(
                 where,
                 f"{named} is given twice",

@@ -9,8 +9,8 @@ on each row.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from ..core.compiling import njit
 from ..core.contract.update import STEP, Update
 from ..core.types import Array, Float32Array, Float64Array, Int64Array, UInt64Array
 from .limit import Limit

@@ -10,14 +10,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from pydantic import Field
 
+from ..core.compiling import njit
 from ..core.contract.declarations import rows
 from ..core.contract.protocols import Catalogue, Histories
 from ..core.contract.settings import Settings
 from ..core.keys import below, draw, fold, folds, local_key
-from ..core.rows import starts_of
+from ..core.lanes.memory import starts_of
 from ..core.types import BoolArray, Float32Array, Int32Array, Int64Array, UInt64Array
 
 # For a sum with noise, in which nobody can count the senders of a row.

@@ -21,8 +21,8 @@ import os
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from ..core.compiling import njit
 from ..core.contract.update import STEP
 from ..core.keys import draw
 from ..core.types import Float32Array, Int64Array, UInt64Array

@@ -9,8 +9,8 @@ can be inferred.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from ..core.compiling import njit
 from ..core.contract.update import Update
 from ..core.keys import draw, fold_name, folded, uniform
 from ..core.types import Float32Array, UInt64Array

@@ -9,8 +9,8 @@ which noise needs, leave nothing to see.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from ..core.compiling import njit
 from ..core.contract.update import Update, by_item
 from ..core.keys import below, draw
 from ..core.types import BoolArray, Int32Array, Int64Array, UInt64Array

@@ -46,7 +46,9 @@ def _declined(entry: Entry) -> list[str]:
     names = []
     for attack in on_histories(entry):
         if attack.get("verdict") == NOT_TRIED:
-            note = f" ({attack['note']})" if attack.get("note") else ""
+            note = ""
+            if attack.get("note"):
+                note = f" ({attack['note']})"
             names.append(f"'{attack['name']}'{note}")
     return names
 
@@ -154,10 +156,11 @@ def _short(value: Any) -> str:
 
 
 def in_words(lines: Sequence[Mapping[str, Any]], history: int) -> list[str]:
-    """The findings of the strongest of some expected attacks about a history: a sentence on
+    """Returns what the strongest attacks are expected to find out about a history: one sentence on
     messages on their way, and one on the final model.
 
-    lines: as `expected` gives them. history: how many items the user has consumed.
+    lines: the attacks, as `expected` gives them. history: the number of items that the user has
+    consumed.
     """
     messages = [line for line in lines if line["view"] in MESSAGES]
     model = [line for line in lines if line["view"] == "model"]
@@ -224,3 +227,11 @@ def of_anybody(
         f"{OF_THE_MODEL}, yours or anybody's, {_known(line, 100)} ({of_others})"
         for line in _strongest([line for line in lines if line["view"] == "model"])
     )
+
+
+def sum_if_known(counts: Sequence[int | None]) -> int | None:
+    """Returns the sum of counts; None if one of them is not known."""
+    known = [count for count in counts if count is not None]
+    if len(known) == len(counts):
+        return sum(known)
+    return None

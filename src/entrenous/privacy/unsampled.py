@@ -66,7 +66,9 @@ def epsilon_of_gaussian(multiplier: float, rounds: int, delta: float) -> float:
 
 def _delta(mu: float, epsilon: float) -> float:
     """The delta at an epsilon: Phi(mu / 2 - eps / mu) - exp(eps) Phi(-mu / 2 - eps / mu)."""
-    less = math.exp(epsilon) * _phi(-mu / 2 - epsilon / mu) if epsilon < LARGE else 0.0
+    less = 0.0
+    if epsilon < LARGE:
+        less = math.exp(epsilon) * _phi(-mu / 2 - epsilon / mu)
     return _phi(mu / 2 - epsilon / mu) - less
 
 

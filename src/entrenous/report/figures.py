@@ -1,29 +1,22 @@
 """Figures as SVG text: `lines`, `bars`, `scatter`. The same data give the same bytes.
 
-Matplotlib's Figure draws them, never pyplot: there is no window and no list of open figures. Names
-are shown as they are written; nothing in them is read as mathematics or markup. `reference` shows a
-paper's values as hollow marks in the colour of the series of the same name. `order`
-(all names of several figures) gives a name the same colour and mark in each of them. Text stays
-text, and the colours are the constants below, which a page can replace by its own.
-
-Matplotlib is the extra `plots`. Without it a figure is a small SVG with a message, and a report
-leaves figures out.
+Names are shown as they are written; nothing in them is read as markup. `reference` shows a paper's
+values as hollow marks in the colour of the series of the same name. `order` (all names of several
+figures) gives a name the same colour and mark in each of them. Text stays text, and the colours are
+the constants below, which a page can replace by its own.
 """
 
 from __future__ import annotations
 
-import hashlib
-import importlib.util
-import io
-import re
-import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from html import escape
-from threading import Lock
-from typing import Any, NamedTuple, TypeAlias
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
+
+from .axes import Axis, axis_of, text_width
+from .markup import Html, join, tag
 
 # {name: (x, y)}
 Series: TypeAlias = Mapping[str, tuple[ArrayLike, ArrayLike]]
@@ -31,8 +24,17 @@ Series: TypeAlias = Mapping[str, tuple[ArrayLike, ArrayLike]]
 # Each has a contrast of at least 4.5 : 1 to white. Marks and dashes distinguish series without
 # colour, and repeat at another place than colours.
 COLOURS = ("#1d5fd1", "#c2410c", "#0b7a53", "#9d1fae", "#8a6100", "#0a6c86", "#be1860", "#4b5563")
-MARKS = ("o", "s", "^", "D", "v", "P", "X")
-DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)), (0, (3, 1, 1, 1, 1, 1)))
+# Corners around the origin, in units of the size of a mark; () is a circle.
+MARKS: tuple[tuple[tuple[float, float], ...], ...] = (
+    (),
+    ((-0.9, -0.9), (0.9, -0.9), (0.9, 0.9), (-0.9, 0.9)),
+    ((0, -1.2), (1.1, 0.9), (-1.1, 0.9)),
+    ((0, -1.3), (1.3, 0), (0, 1.3), (-1.3, 0)),
+    ((0, 1.2), (1.1, -0.9), (-1.1, -0.9)),
+    ((0, -1.3), (0.5, -0.2), (1.3, 1), (0, 0.5), (-1.3, 1), (-0.5, -0.2)),
+    ((-1.3, -0.5), (1.3, -0.5), (1.3, 0.5), (-1.3, 0.5)),
+)
+DASHES = ("", "8 2.5", "2.5 2", "9 2.5 2.5 2.5", "5 2 2 2 2 2")
 INK = "#1b1f26"
 MUTED = "#59616e"
 GRID = "#dde1e7"
@@ -41,38 +43,14 @@ PAPER = "#ffffff"
 PAPERS = " (paper)"
 # Characters of a name; the rest is cut.
 LONGEST = 40
-MISSING = "no figures: Matplotlib is not installed; pip install 'entrenous[plots]'"
 
-_STYLE: dict[Any, Any] = {
-    "svg.fonttype": "none",
-    "svg.hashsalt": "entrenous",
-    "text.parse_math": False,
-    "font.sans-serif": ["DejaVu Sans"],
-    "font.size": 9,
-    "text.color": INK,
-    "axes.edgecolor": MUTED,
-    "axes.labelcolor": INK,
-    "axes.titlesize": 10,
-    "axes.titleweight": "bold",
-    "axes.titlelocation": "left",
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "axes.formatter.limits": (-4, 5),
-    "grid.color": GRID,
-    "grid.linewidth": 0.8,
-    "xtick.color": MUTED,
-    "ytick.color": MUTED,
-    "xtick.labelcolor": INK,
-    "ytick.labelcolor": INK,
-    "lines.linewidth": 1.6,
-    "lines.markersize": 4.5,
-    "legend.frameon": False,
-    "legend.fontsize": 8.5,
-}
-# Matplotlib's settings belong to the process, and drawing on two threads is not safe.
-_DRAWING = Lock()
+# Sizes in the units of a figure: of text, marks, a line of the legend, space around the axes.
+TEXT = 12.0
+SIZE = 3.8
+ROW = 18.0
+TOP = 34.0
+BOTTOM = 46.0
+RIGHT = 14.0
 
 
 class FigureFormat(NamedTuple):
@@ -81,12 +59,19 @@ class FigureFormat(NamedTuple):
     title: str
     x_label: str
     y_label: str
-    width: float = 4.1
-    """Inches."""
-    height: float = 2.6
-    """Inches, without the legend."""
+    width: float = 420.0
+    """Units, without the names of groups."""
+    height: float = 280.0
+    """Units, without the legend."""
     name: str = ""
-    """The start of all ids, unique on a page."""
+    """The id of the figure, unique on a page; "" = none."""
+
+
+class LegendEntry(NamedTuple):
+    """An entry of a legend: its name and the sample before it."""
+
+    name: str
+    sample: Html
 
 
 def lines(
@@ -109,21 +94,21 @@ def lines(
     (True, True, True)
     """
     numbers = _numbers(order, series, reference)
-
-    def draw(axes: Any) -> None:
-        for label, (x, y) in series.items():
-            number = numbers[label]
-            style: dict[str, Any] = {"color": colour(number), "label": _said(label)}
-            if marks:
-                style["marker"] = MARKS[number % len(MARKS)]
-            else:
-                style["linestyle"] = DASHES[number % len(DASHES)]
-            axes.plot(np.asarray(x), np.asarray(y), **style)
-        _reference(axes, numbers, reference, ":")
-        if log_x:
-            axes.set_xscale("log")
-
-    return _svg(look, draw)
+    frame = _frame(look, [series, reference or {}], log_x)
+    shapes = []
+    legend = []
+    for label, (x, y) in series.items():
+        number = numbers[label]
+        dash = "" if marks else DASHES[number % len(DASHES)]
+        points = frame.places(x, y)
+        shapes.append(path(points, colour(number), dash))
+        sample = path([(0, 0), (22, 0)], colour(number), dash)
+        if marks:
+            shapes += [mark(number, point) for point in points]
+            sample = join(sample, mark(number, (11, 0)))
+        legend.append(LegendEntry(_said(label), sample))
+    shapes += _reference(frame, numbers, reference, legend, line=True)
+    return frame.drawn(shapes, legend)
 
 
 def scatter(
@@ -140,23 +125,21 @@ def scatter(
     figure 3: pi up to 1).
     """
     numbers = _numbers(order, series, reference)
-
-    def draw(axes: Any) -> None:
-        for label, (x, y) in series.items():
-            x = np.atleast_1d(x)
-            y = np.atleast_1d(y)
-            number = numbers[label]
-            style: dict[str, Any] = {"color": colour(number), "markersize": 5.5}
-            style["marker"] = MARKS[number % len(MARKS)]
-            line = "-" if joined else ""
-            axes.plot(x, y, label=_said(label), linestyle=line, linewidth=1, **style)
-            if joined:
-                # The white point lies above the others, or it would be hidden by the path.
-                axes.plot(x[-1:], y[-1:], markerfacecolor=PAPER, linestyle="", zorder=3, **style)
-        _reference(axes, numbers, reference, "")
-        axes.margins(0.1)
-
-    return _svg(look, draw)
+    frame = _frame(look, [series, reference or {}], False)
+    shapes = []
+    legend = []
+    for label, (x, y) in series.items():
+        number = numbers[label]
+        points = frame.places(x, y)
+        if joined:
+            shapes.append(path(points, colour(number), "", width=1))
+        shapes += [mark(number, point, 1.2) for point in points]
+        if joined:
+            # The white point lies above the others, or it would be hidden by the path.
+            shapes += [mark(number, point, 1.2, hollow=True) for point in points[-1:]]
+        legend.append(LegendEntry(_said(label), mark(number, (11, 0), 1.2)))
+    shapes += _reference(frame, numbers, reference, legend, line=False)
+    return frame.drawn(shapes, legend)
 
 
 def bars(
@@ -177,46 +160,46 @@ def bars(
     the axis of values, so that two figures can share it.
     """
     numbers = _numbers(order, series, reference)
-    # A block takes 0.8 of the space between two groups.
-    thick = 0.8 / max(1, len(series))
-    centre = np.arange(len(groups))
-    place = {}
-    for number, label in enumerate(series):
-        place[label] = centre + (number + 0.5) * thick - 0.4
-
-    def draw(axes: Any) -> None:
-        for label, values in series.items():
-            width = np.asarray(values, np.float64)
-            y = place[label]
-            style = {"color": colour(numbers[label]), "label": _said(label)}
-            axes.barh(y, width, thick * 0.86, **style)
-            if intervals is not None and label in intervals:
-                low, high = np.asarray(intervals[label], np.float64).T
-                # Matplotlib asks for the distances from the value, not for the ends.
-                away = np.stack([width - low, high - width])
-                axes.errorbar(width, y, xerr=away, fmt="none", ecolor=INK, elinewidth=1, capsize=2)
-        marked = {}
-        for label, values in (reference or {}).items():
-            if label in place:
-                marked[label] = (values, place[label])
-        _reference(axes, numbers, marked, "", edge=INK)
-        axes.set_yticks(np.arange(len(groups)), [_said(group) for group in groups])
-        axes.set_xlim(ends)
-        # The first group is at the top.
-        axes.set_ylim(len(groups) - 0.45, -0.55)
-        axes.axvline(0, color=MUTED, linewidth=0.8)
-        axes.grid(visible=False, axis="y")
-
-    # Inches of a bar, of a block with its bars, and of the figure.
-    bar = 0.13 if len(groups) < 6 else 0.09
-    block = max(0.22, 0.06 + bar * len(series))
-    height = 1.0 + len(groups) * block
-    return _svg(look._replace(height=height), draw)
-
-
-def can_draw() -> bool:
-    """True if Matplotlib is installed; does not import it."""
-    return importlib.util.find_spec("matplotlib") is not None
+    bar = 13.0 if len(groups) < 6 else 9.0
+    block = max(22.0, 7 + bar * len(series))
+    height = TOP + BOTTOM + block * len(groups)
+    shown = [[0.0], *series.values(), *(intervals or {}).values(), *(reference or {}).values()]
+    values = axis_of(shown)
+    if ends is not None:
+        values = Axis(*ends)
+    elif not any(np.any(np.asarray(value) < 0) for value in shown):
+        # Bars of positive values stand on the left edge.
+        values = values._replace(low=0.0)
+    names = [_said(group) for group in groups]
+    widest = max([text_width(name, TEXT) for name in names], default=0.0)
+    frame = Canvas(look._replace(height=height), values, None, left=38 + widest)
+    shapes = []
+    legend = []
+    for place, name in enumerate(names):
+        middle = TOP + (place + 0.5) * block
+        shapes.append(text(name, frame.left - 8, middle + 4, anchor="end"))
+    for place, (label, widths) in enumerate(series.items()):
+        # The middle of this bar in the first group.
+        first = TOP + block / 2 + (place + 0.5 - len(series) / 2) * bar
+        middles = [first + group * block for group in range(len(groups))]
+        fill = colour(numbers[label])
+        legend.append(LegendEntry(_said(label), _box(0, -5, 22, 10, fill)))
+        for y, value in zip(middles, np.asarray(widths, np.float64).tolist(), strict=True):
+            if math.isfinite(value):
+                left, right = sorted((frame.x.at(0.0), frame.x.at(value)))
+                shapes.append(_box(left, y - 0.43 * bar, right - left, 0.86 * bar, fill))
+        if intervals is not None and label in intervals:
+            spans = np.asarray(intervals[label], np.float64).tolist()
+            for y, (low, high) in zip(middles, spans, strict=True):
+                shapes.append(_whisker(frame.x.at(low), frame.x.at(high), y))
+        if reference is not None and label in reference:
+            printed = np.asarray(reference[label], np.float64).tolist()
+            for y, value in zip(middles, printed, strict=True):
+                point = (frame.x.at(value), y)
+                shapes.append(mark(numbers[label], point, 1.2, hollow=True, edge=INK))
+            sample = mark(numbers[label], (11, 0), 1.2, hollow=True, edge=INK)
+            legend.append(LegendEntry(_said(label) + PAPERS, sample))
+    return frame.drawn(shapes, legend)
 
 
 def colour(number: int) -> str:
@@ -233,143 +216,215 @@ def _numbers(*names: Iterable[str] | None) -> dict[str, int]:
     return numbers
 
 
-def _reference(
-    axes: Any, numbers: Mapping[str, int], reference: Series | None, line: str, edge: str = ""
-) -> None:
-    """Draws a paper's values as hollow marks. edge: their colour; "" = that of the series."""
-    for label, (x, y) in (reference or {}).items():
-        number = numbers[label]
-        axes.plot(
-            np.atleast_1d(x),
-            np.atleast_1d(y),
-            color=edge or colour(number),
-            marker=MARKS[number % len(MARKS)],
-            label=_said(label) + PAPERS,
-            markerfacecolor=PAPER,
-            markersize=6,
-            zorder=4,
-            linestyle=line,
-            linewidth=1,
-        )
-
-
 def _said(name: str) -> str:
     """A name that XML can hold, cut at LONGEST characters."""
     printable = "".join(letter if letter.isprintable() else " " for letter in str(name))
     clean = printable.strip() or "unnamed"
-    # Matplotlib leaves names that begin with `_` out of the legend.
-    if clean.startswith("_"):
-        clean = f" {clean}"
     if len(clean) <= LONGEST:
         return clean
     return clean[: LONGEST - 1] + "…"
 
 
-# ---- from axes to text ---------------------------------------------------------------------------
+# ---- shapes --------------------------------------------------------------------------------------
+
+# A place on paper.
+Point: TypeAlias = tuple[float, float]
 
 
-class DrawnFigure(str):
-    """A figure as SVG text, which `pdf` draws again for print."""
-
-    look: FigureFormat
-    draw: Callable[[Any], None]
-
-    def pdf(self) -> bytes:
-        """The figure as a PDF file. The same data give the same bytes."""
-        metadata = {"CreationDate": None, "Creator": None, "Producer": None}
-        return _saved(self.look, self.draw, "pdf", metadata=metadata)
+def text(words: str, x: float, y: float, *, anchor: str = "start", style: str = "") -> Html:
+    """A line of text. anchor: the part of it that is at x: start, middle or end."""
+    return tag("text", words, x=_n(x), y=_n(y), text_anchor=anchor, style=style or f"fill:{INK}")
 
 
-def _svg(look: FigureFormat, draw: Callable[[Any], None]) -> str:
-    if not can_draw():
-        return _absent(look)
-    metadata = {"Date": None, "Creator": None}
-    text = _saved(look, draw, "svg", transparent=True, metadata=metadata).decode()
-    figure = DrawnFigure(_tidied(text, look))
-    figure.look = look
-    figure.draw = draw
-    return figure
-
-
-def _saved(look: FigureFormat, draw: Callable[[Any], None], form: str, **options: Any) -> bytes:
-    import matplotlib
-    from matplotlib.figure import Figure
-
-    with _DRAWING, matplotlib.rc_context(), warnings.catch_warnings():
-        # The viewer has other fonts than we have.
-        warnings.filterwarnings("ignore", message="Glyph .* missing")
-        matplotlib.rcdefaults()
-        matplotlib.rcParams.update(_STYLE)
-        figure = Figure(figsize=(look.width, look.height), layout="constrained")
-        axes = figure.add_subplot()
-        draw(axes)
-        if axes.get_xscale() == "linear":
-            axes.locator_params(axis="x", nbins=6)
-        axes.set_title(look.title)
-        axes.set_xlabel(look.x_label)
-        axes.set_ylabel(look.y_label)
-        _legend(figure, axes)
-        out = io.BytesIO()
-        figure.savefig(out, format=form, **options)
-    return out.getvalue()
-
-
-def _absent(look: FigureFormat) -> str:
-    """The replacement of a figure that cannot be drawn here."""
-    title = escape(look.title)
-    words = f'<text x="8" y="22">{title}</text><text x="8" y="44">{escape(MISSING)}</text>'
-    return (
-        f'<svg role="img" aria-label="{title}" xmlns="http://www.w3.org/2000/svg" width="520"'
-        f' height="60"><title>{title}</title>{words}</svg>'
-    )
-
-
-def _legend(figure: Any, axes: Any) -> None:
-    """Draws the legend below the axes: our series before the paper's, in as many columns as fit."""
-    handles, names = axes.get_legend_handles_labels()
-    order = sorted(range(len(names)), key=lambda number: names[number].endswith(PAPERS))
-    handles = [handles[number] for number in order]
-    names = [names[number] for number in order]
-    # A figure is 52 letters wide; a handle and a gap take seven.
-    longest = max(map(len, names))
-    columns = max(1, min(len(names), 52 // (longest + 7)))
-    # Rounded up; a line of the legend is 0.17 inches high.
-    rows = -(-len(names) // columns)
-    figure.set_figheight(figure.get_figheight() + 0.17 * rows)
-    figure.legend(
-        handles,
-        names,
-        loc="outside lower center",
-        ncols=columns,
-        handlelength=1.8,
-        columnspacing=1.4,
-    )
-
-
-def _tidied(text: str, look: FigureFormat) -> str:
-    """The <svg> element alone, with a title for readers who cannot see it and with ids that no
-    other figure has.
+def mark(
+    number: int, point: Point, scale: float = 1.0, *, hollow: bool = False, edge: str = ""
+) -> Html:
+    """The mark of a series at a point. edge: the colour of a hollow one; "" = that of the series.
+    Nothing for a point that has no place.
     """
-    text = text[text.index("<svg") :]
-    unwanted = r"<!--.*?-->|<metadata>.*?</metadata>|<style.*?</style>"
-    text = re.sub(unwanted, "", text, flags=re.DOTALL)
-    # The ids that something refers to are renamed, and the others removed.
-    reference = re.compile(r"""((?:href="|url\()#)([\w.-]+)""")
-    prefix = look.name or "f" + hashlib.blake2b(text.encode(), digest_size=4).hexdigest()
-    used = sorted({match[2] for match in reference.finditer(text)})
-    new = {old: f"{prefix}-{number}" for number, old in enumerate(used)}
+    x, y = point
+    if not (math.isfinite(x) and math.isfinite(y)):
+        return Html()
+    line = edge or colour(number)
+    style = f"fill:{PAPER if hollow else line};stroke:{line}"
+    corners = MARKS[number % len(MARKS)]
+    size = SIZE * scale
+    if not corners:
+        return tag("circle", cx=_n(x), cy=_n(y), r=_n(size), style=style)
+    points = " ".join(f"{_n(x + dx * size)},{_n(y + dy * size)}" for dx, dy in corners)
+    return tag("polygon", points=points, style=style)
 
-    def renamed(match: re.Match[str]) -> str:
-        if match[1] in new:
-            return f' id="{new[match[1]]}"'
-        return ""
 
-    text = re.sub(r' id="([^"]*)"', renamed, text)
-    text = reference.sub(lambda match: match[1] + new[match[2]], text)
-    title = escape(look.title)
-    tag, rest = text.split(">", 1)
-    named = (
-        f'<svg role="img" aria-label="{title}" stroke-linejoin="round"'
-        f" {tag.removeprefix('<svg ')}><title>{title}</title>"
-    )
-    return re.sub(r"\s*\n\s*", "\n", named + rest)
+def path(points: Sequence[Point], line: str, dash: str, *, width: float = 1.8) -> Html:
+    """A line through points; one that has no place leaves a gap."""
+    steps = []
+    pen = "M"
+    for x, y in points:
+        if math.isfinite(x) and math.isfinite(y):
+            steps.append(f"{pen}{_n(x)} {_n(y)}")
+            pen = "L"
+        else:
+            pen = "M"
+    style = f"fill:none;stroke:{line};stroke-width:{width:g}"
+    return tag("path", d="".join(steps), style=style, stroke_dasharray=dash or None)
+
+
+def _box(x: float, y: float, width: float, height: float, fill: str) -> Html:
+    place = {"x": _n(x), "y": _n(y), "width": _n(width), "height": _n(height)}
+    return tag("rect", style=f"fill:{fill}", **place)
+
+
+def _whisker(low: float, high: float, y: float) -> Html:
+    """A line from one end of an interval to the other, with a cap at each."""
+    ends = f"M{_n(low)} {_n(y)}H{_n(high)}"
+    caps = "".join(f"M{_n(x)} {_n(y - 3)}V{_n(y + 3)}" for x in (low, high))
+    return tag("path", d=ends + caps, style=f"fill:none;stroke:{INK}")
+
+
+def _reference(
+    frame: Canvas,
+    numbers: Mapping[str, int],
+    reference: Series | None,
+    legend: list[LegendEntry],
+    *,
+    line: bool,
+) -> list[Html]:
+    """A paper's values as hollow marks; adds their entries to the legend. line: dotted lines
+    connect them.
+    """
+    shapes = []
+    for label, (x, y) in (reference or {}).items():
+        number = numbers[label]
+        points = frame.places(x, y)
+        if line:
+            shapes.append(path(points, colour(number), "1.5 3", width=1.2))
+        shapes += [mark(number, point, 1.2, hollow=True) for point in points]
+        sample = mark(number, (11, 0), 1.2, hollow=True)
+        legend.append(LegendEntry(_said(label) + PAPERS, sample))
+    return shapes
+
+
+def _n(value: float) -> str:
+    """A place in a tenth of a unit.
+
+    >>> _n(3.14), _n(2.0), _n(-0.04)
+    ('3.1', '2', '0')
+    """
+    short = f"{value:.1f}".removesuffix(".0")
+    return "0" if short == "-0" else short
+
+
+# ---- the frame -----------------------------------------------------------------------------------
+
+
+class Canvas:
+    """The axes of a figure with their names, ticks and grid, and the figure around them."""
+
+    def __init__(self, look: FigureFormat, x: Axis, y: Axis | None, left: float = 0.0) -> None:
+        """y: None for a figure of bars, whose groups have no axis. left: the space for what stands
+        left of the axes; 0 = as much as the ticks need.
+        """
+        ticks = [] if y is None else [y.said(tick) for tick in y.ticks()]
+        self.left = left or 34 + max([text_width(tick, TEXT) for tick in ticks], default=0.0)
+        self.look = look
+        # Long names of groups make the figure wider, not its axes shorter.
+        self.width = look.width + max(0.0, self.left - 130)
+        self.floor = look.height - BOTTOM
+        self.x = x._replace(start=self.left, end=self.width - RIGHT)
+        self.y = None if y is None else y._replace(start=self.floor, end=TOP)
+
+    def places(self, x: ArrayLike, y: ArrayLike) -> list[Point]:
+        """The places of points on paper."""
+        assert self.y is not None
+        xs = np.atleast_1d(np.asarray(x, np.float64)).tolist()
+        ys = np.atleast_1d(np.asarray(y, np.float64)).tolist()
+        return [(self.x.at(a), self.y.at(b)) for a, b in zip(xs, ys, strict=True)]
+
+    def drawn(self, shapes: Iterable[Html], legend: Sequence[LegendEntry]) -> str:
+        """The whole figure as an <svg> element: our series before the paper's in the legend."""
+        ordered = sorted(legend, key=lambda entry: entry.name.endswith(PAPERS))
+        # A sample and the gap after a name take 44.
+        column = 44 + max([text_width(entry.name, TEXT) for entry in ordered], default=0.0)
+        columns = max(1, int((self.width - 8) // column))
+        rows = -(-len(ordered) // columns)
+        height = self.look.height + rows * ROW
+        content = join(
+            tag("title", self.look.title),
+            tag("g", self._grid(), stroke_width="1"),
+            tag("g", shapes, stroke_linejoin="round"),
+            self._names(),
+            self._legend(ordered, columns, column),
+        )
+        return tag(
+            "svg",
+            content,
+            role="img",
+            aria_label=self.look.title,
+            xmlns="http://www.w3.org/2000/svg",
+            viewBox=f"0 0 {_n(self.width)} {_n(height)}",
+            width=_n(self.width),
+            height=_n(height),
+            id=self.look.name or None,
+            font_family="system-ui, sans-serif",
+            font_size=_n(TEXT),
+        )
+
+    def _grid(self) -> list[Html]:
+        """The grid with its ticks, and the lines of the axes."""
+        shapes = []
+        muted = f"fill:{MUTED}"
+        for tick in self.x.ticks():
+            x = self.x.at(tick)
+            line = GRID if self.y is not None or tick else MUTED
+            shapes.append(_line(x, TOP, x, self.floor, line))
+            shapes.append(text(self.x.said(tick), x, self.floor + 16, anchor="middle", style=muted))
+        if self.y is None:
+            return shapes
+        for tick in self.y.ticks():
+            y = self.y.at(tick)
+            shapes.append(_line(self.left, y, self.x.end, y, GRID))
+            shapes.append(text(self.y.said(tick), self.left - 6, y + 4, anchor="end", style=muted))
+        shapes.append(_line(self.left, TOP, self.left, self.floor, MUTED))
+        shapes.append(_line(self.left, self.floor, self.x.end, self.floor, MUTED))
+        return shapes
+
+    def _names(self) -> Html:
+        """The title and the names of the axes."""
+        bold = f"fill:{INK};font-weight:600;font-size:13px"
+        middle = (self.left + self.x.end) / 2
+        height = (TOP + self.floor) / 2
+        aside = tag(
+            "text",
+            self.look.y_label,
+            text_anchor="middle",
+            transform=f"translate(14 {_n(height)}) rotate(-90)",
+            style=f"fill:{INK}",
+        )
+        return join(
+            text(self.look.title, 4, 16, style=bold),
+            text(self.look.x_label, middle, self.floor + 36, anchor="middle"),
+            aside,
+        )
+
+    def _legend(self, legend: Sequence[LegendEntry], columns: int, wide: float) -> list[Html]:
+        """The legend below the axes, in columns of the same width."""
+        shapes = []
+        for place, (name, sample) in enumerate(legend):
+            row, column = divmod(place, columns)
+            x = 8 + column * wide
+            y = self.look.height + row * ROW + 6
+            moved = tag("g", sample, transform=f"translate({_n(x)} {_n(y)})")
+            shapes += [moved, text(name, x + 28, y + 4)]
+        return shapes
+
+
+def _line(x1: float, y1: float, x2: float, y2: float, colour: str) -> Html:
+    ends = {"x1": _n(x1), "y1": _n(y1), "x2": _n(x2), "y2": _n(y2)}
+    return tag("line", style=f"stroke:{colour}", **ends)
+
+
+def _frame(look: FigureFormat, series: Sequence[Series], log_x: bool) -> Canvas:
+    """The frame that shows all points of some series."""
+    xs = [x for group in series for x, _ in group.values()]
+    ys = [y for group in series for _, y in group.values()]
+    return Canvas(look, axis_of(xs, logarithmic=log_x), axis_of(ys))

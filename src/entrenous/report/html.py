@@ -11,18 +11,26 @@ from ..core.errors import InputError
 from ..runs.store import StoredRun, write_atomically
 from .about import glossary, lead, what_was_run
 from .fairness import between_users
+from .leakage import Audits, Point, given_away, plane, points_of, sentence
 from .lists import by_category, top
-from .markup import Html, join, tag
+from .markup import Html, folded, join, tag
 from .privacy import what_left
 from .results import results
 from .runs import Group, ShownRun, groups
-from .theme import style, without_figures
+from .theme import style
 from .training import learning
 from .users import significance, spread
 from .verdict import verdict
 
 # Runs that the title names.
 NAMED = 3
+# Sections that are not folded: the first two with a story, the others without one.
+OPEN = (
+    "Where each run stands",
+    "What each person gave away",
+    "Results",
+    "What left the devices",
+)
 # The page may load nothing, whatever a title or an id contains.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
@@ -31,6 +39,7 @@ def write_report(
     runs: Sequence[StoredRun],
     path: Path,
     *,
+    audits: Audits | None = None,
     recommendations: Sequence[Mapping[str, Any]] | None = None,
     user: str | None = None,
 ) -> Path:
@@ -38,12 +47,14 @@ def write_report(
     bytes.
 
     Runs on the same rows under the same protocol share tables and figures; others get separate
-    sections. recommendations: the best items for `user` by the first run, as
-    `evaluate.recommend.recommendations` returns them.
+    sections. With audits the page begins with accuracy against leakage, and the rest is folded.
+
+    audits: {name of a run: the report of an audit of it}. recommendations: the best items for
+    `user` by the first run, as `evaluate.recommend.recommendations` returns them.
 
     Raises InputError if there is no run, a run is not finished, or the file cannot be written.
     """
-    content = page(groups(runs), recommendations, user).encode()
+    content = page(groups(runs), audits or {}, recommendations, user).encode()
     # A folder in its place is a likely mistake, and gets words of its own.
     if path.is_dir():
         raise InputError(str(path), "is a folder", expected="a file to write the report to")
@@ -64,32 +75,36 @@ class Section(NamedTuple):
     slug: str
     heading: str
     content: Html
-    listed: bool = True
-    """True if the index at the top links to it."""
+    folded: bool
 
 
 def page(
-    grouped: list[Group], recommendations: Sequence[Mapping[str, Any]] | None, user: str | None
+    grouped: list[Group],
+    audits: Audits,
+    recommendations: Sequence[Mapping[str, Any]] | None,
+    user: str | None,
 ) -> Html:
     """The whole report as one HTML document. recommendations: for `user`, or None."""
     runs = [shown for group in grouped for shown in group.runs]
     title = f"Entrenous report: {'; '.join(group.title for group in grouped)}"
-    sections = [section for group in grouped for section in _sections(group, len(grouped) > 1)]
+    sections = []
+    stories = []
+    for group in grouped:
+        points = points_of(group, audits)
+        sections += _sections(group, points, len(grouped) > 1)
+        if points:
+            stories.append(tag("p", sentence(points), class_="story"))
     if recommendations:
         content = top(runs[0], recommendations, user)
-        sections.append(Section("recommended", "Recommended", content))
-    links = []
-    for section in sections:
-        if section.listed:
-            links.append(tag("a", section.heading, href=f"#{section.slug}"))
+        sections.append(Section("recommended", "Recommended", content, True))
     head = tag(
         "header",
         tag("p", "Entrenous report", class_="mark"),
-        tag("h1", _heading(runs)),
+        tag("h1", "Accuracy against leakage" if stories else _heading(runs)),
+        stories,
         lead(grouped),
-        verdict(grouped),
-        without_figures(),
-        tag("nav", links, aria_label="Sections"),
+        # With a story these findings stand in the results.
+        None if stories else verdict(grouped),
     )
     main = tag("main", [_section(section) for section in sections], glossary(_metrics(runs)))
     body = tag("body", head, main, _footer(runs))
@@ -122,12 +137,15 @@ def _head(title: str) -> Html:
     )
 
 
-def _sections(group: Group, several: bool) -> list[Section]:
-    """The sections of a group. Among several groups their headings name the group, and the index
-    links to the first section alone.
+def _sections(group: Group, points: Sequence[Point], several: bool) -> list[Section]:
+    """The sections of a group. Among several groups their headings name the group. points: the
+    runs between accuracy and leakage, if they were audited; all other sections are folded then.
     """
+    first = verdict([group]) if points else None
     contents = {
-        "Results": results(group),
+        "Where each run stands": plane(points, group.slug) if points else None,
+        "What each person gave away": given_away(points, group.slug) if points else None,
+        "Results": join(first, results(group)),
         "What left the devices": what_left(group),
         "User by user": spread(group),
         "Fairness": between_users(group),
@@ -136,22 +154,24 @@ def _sections(group: Group, several: bool) -> list[Section]:
         "Categories": by_category(group),
         "What was run": what_was_run(group),
     }
+    shown = OPEN[:2] if points else OPEN
     sections = []
     for place, (heading, html) in enumerate(contents.items()):
-        if not html:
-            continue
-        slug = f"{group.slug}-{place}"
-        if several:
-            sections.append(Section(slug, f"{heading}: {group.title}", html, place == 0))
-        else:
-            sections.append(Section(slug, heading, html))
+        if html:
+            title = f"{heading}: {group.title}" if several else heading
+            slug = f"{group.slug}-{place}"
+            sections.append(Section(slug, title, html, heading not in shown))
     return sections
 
 
 def _section(section: Section) -> Html:
     heading_id = f"{section.slug}-h"
     heading = tag("h2", section.heading, id=heading_id)
-    return tag("section", heading, section.content, id=section.slug, aria_labelledby=heading_id)
+    if section.folded:
+        content = folded(heading, tag("div", section.content))
+    else:
+        content = join(heading, section.content)
+    return tag("section", content, id=section.slug, aria_labelledby=heading_id)
 
 
 def _footer(runs: list[ShownRun]) -> Html:

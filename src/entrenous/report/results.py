@@ -4,7 +4,8 @@ are never mixed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Hashable, Iterable, Sequence
 
 from ..core.types import Float64Array
 from ..evaluate.summary import interval
@@ -110,21 +111,52 @@ def _side_by_side(
     main = [name for name in names if is_main(name)] or names
     others = [name for name in names if name not in main]
     head = ["metric", *(shown.named() for shown in group.runs if values(shown))]
-    rows = [_metric_row(group, name, values, best) for name in main]
+
+    def value_of(name: str) -> Hashable:
+        columns = [values(shown).get(name, math.nan) for shown in group.runs if values(shown)]
+        return tuple(f"{value:.12g}" for value in columns)
+
+    rows = [_metric_row(group, same, values, best) for same in once(main, value_of)]
     first = table(caption, head, rows, label=label)
     if not others:
         return first
-    more_rows = [_metric_row(group, name, values, best) for name in others]
+    more_rows = [_metric_row(group, same, values, best) for same in once(others, value_of)]
     rest = table(f"{label}, other lengths", head, more_rows)
     return join(first, folded(f"{label}: {len(others)} more values at other list lengths", rest))
 
 
-def _metric_row(group: Group, name: str, values: Values, best: bool) -> list[Child]:
+def once(names: Iterable[str], value_of: Callable[[str], Hashable]) -> list[list[str]]:
+    """The names of metrics, those with the same values together: with one held-out item for each
+    user, hr and recall are one metric under two names.
+
+    >>> once(["hr", "mrr", "recall"], {"hr": 0.6, "recall": 0.6, "mrr": 0.3}.get)
+    [['hr', 'recall'], ['mrr']]
+    """
+    alike: dict[Hashable, list[str]] = {}
+    for name in names:
+        alike.setdefault(value_of(name), []).append(name)
+    return list(alike.values())
+
+
+def once_per_user(group: Group, names: Iterable[str]) -> list[str]:
+    """The names of per-user metrics, of those with the same values of all users only the first."""
+
+    def value_of(name: str) -> Hashable:
+        columns = [per_user(shown, name) for shown in group.runs]
+        return tuple(None if column is None else column.tobytes() for column in columns)
+
+    return [same[0] for same in once(names, value_of)]
+
+
+def _metric_row(group: Group, names: list[str], values: Values, best: bool) -> list[Child]:
+    """The row of a metric. names: its name, then others of metrics with the same values."""
+    name, *others = names
     metrics_of = {shown: values(shown) for shown in group.runs if values(shown)}
     all_values = [metrics[name] for metrics in metrics_of.values() if name in metrics]
     best_of = min if is_error(name) else max
     best_value = best_of(all_values, default=None)
-    row: list[Child] = [tag("code", name)]
+    same = tag("small", f"also {', '.join(others)}") if others else None
+    row: list[Child] = [join(tag("code", name), same)]
     for shown, metrics in metrics_of.items():
         cell: Child = numbers.metric(metrics[name]) if name in metrics else "none"
         # Of a single run every value would be the best.
@@ -141,11 +173,19 @@ def _bounds(shown: ShownRun, name: str, metrics: dict[str, float]) -> Html | Non
     # Intervals of all lengths would fill the page.
     if not is_main(name) or metrics is not shown.manifest["metrics"]:
         return None
+    span = interval_of(shown, name)
+    if span is None:
+        return None
+    low, high = span
+    return tag("small", numbers.metric(low), " to ", numbers.metric(high))
+
+
+def interval_of(shown: ShownRun, name: str) -> tuple[float, float] | None:
+    """The bootstrap interval of a metric over users; None if its values are not stored."""
     values = _values_of_mean(shown, name)
     if values is None:
         return None
-    low, high = interval(values, seed=shown.manifest["seed"])
-    return tag("small", numbers.metric(low), " to ", numbers.metric(high))
+    return interval(values, seed=shown.manifest["seed"])
 
 
 def _values_of_mean(shown: ShownRun, name: str) -> Float64Array | None:
@@ -267,10 +307,9 @@ def _intervals(group: Group, names: Sequence[str]) -> dict[str, list[tuple[float
     """The intervals of some metrics for each run that has them all."""
     intervals = {}
     for shown in group.runs:
-        values = [_values_of_mean(shown, name) for name in names]
-        stored = [column for column in values if column is not None]
+        spans = [interval_of(shown, name) for name in names]
+        stored = [span for span in spans if span is not None]
         # A bar without an interval would look more certain than the others.
         if len(stored) == len(names):
-            seed = shown.manifest["seed"]
-            intervals[shown.label] = [interval(column, seed=seed) for column in stored]
+            intervals[shown.label] = stored
     return intervals

@@ -157,6 +157,7 @@ def labels(runs: Sequence[StoredRun]) -> list[str]:
     differences, at last a number.
     """
     parts: list[Callable[[StoredRun], str]] = [
+        _profile,
         lambda run: f"seed {run.manifest['seed']}",
         lambda run: f"{run.manifest['rounds']} rounds",
         lambda run: f"code {run.manifest.get('algorithm_sha256', 'unknown')[:6]}",
@@ -178,6 +179,13 @@ def labels(runs: Sequence[StoredRun]) -> list[str]:
         taken = name in names[: number - 1]
         numbered.append(f"{name} ({number})" if taken else name)
     return numbered
+
+
+def _profile(run: StoredRun) -> str:
+    """The profile of a run in words."""
+    # Manifests of earlier versions have none.
+    profile = str(run.manifest.get("profile", ""))
+    return "as published" if profile == "paper" else profile
 
 
 def given_settings(run: StoredRun) -> str:

@@ -4,6 +4,7 @@ light, dark and print.
 
 from __future__ import annotations
 
+import re
 from importlib.resources import files
 
 from . import figures
@@ -17,6 +18,8 @@ _VARIABLES = {
     figures.GRID: "var(--line)",
     figures.PAPER: "var(--paper)",
 }
+# Names in a figure cannot hold this: a quotation mark in text is escaped.
+_STYLED = re.compile(r'style="[^"]*"')
 
 
 def style() -> Html:
@@ -25,16 +28,19 @@ def style() -> Html:
     return tag("style", Html(sheet.read_text(encoding="utf-8")))
 
 
-def figure(svg: str, caption: Child = None) -> Html | None:
-    """A figure of `entrenous.report.figures` in the page's colours, with a caption. None if figures
-    cannot be drawn, which the page says once (`without_figures`).
-    """
-    if not figures.can_draw():
-        return None
+def figure(svg: str, caption: Child = None) -> Html:
+    """A figure of `entrenous.report.figures` in the page's colours, with a caption."""
     # The figure is drawn once; the reader's browser chooses the colours.
+    coloured = _STYLED.sub(_in_variables, svg)
+    return tag("figure", Html(coloured), tag("figcaption", caption) if caption else None)
+
+
+def _in_variables(match: re.Match[str]) -> str:
+    """A style attribute with variables of the style sheet in place of colours."""
+    style = match[0]
     for colour, variable in _VARIABLES.items():
-        svg = svg.replace(f": {colour}", f": {variable}")
-    return tag("figure", Html(svg), tag("figcaption", caption) if caption else None)
+        style = style.replace(colour, variable)
+    return style
 
 
 def side_by_side(*shown: Html | None) -> Html | None:
@@ -42,12 +48,3 @@ def side_by_side(*shown: Html | None) -> Html | None:
     if any(shown):
         return tag("div", join(*shown), class_="figures")
     return None
-
-
-def without_figures() -> Html | None:
-    """The way to get figures for a page without them; None if figures can be drawn."""
-    if figures.can_draw():
-        return None
-    words = "This page has no figures, since Matplotlib is not installed. To get them: "
-    command = tag("code", "pip install 'entrenous[plots]'")
-    return tag("p", words, command, ", then write it again.")

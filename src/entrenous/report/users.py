@@ -14,7 +14,7 @@ from ..evaluate.significance import PairedTest, holm, paired_t, wilcoxon
 from ..evaluate.summary import PERCENTILES, interval, summarise
 from . import figures, numbers
 from .markup import Child, Html, folded, join, table, tag
-from .results import per_user
+from .results import once_per_user, per_user
 from .runs import FIRST, Group, ShownRun, in_order, is_error, is_main, kind, listed, main_of
 from .theme import figure, side_by_side
 
@@ -31,7 +31,7 @@ def spread(group: Group) -> Html:
     """The distribution of the main metric over users, and a table of tails for each metric."""
     stored = in_order([name for shown in group.runs for name in shown.run.users])
     names = [name for name in stored if name != "user"]
-    chosen = [name for name in names if is_main(name)] or names
+    chosen = once_per_user(group, [name for name in names if is_main(name)] or names)
     if not chosen:
         return tag("p", "No per-user values are stored.", class_="small")
     first = main_of(group)
@@ -52,12 +52,10 @@ def _whose(group: Group) -> Html:
     if is_error(first):
         better = "higher"
         ranking = ""
-    text = f"Values of single users{ranking}. "
-    if figures.can_draw():
-        text += (
-            f"In the figures a {better} curve of {first} is better, and a steep part is where many"
-            " users are."
-        )
+    text = (
+        f"Values of single users{ranking}. In the figures a {better} curve of {first} is better,"
+        " and a steep part is where many users are."
+    )
     folds = max(len(shown.manifest.get("folds", ())) for shown in group.runs)
     if folds:
         text += (
@@ -158,7 +156,7 @@ def significance(group: Group) -> Html | None:
         return None
     first = main_of(group)
     stored = group.runs[0].run.users
-    names = dict.fromkeys(name for name in (first, *FIRST) if name in stored)
+    names = once_per_user(group, dict.fromkeys(n for n in (first, *FIRST) if n in stored))
     tables = []
     for name in names:
         tests = _tests(group, name)

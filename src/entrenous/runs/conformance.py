@@ -16,8 +16,8 @@ from ..core.errors import one_line
 from ..core.keys import key
 from ..data.interactions import SECOND, Interactions
 from ..data.synthetic import synthetic
-from ..federation.executors import Debug, Threads
 from ..federation.rounds import Rounds, Training
+from ..federation.shard import Debug, Threads
 from .recommenders import checkpoint_arrays
 
 ROUNDS = 3

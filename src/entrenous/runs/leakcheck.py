@@ -23,8 +23,7 @@ from ..core.keys import fold_name, key
 from ..core.keywords import called_with, values
 from ..core.registry.discover import short
 from ..core.types import Float32Array, Float64Array, Int64Array
-from ..core.vocabulary import Vocabulary
-from ..data.interactions import Interactions
+from ..data.interactions import Interactions, Vocabulary
 from ..data.split.types import Held
 from ..evaluate.metric_kinds import Ranking
 from ..evaluate.protocol import evaluate
@@ -221,7 +220,9 @@ def _check(
     variance_of_user = np.bincount(user, variance) / queries**2
     error = np.sqrt(variance_of_user.sum()) / len(values)
     obtained = values.mean()
-    z = float((obtained - expected) / error) if error else 0.0
+    z = 0.0
+    if error:
+        z = float((obtained - expected) / error)
     return {
         "metric": metric,
         "obtained": float(obtained),

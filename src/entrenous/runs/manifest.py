@@ -25,7 +25,7 @@ from ..core.registry.program import program_sha256, source_sha256
 from ..data.interactions import Interactions
 from ..data.reading import Reading
 from ..data.split.types import Split
-from ..evaluate.fairness import fairness
+from ..evaluate.metrics.defined import fairness
 from ..evaluate.protocol import Evaluation
 from ..federation.shard import Ledger
 from ..privacy import evidence
@@ -37,7 +37,8 @@ from .recommenders import Algorithm, Fitted, federated
 TRAINS = "entrenous.runs.train"
 LIBRARIES = ("numpy", "numba", "polars")
 TODAY = "run it again, or say --todays-code to use today's"
-ALGORITHM, TRAINING = "algorithm_sha256", "program_sha256"
+ALGORITHM = "algorithm_sha256"
+TRAINING = "program_sha256"
 
 
 class Fold(NamedTuple):
@@ -149,6 +150,8 @@ def closing(
     ledger = Ledger()
     for fold in folds:
         ledger = ledger.plus(fold.fitted.ledger)
+    # Kernels as plain Python count in NumPy's integers, which JSON does not know.
+    ledger = Ledger(*map(int, ledger))
     seconds = {
         "train": sum(fold.train_seconds for fold in folds),
         "evaluate": sum(fold.evaluate_seconds for fold in folds),
@@ -156,12 +159,12 @@ def closing(
     entries: dict[str, Any] = {
         "status": "finished",
         "rounds": first.fitted.rounds,
-        "metrics": _mean([evaluation.metrics for evaluation in evaluations]),
+        "metrics": mean_of([evaluation.metrics for evaluation in evaluations]),
     }
     # There is a full ranking where `metrics` are of sampled candidates.
     full = [each.full_ranking for each in evaluations if each.full_ranking is not None]
     if full:
-        entries["full_ranking"] = _mean(full)
+        entries["full_ranking"] = mean_of(full)
     entries |= _fairness(evaluations)
     # Without folds the entry would repeat `metrics`.
     if len(folds) > 1:
@@ -205,13 +208,14 @@ def _fairness(evaluations: list[Evaluation]) -> dict[str, dict[str, float]]:
         ranked.append(fairness(each.per_user, ranking).named())
         if each.per_user_full is not None:
             full.append(fairness(each.per_user_full, each.ranking).named())
-    entries = {"fairness": _mean(ranked)}
+    entries = {"fairness": mean_of(ranked)}
     if full:
-        entries["fairness_full_ranking"] = _mean(full)
+        entries["fairness_full_ranking"] = mean_of(full)
     return entries
 
 
-def _mean(metrics: list[dict[str, float]]) -> dict[str, float]:
+def mean_of(metrics: list[dict[str, float]]) -> dict[str, float]:
+    """The mean of each metric over folds or seeds."""
     return {name: float(np.mean([of_fold[name] for of_fold in metrics])) for name in metrics[0]}
 
 

@@ -27,9 +27,9 @@ from ..data.split.types import Split, refitted, refuse_mixed_parts
 from ..evaluate.metric_kinds import Metric
 from ..evaluate.protocol import Evaluation, evaluate
 from ..evaluate.recommend import list_of_each
-from ..federation.executors import Debug, EngineOptions, Executor, Threads
+from ..federation.shard import Debug, Executor, Threads
 from ..federation.workers.crew import Crew
-from ..federation.workers.engine import crew
+from ..federation.workers.engine import EngineOptions, crew
 from ..federation.workers.rounds import refuse
 from ..federation.workers.shards import ShardHand
 from . import store
@@ -74,7 +74,7 @@ class RunResult:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """Metrics by name under the run's protocol, as means over users (and folds)."""
+        """The metrics of the run's protocol by name, as means over users and folds."""
         return self.manifest["metrics"]
 
     def recommend(self, user: str, n: int = 10) -> list[dict[str, Any]]:
@@ -195,10 +195,12 @@ def planned(asked: RunRequest) -> RunPlan:
     return RunPlan(algorithm=algorithm, data=name, **options)
 
 
-def engine_of(options: RunOptions) -> EngineOptions:
-    """The workers and threads that are asked for. Raises InputError for numbers that make no sense,
-    and where Ray is not installed.
+def engine_of(options: RunOptions) -> EngineOptions | None:
+    """The workers that are asked for, None without any. Raises InputError for numbers that make no
+    sense, and where Ray is not installed.
     """
+    if options.workers is None and options.ray is None:
+        return None
     engine = EngineOptions(options.workers, options.ray, options.threads)
     engine.check()
     return engine
@@ -234,12 +236,16 @@ def parts_of(plan: RunPlan, parts: Sequence[Split]) -> list[Split]:
 
 @contextmanager
 def hired_crew(
-    engine: EngineOptions, plan: RunPlan, what: Material, made: Algorithm, debug: bool = False
+    engine: EngineOptions | None,
+    plan: RunPlan,
+    what: Material,
+    made: Algorithm,
+    debug: bool = False,
 ) -> Iterator[Crew | None]:
     """The workers that were asked for, or None. Raises InputError for an algorithm whose devices
     they cannot share.
     """
-    if not engine:
+    if engine is None:
         yield None
         return
     refuse(made, what.parts[0].train.catalogue, plan.algorithm, debug=debug)

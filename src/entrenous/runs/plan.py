@@ -16,7 +16,7 @@ from ..core.registry.discover import short
 from ..data.dataset import datasets
 from ..data.divided import present as divided_here
 from ..data.interactions import Interactions
-from ..data.likes import check_likes
+from ..data.likes import refuse_unsaid
 from ..data.load import load_arguments
 from ..data.scales import check_counts
 from ..data.split.protocol import GIVEN, is_given
@@ -24,8 +24,15 @@ from ..data.split.types import Split
 from ..data.user_groups import read_groups
 from ..federation.network import Network
 from ..privacy.choice import read_choice
-from ..privacy.in_force import ProtectionInForce
-from ..privacy.protection import DP, PAPER, PRIVATE, Protection, protection_of, refuse_groups
+from ..privacy.protection import (
+    DP,
+    PAPER,
+    PRIVATE,
+    Protection,
+    ProtectionInForce,
+    protection_of,
+    refuse_groups,
+)
 from .options import Negatives, RunPlan
 from .recommenders import Algorithm, check_trainable, federated
 
@@ -107,8 +114,8 @@ def check(plan: RunPlan) -> None:
 
 
 def network_of(plan: RunPlan) -> Network:
-    """The network between the peers of a plan. Raises InputError for a setting that makes no
-    sense.
+    """Returns the network between the peers of a plan. Raises InputError for a setting that makes
+    no sense.
     """
     return Network.read(plan.network)
 
@@ -187,7 +194,11 @@ def _check_values(plan: RunPlan, rows: Interactions, algorithm: Algorithm) -> No
     """Refuses values that mean nothing certain to the algorithm."""
     name = short(plan.algorithm)
     ratings = predicts_ratings(algorithm)
-    check_likes(rows, name, ratings)
+    # A declared scale says enough for an algorithm that predicts ratings.
+    scaled = ratings and rows.scale is not None and rows.reading.scaled
+    said = scaled or rows.reading.likes
+    if not said and len(rows) and rows.value.min() <= 0:
+        refuse_unsaid(f"{rows.name} for {name}", rows.value, None)
     if ratings:
         check_counts(rows, name)
 

@@ -113,7 +113,7 @@ class GossipRecommender:
 @final
 @dataclass(frozen=True, eq=False)
 class CentralRecommender:
-    """A centralised model's recommender, over the training data it saw."""
+    """The recommender of a centralised model. It scores users of its training data."""
 
     algorithm: CentralAlgorithm
     model: State
@@ -224,8 +224,12 @@ def restore_training(rounds: Federation, number: int, arrays: Mapping[str, Array
         return rounds.restored(number, dict(arrays))
     server = restore_state(rounds.algorithm, "holds", "server", arrays)
     devices = restore_state(rounds.algorithm, "keeps", "devices", arrays)
-    releases = int(arrays["releases"][0]) if "releases" in arrays else 0
-    clip = float(arrays["clip"][0]) if "clip" in arrays else 0.0
+    releases = 0
+    if "releases" in arrays:
+        releases = int(arrays["releases"][0])
+    clip = 0.0
+    if "clip" in arrays:
+        clip = float(arrays["clip"][0])
     if rounds.budget is not None:
         # A sum that was released before an interruption is spent, though its round is repeated.
         rounds.budget.spent_before(releases)

@@ -21,7 +21,7 @@ from ..data.split.types import Split
 from ..evaluate.list_options import ListOptions
 from ..evaluate.predict import predictions
 from ..evaluate.recommend import check_options, list_of_each
-from ..federation.executors import Threads
+from ..federation.shard import Threads
 from . import store
 from .manifest import check_algorithm, check_program
 from .options import OpenOptions, RunOptions, RunPlan
@@ -227,7 +227,8 @@ def recommended(
     if options is not None:
         check_options(options)
     again = _for_lists(run, how)
-    label, seed = short(run.manifest["algorithm"]), run.manifest["seed"]
+    label = short(run.manifest["algorithm"])
+    seed = run.manifest["seed"]
     return list_of_each(again.recommender, again.train, users, n, options, label=label, seed=seed)
 
 

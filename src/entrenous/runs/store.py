@@ -42,7 +42,8 @@ from ..core.registry.discover import is_place, place_parts
 from ..core.types import Array
 from ..data.dataset import datasets, in_any_folder
 
-ROWS, LOCK = "rows.safetensors", "lock"
+ROWS = "rows.safetensors"
+LOCK = "lock"
 USUAL_ROOT = Path("runs")
 # The format of the files of a run; a run of another format is refused by number.
 FORMAT = 3
@@ -141,7 +142,9 @@ def _from_folder(folder: Path, name: str) -> str:
     if relative.split("/").count("..") > NEAR:
         return name
     # A path inside the run must not look like the name of a data set.
-    return relative if relative.startswith("..") else f"./{relative}"
+    if relative.startswith(".."):
+        return relative
+    return f"./{relative}"
 
 
 def _from_anywhere(folder: Path, name: str) -> str:
@@ -315,7 +318,9 @@ def standing(folder: Path, manifest: Mapping[str, Any]) -> str:
     if manifest["status"] == "finished":
         return "finished"
     # The lock ends with its process, however that ended.
-    return "running" if is_held(folder / LOCK) else "interrupted"
+    if is_held(folder / LOCK):
+        return "running"
+    return "interrupted"
 
 
 # ---- finding and reading runs --------------------------------------------------------------------
@@ -356,7 +361,9 @@ def _is_finished(folder: Path) -> bool:
 
 def folders(root: Path) -> list[Path]:
     """Folders of all runs under `root`, by name."""
-    return sorted(path.parent for path in root.glob("*/manifest.json")) if root.is_dir() else []
+    if root.is_dir():
+        return sorted(path.parent for path in root.glob("*/manifest.json"))
+    return []
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
@@ -369,7 +376,9 @@ def read_manifest(folder: Path) -> dict[str, Any]:
             str(path), f"cannot be read ({cause})", expected="a manifest written by entrenous"
         ) from None
     again = "run it again with this version of entrenous"
-    number = manifest.get("format") if isinstance(manifest, dict) else None
+    number = None
+    if isinstance(manifest, dict):
+        number = manifest.get("format")
     if number != FORMAT:
         raise InputError(str(path), f"format {number}", expected=f"format {FORMAT}", fix=again)
     needed = ALWAYS + FINISHED if manifest.get("status") == "finished" else ALWAYS
@@ -397,7 +406,9 @@ def read(run: str, root: Path, data: str | None = None) -> StoredRun:
     """
     path = find(run, root)
     file = path / "users.safetensors"
-    users = read_arrays(file)[0] if file.is_file() else {}
+    users = {}
+    if file.is_file():
+        users = read_arrays(file)[0]
     return StoredRun(path, _with_data(read_manifest(path), data), _read_trace(path), users)
 
 

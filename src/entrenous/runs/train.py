@@ -26,10 +26,10 @@ from ..data.interactions import Interactions
 from ..data.split.types import Held, Split
 from ..evaluate.metric_kinds import Metric
 from ..evaluate.protocol import Goal, goal_of, look
-from ..federation.executors import Executor, Threads
 from ..federation.gossip import Gossip
 from ..federation.network import Network
 from ..federation.rounds import Rounds
+from ..federation.shard import Executor, Threads
 from ..federation.workers.crew import Crew
 from ..federation.workers.rounds import ShardedRounds
 from ..privacy.accountant import SampledGaussian, multiplier_for

@@ -9,8 +9,7 @@ from entrenous.algorithms.central import bpr_mf
 from entrenous.algorithms.central.bpr_mf import BprMf, BprMfModel, learn, step
 from entrenous.core.contract.protocols import silent
 from entrenous.core.keys import key
-from entrenous.core.vocabulary import Vocabulary
-from entrenous.data.interactions import build
+from entrenous.data.interactions import Vocabulary, build
 
 
 def objective(p, Q, b, i, j, reg):

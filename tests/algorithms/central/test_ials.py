@@ -10,8 +10,7 @@ import pytest
 from entrenous.algorithms.central.ials import Ials
 from entrenous.core.errors import InputError
 from entrenous.core.keys import fold_name, key
-from entrenous.core.vocabulary import Vocabulary
-from entrenous.data.interactions import build
+from entrenous.data.interactions import Vocabulary, build
 
 
 @pytest.fixture

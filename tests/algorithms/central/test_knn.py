@@ -18,8 +18,7 @@ from entrenous.algorithms.central.item_knn import ItemKnn
 from entrenous.algorithms.central.user_knn import UserKnn
 from entrenous.core.contract.protocols import silent
 from entrenous.core.keys import key
-from entrenous.core.vocabulary import Vocabulary
-from entrenous.data.interactions import build
+from entrenous.data.interactions import Vocabulary, build
 
 HISTORIES = ([0, 1], [0, 1, 2], [2, 3], [], [3])  # of users 0..4 over items 0..3
 

@@ -18,8 +18,7 @@ from entrenous.algorithms.central.ncf import CentralNCF, NCFModel, joined, learn
 from entrenous.algorithms.central.popular import Popular
 from entrenous.core.errors import InputError
 from entrenous.core.keys import below, draw, folds, key, normals
-from entrenous.core.vocabulary import Vocabulary
-from entrenous.data.interactions import Interactions, build
+from entrenous.data.interactions import Interactions, Vocabulary, build
 from entrenous.kernels import ncf
 from entrenous.kernels.sampling import negative
 
@@ -333,7 +332,7 @@ import hashlib, sys
 import numpy as np
 from entrenous.algorithms.central.ncf import CentralNCF
 from entrenous.core.keys import key
-from entrenous.core.vocabulary import Vocabulary
+from entrenous.data.interactions import Vocabulary
 from entrenous.data.interactions import build
 
 user, item = np.nonzero(np.random.default_rng(0).random((7, 9)) < 0.4)

@@ -16,7 +16,6 @@ from entrenous.algorithms.central._ratings import (
     implicit,
     predictions,
     pull,
-    shuffled,
 )
 from entrenous.algorithms.central.biased_mf import BiasedMf, BiasedMfModel
 from entrenous.algorithms.central.pmf import Pmf, PmfModel
@@ -25,8 +24,8 @@ from entrenous.algorithms.central.user_mean import UserMean
 from entrenous.core.contract.protocols import silent
 from entrenous.core.errors import InputError
 from entrenous.core.keys import fold, key
-from entrenous.core.vocabulary import Vocabulary
-from entrenous.data.interactions import Interactions, build
+from entrenous.data.interactions import Interactions, Vocabulary, build
+from entrenous.kernels.sampling import shuffle
 
 KINDS = (Pmf, BiasedMf, SvdPp)
 FACTORS, PADDED = 18, 32  # a register and a bit
@@ -139,10 +138,10 @@ def koren(P, Q, Y, b, c, mean, data, own):
     moves.
     """
     visit, order = np.empty(len(P), np.int32), np.empty(len(data), np.int32)
-    shuffled(visit, 0, len(P), own)
+    shuffle(visit, 0, len(P), own)
     for u in visit:
         start, stop = data.ptr[u], data.ptr[u + 1]
-        shuffled(order, start, stop, np.uint64(fold(own, int(u))))
+        shuffle(order, start, stop, np.uint64(fold(own, int(u))))
         mine = data.item[start:stop]
         for r in order[start:stop]:
             i, g = data.item[r], len(mine) ** -0.5
@@ -184,7 +183,7 @@ def test_a_step_by_hand():
 def test_a_shuffle_holds_every_place_once_and_any_may_come_first():
     firsts, order = set(), np.full(9, -1, np.int32)
     for n in range(100):
-        shuffled(order, 2, 8, key(0, n))
+        shuffle(order, 2, 8, key(0, n))
         assert sorted(order[2:8]) == [2, 3, 4, 5, 6, 7] and order[[0, 1, 8]].tolist() == [
             -1,
             -1,
@@ -342,7 +341,7 @@ import hashlib, sys
 import numpy as np
 from entrenous.algorithms.named import algorithms
 from entrenous.core.keys import key
-from entrenous.core.vocabulary import Vocabulary
+from entrenous.data.interactions import Vocabulary
 from entrenous.data.interactions import build
 
 rng = np.random.default_rng(0)

@@ -7,8 +7,7 @@ import numpy as np
 from entrenous.algorithms.central.popular import Popular
 from entrenous.algorithms.central.random import Random
 from entrenous.core.keys import key
-from entrenous.core.vocabulary import Vocabulary
-from entrenous.data.interactions import build
+from entrenous.data.interactions import Vocabulary, build
 
 
 def interactions(rows, users, items):

@@ -15,7 +15,7 @@ import hashlib, json, sys
 import numpy as np
 from entrenous.algorithms.named import algorithms
 from entrenous.core.keys import key
-from entrenous.core.vocabulary import Vocabulary
+from entrenous.data.interactions import Vocabulary
 from entrenous.data.interactions import build
 
 user, item = np.nonzero(np.random.default_rng(0).random((15, 12)) < 0.4)

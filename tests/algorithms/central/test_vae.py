@@ -12,8 +12,7 @@ import pytest
 from entrenous.algorithms.central.vae import Vae, VaeModel, dense, one_thread
 from entrenous.core.errors import InputError
 from entrenous.core.keys import key
-from entrenous.core.vocabulary import Vocabulary
-from entrenous.data.interactions import build
+from entrenous.data.interactions import Vocabulary, build
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 from small_data import interactions
 
 import entrenous
-from entrenous.core.errors import InputError, NonFiniteError
+from entrenous.core.errors import EntrenousDeprecation, InputError, NonFiniteError
 from entrenous.data.interactions import Interactions
 from entrenous.data.kept import arrays_of_rows, rows_from_arrays
 from entrenous.data.likes import keep_likes, liked, said
@@ -191,9 +191,12 @@ def test_values_stay_and_what_was_left_out_is_said(file: Callable[..., Path]) ->
 
 def test_min_value_is_the_same_rule(file: Callable[..., Path]) -> None:
     path = file(LABELS + "5,d,1\n")
-    by_name, by_rule = load(path, min_value=1), load(path, likes="at_least=1")
+    with pytest.warns(EntrenousDeprecation, match="use likes=at_least=1"):
+        by_name = load(path, min_value=1)
+    by_rule = load(path, likes="at_least=1")
     assert by_name.sha256() == by_rule.sha256() and by_name.notes == by_rule.notes
-    assert len(load(path, min_value=1, likes="at_least=1")) == len(by_rule)
+    with pytest.warns(EntrenousDeprecation):
+        assert len(load(path, min_value=1, likes="at_least=1")) == len(by_rule)
     with pytest.raises(InputError, match=r"min_value=1 says likes=at_least=1, and likes=any is"):
         load(path, min_value=1, likes="any")
 

@@ -21,7 +21,8 @@ import pytest
 
 from entrenous.core.contract.update import STEP
 from entrenous.deploy.frames.frames import Head
-from entrenous.deploy.node import responder, secure_node
+from entrenous.deploy.frames.request import Responder
+from entrenous.deploy.node import secure_node
 from entrenous.deploy.node.secure_node import SecureSide
 from entrenous.privacy.secure_sum.terms import Floors
 from entrenous.privacy.secure_sum.vector import unpack
@@ -234,9 +235,9 @@ CHECKS = {
         lambda self, client, frame: None,
     ),
     "of the download with its header": (
-        responder,
-        "announced",
-        lambda contract, download: Anything(),
+        Responder,
+        "_is_announced",
+        lambda self, model, download: True,
     ),
     "of the download with what was signed": (
         secure_node,

@@ -22,8 +22,7 @@ from federation_links import PATIENCE, Clock, copied, federation, logged, nodes_
 from entrenous.core.contract.declared import Contract
 from entrenous.core.contract.protocols import State, arrays_of
 from entrenous.core.errors import EntrenousError
-from entrenous.core.vocabulary import Vocabulary
-from entrenous.data.interactions import Interactions, build
+from entrenous.data.interactions import Interactions, Vocabulary, build
 from entrenous.deploy.agreement.files import read_identity
 from entrenous.deploy.agreement.members import MEMBERS, Members
 from entrenous.deploy.frames.frames import FrameParts, Head, opened

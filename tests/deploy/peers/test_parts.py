@@ -231,9 +231,9 @@ def test_three_errors_in_a_row_ban_for_a_while_and_one_good_deed_forgives() -> N
         "long ago does not count"
     )
     assert (
-        limits.may_offer(b"b", 0.0)
-        and not limits.may_offer(b"b", 0.9)
-        and limits.may_offer(b"b", 1.0)
+        limits.may("offer", b"b", 0.0)
+        and not limits.may("offer", b"b", 0.9)
+        and limits.may("offer", b"b", 1.0)
     )
     for n in range(5000):
         limits.error(n.to_bytes(4, "little"), 0.0)

@@ -19,11 +19,10 @@ from entrenous.core.contract.protocols import model_sha256
 from entrenous.core.errors import EntrenousError, EntrenousWarning, NonFiniteError
 from entrenous.data.interactions import Interactions
 from entrenous.data.synthetic import synthetic
-from entrenous.federation.executors import EngineOptions
 from entrenous.federation.rounds import Rounds, Training
 from entrenous.federation.workers import rounds as sharded
 from entrenous.federation.workers.crew import Crew
-from entrenous.federation.workers.engine import crew
+from entrenous.federation.workers.engine import EngineOptions, crew
 from entrenous.federation.workers.rounds import ShardedRounds
 from entrenous.federation.workers.shards import ShardHand, bounds
 from entrenous.privacy.protection import Protection

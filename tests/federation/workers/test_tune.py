@@ -19,10 +19,9 @@ import entrenous.federation.workers.crew as crews
 import entrenous.runs.tuning.grid as tuning
 from entrenous.core.errors import EntrenousError, EntrenousWarning, InputError
 from entrenous.data.interactions import Interactions
-from entrenous.federation.executors import EngineOptions
 from entrenous.federation.workers.calls import prepare, spread
 from entrenous.federation.workers.crew import Crew
-from entrenous.federation.workers.engine import crew
+from entrenous.federation.workers.engine import EngineOptions, crew
 from entrenous.runs.tuning.grid import TrialHand, tune
 from entrenous.runs.tuning.search import search
 

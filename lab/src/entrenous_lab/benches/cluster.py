@@ -15,10 +15,10 @@ from entrenous.core.contract.protocols import Progress, model_sha256
 from entrenous.core.errors import EntrenousError
 from entrenous.data.interactions import Interactions
 from entrenous.data.synthetic import synthetic
-from entrenous.federation.executors import EngineOptions, Threads
 from entrenous.federation.rounds import Rounds
+from entrenous.federation.shard import Threads
 from entrenous.federation.workers.crew import Crew
-from entrenous.federation.workers.engine import crew
+from entrenous.federation.workers.engine import EngineOptions, crew
 from entrenous.federation.workers.rounds import ShardedRounds
 from entrenous.federation.workers.shards import ShardHand
 from entrenous.runs.recommenders import fitted

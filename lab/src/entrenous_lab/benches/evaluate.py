@@ -11,8 +11,7 @@ import numpy as np
 from entrenous.core.contract.protocols import Progress
 from entrenous.core.keys import folds, key, normals
 from entrenous.core.types import Float32Array, Int64Array
-from entrenous.core.vocabulary import Vocabulary
-from entrenous.data.interactions import Interactions, build
+from entrenous.data.interactions import Interactions, Vocabulary, build
 from entrenous.data.split.types import Held
 from entrenous.evaluate.protocol import evaluate
 

@@ -15,8 +15,8 @@ from entrenous.core.errors import InputError
 from entrenous.core.keys import folds, key, normals
 from entrenous.data.interactions import Interactions
 from entrenous.data.synthetic import synthetic
-from entrenous.federation.executors import Threads
 from entrenous.federation.rounds import Rounds
+from entrenous.federation.shard import Threads
 
 from .timing import interleaved
 

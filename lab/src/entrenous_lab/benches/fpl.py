@@ -18,8 +18,8 @@ from entrenous.data.interactions import Interactions
 from entrenous.data.load import load
 from entrenous.data.sets.synthetic_fpl import SKEW
 from entrenous.data.synthetic import synthetic
-from entrenous.federation.executors import Threads
 from entrenous.federation.rounds import Rounds, Training
+from entrenous.federation.shard import Threads
 
 from .timing import cost, interleaved, peak_rss_mb
 

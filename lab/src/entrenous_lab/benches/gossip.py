@@ -12,8 +12,8 @@ from entrenous.algorithms.pepper import PepperGMF
 from entrenous.core.contract.protocols import Progress
 from entrenous.data.load import load
 from entrenous.data.split.protocol import splits
-from entrenous.federation.executors import Threads
 from entrenous.federation.gossip import Gossip
+from entrenous.federation.shard import Threads
 from entrenous.federation.swarm import Swarm
 
 from .timing import interleaved, peak_rss_mb
@@ -28,10 +28,10 @@ ROUNDS = 283  # to convergence in the paper (table 8), whose nodes compute for 5
 
 
 def gossip(threads: int, progress: Progress) -> dict[str, Any]:
-    """PEPPER over GMF (d = 8) between all 943 users of MovieLens-100K: CPU microseconds for each
-    received model with all that belongs to it (events, headers, both evaluations, merge, a local
-    epoch), against merging two models in NumPy; a sweep, in which every node receives one; and wall
-    seconds of 283 rounds of three pushes.
+    """PEPPER over matrix factorisation (d = 8) between all 943 users of MovieLens-100K: CPU
+    microseconds for each received model with all that belongs to it (events, headers, both
+    evaluations, merge, a local epoch), against merging two models in NumPy; a sweep, in which every
+    node receives one; and wall seconds of 283 rounds of three pushes.
     """
     one, three = started(1, 1), started(VIEW, 1)
     width = one[1].pool.values.shape[1]

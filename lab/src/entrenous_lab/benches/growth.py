@@ -21,10 +21,9 @@ from entrenous.data.sets.synthetic_fpl import SKEW
 from entrenous.data.split.leave_one_out import draw_candidates
 from entrenous.data.split.types import Held
 from entrenous.data.synthetic import synthetic
-from entrenous.federation.executors import Threads
 from entrenous.federation.gossip import Gossip
 from entrenous.federation.rounds import Rounds
-from entrenous.federation.shard import Ledger
+from entrenous.federation.shard import Ledger, Threads
 
 from .timing import cost
 

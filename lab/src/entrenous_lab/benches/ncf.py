@@ -14,8 +14,8 @@ from entrenous.core.contract.protocols import Progress
 from entrenous.core.keys import folds, key, normals
 from entrenous.core.types import Float32Array
 from entrenous.data.load import load
-from entrenous.federation.executors import Threads
 from entrenous.federation.rounds import Rounds
+from entrenous.federation.shard import Threads
 
 from .timing import interleaved, peak_rss_mb
 

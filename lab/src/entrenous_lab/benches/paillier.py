@@ -12,8 +12,7 @@ from entrenous.algorithms.fedmf import FedMF
 from entrenous.core.contract.protocols import Progress
 from entrenous.core.contract.update import Total, Update, add_update, empty_total
 from entrenous.core.keys import key
-from entrenous.core.vocabulary import Vocabulary
-from entrenous.data.interactions import Interactions, build
+from entrenous.data.interactions import Interactions, Vocabulary, build
 from entrenous.federation.rounds import Rounds
 
 from ..paillier import (

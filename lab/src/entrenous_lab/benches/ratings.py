@@ -13,8 +13,8 @@ from entrenous.core.keys import key
 from entrenous.data.interactions import Interactions
 from entrenous.data.load import load
 from entrenous.data.split.protocol import splits
-from entrenous.federation.executors import Threads
 from entrenous.federation.rounds import Rounds
+from entrenous.federation.shard import Threads
 
 from .timing import interleaved
 

@@ -21,9 +21,9 @@ def commands() -> Commands:
 
 
 def _benches() -> Iterable[str]:
-    from entrenous.core.registry.discover import offers
+    from entrenous.core.registry.discover import all_names_offered
 
-    return offers("entrenous_lab.benches", "BENCHES")
+    return all_names_offered("entrenous_lab.benches", "BENCHES")
 
 
 def _experiments() -> Iterable[str]:

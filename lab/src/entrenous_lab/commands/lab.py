@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from inspect import signature
 from pathlib import Path
 
@@ -64,11 +65,13 @@ def bench(
     json:
         Print one JSON object on stdout.
     """
-    from entrenous.core.registry.discover import offers, pick
+    from entrenous.core.registry.discover import all_names_offered, offered, pick
 
-    measure = pick("bench", name, offers("entrenous_lab.benches", "BENCHES"))
+    place = ("entrenous_lab.benches", "BENCHES")
+    name = pick("bench", name, {known: known for known in all_names_offered(*place)})
     at_least("--threads", threads, 0)
-    with progress_bar() as progress:
+    with _libraries_of(name), progress_bar() as progress:
+        measure = offered(*place, name)
         found = {"bench": name, **measure(threads, progress, **_sized(name, measure, devices))}
     if json:
         emit_json(found)
@@ -80,6 +83,19 @@ def bench(
                 for key, value in found.items()
             ],
         )
+
+
+@contextmanager
+def _libraries_of(name: str) -> Iterator[None]:
+    """Raises InputError for a bench that needs a library which is not installed."""
+    try:
+        yield
+    except ModuleNotFoundError as missing:
+        raise InputError(
+            f"bench {name}",
+            f"it needs {missing.name}, which is not installed",
+            fix="pip install 'entrenous[network]'",
+        ) from None
 
 
 def _sized(name: str, measure: Callable[..., object], devices: int | None) -> dict[str, int]:

@@ -61,9 +61,9 @@ def papers(
     again:
         Run fresh ones again, too; finished trainings stay remembered.
     confirm:
-        Make no table: record a sample of the trainings behind fresh results, and begin that of
-        stale ones again. One whose trainings all give the same to the last digit counts as today's
-        program's; its file says so.
+        Make no table: record a sample of the trainings behind fresh results and what their table
+        makes of made-up outcomes; begin the sample of stale ones again. If all of it is the same to
+        the last digit, the result counts as today's program's; its file says so.
     restate:
         Train nothing; compute the rows over several data sets (ranks, wins and losses) anew from
         the stored rows of each data set. The file says so.

@@ -15,15 +15,20 @@ from typing import Any, Literal, NamedTuple, final
 import numpy as np
 
 from entrenous.core.contract.declared import is_gossip
+from entrenous.core.keys import key
 from entrenous.core.registry.discover import modules
 from entrenous.core.registry.program import program_sha256
 from entrenous.data.interactions import Interactions
-from entrenous.data.split.pepper import set_apart
-from entrenous.data.split.types import Held, Split
+from entrenous.data.split.leave_one_out import draw_candidates
+from entrenous.data.split.types import Held, Split, share, shuffled
 from entrenous.runs.options import RunPlan
 from entrenous.runs.plan import make, network_of
 
 FORMAT = 1  # of a remembered cell
+# Rows that `set_apart` takes from training: the percentage of a user's rows, and the candidates of
+# each.
+APART = 15
+AGAINST = 99
 N = 10  # the list length that all of the papers' tables have
 # trains and evaluates a cell; what it imports is the program behind every outcome
 COMPUTED_BY = f"{__package__}.compute"
@@ -178,6 +183,24 @@ def parts_of(split: Split) -> Parts:
         ),
         "validation": CellPart(rows=split.train, held=split.validation, weighting=weighting),
     }
+
+
+def set_apart(split: Split, *, seed: int) -> tuple[Interactions, Held]:
+    """Sets int(0.15 n) of each user's n training rows apart. Returns the other training rows, and
+    the rows apart, each against 99 items that its user has no row of.
+
+    No node judges a model by them, and no test counts them: they measure choices, and how fast
+    nodes learn. Raises InputError for a user with fewer than 99 items never consumed.
+    """
+    rows = split.train
+    place = shuffled(rows, key(seed, "split", "apart"))
+    number = share(rows.counts, APART)
+    apart = place < number[rows.user]
+    held = rows.select(apart)
+    name = key(seed, "candidates", "apart")
+    # Negatives are of no row at all, held-out rows included.
+    candidates = draw_candidates(split.all_rows, held.user, AGAINST, name, items=held.item)
+    return rows.select(~apart), Held(held, candidates, cold=True)
 
 
 def part_apart(split: Split, seed: int) -> CellPart:

@@ -42,7 +42,7 @@ HALF = 0.5
 OVER_SEEDS = "over seeds"  # in a test that is not over users: how many values each system has
 
 PAIRED = ("above", "lower", "level")
-KINDS = (*PAIRED, "alike", "near", "most", "same_sign")
+KINDS = (*PAIRED, "alike", "wider", "near", "most", "least", "same_sign")
 
 Claim = Mapping[str, Any]
 Test = Mapping[str, Any]  # of two systems, as `compared` gives it
@@ -94,10 +94,13 @@ def checks(
     for data, metric in about:
         for four in claim.get("alike", ()):
             yield from _alike(claim, result, data, four, metric)
+        for four in claim.get("wider", ()):
+            yield from _wider(result, data, four, metric)
         for system in claim.get("near", ()):
             yield from _near(claim, result, trivial or result, data, system, metric)
-        for system, bound in claim.get("most", ()):
-            yield from _most(result, data, system, metric, bound)
+        for kind in ("most", "least"):
+            for system, bound in claim.get(kind, ()):
+                yield from _bounded(kind, result, data, system, metric, bound)
         for a, b in claim.get("same_sign", ()):
             yield from _same_sign(result, data, a, b, metric)
 
@@ -289,6 +292,31 @@ def _alike(
     yield Check(standing, text)
 
 
+def _wider(result: StoredResult, data: str, four: Sequence[str], metric: str) -> Iterator[Check]:
+    """Compares the size of the change from `four[1]` to `four[0]` with that from `four[3]` to
+    `four[2]`: the first is the larger.
+    """
+    values = [_values(result, data, system, metric) for system in four]
+    present = [value for value in values if value is not None]
+    if len(present) < len(four):
+        return
+    if len({len(value) for value in present}) > 1 or len(present[0]) < 2:
+        return
+    wide = np.abs(present[0] - present[1])
+    narrow = np.abs(present[2] - present[3])
+    if np.array_equal(wide, narrow):
+        text = f"{data}, {metric}: `{four[0]}` and `{four[2]}` change alike"
+        yield Check(Standing.DROPPED, text)
+        return
+    ends = _Range(*interval(wide, narrow, CONFIDENCE))
+    text = (
+        f"{data}, {metric}: `{four[0]}` changes by {number(float(wide.mean()), 4)}, `{four[2]}` by"
+        f" {number(float(narrow.mean()), 4)} (95 % of the first minus the second"
+        f" {number(ends.low, 4)} to {number(ends.high, 4)})"
+    )
+    yield Check(ends.within(0.0, np.inf), text)
+
+
 def _near(
     claim: Claim,
     result: StoredResult,
@@ -329,19 +357,28 @@ def _near(
     yield Check(ends.within(paper - distance, paper + distance), text)
 
 
-def _most(
-    result: StoredResult, data: str, system: str, metric: str, bound: float
+def _bounded(
+    kind: str, result: StoredResult, data: str, system: str, metric: str, bound: float
 ) -> Iterator[Check]:
+    """Compares a figure with a bound: `most` asks for no more, `least` for no less."""
     row = result.row(data, system, metric)
-    if row is None or row["obtained"] is None:
+    if row is None:
+        return
+    if row["obtained"] is None:
+        if _diverged(row):
+            yield Check(Standing.REFUTED, f"{data}, {metric}: `{system}` diverged")
         return
     figure = number(row["obtained"])
-    text = f"{data}, {metric}: `{system}` {figure}, asked at most {number(bound)}"
+    text = f"{data}, {metric}: `{system}` {figure}, asked at {kind} {number(bound)}"
     ends = _interval_of(row)
+    above = ends.low - bound
+    below = ends.high - bound
+    if kind == "least":
+        above, below = -below, -above
     standing = Standing.UNDECIDED
-    if ends.high <= bound:
+    if below <= 0:
         standing = Standing.HOLDS
-    elif ends.low > bound:
+    elif above > 0:
         standing = Standing.REFUTED
     yield Check(standing, text)
 

@@ -16,7 +16,7 @@ from entrenous.core.errors import NonFiniteError
 from entrenous.core.types import BoolArray, Float32Array, Int64Array
 from entrenous.data.interactions import Interactions
 from entrenous.data.split.types import Held
-from entrenous.evaluate.fairness import fairness
+from entrenous.evaluate.metrics.defined import fairness
 from entrenous.evaluate.protocol import Evaluation, evaluate
 from entrenous.evaluate.ratings import rate
 from entrenous.federation.gossip import Gossip

@@ -1,9 +1,9 @@
 """Whether today's program still gives the trainings behind a stored result: a sample of them is
 begun again and compared.
 
-A change of the program that leaves every figure alone makes a result stale all the same. A sample
-of its trainings, recorded while the result is fresh, tells such a change from one that matters,
-without days of training.
+A change of the program that leaves every figure alone makes a result stale all the same. Two
+records of the time when it was fresh tell such a change from one that matters, without days of
+training: a sample of its trainings, and what the table makes of made-up outcomes (`made_up`).
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from entrenous.core.contract.protocols import Progress, silent
 from entrenous.core.errors import one_line
 
 from .cell import Cell, CellPart, Outcome
 from .estimate import asked_of
-from .provenance import TRAINING, commit, places, programs
+from .made_up import table_sha256
+from .provenance import SETTINGS, TABLE, TRAINING, commit, places, programs
 from .remember import Cells, Pair
 from .result import Context
 from .runner import experiments, need_scipy
@@ -58,13 +59,14 @@ def confirm(
     threads: int = 0,
     progress: Progress = silent,
 ) -> Iterator[Confirmed]:
-    """For every stored result (of `names`): records a sample of its trainings if it is fresh and
-    has none; compares if it is stale.
+    """For every stored result (of `names`): records a sample of its trainings and the identity of
+    its table if it is fresh and has none; compares if it is stale.
 
-    A stale result of which all sampled trainings are the same to the last digit is from then on
-    that of today's program, too; its file says of how many trainings that was seen. Where settings
-    or the table itself changed, no sample tells anything: such a result is left stale. cells: where
-    the begun trainings are remembered, None: nowhere. Raises InputError without SciPy.
+    A stale result of which all sampled trainings are the same to the last digit, and whose table
+    makes the same of made-up outcomes, is from then on that of today's program, too; its file says
+    of how many trainings that was seen. Where settings changed, or nothing was recorded of what
+    changed, a result is left stale. cells: where the begun trainings are remembered, None:
+    nowhere. Raises InputError without SciPy.
     """
     need_scipy()
     known = experiments()
@@ -76,36 +78,60 @@ def confirm(
 
 
 def _one(stored: StoredResult, table: PaperTable, out: Path, cells: Cells) -> Confirmed:
-    name, changed, was = stored.name, stored.changed(), stored.origin.get("sample") or {}
-    if not changed and was:
-        return Confirmed(name, f"fresh, {len(was)} trainings recorded")
-    if changed and (changed != [TRAINING] or not was):
-        why = (
-            "no training was recorded while it was fresh"
-            if changed == [TRAINING]
-            else f"{' and '.join(changed)} changed"
-        )
-        return Confirmed(name, f"stale: {why}; make it again")
-    now = sample(table, stored, cells)
+    changed = stored.changed()
     if not changed:
-        rewrite(out, stored, {"sample": now})
-        return Confirmed(
-            name,
-            (
-                f"fresh, {len(now)} trainings recorded"
-                if now
-                else "trains nothing that could be begun again"
-            ),
-        )
+        return _recorded(stored, table, out, cells)
+    was = stored.origin.get("sample") or {}
+    was_table = stored.origin.get("table_sample") or ""
+    untold = _untold(changed, was, was_table)
+    if untold:
+        return Confirmed(stored.name, f"stale: {untold}; make it again")
+    if TABLE in changed and table_sha256(table, **_asked(stored)) != was_table:
+        why = "its table makes something else of the same trainings"
+        return Confirmed(stored.name, f"stale: {why}; make it again", ["the table"])
+    # Where the table alone changed, its trainings are those of today's program.
+    now = sample(table, stored, cells) if TRAINING in changed else was
     differ = sorted(label for label in now.keys() | was.keys() if now.get(label) != was.get(label))
     if differ:
-        return Confirmed(
-            name,
-            f"stale: {len(differ)} of {len(was)} trainings give something else; make it again",
-            differ,
-        )
+        why = f"{len(differ)} of {len(was)} trainings give something else"
+        return Confirmed(stored.name, f"stale: {why}; make it again", differ)
     rewrite(out, stored, {"confirmed": _confirmed(stored, len(now))})
-    return Confirmed(name, f"confirmed: {len(now)} trainings give the same to the last digit")
+    said = f"confirmed: {len(now)} trainings give the same to the last digit"
+    return Confirmed(stored.name, f"{said}, and so does the table" if TABLE in changed else said)
+
+
+def _recorded(stored: StoredResult, table: PaperTable, out: Path, cells: Cells) -> Confirmed:
+    """Records what a fresh result lacks of its sample and of the identity of its table."""
+    was = stored.origin.get("sample") or {}
+    new: dict[str, Any] = {} if was else {"sample": sample(table, stored, cells)}
+    if "table_sample" not in stored.origin:
+        new["table_sample"] = table_sha256(table, **_asked(stored))
+    if new:
+        rewrite(out, stored, new)
+    trainings = len(was or new["sample"])
+    if trainings:
+        return Confirmed(stored.name, f"fresh, {trainings} trainings recorded")
+    return Confirmed(stored.name, "trains nothing that could be begun again")
+
+
+def _untold(changed: Sequence[str], sample: Sample, table_sample: str) -> str:
+    """Why nothing recorded tells of what changed; "" if it does."""
+    if SETTINGS in changed:
+        return f"{' and '.join(changed)} changed"
+    if not sample:
+        return "no training was recorded while it was fresh"
+    if TABLE in changed and not table_sample:
+        return "its table changed, of which nothing was recorded while it was fresh"
+    return ""
+
+
+def _asked(stored: StoredResult) -> dict[str, Any]:
+    """What was asked for when a result was made, as in `Context`."""
+    return {
+        "quick": stored.quick,
+        "only": stored.only,
+        "seeds": stored.content.get("asked_seeds", 0),
+    }
 
 
 def _confirmed(stored: StoredResult, trainings: int) -> dict[str, object]:
@@ -116,6 +142,7 @@ def _confirmed(stored: StoredResult, trainings: int) -> dict[str, object]:
         "commit": commit(),
         "trainings": trainings,
         TRAINING: today[TRAINING],
+        TABLE: today[TABLE],
     }
 
 
@@ -133,12 +160,7 @@ def sample(table: PaperTable, stored: StoredResult, cells: Cells) -> Sample:
         )
         asked.setdefault(_label(begun, part), (part, begun))
 
-    more = {
-        "quick": stored.quick,
-        "only": stored.only,
-        "seeds": stored.content.get("asked_seeds", 0),
-    }
-    asked_of(table, Context(cells=Cells(), **more), note)
+    asked_of(table, Context(cells=Cells(), **_asked(stored)), note)
     chosen = drawn(
         {label: (cell.algorithm, part.rows.name) for label, (part, cell) in asked.items()}
     )

@@ -8,7 +8,11 @@ that no figure of them is typed.
     other=T; metric=M -->   S minus T, its interval and p (over
                                                     users; over seeds where users were not kept)
     <!-- stored: all; show=index -->                 what is stored of every experiment
-    <!-- stored: all; show=claims; of=PAPER -->      every claim of a paper with its verdict
+    <!-- stored: all; show=verdicts -->              how many claims of each paper have each verdict
+    <!-- stored: all; show=claims; of=PAPER -->      every claim of a paper in a line
+    <!-- stored: all; show=judged; of=PAPER -->      the same at every point, with the figures
+    <!-- stored: all; show=coverage; of=PAPER -->    every table, figure and claim, and its state
+    <!-- stored: all; show=covered -->               how much of each paper is done
 
 Each ends with <!-- /stored -->. Further options: systems=S | T (which, in this order), paper=yes
 (the printed figures beside, where there are any), digits=3.
@@ -24,11 +28,12 @@ from pathlib import Path
 from entrenous.core.errors import InputError
 
 from .comparisons import compared
+from .coverage import PAPERS, STATES, CoveredItem, covered, share_done
 from .render import ABSENT, difference, figure, number, piped
 from .result import Row
 from .stored import StoredResult
 from .table import system_of
-from .verdicts import judged
+from .verdicts import counted_verdicts, in_short, judged
 
 BLOCK = re.compile(r"<!-- stored: (?P<spec>[^>]+?) -->(?P<content>.*?)<!-- /stored -->", re.S)
 OPTIONS = {
@@ -44,13 +49,15 @@ OPTIONS = {
     "metric",
     "of",
 }
+CHECKOUT = Path(__file__).parents[4]  # with tests/ and docs/, which items of coverage name
+NAMES = {"fpl": "FPL", "cali3f": "Cali3F", "fbalf": "FBALF", "pepper": "PEPPER"}
 Stored = Mapping[str, StoredResult]
 Spec = Mapping[str, str]
 
 
 def pages(root: Path) -> list[Path]:
     """The pages of a checkout that may have blocks: README.md, docs/ and lab/notes/."""
-    docs = sorted((root / "docs").glob("*.md"))
+    docs = sorted((root / "docs").rglob("*.md"))
     notes = sorted((root / "lab" / "notes").glob("*.md"))
     return [root / "README.md", *docs, *notes]
 
@@ -223,15 +230,68 @@ def _index(spec: Spec, stored: Stored) -> str:
     return "\n".join(piped(lines))
 
 
+def _verdicts(_: Spec, stored: Stored) -> str:
+    header = list[str]()
+    lines = list[list[str]]()
+    for paper in PAPERS:
+        claims = in_short(paper, stored)
+        verdicts = [verdict for claim in claims for verdict in claim.verdicts]
+        counts = counted_verdicts(verdicts)
+        header = ["paper", "claims", "judgements", *counts]
+        lines.append(
+            [NAMES[paper], str(len(claims)), str(len(verdicts)), *map(str, counts.values())]
+        )
+    return "\n".join(piped([header, *lines]))
+
+
 def _claims(spec: Spec, stored: Stored) -> str:
+    header = ["where", "the paper says", "here", "judged on", "command"]
     lines = [
-        ["where", "the paper says", "judged on", "here", "command", "figures"],
-        *map(list, judged(spec["of"], stored)),
+        [claim.where, claim.says, claim.shown, claim.on, claim.command]
+        for claim in in_short(spec["of"], stored)
     ]
-    counted = Counter(line[3] for line in lines[1:])
-    return "\n".join(
-        [", ".join(f"{what}: {n}" for what, n in counted.items()), "", *piped(lines, numbers=False)]
-    )
+    return "\n".join(piped([header, *lines], numbers=False))
+
+
+def _judged(spec: Spec, stored: Stored) -> str:
+    header = ["where", "the paper says", "judged on", "here", "command", "figures"]
+    return "\n".join(piped([header, *map(list, judged(spec["of"], stored))], numbers=False))
+
+
+# ---- coverage ------------------------------------------------------------------------------------
+
+
+def _coverage(spec: Spec, stored: Stored) -> str:
+    header = ["where", "what", "state", "where it is", "verdicts of its claims"]
+    lines = [
+        [item.where, item.what, _state_of(item), item.there or ABSENT, _counts(item)]
+        for item in covered(spec["of"], stored, CHECKOUT)
+    ]
+    return "\n".join(piped([header, *lines], numbers=False))
+
+
+def _state_of(item: CoveredItem) -> str:
+    return f"{item.state}: {item.why}" if item.why else item.state
+
+
+def _counts(item: CoveredItem) -> str:
+    return ", ".join(f"{n} {kind}" for kind, n in item.verdicts.items()) or ABSENT
+
+
+def _covered(_: Spec, stored: Stored) -> str:
+    lines = [["paper", "items", *STATES, "done, of what is possible here"]]
+    for paper in PAPERS:
+        items = covered(paper, stored, CHECKOUT)
+        counts = Counter(item.state for item in items)
+        lines.append(
+            [
+                NAMES[paper],
+                str(len(items)),
+                *(str(counts[state]) for state in STATES),
+                f"{share_done(items):.1%}",
+            ]
+        )
+    return "\n".join(piped(lines))
 
 
 def _names(spec: Spec, option: str) -> list[str]:
@@ -244,7 +304,11 @@ SHOWS: Mapping[str, Callable[[Spec, Stored], str]] = {
     "value": _value,
     "interval": _interval,
     "index": _index,
+    "verdicts": _verdicts,
     "claims": _claims,
+    "judged": _judged,
+    "coverage": _coverage,
+    "covered": _covered,
 }
 
 

@@ -157,6 +157,7 @@ def _effort(name: str, paper: str = "cali3f") -> Effort:
 FULL, QUICK = _effort("full"), _effort("quick")
 ANCHORS = {name == "quick": _effort(name, "anchors") for name in ("full", "quick")}
 DEFAULTS = {name == "quick": _effort(name, "defaults") for name in ("full", "quick")}
+GRADIENTS = {name == "quick": _effort(name, "cali3f-printed") for name in ("full", "quick")}
 TOGETHER = {name == "quick": _effort(name, "side-by-side") for name in ("full", "quick")}
 PEPPER = {name: _budget(known) for name, known in stored("trained", "budgets")["pepper"].items()}
 

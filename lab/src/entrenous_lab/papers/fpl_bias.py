@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from entrenous.evaluate.metric_kinds import Lists
-from entrenous.evaluate.metrics.lists import source_bias
+from entrenous.evaluate.metrics.defined import source_bias
 from entrenous.evaluate.protocol import categories
 from entrenous.report.figures import FigureFormat, bars
 

@@ -285,16 +285,7 @@ def found_of(
         seeds = context.seed_numbers(QUICK_SEEDS if context.quick else SEEDS)
         points = list(zip(*(measure(replace(context, seed=seed)) for seed in seeds), strict=True))
         means = [mean(seeded) for seeded in points]
-        figures = _drawn(figure, means) if figure else {}
+        figures = dict(figure(means)) if figure else {}
         return Found(rows=table_rows(points, context), notes=[*finding(means)], figures=figures)
 
     return before
-
-
-def _drawn(
-    figure: Callable[[Sequence[LeakPoint]], Mapping[str, str]], points: Sequence[LeakPoint]
-) -> dict[str, str]:
-    """The figure, where matplotlib is there to draw it."""
-    from importlib.util import find_spec
-
-    return dict(figure(points)) if find_spec("matplotlib") else {}

@@ -38,7 +38,11 @@ PEPPER = System("pepper-gmf")
 ROUNDS, MILLISECONDS, MODELS, COST = "rounds", "CPU ms", "models received", "us a model"
 ROUNDS_WEIGHED = "rounds, on weighting sets"
 PRINTED_9 = ("pepper", "gossip-reptile", "gossip-age")
-FIGURE_9, TABLE_8 = printed("pepper", "fig9"), printed("pepper", "table8")
+# Shares of nodes that compute less and more than the median node of model-age until they have
+# converged: the two groups of figure 9a.
+QUICKER, SLOWER = "nodes quicker than model-age's", "nodes slower than model-age's"
+MODEL_AGE = System("gossip-age-gmf")
+FIGURE_9, TABLE_8 = printed("pepper", "fig9", "fig9a"), printed("pepper", "table8")
 
 
 class Costs(NamedTuple):
@@ -100,7 +104,25 @@ def on_curves(study: Study, systems: list[System]) -> Trained:
 def values_of(trained: Trained, system: System) -> Values:
     """Rounds and seconds over nodes; and the rounds by the rows that PEPPER weighs by."""
     weighed = [cost.rounds.mean() for cost in trained.more[WEIGHED][system]]
-    return {**costs_in_numbers(trained.more[APART][system]), ROUNDS_WEIGHED: weighed}
+    apart = trained.more[APART]
+    values = {**costs_in_numbers(apart[system]), ROUNDS_WEIGHED: weighed}
+    return {**values, **_groups(apart[system], apart.get(MODEL_AGE, ()))}
+
+
+def _groups(mine: Sequence[Costs], of_model_age: Sequence[Costs]) -> Values:
+    """Returns the shares of nodes that take fewer and more processor seconds than the median node
+    of model-age of the same seed; nothing without model-age.
+    """
+    if len(mine) != len(of_model_age):
+        return {}
+    pairs = [
+        (cost.seconds, np.median(other.seconds))
+        for cost, other in zip(mine, of_model_age, strict=True)
+    ]
+    return {
+        QUICKER: [float(np.mean(seconds < median)) for seconds, median in pairs],
+        SLOWER: [float(np.mean(seconds > median)) for seconds, median in pairs],
+    }
 
 
 def costs_in_numbers(mine: Sequence[Costs]) -> Values:

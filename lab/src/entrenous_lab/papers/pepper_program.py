@@ -1,15 +1,18 @@
 """PEPPER's experiments as the authors' program runs them: github.com/YacineBelal/PEPPER, written
-anew from reading its state "Finished Ubicomp Experiments".
+anew from reading its state "Finished Ubicomp Experiments" and those around it.
 
-The package's `pepper-gmf` is the paper's text. The program differs from it in nine points, which
+The package's `pepper-gmf` is the paper's text. The program differs from it in ten points, which
 this file has and `pepper-gmf` has not: every node draws a first model of its own; a push carries
 all weights, with the sender's copy of every user's vector, and all of them are merged; the output
 layer is trained; Adam has two moments for each number, which stay on the node; two local epochs;
-of a view of three, one peer is the best heard from; performance may be HR x NDCG; nodes stop
-training after 800 received models; and the round that is reported is the best one by NDCG@20 on
-the *test* rows. The last point makes its figures too good, for all systems alike.
+of a view of three, one peer is the best heard from; performance may be HR x NDCG; nodes ignore
+what they receive after 800 trainings; in the last round each node takes up the best model that it
+had by its weighting set; and the round that is reported is the best one by NDCG@20 on the *test*
+rows. The last point makes its figures too good, for all systems alike.
 
-Everything is one process with one order of events, as in the program, whose network has no delay.
+Everything is one process with one order of events. The program's network has no delay and its
+clock no period, so that its simulator handles events in the order in which they were made: in each
+round every node in turn first has its last push delivered, then is evaluated and pushes again.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from typing import NamedTuple, final
 import numpy as np
 from numba import njit
 
-from entrenous.core.rows import starts_of
+from entrenous.core.lanes.memory import starts_of
 from entrenous.core.types import (
     Array,
     BoolArray,
@@ -37,11 +40,12 @@ from .cell import CellPart
 FACTORS = 8
 INIT_STD = 0.01
 VIEW = 3
+ALPHA = 0.4
 # Rounds between two draws of a view.
 REDRAW = 10
 NEGATIVES = 4
 LOCAL_EPOCHS = 2
-# Received models after which a node trains no longer.
+# Trainings after which a node ignores what it receives.
 MOST_UPDATES = 800
 # Adam, as Keras has it.
 LEARNING_RATE = 0.01
@@ -105,6 +109,26 @@ class Learners(NamedTuple):
 
 
 @final
+class Peers(NamedTuple):
+    """What n nodes know of themselves and of each other."""
+
+    age: Int64Array
+    """Ages of the models, int64 [n]."""
+    updates: Int64Array
+    """Trainings, int64 [n]."""
+    performance: Float64Array
+    """HR@20 and HR@20 x NDCG@20 of a node's model on its weighting set, float64 [n, 2]."""
+    heard: Float64Array
+    """How well the last model of each sender did since the last view, -1 for a node not heard from,
+    float64 [n, n]."""
+    best_model: Float32Array
+    """The last of each node's models with its highest HR@20 on its weighting set, float32 [n,
+    width]."""
+    best_hits: Float64Array
+    """That HR@20, float64 [n]."""
+
+
+@final
 class ProgramCurve(NamedTuple):
     """What one run of the program measures on test rows.
 
@@ -118,9 +142,31 @@ class ProgramCurve(NamedTuple):
     """Every node in the best round by NDCG@20 on test rows: what the program reports. The first six
     figures are of the best round by the third last of them, the others by their own."""
     last: Float64Array
-    """Every node after the last round."""
+    """Every node in the last round, before it takes up its best model."""
     restored: Float64Array
-    """The same with each node's best model by its weighting set, as the program restores it."""
+    """Every node in the last round with its best model by HR@20 on its weighting set: the last
+    round that the program evaluates."""
+    tuned: Float64Array
+    """Every node after decentralised Reptile's meta epochs, which begin at its restored model and
+    are the end of what the program reports of Reptile; zeros without them."""
+    node_hits: Float32Array
+    """HR@20 of every node in each round, on all test rows, float32 [rounds, nodes]."""
+
+
+@final
+class Gossip(NamedTuple):
+    """How the nodes gossip."""
+
+    weighing: int
+    """How a received model is weighed; one of ROWS to HALF."""
+    rounds: int
+    """The number of rounds."""
+    reptile: bool = False
+    """True if the meta epochs of decentralised Reptile follow the gossip."""
+    view_size: int = VIEW
+    """The number of peers that a node pushes to."""
+    alpha: float = ALPHA
+    """The paper's alpha: int(view_size x (1 - alpha)) peers of a view are the best heard from."""
 
 
 def program_rows(part: CellPart, published: Divided | None) -> ProgramRows:
@@ -190,19 +236,17 @@ def _negatives(items: Int32Array, held_out: int) -> Int32Array:
     return negatives
 
 
-def run_program(
-    rows: ProgramRows, weighing: int, rounds: int, seed: int, *, reptile: bool = False
-) -> ProgramCurve:
-    """Returns what one run measures. weighing: one of ROWS to HALF. reptile: adds the meta epochs
-    of decentralised Reptile at the end of the gossip. The same seed gives the same figures.
-    """
-    return ProgramCurve(*_run(rows, weighing, rounds, seed, reptile))
+def run_program(rows: ProgramRows, gossip: Gossip, seed: int) -> ProgramCurve:
+    """Returns what one run measures. The same seed gives the same figures."""
+    # Random peer sampling hears of nobody.
+    best_peers = int(gossip.view_size * (1 - gossip.alpha)) if gossip.weighing >= HIT_RATIO else 0
+    return ProgramCurve(*_run(rows, gossip, best_peers, seed))
 
 
 @njit(cache=True, nogil=True)
 def _run(
-    rows: ProgramRows, weighing: int, rounds: int, seed: int, reptile: bool
-) -> tuple[Array, Array, Array, Array]:
+    rows: ProgramRows, gossip: Gossip, best_peers: int, seed: int
+) -> tuple[Array, Array, Array, Array, Array, Array]:
     np.random.seed(seed)
     nodes = len(rows.ptr) - 1
     width = (nodes + rows.items + 1) * FACTORS + 1
@@ -215,51 +259,51 @@ def _run(
         np.zeros(nodes, np.int64),
         np.zeros(width, np.float32),
     )
-    updates = np.zeros(nodes, np.int64)
-    age = np.zeros(nodes, np.int64)
-    # How well the model of each sender did since the last view; -1 for one not heard from.
-    heard = np.full((nodes, nodes), -1.0)
-    view = np.empty((nodes, VIEW), np.int64)
-    best_model = model.copy()
-    best_performance = np.full(nodes, -1.0)
-    by_round = np.empty((rounds, FIGURES))
+    state = Peers(
+        np.ones(nodes, np.int64),
+        np.zeros(nodes, np.int64),
+        np.zeros((nodes, 2)),
+        np.full((nodes, nodes), -1.0),
+        model.copy(),
+        np.full(nodes, -1.0),
+    )
+    pushed = np.empty_like(model)
+    pushed_age = np.empty(nodes, np.int64)
+    view = np.empty((nodes, gossip.view_size), np.int64)
+    pushed_to = np.empty_like(view)
+    by_round = np.empty((gossip.rounds, FIGURES))
+    node_hits = np.empty((gossip.rounds, nodes), np.float32)
     best = np.zeros((nodes, FIGURES))
     now = np.zeros((nodes, FIGURES))
+    last = np.zeros((nodes, FIGURES))
     best_ndcg = np.full(2, -1.0)
-    personalised = weighing >= HIT_RATIO
     for node in range(nodes):
-        _train(rows, learners, node)
-        age[node] += 1
-    for turn in range(rounds):
-        if turn % REDRAW == 0:
-            for node in range(nodes):
-                _draw_view(view[node], heard[node], node, nodes, personalised)
-        # All push what they have at the beginning of the round, then all receive.
-        pushed = model.copy()
-        pushed_age = age.copy()
+        _train(rows, learners, state, node, model[node], 0.0)
+        _draw_view(view[node], state.heard[node], node, nodes, 0)
+    for turn in range(gossip.rounds):
         for node in range(nodes):
-            for peer in np.random.permutation(view[node]):
-                trains = _receive(
-                    rows,
-                    model[peer],
-                    pushed[node],
-                    age,
-                    pushed_age[node],
-                    peer,
-                    node,
-                    weighing,
-                    heard,
-                )
-                if trains and updates[peer] < MOST_UPDATES:
-                    _train(rows, learners, peer)
-                    age[peer] += 1
-                    updates[peer] += 1
-        for node in range(nodes):
-            performance = _performance(rows, rows.weighting, model[node], node, weighing)
-            if performance > best_performance[node]:
-                best_performance[node] = performance
-                best_model[node] = model[node]
+            if turn > 0:
+                for peer in pushed_to[node]:
+                    _receive(
+                        rows,
+                        learners,
+                        state,
+                        peer,
+                        node,
+                        pushed[node],
+                        pushed_age[node],
+                        gossip.weighing,
+                    )
+            if turn == gossip.rounds - 1:
+                _measure(rows, rows.test, model[node], node, last[node])
+                model[node] = state.best_model[node]
             _measure(rows, rows.test, model[node], node, now[node])
+            node_hits[turn, node] = now[node, 8]
+            pushed[node] = model[node]
+            pushed_age[node] = state.age[node]
+            pushed_to[node] = np.random.permutation(view[node])
+            if turn % REDRAW == 0:
+                _draw_view(view[node], state.heard[node], node, nodes, best_peers)
         for metric in range(FIGURES):
             by_round[turn, metric] = now[:, metric].mean()
         # Without and with the test rows that are training rows: each has a best round of its own.
@@ -268,17 +312,13 @@ def _run(
             if ndcg > best_ndcg[half]:
                 best_ndcg[half] = ndcg
                 best[:, 6 * half : 6 * half + 6] = now[:, 6 * half : 6 * half + 6]
-    if reptile:
+    tuned = np.zeros((nodes, FIGURES))
+    if gossip.reptile:
         for node in range(nodes):
             _meta_epochs(rows, learners, node)
-            _measure(rows, rows.test, model[node], node, now[node])
-        # The program reports the end of these epochs.
-        best[:] = now
-        best_model[:] = model
-    restored = np.zeros((nodes, FIGURES))
-    for node in range(nodes):
-        _measure(rows, rows.test, best_model[node], node, restored[node])
-    return by_round, best, now, restored
+            _measure(rows, rows.test, model[node], node, tuned[node])
+    # The last round measured the restored models.
+    return by_round, best, last, now, tuned, node_hits
 
 
 @njit(cache=True, nogil=True)
@@ -294,18 +334,18 @@ def _init_model(model: Float32Array, vectors: int) -> None:
 
 @njit(cache=True, nogil=True)
 def _draw_view(
-    view: Int64Array, heard: Float64Array, node: int, nodes: int, personalised: bool
+    view: Int64Array, heard: Float64Array, node: int, nodes: int, best_peers: int
 ) -> None:
-    """Draws a view: under PEPPER int(3 (1 - 0.4)) = 1 best peer heard from, the rest at random."""
+    """Draws a view: the best peers heard from, as many as there are, and others at random. Forgets
+    what was heard, as the program does at each new view.
+    """
     filled = 0
-    if personalised:
-        best = int(np.argmax(heard))
-        if heard[best] >= 0:
-            view[0] = best
-            filled = 1
-        # As run: what was heard is forgotten at each new view.
-        heard[:] = -1.0
-    while filled < VIEW:
+    while filled < best_peers and heard.max() >= 0:
+        view[filled] = np.argmax(heard)
+        heard[view[filled]] = -1.0
+        filled += 1
+    heard[:] = -1.0
+    while filled < len(view):
         peer = np.random.randint(nodes)
         new = peer != node
         for place in range(filled):
@@ -318,55 +358,56 @@ def _draw_view(
 @njit(cache=True, nogil=True)
 def _receive(
     rows: ProgramRows,
-    mine: Float32Array,
-    theirs: Float32Array,
-    age: Int64Array,
-    their_age: int,
+    learners: Learners,
+    state: Peers,
     peer: int,
     sender: int,
+    theirs: Float32Array,
+    their_age: int,
     weighing: int,
-    heard: Float64Array,
-) -> bool:
-    """Merges a received model into the peer's own. Returns False if both fail: then the peer keeps
-    its model and does not train.
+) -> None:
+    """Merges a received model into the peer's own and trains, unless both models fail on the
+    peer's weighting set, or the peer has trained enough.
     """
+    if state.updates[peer] >= MOST_UPDATES:
+        return
     share = 0.5
-    fails = False
     if weighing == ROWS:
         own_rows = rows.ptr[peer + 1] - rows.ptr[peer]
         their_rows = rows.ptr[sender + 1] - rows.ptr[sender]
         share = their_rows / (own_rows + their_rows)
     elif weighing == AGE:
-        share = their_age / (age[peer] + their_age)
-    else:
-        own = _performance(rows, rows.weighting, mine, peer, weighing)
-        other = _performance(rows, rows.weighting, theirs, peer, weighing)
-        heard[peer, sender] = other
-        few = rows.weighting.ptr[peer + 1] - rows.weighting.ptr[peer] < 2
-        if weighing != HALF and not few:
-            fails = own + other == 0
-            if not fails:
-                share = other / (own + other)
-    age[peer] = max(age[peer], their_age)
-    if fails:
-        return False
+        share = their_age / (state.age[peer] + their_age)
+    elif rows.weighting.ptr[peer + 1] - rows.weighting.ptr[peer] >= 2:
+        measured = _performances(rows, theirs, peer)
+        at = 1 if weighing == HIT_RATIO_NDCG else 0
+        own = state.performance[peer, at]
+        other = measured[at]
+        state.heard[peer, sender] = other
+        if weighing != HALF and own + other == 0:
+            return
+        if weighing != HALF:
+            share = other / (own + other)
+    if weighing == AGE:
+        state.age[peer] = max(state.age[peer], their_age)
+    _train(rows, learners, state, peer, theirs, share)
+
+
+@njit(cache=True, nogil=True)
+def _performances(rows: ProgramRows, model: Float32Array, node: int) -> tuple[float, float]:
+    """Returns HR@20 and HR@20 x NDCG@20 on the node's weighting set."""
+    measured = np.zeros(FIGURES)
+    _measure(rows, rows.weighting, model, node, measured)
+    return measured[2], measured[2] * measured[5]
+
+
+@njit(cache=True, nogil=True)
+def _merge(mine: Float32Array, theirs: Float32Array, share: float) -> None:
+    """Takes this share of a received model."""
     own_share = np.float32(1.0 - share)
     their_share = np.float32(share)
     for place in range(len(mine)):
         mine[place] = own_share * mine[place] + their_share * theirs[place]
-    return True
-
-
-@njit(cache=True, nogil=True)
-def _performance(
-    rows: ProgramRows, lists: Lists, model: Float32Array, node: int, weighing: int
-) -> float:
-    """Returns HR@20, or HR@20 x NDCG@20, of the node's held-out rows."""
-    measured = np.zeros(FIGURES)
-    _measure(rows, lists, model, node, measured)
-    if weighing == HIT_RATIO_NDCG:
-        return measured[2] * measured[5]
-    return measured[2]
 
 
 @njit(cache=True, nogil=True)
@@ -415,12 +456,103 @@ def _score(rows: ProgramRows, model: Float32Array, node: int, item: int) -> floa
 
 
 @njit(cache=True, nogil=True)
-def _train(rows: ProgramRows, learners: Learners, node: int) -> None:
-    """Trains LOCAL_EPOCHS full batches. The negatives are drawn once for each received model."""
+def _train(
+    rows: ProgramRows,
+    learners: Learners,
+    state: Peers,
+    node: int,
+    theirs: Float32Array,
+    share: float,
+) -> None:
+    """Merges a received model and trains; keeps the model if it is the node's best."""
+    _merge_and_train(rows, learners, node, theirs, share)
+    state.age[node] += 1
+    state.updates[node] += 1
+    performance = _performances(rows, learners.model[node], node)
+    state.performance[node, 0] = performance[0]
+    state.performance[node, 1] = performance[1]
+    if performance[0] >= state.best_hits[node]:
+        state.best_hits[node] = performance[0]
+        state.best_model[node] = learners.model[node]
+
+
+@njit(cache=True, nogil=True)
+def _merge_and_train(
+    rows: ProgramRows, learners: Learners, node: int, theirs: Float32Array, share: float
+) -> None:
+    """Takes a share of a received model and trains LOCAL_EPOCHS full batches. The negatives are
+    drawn once for each received model.
+
+    It is `_merge` and then LOCAL_EPOCHS of `_epoch`, to the bit. Adam moves every item in every
+    step, and a pass over a model of 300,000 numbers waits for memory: so the items outside the
+    batch, which have no gradient, are merged and moved through all steps in one pass.
+    """
     mine = rows.item[rows.ptr[node] : rows.ptr[node + 1]]
     batch = _batch(rows.items, mine)
-    for _ in range(LOCAL_EPOCHS):
-        _epoch(rows, learners, node, batch, len(mine))
+    in_batch = np.unique(batch)
+    model = learners.model[node]
+    moments = learners.moments[node]
+    items_at = (len(rows.ptr) - 1) * FACTORS
+    output_at = len(model) - 1 - FACTORS
+    _merge(model[:items_at], theirs[:items_at], share)
+    _merge(model[output_at:], theirs[output_at:], share)
+    for item in in_batch:
+        at = items_at + item * FACTORS
+        _merge(model[at : at + FACTORS], theirs[at : at + FACTORS], share)
+    rates = np.empty(LOCAL_EPOCHS, np.float32)
+    for epoch in range(LOCAL_EPOCHS):
+        _add_gradients(rows, model, learners.gradient, node, batch, len(mine))
+        rates[epoch] = _next_rate(learners, node)
+        user_at = node * FACTORS
+        _adam(model, moments, learners.gradient, user_at, user_at + FACTORS, rates[epoch])
+        _adam(model, moments, learners.gradient, output_at, len(model), rates[epoch])
+        for item in in_batch:
+            at = items_at + item * FACTORS
+            _adam(model, moments, learners.gradient, at, at + FACTORS, rates[epoch])
+    first = items_at
+    for item in in_batch:
+        last = items_at + item * FACTORS
+        _merge_and_decay(model, theirs, share, moments, first, last, rates)
+        first = last + FACTORS
+    _merge_and_decay(model, theirs, share, moments, first, output_at, rates)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _merge_and_decay(
+    model: Float32Array,
+    theirs: Float32Array,
+    share: float,
+    moments: Float32Array,
+    first: int,
+    last: int,
+    rates: Float32Array,
+) -> None:
+    """Merges numbers first to last - 1 and takes the steps of Adam of these rates without a
+    gradient.
+    """
+    mine = model[first:last]
+    received = theirs[first:last]
+    means = moments[0, first:last]
+    squares = moments[1, first:last]
+    own_share = np.float32(1.0 - share)
+    their_share = np.float32(share)
+    keep_1 = np.float32(BETA_1)
+    keep_2 = np.float32(BETA_2)
+    small = np.float32(EPSILON)
+    # LOCAL_EPOCHS steps, written out: a loop inside would not become vector instructions.
+    rate_1 = rates[0]
+    rate_2 = rates[1]
+    for place in range(last - first):
+        value = own_share * mine[place] + their_share * received[place]
+        mean = keep_1 * means[place]
+        square = keep_2 * squares[place]
+        value -= rate_1 * mean / (np.sqrt(square) + small)
+        mean = keep_1 * mean
+        square = keep_2 * square
+        value -= rate_2 * mean / (np.sqrt(square) + small)
+        mine[place] = value
+        means[place] = mean
+        squares[place] = square
 
 
 @njit(cache=True, nogil=True)
@@ -452,6 +584,33 @@ def _epoch(
     model = learners.model[node]
     moments = learners.moments[node]
     gradient = learners.gradient
+    user_at = node * FACTORS
+    items_at = (len(rows.ptr) - 1) * FACTORS
+    _add_gradients(rows, model, gradient, node, batch, positives)
+    rate = _next_rate(learners, node)
+    # Vectors of other users have no gradient and no moments.
+    _adam(model, moments, gradient, user_at, user_at + FACTORS, rate)
+    _adam(model, moments, gradient, items_at, len(model), rate)
+
+
+@njit(cache=True, nogil=True)
+def _next_rate(learners: Learners, node: int) -> np.float32:
+    """Returns the rate of the node's next step of Adam, and counts the step."""
+    learners.steps[node] += 1
+    t = learners.steps[node]
+    return np.float32(LEARNING_RATE * np.sqrt(1.0 - BETA_2**t) / (1.0 - BETA_1**t))
+
+
+@njit(cache=True, nogil=True)
+def _add_gradients(
+    rows: ProgramRows,
+    model: Float32Array,
+    gradient: Float32Array,
+    node: int,
+    batch: Int64Array,
+    positives: int,
+) -> None:
+    """Adds the gradient of the mean cross entropy of a batch."""
     nodes = len(rows.ptr) - 1
     user_at = node * FACTORS
     output_at = len(model) - 1 - FACTORS
@@ -468,15 +627,9 @@ def _epoch(
             gradient[item_at + k] += error * output * user
             gradient[output_at + k] += error * user * item
         gradient[len(model) - 1] += error
-    learners.steps[node] += 1
-    t = learners.steps[node]
-    rate = np.float32(LEARNING_RATE * np.sqrt(1.0 - BETA_2**t) / (1.0 - BETA_1**t))
-    # Vectors of other users have no gradient and no moments.
-    _adam(model, moments, gradient, user_at, user_at + FACTORS, rate)
-    _adam(model, moments, gradient, nodes * FACTORS, len(model), rate)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _adam(
     model: Float32Array,
     moments: Float32Array,

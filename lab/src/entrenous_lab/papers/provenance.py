@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import entrenous
 from entrenous.algorithms.named import kind_of
 from entrenous.core.registry.discover import modules
 from entrenous.core.registry.program import closure, program_sha256
@@ -87,8 +88,9 @@ def changed(name: str, origin: Mapping[str, Any]) -> list[str]:
     """Which of PARTS is no longer what a stored result was made by; empty: the result is that of
     today's program.
 
-    Where training changed, everything may differ, unless `confirm` saw that a sample gives the
-    same. Where the table alone changed, its trainings are remembered and it is soon made again."""
+    Where training or table changed, everything may differ, unless `confirm` saw that a sample of
+    trainings, and the table of made-up outcomes, are the same.
+    """
     try:
         today = programs(name, origin["algorithms"], places(origin))
         made = [origin["program"], *([confirmed] if (confirmed := origin.get("confirmed")) else [])]
@@ -102,16 +104,25 @@ def places(origin: Mapping[str, Any]) -> list[Place]:
     return [tuple(place) for place in origin["settings"]]
 
 
-def commit(program: Path = Path(__file__).parent.parent) -> str:
-    """The commit of the checkout that a program's folder lies in, with `-dirty` where files of the
-    program differ from it; "" where there is none. Results and pages beside the program may differ:
-    a run writes them itself.
+def commit(*programs: Path) -> str:
+    """The commit of the checkout that holds some folders of a program, by default those of this
+    package and of the core, with `-dirty` where their files differ from it; "" where there is none.
+
+    Installed from a wheel, a folder may lie in an environment inside somebody's checkout, of which
+    it is no part: that has no commit. Results and pages beside a program may differ: a run writes
+    them itself.
     """
+    folders = programs or (Path(__file__).parents[1], Path(entrenous.__file__).parent)
     try:
-        name = _git(program, "rev-parse", "--short=12", "HEAD")
-        return f"{name}-dirty" if _git(program, "status", "--porcelain", "--", ".") else name
+        for folder in folders:
+            _git(folder, "ls-files", "--error-unmatch", "__init__.py")
+        name = _git(folders[0], "rev-parse", "--short=12", "HEAD")
+        changed = [folder for folder in folders if _git(folder, "status", "--porcelain", "--", ".")]
     except (OSError, subprocess.SubprocessError):
         return ""
+    if changed:
+        return f"{name}-dirty"
+    return name
 
 
 def _git(folder: Path, *said: str) -> str:

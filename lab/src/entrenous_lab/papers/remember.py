@@ -48,7 +48,7 @@ class Cells:
         self.folder, self.computed, self.stand_in = folder, 0, stand_in
         self.algorithms, self.settings, self.pins = set[str](), set[Place](), dict[str, str]()
         self._trained, self._asked = set[str](), set[str]()
-        self._progress, self._workers = progress, threads or cores()
+        self._progress, self.workers = progress, threads or cores()
         self._memory: dict[str, Outcome] = {}
 
     def outcomes_of(self, pairs: Sequence[Pair]) -> list[Outcome]:
@@ -62,7 +62,7 @@ class Cells:
             if self._recalled(name) is None
         }
         if missing:
-            self._compute(missing, self._workers)
+            self._compute(missing, self.workers)
         return [self._memory[name] for name in names]
 
     def timed(self, pairs: Sequence[Pair]) -> list[Outcome]:

@@ -10,7 +10,6 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from entrenous.report.figures import DrawnFigure
 from entrenous.report.latex import booktabs, escaped
 from entrenous.runs.store import write_atomically
 
@@ -65,15 +64,13 @@ def markdown(result: ExperimentResult) -> str:
 
 
 def write(result: ExperimentResult, folder: Path) -> None:
-    """result.json, table.md, table.tex, rows.csv and the figures (SVG, PDF); each file is whole or
-    not there. Figures that are no longer drawn go."""
-    for old in {*folder.glob("*.svg"), *folder.glob("*.pdf")}:
+    """result.json, table.md, table.tex, rows.csv and the figures (SVG); each file is whole or not
+    there. Figures that are no longer drawn go."""
+    for old in folder.glob("*.svg"):
         if old.stem not in result.figures:
             old.unlink()
     for name, figure in result.figures.items():
         write_atomically(folder / f"{name}.svg", standalone(figure).encode())
-        if isinstance(figure, DrawnFigure):
-            write_atomically(folder / f"{name}.pdf", figure.pdf())
     write_atomically(folder / "table.md", markdown(result).encode())
     write_atomically(folder / "table.tex", latex(result).encode())
     write_atomically(folder / "rows.csv", csv_text(result.rows).encode())

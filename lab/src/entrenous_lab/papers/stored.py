@@ -61,14 +61,16 @@ class StoredTest(_Shape):
 
 @final
 class StoredConfirmation(_Shape):
-    """What a result says of a later program that gives the same trainings, see `confirm`. training:
-    the identity of that program.
+    """What a result says of a later program that gives the same trainings, see `confirm`. training,
+    table: the identities of that program and of its table, "" where only the trainings were
+    compared.
     """
 
     date: str
     commit: str
     trainings: int
     training: str
+    table: str = ""
 
 
 @final
@@ -85,7 +87,9 @@ class StoredMaking(_Shape):
 @final
 class StoredOrigin(_Shape):
     """What the origin of a stored result must have, see `provenance`. sample: {training: identity
-    of what it gave}, see `confirm`. earlier: {data set: its making}, see `joined`."""
+    of what it gave}, table_sample: the identity of what the table makes of made-up outcomes, see
+    `confirm`. earlier: {data set: its making}, see `joined`.
+    """
 
     date: str
     commit: str
@@ -94,6 +98,7 @@ class StoredOrigin(_Shape):
     settings: list[list[str]] = []
     program: dict[str, str]
     sample: dict[str, str] = {}
+    table_sample: str = ""
     confirmed: StoredConfirmation | None = None
     earlier: dict[str, StoredMaking] = {}
 
@@ -200,6 +205,10 @@ class StoredResult(NamedTuple):
             if len(set(said)) == 1
             else ", ".join(f"{name} {some}" for name, some in zip(of, said, strict=True))
         )
+
+    def seeds_of(self, data: str) -> int:
+        """How many values stand behind the figures of a data set, 0 if it has no rows."""
+        return self._values().get(data, 0)
 
     def _values(self) -> dict[str, int]:
         of: dict[str, int] = {}

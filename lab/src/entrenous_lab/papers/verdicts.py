@@ -11,8 +11,12 @@ metric that it names (see `comparisons` for what a comparison can be found to be
 - `alike = [["a", "A", "b", "B"]]`: a - A and b - B differ by less than a margin.
 - `near = ["a"]`: a's figure is near the printed one (of its row, or `printed`), much nearer than
   that of the trivial predictor `trivial` (whose figures `trivial_by` has, if another result does).
-- `most = [["a", 0.05]]`: a's figure is at most that.
+- `wider = [["a", "A", "b", "B"]]`: a - A is larger in size than b - B, over seeds.
+- `most = [["a", 0.05]]`, `least = [["a", 0.0]]`: a's figure is at most or at least that.
 - `same_sign = [["a", "b"]]`: both are above 0, or both below.
+
+With `against = "NAME"` the second system of a pair is a row of another result, on the same rows and
+seeds.
 
 With `at = ["P", "Q"]` a claim is judged once at each of these points: `{at}` in its text and in the
 names of systems stands for the point.
@@ -26,6 +30,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
+
+from entrenous.core.errors import InputError
 
 from .comparisons import KINDS, Check, Claim, Standing, checks
 from .stored import StoredResult
@@ -64,15 +70,78 @@ def judged(paper: str, results: Mapping[str, StoredResult]) -> list[JudgedClaim]
 
 def claims_of(paper: str) -> list[Claim]:
     """Returns the claims of a paper, one for each point that a claim is judged at."""
-    claims = list[Claim]()
+    return [claim for asked in stored("claims", paper)["claims"] for claim in _points_of(asked)]
+
+
+def _points_of(claim: Claim) -> list[Claim]:
+    """A claim at each of its points; the claim itself if it has none."""
+    if AT not in claim:
+        return [claim]
+    return [_at(claim, point) for point in claim[AT]]
+
+
+class ClaimInShort(NamedTuple):
+    """A claim with its verdicts in one line, whatever the number of its points."""
+
+    where: str
+    says: str
+    on: str
+    """The systems that the claim was judged on, without the points."""
+    verdicts: Sequence[str]
+    """The verdict at each point."""
+    shown: str
+    """The verdicts in words, with their points."""
+    command: str
+
+
+def in_short(paper: str, results: Mapping[str, StoredResult]) -> list[ClaimInShort]:
+    """Returns every claim of a paper with its verdicts in one line."""
+    lines = list[ClaimInShort]()
     for claim in stored("claims", paper)["claims"]:
-        if AT not in claim:
-            claims.append(claim)
-            continue
-        for point in claim[AT]:
-            at_point: Claim = _at(claim, point)
-            claims.append(at_point)
-    return claims
+        made = [_judged(at_point, results) for at_point in _points_of(claim)]
+        without_points = _at(claim, MARK)
+        points = claim.get(AT, [""])
+        verdicts = [line.verdict for line in made]
+        lines.append(
+            ClaimInShort(
+                claim["where"],
+                without_mark(claim["says"]),
+                without_mark(judged_on(without_points)),
+                verdicts,
+                _shown_verdicts(points, verdicts),
+                made[0].command,
+            )
+        )
+    return lines
+
+
+def without_mark(text: str) -> str:
+    """Returns a text of a claim without the mark of its points.
+
+    >>> without_mark("sFPL is level with BPR-MF, {at}")
+    'sFPL is level with BPR-MF'
+    """
+    return text.replace(f", {MARK}", "")
+
+
+def _shown_verdicts(points: Sequence[str], verdicts: Sequence[str]) -> str:
+    if len(set(verdicts)) == 1:
+        return verdicts[0]
+    of_verdict: dict[str, list[str]] = {}
+    for point, verdict in zip(points, verdicts, strict=True):
+        of_verdict.setdefault(verdict, []).append(point)
+    return "; ".join(f"{verdict}: {', '.join(some)}" for verdict, some in of_verdict.items())
+
+
+def counted_verdicts(verdicts: Sequence[str]) -> dict[str, int]:
+    """Returns how many of the verdicts are of each kind, whatever stands after it in brackets.
+
+    >>> counted_verdicts(["reproduced", "reproduced (ml-100k alone)", "refuted"])
+    {'reproduced': 2, 'partly': 0, 'refuted': 1, 'undecided': 0, 'not tested': 0, 'not run yet': 0}
+    """
+    counts = Counter(verdict.partition(" (")[0] for verdict in verdicts)
+    kinds = (REPRODUCED, PARTLY, REFUTED, UNDECIDED, NOT_TESTED, NOT_RUN)
+    return {kind: counts[kind] for kind in kinds}
 
 
 def _at(asked: Any, point: str) -> Any:
@@ -92,9 +161,11 @@ def _judged(claim: Claim, results: Mapping[str, StoredResult]) -> JudgedClaim:
     line = JudgedClaim(claim["where"], claim["says"], judged_on(claim), NOT_RUN, command, "")
     if not any(kind in claim for kind in KINDS):
         return line._replace(verdict=NOT_TESTED, text=claim.get("why", ""))
-    if name not in results:
+    if name not in results or claim.get("against", name) not in results:
         return line
     result = results[name]
+    if "against" in claim:
+        result = with_rows_of(result, results[claim["against"]])
     made = list(checks(claim, result, results.get(claim.get("trivial_by", name))))
     if not made and result.only:
         return line
@@ -104,6 +175,24 @@ def _judged(claim: Claim, results: Mapping[str, StoredResult]) -> JudgedClaim:
     elif result.only:
         verdict = f"{verdict} ({BETWEEN_DATA_SETS.join(result.only)} alone)"
     return line._replace(verdict=verdict, text=_text(made, claim.get("why", "")))
+
+
+def with_rows_of(result: StoredResult, other: StoredResult) -> StoredResult:
+    """Returns a result that also has the rows of another one, to compare systems of two tables.
+
+    Both must be of the same rows of data and the same seeds; raises InputError if they are not.
+    """
+    pins, other_pins = result.origin["pins"], other.origin["pins"]
+    differ = [data for data in pins.keys() & other_pins.keys() if pins[data] != other_pins[data]]
+    if differ or not pins.keys() & other_pins.keys() or result.seeds != other.seeds:
+        raise InputError(
+            f"{result.name} and {other.name}",
+            f"they are of other rows or seeds: {', '.join(differ) or other.seeds}",
+            expected="two results on the same rows and seeds",
+            fix=f"make both again: entrenous papers {result.name} {other.name}",
+        )
+    rows = [*result.content["rows"], *other.content["rows"]]
+    return result._replace(content={**result.content, "rows": rows})
 
 
 def judged_on(claim: Claim) -> str:

@@ -8,10 +8,10 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from ...core.compiling import njit
 from ...core.contract.protocols import Progress
-from ...core.rows import starts_of
+from ...core.lanes.memory import starts_of
 from ...core.types import Float32Array, Int32Array, Int64Array
 
 # Rows between two reports of progress.

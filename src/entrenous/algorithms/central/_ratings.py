@@ -18,15 +18,15 @@ from collections.abc import Iterator
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numba import njit
 from pydantic import Field
 
+from ...core.compiling import njit
 from ...core.contract.declarations import Traits
 from ...core.contract.protocols import Progress
 from ...core.contract.settings import Settings
-from ...core.keys import below, draw, fold_name, folds, normals
+from ...core.keys import fold_name, folds, normals
 from ...core.lanes.memory import padded, zeros
-from ...core.lanes.simd import LANES, every, inside, load, store, sum_of
+from ...core.lanes.simd import LANES, every, inside, load, store
 from ...core.types import Float32Array, Int32Array, Int64Array
 from ...data.interactions import Interactions
 from ...kernels.bpr_mf import scores
@@ -114,28 +114,6 @@ def predictions(
 
 
 # ---- inside the loops ----------------------------------------------------------------------------
-
-
-@njit(cache=True, nogil=True)
-def shuffled(order: Int32Array, start: int, stop: int, key: np.uint64) -> None:
-    """Writes start .. stop - 1 to order[start:stop] in an order drawn by Fisher and Yates."""
-    for r in range(start, stop):
-        order[r] = r
-    # Fisher and Yates: each place is swapped with one that is not yet final.
-    for n in range(stop - start - 1, 0, -1):
-        a = start + n
-        b = start + below(draw(key, n), n + 1)
-        order[a], order[b] = order[b], order[a]
-
-
-@inside
-def dot(P: Float32Array, at: int, Q: Float32Array, to: int, width: int) -> np.float32:
-    """Returns the inner product of the `width` numbers at P[at] and at Q[to] (flat positions)."""
-    # Rows are padded to whole lanes, with zeros.
-    out = load(P, at) * load(Q, to)
-    for f in range(LANES, width, LANES):
-        out = out + load(P, at + f) * load(Q, to + f)
-    return sum_of(out)
 
 
 @inside

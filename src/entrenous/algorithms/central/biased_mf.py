@@ -10,21 +10,21 @@ from __future__ import annotations
 from typing import ClassVar, NamedTuple, final
 
 import numpy as np
-from numba import njit
 from pydantic import Field
 
+from ...core.compiling import njit
 from ...core.contract.protocols import Progress, rated, silent
+from ...core.lanes.simd import inner_product
 from ...core.types import Float32Array, Int64Array
 from ...data.interactions import Interactions
+from ...kernels.sampling import shuffle
 from ._ratings import (
     RatingRows,
     RatingSettings,
     RatingStep,
-    dot,
     mean_rating,
     predictions,
     pull,
-    shuffled,
 )
 
 
@@ -101,13 +101,13 @@ def learn(model: BiasedMfModel, rows: RatingRows, step: RatingStep, key: np.uint
     value = rows.value
     width = P.shape[1]
     order = np.empty(len(item), np.int32)
-    shuffled(order, 0, len(item), key)
+    shuffle(order, 0, len(item), key)
     for n in range(len(item)):
         # The biases move first; the vectors take the same error.
         r = order[n]
         u = int(user[r])
         i = int(item[r])
-        product = dot(P, u * width, Q, i * width, width)
+        product = inner_product(P, u * width, Q, i * width, width)
         e = value[r] - (mean + b[u] + c[i] + product)
         slope = e - step.reg_bias * b[u]
         b[u] += step.alpha * slope

@@ -8,9 +8,9 @@ import math
 from typing import ClassVar, Literal, NamedTuple, final
 
 import numpy as np
-from numba import njit
 from pydantic import Field
 
+from ...core.compiling import njit
 from ...core.contract.protocols import Progress, silent
 from ...core.contract.settings import Settings
 from ...core.keys import below, draw, fold_name, folds, normals

@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import ClassVar, NamedTuple, final
 
 import numpy as np
-from numba import njit
 from pydantic import Field
 
+from ...core.compiling import njit
 from ...core.contract.protocols import Progress, silent
 from ...core.contract.settings import Settings
 from ...core.errors import InputError

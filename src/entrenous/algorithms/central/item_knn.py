@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import ClassVar, final
 
 import numpy as np
-from numba import njit
 from pydantic import Field
 
+from ...core.compiling import njit
 from ...core.contract.protocols import Progress, silent
 from ...core.contract.settings import Settings
 from ...core.types import Float32Array, Int32Array, Int64Array

@@ -8,9 +8,9 @@ from functools import partial
 from typing import ClassVar, Literal, NamedTuple, Self, final
 
 import numpy as np
-from numba import njit
 from pydantic import Field, model_validator
 
+from ...core.compiling import njit
 from ...core.contract.protocols import Progress, silent
 from ...core.contract.settings import Settings
 from ...core.keys import below, draw, fold_name, folds, normals
@@ -324,7 +324,7 @@ def learn(
     users = len(ptr) - 1
     width = table.shape[1]
     reg = every(rates.reg)
-    shuffle(order, key)
+    shuffle(order, 0, len(order), key)
     taken = 0
     filled = 0
     # The draws before these made the order.

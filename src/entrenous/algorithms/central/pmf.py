@@ -11,13 +11,15 @@ from __future__ import annotations
 from typing import ClassVar, NamedTuple, final
 
 import numpy as np
-from numba import njit
 from pydantic import Field
 
+from ...core.compiling import njit
 from ...core.contract.protocols import Progress, rated, silent
+from ...core.lanes.simd import inner_product
 from ...core.types import BoolArray, Float32Array, Int64Array
 from ...data.interactions import Interactions
-from ._ratings import RatingRows, RatingSettings, dot, mean_rating, predictions, pull, shuffled
+from ...kernels.sampling import shuffle
+from ._ratings import RatingRows, RatingSettings, mean_rating, predictions, pull
 
 
 class PmfModel(NamedTuple):
@@ -100,12 +102,12 @@ def learn(
     width = P.shape[1]
     # The rows in a drawn order: in their own, the last users would always come last.
     order = np.empty(len(item), np.int32)
-    shuffled(order, 0, len(item), key)
+    shuffle(order, 0, len(item), key)
     for n in range(len(item)):
         r = order[n]
         u = int(user[r])
         i = int(item[r])
-        product = dot(P, u * width, Q, i * width, width)
+        product = inner_product(P, u * width, Q, i * width, width)
         # Both vectors take the error before either has moved.
         e = value[r] - (mean + product)
         pull(P, u * width, Q, i * width, width, e, alpha, reg)

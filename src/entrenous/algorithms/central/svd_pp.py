@@ -22,22 +22,22 @@ from __future__ import annotations
 from typing import ClassVar, NamedTuple, final
 
 import numpy as np
-from numba import njit
 from pydantic import Field
 
+from ...core.compiling import njit
 from ...core.contract.protocols import Progress, rated, silent
 from ...core.keys import fold
 from ...core.lanes.memory import zeros
 from ...core.lanes.simd import LANES, Lanes, every, inside, load, store, sum_of
 from ...core.types import Float32Array, Int32Array, Int64Array
 from ...data.interactions import Interactions
+from ...kernels.sampling import shuffle
 from ._ratings import (
     RatingSettings,
     RatingStep,
     implicit,
     mean_rating,
     predictions,
-    shuffled,
 )
 
 
@@ -59,7 +59,7 @@ class SvdPpModel(NamedTuple):
 
 
 class SvdPpRows(NamedTuple):
-    """The training rows, user by user."""
+    """The training rows of SVD++, those of each user side by side."""
 
     ptr: Int64Array
     """int64 [users + 1]; user u has the rows ptr[u]:ptr[u + 1]."""
@@ -154,13 +154,13 @@ def learn(
     # Users in a drawn order, and the rows of each in another.
     order = np.empty(max(len(item), users), np.int32)
     visit = np.empty(users, np.int32)
-    shuffled(visit, 0, users, key)
+    shuffle(visit, 0, users, key)
     for n in range(users):
         u = int(visit[n])
         start = ptr[u]
         stop = ptr[u + 1]
         if stop > start:
-            shuffled(order, start, stop, fold(key, u))
+            shuffle(order, start, stop, fold(key, u))
             # s and a stand for the y_j of I_u while the rows of u are taken.
             g = np.float32(1 / np.sqrt(np.float64(stop - start)))
             _gather(Y, item, start, stop, g, s, a)

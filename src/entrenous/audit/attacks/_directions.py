@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from ...core.compiling import njit
 from ...core.types import Float32Array, Float64Array, Int64Array
 
 STEPS = 30  # of the power iteration; rows of one vector need one

@@ -66,4 +66,6 @@ def along(moves: Float64Array, popularity: Array) -> Float64Array:
     common = np.linalg.svd(moved, full_matrices=False)[2][0]
     way = moves @ common
     towards_popular = float(way @ centred_popularity(popularity))
-    return way if towards_popular >= 0 else -way
+    if towards_popular >= 0:
+        return way
+    return -way

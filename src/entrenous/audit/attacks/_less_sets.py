@@ -7,8 +7,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from ...core.compiling import njit
 from ...core.types import BoolArray, Float64Array, Int64Array
 
 LOOKS = 6  # projections of a vector

@@ -15,8 +15,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from ...core.compiling import njit
 from ...core.types import Array, BoolArray, Float32Array, Int32Array
 from ..transcript import Transcript
 from ._rows_seen import RowsSeen, rounds_of_rows, sends
@@ -82,7 +82,9 @@ def pairwise_rates(transcript: Transcript) -> PairwiseRates:
 
     def rate(name: str, usual: float) -> float:
         given = transcript.setting(name)
-        return usual if given is None else float(given)
+        if given is None:
+            return usual
+        return float(given)
 
     return PairwiseRates(
         alpha,

@@ -18,8 +18,8 @@ from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from ...core.compiling import njit
 from ...core.keys import key
 from ...core.types import BoolArray, Float64Array, Int64Array
 from ...kernels.generator import generator

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...core.rows import owners_of, starts_of
+from ...core.lanes.memory import owners_of, starts_of
 from ...core.types import Array, BoolArray, Float32Array, Int32Array, Int64Array
 from ...federation.recorder import TAKEN, Seen
 from ..claims import Claims
@@ -99,7 +99,9 @@ def rows_sent(transcript: Transcript) -> bool:
 
 def place_of(name: str) -> str:
     """The name under which a declared array was recorded."""
-    return f"{name}_" if name in TAKEN else name
+    if name in TAKEN:
+        return f"{name}_"
+    return name
 
 
 def device_of_rows(seen: Seen) -> Int64Array:
@@ -173,7 +175,9 @@ def odds_of(left: Array, sd: float, chance: Array) -> Float32Array:
     each of these items.
     """
     # The typical number is the slope of the numbers over the chance, less the slope's error.
-    centred = chance - chance.mean() if len(chance) else chance
+    centred = chance
+    if len(chance):
+        centred = chance - chance.mean()
     squares = max(float(centred @ centred), 1e-12)
     slope = float(left @ centred) / squares
     typical = max(slope - sd / np.sqrt(squares), 0.0)

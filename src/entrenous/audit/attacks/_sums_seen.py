@@ -36,7 +36,9 @@ def summed_items(transcript: Transcript, seen: Seen) -> Float64Array | None:
         if table.ndim and len(table) == items:
             rows = np.asarray(table, np.float64).reshape(items, -1)
             tables.append(rows)
-    return np.concatenate(tables, axis=1) if tables else None
+    if tables:
+        return np.concatenate(tables, axis=1)
+    return None
 
 
 def same_model(seen: Seen, other: Seen) -> bool:

@@ -51,7 +51,9 @@ def run(transcript: Transcript) -> Claims:
     keep_constant(tally, visits)
     always_came = (visits.touched == visits.rounds).sum(axis=1)
     share = always_came / np.maximum(sizes, 1)
-    left = np.median(share) if len(sizes) else np.nan
+    left = np.nan
+    if len(sizes):
+        left = np.median(share)
     note = f"what always came is {left:.2f} times the history (median)"
     return claims_of(transcript, tally, note)
 

@@ -63,7 +63,9 @@ def run(transcript: Transcript) -> Claims:
     most = MOST * users
     # Without a round there is nothing to read, and any width will do.
     rounds = transcript.rounds
-    factors = rounds[0].received["q"].shape[1] if rounds else 1
+    factors = 1
+    if rounds:
+        factors = rounds[0].received["q"].shape[1]
     unseen = np.full((most, factors), np.inf, np.float32)
     anybody = np.ones((most, users), bool)
     pseudonyms = Pseudonyms(unseen, anybody, [], [])

@@ -61,7 +61,9 @@ def _log_lengths(rows: RowsSeen, transcript: Transcript) -> Float64Array:
     """Logarithms of the lengths of rows, less lambda times the item factors where rows hold it."""
     name = "q" if "q" in rows.seen.received else "v"
     table = rows.seen.received[name]
-    reg = 0.0 if table.ndim == 3 else float(transcript.setting("reg"))
+    reg = 0.0
+    if table.ndim != 3:
+        reg = float(transcript.setting("reg"))
     factors = table.reshape(len(table), -1)
     push = rows.array(name) - reg * factors[rows.item]
     length = np.linalg.norm(push.astype(np.float64), axis=1)

@@ -12,8 +12,8 @@ that states it for FPL, whose own section on privacy treats the sign of the upda
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from ...core.compiling import njit
 from ...core.types import Array, Float32Array, Float64Array, Int64Array
 from ..claims import Attack, Claims
 from ..transcript import Transcript

@@ -11,8 +11,8 @@ the odds of each. Sorted rows say nothing. Source: ours.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from ...core.compiling import njit
 from ...core.types import Array, Float64Array, Int64Array
 from ..claims import Attack, Claims
 from ..transcript import Transcript

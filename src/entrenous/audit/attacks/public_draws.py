@@ -15,8 +15,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from ...core.compiling import njit
 from ...core.keys import draw, folds, local_key
 from ...core.keys import key as key_of
 from ...core.types import Array, BoolArray, Float32Array, Int64Array, UInt64Array

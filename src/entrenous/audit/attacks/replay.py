@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...core.rows import starts_of
+from ...core.lanes.memory import starts_of
 from ...core.types import Array
 from ...federation.recorder import Seen
 from ..claims import Attack, Claims
@@ -30,8 +30,12 @@ def run(transcript: Transcript) -> Claims:
     popularity.
     """
     same = [seen for seen in transcript.rounds if same_model(seen, transcript.rounds[0])]
-    alone = _solved(transcript, same) if len(same) > 1 else None
-    surest = None if alone is None else best_of(transcript, (alone,))
+    alone = None
+    if len(same) > 1:
+        alone = _solved(transcript, same)
+    surest = None
+    if alone is not None:
+        surest = best_of(transcript, (alone,))
     if surest is None or alone is None:
         return declined(transcript, f"{len(same)} sums of one model: no update stands alone")
     name, claims = surest

@@ -140,7 +140,9 @@ def _sums(transcript: Transcript, rows: list[Float64Array], some: BoolArray, noi
     """
     # On top of -w S y a consumed item has (c - (c - w) x . y) x of each of its parties.
     w = float(transcript.setting("unobserved"))
-    c = 1 + float(transcript.setting("alpha")) if w else 1.0
+    c = 1.0
+    if w:
+        c = 1 + float(transcript.setting("alpha"))
     noise = max(noise, float(transcript.about["step"]))
     items = np.stack(_item_factors(transcript))
     tables = np.stack(rows)[:, some]

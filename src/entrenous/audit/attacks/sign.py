@@ -28,7 +28,9 @@ def run(transcript: Transcript) -> Claims:
         tally.deny(rows.who[down], rows.item[down])
         if sd:
             tally.add(rows.who, rows.item, _odds(transcript, rows, sd))
-    note = f"numbers are off by {sd:.3g}: claims from {SURELY} times that on" if sd else ""
+    note = ""
+    if sd:
+        note = f"numbers are off by {sd:.3g}: claims from {SURELY} times that on"
     return claims_of(transcript, tally, note)
 
 

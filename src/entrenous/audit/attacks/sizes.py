@@ -65,7 +65,9 @@ def _lengths_for(
     # The expected number of rows, and its variance, at every length n.
     n = np.arange(1, items, dtype=np.float64)
     # Of a setting that is no number, one negative for each positive.
-    known = float(pi) if isinstance(pi, int | float) else 1.0
+    known = 1.0
+    if isinstance(pi, int | float):
+        known = float(pi)
     positives = triples * known
     rows = _distinct(items - n, triples) + _distinct(n, positives)
     variance = _variance(items - n, triples) + _variance(n, positives)

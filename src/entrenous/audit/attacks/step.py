@@ -18,8 +18,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from ...core.compiling import njit
 from ...core.types import Array, BoolArray, Float32Array, Int32Array, Int64Array
 from ..claims import Attack, Claims
 from ..transcript import Transcript

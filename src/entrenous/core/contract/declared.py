@@ -96,7 +96,9 @@ class DeclaredArray(NamedTuple):
         """The shape, type and range in words, such as `[devices] int32 from 0, below clusters`."""
         axes = self.axes
         sizes = ", ".join(map(str, axes.sizes))
-        words = f"[{sizes}] {self.dtype}" if sizes else self.dtype
+        words = self.dtype
+        if sizes:
+            words = f"[{sizes}] {self.dtype}"
         if axes.least is not None:
             words += f" from {axes.least}"
         if axes.below is not None:
@@ -288,7 +290,9 @@ def search_space(algorithm: Any) -> dict[str, str]:
     them: {setting: "a..b", "a..b:log" or "value,value,..."}; {} if it has none.
     """
     own = getattr(algorithm, "search_space", None)
-    return {} if own is None else dict(own())
+    if own is None:
+        return {}
+    return dict(own())
 
 
 # ---- in one federation ---------------------------------------------------------------------------
@@ -317,7 +321,9 @@ class Contract:
     def groups(self) -> int:
         """The number of separate sums of dense arrays and weights."""
         groups = self.declaration.traits.groups
-        return self.sizes[groups] if groups else 1
+        if groups:
+            return self.sizes[groups]
+        return 1
 
     @property
     def weighs(self) -> bool:
@@ -331,7 +337,9 @@ class Contract:
         """
         for sent in self.sends:
             if sent.way == "weight":
-                return self.mean_history if sent.usual is None else sent.usual
+                if sent.usual is None:
+                    return self.mean_history
+                return sent.usual
         return 1.0
 
     @property
@@ -552,7 +560,9 @@ def upper_bound(size: Size) -> str | int:
     """Returns the name, or the number, that a size is at most: its own, except for a size that
     arrays decide.
     """
-    return size.most if isinstance(size, UpTo) else size
+    if isinstance(size, UpTo):
+        return size.most
+    return size
 
 
 def _of_delivery(sizes: tuple[Size, ...]) -> bool:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from ..errors import EntrenousWarning
+from ..lanes.memory import divides
 from ..types import Array, Int64Array
 from .declarations import Size, UpTo
 from .declared import Contract, ContractError, DeclaredArray, NotFiniteError
@@ -60,7 +61,9 @@ def local(
             raise
         # NumPy does not name the array: a second call on copies tells which one changes.
         name = _written(algorithm, call)
-        where = f"{contract.name}: download '{name}'" if name else f"{contract.name}: download"
+        where = f"{contract.name}: download"
+        if name:
+            where = f"{contract.name}: download '{name}'"
         expected = "what a device receives stays as it is; copy first"
         raise ContractError(where, "`local` writes to it", expected=expected) from None
 
@@ -276,7 +279,7 @@ def _check_layout(contract: Contract, update: Update, devices: int) -> None:
     ptr = update.ptr
     item = update.item
     items = contract.sizes["items"]
-    if ptr.dtype != np.int64 or ptr.shape != (devices + 1,) or not _divides(ptr, len(item)):
+    if ptr.dtype != np.int64 or ptr.shape != (devices + 1,) or not divides(ptr, len(item)):
         _bad(
             contract,
             "ptr",
@@ -301,11 +304,6 @@ def _check_layout(contract: Contract, update: Update, devices: int) -> None:
             f"{most} rows of one device",
             f"at most rows = {contract.sizes['rows']}",
         )
-
-
-def _divides(ptr: Int64Array, rows: int) -> bool:
-    """Tells whether `ptr` divides so many rows."""
-    return bool(ptr[0] == 0 and ptr[-1] == rows and (np.diff(ptr) >= 0).all())
 
 
 def _repeats(update: Update, items: int) -> bool:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from ..rows import rows_of
+from ..lanes.memory import rows_of
 from ..types import Array, Float32Array, Int8Array, Int32Array, Int64Array, UInt64Array
 from .declarations import SentArray
 from .protocols import Catalogue, Histories, State, some_visits

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 
 from ..errors import InputError
-from ..rows import rows_of, starts_of
+from ..lanes.memory import rows_of, starts_of
 from ..types import Array, Float32Array, Float64Array, Int32Array, Int64Array
 from .declarations import SentArray
 from .update import Total, Update

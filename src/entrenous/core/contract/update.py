@@ -15,12 +15,11 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-from numba import njit
 
+from ..compiling import njit
 from ..errors import EntrenousError, NonFiniteError
-from ..lanes.memory import sealed, written_zeros
+from ..lanes.memory import owners_of, sealed, written_zeros
 from ..lanes.simd import LANES, add_fixed, fetch, load
-from ..rows import owners_of
 from ..types import Array, Float32Array, Float64Array, Int32Array, Int64Array
 
 # One unit of the fixed-point grid.

@@ -1,5 +1,7 @@
 """The memory of the arrays that compiled kernels work on.
 
+Rows of several owners lie side by side: owner d has rows[ptr[d]:ptr[d + 1]].
+
 What a kernel only reads is sealed: C-contiguous and not to be written to. numba compiles a kernel
 anew for each combination of types, and to numba an array that may be written to, one that may not,
 and one with other strides are three types. A kernel's door, the plain function that calls it, seals
@@ -13,12 +15,13 @@ must.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..types import Float32Array, Int64Array
+from ..types import Array, Float32Array, Int64Array
 from .simd import LANES
 
 Number = TypeVar("Number", bound=np.generic)
@@ -72,3 +75,46 @@ def written_zeros(shape: tuple[int, ...]) -> Int64Array:
     memory.fill(0)
     start = -memory.ctypes.data % CACHE_LINE // 8
     return memory[start : start + size].reshape(shape)
+
+
+# ---- rows of several owners ----------------------------------------------------------------------
+
+
+def starts_of(counts: Array | Sequence[int]) -> Int64Array:
+    """Returns where the rows of each owner begin, int64 [n + 1] from 0. counts: rows of each.
+
+    >>> starts_of(np.array([2, 0, 3])).tolist()
+    [0, 2, 2, 5]
+    """
+    ptr = np.zeros(len(counts) + 1, np.int64)
+    np.cumsum(counts, out=ptr[1:])
+    return ptr
+
+
+def owners_of(ptr: Int64Array) -> Int64Array:
+    """Returns the owner of each row, int64 [ptr[n]].
+
+    >>> owners_of(np.array([0, 2, 2, 5])).tolist()
+    [0, 0, 2, 2, 2]
+    """
+    return np.repeat(np.arange(len(ptr) - 1), np.diff(ptr))
+
+
+def rows_of(ptr: Int64Array, owners: Array) -> tuple[Int64Array, Int64Array]:
+    """Returns the rows of some owners side by side: where those of each begin, int64 [m + 1], and
+    their places among all rows, int64.
+
+    >>> [found.tolist() for found in rows_of(np.array([0, 2, 2, 5]), np.array([2, 0]))]
+    [[0, 3, 5], [2, 3, 4, 0, 1]]
+    """
+    first = ptr[owners]
+    counts = ptr[owners + 1] - first
+    starts = starts_of(counts)
+    # A row lies as far behind the first of its owner in `ptr` as it does here.
+    moved = np.repeat(first - starts[:-1], counts)
+    return starts, moved + np.arange(starts[-1])
+
+
+def divides(ptr: Int64Array, rows: int) -> bool:
+    """Tells whether `ptr` divides so many rows among owners."""
+    return bool(ptr[0] == 0 and ptr[-1] == rows and (np.diff(ptr) >= 0).all())

@@ -19,11 +19,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from llvmlite import ir
-from numba import njit
 from numba.core import types
 from numba.core.typing.templates import ConcreteTemplate, infer_global, signature
 from numba.extending import lower_builtin, models, register_model, type_callable
 
+from ..compiling import njit
 from ..types import Array, Float32Array, Int32Array, Int64Array
 
 LANES = 16
@@ -317,6 +317,17 @@ def _lower_sum_of(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         last = builder.shuffle_vector(lanes, lanes, high)
         lanes = builder.fadd(first, last)
     return builder.extract_element(lanes, ir.Constant(i32, 0))
+
+
+@inside
+def inner_product(a: Float32Array, at_a: int, b: Float32Array, at_b: int, n: int) -> np.float32:
+    """Returns the inner product of n numbers of a and of b, each from a flat position; n is a
+    multiple of LANES: rows are padded with zeros.
+    """
+    sums = load(a, at_a) * load(b, at_b)
+    for f in range(LANES, n, LANES):
+        sums = sums + load(a, at_a + f) * load(b, at_b + f)
+    return sum_of(sums)
 
 
 @inside

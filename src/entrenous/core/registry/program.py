@@ -47,7 +47,9 @@ def _read(name: str) -> _ReadModule:
     """Reads a first-party module, without importing it."""
     path = path_of(name)
     tree = ast.parse(source_of(path))
-    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    package = name
+    if path.name != "__init__.py":
+        package = name.rpartition(".")[0]
     wanted: set[str] = set()
     for node in _imports(tree):
         wanted.update(_targets(node, package))
@@ -233,7 +235,9 @@ def source_of(path: Path) -> str:
 def without_docstrings(tree: ast.AST) -> ast.AST:
     """Removes docstrings from a tree, in place, and returns it."""
     body = getattr(tree, "body", None)
-    first = body[0] if isinstance(body, list) and body else None
+    first = None
+    if isinstance(body, list) and body:
+        first = body[0]
     if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
         tree.body = body[1:]  # type: ignore[attr-defined, index]
     for node in _statements(tree):

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from ...core.errors import InputError
+from ..files import Format, RawFile, first_lines
 from ..options import LoadOptions
 from ..table import ColumnTable, refuse
 from .delimited import read_text
-from .kind import Format, RawFile, first_lines
 
 NAMES = ("impression_id", "user_id", "timestamp", "history", "impressions")
 # Shown items, each with its click.

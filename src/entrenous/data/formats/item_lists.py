@@ -13,10 +13,10 @@ import numpy as np
 
 from ...core.errors import InputError
 from ..encoding import control_in, plain_text, refuse_long
+from ..files import Format, RawFile, first_lines
 from ..options import LoadOptions
 from ..table import ColumnTable
-from .kind import Format, RawFile, first_lines
-from .positions import LATE
+from .layout import LATE
 
 # Bytes in one line: a user may have a hundred thousand items.
 LINE_LIMIT = 1 << 24

@@ -18,9 +18,9 @@ import numpy as np
 
 from ...core.errors import InputError
 from ..encoding import plain_text, refuse_long
+from ..files import Format, RawFile
 from ..options import LoadOptions
 from ..table import ColumnTable, NoRows
-from .kind import Format, RawFile
 
 # Bytes in one line, and in one line of Python, whose parser takes much more memory.
 LINE_LIMIT = 1 << 24

@@ -12,10 +12,10 @@ import numpy as np
 from ...core.errors import InputError
 from ...core.types import BoolArray, Int64Array
 from ..encoding import plain_text
+from ..files import Format, RawFile, first_lines
 from ..options import LoadOptions
 from ..table import ColumnTable
 from .delimited import read_text
-from .kind import Format, RawFile, first_lines
 
 BLOCK = re.compile(rb"\d{1,19}:")
 ROW = re.compile(rb"\d{1,19}(,\d(\.\d+)?)?(,\d{4}-\d\d-\d\d)?")
@@ -77,7 +77,9 @@ def _apart(
     place = 0
     for line in np.flatnonzero(begins).tolist():
         end = int(ends[line])
-        first = int(ends[line - 1]) + 1 if line else 0
+        first = 0
+        if line:
+            first = int(ends[line - 1]) + 1
         block = text[first:end]
         if BLOCK.fullmatch(block) is None:
             raise InputError(

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from ...core.errors import InputError
+from ..files import Format, RawFile
 from ..options import LoadOptions
 from ..table import ColumnTable, NoRows
-from .kind import Format, RawFile
 
 # The first and the last bytes of such a file.
 MARK = b"PAR1"

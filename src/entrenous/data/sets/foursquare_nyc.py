@@ -45,7 +45,9 @@ def _renamed(frames: Frames, folder: Path) -> Frames:
     import polars as pl
 
     items = find(folder, "items")
-    venues = None if items is None else read_table(items, LoadOptions()).frame
+    venues = None
+    if items is not None:
+        venues = read_table(items, LoadOptions()).frame
     wanted = {"pepper_user", "pepper_item", "negative_pepper_items"}
     if (
         venues is None

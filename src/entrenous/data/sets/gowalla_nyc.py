@@ -18,14 +18,13 @@ from typing import Any
 import numpy as np
 
 from ...core.errors import InputError
-from ...core.vocabulary import Vocabulary
 from ..dataset import Dataset
 from ..divided import Divided
 from ..divided import pepper as read_divided
 from ..files import read_table
 from ..folders import add_features, read_parts
 from ..home import find
-from ..interactions import NO_TIME, Interactions, find_rows, from_seconds
+from ..interactions import NO_TIME, Interactions, Vocabulary, find_rows, from_seconds
 from ..options import LoadOptions
 from ..visits import VisitColumns, with_visits
 

@@ -33,6 +33,7 @@ import numpy as np
 from ...core.cells import FORMULA
 from ...core.errors import InputError
 from ...core.types import Int32Array
+from ..forked import refuse_without_threads
 from ..interactions import NO_TIME, SECOND, Interactions, whole_seconds
 from ..visits import visit_columns
 from .given import CandidateColumns
@@ -51,6 +52,7 @@ def write(split: Split, folder: Path | str, *, format: Format = "csv") -> Path:
     Raises InputError if the folder exists or cannot be made, or the format is unknown.
     """
     folder = Path(folder)
+    refuse_without_threads(str(folder), "write the split before the fork")
     if format not in ("csv", "parquet"):
         raise InputError("format", f"unknown format '{format}'", expected="csv or parquet")
     if folder.exists():

@@ -20,8 +20,15 @@ import numpy as np
 from ...core.contract.protocols import some_visits
 from ...core.errors import InputError
 from ...core.types import Array, BoolArray, Int32Array, Int64Array
-from ...core.vocabulary import Vocabulary
-from ..interactions import Interactions, build, find_rows, pair_name, pair_numbers, pairs_of
+from ..interactions import (
+    Interactions,
+    Vocabulary,
+    build,
+    find_rows,
+    pair_name,
+    pair_numbers,
+    pairs_of,
+)
 from .candidates import only_negatives
 from .types import Held, Split, cold_notes
 
@@ -221,7 +228,9 @@ def _over(part: Interactions, users: Vocabulary, items: Vocabulary) -> Interacti
     # `build` sets `row` to the position of each row in `part`.
     position = moved.row
     assert position is not None
-    row = None if part.row is None else part.row[position]
+    row = None
+    if part.row is not None:
+        row = part.row[position]
     visits = some_visits(part.visits, position)
     return replace(moved, row=row, visits=visits, frames=part.frames)
 

@@ -13,8 +13,8 @@ them do.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from ...core.compiling import njit
 from ...core.errors import InputError
 from ...core.keys import below, draw, folded, folds, key
 from ...core.types import Array, Int32Array, Int64Array, UInt64Array

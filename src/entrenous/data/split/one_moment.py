@@ -66,7 +66,9 @@ def _moment(time: Int64Array, percent: int) -> int | None:
 
 def _from(time: Int64Array, moment: int | None) -> BoolArray:
     """Marks the rows at or after a moment, bool [n]; None marks none."""
-    return np.zeros(len(time), np.bool_) if moment is None else time >= moment
+    if moment is None:
+        return np.zeros(len(time), np.bool_)
+    return time >= moment
 
 
 def _split(data: Interactions, name: str, moment: int | None, percent: int) -> Split:

@@ -79,7 +79,9 @@ def _first(folder: Path, name: str, words: tuple[str, ...]) -> Path | None:
     for word in words:
         for start in starts:
             # `u1.base` has no ending.
-            bare = [folder / f"{start}{word}"] if name else []
+            bare = []
+            if name:
+                bare = [folder / f"{start}{word}"]
             known = [folder / f"{start}{word}.{ending}" for ending in ENDINGS]
             for path in (*known, *bare):
                 if path.is_file():

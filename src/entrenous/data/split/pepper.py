@@ -36,21 +36,24 @@ from ...core.contract.protocols import Moments, Visits, joined_visits, some_visi
 from ...core.errors import InputError
 from ...core.keys import key
 from ...core.types import Array, BoolArray, Int32Array, Int64Array
-from ...core.vocabulary import Vocabulary
 from ..dataset import divided
 from ..divided import PARTS, Divided
-from ..interactions import NO_TIME, Interactions, build, find_rows, pair_numbers, pairs_of
+from ..interactions import (
+    NO_TIME,
+    Interactions,
+    Vocabulary,
+    build,
+    find_rows,
+    pair_numbers,
+    pairs_of,
+)
 from .candidates import Negatives, only_negatives
 from .leave_one_out import draw_candidates
-from .types import Held, Split, assemble, between_peers, percents, share, shuffled, without_test
+from .types import Split, assemble, between_peers, percents, share, shuffled, without_test
 
 TRAIN, TEST, VALIDATION = range(len(PARTS))
 # Candidates of a held-out row, section 5.3; the authors' files have 99.
 DRAWN = 100
-# Rows that `set_apart` takes from training: the percentage of a user's rows, and the candidates of
-# each.
-APART = 15
-AGAINST = 99
 Positives = Literal["kept", "left-out"]
 """The choices for published negatives that their user has consumed: kept, as in the authors'
 tables; left-out: the rule of all other protocols.
@@ -109,24 +112,6 @@ def drawn(data: Interactions, train: int, test: int, *, seed: int) -> list[Split
     notes = without_test(data, tested)
     split = assemble(name, data, weighing, tested, refit=False, notes=notes, candidates=candidates)
     return [between_peers(split)]
-
-
-def set_apart(split: Split, *, seed: int) -> tuple[Interactions, Held]:
-    """Sets int(0.15 n) of each user's n training rows apart. Returns the other training rows, and
-    the rows apart, each against 99 items that its user has no row of.
-
-    No node judges a model by them, and no test counts them: they measure choices, and how fast
-    nodes learn. Raises InputError for a user with fewer than 99 items never consumed.
-    """
-    rows = split.train
-    place = shuffled(rows, key(seed, "split", "apart"))
-    number = share(rows.counts, APART)
-    apart = place < number[rows.user]
-    held = rows.select(apart)
-    name = key(seed, "candidates", "apart")
-    # Negatives are of no row at all, held-out rows included.
-    candidates = draw_candidates(split.all_rows, held.user, AGAINST, name, items=held.item)
-    return rows.select(~apart), Held(held, candidates, cold=True)
 
 
 PROTOCOLS = {"pepper-given": given, "pepper-given-100": given_first, "pepper-85-15": drawn}

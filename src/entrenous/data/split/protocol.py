@@ -161,7 +161,9 @@ def _given(
         )
     # A folder is read anew each time, since its files may have changed.
     split = given if isinstance(given, Split) else read(given, load, **options)
-    return split if data is None else with_features(split, data)
+    if data is None:
+        return split
+    return with_features(split, data)
 
 
 def _parse(protocol: str) -> tuple[Callable[..., list[Split]], list[int]]:

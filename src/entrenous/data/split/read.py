@@ -19,10 +19,10 @@ import numpy as np
 from ...core.cells import ESCAPED
 from ...core.errors import InputError
 from ...core.types import Array
-from ...core.vocabulary import Vocabulary
 from ..columns import USUAL, find_usual
 from ..files import read_table
-from ..interactions import NO_TIME, SECOND, Interactions, build
+from ..forked import refuse_without_threads
+from ..interactions import NO_TIME, SECOND, Interactions, Vocabulary, build
 from ..load import load_part
 from ..options import LoadOptions
 from ..reading import Reading
@@ -48,6 +48,7 @@ def read(
     Raises InputError that names the file, the line if there is one, and the expectation.
     """
     folder = Path(folder)
+    refuse_without_threads(str(folder), "read the split before the fork")
     if (folder / ABOUT).exists():
         if load:
             raise InputError(
@@ -111,9 +112,13 @@ def _foreign_candidates(folder: Path, part: str, options: LoadOptions) -> Candid
     columns = []
     for kind, usual in usual_names.items():
         asked = named_by_user.get(kind)
-        name = asked if asked in frame.columns else find_usual(frame.columns, usual)
+        name = asked
+        if asked not in frame.columns:
+            name = find_usual(frame.columns, usual)
         # A missing column is refused by `_text` under its plain name.
-        named = frame if name is None else frame.rename({name: kind})
+        named = frame
+        if name is not None:
+            named = frame.rename({name: kind})
         columns.append(_text(named, kind, path))
     return CandidateColumns(*columns)
 
@@ -174,7 +179,9 @@ def _exported(folder: Path, repeats: Repeats) -> Split:
     split = _given(parts, tables, about, repeats)
     test = split.test._replace(absent=_absent(folder, ids.users))
     split = split._replace(notes=tuple(about["notes"]), test=test)
-    return between_peers(split) if about["weighting"] else split
+    if about["weighting"]:
+        return between_peers(split)
+    return split
 
 
 def _ids(folder: Path) -> SplitIds:
@@ -281,7 +288,9 @@ def _part(folder: Path, part: str, ids: SplitIds, about: dict[str, Any]) -> Inte
         row = row[built.row]
     rows = replace(built, row=row, name=about["data"], reading=about["data_reading"])
     visits = f"{part}_visits"
-    return _visited(rows, folder, visits) if _present(folder, visits) else rows
+    if _present(folder, visits):
+        return _visited(rows, folder, visits)
+    return rows
 
 
 def _pairs(frame: Any, users: Vocabulary, items: Vocabulary, path: Path) -> tuple[Array, Array]:

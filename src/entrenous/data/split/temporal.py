@@ -15,8 +15,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...core.types import BoolArray
-from ...core.vocabulary import Vocabulary
-from ..interactions import Interactions
+from ..interactions import Interactions, Vocabulary
 from .types import (
     Held,
     Split,

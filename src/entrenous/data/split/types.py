@@ -8,15 +8,14 @@ from dataclasses import replace
 from typing import Generic, Literal, NamedTuple
 
 import numpy as np
-from numba import njit
 
+from ...core.compiling import njit
 from ...core.contract.protocols import joined_visits, some_visits
 from ...core.errors import InputError
 from ...core.keys import fold, key
-from ...core.rows import starts_of
+from ...core.lanes.memory import starts_of
 from ...core.types import Array, BoolArray, Int32Array, Int64Array, UInt64Array
-from ...core.vocabulary import Vocabulary
-from ..interactions import Interactions, KindT, pair_numbers
+from ..interactions import Interactions, KindT, Vocabulary, pair_numbers
 
 Ties = Literal["file", "random", "refuse"]
 """The choices for rows of one user at one time: file: the last one in the source is the latest;

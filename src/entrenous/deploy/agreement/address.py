@@ -36,13 +36,17 @@ def joined_address(host: str, port: int) -> str:
     ('[::1]:8443', 'localhost:8443')
     """
     # The colons of an IPv6 address would be taken for the one before the port.
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    if ":" in host:
+        return f"[{host}]:{port}"
+    return f"{host}:{port}"
 
 
 def port_of(digits: str) -> int | None:
     """Returns the port that a text of ASCII digits names, 0 to 65535; None for another text."""
     known = digits.isascii() and digits.isdigit() and len(digits) <= 5
-    return int(digits) if known and int(digits) < 65536 else None
+    if known and int(digits) < 65536:
+        return int(digits)
+    return None
 
 
 def is_host(host: str) -> bool:

@@ -15,8 +15,7 @@ import numpy as np
 
 from ...core.errors import InputError
 from ...core.types import Float64Array
-from ...core.vocabulary import Vocabulary
-from ...data.interactions import Interactions
+from ...data.interactions import Interactions, Vocabulary
 
 ITEMS = "items.json"
 
@@ -75,7 +74,8 @@ class Items(NamedTuple):
             fix = "get the items.json that belongs to terms.json"
             raise InputError(str(path), "not the list of items of the terms", fix=fix)
         fields = json.loads(text)
-        ids, places = fields["ids"], fields["places"]
+        ids = fields["ids"]
+        places = fields["places"]
         # A list in which no item has a title has no titles, so that the file stays small.
         titles = fields["titles"] or [""] * len(ids)
         if places is not None:
@@ -86,13 +86,15 @@ class Items(NamedTuple):
     def text(self) -> str:
         """The content of items.json."""
         titles = self.titles if any(self.titles) else None
-        places = None if self.places is None else self.places.tolist()
+        places = None
+        if self.places is not None:
+            places = self.places.tolist()
         # Its digest is in the terms, so neither the order nor the form of the fields may change.
         return json.dumps({"ids": self.ids, "titles": titles, "places": places})
 
     @property
     def sha256(self) -> str:
-        """The digest of items.json, hexadecimal, by which the terms name the list."""
+        """The SHA-256 of items.json in hexadecimal. The terms name the list of items by it."""
         return hashlib.sha256(self.text.encode()).hexdigest()
 
     @property

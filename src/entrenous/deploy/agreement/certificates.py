@@ -138,7 +138,8 @@ def _store(
 
     """Signs a certificate, and writes it and its private key as `stem`.crt and `stem`.key."""
     certificate = builder.sign(signer, hashes.SHA256())  # type: ignore[arg-type]
-    pem, pkcs8 = form.Encoding.PEM, form.PrivateFormat.PKCS8
+    pem = form.Encoding.PEM
+    pkcs8 = form.PrivateFormat.PKCS8
     private = key.private_bytes(pem, pkcs8, form.NoEncryption())
     write_private(stem.with_suffix(".key"), private)
     write_private(stem.with_suffix(".crt"), certificate.public_bytes(pem))

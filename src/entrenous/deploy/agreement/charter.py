@@ -16,7 +16,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from msgspec import Meta, Struct
 
 from ...core.errors import InputError
-from .files import is_signed, read_json, write_json
+from ...privacy.secure_sum.primitives import verified
+from .files import read_json, write_json
 from .invitation import CHARTER, Hex32, Hex64
 from .terms import FederationTerms
 
@@ -68,7 +69,7 @@ def check_charter(folder: Path, terms: FederationTerms) -> None:
         problem = f"the relay's terms differ from it in {', '.join(differing)}"
         raise _refused(path, problem, "the terms of the federation above")
     signed = _signed(above.run, charter.name, bytes.fromhex(charter.key))
-    if not is_signed(bytes.fromhex(above.operator), bytes.fromhex(charter.signature), signed):
+    if not verified(bytes.fromhex(above.operator), bytes.fromhex(charter.signature), signed):
         raise _refused(path, "is not signed by the operator above", "its signature")
     if terms.operator != charter.key:
         raise _refused(path, "is of another relay", "the key that signs for this one")
@@ -77,7 +78,8 @@ def check_charter(folder: Path, terms: FederationTerms) -> None:
 def _differing(above: FederationTerms, below: FederationTerms) -> list[str]:
     """Returns the terms in which a relay's federation differs from the one above, though it may
     not."""
-    theirs, own = above.model_dump(mode="json"), below.model_dump(mode="json")
+    theirs = above.model_dump(mode="json")
+    own = below.model_dump(mode="json")
     return sorted(name for name in own if name not in OF_RELAY and own[name] != theirs[name])
 
 

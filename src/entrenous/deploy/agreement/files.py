@@ -12,8 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ...core.errors import InputError
 from ...core.files import others_may_read, write_private, write_text
@@ -80,15 +79,6 @@ def check_format(path: Path, number: Any, written: str = "") -> None:
 def public_bytes(key: Ed25519PrivateKey) -> bytes:
     """Returns the public half of a private key, 32 bytes."""
     return key.public_key().public_bytes_raw()
-
-
-def is_signed(key: bytes, signature: bytes, text: bytes) -> bool:
-    """Returns whether a signature of `text` is that of the owner of a public key, 32 bytes."""
-    try:
-        Ed25519PublicKey.from_public_bytes(key).verify(signature, text)
-    except (InvalidSignature, ValueError):
-        return False
-    return True
 
 
 def write_identity(path: Path, key: Ed25519PrivateKey) -> None:

@@ -13,8 +13,7 @@ from collections.abc import Collection
 
 from ...core.contract.declared import Contract
 from ...core.errors import InputError
-from ...privacy.in_force import ProtectionInForce
-from ...privacy.protection import PROTECT
+from ...privacy.protection import PROTECT, ProtectionInForce
 from ...privacy.secure_sum.graph import graph
 from ...privacy.secure_sum.terms import SumTerms
 from .members import Members

@@ -55,7 +55,8 @@ class Members:
     def __init__(
         self, nodes: Mapping[str, Member], users: int, former: Sequence[FormerMember] = ()
     ) -> None:
-        self.users, self.former = users, list(former)
+        self.users = users
+        self.former = list(former)
         self.nodes = dict(sorted(nodes.items()))
         self.names = list(self.nodes)
         # The place in `names` of the node that serves each user, -1 for none.
@@ -125,7 +126,8 @@ class Members:
         """Returns the list with some nodes added, or with other keys; a key that is replaced is
         noted as a former one.
         """
-        members, former = dict(self.nodes), list(self.former)
+        members = dict(self.nodes)
+        former = list(self.former)
         for name, member in nodes:
             if name in members and members[name].key != member.key:
                 former.append(_former(name, members[name]))

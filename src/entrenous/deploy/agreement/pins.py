@@ -32,23 +32,32 @@ from ...core.contract.declared import (
 from ...core.contract.protocols import Catalogue, State, arrays_of, grouped_visits, model_sha256
 from ...core.contract.settings import Settings
 from ...core.types import Array
-from ...core.vocabulary import Vocabulary
-from ...data.interactions import Interactions
+from ...data.interactions import Interactions, Vocabulary
 from ...federation.gossip import Gossip
 from ...federation.recorder import NeighbourRecorder, Recorder, Seen
 from ...federation.rounds import Rounds
 from ...privacy.protection import Protection
 from ...runs.manifest import in_force
 
-USERS, ITEMS = 64, 40  # of the test round
-FEWEST, MORE = 3, 18  # rows of its users: the fewest, and up to so many more
+# The test round.
+USERS = 64
+ITEMS = 40
+# Rows of its users: the fewest, and up to so many more.
+FEWEST = 3
+MORE = 18
 # Rounds around a server: some algorithms ask one device a round, or learn in one round of five.
 ROUNDS = 12
 PUSHES = 3  # rounds between peers
 LARGEST = 1 << 30  # bytes of its arrays
 RATINGS = 5  # different ratings, where ratings are predicted
-BEGAN, APART = 1_500_000_000, 600  # seconds: of its first row, and between two rows
-RECEIVED, SENT, PROTECTED, KEPT, MODEL = "received", "sent", "protected", "kept", "model"
+# Seconds: of its first row, and between two rows.
+BEGAN = 1_500_000_000
+APART = 600
+RECEIVED = "received"
+SENT = "sent"
+PROTECTED = "protected"
+KEPT = "kept"
+MODEL = "model"
 TRAITS = "traits"
 # Parts of a contract and of a test round in words, in the order in which they are compared.
 PARTS = {
@@ -99,7 +108,9 @@ class AlgorithmPins(Settings):
         if part:
             return f"{part}, as declared, is something else"
         part = _first(self.test_round, other.test_round)
-        return f"in the fixed test round {part} comes out otherwise" if part else ""
+        if part:
+            return f"in the fixed test round {part} comes out otherwise"
+        return ""
 
 
 def _first(agreed: Mapping[str, str], here: Mapping[str, str]) -> str:
@@ -239,7 +250,9 @@ def _sized(algorithm: Any, catalogue: Catalogue) -> dict[str, str]:
         numbers += math.prod(shape)
     device_bytes = 8 * numbers + contract.most_bytes + contract.message_bytes
     nbytes = USERS * device_bytes
-    return {"bytes": str(nbytes)} if nbytes <= LARGEST else {}
+    if nbytes <= LARGEST:
+        return {"bytes": str(nbytes)}
+    return {}
 
 
 def _for_one_process(protection: Protection) -> Protection:

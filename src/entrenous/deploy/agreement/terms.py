@@ -24,8 +24,7 @@ from ...core.errors import InputError, one_line
 from ...core.registry.discover import is_place, short
 from ...core.registry.program import source_sha256
 from ...privacy import evidence
-from ...privacy.in_force import ProtectionInForce
-from ...privacy.protection import DP, PAPER, PROTECT, ROBUST, Protection
+from ...privacy.protection import DP, PAPER, PROTECT, ROBUST, Protection, ProtectionInForce
 from ...privacy.unsampled import proven_for_all_rounds
 from ...runs.plan import algorithm_of
 from ..wire.pushed import packed_bytes
@@ -266,7 +265,7 @@ class FederationTerms(Settings):
 
     @property
     def has_server(self) -> bool:
-        """True with a server; False between peers."""
+        """True if the federation has a server; False if it is one of peers."""
         return self.topology == "server"
 
     @cached_property
@@ -284,7 +283,9 @@ class FederationTerms(Settings):
     def spare(self) -> int:
         """The number of rounds that may be lost and are made up for by further ones: a tenth under
         masks. Without masks the same round is asked for again, and none is lost."""
-        return further(self.rounds) if self.masked else 0
+        if self.masked:
+            return further(self.rounds)
+        return 0
 
     @property
     def sums(self) -> int:
@@ -397,7 +398,8 @@ class FederationTerms(Settings):
         # Terms come from others, and each peer keeps a buffer for such a model.
         size = packed_bytes(configured.width)
         if size > LARGEST:
-            problem, most = f"a model has {size >> 20} MB", LARGEST >> 20
+            problem = f"a model has {size >> 20} MB"
+            most = LARGEST >> 20
             raise InputError("--set factors", problem, expected=f"at most {most} MB")
         return configured
 
@@ -428,7 +430,9 @@ class FederationTerms(Settings):
         """Raises InputError where another source of the algorithm declares or computes something
         else.
         """
-        by = "" if self.pins is None else f" ({self.pins.version})"
+        by = ""
+        if self.pins is not None:
+            by = f" ({self.pins.version})"
         fix = f"use the same file and the version of entrenous that founded the federation{by}"
         name = short(self.algorithm)
         problem = f"the source of {name} here is not the one that the federation agreed on"
@@ -517,7 +521,8 @@ class FederationTerms(Settings):
         """Returns a line for each array that leaves the node's devices singly, for its owner: what
         the array reveals, as declared, and what an audit measured with it and without. place: as of
         `singly`."""
-        name, shown = short(self.algorithm), self.singly(place)
+        name = short(self.algorithm)
+        shown = self.singly(place)
         if shown is None:
             file = "--algorithm ./FILE.py"
             return [f"what {name} shows of each user singly is said to who names its file: {file}"]
@@ -546,7 +551,8 @@ class FederationTerms(Settings):
         return f"{first} carry {noise}; later ones can be read"
 
     def _server_limits(self, place: str) -> str:
-        own, name = self.protection, short(self.algorithm)
+        own = self.protection
+        name = short(self.algorithm)
         measured = evidence.gives_away(name)
         measured = measured or f"`entrenous audit {name}` measures what that gives away"
         # A defence has to see each update, so it comes before all else that could be said.
@@ -574,7 +580,9 @@ class FederationTerms(Settings):
             noise = f"noise of {own.noise:g} on every number of a sum, a share by each device"
             if own.noise_from == "seed":
                 noise += ", repeatable from the seed and so no protection: for trying out"
-        clip = f"; clip {own.clip:g}" if own.clip else ""
+        clip = ""
+        if own.clip:
+            clip = f"; clip {own.clip:g}"
         epsilon = self.proven(own.people)
         proof = "no epsilon"
         if epsilon is not None:
@@ -588,7 +596,9 @@ class FederationTerms(Settings):
         if shown is None:
             return f", and of each user singly what {short(self.algorithm)} shows"
         names = ", ".join(sent.name for sent in shown)
-        return f"{SINGLE}: {names}" if names else ""
+        if names:
+            return f"{SINGLE}: {names}"
+        return ""
 
     def proven(self, people: int, rounds: int | None = None) -> float | None:
         """Returns the epsilon of a user who is in so many rounds, if every sum has the noise of

@@ -18,7 +18,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from msgspec import Meta, Struct
 
 from ...core.errors import InputError
-from .files import is_signed, read_json, write_json
+from ...privacy.secure_sum.primitives import verified
+from .files import read_json, write_json
 
 REVOKED = "revoked.json"
 # A signed text begins with its purpose, so that a signature is good for nothing else.
@@ -55,7 +56,7 @@ class Ticket(NamedTuple):
         federation.
         """
         text = _ticket(schema, self.number, key, self.until)
-        return is_signed(operator, self.signature, text)
+        return verified(operator, self.signature, text)
 
 
 def _ticket(schema: bytes, number: int, key: bytes, until: int) -> bytes:
@@ -66,7 +67,8 @@ def _ticket(schema: bytes, number: int, key: bytes, until: int) -> bytes:
 
 
 def ends(days: float) -> int:
-    """Returns the second since 1970 in which a ticket ends that is given now for some days."""
+    """Returns the time at which a ticket of so many days ends if it is given now, in seconds since
+    1970."""
     return int(time.time() + 86_400 * days)
 
 
@@ -90,7 +92,7 @@ class RevocationList(Struct, frozen=True, array_like=True, forbid_unknown_fields
         """Returns whether the operator, by its public key, has signed this list for this
         federation."""
         text = _revoked(schema, self.serial, self.keys)
-        return is_signed(operator, self.signature, text)
+        return verified(operator, self.signature, text)
 
     @classmethod
     def read(cls, folder: Path) -> Self | None:

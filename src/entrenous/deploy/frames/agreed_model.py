@@ -21,7 +21,9 @@ from ..agreement.members import Members
 from .frames import HEAD, SIGNATURE, Code, Frame, FrameRefused, headed, signed_by
 
 AGREED = "agreed"  # brings the words of the others
-TAKEN, KEPT = "taken", "kept"  # answers: a model has come; it is the one that a quorum has
+# Answers: a model has come; it is the one that a quorum has.
+TAKEN = "taken"
+KEPT = "kept"
 
 
 class OfferedModel(NamedTuple):

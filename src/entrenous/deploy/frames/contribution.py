@@ -36,8 +36,7 @@ from ...core.contract.update import (
 from ...core.errors import InputError
 from ...core.types import Array, Int32Array, Int64Array
 from ...kernels.arrays import all_below, has_repeats, squares
-from ...privacy.in_force import ProtectionInForce
-from ...privacy.protection import Protection
+from ...privacy.protection import Protection, ProtectionInForce
 from ..wire import tensors
 from ..wire.tensors import Malformed, Schema, TensorField
 from .frames import Code, FrameRefused
@@ -79,7 +78,9 @@ def _widths(contract: Contract, way: str) -> int:
 
 def _rows(contract: Contract) -> int:
     """Returns the most rows that one device may send."""
-    return contract.sizes["rows"] if contract.way("rows") else 0
+    if contract.way("rows"):
+        return contract.sizes["rows"]
+    return 0
 
 
 def largest_body(contract: Contract, asked: Mapping[str, Int64Array]) -> int:
@@ -185,7 +186,8 @@ def read_update(body: memoryview, contract: Contract, user: int) -> Update:
     """Reads the update of one device, that of `user`. Raises FrameRefused."""
     schema = _schema(contract, 1, "f4", _rows(contract))
     arrays = _read(body, schema)
-    item, weight = arrays["item"], arrays["weight"]
+    item = arrays["item"]
+    weight = arrays["weight"]
     _check_items(item, contract)
     _check_shapes(arrays, contract, len(item), 1)
     for name, array in arrays.items():
@@ -197,7 +199,8 @@ def read_update(body: memoryview, contract: Contract, user: int) -> Update:
         _refuse(Code.WRONG_WEIGHT, "a weight below 0")
     if not contract.weighs and weight[0] != 1:
         _refuse(Code.WRONG_WEIGHT, "a weight where every device weighs 1")
-    groups, group = contract.groups, NO_GROUPS
+    groups = contract.groups
+    group = NO_GROUPS
     if groups > 1:
         group = arrays["group"]
         # The server adds the update up in the place that this number names.
@@ -263,7 +266,8 @@ def _total_schema(contract: Contract, m: int) -> dict[str, TensorField]:
 
 def _total(arrays: dict[str, Array], contract: Contract, users: Int64Array) -> Total:
     """Returns the sum of the devices of `users`, checked. Raises FrameRefused."""
-    item, senders = arrays["item"], arrays["senders"]
+    item = arrays["item"]
+    senders = arrays["senders"]
     _check_items(item, contract)
     _check_shapes(arrays, contract, len(item), contract.groups)
     if int(senders.min(initial=1)) < 1:
@@ -354,7 +358,8 @@ def _check_shape(name: str, shape: tuple[int, ...], agreed: tuple[int, ...]) -> 
         return
     if shape == agreed[::-1]:
         _refuse(Code.TRANSPOSED, f"'{name}'")
-    rows, width = shape[0], shape[1:]
+    rows = shape[0]
+    width = shape[1:]
     if width != agreed[1:]:
         text = f"'{name}' has rows of {width}, agreed was {agreed[1:]}"
         _refuse(Code.WRONG_FACTORS, text)
@@ -432,7 +437,8 @@ def _part(arrays: dict[str, Array], kind: str) -> dict[str, Array]:
 def check_total(total: Total, contract: Contract, m: int) -> None:
     """Raises FrameRefused for a sum that m devices cannot have, whether one node sent it or it is
     that of a secure sum."""
-    senders, weight = total.senders, total.weight
+    senders = total.senders
+    weight = total.weight
     if not _within(senders, 0, m):
         _refuse(Code.WRONG_COUNT, "an item with fewer than no or more than all senders")
     most = m * MOST
@@ -485,7 +491,8 @@ class Caps(NamedTuple):
         """Returns the Euclidean length of a contribution. Raises FrameRefused for more than its
         devices may send or weigh.
         """
-        length, m = norm(sent), sent.devices
+        length = norm(sent)
+        m = sent.devices
         # In the fixed point, as the weight counts: half a step is nothing.
         weight = fixed(sent.weight) if isinstance(sent, Update) else sent.weight
         devices_weigh = float(weight.sum()) * STEP
@@ -555,10 +562,14 @@ def halted(
     problem = "would leave numbers in the model that are not finite"
     if finite:
         problem = f"would move the model by {far:.6g}"
-    expected = "finite numbers" if most is None else f"at most {most:g}, as the terms say"
+    expected = "finite numbers"
+    if most is not None:
+        expected = f"at most {most:g}, as the terms say"
     # A lie need not be long, but the longest answers are the first to look at.
     longest = sorted(lengths, key=lambda name: -lengths[name])[:NAMED]
-    who = f", largest answers first: {', '.join(longest)}" if longest else ""
+    who = ""
+    if longest:
+        who = f", largest answers first: {', '.join(longest)}"
     fix = (
         f"the round is not counted{who}; shut out who lies, or `entrenous federation rewind`,"
         " and start again"

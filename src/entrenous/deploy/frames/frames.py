@@ -25,7 +25,9 @@ from ...core.errors import EntrenousError
 from ..agreement.files import NODE_NAME
 from ..wire.tensors import Buffer
 
-MAGIC, VERSION, SIGNATURE = b"ENTR", 1, 64
+MAGIC = b"ENTR"
+VERSION = 1
+SIGNATURE = 64
 START = struct.Struct("<4sBI")
 HEAD = 4096  # bytes of a head, at most
 BODY = 1 << 30  # bytes of a body, at most, unless the reader knows better
@@ -118,7 +120,8 @@ class FrameRefused(EntrenousError):
     """
 
     def __init__(self, code: Code, text: str = "") -> None:
-        self.code, self.text = code, text
+        self.code = code
+        self.text = text
         super().__init__(f"{code.value}: {text}" if text else code.value)
 
 
@@ -240,7 +243,9 @@ def opened(buffer: bytes, largest: int = BODY) -> Frame:
     body = view[start:]
     # A body that goes on behind the one that was announced would be hashed for nothing.
     if len(body) != head.size:
-        code = Code.TRUNCATED if len(body) < head.size else Code.WRONG_LENGTH
+        code = Code.WRONG_LENGTH
+        if len(body) < head.size:
+            code = Code.TRUNCATED
         raise FrameRefused(code, f"{len(body)} bytes of a body of {head.size}")
     # The signature covers the head alone: without this digest any body would do.
     if hashlib.sha256(body).digest() != head.digest:

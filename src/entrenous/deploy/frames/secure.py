@@ -9,7 +9,7 @@ import numpy as np
 from ...core.contract.declared import Contract
 from ...core.contract.update import ShownArrays
 from ...core.types import Array, Int64Array
-from ...privacy.in_force import ProtectionInForce
+from ...privacy.protection import ProtectionInForce
 from ...privacy.secure_sum.messages import limit_of
 from ...privacy.secure_sum.terms import SumTerms
 from ...privacy.secure_sum.vector import size
@@ -22,7 +22,8 @@ from .frames import HEAD, SIGNATURE, START, Code, Frame, FrameRefused
 
 KINDS = ("advert", "share", "mask", "consent", "unmask")  # in the order of secure_sum's stages
 # Asks for the key of a box that somebody complained of; brings that key.
-OPEN, OPENED = "open", "opening"
+OPEN = "open"
+OPENED = "opening"
 COMPLAINT = "complaint"  # the answer to `mask` of a node that got a bad box
 ANSWERED = {OPEN: OPENED}  # kinds of answers, where they are not those of their requests
 MESSAGE = 1 << 30  # bytes of a message, at most
@@ -85,7 +86,9 @@ def largest_answer(terms: FederationTerms, members: Members, place: str = "") ->
     contract = contribution.agreed(algorithm, terms.catalogue, terms.protection)
     users = {name: member.users for name, member in members.nodes.items()}
     body = contribution.largest_body(contract, users)
-    nbytes = sum_terms(terms, contract, 0, 0, bytes(32)).nbytes if terms.masked else 0
+    nbytes = 0
+    if terms.masked:
+        nbytes = sum_terms(terms, contract, 0, 0, bytes(32)).nbytes
     # One stage or another of a secure sum has the longest message.
     message = max(limit_of(stage, nbytes) for stage in range(len(KINDS)))
     return START.size + HEAD + SIGNATURE + body + message

@@ -48,18 +48,23 @@ Peer: TypeAlias = tuple[str, int]  # address and port of the other end
 HELD = 20.0  # seconds for which a server holds a question for work, at most
 LATER = 5  # seconds after which a node whose question is not held asks again
 
-SCHEME, KIND = "Entrenous ", "here"
+SCHEME = "Entrenous "
+KIND = "here"
 STALE = 300.0  # seconds that a signed time may be from the server's
 LONGEST = 2048  # characters of the header
 CACHED = 16384  # headers whose signature was checked
 
 # Requests a second, and at once.
-RATE, BURST = 100.0, 200.0  # of one node
+# Requests of one node: in a second, and at once.
+RATE = 100.0
+BURST = 200.0
 STRANGERS = 10.0, 40.0  # of all strangers of one address
 UNASKED = 1.0, 10.0  # answers of one node that nobody waits for: sent again, or a flood
 REMEMBERED = 16384  # senders that were seen last
 
-HEAD, HEAD_SECONDS = 16 << 10, 10.0  # bytes of a request outside its body; seconds for its head
+# Bytes of a request outside its body, and seconds for its head.
+HEAD = 16 << 10
+HEAD_SECONDS = 10.0
 STRETCH = 500_000  # bytes of a body that have to come within the seconds of a stretch
 BODY_SECONDS = 10.0  # of a stretch, for a server: 50 kB a second
 ROOM = 32 << 20  # bytes of bodies that a server reads, or has not dealt with, at once
@@ -75,7 +80,8 @@ class Denied(Exception):
     """
 
     def __init__(self, status: int, code: str) -> None:
-        self.status, self.code = status, code
+        self.status = status
+        self.code = code
         super().__init__(code)
 
 
@@ -96,7 +102,9 @@ class Admission:
     def __init__(
         self, run: str, members: Mapping[str, Member], clock: Callable[[], float] = time.time
     ) -> None:
-        self.run, self.members, self._clock = run, members, clock
+        self.run = run
+        self.members = members
+        self._clock = clock
         # The node and the signed time of each checked header, by the header's sha256.
         self._checked: OrderedDict[bytes, tuple[str, int]] = OrderedDict()
 
@@ -120,7 +128,8 @@ class Admission:
             frame = opened(signed, largest=0)
         except (FrameRefused, ValueError):
             raise Denied(401, "no-key") from None
-        head, member = frame.head, self.members.get(frame.node)
+        head = frame.head
+        member = self.members.get(frame.node)
         # A frame that a member signed for something else, or elsewhere, shows nothing here.
         if head.kind != KIND or head.run != self.run:
             raise Denied(401, "wrong-run")
@@ -146,7 +155,9 @@ class Rates:
     def __init__(
         self, rate: float = RATE, burst: float = BURST, now: Callable[[], float] = time.monotonic
     ) -> None:
-        self._rate, self._burst, self._now = rate, burst, now
+        self._rate = rate
+        self._burst = burst
+        self._now = now
         # What each sender has left, and when that was counted; the newest sender is last.
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
@@ -214,7 +225,9 @@ class Guard:
     def __init__(
         self, bounds: Bounds = STANDARD, now: Callable[[], float] = time.monotonic, proxy: str = ""
     ) -> None:
-        self.bounds, self._now, self._proxy = bounds, now, proxy
+        self.bounds = bounds
+        self._now = now
+        self._proxy = proxy
         self.refused = self.evicted = self.silent = 0
         self._greeted = Rates(bounds.greeted, bounds.greeted_at_once, now)
         self._renewed = Rates(bounds.renewed, bounds.renewed_at_once, now)
@@ -351,7 +364,9 @@ class CountedSocket(socket.socket):
         super().__init__(
             connection.family, connection.type, connection.proto, fileno=connection.detach()
         )
-        self._guard, self._peer, self.since = guard, peer, since
+        self._guard = guard
+        self._peer = peer
+        self.since = since
 
     def close(self) -> None:
         """Closes the connection, and gives its place back."""
@@ -385,7 +400,8 @@ class Stretches:
     """
 
     def __init__(self, seconds: float) -> None:
-        self._seconds, self._left = seconds, STRETCH
+        self._seconds = seconds
+        self._left = STRETCH
         self.limit = asyncio.timeout(seconds)
 
     def came(self, size: int) -> None:
@@ -427,8 +443,11 @@ class Body:
     """
 
     def __init__(self, ledger: Bodies, node: str, asked: bool, place: int) -> None:
-        self.node, self.asked, self.place = node, asked, place
-        self.held, self.whole = 0, False
+        self.node = node
+        self.asked = asked
+        self.place = place
+        self.held = 0
+        self.whole = False
         self.stretches = Stretches(BODY_SECONDS)
         self._ledger = ledger
 

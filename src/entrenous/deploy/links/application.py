@@ -132,7 +132,8 @@ class Traffic:
 
     def acknowledge(self) -> None:
         """Tells the nodes whose answers were received so far that these have been dealt with."""
-        done, self._unanswered = self._unanswered, []
+        done = self._unanswered
+        self._unanswered = []
         if done and self.loop is not None:
             self.loop.call_soon_threadsafe(_resolve, done)
 
@@ -235,7 +236,9 @@ class Front(NamedTuple):
 
     def elsewhere(self, node: str) -> int | None:
         """Returns the number of the worker that serves a node; None for this process."""
-        return None if self.siblings is None else self.siblings.elsewhere(node)
+        if self.siblings is None:
+            return None
+        return self.siblings.elsewhere(node)
 
 
 def application(front: Front) -> Starlette:
@@ -310,7 +313,9 @@ class _Requests:
         try:
             if not await _outwaits(request, question, HELD):
                 self._front.traffic.gone(node)
-            return question.result() if question.done() else None
+            if question.done():
+                return question.result()
+            return None
         finally:
             self._front.traffic.asked(node, question)
 

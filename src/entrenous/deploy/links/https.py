@@ -106,7 +106,8 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """Notes that a request has come as a whole."""
-        self._loose, self._in_head = 0, True
+        self._loose = 0
+        self._in_head = True
         super().on_message_complete()
 
     # ---- limits ----
@@ -296,7 +297,9 @@ def _allow_files(bounds: Bounds) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = bounds.connections + bounds.silent + OWN_FILES
     if soft != resource.RLIM_INFINITY and soft < needed:
-        most = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+        most = needed
+        if hard != resource.RLIM_INFINITY:
+            most = min(needed, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 

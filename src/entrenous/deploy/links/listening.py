@@ -51,7 +51,8 @@ class GuardedSocket(socket.socket):
         super().__init__(
             listening.family, listening.type, listening.proto, fileno=listening.detach()
         )
-        self.guard, self._now = guard, now
+        self.guard = guard
+        self._now = now
         self._silent: dict[int, Silent] = {}  # by descriptor, the oldest first
         self._from: dict[str, dict[int, None]] = {}  # of each address, the oldest first
         self._turn: deque[tuple[int, int]] | None = None
@@ -63,7 +64,9 @@ class GuardedSocket(socket.socket):
 
     def fileno(self) -> int:
         """Returns the descriptor to wait for."""
-        return super().fileno() if self._epoll is None else self._epoll.fileno()
+        if self._epoll is None:
+            return super().fileno()
+        return self._epoll.fileno()
 
     def accept(self) -> tuple[socket.socket, Any]:
         """Accepts the next connection that has spoken. Raises BlockingIOError when there is none,
@@ -158,7 +161,9 @@ class GuardedSocket(socket.socket):
             connection.close()
             return None
         counted = self.guard.arrived(connection, silent.peer)
-        return None if counted is None else (counted, silent.address)
+        if counted is None:
+            return None
+        return (counted, silent.address)
 
     def _evict(self, number: int) -> None:
         self._forget(number)

@@ -20,7 +20,8 @@ from ...core.files import Trouble, no_trouble
 
 TYPE = "text/plain; version=0.0.4; charset=utf-8"
 HOST = "127.0.0.1"
-METRICS, HEALTH = "/metrics", "/v1/health"
+METRICS = "/metrics"
+HEALTH = "/v1/health"
 STATM = "/proc/self/statm"  # of Linux: sizes of this process in pages
 Rows = list[tuple[str, float]]  # labels and value
 
@@ -114,7 +115,9 @@ def text_of(families: Sequence[Family]) -> str:
 def _number(value: float) -> str:
     """Returns a number as text, whole numbers without an exponent: counts of bytes are long."""
     whole = int(value)
-    return str(whole) if value == whole else f"{value:.10g}"
+    if value == whole:
+        return str(whole)
+    return f"{value:.10g}"
 
 
 # ---- a server ------------------------------------------------------------------------------------
@@ -209,7 +212,9 @@ class Metrics:
         trouble: Callable[[], Trouble | None] = no_trouble,
         certificate_ends: float | None = None,
     ) -> None:
-        self.status, self.link, self.trouble = status, link, trouble
+        self.status = status
+        self.link = link
+        self.trouble = trouble
         self._certificate_ends = certificate_ends
 
     def text(self) -> str:

@@ -28,11 +28,15 @@ from ..agreement.address import refuse_plain, split_address
 from .admission import HELD, LATER, STRETCH, Stretches, is_number
 from .port import Answer
 
-FIRST, LONGEST = 0.5, 30.0  # seconds before the second attempt at a connection, and at most
+# Seconds before the second attempt at a connection, and at most.
+FIRST = 0.5
+LONGEST = 30.0
 RESTING = 600.0  # the same at most, for a node that has all that its server will give
 # Attempts in a row each of which is said; then every tenth, and after a hundred every hundredth.
 SAID = 5
-ATTEMPTS, MINUTE = 10, 60.0  # connections within so many seconds, at most
+# Connections within so many seconds, at most.
+ATTEMPTS = 10
+MINUTE = 60.0
 # Seconds for which a server that refuses this node may be one that has just come up.
 PATIENCE = 30.0
 SHOWN = 60.0  # seconds for which a node shows one signed header
@@ -85,7 +89,9 @@ class ServerSaid(NamedTuple):
     def word(self) -> str:
         """The reason of a refusal, "" where it is no word."""
         word = LIKELY.fullmatch(self.body.strip())
-        return "" if word is None else word[0].decode("ascii")
+        if word is None:
+            return ""
+        return word[0].decode("ascii")
 
 
 @final
@@ -100,7 +106,8 @@ class ServerLine:
         limits = httpx.Limits(max_connections=1, max_keepalive_connections=1, keepalive_expiry=HELD)
         # A transport alone: a client around it would follow redirects and keep cookies.
         self._transport = httpx.AsyncHTTPTransport(verify=trust, trust_env=False, limits=limits)
-        self._url, self._largest = url, largest
+        self._url = url
+        self._largest = largest
         self._host = httpx.URL(url).netloc
 
     async def __aenter__(self) -> ServerLine:
@@ -197,7 +204,8 @@ async def _body(response: httpx.Response, largest: int) -> bytes:
 async def _read(response: httpx.Response, most: int) -> bytes:
     """Returns the first `most` bytes of a body. Raises BadResponse where they come too slowly."""
     parts: list[bytes] = []
-    left, stretches = most, Stretches(CALL)
+    left = most
+    stretches = Stretches(CALL)
     try:
         async with stretches.limit:
             async for part in response.aiter_raw():
@@ -264,7 +272,9 @@ class Refused(Exception):
     """
 
     def __init__(self, status: int, code: str, date: str) -> None:
-        self.status, self.code, self.date = status, code, date
+        self.status = status
+        self.code = code
+        self.date = date
         super().__init__(f"the server says {code or status}")
 
 
@@ -357,12 +367,14 @@ async def _connected(
 ) -> None:
     """Asks and answers over one connection, until an error ends it."""
     # One header is shown for a minute: the server checks the signature of each but once.
-    header, since = "", -SHOWN
+    header = ""
+    since = -SHOWN
 
     def shown() -> str:
         nonlocal header, since
         if time.monotonic() - since >= SHOWN or not header:
-            header, since = node.here(), time.monotonic()
+            header = node.here()
+            since = time.monotonic()
         return header
 
     async with ServerLine(url, trust, node.largest) as line:
@@ -454,7 +466,8 @@ class Backoff:
 
     def success(self) -> None:
         """Notes that the server has answered."""
-        self._failures, self.ever = 0, True
+        self._failures = 0
+        self.ever = True
 
 
 def _trust(ca: Path | None) -> ssl.SSLContext:

@@ -33,13 +33,16 @@ class Siblings:
     def __init__(self, home: Mapping[str, int], own: int) -> None:
         self.addresses: Mapping[int, str] = {}
         """HOST:PORT of the workers that are there, by number; any thread may replace it."""
-        self._home, self._own = home, own
+        self._home = home
+        self._own = own
         self._client: httpx.AsyncClient | None = None
 
     def elsewhere(self, node: str) -> int | None:
         """Returns the number of the worker that serves a node; None for this worker."""
         home = self._home.get(node, self._own)
-        return None if home == self._own else home
+        if home == self._own:
+            return None
+        return home
 
     async def passed_on(self, request: Request, worker: int, body: bytes = b"") -> Response:
         """Returns the answer of another worker to a request. body: of the request, read already.

@@ -23,8 +23,7 @@ from ...core.keys import key as key_of
 from ...core.keys import local_key
 from ...core.types import Float32Array, Int64Array
 from ...data.interactions import Interactions
-from ...federation.executors import Threads
-from ...federation.shard import Shard
+from ...federation.shard import Shard, Threads
 from ...privacy.secure_sum.terms import Floors
 from ..agreement.catalogue import ITEMS, Items
 from ..agreement.files import IDENTITY, read_identity, read_json
@@ -33,10 +32,9 @@ from ..agreement.terms import TERMS, FederationTerms
 from ..frames import contribution
 from ..frames.agreed_model import AGREED, KEPT, TAKEN, OfferedModel, check_agreed
 from ..frames.frames import Code, Frame, FrameRefused
-from ..frames.request import NodeRequest, announced
+from ..frames.request import NodeRequest, Responder, announced
 from ..frames.secure import KINDS, OPEN
 from .node_store import NODE, STORE, GivenAnswer, LeftDevice, MaskedVector, NodeStore
-from .responder import Responder
 from .secure_node import SecureSide
 
 # The fact that names the trained model of which this node last said that it had come.
@@ -54,7 +52,8 @@ class FederatedNode:
 
     def __init__(self, folder: Path, *, threads: int = 1) -> None:
         about = read_json(folder / NODE)
-        self.folder, self.name = folder, str(about["name"])
+        self.folder = folder
+        self.name = str(about["name"])
         self.terms = FederationTerms.read(folder / TERMS)
         self.key = read_identity(folder / IDENTITY)
         # The file of a class of the owner's own is named by the owner, never by the terms.
@@ -130,10 +129,12 @@ class FederatedNode:
             return given.frame
         if len(request.users) == 1:
             devices, update = self._train_one(request)
-            kind, body = "update", contribution.of_update(update)
+            kind = "update"
+            body = contribution.of_update(update)
         else:
             devices, total = self.train_sum(request)
-            kind, body = "sum", contribution.of_total(total)
+            kind = "sum"
+            body = contribution.of_total(total)
             self.shard.release(total)
         answer = self.responder.seal_for(frame, kind, body)
         self.keep(request, answer, devices)
@@ -204,7 +205,8 @@ class FederatedNode:
     def _train_one(self, request: NodeRequest) -> tuple[State, Update]:
         """Trains one device. Returns the private state afterwards, and what the device sends."""
         devices, key = self.before(request)
-        users, download = request.users, request.download
+        users = request.users
+        download = request.download
         if self._secret is not None:
             update = self._secret.update(download, devices, users, 0, request.round)
         else:
@@ -216,7 +218,8 @@ class FederatedNode:
         """Trains the devices of a request. Returns their private state afterwards, and the sum of
         what they send, to be given back to the shard."""
         devices, key = self.before(request)
-        users, download = request.users, request.download
+        users = request.users
+        download = request.download
         if self._secret is not None:
             total = self._secret.total(download, devices, users, request.round)
         else:
@@ -249,7 +252,9 @@ class FederatedNode:
         alike = self.contract.declaration.deliver is None
         model = arrays_of(request.download) if alike else None
         given = GivenAnswer(request.round, request.asked, answer)
-        counts = None if self._tally is None else self._tally.taken()
+        counts = None
+        if self._tally is not None:
+            counts = self._tally.taken()
         left = _left(request, counts)
         self.store.advance(given, arrays_of(devices), model, facts or {}, masked, left)
 
@@ -259,12 +264,14 @@ class FederatedNode:
         """Returns the newest model that came: its round, and what scores by it. Raises InputError
         if none has come.
         """
-        model, newest = self.store.model(), self.store.newest_state()
+        model = self.store.model()
+        newest = self.store.newest_state()
         if model is None or newest is None:
             fix = "run the node until its first round is over"
             raise InputError(str(self.folder), "no model has come yet", fix=fix)
         declaration = self.contract.declaration
-        received, private = declaration.receives, declaration.keeps
+        received = declaration.receives
+        private = declaration.keeps
         assert received is not None and private is not None  # of every algorithm around a server
         number, arrays = model
         download = received(**arrays)
@@ -288,8 +295,11 @@ class OwnRecommender:
         devices: State,
         rows: Interactions,
     ) -> None:
-        self._algorithm, self._contract, self._rows = algorithm, contract, rows
-        self._download, self._devices = download, devices
+        self._algorithm = algorithm
+        self._contract = contract
+        self._rows = rows
+        self._download = download
+        self._devices = devices
 
     def scores(self, users: Int64Array) -> Float32Array:
         """Returns scores of every item, float32 [len(users), items]. users: places among the node's
@@ -385,7 +395,8 @@ class UpdateTally:
     """
 
     def __init__(self, rows: Interactions, users: Int64Array) -> None:
-        self._rows, self._users = rows, users
+        self._rows = rows
+        self._users = users
         self._counts: dict[int, SentCount] = {}
         self._turn = Lock()
 
@@ -398,7 +409,8 @@ class UpdateTally:
         items = len(self._rows.items)
         for_all_items = any(array.shape[1:2] == (items,) for array in update.dense.values())
         for place, user in enumerate(users.tolist()):
-            low, high = update.ptr[place], update.ptr[place + 1]
+            low = update.ptr[place]
+            high = update.ptr[place + 1]
             item = update.item[low:high]
             row = np.searchsorted(self._users, [user])
             consumed = self._rows.of_users(row).item
@@ -413,7 +425,8 @@ class UpdateTally:
     def taken(self) -> dict[int, SentCount]:
         """Returns the counts since the last time, by user."""
         with self._turn:
-            counts, self._counts = self._counts, {}
+            counts = self._counts
+            self._counts = {}
         return counts
 
 

@@ -1,7 +1,7 @@
 """The store of a node, in one SQLite file: its users' rows, and what the node has learnt from them.
 
 With a server that is the users' private vectors and the answers that the node has last given; a
-peer uses the tables of peers/state.py.
+peer uses the tables of deploy/peers/state.py.
 
 A round's new private state and the answer made with it are written in one transaction, before the
 answer leaves. So a node that dies at any moment gives the same answer again when it is asked again,
@@ -22,8 +22,7 @@ import numpy as np
 from ...core.errors import EntrenousError, InputError, NotYet, may_pass
 from ...core.files import write_private
 from ...core.types import Array, Int64Array
-from ...core.vocabulary import Vocabulary
-from ...data.interactions import NO_TIME, Interactions, build, from_seconds
+from ...data.interactions import NO_TIME, Interactions, Vocabulary, build, from_seconds
 from ...data.visits import VisitColumns, visit_columns, with_visits
 from ...privacy.secure_sum.memory import PastSum, sharing
 from ..agreement.catalogue import Items
@@ -35,7 +34,8 @@ NODE = "node.json"  # the decisions of a node's owner, and the address of the se
 # and a request may come twice.
 KEPT = 4
 # The unit of times, a fact of the store; stores of earlier versions have seconds, and no such fact.
-TIMES, MICROSECONDS = "times", "microseconds"
+TIMES = "times"
+MICROSECONDS = "microseconds"
 TABLES = """
 create table fact (name text primary key, value text not null) strict;
 create table user (number integer primary key, id text not null) strict;
@@ -150,7 +150,9 @@ class NodeStore:
         sources = list(range(len(rows)))
         if rows.row is not None:
             sources = rows.row.tolist()
-        owners, items, values = users[rows.user], rows.item, rows.value
+        owners = users[rows.user]
+        items = rows.item
+        values = rows.value
         columns = (owners.tolist(), items.tolist(), values.tolist(), times, sources)
         visits = visit_columns(rows)
         db = _connected(path)
@@ -178,7 +180,9 @@ class NodeStore:
     def fact(self, name: str) -> str | None:
         """Returns the stored text of a name; None if nothing was stored under it."""
         row = self._one("select value from fact where name = ?", name)
-        return None if row is None else str(row[0])
+        if row is None:
+            return None
+        return str(row[0])
 
     def note(self, name: str, value: str) -> None:
         """Stores a text under a name."""
@@ -242,7 +246,9 @@ class NodeStore:
         """
         query = "select arrays from state where round <= ? order by round desc limit 1"
         row = self._one(query, number)
-        return None if row is None else _arrays(row[0])
+        if row is None:
+            return None
+        return _arrays(row[0])
 
     def newest_state(self) -> tuple[int, dict[str, Array]] | None:
         """Returns the newest private state, arrays by name, with the number of the round that it
@@ -283,7 +289,9 @@ class NodeStore:
     def answered(self, number: int) -> GivenAnswer | None:
         """Returns the answer that the node gave in round `number`; None if there is none."""
         row = self._one("select round, asked, frame from answer where round = ?", number)
-        return None if row is None else GivenAnswer(*row)
+        if row is None:
+            return None
+        return GivenAnswer(*row)
 
     def advance(
         self,
@@ -329,7 +337,9 @@ class NodeStore:
         this node.
         """
         row = self._one("select number from user where id = ?", user)
-        return None if row is None else int(row[0])
+        if row is None:
+            return None
+        return int(row[0])
 
     def masked(self) -> MaskedVector | None:
         """Returns what the node put under masks last; None before the first."""

@@ -67,12 +67,16 @@ class NodeWatch:
         link: Callable[[], LinkTally] | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._folder, self._terms = folder, terms
-        self._look, self._link, self._clock = look, link, clock
+        self._folder = folder
+        self._terms = terms
+        self._look = look
+        self._link = link
+        self._clock = clock
         self.disk = DiskHealth(folder)
         self.standing = look()
         self._tally = NodeTally(Counter(), Counter())
-        self._began, self._written = clock(), 0.0
+        self._began = clock()
+        self._written = 0.0
         # True once a relay, which keeps no model, has handed the trained one on.
         self._handed_on = False
         self._turn = Lock()
@@ -82,7 +86,8 @@ class NodeWatch:
     def answered(self, answer: bytes) -> None:
         """Notes an answer, whatever it says."""
         frame = opened(answer)
-        head, failed = frame.head, ""
+        head = frame.head
+        failed = ""
         with self._turn:
             if head.kind == "refused":
                 # The text of a refusal may quote a server; only known words are counted.
@@ -157,7 +162,8 @@ class NodeWatch:
 
     def text(self) -> str:
         """Returns the text of /metrics."""
-        tally, standing = self._tally, self.standing
+        tally = self._tally
+        standing = self.standing
         model_round = -1 if standing.model is None else standing.model
         codes = {"given": tally.given.total(), **tally.refused}
         families = [

@@ -28,12 +28,11 @@ from ..agreement.terms import TERMS, FederationTerms
 from ..frames import agreed_model, contribution
 from ..frames.agreed_model import TAKEN
 from ..frames.frames import Code, Frame, FrameRefused
-from ..frames.request import NodeRequest, RoundWork, announced
+from ..frames.request import NodeRequest, Responder, RoundWork, announced
 from ..links.port import ServerLink
 from ..server.collector import Collector
 from ..server.server_folder import ServerFolder
 from .node_store import NODE, StoreStanding
-from .responder import Responder
 
 BELOW = "below"  # the folder of the federation of its own nodes
 EARLY = 0.8  # share of a round's time after which it answers without those who have not
@@ -53,7 +52,9 @@ class Relay:
     def __init__(self, folder: Path, below: ServerFolder, link: ServerLink, stop: Event) -> None:
         about = read_json(folder / NODE)
         terms = FederationTerms.read(folder / TERMS)
-        self.folder, self.name, self.terms = folder, str(about["name"]), terms
+        self.folder = folder
+        self.name = str(about["name"])
+        self.terms = terms
         self.key = read_identity(folder / IDENTITY)
         members = Members.read(folder / MEMBERS, terms.users)
         users = members.nodes[self.name].users

@@ -24,11 +24,10 @@ from ..agreement.members import Members
 from ..agreement.terms import FederationTerms
 from ..frames import contribution
 from ..frames.frames import Code, Frame, FrameRefused
-from ..frames.request import NodeRequest, announced
+from ..frames.request import NodeRequest, Responder, announced
 from ..frames.secure import ANSWERED, COMPLAINT, KINDS, MESSAGE, sum_terms, upload
 from ..wire.tensors import TensorField
 from .node_store import MaskedVector, NodeStore
-from .responder import Responder
 
 # Facts of the store.
 MASKED = "masked"  # the newest round of which this node's masked input has left
@@ -68,7 +67,8 @@ class SecureSide:
     """
 
     def __init__(self, node: TrainingNode, members: Members, floors: Floors) -> None:
-        self._node, self._floors = node, floors
+        self._node = node
+        self._floors = floors
         self._roll = members.roll()
         # Nodes of other groups may be in no sum with this one: a server that dealt nodes anew in
         # every round would choose whom to subtract.
@@ -106,7 +106,8 @@ class SecureSide:
 
     def _of_attempt(self, frame: Frame) -> SecureSumClient:
         """Returns the client of this attempt: a new one for the first stage of a new attempt."""
-        head, store = frame.head, self._node.store
+        head = frame.head
+        store = self._node.store
         asked = (head.round, head.attempt)
         current = None
         if self._client is not None:
@@ -161,7 +162,8 @@ class SecureSide:
 
     def _said(self, client: SecureSumClient, frame: Frame) -> bytes:
         """Returns the node's whole answer to a stage. Raises SumRefused, FrameRefused."""
-        kind, body = frame.head.kind, bytes(frame.body)
+        kind = frame.head.kind
+        body = bytes(frame.body)
         if kind == "mask":
             return self._masked(client, frame)
         if kind == "advert":
@@ -215,7 +217,8 @@ class SecureSide:
 
         For the model and users that were masked last it is the same numbers again, noise and all.
         """
-        node, contract = self._node, self._node.shard.contract
+        node = self._node
+        contract = self._node.shard.contract
         kept = node.store.masked()
         # New numbers would tell more each time that a server has a model summed.
         if (

@@ -30,8 +30,8 @@ from ...core.files import copy_file, make_folder, rename_file
 from ...core.keywords import at_least
 from ...core.registry.discover import lasting, short
 from ...core.types import Int32Array, Int64Array
-from ...core.vocabulary import Vocabulary
-from ...data.interactions import Interactions
+from ...data.interactions import Interactions, Vocabulary
+from ...privacy.secure_sum.primitives import verified
 from ...privacy.secure_sum.terms import Floors
 from ..agreement.address import is_host, port_of
 from ..agreement.catalogue import ITEMS, Items
@@ -39,7 +39,6 @@ from ..agreement.charter import check_charter
 from ..agreement.files import (
     IDENTITY,
     NODE_NAME,
-    is_signed,
     public_bytes,
     read_identity,
     read_json,
@@ -53,7 +52,8 @@ from ..agreement.terms import TERMS, FederationTerms
 from ..node.node_store import NODE, STORE, NodeStore
 from .plans import JoinPlan
 
-REQUEST, NEXT = "request.json", "next.key"
+REQUEST = "request.json"
+NEXT = "next.key"
 LONGEST = 56  # characters of an address
 ROTATION = b"entrenous new key 1\0"  # begins what an old key signs for a new one
 
@@ -103,8 +103,8 @@ class EnrolmentRequest(NamedTuple):
         return tuple(address for address in addresses if address and not address.endswith(":0"))
 
     def member(self, start: int, count: int, until: int = 0) -> Member:
-        """Returns the entry of this node in the membership list, with `count` users from number
-        `start`. Raises InputError for a count below 1."""
+        """Returns the node's entry in the membership list: its key, and the users `start` to
+        `start + count - 1`. Raises InputError for a count below 1."""
         at_least(f"users of {self.name}", count, 1)
         key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(self.key))
         return Member(key, np.arange(start, start + count), until)
@@ -117,7 +117,7 @@ class EnrolmentRequest(NamedTuple):
         except (TypeError, ValueError):
             return False
         asked = _rotation(run, self.name, self.key)
-        return self.replaces == key and is_signed(bytes.fromhex(key), signature, asked)
+        return self.replaces == key and verified(bytes.fromhex(key), signature, asked)
 
 
 def _is_address(address: str) -> bool:
@@ -411,7 +411,9 @@ def told(invitation: Path, place: str = "") -> list[str]:
         return [f"run {terms.run}, {where}", algorithm, pushes, draws, terms.limits()]
     server = read_server_invitation(invitation)
     where = f"server {server.server}, {'with' if server.tls else 'WITHOUT'} TLS"
-    lost = f" (or {terms.sums} with lost ones)" if terms.masked else ""
+    lost = ""
+    if terms.masked:
+        lost = f" (or {terms.sums} with lost ones)"
     sizes = f"{terms.rounds} rounds{lost}, {terms.users} users, {terms.items} items"
     limits = [terms.limits(place), *terms.reveals(place)]
     if terms.above:

@@ -60,7 +60,9 @@ from .plans import GOSSIPING, FoundingPlan, JoinPlan
 
 PORT = 8443
 EVERYWHERE = "0.0.0.0", "::", ""
-SERVER, OPERATOR, PLACE = "server", "operator", "place.json"
+SERVER = "server"
+OPERATOR = "operator"
+PLACE = "place.json"
 # Nodes of one secure sum, beyond which everybody is put in groups: each node of a sum is told of
 # all others, so that the cost of a sum grows with the square of its nodes.
 MOST_NODES = 300
@@ -554,7 +556,9 @@ def _replaced(
     """
     before = members.nodes.get(request.name)
     # Without this signature anybody could take a member's place by asking in its name.
-    old_key = "" if before is None else before.key.public_bytes_raw().hex()
+    old_key = ""
+    if before is not None:
+        old_key = before.key.public_bytes_raw().hex()
     if before is None or not request.is_by_owner_of(old_key, terms.run):
         raise InputError(
             "--node",
@@ -567,7 +571,9 @@ def _replaced(
             "--node", f"the new key of '{request.name}' is or was a node's of this federation"
         )
     # Nodes of a server have no ticket, which ends at 0.
-    later = max(until, before.until + 1) if before.until else 0
+    later = 0
+    if before.until:
+        later = max(until, before.until + 1)
     return request.member(0, 1, later)._replace(users=before.users)
 
 

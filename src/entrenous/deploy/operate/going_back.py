@@ -14,22 +14,28 @@ sums.
 
 from __future__ import annotations
 
-from contextlib import closing
+import os
+from collections.abc import Mapping
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from ...core.errors import InputError
+from ...core.errors import EntrenousError, InputError
+from ...core.lock import holding
+from ...runs import store
 from ..agreement.files import read_json
 from ..agreement.terms import LAST_NUMBER, TERMS, FederationTerms, further
 from ..node.node_store import NODE, STORE, NodeStore
 from ..node.secure_node import ALLOWED, allowed_inputs, inputs
 from ..server.server_folder import (
+    CHECKPOINTS,
+    JOURNALS,
+    MODEL,
+    PHASE,
     RoundCount,
     ServerFolder,
-    choose_kept,
-    drop_models,
     first_standing,
-    kept_rounds,
+    number_of,
     standing,
 )
 from .enrolment import check_epsilon
@@ -114,3 +120,62 @@ def allow_sums(folder: Path, counted: int) -> AllowedSums:
         check_epsilon(folder, terms, about.get("epsilon"), people, most)
         store.note(ALLOWED, str(most))
     return AllowedSums(sent, most, terms.proven(people, most))
+
+
+# ---- the models that are kept --------------------------------------------------------------------
+
+
+def kept_rounds(folder: Path) -> dict[int, Path]:
+    """Returns the counts of rounds whose model a server still has, ascending, each with its file.
+    Round 0, which needs none, is not among them.
+    """
+    models = {number_of(path): path for path in folder.glob(f"kept-{PHASE}-*.safetensors")}
+    for path in sorted(folder.glob(CHECKPOINTS)):
+        # Nobody can go back to a damaged checkpoint.
+        with suppress(EntrenousError):
+            _, about = store.read_arrays(path)
+            count = RoundCount.of(about, int(about["round"]))
+            models.setdefault(count.counted, path)
+    return dict(sorted(models.items()))
+
+
+def choose_kept(models: Mapping[int, Path], counted: int) -> None:
+    """Raises InputError for a count of rounds whose model is not among `models`."""
+    if counted not in (0, *models):
+        known = ", ".join(str(count) for count in sorted({0, *models}))
+        problem = f"the model of round {counted} is not kept"
+        raise InputError("--rounds", problem, expected=f"one of {known}")
+
+
+def drop_models(folder: Path, above: int, but: int = -1) -> None:
+    """Deletes the kept models of more rounds than `above`, and the trained model. but: the number
+    of the one checkpoint that stays; -1 = all stay.
+    """
+    for path in folder.glob(f"kept-{PHASE}-*.safetensors"):
+        if number_of(path) > above:
+            path.unlink(missing_ok=True)
+    for path in folder.glob(CHECKPOINTS):
+        if but >= 0 and number_of(path) != but:
+            path.unlink(missing_ok=True)
+    (folder / MODEL).unlink(missing_ok=True)
+
+
+def rewind(folder: Path, number: int) -> int:
+    """Makes the model after `number` rounds the newest one of a server that is not running. Returns
+    how many rounds the server had done.
+
+    Raises InputError for a round that is not kept, and for a server at work.
+    """
+    with holding(folder / "lock"):
+        models = kept_rounds(folder)
+        choose_kept(models, number)
+        newest = folder / f"checkpoint-{PHASE}-{number:09d}.safetensors"
+        if number and not newest.exists():
+            os.link(models[number], newest)
+        later = [path for count, path in models.items() if count > number]
+        later += folder.glob(CHECKPOINTS)
+        later += folder.glob(JOURNALS)
+        for path in (*later, folder / MODEL):
+            if path != newest or not number:
+                path.unlink(missing_ok=True)
+    return max((0, *models))

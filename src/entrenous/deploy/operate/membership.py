@@ -28,6 +28,7 @@ from ..agreement.tickets import DAYS, MOST, REVOKED, RevocationList, ends
 from ..node.node_store import STORE, NodeStore
 from ..server import server_folder
 from ..server.leaving import resting_with
+from . import going_back
 from .founding import OPERATOR, PLACE, SERVER, Requests, enrolled, operator_folder, write_invitation
 
 PARTS = "server.crt", "server.key"
@@ -82,7 +83,9 @@ def shut_out(folder: Path, name: str, rest_others: bool = False) -> ShutOut:
             expected="a node of several",
             fix="stop the server instead",
         )
-    resting = _resting(operator, terms, members, name, rest_others) if terms.masked else []
+    resting = []
+    if terms.masked:
+        resting = _resting(operator, terms, members, name, rest_others)
     _write(operator, terms, members.without(name).resting(resting))
     return ShutOut(len(member.users), resting)
 
@@ -186,7 +189,9 @@ def renew_certificate(folder: Path, names: Sequence[str] = ()) -> tuple[datetime
 def certificate_ends(server: Path) -> datetime | None:
     """Returns the time (UTC) at which a server's certificate or its authority ends, whichever is
     sooner; None without a certificate."""
-    return expiry(server / "keys") if (server / "keys" / "server.crt").exists() else None
+    if (server / "keys" / "server.crt").exists():
+        return expiry(server / "keys")
+    return None
 
 
 def rewind(folder: Path, number: int) -> int:
@@ -207,7 +212,7 @@ def rewind(folder: Path, number: int) -> int:
         problem = "no round of masked sums comes again"
         raise InputError(str(folder), problem, expected="`going_back.go_back`")
     if is_server(folder):
-        return server_folder.rewind(folder, number)
+        return going_back.rewind(folder, number)
     with closing(NodeStore(folder / STORE)) as store:
         return store.rewind(number)
 
@@ -219,11 +224,14 @@ def rewound(folder: Path, number: int, after: int = -1) -> list[str]:
     """
     at_least("--rounds", number, 0)
     folder = rewound_folder(folder)
-    terms, of_server = _of_rounds(folder), is_server(folder)
+    terms = _of_rounds(folder)
+    of_server = is_server(folder)
     if after >= 0 and not (terms.masked and of_server):
         raise InputError("--after", "is for a server with masked sums", fix="leave it out")
     if terms.masked:
-        return _gone_back(folder, number, after) if of_server else _allowed(folder, number)
+        if of_server:
+            return _gone_back(folder, number, after)
+        return _allowed(folder, number)
     before = rewind(folder, number)
     if of_server:
         every = f"on every node: entrenous federation rewind NODE --rounds {number}"
@@ -252,7 +260,9 @@ def _allowed(folder: Path, number: int) -> list[str]:
     from .going_back import allow_sums
 
     now = allow_sums(folder, number)
-    spent = "" if now.epsilon is None else f", which spends epsilon {now.epsilon:.4g}"
+    spent = ""
+    if now.epsilon is not None:
+        spent = f", which spends epsilon {now.epsilon:.4g}"
     return [
         f"{folder}: updates of {now.sent} rounds have left, in masked sums; of {now.most}"
         f" may{spent}"
@@ -261,7 +271,9 @@ def _allowed(folder: Path, number: int) -> list[str]:
 
 def rewound_folder(folder: Path) -> Path:
     """Returns the folder of the server if the operator's folder was named, else the folder."""
-    return folder / SERVER if (folder / SERVER / PLACE).exists() else folder
+    if (folder / SERVER / PLACE).exists():
+        return folder / SERVER
+    return folder
 
 
 def _of_rounds(folder: Path) -> FederationTerms:

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 NetworkProfile: TypeAlias = Literal["private", "robust", "paper"]
 
-GOSSIPING, SERVED = "pepper-gmf", "fpl"  # the default algorithms, without and with a server
+# The default algorithms, without and with a server.
+GOSSIPING = "pepper-gmf"
+SERVED = "fpl"
 # The fields of a trial that determine its model, as trial.json has them.
 TRAINED = (
     "algorithm",
@@ -185,7 +187,8 @@ class TrialPlan:
     """How to read a file, name=value; may be repeated, such as item=venue."""
 
     def complete(self) -> Self:
-        """Returns the plan with an algorithm and a number of nodes where none was named."""
+        """Returns the plan with the default algorithm and number of nodes in place of those that
+        were not named."""
         algorithm, nodes = (GOSSIPING, 16) if self.peers else (SERVED, 4)
         return replace(self, algorithm=self.algorithm or algorithm, nodes=self.nodes or nodes)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from ...core.errors import InputError
 from ...core.registry.discover import short
-from ...privacy.told import expected, in_words
+from ...privacy.told import expected, in_words, sum_if_known
 from ..agreement.files import read_json
 from ..agreement.terms import TERMS, FederationTerms
 from ..node.node_store import NODE, STORE, LeftDevice, NodeStore
@@ -86,9 +86,9 @@ def receipt_of_node(folder: Path, user: str) -> dict[str, Any]:
         "history": history,
         "rounds": rounds,
         "rounds_answered": len(rounds),
-        "rows": _sum([device.rows for device in left]),
-        "positives": _sum([device.positives for device in left]),
-        "numbers": _sum([device.numbers for device in left]),
+        "rows": sum_if_known([device.rows for device in left]),
+        "positives": sum_if_known([device.positives for device in left]),
+        "numbers": sum_if_known([device.numbers for device in left]),
         "sentences": sentences,
         "epsilon": epsilon,
         **known,
@@ -112,10 +112,6 @@ def _sentence(terms: FederationTerms, left: Sequence[LeftDevice]) -> str:
         return MASKED.format(terms.protection.people, terms.protection.parties)
     # A gateway adds the updates of its users up; the smallest of its sums says most about one.
     least = min(device.people for device in left)
-    return SINGLY if least == 1 else GATEWAY.format(least)
-
-
-def _sum(counts: Sequence[int | None]) -> int | None:
-    """Returns the sum of counts; None if one of them is not known."""
-    known = [count for count in counts if count is not None]
-    return sum(known) if len(known) == len(counts) else None
+    if least == 1:
+        return SINGLY
+    return GATEWAY.format(least)

@@ -89,7 +89,8 @@ class OpenNode:
         at_least("n", n, 1)
         # SQLite's connections and a node's arrays serve one thread at a time.
         with self._turn:
-            node, place = self._node, self._place(user)
+            node = self._node
+            place = self._place(user)
             number, recommender = self._newest()
             best = best_items(
                 recommender,
@@ -101,8 +102,10 @@ class OpenNode:
                 label=node.terms.algorithm,
                 seed=node.terms.seed,
             )
-            ids, titles = node.items.ids, node.items.titles
-            places, scores = best.item[0].tolist(), best.score[0].tolist()
+            ids = node.items.ids
+            titles = node.items.titles
+            places = best.item[0].tolist()
+            scores = best.score[0].tolist()
             items = []
             for i, score in zip(places, scores, strict=True):
                 # -1 fills the list of a user who has almost all items.
@@ -128,7 +131,8 @@ class OpenNode:
         store: NodeStore = self._node.store
         version = store.version()
         if self._model is None or version != self._seen:
-            self._model, self._seen = self._node.recommender(), version
+            self._model = self._node.recommender()
+            self._seen = version
         return self._model
 
 

@@ -151,7 +151,9 @@ def _plan(folder: Path, insecure: bool, proxy: str) -> HttpsPlan:
     if proxy:
         checked_address("--proxy", proxy)
     local = bool(proxy) and is_loopback(proxy) and is_loopback(place["host"])
-    keys = folder / "keys" if place["tls"] and not local else None
+    keys = None
+    if place["tls"] and not local:
+        keys = folder / "keys"
     return HttpsPlan(place["host"], int(place["port"]), keys, insecure, proxy=proxy)
 
 
@@ -275,7 +277,8 @@ def run_relay(
     metrics and errors: as in `run_node`."""
     from ..links.polling import PollingNode, serve
 
-    about, server = read_json(folder / NODE), folder / BELOW / "server"
+    about = read_json(folder / NODE)
+    server = folder / BELOW / "server"
     plan = _plan(server, insecure, "")
     with (
         holding(folder / "lock"),
@@ -283,7 +286,8 @@ def run_relay(
         closing(https_link(held, plan)) as link,
     ):
         _warn_of_source(held, say)
-        relay, ca = Relay(folder, held, link, stop), folder / "ca.crt"
+        relay = Relay(folder, held, link, stop)
+        ca = folder / "ca.crt"
         # Its own nodes first: it can answer the server above only with their sums.
         link.start()
         say(
@@ -333,7 +337,8 @@ def _watched(answer: Answer, watch: NodeWatch) -> Answer:
 def run_all(folder: Path, say: Say) -> None:
     """Runs the server and nodes of a federation on this machine, each in a process, until the
     server is done. Raises EntrenousError if one of them fails."""
-    server, nodes = folder / "server", sorted((folder / "nodes").iterdir())
+    server = folder / "server"
+    nodes = sorted((folder / "nodes").iterdir())
     with _telling(server, say), Processes() as processes:
         processes.start(server, "server")
         for node in nodes:

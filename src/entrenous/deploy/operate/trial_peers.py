@@ -23,7 +23,8 @@ from .processes import LOG, Processes
 from .recommend import recommend
 
 LEAST = 10  # peers: five are killed, then both bootstraps, and some must be left
-KILLED, RESTARTED = 5, 3
+KILLED = 5
+RESTARTED = 3
 FIRST = 4  # peers that are started first
 PERIOD = 0.5  # seconds
 BEGIN = 120.0  # seconds in which all must have pushed once
@@ -69,7 +70,10 @@ class _Story:
     def __init__(
         self, paths: list[Path], processes: Processes, seconds: float, say: Callable[[str], None]
     ) -> None:
-        self.paths, self.processes, self.seconds, self.say = paths, processes, seconds, say
+        self.paths = paths
+        self.processes = processes
+        self.seconds = seconds
+        self.say = say
         self.good = True
 
     def tell(self) -> bool:
@@ -85,7 +89,8 @@ class _Story:
             " (mean, worst)"
         )
         self._watch(0.15)
-        victims, bootstraps = self.paths[-KILLED:], self.paths[:BOOTSTRAPS]
+        victims = self.paths[-KILLED:]
+        bootstraps = self.paths[:BOOTSTRAPS]
         self._kill(victims, "kill -9")
         self._watch(0.3)
         self.say(f"restarted: {_names(victims[:RESTARTED])}, with the state they had")
@@ -108,7 +113,8 @@ class _Story:
         """Waits until each peer has pushed a model. Raises EntrenousError, with the peer's own
         words, for a peer that ends or does not begin.
         """
-        until, told = time.monotonic() + BEGIN, 0
+        until = time.monotonic() + BEGIN
+        told = 0
         while True:
             begun = sum(status(path).get("pushes", 0) > 0 for path in paths)
             if begun == len(paths):
@@ -139,8 +145,10 @@ class _Story:
         seconds = time.monotonic() - self.since
         alive = sum(peer.get("running", 0) for peer in peers)
         errors = sum(peer.get("errors", 0) for peer in peers)
-        pushed, merged = _sum(peers, "pushed.ok"), _sum(peers, "merged")
-        busy, failed = _sum(peers, "pushed.busy"), _sum(peers, "pushed.failed")
+        pushed = _sum(peers, "pushed.ok")
+        merged = _sum(peers, "merged")
+        busy = _sum(peers, "pushed.busy")
+        failed = _sum(peers, "pushed.failed")
         # A peer with few rows has no weighting set, and so no hit rate.
         rates = [peer["hr@20"] for peer in peers if peer.get("hr@20") is not None]
         ranked = "-"

@@ -45,7 +45,9 @@ class AddressBook:
         bootstraps: Sequence[Contact] = (),
         largest: int = LARGEST,
     ) -> None:
-        self.own, self.verifier, self.largest = own, verifier, largest
+        self.own = own
+        self.verifier = verifier
+        self.largest = largest
         self.bootstraps = [contact for contact in bootstraps if contact.number != own]
         self.entries: dict[int, Entry] = {}  # by number
         # Contacts of former records, by number, the newest last. They are tried when no record is
@@ -136,7 +138,9 @@ class AddressBook:
     def contact(self, number: int) -> Contact | None:
         """Returns the contact of the peer with this number; None without a record."""
         entry = self.entries.get(number)
-        return None if entry is None else contact_of(entry.record)
+        if entry is None:
+            return None
+        return contact_of(entry.record)
 
     def last_resorts(self, now: float) -> list[Contact]:
         """Returns contacts to try when no record leads anywhere: bootstraps and past contacts that
@@ -176,7 +180,8 @@ class AddressBook:
         self._retry.pop(number, None)
         entry = self.entries.get(number)
         if entry is not None:
-            entry.failures, entry.not_before = 0, 0.0
+            entry.failures = 0
+            entry.not_before = 0.0
 
     def some(
         self, wanted: Sequence[int], below: Callable[[int], int], besides: int, most: int = CARRIED

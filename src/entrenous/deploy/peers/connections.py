@@ -13,7 +13,9 @@ from .messages import Message, ProtocolError, Reply, frame, read_message
 from .port import Connection, LinkError, PeerLink, Stream
 
 KEPT = 8  # connections, at least
-CONNECT, ANSWER = 4.0, 4.0  # seconds for a connection, and for the answer to a control frame
+# Seconds for a connection, and for the answer to a control frame.
+CONNECT = 4.0
+ANSWER = 4.0
 FAILED = (LinkError, TimeoutError, ProtocolError)  # errors of the other end, or of the network
 
 
@@ -26,7 +28,8 @@ class Connections:
     half a minute."""
 
     def __init__(self, link: PeerLink, kept: int = KEPT) -> None:
-        self._link, self.kept = link, kept
+        self._link = link
+        self.kept = kept
         # All three by public key: open connections, the least recently used first; the number of
         # requests under way; and locks, so that two requests at once dial once.
         self._kept: OrderedDict[bytes, Connection] = OrderedDict()

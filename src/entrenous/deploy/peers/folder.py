@@ -4,9 +4,9 @@ records and headers ever leave it.
 The files are those of every node: node.json, terms.json, items.json, identity.key, store.sqlite;
 and for a peer also
 
-invitation.json  its number, the operator's ticket, and peers to begin with
-revoked.json     the newest list of keys that the operator has shut out, if there is one
-lock             the id of the process that runs it
+    invitation.json  its number, the operator's ticket, and peers to begin with
+    revoked.json     the newest list of keys that the operator has shut out, if there is one
+    lock             the id of the process that runs it
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ class PeerFolder:
 
     def __init__(self, folder: Path) -> None:
         about = read_json(folder / NODE)
-        self.folder, self.name = folder, str(about["name"])
+        self.folder = folder
+        self.name = str(about["name"])
         self.terms = FederationTerms.read(folder / TERMS)
         if self.terms.has_server:
             problem = "is the folder of a node with a server"
@@ -68,7 +69,8 @@ class PeerFolder:
         """Raises InputError for a ticket that is another key's or has ended at wall-clock time
         `wall`, and for a key that was revoked.
         """
-        ticket, key = self.me.ticket, public_bytes(self.me.key)
+        ticket = self.me.ticket
+        key = public_bytes(self.me.key)
         operator = bytes.fromhex(self.terms.operator)
         fix = (
             "ask the operator for another: entrenous federation renew, then entrenous federation"
@@ -91,7 +93,8 @@ class PeerFolder:
         """The newest known list of revoked keys. Raises InputError for a list that the operator has
         not signed.
         """
-        revoked, operator = RevocationList.read(self.folder), bytes.fromhex(self.terms.operator)
+        revoked = RevocationList.read(self.folder)
+        operator = bytes.fromhex(self.terms.operator)
         if revoked is not None and not revoked.is_of(operator, self.terms.run_bytes):
             problem = "is not signed by this federation's operator"
             fix = "remove it, or get the one of the federation's operator"

@@ -26,7 +26,9 @@ from .rate_limits import RateLimits
 WAITING = 4  # models that wait for the node, or are on their way, at most
 BODIES = 3  # bodies that are read at once
 REMEMBERED = 32  # newest models of one sender of which a copy is refused
-FLOOR, RATE = 3.0, 100e3  # seconds for any body, and bytes a second beyond that
+# Seconds for any body, and bytes a second beyond that.
+FLOOR = 3.0
+RATE = 100e3
 REFUSED = {1: "not-finite", 2: "too-large", 3: "size"}  # core.gossip's codes
 
 
@@ -38,9 +40,13 @@ class PeerIntake:
     def __init__(
         self, terms: FederationTerms, book: AddressBook, limits: RateLimits, tally: Counter[str]
     ) -> None:
-        self.terms, self.book, self.limits, self.tally = terms, book, limits, tally
+        self.terms = terms
+        self.book = book
+        self.limits = limits
+        self.tally = tally
         self.size = terms.body_bytes
-        self.largest, self.width = terms.gossip.largest, terms.gossip.width
+        self.largest = terms.gossip.largest
+        self.width = terms.gossip.width
         self.waiting: OrderedDict[int, ReceivedModel] = OrderedDict()  # by sender, oldest first
         self.reading: dict[int, bytes] = {}  # the digest of each body under way, by sender
         # Push and digest of the newest accepted models, by sender.
@@ -84,7 +90,7 @@ class PeerIntake:
         if len(senders) > WAITING:
             return "busy"
         # Asked last, since it begins the sender's next interval.
-        if not self.limits.may_offer(peer, now):
+        if not self.limits.may("offer", peer, now):
             return "busy"
         self.reading[sender] = offer.digest
         return "go"

@@ -195,7 +195,8 @@ class IrohLink:
     """An iroh endpoint: a `PeerLink` over QUIC."""
 
     def __init__(self, endpoint: Any, listen: str, advertise: Sequence[str]) -> None:
-        self._endpoint, self._advertise = endpoint, list(advertise)
+        self._endpoint = endpoint
+        self._advertise = list(advertise)
         self.key: bytes = endpoint.id().to_bytes()
         self._ipv6 = listen.startswith("[")
         self._everywhere = listen.startswith(("0.0.0.0:", "[::]:"))
@@ -280,13 +281,16 @@ def origin(address: Any) -> str:
     ip = getattr(ip, "ipv4_mapped", None) or ip
     if ip.is_loopback:
         return ""
-    return str(ip) if ip.version == 4 else str(ipaddress.ip_network((ip, 64), strict=False))
+    if ip.version == 4:
+        return str(ip)
+    return str(ipaddress.ip_network((ip, 64), strict=False))
 
 
 @final
 class _IrohArriving:
     def __init__(self, incoming: Any, address: Any, connections: WeakSet[IrohConnection]) -> None:
-        self._incoming, self.origin = incoming, origin(address)
+        self._incoming = incoming
+        self.origin = origin(address)
         self._connections = connections
 
     async def take(self) -> Connection:
@@ -337,7 +341,9 @@ class IrohStream:
     for each piece would cost more than the piece."""
 
     def __init__(self, stream: Any) -> None:
-        self._send, self._receive, self._early = stream.send(), stream.recv(), bytearray()
+        self._send = stream.send()
+        self._receive = stream.recv()
+        self._early = bytearray()
 
     async def read(self, size: int) -> bytearray:
         """Reads exactly `size` bytes. Memory grows with what has arrived, not with what was
@@ -348,7 +354,8 @@ class IrohStream:
             if not piece:
                 raise LinkError("finished")
             self._early += piece
-        data, self._early = self._early[:size], self._early[size:]
+        data = self._early[:size]
+        self._early = self._early[size:]
         while len(data) < size:
             data += await _plainly(self._receive.read_exact(min(PIECE, size - len(data))))
         return data

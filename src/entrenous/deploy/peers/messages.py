@@ -31,7 +31,8 @@ class ProtocolError(Exception):
     code: the word under which it is counted. answered: True if its sender has been told already."""
 
     def __init__(self, code: str, *, answered: bool = False) -> None:
-        self.code, self.answered = code, answered
+        self.code = code
+        self.answered = answered
         super().__init__(code)
 
 

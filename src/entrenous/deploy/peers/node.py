@@ -19,7 +19,7 @@ from ...core.contract.protocols import State, arrays_of
 from ...core.keys import folded
 from ...core.types import Array, Float32Array, Int64Array, UInt64Array
 from ...evaluate.metric_kinds import Ranking
-from ...evaluate.metrics.accuracy import hr
+from ...evaluate.metrics.defined import hr
 from ...evaluate.recommend import tie_places
 from ...federation.gossip import base_model, first_known, first_nodes, node_keys, weighting_keys
 from ...federation.push_noise import add_push_noise, carries_noise
@@ -31,7 +31,8 @@ from .replay import MESSAGE, PUSH, START, PeerEvent
 TOO_OLD = -1  # a received model is further behind the own one than the terms allow
 RANKED = 20  # n of the HR@n by which a person sees how a node does
 # Places in the pool of two models. The node is also place 0 of the one node here.
-OWN, RECEIVED = np.zeros(1, np.int64), np.ones(1, np.int64)
+OWN = np.zeros(1, np.int64)
+RECEIVED = np.ones(1, np.int64)
 SENDERS = 256  # senders whose newest claims of an age are kept in mind
 # Periods by which a model may be ahead of the oldest model that others have claimed: claims and
 # the model itself were under way.
@@ -87,7 +88,8 @@ class AgesHeard:
     """
 
     def __init__(self, ageing: int, peers: int) -> None:
-        self._ahead, self._peers = PERIODS * ageing, peers
+        self._ahead = PERIODS * ageing
+        self._peers = peers
         self._claims: OrderedDict[int, int] = OrderedDict()  # by sender, the newest last
         self._refused = 0
 
@@ -124,9 +126,12 @@ class PeerNode:
     follow from."""
 
     def __init__(self, terms: FederationTerms, number: int, rows: DeviceData, seed: int) -> None:
-        self.algorithm, self._oldest = terms.gossip, terms.oldest
-        self.number, self.seed = number, seed
-        me, catalogue = np.array([number]), terms.catalogue
+        self.algorithm = terms.gossip
+        self._oldest = terms.oldest
+        self.number = number
+        self.seed = seed
+        me = np.array([number])
+        catalogue = terms.catalogue
         self._key: UInt64Array = node_keys(seed, me)
         # The base model is the same at all peers, so it follows from the federation's seed.
         base = base_model(self.algorithm, catalogue, terms.seed)
@@ -167,7 +172,8 @@ class PeerNode:
     def receive(self, received: ReceivedModel) -> int:
         """Merges a received model and trains, as the algorithm says. Returns ACCEPTED, or the
         reason of a refusal (`core.gossip.REFUSALS` or TOO_OLD), after which nothing has changed."""
-        sender, headers = received.sender, received.headers
+        sender = received.sender
+        headers = received.headers
         age = int(headers.age[0])
         own: int = int(self.nodes.age[0])  # type: ignore[attr-defined]  # of every PeerState
         if self._oldest is not None and age < own - self._oldest:
@@ -209,7 +215,8 @@ class PeerNode:
         user = np.zeros(m, np.int64)  # of each row: the one user
         known = np.ones(len(scores), np.bool_)
         place = tie_places(len(scores), self._tie_seed)
-        rank, competing = np.empty(m, np.int64), np.empty(m, np.int64)
+        rank = np.empty(m, np.int64)
+        competing = np.empty(m, np.int64)
         ranks_among(scores[None], user, sets.item, sets.candidates, known, place, rank, competing)
         # Each row is a ranking of its own, as in leave-one-out.
         ranking = Ranking(np.arange(m + 1), rank, competing, user)

@@ -38,7 +38,9 @@ from .sending import Sender
 from .serving import CONNECTIONS, PeerServer
 from .state import StateStore
 
-CRASHES, WITHIN = 5, 60.0  # failures of one loop in so many seconds that end the peer
+# Failures of one loop in so many seconds that end the peer.
+CRASHES = 5
+WITHIN = 60.0
 BAN = 60.0  # seconds
 # Connections that are kept in addition to those of a view: for exchanges of records, and for the
 # last view.
@@ -103,8 +105,12 @@ class Peer:
         say: Callable[[str], None] = lambda line: None,
     ) -> None:
         terms, self.me, bootstraps, revoked, keep = membership
-        self.node, self.link, self.host = node, link, host
-        self.state, self.pace, self.say = state, pace, say
+        self.node = node
+        self.link = link
+        self.host = host
+        self.state = state
+        self.pace = pace
+        self.say = say
         self.tally: Counter[str] = Counter()
         verifier = Verifier(terms, pace.life, revoked, keep)
         self.book = AddressBook(self.me.number, verifier, bootstraps)
@@ -114,7 +120,8 @@ class Peer:
         kept = min(terms.gossip.view + OTHERS, CONNECTIONS // 2)
         self.connections = Connections(link, max(KEPT, kept))
         self.sender = Sender(self.book, self.connections, host, self.tally, self.record)
-        self._woken, self._stopping = asyncio.Event(), asyncio.Event()
+        self._woken = asyncio.Event()
+        self._stopping = asyncio.Event()
         self.server = PeerServer(self.intake, host, self.record, self._named, self._woken)
         self._own: AddressRecord | None = None
         self._tasks: asyncio.TaskGroup | None = None
@@ -274,7 +281,8 @@ class Peer:
         """Writes the node's state, its new events, and the peers that it knows to the disk."""
         if self.state is None:
             return
-        node, fresh = self.node, self.node.fresh
+        node = self.node
+        fresh = self.node.fresh
         # A copy of the entries: the event loop changes them while this thread runs.
         met = [entry.record for entry in list(self.book.entries.values())]
         first = node.events - len(fresh)

@@ -5,12 +5,15 @@ name."""
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import final
+from typing import Literal, final
 
+Limited = Literal["offer", "shuffle"]
 ERRORS = 3  # protocol errors after which a peer is banned
 # Keys that are remembered: anybody can make keys, so the list of them must end.
 WATCHED = 1024
-REQUESTS, AT_ONCE = 4.0, 16  # requests of one key in an interval, and at once
+# Requests of one key in an interval, and at once.
+REQUESTS = 4.0
+AT_ONCE = 16
 
 
 @final
@@ -20,7 +23,8 @@ class Buckets:
     """
 
     def __init__(self, rate: float, burst: int) -> None:
-        self.rate, self.burst = rate, float(burst)
+        self.rate = rate
+        self.burst = float(burst)
         self._of: dict[bytes | str, tuple[float, float]] = {}
 
     def take(self, name: bytes | str, now: float) -> float:
@@ -68,28 +72,26 @@ class RateLimits:
     """
 
     def __init__(self, interval: float, ban: float) -> None:
-        self.interval, self.ban = interval, ban
+        self.interval = interval
+        self.ban = ban
         self._of: dict[bytes, _Marks] = {}
         self._requests = Buckets(REQUESTS / interval, AT_ONCE) if interval else None
 
     def wait(self, peer: bytes, now: float) -> float:
         """Returns the seconds for which a peer's next request is left unread; 0 counts the
         request."""
-        return 0.0 if self._requests is None else self._requests.take(peer, now)
+        if self._requests is None:
+            return 0.0
+        return self._requests.take(peer, now)
 
     def is_banned(self, peer: bytes, now: float) -> bool:
         """Returns whether a peer is banned now, so that its messages are not read."""
         return peer in self._of and now < self._of[peer].banned_until
 
-    def may_offer(self, peer: bytes, now: float) -> bool:
-        """Returns whether a peer may offer a model now. If so, its next interval begins."""
-        return self._may("offer", peer, now)
-
-    def may_shuffle(self, peer: bytes, now: float) -> bool:
-        """Returns whether a peer may exchange records now. If so, its next interval begins."""
-        return self._may("shuffle", peer, now)
-
-    def _may(self, action: str, peer: bytes, now: float) -> bool:
+    def may(self, action: Limited, peer: bytes, now: float) -> bool:
+        """Tells whether a peer may offer a model, or exchange records, now. If so, its next
+        interval begins.
+        """
         last = self._marks(peer).last
         since = now - last.get(action, float("-inf"))
         if since < self.interval:

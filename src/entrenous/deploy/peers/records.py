@@ -13,7 +13,8 @@ from typing import NamedTuple, final
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from ..agreement.files import is_signed, public_bytes
+from ...privacy.secure_sum.primitives import verified
+from ..agreement.files import public_bytes
 from ..agreement.terms import FederationTerms
 from ..agreement.tickets import RevocationList, Ticket
 from .messages import AddressRecord, ProtocolError
@@ -48,7 +49,8 @@ class PeerIdentity(NamedTuple):
         """Returns a record of this peer, signed with its key, that says it can be reached at
         `addresses`; issued at wall-clock time `wall`."""
         number, until, ticket = self.ticket
-        key, reached = public_bytes(self.key), tuple(addresses)[:4]
+        key = public_bytes(self.key)
+        reached = tuple(addresses)[:4]
         bare = AddressRecord(key, number, reached, int(wall), until, ticket, b"\0" * 64)
         return msgspec.structs.replace(bare, signature=self.key.sign(_record(self.schema, bare)))
 
@@ -68,8 +70,11 @@ class Verifier:
         revoked: RevocationList | None = None,
         keep: Callable[[RevocationList], None] = lambda newer: None,
     ) -> None:
-        self.schema, self.users, self.life = terms.run_bytes, terms.users, life
-        self.revoked, self._keep = revoked, keep
+        self.schema = terms.run_bytes
+        self.users = terms.users
+        self.life = life
+        self.revoked = revoked
+        self._keep = keep
         self._operator = bytes.fromhex(terms.operator)
 
     def check(self, record: AddressRecord, wall: float, *, ticket: bool = True) -> None:
@@ -89,7 +94,7 @@ class Verifier:
         given = Ticket(record.number, record.until, record.ticket)
         if ticket and not given.is_for(record.id, self._operator, self.schema):
             raise ProtocolError("record")
-        if not is_signed(record.id, record.signature, _record(self.schema, record)):
+        if not verified(record.id, record.signature, _record(self.schema, record)):
             raise ProtocolError("record")
 
     def is_fresh(self, record: AddressRecord, wall: float) -> bool:
@@ -101,7 +106,9 @@ class Verifier:
     @property
     def serial(self) -> int:
         """The number of the newest list of revoked keys that is known; 0 without one."""
-        return 0 if self.revoked is None else self.revoked.serial
+        if self.revoked is None:
+            return 0
+        return self.revoked.serial
 
     def is_revoked(self, key: bytes) -> bool:
         """Returns whether the operator has revoked a public key."""

@@ -116,7 +116,8 @@ class _Replay:
     ) -> None:
         numbers = np.array([recording.number for recording in recordings], np.int64)
         base = base_model(algorithm, catalogue, seed)
-        self.algorithm, self.recordings = algorithm, recordings
+        self.algorithm = algorithm
+        self.recordings = recordings
         # A peer may draw from a seed of its own, so each key is made by itself.
         keys = []
         for d, recording in enumerate(recordings):
@@ -139,7 +140,8 @@ class _Replay:
     def advance(self, d: int, most: int) -> int:
         """Repeats up to `most` events of peer d, as far as they can happen yet. Returns how
         many."""
-        events, began = self.recordings[d].events, self.done[d]
+        events = self.recordings[d].events
+        began = self.done[d]
         end = min(len(events), began + most)
         while self.done[d] < end:
             event = events[self.done[d]]
@@ -177,7 +179,8 @@ class _Replay:
         model, headers, sent = self.sent[name]
         self._check(d, event, sent)
         self.pool[-1] = model
-        peer, last = _one(d), _one(len(self.pool) - 1)
+        peer = _one(d)
+        last = _one(len(self.pool) - 1)
         arrivals = Arrivals(self.pool, peer, peer, last, peer, headers, key)
         refused = int(self.algorithm.on_message(arrivals, self.nodes, self.data)[0])
         if refused != ACCEPTED:
@@ -198,9 +201,12 @@ class _Replay:
 
     def _at(self, d: int) -> str:
         """Returns the place of a peer's next event, for an error."""
-        recording, done = self.recordings[d], self.done[d]
+        recording = self.recordings[d]
+        done = self.done[d]
         event = recording.events[done]
-        whose = f" {event.push} of peer {event.sender}" if event.kind == MESSAGE else ""
+        whose = ""
+        if event.kind == MESSAGE:
+            whose = f" {event.push} of peer {event.sender}"
         return f"peer {recording.number}, event {done} ({KINDS[event.kind]}{whose})"
 
     def stuck(self, unfinished: list[int]) -> ReplayError:
@@ -273,4 +279,6 @@ def _moments(rows: Histories) -> Moments | None:
 def _all(columns: Sequence[Array | None]) -> Array | None:
     """Returns one column, if all parts have it."""
     present = [column for column in columns if column is not None]
-    return np.concatenate(present) if len(present) == len(columns) else None
+    if len(present) == len(columns):
+        return np.concatenate(present)
+    return None

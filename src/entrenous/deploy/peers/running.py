@@ -90,7 +90,8 @@ class PeerTold:
     """The metrics of a running peer, from the state that it saves before each push; a `Telling`."""
 
     def __init__(self, path: Path) -> None:
-        self._path, self._disk = path, DiskHealth(path)
+        self._path = path
+        self._disk = DiskHealth(path)
 
     def text(self) -> str:
         """Returns the text of /metrics."""
@@ -159,7 +160,8 @@ def check(paths: Sequence[Path]) -> list[Verdict]:
         if not folders:
             raise InputError("FOLDER", "no peer has recorded anything", fix="run some first")
         terms = folders[0].terms
-        nodes, recordings = [], []
+        nodes = []
+        recordings = []
         for folder in folders:
             node = folder.trained()
             nodes.append(node)

@@ -34,8 +34,11 @@ class Sender:
         tally: Counter[str],
         record: Callable[[], AddressRecord],
     ) -> None:
-        self.book, self.connections, self.host = book, connections, host
-        self.tally, self.record = tally, record
+        self.book = book
+        self.connections = connections
+        self.host = host
+        self.tally = tally
+        self.record = record
         self.under_way: set[int] = set()  # numbers of peers to which a push is in flight
         self.told: dict[int, int] = {}  # by number without a record: the peer that named it
         self.wished: list[int] = []  # numbers to which the algorithm may push next
@@ -98,13 +101,17 @@ class Sender:
         message = self._shuffle((self.record(), *others), wanted)
         try:
             reply = await self.connections.ask(to, message)
-            answered = "shuffles" if reply.answer == "records" else f"shuffles.{reply.answer}"
+            answered = "shuffles"
+            if reply.answer != "records":
+                answered = f"shuffles.{reply.answer}"
             self.tally[answered] += 1
             self._take(reply)
             self.book.reached(to.number)
         except FAILED as bad:
             # A peer that breaks the protocol is counted apart from one that is away.
-            name = f"error.{bad.code}" if isinstance(bad, ProtocolError) else "shuffles.failed"
+            name = "shuffles.failed"
+            if isinstance(bad, ProtocolError):
+                name = f"error.{bad.code}"
             self.tally[name] += 1
             self.book.failed(to.number, self.host.now())
 
@@ -138,7 +145,9 @@ class Sender:
             if self.told.get(number) in reachable:
                 informed.append(self.told[number])
         # Every second time anybody is asked: those who name others could lie.
-        choice = informed if informed and self.host.below(2) else reachable
+        choice = reachable
+        if informed and self.host.below(2):
+            choice = informed
         chosen = choice[self.host.below(len(choice))]
         return self.book.contact(chosen)
 

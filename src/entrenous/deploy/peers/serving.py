@@ -53,9 +53,14 @@ class PeerServer:
         named: Callable[[int, tuple[int, ...]], None],
         woken: asyncio.Event,
     ) -> None:
-        self.intake, self.host = intake, host
-        self.book, self.limits, self.tally = intake.book, intake.limits, intake.tally
-        self.record, self.named, self.woken = record, named, woken
+        self.intake = intake
+        self.host = host
+        self.book = intake.book
+        self.limits = intake.limits
+        self.tally = intake.tally
+        self.record = record
+        self.named = named
+        self.woken = woken
         self.connections: dict[bytes, Connection] = {}  # by public key
         # Connections of keys that have shown no ticket yet, by id, the oldest first.
         self.strangers: dict[int, Connection] = {}
@@ -225,7 +230,7 @@ class PeerServer:
         # Without its own record first, a sender would show no ticket.
         if not message.records or message.records[0].id != peer:
             raise ProtocolError("record")
-        if not self.limits.may_shuffle(peer, self.host.now()):
+        if not self.limits.may("shuffle", peer, self.host.now()):
             return Reply("busy")
         own, *others = message.records
         self.book.put(own, self.host.wall())

@@ -41,7 +41,8 @@ class StateStore:
     """
 
     def __init__(self, store: NodeStore) -> None:
-        self.path, self._file = store.path, store.connection
+        self.path = store.path
+        self._file = store.connection
 
     def save(
         self,
@@ -86,7 +87,9 @@ class StateStore:
     def about(self) -> dict[str, Any]:
         """Returns the stored summary for people (counts, hit rate), without reading the arrays."""
         row = self._one("select about from peer")
-        return {} if row is None else dict(json.loads(row[0]))
+        if row is None:
+            return {}
+        return dict(json.loads(row[0]))
 
     def events(self) -> list[PeerEvent]:
         """Returns all stored events in the order in which they happened."""

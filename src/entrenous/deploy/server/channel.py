@@ -53,7 +53,8 @@ class Channel:
         self._line.close()
 
     def _exactly(self, size: int) -> bytes:
-        parts, left = [], size
+        parts = []
+        left = size
         while left:
             try:
                 part = self._line.recv(min(left, 1 << 20))

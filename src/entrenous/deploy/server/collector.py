@@ -138,14 +138,18 @@ class Collector:
         of: int = 1,
     ) -> None:
         terms = folder.terms
-        self.folder, self._part, self._of = folder, part, of
+        self.folder = folder
+        self._part = part
+        self._of = of
         self.requests = Requests(folder.key, terms, contract, folder.start)
         self.exchange = Exchange(link, stop, waits)
-        only, least = "", 1
+        only = ""
+        least = 1
         if terms.defended:
             only = UPDATE
         if terms.of_relays:
-            only, least = PART, sum_terms(terms, contract, 0, 0, bytes(32)).people
+            only = PART
+            least = sum_terms(terms, contract, 0, 0, bytes(32)).people
         self.intake = RoundIntake(
             terms.run,
             folder.members,
@@ -204,7 +208,8 @@ class Collector:
 
     def begin(self, work: RoundWork, without: Collection[str] = ()) -> None:
         """`Collecting.begin`. without: nodes whose answers another process has taken."""
-        self._work, self._sent = work, {}
+        self._work = work
+        self._sent = {}
         self._journal = self.kept("journal", lambda: self.folder.journal(work.round, self._part))
         records = self.folder.recorded_of(work.round, self._part, self._of)
         frames = [record.content for record in records if record.kind == FRAME]
@@ -252,7 +257,8 @@ class Collector:
             if len(users) < self.intake.least:
                 yield GroupSum(number, empty, False)
             else:
-                asked[relay], numbers[relay] = users, number
+                asked[relay] = users
+                numbers[relay] = number
         if not asked:
             return
         work = next(iter(works.values())).work
@@ -272,7 +278,8 @@ class Collector:
         """Asks all relays at once, for as long as a round lasts; longer, while so many are away
         that their sums decide whether the round counts.
         """
-        groups, seconds = self.folder.terms.protection.groups, self.folder.terms.deadline
+        groups = self.folder.terms.protection.groups
+        seconds = self.folder.terms.deadline
         missing = self.intake.missing()
         while True:
             self.gather(seconds)
@@ -299,7 +306,9 @@ class Collector:
         return GroupSum(number, total, asking.begun, asking.names)
 
     def offer(self, work: RoundWork) -> None:
-        self._work, self._sent, self.without = work, {}, set(work.asked)
+        self._work = work
+        self._sent = {}
+        self.without = set(work.asked)
         self.words = {}
 
     def give(self, seconds: float) -> None:
@@ -342,7 +351,8 @@ class Collector:
         """Brings the words of all nodes (`agreed_model.written`) to those that have given theirs
         here. Returns the names of the nodes that keep the model then. Raises ServerStopped.
         """
-        number, items = self.work.round, self.intake.contract.sizes["items"]
+        number = self.work.round
+        items = self.intake.contract.sizes["items"]
         waiting = set(self.words_of(digest))
         kept = set[str]()
 

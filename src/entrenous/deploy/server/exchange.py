@@ -105,7 +105,9 @@ class Exchange:
         stop: Event,
         waits: Callable[[list[str]], None] = lambda missing: None,
     ) -> None:
-        self._link, self._stop, self._waits = link, stop, waits
+        self._link = link
+        self._stop = stop
+        self._waits = waits
         self.bytes_down = self.messages = 0
 
     @property

@@ -87,8 +87,12 @@ class RoundIntake:
         only: str = "",
         least: int = 1,
     ) -> None:
-        self.run, self.members, self.contract, self.log = run, members, contract, log
-        self.only, self.least = only, least
+        self.run = run
+        self.members = members
+        self.contract = contract
+        self.log = log
+        self.only = only
+        self.least = least
         self.caps = caps or Caps.of(contract)
         self.counts: Counter[Code] = Counter()
         # By closed round, the nodes without which it went on.
@@ -124,12 +128,16 @@ class RoundIntake:
             self._missed[self._open.round] = frozenset(self.missing())
             newest = list(self._missed.items())[-REMEMBERED:]
             self._missed = dict(newest)
-        self._open, self._journal, self._left = None, None, {}
+        self._open = None
+        self._journal = None
+        self._left = {}
 
     @property
     def asked(self) -> Mapping[str, Int64Array]:
         """The users that each node was asked for; nobody between rounds."""
-        return {} if self._open is None else self._open.asked
+        if self._open is None:
+            return {}
+        return self._open.asked
 
     def missing(self) -> Collection[str]:
         """Returns the nodes that were asked and have neither answered nor refused for good."""
@@ -175,7 +183,8 @@ class RoundIntake:
         except FrameRefused as why:
             return Receipt(why.code, node, why.text)
         # Marked at once, so that a second one that came with it is refused.
-        self.taken[node], self.heard[node] = digest, users
+        self.taken[node] = digest
+        self.heard[node] = users
         self._left.pop(node, None)
         self._nonces.add(answer.head.nonce)
         return ReadAnswer(frame, node, answer.head.nonce, read, users)

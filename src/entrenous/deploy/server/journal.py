@@ -33,7 +33,9 @@ ABOUT = struct.Struct(f"<{MARK_BYTES}sIc")  # mark, length, kind
 BEFORE = ABOUT.size + CRC.size  # bytes of a record before its content
 AROUND = BEFORE + CRC.size  # bytes of a record beside its content
 DAMAGED = ".damaged"  # ends the name of a journal in which nothing can be read
-FRAME, MARK = b"F", b"M"  # a frame that was taken; a decision of the server
+# A frame that was taken; a decision of the server.
+FRAME = b"F"
+MARK = b"M"
 
 
 class JournalRecord(NamedTuple):
@@ -175,7 +177,9 @@ def _pieces(content: bytes, mark: bytes) -> Iterator[_Piece]:
         # Cut short in the content.
         if length >= 0 and end > len(content):
             return
-        record = _whole(content, at, end) if length >= 0 else None
+        record = None
+        if length >= 0:
+            record = _whole(content, at, end)
         if record is None:
             after = content.find(mark, at + 1)
             end = after if after >= 0 else len(content)

@@ -34,7 +34,8 @@ from .worker import homes, said_of
 STOP = Order("stop", {})
 READY = 120.0  # seconds for a worker to come up, and to answer
 # So many deaths of workers within so many seconds have a cause that a restart does not mend.
-DEATHS, PERIOD = 10, 60.0
+DEATHS = 10
+PERIOD = 60.0
 # The words by which orders are answered.
 ANSWERS = {"stop": "stopped", "words": "words"}
 
@@ -73,8 +74,8 @@ class Workers(Protocol[H]):
         ...
 
     def ready(self, workers: Sequence[H], seconds: float) -> Sequence[H]:
-        """Returns the workers from which a message has come, or that have died; waits at most
-        `seconds` for the first.
+        """Returns the workers that have sent a message or have died. Waits at most `seconds` for
+        the first.
         """
         ...
 
@@ -132,7 +133,10 @@ class WorkerPool(Generic[H]):
         stop: Event,
         waits: Callable[[list[str]], None] = lambda missing: None,
     ) -> None:
-        self._folder, self._contract, self._stop, self._waits = folder, contract, stop, waits
+        self._folder = folder
+        self._contract = contract
+        self._stop = stop
+        self._waits = waits
         self._hiring = hiring
         self._home = homes(folder.terms, folder.members, count)
         self.lengths: dict[str, float] = {}
@@ -190,7 +194,9 @@ class WorkerPool(Generic[H]):
         by_code = {Code(name): count for name, count in counts.items()}
         # A worker that is started again takes the answers of its journal again.
         if not self._folder.terms.masked:
-            now = len(self.taken) if self._word == "round" else 0
+            now = 0
+            if self._word == "round":
+                now = len(self.taken)
             by_code[Code.ACCEPTED] = self._accepted + now
         return by_code
 
@@ -253,7 +259,8 @@ class WorkerPool(Generic[H]):
         the other. Sums that are under way when nobody takes further ones are made
         nevertheless.
         """
-        self._works, self._summed = works, []
+        self._works = works
+        self._summed = []
         left: list[list[int]] = [[] for _ in range(self._count)]
         for number in sorted(works):
             left[number % self._count].append(number)
@@ -304,16 +311,16 @@ class WorkerPool(Generic[H]):
         return len(self.workers)
 
     def _open(self, word: str, work: RoundWork) -> None:
-        self._work, self._word, self.lengths = work, word, {}
+        self._work = work
+        self._word = word
+        self.lengths = {}
         common = _said_of_work(work)
         for at, standing in enumerate(self.standing):
             # Each worker asks the nodes that it serves; without homes, all of them.
             standing.done = set()
-            asked = {name: work.asked[name] for name in work.asked if self._serves(at, name)}
+            home = self._home
+            asked = {name: users for name, users in work.asked.items() if home.get(name, at) == at}
             self._order(at, Order(word, {**common, "asked": _said_of_asked(asked)}))
-
-    def _serves(self, at: int, name: str) -> bool:
-        return self._home.get(name, at) == at
 
     def _sum_order(self, number: int) -> Order:
         """Returns the order for the worker of a group. It has the server's memory of earlier sums
@@ -366,7 +373,8 @@ class WorkerPool(Generic[H]):
         if self._stop.is_set():
             raise ServerStopped
         self._listen()
-        summed, self._summed = self._summed, []
+        summed = self._summed
+        self._summed = []
         return summed
 
     def _answer(self, at: int, word: str, orders: list[Order]) -> Order:
@@ -408,8 +416,10 @@ class WorkerPool(Generic[H]):
             standing = self.standing[at]
             standing.done |= set(about["done"])
             standing.link = LinkTally(*about["link"])
-            standing.counts, standing.sent = about["counts"], about["sent"]
-            standing.present, standing.devices = about["present"], about["devices"]
+            standing.counts = about["counts"]
+            standing.sent = about["sent"]
+            standing.present = about["present"]
+            standing.devices = about["devices"]
             self.lengths |= about["lengths"]
             if about["waiting"]:
                 self._waits(about["waiting"])
@@ -417,9 +427,11 @@ class WorkerPool(Generic[H]):
     def _remember(self, about: Mapping[str, Any]) -> None:
         """Stores on the server's disk what must be known of all secure sums."""
         if "sum" in about:
-            what, act = "list of sums", partial(self._folder.remember_sum, PastSum(*about["sum"]))
+            what = "list of sums"
+            act = partial(self._folder.remember_sum, PastSum(*about["sum"]))
         else:
-            what, act = "liars", partial(self._folder.remember_liar, *about["liar"])
+            what = "liars"
+            act = partial(self._folder.remember_liar, *about["liar"])
         kept(self._folder, f"the {what}", act, self._pause)
 
     def _pause(self, seconds: float) -> None:
@@ -445,7 +457,8 @@ class WorkerPool(Generic[H]):
         except EOFError as why:
             said = f": {why}" if str(why) else ""
             raise StartAgain(f"worker {at} ended when it was started{said}") from None
-        self.standing[at].address, self.standing[at].process = about["address"], about["process"]
+        self.standing[at].address = about["address"]
+        self.standing[at].process = about["process"]
 
     def _introduce(self) -> None:
         """Tells all workers where the others are, if they pass requests on."""
@@ -458,7 +471,9 @@ class WorkerPool(Generic[H]):
         """Puts another worker in the place of one that has died, with its journal. Raises
         StartAgain when too many have.
         """
-        worker, dead, now = self.workers[at], self.standing[at], time.monotonic()
+        worker = self.workers[at]
+        dead = self.standing[at]
+        now = time.monotonic()
         worker.end()
         self._before.update(dead.counts)
         self._link_before = self._link_before.plus(dead.link._replace(open=0))
@@ -469,7 +484,8 @@ class WorkerPool(Generic[H]):
         if len(self._deaths) >= DEATHS:
             log = self._folder.path / "server.log"
             raise StartAgain(f"workers died {DEATHS} times within {PERIOD:g} s; see {log}")
-        self.workers[at], self.standing[at] = self._hiring.hire(at), WorkerStanding()
+        self.workers[at] = self._hiring.hire(at)
+        self.standing[at] = WorkerStanding()
         self._await_ready(at)
         self._introduce()
         order = dead.order

@@ -33,7 +33,9 @@ from .worker import serve
 LOCAL = "local"  # the address that means: a Ray of this machine alone
 READY = 120.0  # seconds for an actor to start
 HELD = 5.0  # seconds that a question for messages is held, and that an actor has to end
-ORDERS, MESSAGES = "orders", "messages"  # groups of calls, each of which an actor takes in order
+# Groups of calls, each of which an actor takes in order.
+ORDERS = "orders"
+MESSAGES = "messages"
 KEYS = ("server.crt", "server.key")
 
 
@@ -99,7 +101,8 @@ class WorkerActor:
         if plan.version != __version__:
             problem = f"a machine has entrenous {__version__}"
             raise InputError("--ray", problem, expected=plan.version, fix="install the same")
-        self._plan, self._host = plan, _own_address()
+        self._plan = plan
+        self._host = _own_address()
         folder = Path(plan.folder)
         try:
             make_folder(folder / "keys", mode=0o700)
@@ -137,8 +140,11 @@ class WorkerActor:
 
     def _run(self) -> None:
         plan = self._plan
-        folder, host = Path(plan.folder), self._host
-        keys = folder / "keys" if f"keys/{KEYS[0]}" in plan.files else None
+        folder = Path(plan.folder)
+        host = self._host
+        keys = None
+        if f"keys/{KEYS[0]}" in plan.files:
+            keys = folder / "keys"
         https = HttpsPlan(host, plan.port, keys, plan.insecure, proxy=plan.proxy, nearby=host)
         try:
             with closing(ServerFolder(folder, plan.start, plan.log_format)) as held:
@@ -160,7 +166,9 @@ class HiredActor:
     """A `Hired` worker: an actor, and the question for its messages that is under way."""
 
     def __init__(self, ray: Any, actor: Any, states: SharedStates) -> None:
-        self._ray, self._actor, self._states = ray, actor, states
+        self._ray = ray
+        self._actor = actor
+        self._states = states
         self.come: deque[Order] = deque()
         self._ask()
 
@@ -207,7 +215,8 @@ class SharedStates:
     def shared(self, state: Any) -> Any:
         """The reference of a state, which is that of the last one if it is the same object."""
         if state is not self._state:
-            self._state, self._reference = state, self._ray.put(state)
+            self._state = state
+            self._reference = self._ray.put(state)
         return self._reference
 
 
@@ -218,7 +227,8 @@ class RayWorkers:
     def __init__(
         self, ray: Any, folder: ServerFolder, https: HttpsPlan, plan: RayPlan, count: int
     ) -> None:
-        self._ray, self._states = ray, SharedStates(ray)
+        self._ray = ray
+        self._states = SharedStates(ray)
         self.address = ""  # of the first actor, once it is there
         self._kind = ray.remote(concurrency_groups={ORDERS: 1, MESSAGES: 1})(WorkerActor)
         names = [TERMS, MEMBERS, IDENTITY]
@@ -258,7 +268,9 @@ class RayWorkers:
             cpus = int(self._ray.cluster_resources().get("CPU", 0))
             problem = f"actor {part} did not start in {READY:g} s; the cluster has {cpus} CPUs"
             raise StartAgain(f"{problem}, and each actor needs one; see `ray status`") from None
-        named = f"[{host}]" if ":" in host else host
+        named = host
+        if ":" in host:
+            named = f"[{host}]"
         self.address = self.address or f"{named}:{own.port}"
         return HiredActor(self._ray, actor, self._states)
 

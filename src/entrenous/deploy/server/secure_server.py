@@ -44,7 +44,7 @@ class SumMemory(Protocol):
         ...
 
     def liars(self) -> Mapping[str, str]:
-        """Returns the lie of each node that has lied in a sum, by its name."""
+        """Returns the nodes that have lied in a sum, by name, each with its lie in words."""
         ...
 
     def remember_sum(self, summed: PastSum) -> None:
@@ -100,7 +100,8 @@ class SecureRound:
         memory: SumMemory | None = None,
         seconds: float | None = None,
     ) -> None:
-        self._collector, self._folder = collector, collector.folder
+        self._collector = collector
+        self._folder = collector.folder
         self._until = None if seconds is None else time.monotonic() + seconds
         self._late = False  # True if the time was too short for enough nodes
         self._contract = collector.intake.contract
@@ -216,7 +217,9 @@ class SecureRound:
 
     def _attempt(self, attempt: int, journal: Journal) -> Total:
         """Runs the stages once. Returns the sum; raises SumRefused if there is none."""
-        self._gone, self._shown, self._sum = set(), {}, None
+        self._gone = set()
+        self._shown = {}
+        self._sum = None
         self._attempt_number = attempt
         now = self._now
         terms = sum_terms(self._folder.terms, self._contract, now.round, attempt, now.model)
@@ -315,7 +318,8 @@ class SecureRound:
 
     def _name_liars(self) -> None:
         """Stores and logs who has lied in an attempt."""
-        own, number = self._sum, self._now.round
+        own = self._sum
+        number = self._now.round
         if own is None:
             return
         for name, lie in sorted(own.liars.items()):

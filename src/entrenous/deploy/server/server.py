@@ -22,7 +22,7 @@ from ...core.keys import local_key, select_key
 from ...federation.defences import defence_of
 from ...federation.shard import Ledger
 from ...federation.visible import defended_sum
-from ...privacy.in_force import ProtectionInForce
+from ...privacy.protection import ProtectionInForce
 from ...privacy.secure_sum.vector import size
 from ..frames import agreed_model
 from ..frames.contribution import RoundHalted, agreed, halted, moved
@@ -138,13 +138,16 @@ class FederationServer:
     """
 
     def __init__(self, folder: ServerFolder, stop: Event, progress: Progress = silent) -> None:
-        self.folder, self.terms, self.members = folder, folder.terms, folder.members
+        self.folder = folder
+        self.terms = folder.terms
+        self.members = folder.members
         terms = self.terms
         self.algorithm = terms.make(place=folder.algorithm)
         self.contract = agreed(self.algorithm, terms.catalogue, terms.protection)
         self._limits = terms.limits()
         self._rounds_key = key_of(terms.seed, "rounds")
-        self._stop, self._progress = stop, progress
+        self._stop = stop
+        self._progress = progress
         self._protected = ProtectionInForce(terms.protection, self.contract)
         defence = terms.protection.defence
         self._defence = defence_of(
@@ -273,7 +276,9 @@ class FederationServer:
                     break
         finally:
             total = self.collecting.end()
-        return total if self._defence is None else self._defended(work)
+        if self._defence is None:
+            return total
+        return self._defended(work)
 
     def _defended(self, work: RoundWork) -> Total:
         """Returns the sum that the defence makes of the updates."""
@@ -361,7 +366,8 @@ class FederationServer:
         """Raises RoundsLost if more rounds were lost than may be, or nobody could be asked in many
         rounds in a row.
         """
-        count, terms = self.count, self.terms
+        count = self.count
+        terms = self.terms
         if count.lost > terms.spare:
             why = f"{count.lost} rounds were lost, and {terms.spare} may be"
         elif self._passed >= IN_A_ROW:
@@ -384,7 +390,8 @@ class FederationServer:
         state = self._checked(total)
         ledger = self._sent_since(self.ledger)
         ledger = ledger._replace(device_rounds=ledger.device_rounds + total.devices)
-        before, number = self.count, self.round
+        before = self.count
+        number = self.round
         count = RoundCount(before.counted + 1, before.lost, before.asked + 1, before.drawn + 1)
         self._store(state, ledger, count)
         line = f"round {number}: {total.devices} of {users} devices"
@@ -395,11 +402,15 @@ class FederationServer:
         parties = self.members.parties
         now = ServerStanding(self.round + 1, state, ledger, count, parties, self._lengths)
         self.kept("checkpoint", lambda: self.folder.commit(now))
-        self.round, self.state, self.ledger, self.count = now.round, state, ledger, count
+        self.round = now.round
+        self.state = state
+        self.ledger = ledger
+        self.count = count
 
     def _sent_since(self, ledger: Ledger) -> Ledger:
         """Returns a ledger with the traffic since the last call added."""
-        sent, before = self.collecting, self._counted
+        sent = self.collecting
+        before = self._counted
         self._counted = Ledger(
             bytes_down=sent.bytes_down, bytes_up=sent.bytes_up, messages=sent.messages
         )
@@ -423,7 +434,8 @@ class FederationServer:
         distance = float(np.inf)
         # A number that is not finite may be in the state and not in the download.
         if np.isfinite(moved(self.state, state)):
-            before, after = self.algorithm.download(self.state), self.algorithm.download(state)
+            before = self.algorithm.download(self.state)
+            after = self.algorithm.download(state)
             distance = moved(before, after)
         lengths = self.collecting.lengths
         why = halted(self.round, distance, self.terms.most_move, lengths)
@@ -456,10 +468,13 @@ class FederationServer:
 
     def _tell(self, status: str, nodes: Sequence[str] = (), **more: str | float) -> None:
         """Writes the status of the server. nodes: the nodes that a round waits for."""
-        done, count = self.ledger, self.count
+        done = self.ledger
+        count = self.count
         # The first round of a process waits for nodes to come, so the median says more than the
         # mean.
-        seconds = round(float(np.median(self._took)), 3) if self._took else 0.0
+        seconds = 0.0
+        if self._took:
+            seconds = round(float(np.median(self._took)), 3)
         answers = {code.value: n for code, n in sorted(self.collecting.counts.items())}
         self.folder.status(
             {

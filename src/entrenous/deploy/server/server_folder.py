@@ -9,7 +9,6 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol, Self, TypeVar, final
 
@@ -17,10 +16,10 @@ import numpy as np
 
 from ... import __version__
 from ...core.contract.protocols import FederatedAlgorithm, State, arrays_of, model_sha256
-from ...core.errors import EntrenousError, EntrenousWarning, InputError, NotYet, may_pass, one_line
+from ...core.errors import EntrenousWarning, InputError, NotYet, may_pass, one_line
 from ...core.files import DiskHealth, Trouble, failed, write_text
 from ...core.keys import key
-from ...core.lock import holding, locked
+from ...core.lock import locked
 from ...core.printed import plain
 from ...core.types import Array
 from ...federation.shard import Ledger
@@ -46,8 +45,10 @@ PHASE = "server"
 CHECKPOINTS = f"checkpoint-{PHASE}-*.safetensors"
 JOURNALS = "round-*.journal"
 MODEL = "model.safetensors"
-LOG, STATUS = "server.log", "status.json"
-SUMS, LIARS = "sums.json", "liars.json"
+LOG = "server.log"
+STATUS = "status.json"
+SUMS = "sums.json"
+LIARS = "liars.json"
 HALTED = "halted"  # the status of a server whose last round was not counted
 PARTS = 10  # of all rounds, after each of which a model is kept to go back to
 KEPT_SUMS = 64  # sets of nodes whose sums were asked for, of each group
@@ -77,7 +78,8 @@ class LogLine(str):
         code: str | None = None,
     ) -> Self:
         line = super().__new__(cls, text)
-        line.event, line.level = event, level
+        line.event = event
+        line.level = level
         facts = {"round": round, "node": node, "code": code}
         line.about = {name: value for name, value in facts.items() if value is not None}
         return line
@@ -186,7 +188,8 @@ class ServerFolder:
         # Names the operator's own file, for an algorithm that is none of this package.
         place = path / "algorithm"
         self.algorithm = place.read_text(encoding="utf-8").strip() if place.exists() else ""
-        self.log_format, self.pace = log_format, pace
+        self.log_format = log_format
+        self.pace = pace
         self.said = dict[str, Any]()
         self.disk = DiskHealth(path)
         self.committed = _newest_write(path)
@@ -347,14 +350,14 @@ class ServerFolder:
                 path.unlink(missing_ok=True)
 
     def drop_journals(self) -> None:
-        """Deletes the journals of all rounds: what they hold counts elsewhere."""
+        """Deletes the journals of all rounds. Their answers are in a checkpoint by now."""
         for path in self.path.glob(JOURNALS):
             path.unlink(missing_ok=True)
 
     def _journals(self, number: int) -> dict[int, Path]:
         """Returns the journals of a round, by the numbers of their processes or attempts."""
         paths = self.path.glob(f"round-{number:09d}-*.journal")
-        return {_number_of(path): path for path in paths}
+        return {number_of(path): path for path in paths}
 
     def _attempts(self, number: int, first: int) -> dict[int, Path]:
         """Returns the journals of the attempts at a round, of one group, by the numbers of the
@@ -392,7 +395,9 @@ class ServerFolder:
     def liars(self) -> dict[str, str]:
         """Returns who has lied in a secure sum, by name, and when and how."""
         path = self.path / LIARS
-        return dict(read_json(path)["liars"]) if path.exists() else {}
+        if path.exists():
+            return dict(read_json(path)["liars"])
+        return {}
 
     def remember_liar(self, name: str, lie: str) -> None:
         """Stores who has lied, and how. The first lie of a node stays."""
@@ -458,7 +463,7 @@ def _server_arrays(state: State) -> dict[str, Array]:
     return {f"server.{name}": array for name, array in arrays_of(state).items()}
 
 
-def _number_of(path: Path) -> int:
+def number_of(path: Path) -> int:
     """Returns the number at the end of a file's name."""
     return int(path.stem.rpartition("-")[2])
 
@@ -480,7 +485,9 @@ def _clean(path: Path) -> None:
 def _next_start(path: Path) -> int:
     """Returns a number above that of every start before, and stores it. Raises OSError."""
     before = path.read_text() if path.exists() else ""
-    least = int(before) + 1 if before.strip().isdigit() else 0
+    least = 0
+    if before.strip().isdigit():
+        least = int(before) + 1
     # Of the clock, so that a folder restored from a backup has a higher number too.
     start = max(least, int(time.time()))
     write_text(path, str(start))
@@ -513,62 +520,6 @@ def keep(folder: Path, number: int, counted: int, rounds: int) -> None:
     kept = folder / f"kept-{PHASE}-{counted:09d}.safetensors"
     if counted % max(1, rounds // PARTS) == 0 and not kept.exists():
         os.link(folder / f"checkpoint-{PHASE}-{number:09d}.safetensors", kept)
-
-
-def kept_rounds(folder: Path) -> dict[int, Path]:
-    """Returns the counts of rounds whose model a server still has, ascending, each with its file.
-    Round 0, which needs none, is not among them.
-    """
-    models = {_number_of(path): path for path in folder.glob(f"kept-{PHASE}-*.safetensors")}
-    for path in sorted(folder.glob(CHECKPOINTS)):
-        # Nobody can go back to a damaged checkpoint.
-        with suppress(EntrenousError):
-            _, about = store.read_arrays(path)
-            count = RoundCount.of(about, int(about["round"]))
-            models.setdefault(count.counted, path)
-    return dict(sorted(models.items()))
-
-
-def choose_kept(models: Mapping[int, Path], counted: int) -> None:
-    """Raises InputError for a count of rounds whose model is not among `models`."""
-    if counted not in (0, *models):
-        known = ", ".join(str(count) for count in sorted({0, *models}))
-        problem = f"the model of round {counted} is not kept"
-        raise InputError("--rounds", problem, expected=f"one of {known}")
-
-
-def drop_models(folder: Path, above: int, but: int = -1) -> None:
-    """Deletes the kept models of more rounds than `above`, and the trained model. but: the number
-    of the one checkpoint that stays; -1 = all stay.
-    """
-    for path in folder.glob(f"kept-{PHASE}-*.safetensors"):
-        if _number_of(path) > above:
-            path.unlink(missing_ok=True)
-    for path in folder.glob(CHECKPOINTS):
-        if but >= 0 and _number_of(path) != but:
-            path.unlink(missing_ok=True)
-    (folder / MODEL).unlink(missing_ok=True)
-
-
-def rewind(folder: Path, number: int) -> int:
-    """Makes the model after `number` rounds the newest one of a server that is not running. Returns
-    how many rounds the server had done.
-
-    Raises InputError for a round that is not kept, and for a server at work.
-    """
-    with holding(folder / "lock"):
-        models = kept_rounds(folder)
-        choose_kept(models, number)
-        newest = folder / f"checkpoint-{PHASE}-{number:09d}.safetensors"
-        if number and not newest.exists():
-            os.link(models[number], newest)
-        later = [path for count, path in models.items() if count > number]
-        later += folder.glob(CHECKPOINTS)
-        later += folder.glob(JOURNALS)
-        for path in (*later, folder / MODEL):
-            if path != newest or not number:
-                path.unlink(missing_ok=True)
-    return max((0, *models))
 
 
 # ---- writing in spite of a full disk -------------------------------------------------------------

@@ -21,15 +21,16 @@ import numpy as np
 from ...core.contract.protocols import Catalogue, State
 from ...core.contract.update import Total, real
 from ...core.keys import key
-from ...core.vocabulary import Vocabulary
-from ...data.interactions import Interactions, build
+from ...data.interactions import Interactions, Vocabulary, build
 from ...federation.shard import Shard
 from ...kernels.arrays import squares
 from ...kernels.generator import generator
 
 # Times the reference: honest sums of FCF and FPL stay below 1.1 (tests/dragged_model.py).
 FURTHER = 10.0
-ENOUGH, WINDOW = 5, 20  # rounds from which on there is a median, and of how many it is
+# Rounds from which on there is a median, and of how many it is.
+ENOUGH = 5
+WINDOW = 20
 MADE_UP = 10  # devices
 
 
@@ -45,7 +46,9 @@ def reference(lengths: Sequence[float], first: float) -> float:
     """Returns the length with which a sum is compared. lengths: of the rounds that count, oldest
     first; first: the length while there are too few of these.
     """
-    return float(np.median(lengths[-WINDOW:])) if len(lengths) >= ENOUGH else first
+    if len(lengths) >= ENOUGH:
+        return float(np.median(lengths[-WINDOW:]))
+    return first
 
 
 def too_long(total: Total, lengths: Sequence[float], first: Callable[[], float]) -> str:

@@ -100,7 +100,8 @@ def serve(
     largest = largest_answer(held.terms, held.members, held.algorithm)
     home = homes(held.terms, held.members, of)
     siblings = Siblings(home, part) if home else None
-    run, nodes = held.terms.run, held.members.nodes
+    run = held.terms.run
+    nodes = held.members.nodes
     link = HttpsServerLink(https, run, nodes, largest, listening, held.trouble, siblings)
     with closing(link):
         link.start()
@@ -131,8 +132,12 @@ class Worker:
         part: int = 0,
         of: int = 1,
     ) -> None:
-        self._held, self._channel, self._link = held, channel, link
-        self._siblings, self._part, self._of = siblings, part, of
+        self._held = held
+        self._channel = channel
+        self._link = link
+        self._siblings = siblings
+        self._part = part
+        self._of = of
         self._algorithm = held.terms.make(place=held.algorithm)
         self._contract = agreed(self._algorithm, held.terms.catalogue, held.terms.protection)
         self._stop = threading.Event()
@@ -211,7 +216,8 @@ class Worker:
             self._collector.offer(work)
         else:
             self._collector.begin(work)
-        self._doing, self._told = word, set()
+        self._doing = word
+        self._told = set()
         self._step(0.0)
 
     def _step(self, seconds: float = LOOK) -> None:
@@ -234,7 +240,8 @@ class Worker:
         own = self._collector
         counts = {code.value: count for code, count in own.counts.copy().items()}
         lengths = {name: own.lengths[name] for name in new if name in own.lengths}
-        waiting, self._waiting = self._waiting, []
+        waiting = self._waiting
+        self._waiting = []
         return {
             "done": sorted(new),
             "lengths": lengths,
@@ -251,12 +258,14 @@ class Worker:
         too.
         """
         collector = self._collector
-        work, total = collector.work, collector.end()
+        work = collector.work
+        total = collector.end()
         if without:
             # The journal has the others: they are added up anew.
             collector.begin(work, without)
             total = collector.end()
-        names, heard = sorted(collector.taken), collector.heard
+        names = sorted(collector.taken)
+        heard = collector.heard
         body = of_part(total, heard) if names else b""
         self._channel.send("total", {"names": names, "heard": len(heard)}, body)
 
@@ -281,7 +290,9 @@ class Worker:
             users = np.concatenate([np.empty(0, np.int64), *(work.asked[name] for name in names)])
             self._channel.send("report", self._report(set()))
             about = {"group": group, "begun": summed.begun, "names": names, "heard": len(users)}
-            body = of_part(total, np.sort(users)) if total.devices else b""
+            body = b""
+            if total.devices:
+                body = of_part(total, np.sort(users))
             self._channel.send("summed", about, body)
         # The server is gone, which the other thread sees too.
         except (ServerStopped, EOFError, OSError):
@@ -301,7 +312,8 @@ class AskedMemory:
         self._channel = channel
         self._past: tuple[PastSum, ...] = ()
         self._liars: Mapping[str, str] = {}
-        self._answered, self._over = threading.Event(), False
+        self._answered = threading.Event()
+        self._over = False
 
     def told(self, past: list[tuple[bytes, dict[str, int]]], liars: Mapping[str, str]) -> None:
         """Takes over the server's memory."""

@@ -63,7 +63,8 @@ class Malformed(EntrenousError):
     """
 
     def __init__(self, code: str, text: str) -> None:
-        self.code, self.text = code, text
+        self.code = code
+        self.text = text
         super().__init__(f"{code}: {text}")
 
 
@@ -195,7 +196,9 @@ def _span(name: str, entry: Any, field: TensorField) -> tuple[int, int]:
     """
     if not isinstance(entry, dict) or entry.keys() != {"dtype", "shape", "data_offsets"}:
         _bad("entry", f"'{name}' has not exactly dtype, shape and data_offsets")
-    kind, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
+    kind = entry["dtype"]
+    shape = entry["shape"]
+    offsets = entry["data_offsets"]
     dtype = np.dtype(field.dtype)
     agreed_kind = KINDS[_kind(dtype)]
     if not isinstance(kind, str) or kind != agreed_kind:

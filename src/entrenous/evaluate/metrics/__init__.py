@@ -1,1 +1,1 @@
-"""The metrics, one file for each kind. A file lists its metrics as METRICS = {name: metric}."""
+"""The metrics. A file lists its metrics as METRICS = {name: metric}."""

@@ -146,7 +146,9 @@ class Crew:
     def _wait(self, numbers: Sequence[int]) -> None:
         """Waits until some workers have started."""
         refs = [self.begin(number, "about") for number in numbers]
-        missing = self._ray.wait(refs, num_returns=len(refs), timeout=READY)[1] if refs else []
+        missing = []
+        if refs:
+            missing = self._ray.wait(refs, num_returns=len(refs), timeout=READY)[1]
         if missing:
             cpus = int(self._ray.cluster_resources().get("CPU", 0))
             raise InputError(
@@ -186,5 +188,7 @@ class Crew:
 
     def _who(self, number: int) -> str:
         about = self.about.get(number)
-        known = f" (process {about.process} on {one_line(about.machine)})" if about else ""
+        known = ""
+        if about:
+            known = f" (process {about.process} on {one_line(about.machine)})"
         return f"worker {number + 1} of {self.many}{known}"

@@ -5,6 +5,7 @@ down at the end.
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import os
 import secrets
 import signal
@@ -14,10 +15,11 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...core.errors import InputError, one_line
-from ..executors import EngineOptions, check_installed, cores
+from ...core.keywords import at_least
+from ..shard import cores
 from .crew import Crew, Hand
 
 # Seconds for a machine to take a connection.
@@ -35,6 +37,48 @@ QUIET = {
     "RAY_DEDUP_LOGS_SKIP_REGEX": ".",
 }
 NO_CLUSTER = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
+
+
+class EngineOptions(NamedTuple):
+    """The values of --workers, --ray and --threads."""
+
+    workers: int | None
+    """None = as many as the cluster has CPUs."""
+    ray: str | None
+    """The address of a cluster; None = this machine alone."""
+    threads: int
+    """The threads of each worker; 0 = an equal share of this machine's cores, or one in a
+    cluster.
+    """
+
+    def __bool__(self) -> bool:
+        return self.workers is not None or self.ray is not None
+
+    def check(self) -> None:
+        """Checks the options before anything is loaded or started. Raises InputError for impossible
+        values, and if Ray is needed and not installed.
+        """
+        at_least("--workers", self.workers, 1)
+        at_least("--threads", self.threads, 0)
+        if self:
+            check_installed()
+
+    def check_users(self, users: int) -> None:
+        """Raises InputError if there are more workers than users, since every worker needs some."""
+        if self.workers is not None and self.workers > users:
+            raise InputError(
+                "--workers",
+                f"got {self.workers} for {users} users",
+                expected="no more workers than users",
+            )
+
+
+def check_installed() -> None:
+    """Raises InputError if Ray is not installed."""
+    if importlib.util.find_spec("ray") is None:
+        raise InputError(
+            "--workers", "Ray is not installed", fix="pip install 'entrenous[cluster]'"
+        )
 
 
 @contextmanager
@@ -150,7 +194,9 @@ def _join(ray: Any, address: str) -> None:
         asked = subprocess.run(
             [sys.executable, "-c", JOINING, address], capture_output=True, text=True, timeout=JOIN
         )
-        said = asked.stderr.strip().splitlines()[-1:] if asked.returncode else []
+        said = []
+        if asked.returncode:
+            said = asked.stderr.strip().splitlines()[-1:]
     except subprocess.TimeoutExpired:
         said = [f"no answer as Ray gives it within {JOIN:.0f} s"]
     if said:

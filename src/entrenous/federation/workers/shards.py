@@ -12,11 +12,9 @@ import numpy as np
 from ...core.contract.protocols import Catalogue, FederatedAlgorithm, State, Visits
 from ...core.contract.update import Total, merge_totals
 from ...core.types import Int64Array
-from ...core.vocabulary import Vocabulary
-from ...data.interactions import NOT_READ, Interactions
+from ...data.interactions import NOT_READ, Interactions, Vocabulary
 from ...privacy.protection import Protection
-from ..executors import Threads
-from ..shard import Ledger, Shard
+from ..shard import Ledger, Shard, Threads
 from .crew import About, Crew, about_here
 
 # The features of items that devices use.
@@ -230,7 +228,9 @@ def _own(data: Interactions) -> Interactions:
     """The same data in writable arrays, as in one process: compiled code for read-only arrays is
     another.
     """
-    visits = None if data.visits is None else Visits(*(column.copy() for column in data.visits))
+    visits = None
+    if data.visits is not None:
+        visits = Visits(*(column.copy() for column in data.visits))
     return replace(
         data,
         ptr=data.ptr.copy(),

@@ -136,7 +136,8 @@ class SecureSumClient:
         self.consented: PastSum | None = None
         if self.roll.get(name) != p.identity_of(identity):
             raise InputError("secure sum", f"'{name}' is not in the roll with this identity")
-        self._identity, self._digest = identity, terms.digest(self.roll)
+        self._identity = identity
+        self._digest = terms.digest(self.roll)
         # Fresh in every attempt: shares of an attempt that failed open nothing of the next one.
         self._secrets = Secrets(
             X25519PrivateKey.generate(), X25519PrivateKey.generate(), secrets.token_bytes(32)

@@ -171,7 +171,9 @@ class SecureSumServer:
         genuine = own.public_key().public_bytes_raw() == box[: m.KEY]
         theirs = self._adverts[receiver].boxes
         view = self._views[m.SHARES]
-        share = unsealed(view, place, about.receiver, own, theirs, box) if genuine else None
+        share = None
+        if genuine:
+            share = unsealed(view, place, about.receiver, own, theirs, box)
         # A box with the right shares was no reason to complain.
         hashes = self._commitments[place][about.receiver]
         if share is not None and committed_pair(view, place, about.receiver, share) == hashes:
@@ -239,11 +241,11 @@ class SecureSumServer:
         return m.encode(m.Consents(m.to_bits(signers, len(self._names)), signatures))
 
     def total(self) -> Int64Array:
-        """The exact sum of the survivors' vectors, int64 [length].
+        """Returns the exact sum of the survivors' vectors, int64 [length].
 
-        Raises SumRefused `threshold` while too few clients have sent right shares, and `shares` if
-        a party's shares do not give the secret it committed to: then this attempt is lost, and
-        `liars` names that party.
+        Raises SumRefused `threshold` while too few clients have sent right shares. Raises
+        SumRefused `shares` if the shares of a party give another secret than it committed to: the
+        attempt is lost, and `liars` names the party.
         """
         require(self.stage == m.UNMASKING, "stage", f"{m.STAGES[self.stage]} is still open")
         if self._total is None:

@@ -1,5 +1,5 @@
-"""From shares to the masks still on the sum: the own masks of the parties that sent their vector,
-and the pairs' masks that the parties that did not would have taken away.
+"""Computes from shares the masks that are still on the sum. A party that sent its vector leaves its
+own mask. A party that sent none leaves its neighbours' pair masks, which it would have cancelled.
 """
 
 from __future__ import annotations

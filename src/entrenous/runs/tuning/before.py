@@ -184,8 +184,12 @@ def sentences(told: Mapping[str, Any]) -> list[str]:
     """Sentences on the settings that a search before a run changed."""
     usual, chosen = told["validation"].values()
     changes = [f"{name} {old} -> {new}" for name, (old, new) in told["changed"].items()]
-    rounds = [] if told["rounds"] is None else [f"{told['rounds']} rounds"]
-    before = "the defaults diverged" if usual is None else f"{usual:.4f} by default"
+    rounds = []
+    if told["rounds"] is not None:
+        rounds = [f"{told['rounds']} rounds"]
+    before = "the defaults diverged"
+    if usual is not None:
+        before = f"{usual:.4f} by default"
     changed = ", ".join([*(changes or ["the defaults stay"]), *rounds])
     return [
         f"tuned in {told['trials']} trials: {changed}",

@@ -11,8 +11,6 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any, NamedTuple, Protocol, final
 
-import numpy as np
-
 from ...algorithms.named import maker_of
 from ...core.contract.declared import is_central
 from ...core.contract.protocols import Progress, silent
@@ -21,10 +19,11 @@ from ...core.keywords import at_least, called_with
 from ...data.interactions import Interactions
 from ...data.split.types import Held
 from ...evaluate.protocol import Goal, goal_of, look
-from ...federation.executors import EngineOptions, Threads
+from ...federation.shard import Threads
 from ...federation.workers.calls import prepare, spread
 from ...federation.workers.crew import About, about_here
-from ...federation.workers.engine import crew
+from ...federation.workers.engine import EngineOptions, crew
+from ..manifest import mean_of
 from ..options import RunPlan, TuneOptions
 from ..pipeline import material
 from ..plan import check, make, usual_protocol
@@ -196,7 +195,9 @@ def begin(asked: TuneRequest) -> Task:
     parts = []
     for seed in range(plan.seed, plan.seed + asked.seeds):
         # The rows are loaded once; each seed splits them in its own way.
-        of_seed = first if seed == plan.seed else material(replace(plan, seed=seed), first.rows)
+        of_seed = first
+        if seed != plan.seed:
+            of_seed = material(replace(plan, seed=seed), first.rows)
         split = of_seed.parts[0]
         if split.validation is None:
             problem = "there are no validation rows to choose on"
@@ -373,7 +374,7 @@ def rows_of(settings: Mapping[str, Any], tried: Tried) -> list[dict[str, Any]]:
     rows = []
     for number in tried.looks[0]:
         of_seeds = [looks[number] for looks in tried.looks]
-        row = {"settings": dict(settings), "rounds": number, "validation": _mean(of_seeds)}
+        row = {"settings": dict(settings), "rounds": number, "validation": mean_of(of_seeds)}
         rows.append(row)
     return rows
 
@@ -398,7 +399,3 @@ def failed(reasons: Sequence[tuple[Mapping[str, Any], str]], what: str) -> list[
             fix=f"the first: {failures[0]['reason']}",
         )
     return failures
-
-
-def _mean(metrics: list[dict[str, float]]) -> dict[str, float]:
-    return {name: float(np.mean([of_seed[name] for of_seed in metrics])) for name in metrics[0]}

@@ -81,7 +81,9 @@ def try_space(asked: TuneRequest) -> dict[str, Any]:
     fixed = dict(asked.settings)
     trials = TRIALS if asked.trials is None else asked.trials
     seed = asked.search_seed or 0
-    out = None if asked.out is None else Path(asked.out)
+    out = None
+    if asked.out is not None:
+        out = Path(asked.out)
     engine = asked.engine
     engine.check()
     if asked.ray is not None and asked.workers is None:

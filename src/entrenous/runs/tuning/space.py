@@ -37,7 +37,9 @@ class Range(NamedTuple):
     def rounded(self, value: float) -> int | float:
         """A drawn value rounded to DIGITS significant digits, unless that leaves the range."""
         short = int(value) if self.whole else float(f"{value:.{DIGITS}g}")
-        return short if self.low <= short <= self.high else value
+        if self.low <= short <= self.high:
+            return short
+        return value
 
 
 class Choices(NamedTuple):
@@ -137,7 +139,9 @@ def _types(annotation: Any) -> set[Any]:
     if inner:
         return set().union(*map(_types, inner))
     # A value of a Literal is no type.
-    return {annotation} if isinstance(annotation, type) else set()
+    if isinstance(annotation, type):
+        return {annotation}
+    return set()
 
 
 def _check_value(algorithm: str, name: str, value: Any, where: str) -> None:

@@ -1,0 +1,87 @@
+# %% [markdown]
+# # An audit: what devices give away
+#
+# After this page you can attack a training of your own, read the verdicts, and see what a
+# protection leaves and costs.
+#
+# ## A server that opens every message
+#
+# The audit trains on your rows and records what the server receives. Attacks see that record and
+# nothing else; their claims are then compared with the truth.
+
+# %%
+import entrenous
+
+
+def attacked(**options):
+    found = entrenous.audit("fcf", "books.csv", quick=True, progress=False, **options)
+    for attack in found["attacks"]:
+        if attack["verdict"] == "NOT TRIED" or attack["asks"] != "histories":
+            continue
+        print(
+            f"{attack['name']}: {attack['verdict']}, R-precision {attack['r_precision']:.2f}"
+            f" (popularity alone {attack['popularity_r_precision']:.2f})"
+        )
+
+
+attacked(rounds=5)
+
+# %% [markdown]
+# *R-precision* is the share of right items among as many guesses as the user has items.
+# *Popularity alone* is the guess that everybody read what is popular. Anybody could make it, so
+# only what exceeds it is a leak. `gradient` names every history without an error: EXPOSED, although
+# no history ever left a device.
+#
+# ## A server that sees sums of a hundred
+
+# %%
+attacked(view="sum", cohort=100, rounds=20)
+
+# %% [markdown]
+# A sum over a hundred devices hides most of a history from this attack, and not all. Stronger
+# attacks than this one [are known](../privacy.md#what-is-known-against-private).
+#
+# ## Two sums that differ by one device
+#
+# A server that gets the same sum with and without one device subtracts, and has its message:
+
+# %%
+attacked(view="difference", cohort=100)
+
+# %% [markdown]
+# That is why, across a network, a node refuses a sum that differs from an earlier one by too few.
+#
+# ## With noise, and what it costs
+#
+# The profile `private` is the default across a network: masked sums of at least 100 people, with
+# noise on every number.
+
+# %%
+attacked(view="sum", cohort=100, rounds=20, profile="private")
+for profile in ("paper", "private"):
+    run = entrenous.run(
+        "fcf",
+        "books.csv",
+        settings={"cohort": 100},
+        profile=profile,
+        rounds=60,
+        progress=False,
+    )
+    print(f"{profile}: hr@10 {run.metrics['hr@10']:.2f}")
+
+# %% [markdown]
+# This noise costs little and stops this attack as little: the verdict is the same. What `private`
+# takes away is the single message and the difference. Only differential privacy bounds every
+# attack, at a [cost in accuracy](../privacy.md#differential-privacy) that 240 readers cannot pay.
+#
+# ## One person's receipt
+#
+# A stored run says of each device what it gave away:
+
+# %% [bash]
+# entrenous run fcf --data books.csv --rounds 10 >/dev/null 2>&1
+# entrenous receipt latest --user r007 2>/dev/null | grep "^- "
+
+# %% [markdown]
+# The last line says which measurements these expectations rest on. [What leaks](../audit.md) puts
+# the findings into one picture.

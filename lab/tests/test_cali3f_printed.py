@@ -1,0 +1,179 @@
+"""Cali3F with one gradient a client: what is trained, when the test rows are looked at, what is
+called highest observed, and clusters by occupation.
+"""
+
+import math
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import polars as pl
+import pytest
+from entrenous_lab.papers import cali3f_printed
+from entrenous_lab.papers.cali3f_printed import (
+    GOAL_ROUNDS,
+    GOAL_SECONDS,
+    HIGHEST,
+    as_trained,
+    looks_of,
+    seen,
+    with_neumf,
+    with_occupations,
+)
+from entrenous_lab.papers.cell import CurvePoint, Outcome
+from entrenous_lab.papers.effort import GRADIENTS, Budget, Effort
+from entrenous_lab.papers.measures import paces
+from entrenous_lab.papers.opened import cali3f_study
+from entrenous_lab.papers.remember import Cells
+from entrenous_lab.papers.result import Context
+from entrenous_lab.papers.runner import run_experiment
+from entrenous_lab.papers.study import System
+from entrenous_lab.papers.table import Trained
+from entrenous_lab.papers.values import printed, read_tuned, stored
+from small_data import random_data
+
+from entrenous.data.user_groups import read_groups
+from entrenous.runs.options import RunPlan
+from entrenous.runs.plan import check
+
+BUDGET = Budget(protocol="loo-20", seeds=2, horizon=60, every=30)
+EFFORT = Effort(quick=False, budgets={}, other=BUDGET, clusters=(1, 2, 30))
+
+
+@cache
+def data():
+    return random_data(users=60, items=60, rows=1200)
+
+
+def study(folder=None, rows=None):
+    context = Context(cells=Cells(folder, threads=1))
+    return cali3f_study(context, EFFORT, data() if rows is None else rows, "ncf-printed")
+
+
+def test_every_system_sends_one_gradient_of_a_twentieth_of_the_clients():
+    for system in with_neumf(study())[1:]:
+        made = study().made(system)
+        assert (made.client, made.cohort, made.local_epochs) == ("gradient", 3, 1)
+
+
+def test_fedavg_has_cali3fs_settings_and_its_own():
+    whole = study(rows=replace(data(), name="ml-100k"))
+    mine, theirs, own = cali3f_printed.pair(whole, "neumf")
+    settings = [whole.settings(system) for system in (mine, theirs, own)]
+    rates = ("learning_rate", "learning_rate_item", "learning_rate_network", "reg", "init_std")
+    of = [{name: some[name] for name in rates if name in some} for some in settings]
+    assert of[0] == of[1] != of[2] and settings[1]["server_rate_item"] == 1
+    assert [str(one) for one in (mine, theirs, own)] == [
+        "cali3f-neumf",
+        "fedavg-neumf",
+        "fedavg-neumf, own rate",
+    ]
+
+
+def test_the_test_rows_are_looked_at_early_and_until_the_end():
+    assert looks_of(study()) == (1, 5, 10, 15, 20, 30, 40, 60)
+    budgets = GRADIENTS[False].budgets
+    assert {name: budget.horizon for name, budget in budgets.items()} == dict.fromkeys(
+        ("ml-100k", "ml-1m", "pinterest-20"), 700
+    )
+
+
+def test_highest_observed_is_the_best_look_and_the_rest_is_the_last(tmp_path):
+    mine = study(tmp_path)
+    trained = seen(mine, with_neumf(mine))
+    rows = {(row["system"], row["metric"]): row for row in cali3f_printed.rows_of(trained)}
+    for system in trained.systems:
+        for seed, outcome in enumerate(trained.curves[system]):
+            looks = [look.metrics["ndcg@10"] for look in outcome.looks]
+            assert rows[str(system), "ndcg@10"]["values"][seed] == looks[-1]
+            assert rows[str(system), f"ndcg@10, {HIGHEST}"]["values"][seed] == max(looks)
+    curve = trained.curves[trained.systems[1]][0]
+    assert [look.rounds for look in curve.looks] == [1, 5, 10, 15, 20, 30, 40, 60]
+    fedavg = rows["fedavg-neumf", "time, x FedAvg"]
+    assert fedavg["values"] == [1.0, 1.0]
+    assert "chosen on validation here" not in "".join(row["protocol"] for row in rows.values())
+
+
+def outcome(*values):
+    looks = [
+        CurvePoint(n, n, {"ndcg@10": value}, {}, {}, {}, cpu_seconds=10.0 * n)
+        for n, value in enumerate(values, 1)
+    ]
+    return Outcome(looks, "", 0.0)
+
+
+def test_the_goal_of_fedavg_by_hand():
+    mine, theirs, own = cali3f_printed.pair(study(), "neumf")
+    curves = {
+        mine: [outcome(0.1, 0.19, 0.2), outcome(0.3)],
+        theirs: [outcome(0.1, 0.1, 0.2), outcome(0.1, 0.3)],
+        own: [outcome(0.1), outcome(0.3)],
+    }
+    more = {system: paces(some) for system, some in curves.items()}
+    trained = Trained(study=study(), systems=[*curves], curves=curves, more=more)
+    goal = {system: cali3f_printed.goal_of(trained, system) for system in curves}
+    assert goal[mine] == {GOAL_ROUNDS: [2, 1], GOAL_SECONDS: [20.0, 10.0]}
+    assert goal[theirs] == {GOAL_ROUNDS: [3, 2], GOAL_SECONDS: [30.0, 20.0]}
+    assert goal[own] == {}
+
+
+def test_a_training_that_diverges_has_no_figure(tmp_path):
+    mine = study(tmp_path)
+    systems = with_neumf(mine)
+    wild = systems[1]._replace(more=(("learning_rate", 100.0), ("init_std", 1e30)))
+    trained = seen(mine, [systems[0], wild, *systems[2:]])
+    assert trained.more[wild] == []
+    lines = [row for row in cali3f_printed.rows_of(trained) if row["system"] == str(wild)]
+    assert lines and all(row["obtained"] is None for row in lines)
+    assert f"Diverged: {wild}" in " ".join(cali3f_printed.notes_of(trained))
+
+
+def test_clusters_by_occupation_are_those_of_the_file(tmp_path, monkeypatch):
+    ids = data().users.ids.tolist()
+    jobs = ["artist", "writer", "other"]
+    table = {"user_id": ids, "occupation": [jobs[n % 3] for n in range(len(ids))]}
+    pl.DataFrame(table).write_parquet(tmp_path / "users.parquet")
+    source = type("Known", (), {"path": tmp_path})()
+    monkeypatch.setattr(cali3f_printed, "datasets", lambda: {data().name: source})
+    mine = study(tmp_path / "cells")
+    known = cali3f_printed.occupations(mine)
+    groups = read_groups(known, data())
+    assert groups.names == ("artist", "other", "writer")
+    assert np.bincount(groups.of).tolist() == [20, 20, 20]
+    system = with_occupations(mine)[-1]
+    assert str(system) == "cali3f-neumf, clusters by occupation"
+    assert mine.made(system).clusters == 3
+    row = as_trained({"settings": {"groups": f"@{known}"}, "protocol": f"groups @{known}; x"})
+    assert row == {"settings": {"groups": "occupation"}, "protocol": "groups occupation; x"}
+
+
+def test_data_without_users_has_no_clusters_by_occupation(tmp_path):
+    assert [str(system) for system in with_occupations(study(tmp_path))] == ["cali3f-neumf"]
+
+
+def test_figure_5_leaves_out_more_clusters_than_devices():
+    assert [str(one) for one in cali3f_printed.each_number(study())] == [
+        "cali3f-gmf, clusters 1",
+        "cali3f-gmf, clusters 2",
+    ]
+
+
+@pytest.mark.parametrize("name", sorted(cali3f_printed.EXPERIMENTS))
+def test_an_experiment_gives_rows_words_and_figures(name):
+    found = run_experiment(name, data=data(), effort=EFFORT, threads=1)
+    assert found.rows and found.notes and found.figures
+    assert all(math.isfinite(row["obtained"]) for row in found.rows)
+
+
+def test_what_was_chosen_is_taken_and_what_was_printed_has_a_system():
+    for (where, algorithm), chosen in read_tuned("ncf-printed").items():
+        check(RunPlan(algorithm=algorithm, data=where, settings=chosen.settings))
+        assert chosen.by
+    names = {system for _, system, _ in cali3f_printed.PRINTED}
+    assert {"cali3f-neumf", "fedavg-neumf", "ditto-neumf"} <= names
+    assert stored("printed", "cali3f")["table2"]["values"].keys() >= {"ml-100k"}
+    assert (
+        printed("cali3f", "table2")["ml-100k", "cali3f-neumf", "hr@10"]
+        == (cali3f_printed.PRINTED["ml-100k", "cali3f-neumf", f"hr@10, {HIGHEST}"])
+    )
+    assert System("cali3f-neumf") not in with_neumf(study())

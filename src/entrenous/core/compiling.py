@@ -1,0 +1,63 @@
+"""Compilation of device code by numba, with a cache on disk where there is a place for one."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from functools import cache as once
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numba
+from numba.core.dispatcher import Dispatcher
+
+from .errors import EntrenousWarning
+
+NO_CACHE = (
+    "compiled code cannot be kept, since neither the folder of the package nor the user's cache can"
+    " be written to: each process compiles what it uses, which takes seconds; set NUMBA_CACHE_DIR"
+    " to a folder that can be written to"
+)
+
+
+def njit(*, cache: bool, **options: Any) -> Any:
+    """Returns numba's decorator `njit`. Without a place for numba's cache, compiled code is kept in
+    memory, of which an EntrenousWarning tells once.
+
+    cache: True keeps compiled code on disk for the next process. options: those of `numba.njit`.
+    """
+
+    def compiled(function: Callable[..., Any]) -> Any:
+        try:
+            return numba.njit(cache=cache, **options)(function)
+        except RuntimeError as refused:
+            if not cache or "cannot cache function" not in str(refused):
+                raise
+            _tell_that_nothing_is_kept()
+            return numba.njit(**options)(function)
+
+    return compiled
+
+
+@once
+def _tell_that_nothing_is_kept() -> None:
+    """Warns once in a process; warnings of Python come again after each change of its filters."""
+    warnings.warn(NO_CACHE, EntrenousWarning, stacklevel=4)
+
+
+def compiled_functions(module: ModuleType) -> list[Dispatcher]:
+    """Returns the compiled functions that a module defines, not those that it imports."""
+    values = vars(module).values()
+    dispatchers = [value for value in values if isinstance(value, Dispatcher)]
+    return [each for each in dispatchers if each.py_func.__module__ == module.__name__]
+
+
+def is_ready(function: Dispatcher) -> bool:
+    """Tells whether numba's cache on disk has a compiled function, for some types."""
+    folder = function.stats.cache_path
+    if folder is None:
+        return False
+    # numba writes one index of compiled signatures for each function.
+    stem = Path(function.py_func.__code__.co_filename).stem
+    return any(Path(folder).glob(f"{stem}.{function.py_func.__qualname__}-*.nbi"))

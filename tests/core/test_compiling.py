@@ -1,0 +1,114 @@
+"""The cache of compiled code, and places where there can be none."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+from paths import SOURCE
+
+from entrenous.core import compiling, keys
+from entrenous.kernels import fcf
+
+OWN = """
+from entrenous.core.compiling import njit
+from entrenous.core.keys import fold
+
+@njit(cache=True)
+def twice(number):
+    return 2 * number
+"""
+DONE = """
+import entrenous.algorithms.fcf, entrenous.evaluate.rankings
+from entrenous.core import keys, compiling
+import numpy as np
+import own_kernel
+print(own_kernel.twice(21), keys.fold(np.uint64(3), 4), compiling.is_ready(own_kernel.twice))
+"""
+
+
+def module_at(path: Path) -> ModuleType:
+    """The module of a file."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_a_compiled_function_is_ready_once_it_has_run(tmp_path: Path) -> None:
+    path = tmp_path / "own_kernel.py"
+    path.write_text(OWN)
+    module = module_at(path)
+    # `fold` is of another module.
+    (twice,) = compiling.compiled_functions(module)
+    assert not compiling.is_ready(twice)
+    assert twice(21) == 42 and compiling.is_ready(twice)
+    (again,) = compiling.compiled_functions(module_at(path))
+    assert compiling.is_ready(again)
+
+
+def test_other_errors_of_numba_are_not_taken_for_a_missing_cache(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(**options: object) -> None:
+        raise RuntimeError("another cause")
+
+    monkeypatch.setattr("numba.njit", refuse)
+    with pytest.raises(RuntimeError, match="another cause"):
+        compiling.njit(cache=True)(len)
+
+
+def test_a_package_that_cannot_be_written_to_runs_and_says_once_that_nothing_is_kept(
+    tmp_path: Path,
+) -> None:
+    """As in a container without a home, or on the nodes of a cluster."""
+    shutil.copytree(SOURCE, tmp_path / "entrenous", ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "own_kernel.py").write_text(OWN)
+    for folder, _, _ in os.walk(tmp_path):
+        os.chmod(folder, 0o555)
+    try:
+        done = subprocess.run(
+            [*without_overriding(), sys.executable, "-W", "always", "-c", DONE],
+            cwd=tmp_path,
+            env={"PATH": os.environ["PATH"], "PYTHONPATH": str(tmp_path), "HOME": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+    finally:
+        for folder, _, _ in os.walk(tmp_path):
+            os.chmod(folder, 0o755)
+    assert done.stdout == f"42 {keys.fold(np.uint64(3), 4)} False\n", done.stderr
+    assert done.stderr.count("compiled code cannot be kept") == 1
+    assert "NUMBA_CACHE_DIR" in done.stderr
+    assert not list(tmp_path.rglob("*.nbi"))
+
+
+def test_the_remedy_of_that_note_works(tmp_path: Path) -> None:
+    """`NUMBA_CACHE_DIR` names a folder for the cache."""
+    code = "from entrenous.kernels import fcf; from entrenous.core.compiling import *;"
+    code += "print(compiled_functions(fcf)[0].stats.cache_path)"
+    variables = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith(str(tmp_path))
+    assert not compiling.compiled_functions(fcf)[0].stats.cache_path.startswith(str(tmp_path))
+
+
+def without_overriding() -> list[str]:
+    """The command in front of another by which root is held to the rights of files, as anybody is."""
+    if os.geteuid():
+        return []
+    setpriv = shutil.which("setpriv")
+    if setpriv is None:
+        pytest.skip("root without setpriv cannot be held to the rights of files")
+    return [setpriv, "--bounding-set=-dac_override", "--inh-caps=-dac_override"]

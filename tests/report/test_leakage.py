@@ -1,0 +1,165 @@
+"""Accuracy against leakage: the sentence, the points and the table of audited runs, each number
+that of a run or of an audit.
+"""
+
+import re
+
+import browser
+import pytest
+from report_runs import audits_of, three_runs
+from stored_runs import Page, page
+
+from entrenous.report import leakage
+from entrenous.report.html import write_report
+from entrenous.report.runs import groups
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    return three_runs(tmp_path_factory.mktemp("runs"))
+
+
+@pytest.fixture(scope="module")
+def audits(runs):
+    return audits_of(runs)
+
+
+@pytest.fixture(scope="module")
+def report(runs, audits, tmp_path_factory):
+    return write_report(runs, tmp_path_factory.mktemp("page") / "report.html", audits=audits)
+
+
+@pytest.fixture(scope="module")
+def read(report) -> Page:
+    return Page(report.read_text(encoding="utf-8"))
+
+
+def best_of(audit):
+    ranked = [attack for attack in audit["attacks"] if attack["r_precision"] is not None]
+    return max(ranked, key=lambda attack: (attack["r_precision"], attack["name"]))
+
+
+def percent(value: float) -> str:
+    text = f"{100 * value:.0f}"
+    if text in ("0", "100") and 0 < value < 1:
+        text = f"{100 * value:.1f}"
+    return f"{text}\N{NO-BREAK SPACE}%"
+
+
+def test_the_page_is_well_formed_and_the_rest_is_folded(read):
+    assert read.wrong == []
+    open_sections = re.findall(r"<section [^>]+><h2 [^>]+>([^<]+)<", read.html)
+    assert open_sections == ["Where each run stands", "What each person gave away"]
+    assert '<summary><h2 id="g1-2-h">Results</h2></summary>' in read.html
+    ids = [attributes["id"] for _, attributes in read.tags if "id" in attributes]
+    assert len(ids) == len(set(ids))
+
+
+def test_the_sentence_has_the_numbers_of_runs_and_audits(read, runs, audits):
+    published, private, _ = (run.manifest for run in runs)
+    by_leak = sorted(
+        (published, private), key=lambda manifest: best_of(audits[manifest["run"]])["r_precision"]
+    )
+    least, most = (best_of(audits[manifest["run"]]) for manifest in by_leak)
+    hits = [f"{100 * manifest['metrics']['hr@10']:.0f} of 100" for manifest in by_leak]
+    (told,) = re.findall(r'<p class="story">(.*?)</p>', read.html)
+    words = re.sub("<[^>]+>", "", told)
+    assert f"{hits[0]} people find a held-out item among their ten best" in words
+    assert f"a curious server guesses {percent(least['r_precision'])} of a person" in words
+    assert f"(from popularity alone: {percent(least['popularity_r_precision'])})" in words
+    assert words.endswith(f"it is {hits[1]} and {percent(most['r_precision'])}.")
+
+
+def test_each_run_has_a_card_with_its_verdict(read, runs, audits):
+    cards = re.findall(r"<article>(.*?)</article>", read.html, re.DOTALL)
+    assert len(cards) == len(runs)
+    for card, run in zip(cards, runs, strict=True):
+        hits = run.manifest["metrics"]["hr@10"]
+        assert f'<data value="{hits!r}">{100 * hits:.0f} of 100</data>' in card
+        audit = audits.get(run.manifest["run"])
+        if audit is None:
+            assert "is on the server" in card and "Not attacked" in card
+        else:
+            words = leakage.VERDICTS[best_of(audit)["verdict"]][1]
+            assert words in card and percent(best_of(audit)["r_precision"]) in card
+
+
+def test_the_points_lie_where_the_numbers_say(runs, audits, read):
+    """Marks in the first figure, read back through the ticks of its axes."""
+    figure = read.html[read.html.index("<figure>") : read.html.index("</figure>")]
+    ticks = {
+        text: (float(x), float(y))
+        for x, y, text in re.findall(r'<text x="([\d.]+)" y="([\d.]+)"[^>]*>(\d+)</text>', figure)
+    }
+    (left, _), (right, _) = (
+        (float(x), text)
+        for x, text in re.findall(
+            r'<text x="([\d.]+)" y="[\d.]+" text-anchor="middle"[^>]*>(0|100)</text>', figure
+        )
+    )
+    circle = re.search(r'<circle cx="([\d.]+)"', figure)
+    leak = best_of(audits[runs[0].manifest["run"]])["r_precision"]
+    assert ticks
+    assert float(circle[1]) == pytest.approx(left + leak * (right - left), abs=0.2)
+
+
+def test_the_table_says_what_was_sent_seen_and_guessed(read, runs, audits):
+    label = "What each person gave away"
+    published = best_of(audits[runs[0].manifest["run"]])
+    assert read.row(label, "best attack")[1] == published["name"]
+    assert read.row(label, "history guessed right")[1] == percent(published["r_precision"])
+    assert read.row(label, "of the 5 % known best")[1] == percent(published["worst"])
+    assert read.row(label, "a device sent")[3] == "the whole history"
+    ledger = runs[0].manifest["ledger"]["bytes_up"] / runs[0].manifest["catalogue"]["users"]
+    assert f'<data value="{ledger!r}">' in read.html
+
+
+def test_the_spread_is_that_of_the_users(audits):
+    for audit in audits.values():
+        attack = best_of(audit)
+        for name in ("spread", "popularity_spread"):
+            assert len(attack[name]) == 11 and attack[name] == sorted(attack[name])
+        assert attack["spread"][0] <= attack["r_precision"] <= attack["spread"][-1]
+
+
+def test_without_an_audit_there_is_no_story(runs, tmp_path):
+    found = page(tmp_path, *runs, audits={"of another run": {}})
+    assert found.wrong == [] and 'class="story"' not in found.html
+    assert "Where each run stands" not in found.text
+
+
+def test_a_run_on_which_no_attack_was_tried_is_no_point(runs, audits):
+    (group,) = groups(runs)
+    name = str(runs[0].manifest["run"])
+    not_tried = {**audits[name], "attacks": []}
+    points = leakage.points_of(group, {**audits, name: not_tried})
+    assert [point.shown.run for point in points] == [runs[1], runs[2]]
+    assert leakage.points_of(group, {name: not_tried}) == []
+
+
+def test_profiles_tell_runs_of_one_algorithm_apart(read):
+    heads = read.tables["What each person gave away"][0]
+    assert [head.split(" ", 1)[1] for head in heads[1:3]] == [
+        "factors=4, triples=10 as published",
+        "factors=4, triples=10 private",
+    ]
+
+
+# ---- in a real browser ----------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(browser.installed() is None, reason="no browser is installed")
+@pytest.mark.parametrize("width", [browser.PHONE, browser.DESKTOP])
+def test_the_page_is_no_wider_than_the_window(report, width, tmp_path):
+    inner, page_width, names = browser.measured(report, tmp_path, width)
+    assert inner == width and page_width == width and names == ""
+
+
+@pytest.mark.skipif(browser.installed() is None, reason="no browser is installed")
+@pytest.mark.parametrize("width", [browser.PHONE, browser.DESKTOP])
+def test_a_picture_is_taken(report, width, tmp_path):
+    out = tmp_path / "report.png"
+    browser.picture(report, out, width, 1600, tmp_path / "profile")
+    assert browser.size_of(out) == (width, 1600)
+    # A blank page of this size is compressed to less.
+    assert out.stat().st_size > 40_000
