@@ -14,6 +14,7 @@ import entrenous
 from entrenous.api import arguments as frames
 from entrenous.api.results import Report
 from entrenous.core.errors import InputError
+from entrenous.data.interactions import POLARS
 
 FRAME = pd.DataFrame(
     [
@@ -156,6 +157,6 @@ def test_what_is_installed_is_listed() -> None:
 
 def test_columns_of_records_are_of_one_kind() -> None:
     records = [{"a": 1, "b": 0.5}, {"a": "x", "c": None}]
-    table = frames.frame_of_records(records, frames.POLARS, ("c",))
+    table = frames.frame_of_records(records, POLARS, ("c",))
     assert table.columns == ["c", "a", "b"] and table["a"].to_list() == ["1", "x"]
     assert table["b"].to_list() == [0.5, None]
