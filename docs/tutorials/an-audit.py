@@ -14,7 +14,7 @@ import entrenous
 
 
 def attacked(**options):
-    found = entrenous.audit("fcf", "books.csv", quick=True, progress=False, **options)
+    found = entrenous.audit("fcf", "books.csv", quick=True, progress=False, **options).found
     for attack in found["attacks"]:
         if attack["verdict"] == "NOT TRIED" or attack["asks"] != "histories":
             continue
