@@ -66,6 +66,7 @@ ADAPTERS = {
     "starlette": "deploy/links/",
     "httpx": "deploy/links/",
     "iroh": "deploy/peers/iroh_link.py",
+    "prometheus_client": "deploy/links/metrics.py",
     "dp_accounting": "privacy/accountant.py",
     "ray": ("federation/workers/", "deploy/server/ray_workers.py"),
 }  # who alone may import an engine

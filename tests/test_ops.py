@@ -128,7 +128,7 @@ def test_the_container_is_not_root_keeps_its_state_in_a_volume_and_starts_what_e
     assert not any("pip install" in line or "apt" in line for line in final)
     copied = next(line for line in lines if line.startswith("COPY pyproject"))
     assert all((ROOT / name).exists() for name in copied.split()[1:-1])
-    assert ".[network]" in "\n".join(lines)
+    assert ".[peers]" in "\n".join(lines)
 
 
 def test_containers_are_run_without_core_dumps() -> None:

@@ -62,7 +62,11 @@ def test_every_extra_that_is_named_exists() -> None:
         r"(?:entrenous|[\"' ]\.)\[([a-z,]+)\]",
         "\n".join(file.read_text(encoding="utf-8") for file in files),
     )
-    assert {"network"} <= {one for group in named for one in group.split(",")} <= extras.keys()
+    assert (
+        {"plots", "network"}
+        <= {one for group in named for one in group.split(",")}
+        <= extras.keys()
+    )
 
 
 def test_the_core_is_light_and_each_extra_brings_its_own() -> None:
@@ -97,6 +101,20 @@ def test_the_lowest_versions_are_those_that_are_declared() -> None:
         name(one) for one in PROJECT["dependencies"]
     ] and "numpy==2.0" in found
     assert "numpy==2.1.0" in lowest((3, 13))
+
+
+@pytest.mark.parametrize(("name", "parts"), [("numba", 2), ("cyclopts", 1)])
+def test_what_may_break_us_is_capped_above_the_version_that_is_tested(
+    name: str, parts: int
+) -> None:
+    """numba's internals are used, and cyclopts changes with each major. parts: of the version, up
+    to the one that the ceiling raises by one.
+    """
+    (requirement,) = [each for each in declared_requirements() if each.name == name]
+    ceiling = next(each for each in requirement.specifier if each.operator == "<")
+    tested = list(locked("3.11")[name][0].release[:parts])
+    tested[-1] += 1
+    assert list(Version(ceiling.version).release) == tested
 
 
 # ---- known holes, and the lock -------------------------------------------------------------------

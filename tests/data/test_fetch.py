@@ -101,6 +101,21 @@ def test_pips_reason_is_passed_on(index: Path) -> None:
         Wheel("entrenous-test-set==2.0", "0" * 64, MEMBERS).read()
 
 
+def test_an_environment_without_pip_goes_on_to_the_next_source(
+    site: str, index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """uv makes such environments; no process is started in vain."""
+    raw = packed({"set/data/rows.csv": ROWS})
+    (tmp_path / "site" / "set.zip").write_bytes(raw)
+    there = Archive(f"{site}/set.zip", hashlib.sha256(raw).hexdigest(), MEMBERS)
+    by_pip = Wheel("entrenous-test-set==1.0", wheel(index), MEMBERS)
+    monkeypatch.setattr("entrenous.data.fetch.find_spec", lambda name: None)
+    monkeypatch.setattr("subprocess.run", lambda *arguments, **named: pytest.fail("started"))
+    assert fetch("set", [by_pip, there], tmp_path / "set", silent) is there
+    with pytest.raises(InputError, match="pip is not installed in this environment"):
+        fetch("set", [by_pip], tmp_path / "other", silent)
+
+
 def test_an_archive_comes_over_http_and_from_a_file(site: str, tmp_path: Path) -> None:
     raw = packed({"set/data/rows.csv": ROWS})
     path = tmp_path / "site" / "set.zip"

@@ -11,7 +11,7 @@ import pytest
 from command_line import write_shop
 
 from entrenous.core.errors import EntrenousError, InputError
-from entrenous.data import forked
+from entrenous.data import forked, table
 from entrenous.data.options import LoadOptions
 
 SECONDS = 120  # of a pool that hangs
@@ -34,7 +34,8 @@ def trained(seed):
     run = entrenous.run("fpl", data, split="random-80-20", rounds=1, seed=seed)
     best = run.recommend(n=2).rows()
     new = run.recommend_for([data.items[0]], n=2).rows()
-    return [digest(data), run.metrics, best, new, run.per_user().rows()]
+    page = run.report(f"{os.getpid()}.html", user=data.users[0]).read_text(encoding="utf-8")
+    return [digest(data), run.metrics, best, new, run.per_user().rows(), "i1" in page]
 
 def refused(how):
     try:
@@ -72,7 +73,8 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 def ended(program: str, *arguments: Path) -> str:
     """What a program in a new interpreter prints; it is ended if it hangs."""
     command = [sys.executable, "-c", program, *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
+    folder = arguments[0].parent
+    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, cwd=folder)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -93,8 +95,8 @@ def test_a_process_that_was_forked_by_hand_reads(tmp_path: Path) -> None:
 
 
 def test_no_process_reads_elsewhere_without_need(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert not forked.is_without_threads()
-    monkeypatch.setattr(forked, "is_without_threads", lambda: True)
+    assert not table.is_without_threads()
+    monkeypatch.setattr(table, "is_without_threads", lambda: True)
     # An embedded Python has no interpreter to start.
     monkeypatch.setattr(sys, "executable", "")
     with pytest.raises(InputError, match="read the data before the fork, or start the pool with"):

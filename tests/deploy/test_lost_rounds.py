@@ -114,7 +114,7 @@ def test_a_server_that_loses_its_rounds_ends_with_an_error_and_sends_no_model(
     said = status(made.server)
     assert (said["status"], said["round"], said["lost"]) == ("untrained", 0, 2)
     assert "untrained" in said["reason"] and "\n" not in said["reason"]
-    assert "\nentrenous_rounds_lost_total 2\n" in exposition(said, LinkTally())
+    assert "\nentrenous_rounds_lost_total 2.0\n" in exposition(said, LinkTally())
     assert all(inputs(node.store) == 2 for node in nodes.values())
 
 

@@ -27,7 +27,7 @@ from entrenous.deploy.operate import running
 from entrenous.deploy.server import server
 from entrenous.deploy.server.server_folder import LogLine, ServerFolder, written
 
-SAMPLE = re.compile(r'entrenous_([a-z_]+)(?:\{(\w+)="([a-z0-9._-]+)"\})? (\d+(?:\.\d+)?)')
+SAMPLE = re.compile(r'entrenous_([a-z_]+)(?:\{(\w+)="([a-z0-9._-]+)"\})? (\d+\.\d+(?:e\+\d+)?)')
 FAMILIES = {
     "rounds_done",
     "rounds",
@@ -48,7 +48,8 @@ FAMILIES = {
     "memory_bytes",
     "liars",
 }
-PRIVATE = re.compile(r"patient|film|node-|\[|\d\.\d{7,}")
+# A number of a model has many digits; sizes and times have too, with an exponent.
+PRIVATE = re.compile(r"patient|film|node-|\[|\d\.\d{7,}(?!\d|e\+)")
 
 
 def parsed(text: str) -> dict[tuple[str, str], float]:
@@ -215,6 +216,24 @@ def test_metrics_are_on_loopback_alone_and_there_is_nothing_else() -> None:
             pass
         with pytest.raises(OSError), socket.create_connection(("127.0.0.2", port), 5.0):
             pass
+
+
+def test_labels_are_escaped_and_a_missing_library_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    text = exposition({"answers": {'a"b\n': 1}}, LinkTally())
+    assert r'entrenous_answers_total{code="a\"b\n"} 1.0' in text
+    monkeypatch.setattr("entrenous.deploy.links.metrics.find_spec", lambda name: None)
+    with (
+        pytest.raises(
+            InputError, match=r"prometheus-client is not installed; pip install .*network"
+        ),
+        served(Metrics(dict), 0),
+    ):
+        pass
+    # Whoever wants no metrics needs no library.
+    with served(Metrics(dict), None) as port:
+        assert port == 0
 
 
 def test_a_log_line_is_as_it_was_unless_json_is_asked_for() -> None:

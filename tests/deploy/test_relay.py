@@ -96,8 +96,8 @@ def test_a_relay_tells_how_far_it_is_and_when_it_has_handed_the_model_on(tmp_pat
         text = watch.text()
         assert (
             watch.finished()
-            and "entrenous_rounds_done 3\n" in text
-            and "entrenous_connections_open 2\n" in text
+            and "entrenous_rounds_done 3.0\n" in text
+            and "entrenous_connections_open 2.0\n" in text
         )
         watch.close()
         assert node_status(relay.folder)["answers"]["part"] == 3

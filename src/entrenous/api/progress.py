@@ -15,9 +15,8 @@ from ..core.printed import plain
 def is_notebook() -> bool:
     """Tells whether this process is the kernel of a notebook."""
     # Neither is imported by us: a kernel has both.
-    if "ipykernel" not in sys.modules or "IPython" not in sys.modules:
-        return False
-    return sys.modules["IPython"].get_ipython() is not None
+    has_kernel = {"ipykernel", "IPython"} <= sys.modules.keys()
+    return has_kernel and sys.modules["IPython"].get_ipython() is not None
 
 
 @contextmanager

@@ -304,7 +304,8 @@ def run(asked: RunKeywords[FrameT]) -> Run[FrameT]:
             parts=parts,
             metrics=metrics_asked(asked.metrics),
             progress=progress,
-            say=LOG.info,
+            # Nobody is told where nobody reads the log.
+            say=LOG.info if LOG.isEnabledFor(logging.INFO) else None,
             on_round=asked.on_round,
             **options,
         )

@@ -212,6 +212,7 @@ def need_libraries(command: str, *names: str) -> None:
     """Raises InputError if one of these libraries of the network is not installed."""
     missing = [name for name in names if find_spec(name) is None]
     if missing:
+        extra = "peers" if "iroh" in missing else "network"
         raise InputError(
-            command, f"{', '.join(missing)} not installed", fix="pip install 'entrenous[network]'"
+            command, f"{', '.join(missing)} not installed", fix=f"pip install 'entrenous[{extra}]'"
         )

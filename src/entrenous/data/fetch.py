@@ -12,6 +12,7 @@ import tempfile
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Protocol, final
 
@@ -62,6 +63,9 @@ class Wheel:
         return f"the wheel {self.requirement} (with pip)"
 
     def read(self) -> dict[str, bytes]:
+        # As in an environment that uv has made.
+        if find_spec("pip") is None:
+            raise Unavailable("pip is not installed in this environment")
         with tempfile.TemporaryDirectory(prefix="entrenous-") as folder:
             options = [
                 "--quiet",

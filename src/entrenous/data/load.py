@@ -17,13 +17,12 @@ from .features import features
 from .files import read_table
 from .filters import k_core, max_user_items
 from .folders import add_features, read_folder
-from .forked import is_without_threads, load_elsewhere, refuse_without_threads
 from .frames import CallersFrame, OtherRows, from_any
 from .interactions import Interactions, Vocabulary
 from .likes import keep_likes
 from .options import FrameKeywords, LoadKeywords, LoadOptions
 from .reading import refuse_guesses
-from .table import ColumnTable
+from .table import ColumnTable, is_without_threads, refuse_without_threads
 from .times import with_latest_ties
 
 
@@ -103,6 +102,8 @@ def loaded(
 ) -> Interactions:
     """Returns the interactions of a data set, a file or a folder, or of such a part of a whole."""
     if is_without_threads():
+        from .forked import load_elsewhere
+
         return load_elsewhere(name_or_path, options, fetch=fetch, part=part)
     path = Path(name_or_path)
     items_file = None

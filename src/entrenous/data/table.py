@@ -5,9 +5,12 @@ place.
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any, NamedTuple, NoReturn, final
 
 import numpy as np
@@ -333,7 +336,7 @@ def _check_ids(table: ColumnTable, column: Any, distinct: Any, kind: str) -> tup
     length = distinct.str.len_chars()
     long = distinct.filter(length > ID_LIMIT)
     if len(long):
-        bad = column.is_in(long.implode()).to_numpy()
+        bad = column.is_in(long.to_list()).to_numpy()
         refuse(
             table,
             bad,
@@ -344,7 +347,7 @@ def _check_ids(table: ColumnTable, column: Any, distinct: Any, kind: str) -> tup
         )
     decimal = distinct.filter(distinct.str.contains(DECIMAL))
     if len(decimal):
-        bad = column.is_in(decimal.implode()).to_numpy()
+        bad = column.is_in(decimal.to_list()).to_numpy()
         first = column[int(np.argmax(bad))]
         refuse(
             table,
@@ -387,7 +390,6 @@ def odd_ids(table: ColumnTable, column: IdColumn) -> tuple[str, ...]:
 
 def _oddities(table: ColumnTable, distinct: Any) -> Iterator[tuple[str, Any]]:
     """Yields each oddity in words with the ids that have it, bool [distinct ids]."""
-    import polars as pl
 
     lower = distinct.str.to_lowercase()
     yield "look like a missing one and are kept", lower.is_in(list(MISSING))
@@ -395,8 +397,7 @@ def _oddities(table: ColumnTable, distinct: Any) -> Iterator[tuple[str, Any]]:
     yield "carry quotes and keep them", distinct.str.contains(marks)
     yield "hold characters that nobody sees", distinct.str.contains(UNSEEN)
     yield "hold blanks", distinct.str.contains(r"\s")
-    names = pl.Series(table.frame.columns, dtype=pl.String)
-    yield "equal the name of a column", distinct.is_in(names.implode())
+    yield "equal the name of a column", distinct.is_in(table.frame.columns)
     if lower.n_unique() < len(lower):
         yield "differ from another one in case alone", lower.is_duplicated()
     bare = distinct.str.strip_chars_start("0")
@@ -468,3 +469,48 @@ def refuse_number(table: ColumnTable, bad: BoolArray, text: object, what: str) -
     problem = f"the {what} '{field}' is not a number"
     reason = f"the {what} is empty or not a number"
     refuse(table, bad, problem, expected="a number such as 4 or 3.5", fix=fix, reason=reason)
+
+
+# ---- the threads of polars, which a fork does not copy -------------------------------------------
+
+REMEDY = "start the pool with multiprocessing.get_context('spawn') or 'forkserver'"
+
+
+def is_without_threads() -> bool:
+    """Tells whether another process has the threads that polars needs here. Called before anything
+    is read.
+    """
+    return _owner_of_threads() != os.getpid()
+
+
+def refuse_without_threads(where: str, fix: str) -> None:
+    """Raises InputError in a process that has no threads of polars and cannot get any. fix: what
+    the user can do instead.
+    """
+    if is_without_threads():
+        raise InputError(
+            where,
+            "this process was forked from one that had read data before, and polars cannot read in"
+            " it",
+            fix=f"{fix}, or {REMEDY}",
+        )
+
+
+@cache
+def _owner_of_threads() -> int:
+    """Returns the process that has, or will have, the threads of polars. A fork inherits the
+    answer that its parent had.
+    """
+    # Nobody knows whether a parent used polars itself; that costs a forked process only time.
+    if "polars" in sys.modules and _is_forked_worker():
+        return os.getppid()
+    return os.getpid()
+
+
+def _is_forked_worker() -> bool:
+    """Tells whether multiprocessing made this process by a fork."""
+    if "multiprocessing.process" not in sys.modules:
+        return False
+    from multiprocessing.process import current_process
+
+    return type(current_process()).__name__ == "ForkProcess"

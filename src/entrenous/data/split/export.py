@@ -33,8 +33,8 @@ import numpy as np
 from ...core.cells import FORMULA
 from ...core.errors import InputError
 from ...core.types import Int32Array
-from ..forked import refuse_without_threads
 from ..interactions import NO_TIME, SECOND, Interactions, whole_seconds
+from ..table import refuse_without_threads
 from ..visits import visit_columns
 from .given import CandidateColumns
 from .types import Held, Split

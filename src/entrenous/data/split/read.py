@@ -21,11 +21,11 @@ from ...core.errors import InputError
 from ...core.types import Array
 from ..columns import USUAL, find_usual
 from ..files import read_table
-from ..forked import refuse_without_threads
 from ..interactions import NO_TIME, SECOND, Interactions, Vocabulary, build
 from ..load import load_part
 from ..options import LoadOptions
 from ..reading import Reading
+from ..table import refuse_without_threads
 from ..visits import VisitColumns, with_visits
 from .export import ABOUT, FEATURE
 from .given import CandidateColumns, Repeats, given

@@ -12,18 +12,23 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, NamedTuple, Protocol, final
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, final
 
 from ... import __version__
 from ...core.errors import InputError, NotYet, may_pass
 from ...core.files import Trouble, no_trouble
 
+if TYPE_CHECKING:
+    from prometheus_client import Metric
+
+# The form that `generate_latest` writes.
 TYPE = "text/plain; version=0.0.4; charset=utf-8"
 HOST = "127.0.0.1"
 METRICS = "/metrics"
 HEALTH = "/v1/health"
 STATM = "/proc/self/statm"  # of Linux: sizes of this process in pages
-Rows = list[tuple[str, float]]  # labels and value
+PREFIX = "entrenous_"
 
 
 # ---- families ------------------------------------------------------------------------------------
@@ -34,9 +39,9 @@ class Family(NamedTuple):
 
     name: str
     kind: str
-    """gauge or counter."""
+    """gauge or counter; the name of a counter ends in _total."""
     help: str
-    rows: Rows
+    samples: Sequence[tuple[Mapping[str, str], float]]
     """Labels and value of each sample."""
 
 
@@ -64,25 +69,23 @@ class LinkTally(NamedTuple):
 
 def gauge(name: str, help: str, value: float) -> Family:
     """Returns one number that rises and falls."""
-    return Family(name, "gauge", help, [("", float(value))])
+    return Family(name, "gauge", help, [({}, float(value))])
 
 
 def counter(name: str, help: str, value: float) -> Family:
     """Returns one number that only grows while its process lives."""
-    return Family(name, "counter", help, [("", float(value))])
+    return Family(name, "counter", help, [({}, float(value))])
 
 
 def counters(name: str, help: str, counts: Mapping[str, float], label: str = "code") -> Family:
     """Returns a number that only grows, for each value of a label."""
-    rows = []
-    for value, count in sorted(counts.items()):
-        rows.append((f'{{{label}="{value}"}}', float(count)))
-    return Family(name, "counter", help, rows)
+    samples = [({label: value}, float(count)) for value, count in sorted(counts.items())]
+    return Family(name, "counter", help, samples)
 
 
 def process() -> list[Family]:
     """Returns what every process tells: its version and its memory."""
-    version = [(f'{{version="{__version__}"}}', 1.0)]
+    version = [({"version": __version__}, 1.0)]
     memory = "Resident memory of this process; 0 where the system does not tell."
     return [
         Family("build_info", "gauge", "Always 1; the version of this package.", version),
@@ -100,24 +103,31 @@ def resident() -> int:
         return 0
 
 
+@final
+class _Families:
+    """The families as prometheus_client collects them."""
+
+    def __init__(self, families: Sequence[Family]) -> None:
+        self._families = families
+
+    def collect(self) -> Iterator[Metric]:
+        from prometheus_client import Metric
+
+        for family in self._families:
+            # The library writes the ending of a counter itself.
+            metric = Metric(PREFIX + family.name.removesuffix("_total"), family.help, family.kind)
+            for labels, value in family.samples:
+                metric.add_sample(PREFIX + family.name, dict(labels), value)
+            yield metric
+
+
 def text_of(families: Sequence[Family]) -> str:
     """Returns the text of /metrics."""
-    lines = []
-    for family in families:
-        name = f"entrenous_{family.name}"
-        lines.append(f"# HELP {name} {family.help}\n")
-        lines.append(f"# TYPE {name} {family.kind}\n")
-        for labels, value in family.rows:
-            lines.append(f"{name}{labels} {_number(value)}\n")
-    return "".join(lines)
+    from prometheus_client import CollectorRegistry, generate_latest
 
-
-def _number(value: float) -> str:
-    """Returns a number as text, whole numbers without an exponent: counts of bytes are long."""
-    whole = int(value)
-    if value == whole:
-        return str(whole)
-    return f"{value:.10g}"
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Families(families))
+    return generate_latest(registry).decode()
 
 
 # ---- a server ------------------------------------------------------------------------------------
@@ -234,6 +244,12 @@ def served(telling: Telling, port: int | None) -> Iterator[int]:
     if port is None:
         yield 0
         return
+    if find_spec("prometheus_client") is None:
+        raise InputError(
+            "--metrics",
+            "prometheus-client is not installed",
+            fix="pip install 'entrenous[network]'",
+        )
     try:
         server = ThreadingHTTPServer((HOST, port), _handler(telling))
     except (OSError, OverflowError) as error:
