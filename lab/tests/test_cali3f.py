@@ -153,7 +153,7 @@ def test_every_command_of_the_documentation_exists():
         "leakcheck": algorithms(),
     }
     assert all(name in known[command] for command, name in commands)
-    assert set(NAMES) <= set(re.findall(r"cali3f-(?:table\d|fig\d|ablation)", page))
+    assert set(NAMES) <= set(re.findall(r"cali3f-(?:[a-z]+-)?[a-z]+\d?", page))
 
 
 # ---- settings ------------------------------------------------------------------------------------
