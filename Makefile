@@ -11,7 +11,9 @@ unexport PYTHONDONTWRITEBYTECODE
 BESIDE := -e lab -e packages/entrenous-flower
 DECLARED := pyproject.toml lab/pyproject.toml packages/entrenous-flower/pyproject.toml
 # worksteal: whoever is done takes tests from the other, so that one long file keeps nobody waiting
-PYTEST := $(BIN)/python -m pytest -q -n auto --dist worksteal
+# two workers more than cores: tests of processes wait for them half of their time
+WORKERS := $(shell $(PYTHON) -c 'import os; print(os.cpu_count() + 2)')
+PYTEST := $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal
 
 .PHONY: help setup lock demo federation gossip test tests test-slow test-all lint style types failures mutants model evidence papers papers-docs docs dist lowest clean
 help:

@@ -3,10 +3,10 @@ and with the lowest declared ones.
 
     python tests/fresh_environment.py python3.11 python3.12 python3.13
 
-In each, from an empty folder: the help, the demo, a run on the command line, the same run in
-Python, a file of one's own. Prints a table in Markdown; exit code 1 if anything failed or two
-models differ. Needs a package index, 2 GB under --folder, and minutes. The data folder
-(ENTRENOUS_DATA) is shared, so that MovieLens-100K is fetched at most once.
+In each, from an empty folder: the help and a list without a warning, the demo, a run on the command
+line, the same run in Python, an algorithm in a file, rows of one's own. Prints a table in Markdown;
+exit code 1 if anything failed or two models differ. Needs a package index, 2 GB under --folder, and
+minutes. The data folder (ENTRENOUS_DATA) is shared, so that MovieLens-100K is fetched at most once.
 """
 
 from __future__ import annotations
@@ -120,7 +120,8 @@ def tried(python: Path, dependencies: str) -> Row:
             f" {SHOWN}}}}}))"
         )
         versions = json.loads(ran("-c", about).stdout)
-        helped = ran("-m", "entrenous", "--help").returncode == 0
+        listed = ran("-m", "entrenous", "algorithms")
+        helped = ran("-m", "entrenous", "--help").returncode == 0 and not listed.stderr
         models = {"demo": _demo(ran("-m", "entrenous", "demo"), Path(empty))}
         asked = (
             "run",
@@ -144,7 +145,23 @@ def tried(python: Path, dependencies: str) -> Row:
         models["own file"] = (
             own.stderr[-300:] if own.returncode else json.loads(own.stdout)["model_sha256"]
         )
+        (Path(empty) / "rows.csv").write_text(own_rows(), encoding="utf-8")
+        rows = ("--data", "rows.csv", "--protocol", "loo-20", "--rounds", "2", "--json")
+        read = ran("-m", "entrenous", "run", "fpl", *rows)
+        models["own rows"] = (
+            read.stderr[-300:] if read.returncode else json.loads(read.stdout)["model_sha256"]
+        )
         return Row(versions.pop("python"), dependencies, versions, megabytes, helped, models)
+
+
+def own_rows() -> str:
+    """A file of 50 users and 60 items, with names, quotes, values and times."""
+    lines = ["user,item,rating,time"]
+    for user in range(50):
+        for turn in range(10):
+            item = (7 * user + 3 * turn) % 60
+            lines.append(f'u{user},"item {item}",{1 + (user + turn) % 5},{1_700_000_000 + turn}')
+    return "\n".join(lines) + "\n"
 
 
 def _demo(done: subprocess.CompletedProcess[str], folder: Path) -> str:

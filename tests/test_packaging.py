@@ -62,7 +62,11 @@ def test_every_extra_that_is_named_exists() -> None:
         r"(?:entrenous|[\"' ]\.)\[([a-z,]+)\]",
         "\n".join(file.read_text(encoding="utf-8") for file in files),
     )
-    assert {"network"} <= {one for group in named for one in group.split(",")} <= extras.keys()
+    assert (
+        {"plots", "network"}
+        <= {one for group in named for one in group.split(",")}
+        <= extras.keys()
+    )
 
 
 def test_the_core_is_light_and_each_extra_brings_its_own() -> None:

@@ -15,27 +15,32 @@ import entrenous
 
 def attacked(**options):
     found = entrenous.audit("fcf", "books.csv", quick=True, progress=False, **options)
-    for attack in found["attacks"]:
+    for attack in found.found["attacks"]:
         if attack["verdict"] == "NOT TRIED" or attack["asks"] != "histories":
             continue
         print(
             f"{attack['name']}: {attack['verdict']}, R-precision {attack['r_precision']:.2f}"
             f" (popularity alone {attack['popularity_r_precision']:.2f})"
         )
+    return found
 
 
-attacked(rounds=5)
+single = attacked(rounds=5)
 
 # %% [markdown]
 # *R-precision* is the share of right items among as many guesses as the user has items.
 # *Popularity alone* is the guess that everybody read what is popular. Anybody could make it, so
 # only what exceeds it is a leak. `gradient` names every history without an error: EXPOSED, although
-# no history ever left a device.
-#
+# no history ever left a device. The figure for a paper (`single.plot().save("leak.svg")` keeps it):
+
+# %%
+single.plot()
+
+# %% [markdown]
 # ## A server that sees sums of a hundred
 
 # %%
-attacked(view="sum", cohort=100, rounds=20)
+summed = attacked(view="sum", cohort=100, rounds=20)
 
 # %% [markdown]
 # A sum over a hundred devices hides most of a history from this attack, and not all. Stronger
@@ -46,7 +51,7 @@ attacked(view="sum", cohort=100, rounds=20)
 # A server that gets the same sum with and without one device subtracts, and has its message:
 
 # %%
-attacked(view="difference", cohort=100)
+differed = attacked(view="difference", cohort=100)
 
 # %% [markdown]
 # That is why, across a network, a node refuses a sum that differs from an earlier one by too few.
@@ -57,7 +62,7 @@ attacked(view="difference", cohort=100)
 # noise on every number.
 
 # %%
-attacked(view="sum", cohort=100, rounds=20, profile="private")
+noisy = attacked(view="sum", cohort=100, rounds=20, profile="private")
 for profile in ("paper", "private"):
     run = entrenous.run(
         "fcf",

@@ -66,10 +66,13 @@ for test in table.tests().to_dicts():
     )
 
 # %% [markdown]
-# ## The table for the paper
+# ## The table and the figure for the paper
 
 # %%
 print(table.latex(["hr@10", "ndcg@10"]))
+
+# %%
+table.plot()
 
 # %% [markdown]
 # `entrenous compare ... --table table.tex` writes the same from a shell. [My

@@ -26,25 +26,26 @@ for note in run.manifest["notes"][-3:]:
     print("-", note)
 
 # %% [markdown]
-# ## Train and test files of your own
+# ## Train and test rows of your own
 #
-# Put `train.csv` and `test.csv` into a folder. The protocol `given` reads them, checks that they
-# share their users and items, and counts what cannot be evaluated.
+# `split` takes two frames (or files), numbers users and items of both alike, and refuses parts that
+# share none.
 
 # %%
-from pathlib import Path
-
 import polars
 
 rows = polars.read_csv("books.csv")
 late = polars.col("time") >= "2025-09-01"
-folder = Path("season")
-folder.mkdir()
-rows.filter(~late).write_csv(folder / "train.csv")
-rows.filter(late).write_csv(folder / "test.csv")
-
-run = entrenous.run("fcf", str(folder), split="given", rounds=60, progress=False)
+season = entrenous.split(train=rows.filter(~late), test=rows.filter(late), name="season")
+run = entrenous.run("fcf", split=season, rounds=60, progress=False)
 run
+
+# %% [markdown]
+# Parts that share nothing would have been scored against strangers:
+
+# %% [raises]
+other = rows.with_columns(item=polars.col("item") + " II")
+entrenous.split(train=rows.filter(~late), test=other.filter(late))
 
 # %% [markdown]
 # ## The same rows for another program

@@ -12,7 +12,7 @@ from entrenous_lab.papers.batch import Asked, run_papers, stock
 from entrenous_lab.papers.cell import CurvePoint, Outcome
 from entrenous_lab.papers.confirm import BEGUN, MOST, confirm, drawn, outcome_sha256
 from entrenous_lab.papers.documents import caption
-from entrenous_lab.papers.made_up import table_sha256
+from entrenous_lab.papers.made_up import recorded_sha256, table_sha256
 from entrenous_lab.papers.stored import stored_in
 
 from entrenous.core.errors import CheckFailed
@@ -124,6 +124,13 @@ def test_a_table_that_makes_something_else_leaves_the_result_stale(results):
     assert stock(["good"], results)[0].state == "stale: table"
 
 
+def test_a_table_that_cannot_be_made_is_no_other_table(results, monkeypatch):
+    monkeypatch.setattr("entrenous_lab.papers.confirm.table_sha256", lambda *_, **__: 1 / 0)
+    another(results, "table")
+    line = confirmed(results)
+    assert line.failed == "ZeroDivisionError: division by zero" and not line.differ
+
+
 def test_a_changed_table_of_which_nothing_was_recorded_is_to_be_made_again(results):
     change(results, table_sample="")
     another(results, "table")
@@ -146,7 +153,10 @@ def test_a_made_up_outcome_follows_from_what_is_trained_alone():
     assert found != table_sha256(GOOD, seed=1)
     assert found != table_sha256(replace(GOOD, findings=(lambda trained: ["another"],)))
     assert table_sha256(replace(GOOD, before=lambda context: 1 / 0)) == ""
-    assert table_sha256(replace(GOOD, findings=(lambda trained: 1 / 0,))) == ""
+    bad = replace(GOOD, findings=(lambda trained: 1 / 0,))
+    assert recorded_sha256(bad) == ""
+    with pytest.raises(ZeroDivisionError):
+        table_sha256(bad)
 
 
 def test_a_stale_result_without_a_sample_is_to_be_made_again(results):

@@ -14,6 +14,7 @@ import entrenous
 from entrenous.api import frames
 from entrenous.api.results import Report
 from entrenous.core.errors import InputError
+from entrenous.report.figures import can_print
 
 FRAME = pd.DataFrame(
     [
@@ -101,8 +102,13 @@ def test_a_plot_is_a_drawing_that_can_be_kept(
     figure = results[name].plot()
     assert figure.svg.startswith("<svg ") and figure._repr_svg_() == figure.svg
     assert figure.save(tmp_path / "figure.svg").read_text() == figure.svg
-    with pytest.raises(InputError, match=r"ends in \.svg"):
+    with pytest.raises(InputError, match=r"ends in \.svg or \.pdf"):
         figure.save(tmp_path / "figure.png")
+    if can_print():
+        assert figure.save(tmp_path / "figure.pdf").read_bytes().startswith(b"%PDF-")
+    else:
+        with pytest.raises(InputError, match=r"pip install 'entrenous\[plots\]'"):
+            figure.save(tmp_path / "figure.pdf")
     shown = {"compare": "popular", "audit": "popularity alone", "attack": "none"}[name]
     assert shown in figure.svg
 

@@ -1,10 +1,12 @@
 """Figures: labels, a paper's values, the same bytes, nothing of a name taken for markup."""
 
 import re
+import sys
 from xml.etree import ElementTree
 
 import pytest
 
+from entrenous.core.errors import InputError
 from entrenous.report import figures
 
 SERIES = {"sFPL": ([0, 0.5, 1], [0.1, 0.3, 0.2]), "pFPL+": ([0, 0.5, 1], [0.2, 0.35, 0.25])}
@@ -167,3 +169,19 @@ def test_colours_can_be_read_on_white():
         for colour in (*figures.COLOURS, figures.INK, figures.MUTED)
     }
     assert min(contrast.values()) >= 4.5
+
+
+@pytest.mark.skipif(not figures.can_print(), reason="svglib is not installed")
+@pytest.mark.parametrize("kind", ["lines", "scatter", "bars"])
+def test_a_figure_for_print_has_the_same_bytes_each_time(kind):
+    figure = drawn()[kind]
+    assert figure.pdf().startswith(b"%PDF-") and figure.pdf() == drawn()[kind].pdf()
+
+
+def test_without_svglib_print_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "svglib.svglib", None)
+    monkeypatch.setitem(sys.modules, "reportlab.graphics", None)
+    with pytest.raises(
+        InputError, match=r"svglib is not installed; pip install 'entrenous\[plots\]'"
+    ):
+        drawn()["lines"].pdf()

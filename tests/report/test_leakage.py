@@ -65,7 +65,10 @@ def test_the_sentence_has_the_numbers_of_runs_and_audits(read, runs, audits):
     (told,) = re.findall(r'<p class="story">(.*?)</p>', read.html)
     words = re.sub("<[^>]+>", "", told)
     assert f"{hits[0]} people find a held-out item among their ten best" in words
-    assert f"a curious server guesses {percent(least['r_precision'])} of a person" in words
+    assert (
+        f"a curious server, after 3 rounds, guesses {percent(least['r_precision'])} of a person"
+        in words
+    )
     assert f"(from popularity alone: {percent(least['popularity_r_precision'])})" in words
     assert words.endswith(f"it is {hits[1]} and {percent(most['r_precision'])}.")
 

@@ -267,7 +267,7 @@ def asked_progress(progress: ProgressAsked) -> Iterator[Progress]:
         yield progress
         return
     if progress is None:
-        progress = sys.stderr.isatty() or ("IPython" in sys.modules and is_notebook())
+        progress = sys.stderr.isatty() or ("ipykernel" in sys.modules and is_notebook())
     if not progress:
         yield silent
         return

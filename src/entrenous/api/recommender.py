@@ -18,7 +18,7 @@ from ..data.load import from_frame, load, load_part
 from ..data.options import FrameKeywords
 from ..data.split.given import Repeats, given
 from ..data.split.types import Held, Split
-from ..federation.executors import Threads
+from ..federation.shard import Threads
 from ..runs.options import Profile, RunPlan
 from ..runs.plan import check, check_parts, make
 from ..runs.train import Watch, train

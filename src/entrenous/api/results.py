@@ -14,6 +14,7 @@ from typing import Any, Generic, NamedTuple, final
 from ..core.cells import harmless
 from ..core.errors import InputError, did_you_mean
 from ..core.files import write_all
+from ..report.figures import DrawnFigure
 from ..report.latex import booktabs, escaped
 from ..report.markup import Html, tag
 from .arguments import FrameT
@@ -32,12 +33,14 @@ class Figure:
         return self.svg
 
     def save(self, path: str | Path) -> Path:
-        """Write the drawing to a file that ends in .svg, and return its path. Raises InputError for
-        another ending.
+        """Write the drawing to a file that ends in .svg or .pdf, and return its path. Raises
+        InputError for another ending, and for .pdf without the extra `plots`.
         """
         path = Path(path)
+        if path.suffix == ".pdf":
+            return _written(path, DrawnFigure(self.svg).pdf())
         if path.suffix != ".svg":
-            raise InputError("path", f"got {path}", expected="a file that ends in .svg")
+            raise InputError("path", f"got {path}", expected="a file that ends in .svg or .pdf")
         return _written(path, self.svg.encode())
 
 

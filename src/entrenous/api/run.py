@@ -304,6 +304,7 @@ def run(asked: RunKeywords[FrameT]) -> Run[FrameT]:
             parts=parts,
             metrics=metrics_asked(asked.metrics),
             progress=progress,
+            # Nobody is told where nobody reads the log.
             say=LOG.info if LOG.isEnabledFor(logging.INFO) else None,
             on_round=asked.on_round,
             **options,

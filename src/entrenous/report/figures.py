@@ -1,4 +1,5 @@
-"""Figures as SVG text: `lines`, `bars`, `scatter`. The same data give the same bytes.
+"""Figures as SVG text: `lines`, `bars`, `scatter`; as PDF too, with the extra `plots`. The same
+data give the same bytes.
 
 Names are shown as they are written; nothing in them is read as markup. `reference` shows a paper's
 values as hollow marks in the colour of the series of the same name. `order` (all names of several
@@ -8,6 +9,8 @@ the constants below, which a page can replace by its own.
 
 from __future__ import annotations
 
+import importlib.util
+import io
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
@@ -15,6 +18,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..core.errors import InputError
 from .axes import Axis, axis_of, text_width
 from .markup import Html, join, tag
 
@@ -65,6 +69,29 @@ class FigureFormat(NamedTuple):
     """Units, without the legend."""
     name: str = ""
     """The id of the figure, unique on a page; "" = none."""
+
+
+class DrawnFigure(str):
+    """A figure as SVG text."""
+
+    def pdf(self) -> bytes:
+        """The figure as a PDF file, for print. Raises InputError without the extra `plots`."""
+        try:
+            from reportlab.graphics import renderPDF
+            from svglib.svglib import svg2rlg
+        except ImportError:
+            raise InputError(
+                "figure", "svglib is not installed", fix="pip install 'entrenous[plots]'"
+            ) from None
+        drawing = svg2rlg(io.BytesIO(self.encode()))
+        # Without the time of writing, so that the same figure has the same bytes.
+        content: bytes = renderPDF.drawToString(drawing, invariant=1)
+        return content
+
+
+def can_print() -> bool:
+    """True if figures can be written as PDF; imports nothing."""
+    return importlib.util.find_spec("svglib") is not None
 
 
 class LegendEntry(NamedTuple):
@@ -355,7 +382,7 @@ class Canvas:
             self._names(),
             self._legend(ordered, columns, column),
         )
-        return tag(
+        svg = tag(
             "svg",
             content,
             role="img",
@@ -368,6 +395,7 @@ class Canvas:
             font_family="system-ui, sans-serif",
             font_size=_n(TEXT),
         )
+        return DrawnFigure(svg)
 
     def _grid(self) -> list[Html]:
         """The grid with its ticks, and the lines of the axes."""

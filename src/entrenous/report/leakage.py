@@ -124,10 +124,17 @@ def sentence(points: Sequence[Point]) -> Html:
 
 
 def _who(attacked: Sequence[Point]) -> str:
-    """The onlooker of the audits."""
-    if all(point.entry and point.entry["view"] in SERVER for point in attacked):
-        return "a curious server"
-    return "an onlooker"
+    """The onlooker of the audits, and how long it looked on."""
+    entries = [point.entry for point in attacked if point.entry is not None]
+    who = "an onlooker"
+    if all(entry["view"] in SERVER for entry in entries):
+        who = "a curious server"
+    rounds = {int(entry["rounds"]) for entry in entries}
+    # Audits of the final model see no rounds.
+    if len(rounds) == 1 and rounds != {0}:
+        (seen_rounds,) = rounds
+        who += f", after {seen_rounds} round{'s' if seen_rounds != 1 else ''},"
+    return who
 
 
 def _reached(point: Point) -> Html:

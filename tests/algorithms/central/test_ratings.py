@@ -12,7 +12,6 @@ from entrenous.algorithms.central import biased_mf, pmf, svd_pp
 from entrenous.algorithms.central._ratings import (
     RatingRows,
     RatingStep,
-    dot,
     implicit,
     predictions,
     pull,
@@ -24,6 +23,7 @@ from entrenous.algorithms.central.user_mean import UserMean
 from entrenous.core.contract.protocols import silent
 from entrenous.core.errors import InputError
 from entrenous.core.keys import fold, key
+from entrenous.core.lanes.simd import inner_product
 from entrenous.data.interactions import Interactions, Vocabulary, build
 from entrenous.kernels.sampling import shuffle
 
@@ -171,7 +171,7 @@ def test_svd_pp_takes_koren_s_steps():
 def test_a_step_by_hand():
     p, q = np.zeros((1, 16), np.float32), np.zeros((1, 16), np.float32)
     p[0, :2], q[0, :2] = (2, 1), (3, 4)
-    assert dot(p, 0, q, 0, 16) == 2 * 3 + 1 * 4
+    assert inner_product(p, 0, q, 0, 16) == 2 * 3 + 1 * 4
     pull(p, 0, q, 0, 16, np.float32(2), np.float32(0.5), np.float32(1))
     assert p[0, :2].tolist() == [2 + 0.5 * (2 * 3 - 2), 1 + 0.5 * (2 * 4 - 1)]
     assert q[0, :2].tolist() == [3 + 0.5 * (2 * 2 - 3), 4 + 0.5 * (2 * 1 - 4)]

@@ -22,7 +22,7 @@ from entrenous.core.errors import one_line
 
 from .cell import Cell, CellPart, Outcome
 from .estimate import asked_of
-from .made_up import table_sha256
+from .made_up import recorded_sha256, table_sha256
 from .provenance import SETTINGS, TABLE, TRAINING, commit, places, programs
 from .remember import Cells, Pair
 from .result import Context
@@ -105,7 +105,7 @@ def _recorded(stored: StoredResult, table: PaperTable, out: Path, cells: Cells) 
     was = stored.origin.get("sample") or {}
     new: dict[str, Any] = {} if was else {"sample": sample(table, stored, cells)}
     if "table_sample" not in stored.origin:
-        new["table_sample"] = table_sha256(table, **_asked(stored))
+        new["table_sample"] = recorded_sha256(table, **_asked(stored))
     if new:
         rewrite(out, stored, new)
     trainings = len(was or new["sample"])

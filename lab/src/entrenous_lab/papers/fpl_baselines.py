@@ -42,7 +42,7 @@ class Baseline(NamedTuple):
 
     label: str
     printed_as: str
-    """The system of the paper with which it is compared."""
+    """The system of the paper whose figures stand beside it."""
     chosen: Chosen | None
     """None if every training diverged."""
     looks: Sequence[CurvePoint] = ()

@@ -27,12 +27,15 @@ Asked: TypeAlias = tuple[Gossip, int]
 def curves_of(cells: Cells, rows: ProgramRows, asked: Sequence[Asked]) -> list[ProgramCurve]:
     """Returns the curve of each gossip and seed, in their order, run if it is not remembered."""
     rows_sha256 = _sha256_of(rows)
+    # Named before the threads start: sources are parsed for it, and CPython 3.11 cannot parse in
+    # two threads at once.
+    names = {one: _name(rows_sha256, *one) for one in asked}
 
     def curve_of(one: Asked) -> ProgramCurve:
         gossip, seed = one
         if cells.folder is None:
             return run_program(rows, gossip, seed)
-        path = cells.folder / f"program-{_name(rows_sha256, gossip, seed)}.npz"
+        path = cells.folder / f"program-{names[one]}.npz"
         remembered = _read(path)
         if remembered is not None:
             return remembered

@@ -10,6 +10,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from entrenous.report.figures import DrawnFigure, can_print
 from entrenous.report.latex import booktabs, escaped
 from entrenous.runs.store import write_atomically
 
@@ -64,13 +65,15 @@ def markdown(result: ExperimentResult) -> str:
 
 
 def write(result: ExperimentResult, folder: Path) -> None:
-    """result.json, table.md, table.tex, rows.csv and the figures (SVG); each file is whole or not
-    there. Figures that are no longer drawn go."""
-    for old in folder.glob("*.svg"):
+    """result.json, table.md, table.tex, rows.csv and the figures (SVG, PDF); each file is whole or
+    not there. Figures that are no longer drawn go."""
+    for old in {*folder.glob("*.svg"), *folder.glob("*.pdf")}:
         if old.stem not in result.figures:
             old.unlink()
     for name, figure in result.figures.items():
         write_atomically(folder / f"{name}.svg", standalone(figure).encode())
+        if isinstance(figure, DrawnFigure) and can_print():
+            write_atomically(folder / f"{name}.pdf", figure.pdf())
     write_atomically(folder / "table.md", markdown(result).encode())
     write_atomically(folder / "table.tex", latex(result).encode())
     write_atomically(folder / "rows.csv", csv_text(result.rows).encode())
@@ -293,5 +296,5 @@ def difference(test: Mapping[str, Any], digits: int = 3) -> str:
     """
     low, high = (number(test[end], digits) for end in ("low", "high"))
     sign = "+" if test["difference"] > 0 else ""
-    p = "< .001" if test["p_holm"] < 0.001 else f"= {number(test['p_holm'])}"
+    p = "< 0.001" if test["p_holm"] < 0.001 else f"= {number(test['p_holm'])}"
     return f"{sign}{number(test['difference'], digits)} (95 % {low} to {high}, p {p})"

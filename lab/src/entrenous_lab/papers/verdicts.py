@@ -157,7 +157,9 @@ def _at(asked: Any, point: str) -> Any:
 
 def _judged(claim: Claim, results: Mapping[str, StoredResult]) -> JudgedClaim:
     name = claim.get("by", "")
-    command = f"`entrenous experiment {name}`" if name else ""
+    command = ", ".join(
+        f"`entrenous experiment {one}`" for one in (name, claim.get("against")) if one
+    )
     line = JudgedClaim(claim["where"], claim["says"], judged_on(claim), NOT_RUN, command, "")
     if not any(kind in claim for kind in KINDS):
         return line._replace(verdict=NOT_TESTED, text=claim.get("why", ""))

@@ -19,6 +19,7 @@ from entrenous.cli import _app, main
 from entrenous.core.printed import summary_of
 from entrenous.core.registry.discover import modules, offers
 from entrenous.data.split.protocol import GIVEN
+from entrenous.evaluate.metric_kinds import ListMetric, QueryMetric, RatingMetric
 
 from .cells import Cell, executed
 from .prose import cell, markdown, table
@@ -56,14 +57,15 @@ def python() -> str:
 
 def metrics() -> str:
     """Each metric with its formula, its name in trec_eval, if any, and a worked example."""
-    parts = []
-    for name in ("accuracy", "lists", "errors"):
-        module = importlib.import_module(f"entrenous.evaluate.metrics.{name}")
-        parts.append(f"## {name.capitalize()}")
-        parts.append(markdown(module))
-        for metric, kind in sorted(module.METRICS.items()):
-            parts.append(f"### `{metric}`")
-            parts.append(markdown(_function(kind)))
+    parts = [markdown(module) for module in modules("entrenous.evaluate.metrics").values()]
+    kinds = {"Accuracy": QueryMetric, "Lists": ListMetric, "Errors": RatingMetric}
+    known = sorted(offers("entrenous.evaluate.metrics", "METRICS").items())
+    for title, kind in kinds.items():
+        parts.append(f"## {title}")
+        for name, metric in known:
+            if isinstance(metric, kind):
+                parts.append(f"### `{name}`")
+                parts.append(markdown(_function(metric)))
     return page(
         "Metrics",
         "After this page you can say what each figure of a run is, and recompute it by hand. The"
