@@ -58,9 +58,9 @@ def test_they_run_when_a_test_a_helper_or_a_file_that_is_read_has_changed(
 
 def test_the_source_that_counts_is_whole_packages(flower: Distribution) -> None:
     """An algorithm is found by its name, so no import tells that it is used."""
-    assert {"entrenous.algorithms", "entrenous.algorithms.fpl"} <= set(apart.program_of(flower))
+    assert {"entrenous.systems", "entrenous.systems.fpl"} <= set(apart.program_of(flower))
     assert "entrenous_flower.greeter" in apart.program_of(flower)
-    assert not any(name.startswith("entrenous.audit") for name in apart.program_of(flower))
+    assert not any(name.startswith("entrenous.auditing") for name in apart.program_of(flower))
 
 
 def test_other_source_is_another_identity(

@@ -142,7 +142,7 @@ def is_there(name: str, page: Path) -> bool:
 
 def test_a_name_that_is_not_there_is_seen() -> None:
     page = (
-        "`models/fpl.py`, [fpl](../src/entrenous/algorithms/fpl.py),"
+        "`models/fpl.py`, [fpl](../src/entrenous/systems/fpl.py),"
         " entrenous.runs.conformance.conform, `entrenous.fit.training`"
     )
     missing = {name for name in of_code(page) if not is_there(name, ROOT / "docs" / "fpl.md")}

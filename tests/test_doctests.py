@@ -31,7 +31,7 @@ NAMES = names()
 def test_the_walk_finds_the_modules():
     assert {
         "entrenous.core.keys",
-        "entrenous.evaluate.metrics.defined",
+        "entrenous.evaluation.metrics.defined",
         "entrenous.data.split.types",
     } <= set(NAMES)
 

@@ -27,13 +27,13 @@ ORDER = (
     {"data", "data/formats", "data/sets"},
     {"data/split"},
     {"kernels", "privacy", "privacy/secure_sum"},
-    {"algorithms", "algorithms/central"},
+    {"systems", "systems/central"},
     {"federation"},
     {"federation/workers"},
-    {"evaluate", "evaluate/metrics"},
+    {"evaluation", "evaluation/metrics"},
     {"runs"},
     {"runs/tuning"},
-    {"audit", "audit/attacks", "audit/poison"},
+    {"auditing", "auditing/attacks", "auditing/poison"},
     {"deploy"},
     {"deploy/wire"},
     {"deploy/agreement"},
@@ -72,7 +72,7 @@ ADAPTERS = {
 }  # who alone may import an engine
 READER = "core/contract/declared.py"  # who alone may ask an algorithm what it has
 ALGORITHM_LIKE = {"algorithm", "_algorithm", "made", "kind", "kind_of", "maker", "configured"}
-OPENS_TEST = {"data/split", "evaluate", "evaluate/metrics", "runs"}  # runs/tuning may not
+OPENS_TEST = {"data/split", "evaluation", "evaluation/metrics", "runs"}  # runs/tuning may not
 
 
 def package(path: Path) -> str:
@@ -273,7 +273,7 @@ def test_an_arrow_back_is_seen():
     assert arrows_back({"data/load.py": {"runs/plan.py", "core/keys.py"}}) == [
         "data/load.py imports runs/plan.py"
     ]
-    assert "algorithms/central/__init__.py" in named_in_strings(SRC / "algorithms" / "named.py")
+    assert "systems/central/__init__.py" in named_in_strings(SRC / "systems" / "named.py")
 
 
 def test_the_laboratory_and_the_adapters_are_not_known():
@@ -304,7 +304,7 @@ def test_a_circle_is_found():
     assert circles(arrows_of) == {("b", "c"), ("e", "f")}
     seen = graph()
     assert "privacy/secure_sum/client.py" in seen["deploy/node/secure_node.py"]
-    assert "evaluate/metric_kinds.py" in seen["evaluate/metrics/defined.py"]
+    assert "evaluation/metric_kinds.py" in seen["evaluation/metrics/defined.py"]
 
 
 def test_no_circle_of_files():
@@ -453,7 +453,7 @@ def test_algorithms_are_discovered_without_optional_libraries():
         "matplotlib",
     )  # scipy is loaded by numba itself
     find = (
-        "import sys; from entrenous.algorithms.named import algorithms; found ="
+        "import sys; from entrenous.systems.named import algorithms; found ="
         " len(algorithms()) > 0; "
     )
     code = f"{find}print(found, sorted(set({optional}) & set(sys.modules)))"

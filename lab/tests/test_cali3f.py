@@ -34,14 +34,14 @@ from paths import ROOT
 from small_data import random_data
 from small_federations import PLAIN
 
-from entrenous.algorithms._federated_ncf import NCFSettings
-from entrenous.algorithms.named import algorithms
 from entrenous.core.errors import InputError
 from entrenous.data.load import load
 from entrenous.data.split.protocol import splits
 from entrenous.runs import pipeline as experiment
 from entrenous.runs.options import RunPlan
 from entrenous.runs.plan import check
+from entrenous.systems._federated_ncf import NCFSettings
+from entrenous.systems.named import algorithms
 
 NAMES = [
     "cali3f-ablation",

@@ -16,10 +16,10 @@ from entrenous_lab.papers.remember import Cells, read
 from small_data import random_data
 from small_federations import shop
 
-from entrenous.algorithms.named import kind_of
 from entrenous.core.registry import program
 from entrenous.core.registry.program import closure, program_sha256, without_docstrings
 from entrenous.data.split.protocol import splits
+from entrenous.systems.named import kind_of
 from tests.house.traced import tracing
 
 DATA = random_data(users=30, items=40, rows=700)
@@ -179,10 +179,10 @@ def test_the_program_counts_without_its_comments_and_docstrings():
         == ast.dump(without_docstrings(two))
         != ast.dump(without_docstrings(ast.parse("def f():\n    return 2")))
     )
-    assert program_sha256("entrenous.algorithms.fpl") != program_sha256("entrenous.algorithms.fcf")
+    assert program_sha256("entrenous.systems.fpl") != program_sha256("entrenous.systems.fcf")
 
 
-FPL = "entrenous.algorithms.fpl"
+FPL = "entrenous.systems.fpl"
 
 
 @pytest.mark.parametrize(
@@ -192,11 +192,11 @@ FPL = "entrenous.algorithms.fpl"
         (FPL, "entrenous.runs.train"),
         (FPL, "entrenous.runs.recommenders"),
         (FPL, "entrenous.federation.rounds"),
-        (FPL, "entrenous.evaluate.recommend"),
+        (FPL, "entrenous.evaluation.recommend"),
         (FPL, "entrenous_lab.papers.compute"),
         (FPL, "entrenous.core.keys"),
-        ("entrenous.algorithms.pepper", "entrenous.algorithms._gossip_gmf"),
-        ("entrenous.algorithms.pepper", "entrenous.federation.gossip"),
+        ("entrenous.systems.pepper", "entrenous.systems._gossip_gmf"),
+        ("entrenous.systems.pepper", "entrenous.federation.gossip"),
     ],
 )
 def test_a_change_in_what_a_training_imports_changes_its_identity(algorithm, module, monkeypatch):
@@ -223,7 +223,7 @@ def forget():
 def test_what_a_training_does_not_import_is_not_part_of_its_program():
     reached = closure(FPL, COMPUTED_BY)
     for name in (
-        "entrenous.algorithms.fcf",
+        "entrenous.systems.fcf",
         "entrenous_lab.papers.fpl_accuracy",
         "entrenous.report",
         "entrenous.cli",
@@ -256,7 +256,7 @@ def test_what_moves_models_between_peers_counts_for_those_that_gossip_alone(monk
 def test_metrics_are_part_of_a_program_though_they_are_found_by_name(monkeypatch):
     base, path = (
         identity(cell(factors=3), PARTS["validation"]),
-        program.path_of("entrenous.evaluate.metrics.defined"),
+        program.path_of("entrenous.evaluation.metrics.defined"),
     )
     source = program.source_of
     monkeypatch.setattr(

@@ -11,9 +11,9 @@ from entrenous_lab.papers import defaults
 from entrenous_lab.papers.cell import Outcome
 from entrenous_lab.papers.study import System
 
-from entrenous.algorithms.named import kind_of
 from entrenous.runs.tuning.before import space_of
 from entrenous.runs.tuning.space import Choices, read_space
+from entrenous.systems.named import kind_of
 from lab.tests.test_cali3f import look
 
 EVERY = (*defaults.CENTRAL, *defaults.WITH_SERVER, *defaults.BETWEEN_PEERS)

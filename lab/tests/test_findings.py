@@ -12,7 +12,7 @@ from entrenous_lab.papers import findings
 from entrenous_lab.papers.cell import CurvePoint
 from scipy import stats
 
-from entrenous.evaluate.significance import holm
+from entrenous.evaluation.significance import holm
 
 USERS = {
     "a": [0.9, 0.8, 0.7, 0.9, 0.6],

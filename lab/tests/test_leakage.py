@@ -11,7 +11,7 @@ from entrenous_lab.papers.privacy_pi import figure
 from entrenous_lab.papers.remember import Cells
 from entrenous_lab.papers.result import Context
 
-from entrenous.audit.plan import AuditPlan
+from entrenous.auditing.plan import AuditPlan
 from lab.tests.test_runner import tiny
 
 PLAN = AuditPlan(algorithm="pfpl+", view="sum", rounds=5, protect={"noise": 0.1}, protocol="loo-20")

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from entrenous_lab import paillier
 
-from entrenous.algorithms.fedmf import FedMF
 from entrenous.core.contract.update import Total, Update, add_update, empty_total
 from entrenous.core.errors import InputError
 from entrenous.core.keys import key
+from entrenous.systems.fedmf import FedMF
 
 BITS, ITEMS = 256, 5  # far too short for anything but a test
 

@@ -35,11 +35,11 @@ from entrenous_lab.papers.values import Tuned, stored
 from paths import SHARED, real
 from small_data import random_data
 
-from entrenous.algorithms.named import algorithms
 from entrenous.data.load import load
 from entrenous.runs import pipeline as experiment
 from entrenous.runs.options import RunPlan
 from entrenous.runs.plan import check
+from entrenous.systems.named import algorithms
 
 TABLES, FIGURES = (
     [f"pepper-table{n}" for n in range(2, 9)],

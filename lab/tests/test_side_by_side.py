@@ -8,8 +8,8 @@ from entrenous_lab.papers.remember import Cells
 from entrenous_lab.papers.side_by_side import CENTRAL, FEDERATED, GOSSIP, QUICK, front_note
 from entrenous_lab.papers.study import Study, System
 
-from entrenous.algorithms.named import algorithms
 from entrenous.core.registry.discover import offers
+from entrenous.systems.named import algorithms
 from lab.tests.test_cali3f import look
 from lab.tests.test_runner import tiny
 
@@ -19,9 +19,7 @@ LEFT_OUT = {"fpl", "rfrecf", "ditto-gmf", "ditto-mlp", "fedavg-mlp", "fedfast-ml
 
 
 def test_every_federated_and_gossip_system_is_in_the_table():
-    trained_apart = (
-        algorithms().keys() - offers("entrenous.algorithms.central", "ALGORITHMS").keys()
-    )
+    trained_apart = algorithms().keys() - offers("entrenous.systems.central", "ALGORITHMS").keys()
     named = {name for name in trained_apart if not name.endswith("prme-g")} - LEFT_OUT
     assert named == {*FEDERATED, *GOSSIP} and set(CENTRAL) <= algorithms().keys()
     assert set(QUICK) <= {*FEDERATED, *GOSSIP, *CENTRAL}

@@ -10,7 +10,7 @@ from entrenous_lab.papers import values
 from entrenous_lab.papers.runner import experiments
 from entrenous_lab.papers.study import System
 
-from entrenous.algorithms.named import algorithms
+from entrenous.systems.named import algorithms
 
 PAPERS = ("cali3f", "fbalf", "fpl", "pepper")
 

@@ -11,9 +11,7 @@ docs/python.md has a line on each.
 
 from __future__ import annotations
 
-import sys
-from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .api.attacking import AttackEffect as AttackEffect
@@ -64,10 +62,10 @@ if TYPE_CHECKING:
     from .data.split.types import Split as Split
     from .data.synthetic import synthetic as synthetic
     from .deploy.operate.recommend import open_node as open_node
-    from .evaluate.metric_kinds import ListMetric as ListMetric
-    from .evaluate.metric_kinds import QueryMetric as QueryMetric
-    from .evaluate.metric_kinds import RatingMetric as RatingMetric
-    from .evaluate.protocol import evaluate as evaluate
+    from .evaluation.metric_kinds import ListMetric as ListMetric
+    from .evaluation.metric_kinds import QueryMetric as QueryMetric
+    from .evaluation.metric_kinds import RatingMetric as RatingMetric
+    from .evaluation.protocol import evaluate as evaluate
     from .kernels.generator import generator as generator
     from .kernels.generator import negatives as negatives
     from .runs.conformance import conform as conform
@@ -97,8 +95,8 @@ PLACES = {
     "data.split.types": "Held Split",
     "data.synthetic": "synthetic",
     "deploy.operate.recommend": "open_node",
-    "evaluate.metric_kinds": "ListMetric QueryMetric RatingMetric",
-    "evaluate.protocol": "evaluate",
+    "evaluation.metric_kinds": "ListMetric QueryMetric RatingMetric",
+    "evaluation.protocol": "evaluate",
     "kernels.generator": "generator negatives",
     "runs.conformance": "conform",
 }
@@ -120,33 +118,3 @@ if not TYPE_CHECKING:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
-
-
-class _Room(ModuleType):
-    """A package with the name of a public function (`entrenous.audit`): once it is imported, it is
-    called as the function is, and has its signature.
-    """
-
-    def __call__(self, *arguments: Any, **named: Any) -> Any:
-        return self._function()(*arguments, **named)
-
-    @property
-    def __signature__(self) -> Any:
-        import inspect
-
-        return inspect.signature(self._function())
-
-    def _function(self) -> Any:
-        return sys.modules[__name__].__getattr__(self.__name__.rpartition(".")[2])
-
-
-class _Front(ModuleType):
-    """This module, which notices when such a package is imported."""
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name in LAZY and isinstance(value, ModuleType):
-            value.__class__ = _Room
-        super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Front

@@ -11,10 +11,6 @@ import pytest
 from small_federations import ITEMS, SMALL, USERS, same, sent, shop, started, trained
 from within_contract import within_contract
 
-from entrenous.algorithms._federated_ncf import TOP, data_of
-from entrenous.algorithms._user_clusters import k_means
-from entrenous.algorithms.cali3f import Cali3F, Cali3FServer
-from entrenous.algorithms.fedavg import FedAvg
 from entrenous.core.contract.declared import ContractError, bound
 from entrenous.core.contract.enforce import check_received
 from entrenous.core.contract.update import Total, Update, add_update, empty_total
@@ -24,6 +20,10 @@ from entrenous.data.interactions import Interactions
 from entrenous.data.user_groups import UserGroups
 from entrenous.federation.rounds import Rounds
 from entrenous.kernels import ncf
+from entrenous.systems._federated_ncf import TOP, data_of
+from entrenous.systems._user_clusters import k_means
+from entrenous.systems.cali3f import Cali3F, Cali3FServer
+from entrenous.systems.fedavg import FedAvg
 
 OFF = {"personalised": False, "fast": False, "sampled": False}
 

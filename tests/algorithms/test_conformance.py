@@ -11,8 +11,6 @@ import numpy as np
 import pytest
 from small_federations import GOSSIP, when_and_where
 
-from entrenous.algorithms._federated_ncf import NCFSettings
-from entrenous.algorithms.named import algorithms
 from entrenous.core.contract.declared import (
     bound,
     declared,
@@ -45,6 +43,8 @@ from entrenous.runs.conformance import conform
 from entrenous.runs.recommenders import checkpoint_arrays, fitted, restore, restore_training
 from entrenous.runs.store import read_arrays, write_arrays
 from entrenous.runs.train import fit_central
+from entrenous.systems._federated_ncf import NCFSettings
+from entrenous.systems.named import algorithms
 
 ALL = algorithms()
 CENTRAL = [name for name, make in ALL.items() if is_central(make())]

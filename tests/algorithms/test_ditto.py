@@ -9,12 +9,12 @@ import pytest
 from small_federations import SMALL, USERS, same, sent, shop, started, trained
 from within_contract import within_contract
 
-from entrenous.algorithms._federated_ncf import data_of
-from entrenous.algorithms.ditto import Ditto, own_networks
-from entrenous.algorithms.fedavg import FedAvg
 from entrenous.core.keys import key
 from entrenous.data.interactions import Interactions
 from entrenous.kernels import ncf
+from entrenous.systems._federated_ncf import data_of
+from entrenous.systems.ditto import Ditto, own_networks
+from entrenous.systems.fedavg import FedAvg
 
 EVERYONE = np.arange(USERS)
 

@@ -12,13 +12,13 @@ from plain_python import printed_both_ways
 from small_data import few_ratings
 from within_contract import within_contract
 
-from entrenous.algorithms.fbalf import FBALF, FBALFDevices, FBALFServer
 from entrenous.core.contract.update import Update
 from entrenous.core.errors import InputError, NonFiniteError
 from entrenous.core.keys import key
 from entrenous.data.interactions import Interactions
 from entrenous.federation.rounds import Rounds, Training
 from entrenous.privacy.decoys import Mixed, with_decoys
+from entrenous.systems.fbalf import FBALF, FBALFDevices, FBALFServer
 
 USERS, ITEMS = 7, 12
 EVERYONE = np.arange(USERS)

@@ -11,17 +11,17 @@ import pytest
 from small_federations import same
 from within_contract import within_contract
 
-from entrenous.algorithms.fbalf_bayes import FBALFBayes, FBALFBayesServer
 from entrenous.core.contract.update import Total, Update, add_update, empty_total
 from entrenous.core.errors import InputError
 from entrenous.core.keys import key
 from entrenous.data.interactions import Interactions, Vocabulary, build
 from entrenous.data.split.protocol import splits
-from entrenous.evaluate.ratings import rate
+from entrenous.evaluation.ratings import rate
 from entrenous.federation.rounds import Rounds, Training
 from entrenous.federation.shard import Threads
 from entrenous.privacy.protection import Protection
 from entrenous.runs.recommenders import fitted
+from entrenous.systems.fbalf_bayes import FBALFBayes, FBALFBayesServer
 
 SMALL: dict[str, Any] = {
     "factors": 3,

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from entrenous.algorithms.fcf import FCF, FCFDownload, FCFServer
 from entrenous.core.contract.update import add_update, empty_total
 from entrenous.core.keys import key
 from entrenous.core.types import Float64Array
 from entrenous.data.interactions import Interactions, Vocabulary, build
 from entrenous.federation.rounds import Rounds
+from entrenous.systems.fcf import FCF, FCFDownload, FCFServer
 
 USERS, ITEMS = 6, 9
 STEEP = {"optimiser": "sgd", "learning_rate": 1.0, "reg": 0.0}
@@ -187,7 +187,7 @@ def test_training_lowers_the_cost(data: Interactions) -> None:
 
 
 def test_what_fpl_compared_with_is_another_method() -> None:
-    from entrenous.algorithms.named import algorithms
+    from entrenous.systems.named import algorithms
 
     compared = algorithms()["fcf-huawei"]()
     assert (compared.unobserved, compared.alpha, compared.optimiser) == (0.0, 0.0, "sgd")

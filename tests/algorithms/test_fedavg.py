@@ -11,8 +11,6 @@ import pytest
 from small_federations import ITEMS, SMALL, USERS, same, sent, shop, started, trained
 from within_contract import within_contract
 
-from entrenous.algorithms._federated_ncf import NCFSettings
-from entrenous.algorithms.fedavg import ALGORITHMS, FedAvg
 from entrenous.core.contract.declared import bound
 from entrenous.core.contract.protocols import Catalogue
 from entrenous.core.errors import InputError
@@ -20,6 +18,8 @@ from entrenous.data.interactions import Interactions
 from entrenous.data.planted import planted
 from entrenous.kernels import ncf
 from entrenous.runs.pipeline import run
+from entrenous.systems._federated_ncf import NCFSettings
+from entrenous.systems.fedavg import ALGORITHMS, FedAvg
 
 
 @pytest.fixture(scope="module")

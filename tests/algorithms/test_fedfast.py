@@ -9,14 +9,14 @@ import pytest
 from small_federations import ITEMS, SMALL, USERS, same, sent, shop, started, trained
 from within_contract import within_contract
 
-from entrenous.algorithms._federated_ncf import TOP
-from entrenous.algorithms._user_clusters import k_means
-from entrenous.algorithms.fedavg import FedAvg
-from entrenous.algorithms.fedfast import FedFast, FedFastServer
 from entrenous.core.errors import InputError
 from entrenous.core.keys import key
 from entrenous.data.interactions import Interactions
 from entrenous.federation.rounds import Rounds
+from entrenous.systems._federated_ncf import TOP
+from entrenous.systems._user_clusters import k_means
+from entrenous.systems.fedavg import FedAvg
+from entrenous.systems.fedfast import FedFast, FedFastServer
 
 
 @pytest.fixture(scope="module")

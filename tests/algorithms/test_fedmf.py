@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from small_data import few_ratings
 
-from entrenous.algorithms.fedmf import FedMF
 from entrenous.core.contract.update import Update
 from entrenous.core.errors import InputError, NonFiniteError
 from entrenous.core.keys import key
 from entrenous.data.interactions import Interactions
 from entrenous.federation.rounds import Rounds, Training
 from entrenous.federation.shard import Threads
+from entrenous.systems.fedmf import FedMF
 
 USERS, ITEMS = 7, 12
 EVERYONE = np.arange(USERS)

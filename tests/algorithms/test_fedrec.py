@@ -12,13 +12,13 @@ from plain_python import printed_both_ways
 from small_data import few_ratings
 from within_contract import within_contract
 
-from entrenous.algorithms.fedrec import FedRec, Filling, fill
 from entrenous.core.contract.update import add_update, empty_total, real
 from entrenous.core.errors import InputError, NonFiniteError
 from entrenous.core.keys import key
 from entrenous.data.interactions import Interactions
 from entrenous.federation.rounds import Rounds, Training
 from entrenous.privacy.decoys import Mixed, with_decoys
+from entrenous.systems.fedrec import FedRec, Filling, fill
 
 USERS, ITEMS = 7, 12
 EVERYONE = np.arange(USERS)
@@ -237,8 +237,8 @@ def test_a_run_of_one_device_rounds_has_the_bits_of_plain_rounds(
 PROGRAM = """
 import hashlib, sys
 import tests.algorithms.test_fedrec as here
-from entrenous.algorithms.fedmf import FedMF
-from entrenous.algorithms.fedrec_pp import FedRecPP
+from entrenous.systems.fedmf import FedMF
+from entrenous.systems.fedrec_pp import FedRecPP
 systems = {
     here.FedRec(**here.BATCH): 3,
     here.FedRec(**{**here.STOCHASTIC, "model": "svd++"}): 2 * here.USERS,

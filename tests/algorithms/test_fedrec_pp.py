@@ -10,8 +10,6 @@ import numpy as np
 import pytest
 from within_contract import within_contract
 
-from entrenous.algorithms.fedrec import FedRec
-from entrenous.algorithms.fedrec_pp import FedRecPP, padded, without_pads
 from entrenous.core.contract.update import Update, add_update, empty_total, fixed, real
 from entrenous.core.errors import NonFiniteError
 from entrenous.core.keys import folds, key
@@ -19,6 +17,8 @@ from entrenous.core.types import BoolArray, Int64Array
 from entrenous.data.interactions import Interactions, Vocabulary, build
 from entrenous.federation.rounds import Rounds, Training
 from entrenous.federation.shard import Threads
+from entrenous.systems.fedrec import FedRec
+from entrenous.systems.fedrec_pp import FedRecPP, padded, without_pads
 
 USERS, ITEMS = 12, 20
 EVERYONE = np.arange(USERS)

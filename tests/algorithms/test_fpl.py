@@ -9,13 +9,6 @@ import math
 import numpy as np
 import pytest
 
-from entrenous.algorithms.fpl import (
-    FPL,
-    FPLDevices,
-    FPLServer,
-    plain_local,
-)
-from entrenous.algorithms.named import algorithms
 from entrenous.core.contract.protocols import Catalogue, Histories
 from entrenous.core.contract.update import Update, add_update, empty_total
 from entrenous.core.keys import fold_name, key
@@ -23,6 +16,13 @@ from entrenous.data.interactions import Interactions, Vocabulary, build
 from entrenous.data.synthetic import synthetic
 from entrenous.federation.rounds import Rounds
 from entrenous.privacy.choice import Choice
+from entrenous.systems.fpl import (
+    FPL,
+    FPLDevices,
+    FPLServer,
+    plain_local,
+)
+from entrenous.systems.named import algorithms
 
 BRAZIL = Catalogue(17_473, 47_270, 599_958)
 

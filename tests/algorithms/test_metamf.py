@@ -12,7 +12,6 @@ import pytest
 from autograd import grad
 from within_contract import within_contract
 
-from entrenous.algorithms.metamf import MetaMF, MetaMFServer
 from entrenous.core.contract.declared import bound
 from entrenous.core.contract.update import Update, add_update, empty_total
 from entrenous.core.keys import key
@@ -22,6 +21,7 @@ from entrenous.federation.shard import Threads
 from entrenous.kernels import meta_network
 from entrenous.kernels.meta_network import MetaParameters, MetaSizes, views
 from entrenous.runs.recommenders import fitted
+from entrenous.systems.metamf import MetaMF, MetaMFServer
 
 USERS, ITEMS, IDLE = 6, 9, 4
 SMALL = {"user": 3, "taste": 16, "hidden": 16, "low": 2, "factors": 4, "predictor": 3}

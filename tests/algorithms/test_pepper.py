@@ -11,20 +11,6 @@ import numpy as np
 import pytest
 from small_gossip import shop
 
-from entrenous.algorithms import pepper, pepper_evidence
-from entrenous.algorithms._gossip_gmf import GMFModel
-from entrenous.algorithms.gossip_learning import composed
-from entrenous.algorithms.gossip_node import GossipModel, GossipPolicy, PeerState
-from entrenous.algorithms.pepper import (
-    GossipAgeGMF,
-    GossipAverageGMF,
-    GossipReptileGMF,
-    PepperGMF,
-    PepperGMFPolicy,
-    PepperPolicy,
-    drawn_weighting_sets,
-)
-from entrenous.algorithms.pepper_evidence import PepperEvidenceGMF
 from entrenous.core.contract.declared import bound
 from entrenous.core.contract.enforce import check_kept
 from entrenous.core.contract.gossip import (
@@ -42,6 +28,20 @@ from entrenous.core.keys import folds, key
 from entrenous.federation.gossip import Gossip, device_data
 from entrenous.federation.network import Network
 from entrenous.kernels.merging import cosines, merge
+from entrenous.systems import pepper, pepper_evidence
+from entrenous.systems._gossip_gmf import GMFModel
+from entrenous.systems.gossip_learning import composed
+from entrenous.systems.gossip_node import GossipModel, GossipPolicy, PeerState
+from entrenous.systems.pepper import (
+    GossipAgeGMF,
+    GossipAverageGMF,
+    GossipReptileGMF,
+    PepperGMF,
+    PepperGMFPolicy,
+    PepperPolicy,
+    drawn_weighting_sets,
+)
+from entrenous.systems.pepper_evidence import PepperEvidenceGMF
 
 SMALL: dict[str, Any] = {
     "factors": 4,

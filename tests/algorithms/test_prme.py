@@ -13,17 +13,6 @@ import pytest
 from small_federations import sent, started
 from within_contract import within_contract
 
-from entrenous.algorithms.fedavg_prme import FedAvgPRME
-from entrenous.algorithms.fedfast_prme import FedFastPRME
-from entrenous.algorithms.named import algorithms
-from entrenous.algorithms.pepper import (
-    GossipAgePRME,
-    GossipAveragePRME,
-    GossipReptilePRME,
-    PepperPRME,
-    drawn_weighting_sets,
-)
-from entrenous.algorithms.reptile_prme import ReptilePRME
 from entrenous.core.contract.declared import bound
 from entrenous.core.contract.gossip import DeviceData, data_of
 from entrenous.core.contract.protocols import some_visits
@@ -36,6 +25,17 @@ from entrenous.deploy.peers.replay import joined
 from entrenous.federation.gossip import Gossip, device_data
 from entrenous.federation.rounds import Rounds
 from entrenous.runs.recommenders import fitted
+from entrenous.systems.fedavg_prme import FedAvgPRME
+from entrenous.systems.fedfast_prme import FedFastPRME
+from entrenous.systems.named import algorithms
+from entrenous.systems.pepper import (
+    GossipAgePRME,
+    GossipAveragePRME,
+    GossipReptilePRME,
+    PepperPRME,
+    drawn_weighting_sets,
+)
+from entrenous.systems.reptile_prme import ReptilePRME
 
 SMALL: dict[str, Any] = {
     "factors": 4,

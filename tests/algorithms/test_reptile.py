@@ -11,11 +11,11 @@ import pytest
 from small_federations import ITEMS, SMALL, USERS, same, sent, shop, started, trained
 from within_contract import within_contract
 
-from entrenous.algorithms.fedavg import FedAvg
-from entrenous.algorithms.reptile import Reptile
 from entrenous.data.interactions import Interactions
 from entrenous.kernels import ncf
 from entrenous.kernels.averaging import EACH
+from entrenous.systems.fedavg import FedAvg
+from entrenous.systems.reptile import Reptile
 
 EVERYONE = np.arange(USERS)
 

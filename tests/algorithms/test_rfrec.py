@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 from within_contract import within_contract
 
-from entrenous.algorithms.named import algorithms
-from entrenous.algorithms.rfrec import ALGORITHMS, EACH, RFRec
 from entrenous.core.contract.update import add_update, empty_total, real
 from entrenous.core.errors import NonFiniteError
 from entrenous.core.keys import key
@@ -17,6 +15,8 @@ from entrenous.core.types import Float64Array
 from entrenous.data.interactions import Interactions, Vocabulary, build
 from entrenous.federation.rounds import Rounds, Training
 from entrenous.federation.shard import Threads
+from entrenous.systems.named import algorithms
+from entrenous.systems.rfrec import ALGORITHMS, EACH, RFRec
 
 USERS, ITEMS, CLIENTS, IDLE = 7, 9, 3, 4
 SETTINGS = {

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 import entrenous
-from entrenous.algorithms.named import algorithms
 from entrenous.core.contract.declared import is_central, predicts_ratings
 from entrenous.data.interactions import Interactions
 from entrenous.data.split.protocol import splits
 from entrenous.data.split.types import Split
 from entrenous.runs.recommenders import Fitted, fitted
 from entrenous.runs.train import Setup, advance, federation_of, fit_central
+from entrenous.systems.named import algorithms
 
 ALL = algorithms()
 RATING = [name for name, make in ALL.items() if predicts_ratings(make())]

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from small_federations import SMALL, same, shop
 
-from entrenous.algorithms._federated_ncf import MOST, WIDEST, WeighedNCF
-from entrenous.algorithms.cali3f import Cali3F
-from entrenous.algorithms.fedfast import FedFast
 from entrenous.core.contract.update import Update, add_update, empty_total
 from entrenous.core.errors import EntrenousWarning, NonFiniteError
 from entrenous.federation.rounds import Rounds
+from entrenous.systems._federated_ncf import MOST, WIDEST, WeighedNCF
+from entrenous.systems.cali3f import Cali3F
+from entrenous.systems.fedfast import FedFast
 
 # Where moves are as small as the review found them.
 FINE: dict[str, Any] = {**SMALL, "clusters": 1, "cohort": 2, "learning_rate_item": 3e-4}

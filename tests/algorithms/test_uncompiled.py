@@ -10,13 +10,13 @@ from small_federations import GOSSIP
 
 PROGRAM = """
 from small_federations import PLAIN
-from entrenous.algorithms.cali3f import Cali3F
-from entrenous.algorithms.ditto import Ditto
-from entrenous.algorithms.fcf import FCF
-from entrenous.algorithms.fedavg import FedAvg
-from entrenous.algorithms.fedfast import FedFast
-from entrenous.algorithms.fpl import FPL
-from entrenous.algorithms.reptile import Reptile
+from entrenous.systems.cali3f import Cali3F
+from entrenous.systems.ditto import Ditto
+from entrenous.systems.fcf import FCF
+from entrenous.systems.fedavg import FedAvg
+from entrenous.systems.fedfast import FedFast
+from entrenous.systems.fpl import FPL
+from entrenous.systems.reptile import Reptile
 from entrenous.data.synthetic import synthetic
 from entrenous.federation.rounds import Rounds
 from entrenous.runs.recommenders import fitted

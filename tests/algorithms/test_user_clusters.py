@@ -7,8 +7,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from entrenous.algorithms._user_clusters import ITERATIONS, first_centroids, k_means
 from entrenous.core.keys import key
+from entrenous.systems._user_clusters import ITERATIONS, first_centroids, k_means
 
 
 def blobs(seed: int = 0, n: int = 120, clusters: int = 4, width: int = 3) -> np.ndarray:
@@ -135,7 +135,7 @@ def test_the_order_of_points_does_not_matter_to_their_clusters() -> None:
 
 
 def test_compiled_and_plain_have_the_same_bits() -> None:
-    from entrenous.algorithms._user_clusters import _lloyd
+    from entrenous.systems._user_clusters import _lloyd
 
     points = np.random.default_rng(2).normal(size=(60, 5)).astype(np.float32)
     for clusters in (3, 8):

@@ -17,7 +17,7 @@ import entrenous
 from entrenous.api.compare import CompareKeywords, compared
 from entrenous.core.errors import InputError
 from entrenous.data.interactions import Interactions
-from entrenous.evaluate.significance import holm, paired_spread
+from entrenous.evaluation.significance import holm, paired_spread
 from entrenous.runs.pipeline import RunResult, run
 
 SMALL: dict[str, Any] = {"protocol": "loo-20", "rounds": 4, "threads": 1}

@@ -157,3 +157,8 @@ def test_an_editor_completes_after_a_run(tmp_path: Path) -> None:
     project = jedi.Project(str(tmp_path), added_sys_path=[str(SOURCE.parent)])
     names = {found.name for found in jedi.Script(code, project=project).complete()}
     assert {"recommend", "recommend_for"} <= names
+
+
+def test_functions_and_packages_share_no_name() -> None:
+    packages = {path.name.removesuffix(".py") for path in SOURCE.iterdir()}
+    assert packages >= {"api", "data", "runs"} and not packages & set(entrenous.__all__)

@@ -79,7 +79,7 @@ def test_threads_and_one_device_at_a_time_change_nothing(data: Interactions) -> 
 
 
 def test_an_instance_of_the_package_has_its_name(data: Interactions, made: entrenous.Run) -> None:
-    from entrenous.algorithms.fpl import FPL
+    from entrenous.systems.fpl import FPL
 
     run = entrenous.run(FPL(), data, **SMALL)
     assert (

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from onlooker import by_popularity, movielens, observe, right, seen
 
-from entrenous.audit.attacks import gradient, pairs, regression, replay
+from entrenous.auditing.attacks import gradient, pairs, regression, replay
 from entrenous.core.errors import InputError
 from entrenous.data.synthetic import synthetic
 

@@ -15,9 +15,9 @@ import pytest
 from onlooker import observe
 from safetensors.numpy import save_file
 
-from entrenous.audit.apart import _followed, attempts, begun
-from entrenous.audit.claims import read_claims
-from entrenous.audit.transcript import Transcript, write_transcript
+from entrenous.auditing.apart import _followed, attempts, begun
+from entrenous.auditing.claims import read_claims
+from entrenous.auditing.transcript import Transcript, write_transcript
 from entrenous.core.contract.protocols import silent
 from entrenous.core.errors import EntrenousError
 from entrenous.data.synthetic import synthetic
@@ -37,8 +37,8 @@ def program(body: str) -> str:
     lines = (
         "import sys; sys.path.insert(0, sys.argv[1])",
         "import os, numpy as np",
-        "from entrenous.audit import attacker, known",
-        "from entrenous.audit.claims import Attack, Claims",
+        "from entrenous.auditing import attacker, known",
+        "from entrenous.auditing.claims import Attack, Claims",
         "def run(t):",
         *(f"    {line}" for line in body.splitlines()),
         f"    return {POPULARITY}",
@@ -163,7 +163,7 @@ def test_a_process_that_cannot_begin_is_told_of_in_one_line(
     seen: Transcript, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "entrenous.audit.apart.write_transcript",
+        "entrenous.auditing.apart.write_transcript",
         lambda path, transcript: path.write_text("not a transcript"),
     )
     with pytest.raises(EntrenousError, match="the process of the attacks ended with 1"):

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from command_line import Command, write_shop
 
-from entrenous.audit.canaries import audited_once
-from entrenous.audit.one_run import chance_of, lower_bound, refuted
+from entrenous.auditing.canaries import audited_once
+from entrenous.auditing.one_run import chance_of, lower_bound, refuted
 from entrenous.core.errors import InputError
 from entrenous.data.synthetic import synthetic
 from entrenous.federation.shard import Threads

@@ -11,14 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from entrenous.algorithms.fpl import FPL
-from entrenous.algorithms.pepper import PepperGMF
 from entrenous.api.attacking import attack
-from entrenous.audit import contest as contests
-from entrenous.audit.colluders import Colluders, Plot, joined_by
-from entrenous.audit.exposure import exposure
-from entrenous.audit.peers import PEERS, LyingPeers, honest_peers
-from entrenous.audit.robustness import poisons
+from entrenous.auditing import contest as contests
+from entrenous.auditing.colluders import Colluders, Plot, joined_by
+from entrenous.auditing.exposure import exposure
+from entrenous.auditing.peers import PEERS, LyingPeers, honest_peers
+from entrenous.auditing.robustness import poisons
 from entrenous.core.contract.declared import bound
 from entrenous.core.contract.enforce import check_sent
 from entrenous.core.contract.protocols import grouped_visits
@@ -33,6 +31,8 @@ from entrenous.federation.gossip import Gossip
 from entrenous.federation.rounds import Rounds
 from entrenous.federation.shard import Shard
 from entrenous.federation.visible import VisibleRound
+from entrenous.systems.fpl import FPL
+from entrenous.systems.pepper import PepperGMF
 
 SMALL: dict[str, Any] = {
     "settings": {"factors": 4, "cohort": 30},

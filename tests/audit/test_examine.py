@@ -12,8 +12,8 @@ from command_line import Command, write_shop
 from entrenous_lab.survey import page
 
 import entrenous
-from entrenous.audit.apart import Attempt
-from entrenous.audit.known import known
+from entrenous.auditing.apart import Attempt
+from entrenous.auditing.known import known
 from entrenous.core.errors import InputError
 from entrenous.privacy import evidence, told
 
@@ -172,7 +172,7 @@ def test_an_attack_that_failed_is_said_to_have_failed(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "entrenous.audit.examine.attempts",
+        "entrenous.auditing.examine.attempts",
         lambda *_, **__: [Attempt("sign", None, 0.1, "ValueError: no rows")],
     )
     command = Command(capsys)
@@ -259,16 +259,6 @@ def test_what_no_attack_could_try_is_said_in_that_word_wherever_it_is_repeated(
     monkeypatch.setattr(evidence, "entries", lambda: ({**found, "users": 8},))
     (line,) = [line for line in page().splitlines() if line.startswith("| `fcf`")]
     assert "| NOT TRIED |" in line and "NO ADVANTAGE" not in line
-
-
-def test_a_package_of_the_same_name_is_called_as_the_function() -> None:
-    import entrenous.audit.observe
-    import entrenous.evaluate.protocol
-
-    assert entrenous.audit.observe is not None
-    with pytest.raises(InputError):
-        entrenous.audit("fpl", view="everything")
-    assert callable(entrenous.evaluate)
 
 
 def test_a_table_is_printed_and_attacks_are_listed(

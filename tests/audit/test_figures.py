@@ -10,7 +10,7 @@ import pytest
 from paths import SHARED, real
 
 import entrenous
-from entrenous.audit.measures import NOT_TRIED, NOTHING
+from entrenous.auditing.measures import NOT_TRIED, NOTHING
 
 pytestmark = pytest.mark.usefixtures("forked_children")
 

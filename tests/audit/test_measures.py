@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from entrenous.audit.claims import Claims
-from entrenous.audit.measures import (
+from entrenous.auditing.claims import Claims
+from entrenous.auditing.measures import (
     EXPOSED,
     LEAKS,
     NOTHING,
@@ -18,7 +18,7 @@ from entrenous.audit.measures import (
     popularity_guess,
     r_precision,
 )
-from entrenous.audit.transcript import Transcript
+from entrenous.auditing.transcript import Transcript
 from entrenous.data.synthetic import synthetic
 from entrenous.federation.recorder import Seen
 from entrenous.kernels.generator import generator

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from onlooker import observe
 
-from entrenous.audit.transcript import read_transcript, write_transcript
+from entrenous.auditing.transcript import read_transcript, write_transcript
 from entrenous.core.errors import InputError
 from entrenous.data.synthetic import synthetic
 from entrenous.federation.gossip import Gossip

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from onlooker import movielens, observe
 
-from entrenous.audit.attacks import communities, user_membership
-from entrenous.audit.claims import Claims, read_claims, write_claims
-from entrenous.audit.left_out import trained_without
-from entrenous.audit.other_questions import communities_found, members_found
-from entrenous.audit.plan import AuditPlan
+from entrenous.auditing.attacks import communities, user_membership
+from entrenous.auditing.claims import Claims, read_claims, write_claims
+from entrenous.auditing.left_out import trained_without
+from entrenous.auditing.other_questions import communities_found, members_found
+from entrenous.auditing.plan import AuditPlan
 from entrenous.core.contract.protocols import silent
 from entrenous.data.synthetic import synthetic
 from entrenous.runs.plan import algorithm_of

@@ -22,7 +22,7 @@ from onlooker import (
     sorted_rows,
 )
 
-from entrenous.audit.attacks import (
+from entrenous.auditing.attacks import (
     complement,
     lone_rows,
     match,
@@ -32,7 +32,7 @@ from entrenous.audit.attacks import (
     sizes,
     step,
 )
-from entrenous.audit.claims import Attack
+from entrenous.auditing.claims import Attack
 from entrenous.data.synthetic import synthetic
 
 ALL = (match.ATTACK, sign.ATTACK, step.ATTACK, complement.ATTACK, sizes.ATTACK, order.ATTACK)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from onlooker import histories, movielens, observe, right
 
-from entrenous.audit.attacks import (
+from entrenous.auditing.attacks import (
     carried,
     differencing,
     drift,
@@ -21,11 +21,11 @@ from entrenous.audit.attacks import (
     separation,
     sum_match,
 )
-from entrenous.audit.attacks._rows_seen import prior
-from entrenous.audit.claims import Claims
-from entrenous.audit.measures import measured
-from entrenous.audit.side_knowledge import known_items
-from entrenous.audit.transcript import Transcript
+from entrenous.auditing.attacks._rows_seen import prior
+from entrenous.auditing.claims import Claims
+from entrenous.auditing.measures import measured
+from entrenous.auditing.side_knowledge import known_items
+from entrenous.auditing.transcript import Transcript
 from entrenous.data.synthetic import synthetic
 from entrenous.federation.recorder import Seen
 

@@ -21,9 +21,9 @@ from onlooker import (
 )
 from small_data import few_ratings
 
-from entrenous.audit.attacks import integers, intersection, listed, magnitude, two_step
-from entrenous.audit.attacks._rows_seen import prior
-from entrenous.audit.claims import Attack, Claims
+from entrenous.auditing.attacks import integers, intersection, listed, magnitude, two_step
+from entrenous.auditing.attacks._rows_seen import prior
+from entrenous.auditing.claims import Attack, Claims
 
 ALL = (integers.ATTACK, intersection.ATTACK, magnitude.ATTACK, listed.ATTACK, two_step.ATTACK)
 some = pytest.mark.parametrize

@@ -11,9 +11,9 @@ import pytest
 from onlooker import by_popularity, every_item, first_users, movielens, noised, right, seen
 from small_data import few_ratings
 
-from entrenous.audit.attacks import collinear, gradient, named_moves, named_vector, touched_rows
-from entrenous.audit.attacks._rows_seen import prior
-from entrenous.audit.claims import Attack, Claims
+from entrenous.auditing.attacks import collinear, gradient, named_moves, named_vector, touched_rows
+from entrenous.auditing.attacks._rows_seen import prior
+from entrenous.auditing.claims import Attack, Claims
 from entrenous.data.synthetic import synthetic
 
 some = pytest.mark.parametrize

@@ -12,7 +12,7 @@ from entrenous_lab.survey import LOOKS, PAGE, Look, keep, keep_only, page, surve
 from onlooker import observe
 from small_data import random_data
 
-from entrenous.algorithms.named import algorithms
+from entrenous.systems.named import algorithms
 
 ABOUT = {
     "algorithm": "fcf",

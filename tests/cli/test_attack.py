@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from command_line import Command, write_shop
 
-from entrenous.audit.peers import PEERS
-from entrenous.audit.robustness import poisons
+from entrenous.auditing.peers import PEERS
+from entrenous.auditing.robustness import poisons
 
 SMALL = ["--protocol", "loo-20", "--rounds", "3", "--set", "factors=4", "--target", "i7"]
 

@@ -16,10 +16,10 @@ from forked import run
 from small_federations import SMALL, sent, shop, started
 from stored_runs import Page
 
-from entrenous.algorithms.cali3f import Cali3F
-from entrenous.algorithms.named import algorithms
 from entrenous.data.interactions import Vocabulary, build
 from entrenous.runs import pipeline as experiment
+from entrenous.systems.cali3f import Cali3F
+from entrenous.systems.named import algorithms
 
 OPTIONS = ["--data", "shop.csv", "--protocol", "loo-20", "--rounds", "6", "--every", "2"]
 CLUSTERS = ["--set", "clusters=4", "--set", "cohort=20"]

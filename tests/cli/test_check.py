@@ -10,9 +10,9 @@ import pytest
 from command_line import Command, write_shop
 from paths import ROOT
 
-from entrenous.algorithms.named import algorithms
 from entrenous.core.contract.declared import declared
 from entrenous.runs.conformance import CHECKED
+from entrenous.systems.named import algorithms
 
 SOUND = (ROOT / "docs" / "examples" / "my_algo.py").read_text(encoding="utf-8")
 BROKEN = {

@@ -17,11 +17,9 @@ from entrenous_lab.papers.compute import compute
 from paths import SHARED, real
 from stored_runs import Page
 
-from entrenous.algorithms.named import algorithms
-from entrenous.algorithms.pepper import GossipAverageGMF
 from entrenous.cli.console import announce_compilation
 from entrenous.data.load import load
-from entrenous.evaluate.protocol import evaluate
+from entrenous.evaluation.protocol import evaluate
 from entrenous.federation.network import Network
 from entrenous.runs import pipeline as experiment
 from entrenous.runs import store
@@ -30,6 +28,8 @@ from entrenous.runs.options import RunPlan
 from entrenous.runs.pipeline import material
 from entrenous.runs.plan import usual_protocol
 from entrenous.runs.tuning.grid import tune
+from entrenous.systems.named import algorithms
+from entrenous.systems.pepper import GossipAverageGMF
 
 USERS, VIEW = 30, 3
 SMALL: list[object] = ["--set", "factors=4", "--set", f"view={VIEW}"]

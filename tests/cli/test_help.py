@@ -15,15 +15,15 @@ from command_line import Command
 from paths import ROOT
 
 import entrenous
-from entrenous.algorithms.named import algorithms
 from entrenous.cli import LABORATORY, _app, about, lists, options
 from entrenous.cli.brought import Commands
 from entrenous.core.errors import InputError
 from entrenous.data.dataset import datasets
 from entrenous.data.load import LoadOptions
 from entrenous.data.split.protocol import protocols
-from entrenous.evaluate.metric_kinds import metrics
+from entrenous.evaluation.metric_kinds import metrics
 from entrenous.federation.network import Network
+from entrenous.systems.named import algorithms
 
 APP = _app()
 COMMANDS = sorted({name for name in APP if not name.startswith("-")})

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from command_line import Command, shop, write_shop
 
-from entrenous.algorithms.named import algorithms
 from entrenous.core.contract.declared import declared
 from entrenous.privacy.told import of_the_list
 from entrenous.runs import pipeline as experiment
+from entrenous.systems.named import algorithms
 
 PRINTED = (
     "run",

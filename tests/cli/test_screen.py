@@ -37,7 +37,7 @@ PRINTS = {
     "cli/console.py",
     "cli/__init__.py",
     "api/progress.py",
-    "audit/attacker.py",
+    "auditing/attacker.py",
 }  # each through `plain`, `one_line` or JSON
 
 

@@ -21,7 +21,7 @@ from entrenous.runs import pipeline, store
 
 QUICK = ["--data", "shop.csv", "--protocol", "loo-20"]
 LONG = ["run", "pfpl+", *QUICK, "--rounds", "1000000", "--checkpoint-every", "50", "--threads", "1"]
-OWN = "from entrenous.algorithms.fcf import FCF\n\n\nclass Mine(FCF):\n    pass\n"
+OWN = "from entrenous.systems.fcf import FCF\n\n\nclass Mine(FCF):\n    pass\n"
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ try:
 except SystemExit as ended:
     assert not ended.code, ended.code
 of_numba = ("numba.cpython.unicode", "numba.np.arraymath", "scipy.linalg")  # what the first call of a compiled function loads
-heavy = (*of_numba, "http.client", "matplotlib", "ray", "entrenous.algorithms.pepper", "entrenous.algorithms.central")
+heavy = (*of_numba, "http.client", "matplotlib", "ray", "entrenous.systems.pepper", "entrenous.systems.central")
 print([name for name in heavy if name in sys.modules])
 """
     user = next(line.split(",")[0] for line in Path("shop.csv").read_text().splitlines()[1:])

@@ -26,7 +26,7 @@ def twice(number):
     return 2 * number
 """
 DONE = """
-import entrenous.algorithms.fcf, entrenous.evaluate.rankings
+import entrenous.systems.fcf, entrenous.evaluation.rankings
 from entrenous.core import keys, compiling
 import numpy as np
 import own_kernel

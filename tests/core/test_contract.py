@@ -16,9 +16,6 @@ from mean_embedding import HOSTILE, Devices, MeanEmbedding, NoScore, Server
 from typing_extensions import TypeAliasType
 
 from entrenous import run
-from entrenous.algorithms import fcf
-from entrenous.algorithms.fpl import FPL
-from entrenous.algorithms.named import algorithms, kind_of
 from entrenous.core.contract.declarations import (
     Axes,
     Traits,
@@ -38,6 +35,9 @@ from entrenous.data.synthetic import synthetic
 from entrenous.federation.rounds import Rounds
 from entrenous.federation.shard import Debug, Threads
 from entrenous.runs.conformance import conform
+from entrenous.systems import fcf
+from entrenous.systems.fpl import FPL
+from entrenous.systems.named import algorithms, kind_of
 
 CATALOGUE = Catalogue(users=30, items=40, interactions=300)
 

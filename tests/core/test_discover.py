@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from entrenous.algorithms.named import PACKAGES
 from entrenous.core.registry.discover import modules, names_offered, offered
+from entrenous.systems.named import PACKAGES
 
 
 @pytest.mark.parametrize("package", PACKAGES)
@@ -36,11 +36,11 @@ def test_a_module_without_the_constant_and_one_with_something_else(tmp_path: Pat
 def test_a_name_imports_its_own_module_and_no_other() -> None:
     code = (
         "import sys; from entrenous.core.registry.discover import offered; "
-        "print(offered('entrenous.algorithms', 'ALGORITHMS', 'fcf-newton').func.__name__, "
-        "*(name for name in ('fcf', 'fpl', 'metamf') if f'entrenous.algorithms.{name}' in sys.modules))"
+        "print(offered('entrenous.systems', 'ALGORITHMS', 'fcf-newton').func.__name__, "
+        "*(name for name in ('fcf', 'fpl', 'metamf') if f'entrenous.systems.{name}' in sys.modules))"
     )
     printed = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
     assert printed.stdout.split() == ["FCF", "fcf"]
-    assert offered("entrenous.algorithms", "ALGORITHMS", "no-such-algorithm") is None
+    assert offered("entrenous.systems", "ALGORITHMS", "no-such-algorithm") is None

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from paths import ROOT
 
-from entrenous.algorithms.named import kind_of
 from entrenous.core.errors import InputError
 from entrenous.core.registry.discover import is_place, lasting, short
 from entrenous.core.registry.own import load_place, place_of
 from entrenous.core.registry.program import source_sha256
+from entrenous.systems.named import kind_of
 
 EXAMPLE = ROOT / "docs" / "examples" / "my_algo.py"
 

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from entrenous.algorithms.pepper import add_sorted, personalised_views
 from entrenous.core.contract.gossip import NOBODY
 from entrenous.core.keys import folds, key
 from entrenous.kernels import peer_sampling
+from entrenous.systems.pepper import add_sorted, personalised_views
 
 N, KNOWN, CARRIED, VIEW = 60, 8, 4, 3
 EVERYBODY = np.arange(N)

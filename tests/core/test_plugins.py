@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 from paths import ROOT
 
-from entrenous.algorithms.named import algorithms
 from entrenous.core.errors import InputError
 from entrenous.core.registry import plugins
 from entrenous.data.dataset import datasets
 from entrenous.data.split.protocol import protocols
-from entrenous.evaluate.metric_kinds import metrics
+from entrenous.evaluation.metric_kinds import metrics
 from entrenous.runs.pipeline import run
+from entrenous.systems.named import algorithms
 
 MODULE = """
 import numpy as np

@@ -12,7 +12,6 @@ import pytest
 from federation_links import ratings
 from small_federations import same
 
-from entrenous.algorithms.named import algorithms
 from entrenous.core.contract.declared import is_federated
 from entrenous.core.contract.protocols import arrays_of
 from entrenous.core.contract.update import add_update, merge_totals
@@ -21,6 +20,7 @@ from entrenous.deploy.frames import contribution
 from entrenous.deploy.frames.contribution import largest_body
 from entrenous.deploy.frames.frames import Code, FrameRefused
 from entrenous.federation.shard import Shard
+from entrenous.systems.named import algorithms
 from tests.deploy.test_intake import mutated
 
 DATA = ratings()

@@ -611,7 +611,7 @@ def sums_of(*values: int) -> list[Total]:
 
 
 def masked_algorithm() -> Any:
-    from entrenous.algorithms.named import algorithms
+    from entrenous.systems.named import algorithms
 
     return algorithms()["fcf"](**SMALL).configured(ratings().catalogue)
 

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from federation_links import FaultyLink, federation, nodes_of, ratings
 
-from entrenous.algorithms.fpl import FPL
 from entrenous.deploy.frames import contribution
 from entrenous.deploy.node.node import SecretDraws
 from entrenous.deploy.server.server import serve
 from entrenous.federation.shard import Shard
 from entrenous.privacy.protection import Protection
 from entrenous.privacy.secure_sum.terms import Floors
+from entrenous.systems.fpl import FPL
 
 DATA = ratings()
 

@@ -23,8 +23,6 @@ from federation_links import (
     virtual_time,
 )
 
-from entrenous.algorithms.fpl import FPLServer
-from entrenous.algorithms.named import algorithms
 from entrenous.core.contract.declared import bound
 from entrenous.core.contract.protocols import State
 from entrenous.core.contract.update import Update, zero_total
@@ -39,6 +37,8 @@ from entrenous.deploy.operate.membership import rewind, shut_out
 from entrenous.deploy.server import server
 from entrenous.deploy.server.server import serve
 from entrenous.deploy.server.server_folder import ServerFolder
+from entrenous.systems.fpl import FPLServer
+from entrenous.systems.named import algorithms
 
 LIAR, NODES, ROUNDS = "node-07", 20, 12
 Lie = Callable[[Update], Update]

@@ -17,7 +17,6 @@ import pytest
 from federation_links import FaultyLink, federation, nodes_of, server_of, virtual_time
 from secure_sum_in_memory import roll, terms
 
-from entrenous.algorithms.named import kind_of
 from entrenous.core.contract.protocols import State, model_sha256
 from entrenous.deploy.agreement.files import read_identity
 from entrenous.deploy.frames.agreed_model import OfferedModel, check_agreed, written
@@ -33,6 +32,7 @@ from entrenous.deploy.server.server import serve
 from entrenous.deploy.server.server_folder import ServerFolder
 from entrenous.privacy.secure_sum import messages as stages
 from entrenous.privacy.secure_sum.terms import Floors
+from entrenous.systems.named import kind_of
 
 LOW = Floors(people=20, parties=3)
 VICTIM = "node-2"

@@ -14,8 +14,6 @@ import numpy as np
 import pytest
 from paths import HELPERS, ROOT
 
-from entrenous.algorithms.gossip_learning import GossipLearning
-from entrenous.algorithms.named import algorithms
 from entrenous.core.contract.declared import declared, is_central, is_federated
 from entrenous.core.contract.protocols import Catalogue
 from entrenous.core.errors import InputError
@@ -25,6 +23,8 @@ from entrenous.deploy.agreement.terms import FederationTerms
 from entrenous.federation.recorder import NeighbourRecorder, Recorder
 from entrenous.privacy.protection import Protection
 from entrenous.runs.plan import algorithm_of
+from entrenous.systems.gossip_learning import GossipLearning
+from entrenous.systems.named import algorithms
 
 CATALOGUE = Catalogue(users=300, items=500, interactions=4000, scale=(1.0, 5.0))
 PINNED = ROOT / "tests" / "golden" / "pins.json"

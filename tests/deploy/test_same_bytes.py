@@ -22,11 +22,11 @@ from federation_links import (
     simulated,
 )
 
-from entrenous.algorithms.named import algorithms
 from entrenous.core.contract.protocols import FederatedAlgorithm
 from entrenous.deploy.node.node import FederatedNode
 from entrenous.deploy.server.server import serve
 from entrenous.federation.shard import Threads
+from entrenous.systems.named import algorithms
 
 PROMISED: dict[str, dict[str, Any]] = {
     "fpl": FPL,

@@ -157,7 +157,7 @@ def test_c1_a_third_of_the_nodes_away_in_every_round(tmp_path, record_property, 
     """
     from entrenous.data.split.protocol import splits
     from entrenous.deploy.server.server import FederationServer
-    from entrenous.evaluate.protocol import evaluate
+    from entrenous.evaluation.protocol import evaluate
     from entrenous.runs.recommenders import FederatedRecommender
 
     monkeypatch.setattr(exchange, "AGAIN", 60.0)

@@ -13,13 +13,13 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from federation_links import federation, ratings
 
-from entrenous.algorithms.named import algorithms
 from entrenous.core.contract.declared import bound, is_federated
 from entrenous.core.errors import EntrenousError, InputError
 from entrenous.deploy.agreement.address import is_host, split_address
 from entrenous.deploy.agreement.files import public_bytes
 from entrenous.deploy.agreement.terms import FederationTerms
 from entrenous.deploy.operate.enrolment import told
+from entrenous.systems.named import algorithms
 
 MASKS = {"secure_sum": True, "people": 100, "parties": 3}
 OPERATOR = public_bytes(Ed25519PrivateKey.from_private_bytes(b"\7" * 32)).hex()

@@ -32,21 +32,21 @@ pytest.importorskip("uvicorn")
 PATIENCE = 240.0  # seconds for what takes a few on an idle machine
 UNUSED = "core/contract/update.py", "STEP = ", "UNUSED_SINCE_THE_UPGRADE = 1\nSTEP = "
 DEVICES_COMPUTE = (
-    "algorithms/fcf.py",
+    "systems/fcf.py",
     "f = kernels.gradients(",
     "f = np.float32(1.001) * kernels.gradients(",
 )
 SERVER_COMPUTES = (
-    "algorithms/fcf.py",
+    "systems/fcf.py",
     "self._summed(server.y, total) -",
     "1.001 * self._summed(server.y, total) -",
 )
 NOT_REACHED = (  # by the settings of a federation whose FCF is the printed one
-    "algorithms/fcf.py",
+    "systems/fcf.py",
     "kernels.outer_products(x)",
     "kernels.outer_products(2 * x)",
 )
-PEERS_COMPUTE = "algorithms/gossip_learning.py", "nodes.age[who] += 1", "nodes.age[who] += 2"
+PEERS_COMPUTE = "systems/gossip_learning.py", "nodes.age[who] += 1", "nodes.age[who] += 2"
 SAME_WARNING = "it declares and, in the fixed test round, computes the same, so this goes on"
 OTHERWISE = (
     "the source of fcf here is not the one that the federation agreed on, and it differs: in the"

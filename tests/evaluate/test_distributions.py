@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from entrenous.evaluate import distributions
-from entrenous.evaluate.metrics.defined import binomial
+from entrenous.evaluation import distributions
+from entrenous.evaluation.metrics.defined import binomial
 
 POINTS = [0.0, 1e-8, 0.003, 0.2, 0.9, 1.0, 1.9599, 3.3, 7.5, 20.0, 37.0]
 

@@ -8,9 +8,9 @@ import pytest
 from small_data import Scores, random_data
 
 from entrenous.data.split.protocol import splits
-from entrenous.evaluate.metric_kinds import Ranking, ranking_of
-from entrenous.evaluate.metrics.defined import Fairness, fairness, std_by_chance, worst_tenth
-from entrenous.evaluate.protocol import evaluate, user_values
+from entrenous.evaluation.metric_kinds import Ranking, ranking_of
+from entrenous.evaluation.metrics.defined import Fairness, fairness, std_by_chance, worst_tenth
+from entrenous.evaluation.protocol import evaluate, user_values
 
 GAIN = 1 / np.log2(np.arange(2, 12))  # of places 1 to 10
 

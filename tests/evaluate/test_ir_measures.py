@@ -7,7 +7,7 @@ import pytest
 from small_data import Scores, interactions
 
 from entrenous.data.split.types import Held
-from entrenous.evaluate.protocol import evaluate
+from entrenous.evaluation.protocol import evaluate
 
 ir = pytest.importorskip("ir_measures")
 OURS = {"precision": "P", "recall": "R", "ndcg": "nDCG", "mrr": "RR", "map": "AP", "hr": "Success"}

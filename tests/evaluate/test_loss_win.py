@@ -4,7 +4,7 @@ come out as printed.
 
 import pytest
 
-from entrenous.evaluate.loss_win import against
+from entrenous.evaluation.loss_win import against
 
 # Table 3: D1 MAE, RMSE, D2 MAE, RMSE, D3 MAE, RMSE
 PRINTED = {

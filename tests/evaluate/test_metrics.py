@@ -1,4 +1,4 @@
-"""Every metric that the files of `evaluate/metrics/` offer keeps the same promises; and hand
+"""Every metric that the files of `evaluation/metrics/` offer keeps the same promises; and hand
 arithmetic for each.
 """
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from entrenous.core.registry.discover import modules
-from entrenous.evaluate.metric_kinds import (
+from entrenous.evaluation.metric_kinds import (
     ListMetric,
     QueryMetric,
     Ranking,
@@ -17,7 +17,7 @@ from entrenous.evaluate.metric_kinds import (
     ranking_of,
     title,
 )
-from entrenous.evaluate.metrics.defined import (
+from entrenous.evaluation.metrics.defined import (
     auc,
     average_precision,
     bias_disparity,
@@ -53,7 +53,7 @@ def random_ranking(queries=60, candidates=25, *, seed=0) -> Ranking:
 def test_every_file_offers_a_metric():
     assert all(
         getattr(module, "METRICS", None)
-        for module in modules("entrenous.evaluate.metrics").values()
+        for module in modules("entrenous.evaluation.metrics").values()
     )
     expected = {
         "precision",

@@ -10,8 +10,8 @@ from small_data import Popular, Scores, interactions, movielens, random_data
 from entrenous.core.errors import InputError, NonFiniteError
 from entrenous.data.split.protocol import splits
 from entrenous.data.split.types import Held
-from entrenous.evaluate.protocol import categories, evaluate
-from entrenous.evaluate.recommend import recommend, tie_places
+from entrenous.evaluation.protocol import categories, evaluate
+from entrenous.evaluation.recommend import recommend, tie_places
 
 USERS, ITEMS = ["ann", "bob", "eve"], ["a", "b", "c", "d", "e"]
 TRAIN = interactions(

@@ -9,14 +9,14 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from entrenous.algorithms.fbalf import FBALF
-from entrenous.algorithms.fpl import FPL
 from entrenous.core.errors import InputError, NonFiniteError
 from entrenous.data.interactions import Interactions, Vocabulary, build
 from entrenous.data.split.protocol import splits
 from entrenous.data.split.types import Held
-from entrenous.evaluate.protocol import RANKING, RATING, evaluate, goal_of, look
-from entrenous.evaluate.ratings import rate, rated, sentence
+from entrenous.evaluation.protocol import RANKING, RATING, evaluate, goal_of, look
+from entrenous.evaluation.ratings import rate, rated, sentence
+from entrenous.systems.fbalf import FBALF
+from entrenous.systems.fpl import FPL
 
 
 class Table(NamedTuple):

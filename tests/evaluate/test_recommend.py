@@ -5,8 +5,8 @@ import pytest
 from small_data import Popular, Scores, interactions, random_data
 
 from entrenous.core.errors import NonFiniteError
-from entrenous.evaluate.list_options import ListOptions
-from entrenous.evaluate.recommend import list_of_each, recommend
+from entrenous.evaluation.list_options import ListOptions
+from entrenous.evaluation.recommend import list_of_each, recommend
 
 DATA = interactions(
     [("ann", "a"), ("ann", "b"), ("bob", "b"), ("bob", "c")], items=["a", "b", "c", "d"]

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from entrenous.core.errors import InputError
-from entrenous.evaluate.significance import friedman, holm, paired_spread, paired_t, wilcoxon
+from entrenous.evaluation.significance import friedman, holm, paired_spread, paired_t, wilcoxon
 
 
 def test_paired_t_by_hand():

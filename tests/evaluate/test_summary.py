@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from entrenous.core.keys import key
-from entrenous.evaluate.summary import bootstrap_means, interval, summarise
+from entrenous.evaluation.summary import bootstrap_means, interval, summarise
 
 HITS = np.array([0.0] * 60 + [1.0] * 40)
 

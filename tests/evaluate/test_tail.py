@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from entrenous.core.errors import InputError
-from entrenous.evaluate.tail import PERCENTS, distribution, tail
+from entrenous.evaluation.tail import PERCENTS, distribution, tail
 
 
 def test_the_tail_by_hand():

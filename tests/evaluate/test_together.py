@@ -10,8 +10,8 @@ from small_data import Popular, Scores, interactions, random_data
 
 from entrenous.data.split.protocol import splits
 from entrenous.data.split.types import Held
-from entrenous.evaluate.protocol import evaluate
-from entrenous.evaluate.recommend import tie_places
+from entrenous.evaluation.protocol import evaluate
+from entrenous.evaluation.recommend import tie_places
 
 USERS, ITEMS = ["ann", "bob"], list("abcdefghij")
 TRAIN = interactions(

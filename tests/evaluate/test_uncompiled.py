@@ -5,8 +5,8 @@ from plain_python import printed_both_ways
 PROGRAM = """
 import hashlib, numpy as np
 from small_data import Scores, random_data
-from entrenous.evaluate.protocol import evaluate
-from entrenous.evaluate.summary import interval
+from entrenous.evaluation.protocol import evaluate
+from entrenous.evaluation.summary import interval
 from entrenous.data.split.protocol import protocols, splits
 
 digest, data = hashlib.sha256(), random_data(items=120)

@@ -12,13 +12,13 @@ import pytest
 from small_data import random_data
 from small_gossip import shop
 
-from entrenous.algorithms.gossip_node import OLDEST, most_ageing, oldest_after
-from entrenous.algorithms.pepper import ALGORITHMS, GossipAgeGMF
 from entrenous.core.contract.gossip import Headers
 from entrenous.core.types import Float32Array
 from entrenous.federation.gossip import Gossip
 from entrenous.federation.network import Network
 from entrenous.federation.swarm import Swarm
+from entrenous.systems.gossip_node import OLDEST, most_ageing, oldest_after
+from entrenous.systems.pepper import ALGORITHMS, GossipAgeGMF
 
 N, LIAR, CONSTANT = 8, 5, 3.0
 PLACES = {name: np.linspace(40, 41, 30).astype("U6") for name in ("lat", "lon")}

@@ -7,9 +7,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from entrenous.algorithms.fcf import FCF
-from entrenous.algorithms.fedavg import FedAvg
-from entrenous.algorithms.fpl import FPL, FPLServer
 from entrenous.core.contract.declared import bound
 from entrenous.core.contract.protocols import model_sha256
 from entrenous.core.contract.update import Update
@@ -23,6 +20,9 @@ from entrenous.federation.shard import Shard
 from entrenous.federation.visible import VisibleRound, sound_devices
 from entrenous.privacy.protection import Protection, protection_of
 from entrenous.runs.recommenders import fitted
+from entrenous.systems.fcf import FCF
+from entrenous.systems.fedavg import FedAvg
+from entrenous.systems.fpl import FPL, FPLServer
 
 DATA = synthetic(users=60, items=80, interactions=900, seed=1)
 ITEMS, FACTORS = 40, 3

@@ -90,7 +90,7 @@ def test_g5_nodes_lose_all_but_their_rows_and_begin_anew() -> None:
 
 
 THOUSAND = """
-from entrenous.algorithms.pepper import PepperGMF
+from entrenous.systems.pepper import PepperGMF
 from entrenous.data.synthetic import synthetic
 from entrenous.federation.gossip import Gossip
 gossip = Gossip(PepperGMF(), synthetic(users=1000, items=1682, interactions=100_000, skew=0.7, seed=0))

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from small_gossip import shop
 
-from entrenous.algorithms.pepper import GossipAgeGMF, GossipAverageGMF, PepperGMF
 from entrenous.core.contract.gossip import NOBODY, Arrivals, DeviceData, Headers, data_of
 from entrenous.core.keys import fold_name, folded
 from entrenous.federation.gossip import Gossip, first_known
+from entrenous.systems.pepper import GossipAgeGMF, GossipAverageGMF, PepperGMF
 
 N, ROUNDS = 10, 7
 SMALL: dict[str, Any] = {

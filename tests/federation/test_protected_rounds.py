@@ -10,10 +10,6 @@ import numpy as np
 import pytest
 from small_federations import when_and_where
 
-from entrenous.algorithms.fcf import FCF
-from entrenous.algorithms.fedavg import FedAvg
-from entrenous.algorithms.fpl import FPL
-from entrenous.algorithms.named import algorithms
 from entrenous.core.contract.declared import is_federated
 from entrenous.core.contract.protocols import model_sha256
 from entrenous.core.errors import InputError
@@ -25,6 +21,10 @@ from entrenous.federation.rounds import Rounds
 from entrenous.federation.shard import Shard, Threads
 from entrenous.privacy.protection import PROFILES, Protection
 from entrenous.runs.recommenders import fitted
+from entrenous.systems.fcf import FCF
+from entrenous.systems.fedavg import FedAvg
+from entrenous.systems.fpl import FPL
+from entrenous.systems.named import algorithms
 
 DATA = synthetic(users=60, items=80, interactions=900, seed=1)
 

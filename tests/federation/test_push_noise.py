@@ -11,7 +11,6 @@ import pytest
 from federation_links import ratings
 from peers_in_memory import rows_of, terms
 
-from entrenous.algorithms.named import algorithms
 from entrenous.core.errors import InputError
 from entrenous.deploy.peers.node import PeerNode
 from entrenous.deploy.peers.replay import Recording, replay
@@ -22,6 +21,7 @@ from entrenous.federation.recorder import NeighbourRecorder
 from entrenous.federation.shard import Threads
 from entrenous.runs.options import RunPlan
 from entrenous.runs.plan import check
+from entrenous.systems.named import algorithms
 
 DATA = ratings(24)
 SMALL: dict[str, Any] = {"factors": 4, "view": 2}

@@ -15,9 +15,9 @@ from memory_transport import in_virtual_time
 from peers_in_memory import ITEMS, SMALL, Street, run, terms
 from small_gossip import shop
 
-from entrenous.algorithms.pepper import PepperGMF
 from entrenous.deploy.peers.replay import MESSAGE, PUSH, Recording, ReplayError, joined, replay
 from entrenous.federation.gossip import Gossip
+from entrenous.systems.pepper import PepperGMF
 
 N = 5
 

@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from entrenous.algorithms.fcf import FCF
-from entrenous.algorithms.fpl import FPL
 from entrenous.core.contract.protocols import model_sha256
 from entrenous.core.contract.update import Update
 from entrenous.core.errors import NonFiniteError
@@ -23,6 +21,8 @@ from entrenous.federation.shard import Debug, DeviceError, Threads
 from entrenous.privacy.limit import Limit
 from entrenous.runs.recommenders import checkpoint_arrays, fitted, restore_training
 from entrenous.runs.train import Periodic, advance
+from entrenous.systems.fcf import FCF
+from entrenous.systems.fpl import FPL
 
 ALGORITHMS = {
     "pfpl+": FPL(factors=6, triples=9),

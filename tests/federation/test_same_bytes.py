@@ -12,12 +12,6 @@ from plain_python import printed_both_ways
 from small_federations import GOSSIP, PLAIN, gossiping
 from small_federations import shop as small
 
-from entrenous.algorithms.cali3f import Cali3F
-from entrenous.algorithms.ditto import Ditto
-from entrenous.algorithms.fedavg import FedAvg
-from entrenous.algorithms.fedfast import FedFast
-from entrenous.algorithms.fpl import ALGORITHMS, FPL
-from entrenous.algorithms.reptile import Reptile
 from entrenous.core.contract.update import Total, Update, add_update, empty_total
 from entrenous.core.errors import NonFiniteError
 from entrenous.core.keys import key
@@ -30,6 +24,12 @@ from entrenous.federation.shard import Debug, Threads
 from entrenous.federation.swarm import Swarm
 from entrenous.privacy.choice import Choice
 from entrenous.runs.recommenders import checkpoint_arrays, fitted, restore_training
+from entrenous.systems.cali3f import Cali3F
+from entrenous.systems.ditto import Ditto
+from entrenous.systems.fedavg import FedAvg
+from entrenous.systems.fedfast import FedFast
+from entrenous.systems.fpl import ALGORITHMS, FPL
+from entrenous.systems.reptile import Reptile
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "as run": {"factors": 20, "triples": 0},

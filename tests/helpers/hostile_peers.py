@@ -15,7 +15,6 @@ from memory_transport import Hub, VirtualHost, in_virtual_time
 from peers_in_memory import ITEMS, SMALL, identity_of, public_of, terms
 from small_federations import shop
 
-from entrenous.algorithms.named import kind_of
 from entrenous.core.contract.declared import bound
 from entrenous.core.contract.enforce import check_kept
 from entrenous.core.contract.gossip import ACCEPTED, TOO_AHEAD, DeviceData, data_of
@@ -30,6 +29,7 @@ from entrenous.deploy.peers.serving import PeerServer
 from entrenous.deploy.wire import tensors
 from entrenous.deploy.wire.pushed import digest, pack
 from entrenous.federation.gossip import device_data
+from entrenous.systems.named import kind_of
 
 N, WAIT, AGAIN = (
     8,

@@ -15,7 +15,6 @@ import numpy as np
 from federation_links import federation, simulated
 from hostile_values import Hostile, finite, signed, taken_apart
 
-from entrenous.algorithms.named import algorithms, kind_of
 from entrenous.core.contract.declared import Contract
 from entrenous.core.contract.enforce import check_kept, check_received
 from entrenous.core.contract.protocols import FederatedAlgorithm, State, arrays_of, model_sha256
@@ -32,6 +31,7 @@ from entrenous.deploy.server.intake import Open, RoundIntake
 from entrenous.deploy.server.journal import Journal
 from entrenous.deploy.server.server_folder import ServerFolder
 from entrenous.deploy.wire import tensors
+from entrenous.systems.named import algorithms, kind_of
 
 SMALL: dict[str, Any] = {
     "factors": 4,

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from paths import real
 
-from entrenous.audit import observe as observing
-from entrenous.audit.attacks._rows_seen import prior
-from entrenous.audit.claims import Claims
-from entrenous.audit.plan import AuditPlan
-from entrenous.audit.transcript import Transcript
+from entrenous.auditing import observe as observing
+from entrenous.auditing.attacks._rows_seen import prior
+from entrenous.auditing.claims import Claims
+from entrenous.auditing.plan import AuditPlan
+from entrenous.auditing.transcript import Transcript
 from entrenous.core.contract.update import Update
 from entrenous.core.types import UInt64Array
 from entrenous.data.interactions import Interactions

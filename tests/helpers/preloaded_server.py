@@ -5,10 +5,10 @@ loaded, these are there at once.
 import dying_processes  # noqa: F401  # its functions are there too
 from federation_links import FPL, ratings
 
-from entrenous.algorithms.fpl import FPL as Algorithm
-from entrenous.audit import attacker  # noqa: F401
-from entrenous.audit.known import known
+from entrenous.auditing import attacker  # noqa: F401
+from entrenous.auditing.known import known
 from entrenous.federation.rounds import Rounds
+from entrenous.systems.fpl import FPL as Algorithm
 
 _rounds = Rounds(Algorithm(**FPL), ratings(), seed=1)
 _rounds.advance(_rounds.start(), 2)

@@ -8,8 +8,8 @@ from typing import Any
 
 from stored_runs import stored, tiny
 
-from entrenous.audit.examine import audited
-from entrenous.audit.plan import AuditPlan
+from entrenous.auditing.examine import audited
+from entrenous.auditing.plan import AuditPlan
 from entrenous.privacy.protection import PRIVATE
 from entrenous.runs.store import StoredRun
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from entrenous.algorithms.named import algorithms
 from entrenous.core.contract.declared import bound
 from entrenous.core.contract.update import Total, Update, add_update, empty_total
 from entrenous.core.keys import key
 from entrenous.data.interactions import Interactions, Vocabulary, build
 from entrenous.federation.rounds import Rounds, Training
+from entrenous.systems.named import algorithms
 
 USERS, ITEMS = 24, 18
 # How a device learns in its plainest form, and then all the rest of NCFSettings: a test that says

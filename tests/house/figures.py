@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from entrenous.algorithms.named import algorithms
+from entrenous.systems.named import algorithms
 from tests.house import bounds
 from tests.house.english import avoided_words, weak_openings
 from tests.house.readers import files_of

@@ -10,8 +10,8 @@ import ast
 from functools import cache, partial
 from typing import Any
 
-from entrenous.algorithms.named import algorithms
 from entrenous.core.registry.program import path_of
+from entrenous.systems.named import algorithms
 
 from .source import PACKAGE, tree_of
 
@@ -19,7 +19,7 @@ LANGUAGE = ("core/lanes/", "core/compiling.py", "core/keys.py", "core/errors.py"
 
 
 def files_of(name: str) -> list[str]:
-    """The files for an algorithm by its public name, such as `algorithms/fpl.py`."""
+    """The files for an algorithm by its public name, such as `systems/fpl.py`."""
     kind = _class_of(algorithms()[name])
     skipped = _models() - {_model(kind)}
     found: list[str] = []

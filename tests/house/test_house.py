@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from entrenous.algorithms.named import algorithms
+from entrenous.systems.named import algorithms
 from tests.house import bounds
 from tests.house.english import AVOIDED, OPENINGS, avoided_words, weak_openings
 from tests.house.readers import files_of
@@ -60,7 +60,7 @@ def test_parameters() -> None:
 
 def test_files_from_a_csv_to_a_recommendation(tmp_path: Path) -> None:
     opened = from_csv_to_recommendation(tmp_path)
-    assert {"data/load.py", "algorithms/fpl.py", "evaluate/recommend.py"} <= set(opened)
+    assert {"data/load.py", "systems/fpl.py", "evaluation/recommend.py"} <= set(opened)
     assert len(opened) <= bounds.CSV_TO_RECOMMENDATION
 
 

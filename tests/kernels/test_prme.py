@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from entrenous.algorithms._federated_prme import moves
-from entrenous.algorithms._gossip_prme import hits, performance
 from entrenous.core.contract.gossip import Weighing
 from entrenous.core.contract.protocols import Moments, Visits
 from entrenous.core.keys import folds, key
 from entrenous.kernels import prme, visit_sequence
 from entrenous.kernels.geography import flat_points, kilometres, points
 from entrenous.kernels.prme import spatial_weight
+from entrenous.systems._federated_prme import moves
+from entrenous.systems._gossip_prme import hits, performance
 
 ITEMS, FACTORS, NODES = 23, 3, 3
 WHO = np.arange(NODES)

@@ -13,7 +13,7 @@ import sys
 RUN = """
 import gc, warnings
 import entrenous
-from entrenous.algorithms.named import algorithms
+from entrenous.systems.named import algorithms
 from entrenous.data.synthetic import synthetic
 from entrenous.runs.conformance import conform
 from numba.core.dispatcher import Dispatcher

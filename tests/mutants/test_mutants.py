@@ -22,9 +22,18 @@ from tests.mutants.run import (
     wrong_with,
 )
 
-ROOMS = ("core", "evaluate", "privacy", "federation", "deploy", "data/split", "runs", "deploy/wire")
+ROOMS = (
+    "core",
+    "evaluation",
+    "privacy",
+    "federation",
+    "deploy",
+    "data/split",
+    "runs",
+    "deploy/wire",
+)
 HOLM = "tests/evaluate/test_significance.py::test_holm_by_hand"
-SIGNIFICANCE = "evaluate/significance.py"
+SIGNIFICANCE = "evaluation/significance.py"
 
 
 def fault(old: str, new: str, tests: str = HOLM) -> Fault:

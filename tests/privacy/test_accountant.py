@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from entrenous.algorithms.fpl import FPL
 from entrenous.core.contract.declared import bound
 from entrenous.core.errors import InputError
 from entrenous.data.synthetic import synthetic
@@ -20,6 +19,7 @@ from entrenous.privacy.budget import BudgetSpent, PrivacyBudget
 from entrenous.privacy.protection import PROFILES, Protection, protection_of
 from entrenous.privacy.unsampled import epsilon_of_gaussian, proven_for_all_rounds
 from entrenous.runs.train import budgeted
+from entrenous.systems.fpl import FPL
 
 dpa: Any = pytest.importorskip("dp_accounting")
 

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from entrenous.algorithms.fpl import FPL
 from entrenous.core.errors import InputError
 from entrenous.data.synthetic import synthetic
 from entrenous.federation.recorder import Recorder
@@ -19,6 +18,7 @@ from entrenous.privacy.adaptive_clip import AdaptiveClip, counting_clip
 from entrenous.privacy.clip import clip, lengths
 from entrenous.privacy.protection import PROFILES, Protection
 from entrenous.runs.recommenders import checkpoint_arrays, restore_training
+from entrenous.systems.fpl import FPL
 from tests.privacy.test_limits import keys, message
 
 DATA = synthetic(users=200, items=100, interactions=2000, seed=1)

@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_data import interactions
 
-from entrenous.algorithms.fpl import FPL
 from entrenous.core.contract.update import Update
 from entrenous.core.errors import InputError
 from entrenous.core.keys import key
 from entrenous.data.interactions import Interactions
 from entrenous.privacy.choice import Choice, read_choice
+from entrenous.systems.fpl import FPL
 
 DATA = interactions([("ann", "x"), ("ann", "z"), ("bob", "x"), ("bob", "y"), ("eve", "z")])
 EVERYONE = np.arange(3)

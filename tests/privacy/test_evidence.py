@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from entrenous.algorithms.named import algorithms, kind_of
 from entrenous.core.contract.declared import declared
 from entrenous.privacy import evidence
 from entrenous.privacy import told as told_
 from entrenous.privacy.protection import PROFILES, Protection
+from entrenous.systems.named import algorithms, kind_of
 
 ATTACK = {
     "name": "match",

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from entrenous.algorithms.fpl import FPL
 from entrenous.core.contract.declared import bound
 from entrenous.core.contract.protocols import Catalogue
 from entrenous.core.contract.update import STEP, Update, add_update, by_item, empty_total
@@ -23,6 +22,7 @@ from entrenous.privacy.noise import noise
 from entrenous.privacy.protection import Protection, ProtectionInForce
 from entrenous.privacy.quantise import quantise
 from entrenous.privacy.rows import all_rows, padded_rows
+from entrenous.systems.fpl import FPL
 
 ITEMS = 300
 

@@ -7,10 +7,10 @@ import re
 import pytest
 from stored_runs import HOSTILE, Page, page, stored, tiny
 
-from entrenous.algorithms.fpl import FPL
 from entrenous.core.errors import InputError
-from entrenous.evaluate.significance import paired_spread, paired_t, wilcoxon
+from entrenous.evaluation.significance import paired_spread, paired_t, wilcoxon
 from entrenous.report.html import write_report
+from entrenous.systems.fpl import FPL
 
 LISTED = [
     {"item": "i3", "title": HOSTILE, "score": 2.5},

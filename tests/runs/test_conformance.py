@@ -11,9 +11,9 @@ import pytest
 from mean_embedding import MeanEmbedding
 
 from entrenous import Settings
-from entrenous.algorithms.named import maker_of
 from entrenous.core.contract.declared import ContractError
 from entrenous.runs.conformance import conform
+from entrenous.systems.named import maker_of
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "cali3f-gmf": {"clusters": 3},

@@ -13,7 +13,7 @@ import entrenous
 from entrenous.core.errors import EntrenousError, InputError
 from entrenous.runs import pipeline, store
 
-OWN = "from entrenous.algorithms.fcf import FCF\n\n\nclass Mine(FCF):\n    pass\n"
+OWN = "from entrenous.systems.fcf import FCF\n\n\nclass Mine(FCF):\n    pass\n"
 
 
 @pytest.fixture

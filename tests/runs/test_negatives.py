@@ -19,14 +19,13 @@ from small_data import interactions, movielens
 from small_federations import when_and_where
 from stored_runs import Page
 
-from entrenous.algorithms.named import algorithms
 from entrenous.api.compare import compare
 from entrenous.core.contract.declared import declared, is_federated, predicts_ratings
 from entrenous.core.contract.protocols import arrays_of
 from entrenous.core.errors import EntrenousWarning, InputError
 from entrenous.data.interactions import Interactions
 from entrenous.data.split.protocol import splits
-from entrenous.evaluate.protocol import RANKING
+from entrenous.evaluation.protocol import RANKING
 from entrenous.federation.rounds import Rounds
 from entrenous.report.html import write_report
 from entrenous.runs import store
@@ -36,6 +35,7 @@ from entrenous.runs.plan import check
 from entrenous.runs.reopen import resume
 from entrenous.runs.train import Phase, Setup, Watch, best_round, train_phase
 from entrenous.runs.tuning.grid import tune
+from entrenous.systems.named import algorithms
 
 FEDERATED: dict[str, Any] = {
     name: made for name, made in algorithms().items() if is_federated(made())

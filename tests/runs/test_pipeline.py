@@ -15,18 +15,18 @@ import numpy as np
 import pytest
 from command_line import shop, write_shop
 
-from entrenous.algorithms.central.popular import Popular
 from entrenous.core.contract.protocols import model_sha256
 from entrenous.core.errors import InputError, NonFiniteError
 from entrenous.data.interactions import Interactions
-from entrenous.evaluate.metrics.defined import fairness
-from entrenous.evaluate.protocol import evaluate
+from entrenous.evaluation.metrics.defined import fairness
+from entrenous.evaluation.protocol import evaluate
 from entrenous.federation import shard
 from entrenous.privacy.choice import Choice
 from entrenous.runs import reopen, store
 from entrenous.runs.options import RunPlan
 from entrenous.runs.pipeline import RunResult, material, run
 from entrenous.runs.reopen import recommended
+from entrenous.systems.central.popular import Popular
 
 SMALL: dict[str, Any] = {"protocol": "loo-20", "rounds": 6, "settings": {"factors": 5}}
 FEDERATED = ["pfpl+", "sfpl+", "fcf"]

@@ -11,8 +11,6 @@ import numpy as np
 import pytest
 from command_line import shop, write_shop
 
-from entrenous.algorithms import named
-from entrenous.algorithms.fpl import FPL
 from entrenous.core.errors import InputError
 from entrenous.data.split.export import write
 from entrenous.privacy.choice import Choice
@@ -21,6 +19,8 @@ from entrenous.runs.options import RunPlan
 from entrenous.runs.pipeline import material, run
 from entrenous.runs.plan import SEEDS, check, check_parts, make
 from entrenous.runs.reopen import LATER, plan_of
+from entrenous.systems import named
+from entrenous.systems.fpl import FPL
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from command_line import shop, write_shop
 from entrenous.core.errors import InputError
 from entrenous.data.interactions import Interactions
 from entrenous.data.split.types import Split
-from entrenous.evaluate.protocol import evaluate
+from entrenous.evaluation.protocol import evaluate
 from entrenous.runs import reopen, store
 from entrenous.runs.options import RunPlan
 from entrenous.runs.pipeline import LENGTHS, material, run

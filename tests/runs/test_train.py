@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from entrenous.evaluate.protocol import RANKING, RATING
+from entrenous.evaluation.protocol import RANKING, RATING
 from entrenous.runs.train import best_round, patience_is_over
 
 

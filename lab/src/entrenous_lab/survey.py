@@ -17,12 +17,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from entrenous import __version__
-from entrenous.audit.apart import attempts
-from entrenous.audit.examine import audited
-from entrenous.audit.measures import measured
-from entrenous.audit.observe import observe
-from entrenous.audit.plan import AuditPlan, View
-from entrenous.audit.transcript import Transcript
+from entrenous.auditing.apart import attempts
+from entrenous.auditing.examine import audited
+from entrenous.auditing.measures import measured
+from entrenous.auditing.observe import observe
+from entrenous.auditing.plan import AuditPlan, View
+from entrenous.auditing.transcript import Transcript
 from entrenous.core.errors import EntrenousError
 from entrenous.core.files import write_atomically
 from entrenous.core.types import Array

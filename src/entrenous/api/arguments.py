@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, Protocol, Supports
 import numpy as np
 from typing_extensions import TypeVar
 
-from ..algorithms.named import algorithms
 from ..core.contract.protocols import Progress, silent
 from ..core.contract.settings import Settings
 from ..core.errors import InputError, did_you_mean
@@ -29,8 +28,16 @@ from ..data.interactions import Interactions
 from ..data.load import from_frame, load_arguments
 from ..data.load import load as load_rows
 from ..data.split.types import Split
-from ..evaluate.metric_kinds import ListMetric, Metric, QueryMetric, Ranking, RatingMetric, metrics
+from ..evaluation.metric_kinds import (
+    ListMetric,
+    Metric,
+    QueryMetric,
+    Ranking,
+    RatingMetric,
+    metrics,
+)
 from ..runs.pipeline import LENGTHS
+from ..systems.named import algorithms
 from .progress import is_notebook, progress_bar
 
 if TYPE_CHECKING:

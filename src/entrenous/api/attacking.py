@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Generic, final
 
-from ..audit.plan import AttackOptions, AttackPlan
-from ..audit.robustness import attack as measured
+from ..auditing.plan import AttackOptions, AttackPlan
+from ..auditing.robustness import attack as measured
 from ..core.errors import InputError
 from ..core.keywords import values
 from ..report import figures

@@ -6,15 +6,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, final
 
-from ..algorithms.named import algorithms
-from ..audit.examine import audited
-from ..audit.plan import AuditOptions, AuditPlan
+from ..auditing.examine import audited
+from ..auditing.plan import AuditOptions, AuditPlan
 from ..core.errors import InputError
 from ..core.keywords import values
 from ..core.registry.discover import is_place
 from ..report import figures
 from ..report.figures import FigureFormat
 from ..runs import store
+from ..systems.named import algorithms
 from . import audit_tables
 from .arguments import (
     AlgorithmAsked,

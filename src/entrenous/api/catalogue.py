@@ -7,16 +7,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple, final
 
-from ..algorithms.named import algorithms as makers
-from ..algorithms.named import kind_of, maker_of
 from ..core.contract.declared import declared, fields_of
 from ..core.contract.settings import Settings
 from ..core.printed import summary_of
 from ..core.registry.discover import is_place, pick
 from ..data.dataset import datasets as known_datasets
-from ..evaluate.metric_kinds import Metric, better_of
-from ..evaluate.metric_kinds import metrics as known_metrics
+from ..evaluation.metric_kinds import Metric, better_of
+from ..evaluation.metric_kinds import metrics as known_metrics
 from ..privacy import evidence, told
+from ..systems.named import algorithms as makers
+from ..systems.named import kind_of, maker_of
 from .arguments import FrameT, in_python
 from .results import Report
 

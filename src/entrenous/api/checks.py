@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, final
 
-from ..audit.receipt import receipt_of_run
+from ..auditing.receipt import receipt_of_run
 from ..core.errors import InputError
 from ..core.keywords import values
 from ..runs import store

@@ -17,8 +17,8 @@ from ..data.interactions import Interactions
 from ..data.load import load as read
 from ..data.load import load_arguments
 from ..data.split.protocol import is_given
-from ..evaluate.metric_kinds import arrowed
-from ..evaluate.ratings import ERRORS
+from ..evaluation.metric_kinds import arrowed
+from ..evaluation.ratings import ERRORS
 from ..report import figures
 from ..report.figures import FigureFormat
 from ..runs.options import CommonOptions, CompareOptions, RunPlan

@@ -23,9 +23,9 @@ from ..core.types import Array, Int64Array
 from ..data.interactions import Interactions, Vocabulary
 from ..data.kept import arrays_of_rows
 from ..data.split.types import Split
-from ..evaluate.list_options import ListOptions, Seen, Unknown
-from ..evaluate.predict import predictions
-from ..evaluate.recommend import competing_of, list_of_each, lists_of, score_blocks, title_of
+from ..evaluation.list_options import ListOptions, Seen, Unknown
+from ..evaluation.predict import predictions
+from ..evaluation.recommend import competing_of, list_of_each, lists_of, score_blocks, title_of
 from ..report import figures
 from ..report.figures import FigureFormat
 from ..runs import store

@@ -10,9 +10,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ..core.types import Float64Array
-from ..evaluate.loss_win import against
-from ..evaluate.ratings import ERRORS
-from ..evaluate.significance import holm, interval, paired_spread, paired_t, wilcoxon
+from ..evaluation.loss_win import against
+from ..evaluation.ratings import ERRORS
+from ..evaluation.significance import holm, interval, paired_spread, paired_t, wilcoxon
 from ..runs.manifest import described
 from ..runs.pipeline import RunResult
 from .contestants import Judged

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..evaluate.metric_kinds import ARROWS, arrowed
+from ..evaluation.metric_kinds import ARROWS, arrowed
 from ..report.latex import booktabs, escaped
 from .budgets import in_short
 

@@ -52,10 +52,10 @@ def explain(algorithm: str, /, *, json: bool = False) -> None:
     if algorithm == NETWORK:
         _explain_network(json)
         return
-    from ..algorithms.named import algorithms as known_algorithms
     from ..api.catalogue import explained
     from ..core.registry.discover import is_place, pick
     from ..privacy import told
+    from ..systems.named import algorithms as known_algorithms
 
     if not is_place(algorithm):
         # `network` is among the names that an error suggests for a misspelt one.

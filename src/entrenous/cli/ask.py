@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..core.errors import InputError
 from ..core.keywords import at_least
-from ..evaluate.list_options import ListOptions
+from ..evaluation.list_options import ListOptions
 from ..runs.options import OpenOptions
 from .console import emit_json, say, table
 from .options import RUNS, Runs, taken, takes

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..audit.plan import AttackOptions
+from ..auditing.plan import AttackOptions
 from .console import emit_json, progress_bar, table, tell
 from .options import takes
 

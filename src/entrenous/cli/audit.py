@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from ..audit.plan import AuditOptions
+from ..auditing.plan import AuditOptions
 from ..core.errors import InputError
 from .console import emit_json, progress_bar, table, tell
 from .options import Runs, takes
@@ -75,7 +75,7 @@ def audit(
 
 
 def _list(json: bool) -> None:
-    from ..audit.known import known
+    from ..auditing.known import known
 
     attacks = [
         {"name": attack.name, "views": list(attack.views), "source": attack.source}

@@ -29,7 +29,7 @@ def check(algorithm: str, /, *, settings: Set = None, json: bool = False) -> Non
     json:
         Print one JSON object on stdout.
     """
-    from ..algorithms.named import kind_of
+    from ..systems.named import kind_of
 
     kind, preset = kind_of(algorithm)
     configured = kind.parse({**preset, **assignments(settings)})

@@ -70,7 +70,7 @@ def _show(comparison: dict[str, Any]) -> None:
     """Prints a comparison: metrics, fairness, and tests of the differences."""
     from ..api.budgets import in_full
     from ..api.tables import caption, cells
-    from ..evaluate.metric_kinds import arrowed
+    from ..evaluation.metric_kinds import arrowed
 
     names = [name for name in SHOWN if name in comparison["rows"][0]["metrics"]]
     headers = ["algorithm", *map(arrowed, names)]

@@ -127,8 +127,8 @@ def progress_bar(algorithm: str = "") -> Iterator[Callable[[int, int, str], None
 
 def announce_compilation(algorithm: str) -> None:
     """Tells the user if the device code of an algorithm is not compiled on this machine yet."""
-    from ..algorithms.named import kind_of
     from ..core.compiling import compiled_functions, is_ready
+    from ..systems.named import kind_of
 
     kind, _ = kind_of(algorithm)
     by_module = [compiled_functions(module) for module in _device_code(kind)]
@@ -146,7 +146,7 @@ def _device_code(kind: Any) -> list[ModuleType]:
     """Returns the modules with compiled functions of an algorithm, or of the policy and the model
     that it is composed of.
     """
-    from ..algorithms.gossip_learning import GossipLearning
+    from ..systems.gossip_learning import GossipLearning
 
     parts = (kind.policy_class, kind.model_class) if issubclass(kind, GossipLearning) else (kind,)
     modules = []

@@ -33,8 +33,8 @@ def demo(*, user: str = "196", threads: int = 0, out: Path = RUNS) -> None:
     out:
         The folder in which the runs are stored.
     """
-    from ..audit.examine import audited
-    from ..audit.plan import AuditPlan
+    from ..auditing.examine import audited
+    from ..auditing.plan import AuditPlan
     from ..data.load import load
     from ..privacy.protection import PRIVATE
     from ..privacy.told import said

@@ -16,7 +16,7 @@ PLACE = re.compile(r"\{([a-z]+)\}")  # in the docstring of a command, such as {p
 
 def algorithms() -> Iterable[str]:
     """The names of all algorithms."""
-    from ..algorithms.named import algorithms
+    from ..systems.named import algorithms
 
     return algorithms()
 
@@ -39,7 +39,7 @@ def load() -> Iterable[str]:
 
 def metrics() -> Iterable[str]:
     """The names of all metrics."""
-    from ..evaluate.metric_kinds import metrics
+    from ..evaluation.metric_kinds import metrics
 
     return metrics()
 
@@ -53,14 +53,14 @@ def network() -> Iterable[str]:
 
 def peerpoisons() -> Iterable[str]:
     """The names of all attacks by peers."""
-    from ..audit.peers import PEERS
+    from ..auditing.peers import PEERS
 
     return PEERS
 
 
 def poisons() -> Iterable[str]:
     """The names of all attacks by colluders."""
-    from ..audit.robustness import poisons
+    from ..auditing.robustness import poisons
 
     return poisons()
 
@@ -74,7 +74,7 @@ def defences() -> Iterable[str]:
 
 def peerdefences() -> Iterable[str]:
     """The names of all defences of a peer."""
-    from ..audit.peers import PEER_DEFENCES
+    from ..auditing.peers import PEER_DEFENCES
 
     return PEER_DEFENCES
 

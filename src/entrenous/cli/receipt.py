@@ -61,7 +61,7 @@ def receipt(
                 )
             slip = receipt_of_node(Path(subject), user)
         else:
-            from ..audit.receipt import receipt_of_run
+            from ..auditing.receipt import receipt_of_run
             from ..runs import store
 
             slip = receipt_of_run(

@@ -171,7 +171,7 @@ def show_run(manifest: dict[str, Any], name: str) -> None:
     run.
     """
     from ..core.registry.discover import short
-    from ..evaluate.metric_kinds import arrowed
+    from ..evaluation.metric_kinds import arrowed
     from ..runs.store import protocol_of
 
     metrics = manifest["metrics"]

@@ -63,7 +63,7 @@ def _readable(root: Path) -> Iterator[dict[str, Any]]:
 
 def _show_runs(manifests: list[dict[str, Any]]) -> None:
     from ..core.registry.discover import short
-    from ..evaluate.metric_kinds import arrowed
+    from ..evaluation.metric_kinds import arrowed
     from ..runs import store
 
     # Columns for the metrics that some run has: ratings have other ones than rankings.
@@ -127,7 +127,7 @@ def _is_usual(manifest: dict[str, Any], name: str) -> bool:
     """Returns whether a setting equals today's default; False for the user's own algorithm, whose
     code is not loaded for a list.
     """
-    from ..algorithms.named import algorithms, kind_of
+    from ..systems.named import algorithms, kind_of
 
     if manifest["algorithm"] not in algorithms():
         return False

@@ -85,7 +85,7 @@ def _show_transfer(result: dict[str, Any], fixed: list[str]) -> None:
     """Prints settings by mean rank, with their metrics on every data set, and the best settings of
     each set. fixed: settings that were not varied.
     """
-    from ..algorithms.named import maker_of
+    from ..systems.named import maker_of
 
     defaults = dict(maker_of(result["algorithm"])())
     metric = result["selected_by"].removeprefix("validation ")
@@ -119,7 +119,7 @@ def _named(settings: Mapping[str, Any], names: list[str]) -> str:
 
 def _read(algorithm: str, name: str, row: dict[str, Any]) -> Any:
     """Returns a setting of a row with the type that the algorithm gives it."""
-    from ..algorithms.named import kind_of
+    from ..systems.named import kind_of
 
     kind, _ = kind_of(algorithm)
     parsed = kind.parse({name: row["settings"][name]})
@@ -130,7 +130,7 @@ def _show_tuning(result: dict[str, Any], fixed: list[str], load: Mapping[str, An
     """Prints the best settings as a table, the trials that did not end, and the command that runs
     the best. fixed: settings that were not varied.
     """
-    from ..evaluate.metric_kinds import arrowed
+    from ..evaluation.metric_kinds import arrowed
 
     best = result["rows"][0]
     names = [name for name in best["settings"] if name not in fixed]

@@ -13,8 +13,6 @@ from typing import Protocol, TypeVar, final
 
 import numpy as np
 
-from ..algorithms.gossip_learning import GossipLearning
-from ..algorithms.gossip_node import oldest_after
 from ..core.contract.declared import Contract, ContractError, bound
 from ..core.contract.enforce import check_kept, check_pushes
 from ..core.contract.gossip import (
@@ -42,6 +40,8 @@ from ..core.types import (
 from ..data.interactions import Interactions
 from ..data.split.types import Held
 from ..kernels.peer_sampling import introduced
+from ..systems.gossip_learning import GossipLearning
+from ..systems.gossip_node import oldest_after
 from .network import Draws, Network
 from .pool import Pool
 from .push_noise import add_push_noise, carries_noise

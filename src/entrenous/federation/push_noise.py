@@ -22,10 +22,10 @@ from typing import Any
 
 import numpy as np
 
-from ..algorithms.gossip_learning import GossipLearning
 from ..core.contract.update import STEP
 from ..core.types import Float32Array, Int64Array, UInt64Array
 from ..privacy.discrete_gaussian import GaussianTable, add_noise, gaussian_table
+from ..systems.gossip_learning import GossipLearning
 
 # The updates of a model that has merged no other model.
 UNMERGED = 1

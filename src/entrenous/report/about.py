@@ -14,7 +14,7 @@ from ..core.errors import InputError
 from ..core.printed import summary_of
 from ..core.registry.discover import in_folder, short
 from ..data.reading import Reading
-from ..evaluate.metric_kinds import metrics
+from ..evaluation.metric_kinds import metrics
 from ..runs.store import protocol_of
 from . import numbers
 from .markup import Child, Html, facts, folded, join, table, tag

@@ -4,7 +4,7 @@ the spread.
 
 from __future__ import annotations
 
-from ..evaluate.significance import holm, paired_spread
+from ..evaluation.significance import holm, paired_spread
 from . import numbers
 from .markup import Child, Html, join, table, tag
 from .runs import MAIN, Group, ShownRun

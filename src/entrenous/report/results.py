@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Hashable, Iterable, Sequence
 
 from ..core.types import Float64Array
-from ..evaluate.summary import interval
+from ..evaluation.summary import interval
 from . import figures, numbers
 from .markup import Child, Html, facts, folded, join, table, tag
 from .runs import MAIN, Group, ShownRun, in_order, is_error, is_main, leading, of_lists

@@ -10,11 +10,11 @@ from functools import partial
 from pathlib import PurePath
 from typing import Any, NamedTuple, final
 
-from ..algorithms.named import algorithms
 from ..core.errors import InputError, one_line
 from ..core.registry.discover import short
-from ..evaluate.metric_kinds import ListMetric, RatingMetric, metrics
+from ..evaluation.metric_kinds import ListMetric, RatingMetric, metrics
 from ..runs.store import StoredRun, protocol_of
+from ..systems.named import algorithms
 from .markup import Html, join, tag
 
 # The metric of figures and tests if a run has it; of runs that predict ratings the first of ERRORS.

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.types import Float64Array
-from ..evaluate.significance import PairedTest, holm, paired_t, wilcoxon
-from ..evaluate.summary import PERCENTILES, interval, summarise
+from ..evaluation.significance import PairedTest, holm, paired_t, wilcoxon
+from ..evaluation.summary import PERCENTILES, interval, summarise
 from . import figures, numbers
 from .markup import Child, Html, folded, join, table, tag
 from .results import once_per_user, per_user

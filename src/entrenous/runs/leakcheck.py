@@ -15,7 +15,6 @@ from typing import Any, final
 
 import numpy as np
 
-from ..algorithms.named import maker_of
 from ..core.contract.declared import declared
 from ..core.contract.protocols import FederatedAlgorithm, Progress, silent, some_visits
 from ..core.errors import InputError
@@ -25,9 +24,10 @@ from ..core.registry.discover import short
 from ..core.types import Float32Array, Float64Array, Int64Array
 from ..data.interactions import Interactions, Vocabulary
 from ..data.split.types import Held
-from ..evaluate.metric_kinds import Ranking
-from ..evaluate.protocol import evaluate
+from ..evaluation.metric_kinds import Ranking
+from ..evaluation.protocol import evaluate
 from ..federation.rounds import Rounds
+from ..systems.named import maker_of
 from .options import LeakcheckTraining, RunPlan
 from .pipeline import material
 from .plan import check, leaky, make

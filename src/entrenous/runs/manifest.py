@@ -25,8 +25,8 @@ from ..core.registry.program import program_sha256, source_sha256
 from ..data.interactions import Interactions
 from ..data.reading import Reading
 from ..data.split.types import Split
-from ..evaluate.metrics.defined import fairness
-from ..evaluate.protocol import Evaluation
+from ..evaluation.metrics.defined import fairness
+from ..evaluation.protocol import Evaluation
 from ..federation.shard import Ledger
 from ..privacy import evidence
 from ..privacy.protection import PAPER

@@ -24,9 +24,9 @@ from ..data.load import load_arguments
 from ..data.scales import cause_in_values
 from ..data.split.protocol import is_given, splits
 from ..data.split.types import Split, refitted, refuse_mixed_parts
-from ..evaluate.metric_kinds import Metric
-from ..evaluate.protocol import Evaluation, evaluate
-from ..evaluate.recommend import list_of_each
+from ..evaluation.metric_kinds import Metric
+from ..evaluation.protocol import Evaluation, evaluate
+from ..evaluation.recommend import list_of_each
 from ..federation.shard import Debug, Executor, Threads
 from ..federation.workers.crew import Crew
 from ..federation.workers.engine import EngineOptions, crew

@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, get_args
 
-from ..algorithms.named import kind_of
 from ..core.contract.declarations import Traits
 from ..core.contract.declared import bound, declared, is_federated, is_gossip, predicts_ratings
 from ..core.errors import InputError, did_you_mean
@@ -33,6 +32,7 @@ from ..privacy.protection import (
     protection_of,
     refuse_groups,
 )
+from ..systems.named import kind_of
 from .options import Negatives, RunPlan
 from .recommenders import Algorithm, check_trainable, federated
 

@@ -25,7 +25,7 @@ from ..core.errors import EntrenousError, InputError, NonFiniteError
 from ..core.types import Array, Float32Array, Int64Array
 from ..data.interactions import Interactions
 from ..data.split.types import Split
-from ..evaluate.protocol import Evaluation, evaluate
+from ..evaluation.protocol import Evaluation, evaluate
 from ..federation.gossip import Gossip, device_data
 from ..federation.rounds import Rounds, Training
 from ..federation.shard import Ledger

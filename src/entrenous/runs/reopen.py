@@ -18,9 +18,9 @@ from ..data.interactions import Interactions
 from ..data.kept import rows_from_arrays
 from ..data.split.protocol import without_candidates
 from ..data.split.types import Split
-from ..evaluate.list_options import ListOptions
-from ..evaluate.predict import predictions
-from ..evaluate.recommend import check_options, list_of_each
+from ..evaluation.list_options import ListOptions
+from ..evaluation.predict import predictions
+from ..evaluation.recommend import check_options, list_of_each
 from ..federation.shard import Threads
 from . import store
 from .manifest import check_algorithm, check_program

@@ -24,8 +24,8 @@ from ..core.keys import key
 from ..core.registry.discover import short
 from ..data.interactions import Interactions
 from ..data.split.types import Held, Split
-from ..evaluate.metric_kinds import Metric
-from ..evaluate.protocol import Goal, goal_of, look
+from ..evaluation.metric_kinds import Metric
+from ..evaluation.protocol import Goal, goal_of, look
 from ..federation.gossip import Gossip
 from ..federation.network import Network
 from ..federation.rounds import Rounds

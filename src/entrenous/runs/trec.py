@@ -15,7 +15,7 @@ from ..core.files import write_all
 from ..core.types import Int32Array
 from ..data.interactions import Interactions
 from ..data.split.types import Split
-from ..evaluate.recommend import Allowed, recommend
+from ..evaluation.recommend import Allowed, recommend
 
 # The name of a held-out item that is not in the catalogue begins so.
 NOT_LISTED = "absent"

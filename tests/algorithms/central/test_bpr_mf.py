@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from entrenous.algorithms.central import bpr_mf
-from entrenous.algorithms.central.bpr_mf import BprMf, BprMfModel, learn, step
 from entrenous.core.contract.protocols import silent
 from entrenous.core.keys import key
 from entrenous.data.interactions import Vocabulary, build
+from entrenous.systems.central import bpr_mf
+from entrenous.systems.central.bpr_mf import BprMf, BprMfModel, learn, step
 
 
 def objective(p, Q, b, i, j, reg):

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from small_data import random_data
 
-from entrenous.algorithms.central import ease
-from entrenous.algorithms.central.ease import Ease
 from entrenous.core.errors import InputError
 from entrenous.core.keys import key
 from entrenous.data.interactions import build
+from entrenous.systems.central import ease
+from entrenous.systems.central.ease import Ease
 
 
 @pytest.mark.parametrize("reg", [0.5, 20.0])

@@ -7,10 +7,10 @@ import sys
 import numpy as np
 import pytest
 
-from entrenous.algorithms.central.ials import Ials
 from entrenous.core.errors import InputError
 from entrenous.core.keys import fold_name, key
 from entrenous.data.interactions import Vocabulary, build
+from entrenous.systems.central.ials import Ials
 
 
 @pytest.fixture

@@ -7,18 +7,18 @@ from math import sqrt
 import numpy as np
 import pytest
 
-from entrenous.algorithms.central._neighbours import (
+from entrenous.core.contract.protocols import silent
+from entrenous.core.keys import key
+from entrenous.data.interactions import Vocabulary, build
+from entrenous.systems.central._neighbours import (
     Neighbours,
     NeighbourTable,
     nearest,
     reverse,
     transpose,
 )
-from entrenous.algorithms.central.item_knn import ItemKnn
-from entrenous.algorithms.central.user_knn import UserKnn
-from entrenous.core.contract.protocols import silent
-from entrenous.core.keys import key
-from entrenous.data.interactions import Vocabulary, build
+from entrenous.systems.central.item_knn import ItemKnn
+from entrenous.systems.central.user_knn import UserKnn
 
 HISTORIES = ([0, 1], [0, 1, 2], [2, 3], [], [3])  # of users 0..4 over items 0..3
 

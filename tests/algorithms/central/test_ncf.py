@@ -13,14 +13,14 @@ import pytest
 from autograd import grad
 from plain_python import printed_both_ways
 
-from entrenous.algorithms.central import ncf as central
-from entrenous.algorithms.central.ncf import CentralNCF, NCFModel, joined, learn
-from entrenous.algorithms.central.popular import Popular
 from entrenous.core.errors import InputError
 from entrenous.core.keys import below, draw, folds, key, normals
 from entrenous.data.interactions import Interactions, Vocabulary, build
 from entrenous.kernels import ncf
 from entrenous.kernels.sampling import negative
+from entrenous.systems.central import ncf as central
+from entrenous.systems.central.ncf import CentralNCF, NCFModel, joined, learn
+from entrenous.systems.central.popular import Popular
 
 MODELS: dict[str, dict[str, Any]] = {
     "gmf": {"factors": 5, "layers": ()},
@@ -330,7 +330,7 @@ def test_it_learns_tastes_that_popularity_does_not_know(name, optimiser):
 PROGRAM = """
 import hashlib, sys
 import numpy as np
-from entrenous.algorithms.central.ncf import CentralNCF
+from entrenous.systems.central.ncf import CentralNCF
 from entrenous.core.keys import key
 from entrenous.data.interactions import Vocabulary
 from entrenous.data.interactions import build

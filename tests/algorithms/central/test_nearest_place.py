@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from small_data import interactions
 
-from entrenous.algorithms.central.nearest_place import NearestPlace
 from entrenous.core.errors import InputError
+from entrenous.systems.central.nearest_place import NearestPlace
 
 ROWS = [("ann", "paris"), ("ann", "tokyo"), ("bob", "paris")]
 ITEMS = ["paris", "tokyo", "versailles", "osaka", "nowhere"]

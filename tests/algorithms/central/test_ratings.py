@@ -8,24 +8,24 @@ import numpy as np
 import pytest
 from plain_python import printed_both_ways
 
-from entrenous.algorithms.central import biased_mf, pmf, svd_pp
-from entrenous.algorithms.central._ratings import (
-    RatingRows,
-    RatingStep,
-    implicit,
-    predictions,
-    pull,
-)
-from entrenous.algorithms.central.biased_mf import BiasedMf, BiasedMfModel
-from entrenous.algorithms.central.pmf import Pmf, PmfModel
-from entrenous.algorithms.central.svd_pp import SvdPp, SvdPpModel
-from entrenous.algorithms.central.user_mean import UserMean
 from entrenous.core.contract.protocols import silent
 from entrenous.core.errors import InputError
 from entrenous.core.keys import fold, key
 from entrenous.core.lanes.simd import inner_product
 from entrenous.data.interactions import Interactions, Vocabulary, build
 from entrenous.kernels.sampling import shuffle
+from entrenous.systems.central import biased_mf, pmf, svd_pp
+from entrenous.systems.central._ratings import (
+    RatingRows,
+    RatingStep,
+    implicit,
+    predictions,
+    pull,
+)
+from entrenous.systems.central.biased_mf import BiasedMf, BiasedMfModel
+from entrenous.systems.central.pmf import Pmf, PmfModel
+from entrenous.systems.central.svd_pp import SvdPp, SvdPpModel
+from entrenous.systems.central.user_mean import UserMean
 
 KINDS = (Pmf, BiasedMf, SvdPp)
 FACTORS, PADDED = 18, 32  # a register and a bit
@@ -339,7 +339,7 @@ def test_models_are_cut_to_their_factors():
 PROGRAM = """
 import hashlib, sys
 import numpy as np
-from entrenous.algorithms.named import algorithms
+from entrenous.systems.named import algorithms
 from entrenous.core.keys import key
 from entrenous.data.interactions import Vocabulary
 from entrenous.data.interactions import build

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from entrenous.algorithms.central.popular import Popular
-from entrenous.algorithms.central.random import Random
 from entrenous.core.keys import key
 from entrenous.data.interactions import Vocabulary, build
+from entrenous.systems.central.popular import Popular
+from entrenous.systems.central.random import Random
 
 
 def interactions(rows, users, items):

@@ -13,7 +13,7 @@ from plain_python import printed
 PROGRAM = """
 import hashlib, json, sys
 import numpy as np
-from entrenous.algorithms.named import algorithms
+from entrenous.systems.named import algorithms
 from entrenous.core.keys import key
 from entrenous.data.interactions import Vocabulary
 from entrenous.data.interactions import build

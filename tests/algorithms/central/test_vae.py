@@ -9,10 +9,10 @@ import sys
 import numpy as np
 import pytest
 
-from entrenous.algorithms.central.vae import Vae, VaeModel, dense, one_thread
 from entrenous.core.errors import InputError
 from entrenous.core.keys import key
 from entrenous.data.interactions import Vocabulary, build
+from entrenous.systems.central.vae import Vae, VaeModel, dense, one_thread
 
 
 @pytest.fixture

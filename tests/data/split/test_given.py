@@ -7,7 +7,7 @@ from small_data import Popular, interactions, rows_of
 from entrenous.core.errors import InputError
 from entrenous.data.split.given import given
 from entrenous.data.split.protocol import splits
-from entrenous.evaluate.protocol import evaluate
+from entrenous.evaluation.protocol import evaluate
 
 TRAIN = interactions(
     [("ann", "b"), ("ann", "a"), ("bob", "b")], features={"title": np.array(["A", ""])}

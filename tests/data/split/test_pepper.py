@@ -23,7 +23,7 @@ from entrenous.data.load import load
 from entrenous.data.split.export import write
 from entrenous.data.split.protocol import splits
 from entrenous.data.split.types import Split
-from entrenous.evaluate.protocol import evaluate
+from entrenous.evaluation.protocol import evaluate
 
 ITEMS = [f"i{n:03}" for n in range(120)]
 ROWS = [

@@ -21,7 +21,6 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from federation_links import ratings
 
-from entrenous.algorithms.named import algorithms
 from entrenous.core.contract.declared import is_federated
 from entrenous.core.keys import key
 from entrenous.deploy.agreement.certificates import make_keys
@@ -39,6 +38,7 @@ from entrenous.deploy.links.polling import (
     pause_of,
     serve,
 )
+from entrenous.systems.named import algorithms
 
 RUN, KEY, PATIENCE = "ab" * 16, Ed25519PrivateKey.generate(), 60.0
 LARGEST = 100_000  # bytes of a request of this federation

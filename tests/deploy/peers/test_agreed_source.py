@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from peers_in_memory import terms
 
-from entrenous.algorithms.named import kind_of
 from entrenous.core.errors import InputError
 from entrenous.core.registry.program import source_sha256
+from entrenous.systems.named import kind_of
 
 
 def test_another_source_is_refused() -> None:

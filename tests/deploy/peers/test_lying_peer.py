@@ -12,10 +12,10 @@ import pytest
 from memory_transport import in_virtual_time
 from peers_in_memory import Street, rows_of, terms
 
-from entrenous.algorithms.gossip_node import LEAP, OLDEST, credible
 from entrenous.core.contract.gossip import ACCEPTED, TOO_AHEAD, Headers
 from entrenous.deploy.peers.node import ALONE, AgesHeard, PeerNode, Pushed, ReceivedModel
 from entrenous.deploy.wire.pushed import digest, pack
+from entrenous.systems.gossip_node import LEAP, OLDEST, credible
 
 N, LIAR = 8, 5
 STEP = 20  # updates ahead that are believed of one sender alone, at n = 8 and view 3

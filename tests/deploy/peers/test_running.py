@@ -17,7 +17,7 @@ from entrenous.deploy.operate.recommend import recommend
 from entrenous.deploy.peers.folder import PeerFolder
 from entrenous.deploy.peers.node import RANKED, PeerNode
 from entrenous.deploy.peers.running import PeerTold
-from entrenous.evaluate.recommend import tie_places
+from entrenous.evaluation.recommend import tie_places
 
 SETTINGS = {"factors": 4, "redraw": 2, "learning_rate_user": 0.05}
 ITEMS, SEED = 60, 3

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from small_federations import shop
 
-from entrenous.algorithms.named import algorithms
 from entrenous.core.contract.declared import ContractError, bound, is_federated
 from entrenous.core.contract.protocols import arrays_of
 from entrenous.core.keys import key
 from entrenous.deploy.frames.request import download_schema, read_download, write_download
 from entrenous.deploy.wire import tensors
 from entrenous.deploy.wire.tensors import Malformed, TensorField
+from entrenous.systems.named import algorithms
 
 DATA = shop()
 RATED = DATA.catalogue._replace(scale=(1.0, 5.0))

@@ -12,12 +12,12 @@ import pytest
 from command_line import Command, shop, write_shop
 
 import entrenous
-from entrenous.algorithms.named import algorithms
 from entrenous.core.contract.declared import search_space
 from entrenous.core.errors import InputError
 from entrenous.runs.pipeline import RunRequest
 from entrenous.runs.tuning import search as module
 from entrenous.runs.tuning.before import chosen_before, space_of
+from entrenous.systems.named import algorithms
 
 FEW: dict[str, Any] = {
     "protocol": "loo-20",

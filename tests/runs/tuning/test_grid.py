@@ -12,7 +12,7 @@ from entrenous.core.errors import InputError
 from entrenous.data.interactions import Interactions
 from entrenous.data.split.export import write
 from entrenous.data.split.types import Held
-from entrenous.evaluate.protocol import evaluate
+from entrenous.evaluation.protocol import evaluate
 from entrenous.runs.options import RunPlan
 from entrenous.runs.pipeline import material, run
 from entrenous.runs.tuning.grid import tune

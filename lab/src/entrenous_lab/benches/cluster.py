@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from entrenous.algorithms.fcf import FCF
-from entrenous.algorithms.fpl import FPL
 from entrenous.core.contract.protocols import Progress, model_sha256
 from entrenous.core.errors import EntrenousError
 from entrenous.data.interactions import Interactions
@@ -22,6 +20,8 @@ from entrenous.federation.workers.engine import EngineOptions, crew
 from entrenous.federation.workers.rounds import ShardedRounds
 from entrenous.federation.workers.shards import ShardHand
 from entrenous.runs.recommenders import fitted
+from entrenous.systems.fcf import FCF
+from entrenous.systems.fpl import FPL
 
 from .timing import cost, interleaved
 

@@ -8,13 +8,13 @@ import statistics
 from collections.abc import Callable
 from typing import Any
 
-from entrenous.algorithms.named import algorithms
 from entrenous.core.contract.declared import is_gossip
 from entrenous.core.contract.protocols import Progress
 from entrenous.data.interactions import Interactions
 from entrenous.data.synthetic import synthetic
 from entrenous.federation.gossip import Gossip
 from entrenous.federation.rounds import Rounds
+from entrenous.systems.named import algorithms
 
 from .timing import cost
 

@@ -13,7 +13,7 @@ from entrenous.core.keys import folds, key, normals
 from entrenous.core.types import Float32Array, Int64Array
 from entrenous.data.interactions import Interactions, Vocabulary, build
 from entrenous.data.split.types import Held
-from entrenous.evaluate.protocol import evaluate
+from entrenous.evaluation.protocol import evaluate
 
 from .timing import cost, peak_rss_mb
 

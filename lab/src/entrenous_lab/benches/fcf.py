@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from entrenous.algorithms.central._shared import one_blas_thread
-from entrenous.algorithms.fcf import FCF
 from entrenous.core.contract.protocols import Progress
 from entrenous.core.errors import InputError
 from entrenous.core.keys import folds, key, normals
@@ -17,6 +15,8 @@ from entrenous.data.interactions import Interactions
 from entrenous.data.synthetic import synthetic
 from entrenous.federation.rounds import Rounds
 from entrenous.federation.shard import Threads
+from entrenous.systems.central._shared import one_blas_thread
+from entrenous.systems.fcf import FCF
 
 from .timing import interleaved
 

@@ -69,7 +69,7 @@ def _in_process(data: Interactions) -> float:
 
 
 def _terms_algorithm() -> Any:
-    from entrenous.algorithms.fpl import FPL
+    from entrenous.systems.fpl import FPL
 
     return FPL(**SETTINGS)  # type: ignore[arg-type]
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from entrenous.algorithms.fpl import FPL
 from entrenous.core.contract.protocols import Progress
 from entrenous.core.errors import InputError
 from entrenous.data.interactions import Interactions
@@ -20,6 +19,7 @@ from entrenous.data.sets.synthetic_fpl import SKEW
 from entrenous.data.synthetic import synthetic
 from entrenous.federation.rounds import Rounds, Training
 from entrenous.federation.shard import Threads
+from entrenous.systems.fpl import FPL
 
 from .timing import cost, interleaved, peak_rss_mb
 

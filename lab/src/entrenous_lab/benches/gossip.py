@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from entrenous.algorithms.pepper import PepperGMF
 from entrenous.core.contract.protocols import Progress
 from entrenous.data.load import load
 from entrenous.data.split.protocol import splits
 from entrenous.federation.gossip import Gossip
 from entrenous.federation.shard import Threads
 from entrenous.federation.swarm import Swarm
+from entrenous.systems.pepper import PepperGMF
 
 from .timing import interleaved, peak_rss_mb
 

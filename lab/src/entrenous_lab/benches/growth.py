@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from entrenous.algorithms.named import kind_of
 from entrenous.core.contract.declared import rounds_an_epoch
 from entrenous.core.contract.protocols import Progress
 from entrenous.core.keys import key
@@ -24,6 +23,7 @@ from entrenous.data.synthetic import synthetic
 from entrenous.federation.gossip import Gossip
 from entrenous.federation.rounds import Rounds
 from entrenous.federation.shard import Ledger, Threads
+from entrenous.systems.named import kind_of
 
 from .timing import cost
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from entrenous.algorithms.cali3f import Cali3F
-from entrenous.algorithms.fedavg import FedAvg
 from entrenous.core.contract.protocols import Progress
 from entrenous.core.keys import folds, key, normals
 from entrenous.core.types import Float32Array
 from entrenous.data.load import load
 from entrenous.federation.rounds import Rounds
 from entrenous.federation.shard import Threads
+from entrenous.systems.cali3f import Cali3F
+from entrenous.systems.fedavg import FedAvg
 
 from .timing import interleaved, peak_rss_mb
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from entrenous.algorithms.fedmf import FedMF
 from entrenous.core.contract.protocols import Progress
 from entrenous.core.contract.update import Total, Update, add_update, empty_total
 from entrenous.core.keys import key
 from entrenous.data.interactions import Interactions, Vocabulary, build
 from entrenous.federation.rounds import Rounds
+from entrenous.systems.fedmf import FedMF
 
 from ..paillier import (
     SLOT,

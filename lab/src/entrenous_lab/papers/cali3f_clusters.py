@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from entrenous.evaluate.protocol import RANKING
-from entrenous.evaluate.significance import paired_spread
+from entrenous.evaluation.protocol import RANKING
+from entrenous.evaluation.significance import paired_spread
 from entrenous.report.figures import FigureFormat, lines
 
 from .cali3f_rounds import on_curves

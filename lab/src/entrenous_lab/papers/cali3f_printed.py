@@ -20,7 +20,7 @@ from typing import Any
 import polars as pl
 
 from entrenous.data.dataset import datasets
-from entrenous.evaluate.protocol import RANKING
+from entrenous.evaluation.protocol import RANKING
 from entrenous.report.figures import FigureFormat, lines
 
 from .cali3f_clusters import FIGURE_5, influence

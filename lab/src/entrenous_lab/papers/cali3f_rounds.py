@@ -12,8 +12,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from entrenous.evaluate.protocol import RANKING
-from entrenous.evaluate.significance import paired_spread
+from entrenous.evaluation.protocol import RANKING
+from entrenous.evaluation.significance import paired_spread
 from entrenous.report.figures import FigureFormat, lines
 
 from .findings import SIGNIFICANT, still_rising, user_means

@@ -249,4 +249,4 @@ def libraries() -> dict[str, str]:
 
 def measuring() -> list[str]:
     """The modules of metrics, which the evaluation finds by name and no import tells of."""
-    return [module.__name__ for module in modules("entrenous.evaluate.metrics").values()]
+    return [module.__name__ for module in modules("entrenous.evaluation.metrics").values()]

@@ -23,8 +23,8 @@ import numpy as np
 
 from entrenous.core.errors import InputError
 from entrenous.core.types import Float64Array
-from entrenous.evaluate.distributions import t_above
-from entrenous.evaluate.significance import holm, interval, paired_t
+from entrenous.evaluation.distributions import t_above
+from entrenous.evaluation.significance import holm, interval, paired_t
 
 from .findings import SIGNIFICANT
 from .render import difference, number

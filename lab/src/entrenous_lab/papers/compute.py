@@ -16,9 +16,9 @@ from entrenous.core.errors import NonFiniteError
 from entrenous.core.types import BoolArray, Float32Array, Int64Array
 from entrenous.data.interactions import Interactions
 from entrenous.data.split.types import Held
-from entrenous.evaluate.metrics.defined import fairness
-from entrenous.evaluate.protocol import Evaluation, evaluate
-from entrenous.evaluate.ratings import rate
+from entrenous.evaluation.metrics.defined import fairness
+from entrenous.evaluation.protocol import Evaluation, evaluate
+from entrenous.evaluation.ratings import rate
 from entrenous.federation.gossip import Gossip
 from entrenous.federation.swarm import Swarm
 from entrenous.runs.plan import network_of

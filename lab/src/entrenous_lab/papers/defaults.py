@@ -15,7 +15,7 @@ from typing import Any
 
 from entrenous.core.contract.declared import search_space
 from entrenous.core.keys import key
-from entrenous.evaluate.protocol import RANKING
+from entrenous.evaluation.protocol import RANKING
 from entrenous.runs.plan import algorithm_of
 from entrenous.runs.tuning.before import space_of
 from entrenous.runs.tuning.space import Choices, Range, read_space

@@ -24,7 +24,7 @@ from entrenous.core.types import Int64Array
 from entrenous.data.interactions import Interactions
 from entrenous.data.split.leave_one_out import draw_candidates
 from entrenous.data.split.types import Held, Split
-from entrenous.evaluate.protocol import evaluate
+from entrenous.evaluation.protocol import evaluate
 from entrenous.federation.shard import Threads
 from entrenous.privacy.accountant import multiplier_for
 from entrenous.privacy.protection import DP, PAPER, PROTECT, Protection

@@ -8,7 +8,7 @@ import numpy as np
 
 from entrenous.core.types import BoolArray, Float32Array, Float64Array
 from entrenous.data.interactions import Interactions
-from entrenous.evaluate.ratings import rating_metrics
+from entrenous.evaluation.ratings import rating_metrics
 
 QUARTER = 4
 EVERYBODY, STRICT, GENEROUS = "all", "strict users", "generous users"

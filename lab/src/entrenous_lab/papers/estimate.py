@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple, final
 
-from entrenous.evaluate.protocol import RANKING
+from entrenous.evaluation.protocol import RANKING
 
 from .cell import Cell, CellPart, CurvePoint, Outcome
 from .remember import Cells

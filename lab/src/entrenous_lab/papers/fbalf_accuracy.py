@@ -14,8 +14,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from entrenous.evaluate.loss_win import LossWinTable, against
-from entrenous.evaluate.ratings import ERRORS
+from entrenous.evaluation.loss_win import LossWinTable, against
+from entrenous.evaluation.ratings import ERRORS
 
 from .effort import ratings
 from .findings import bars_figure

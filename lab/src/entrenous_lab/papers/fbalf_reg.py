@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from entrenous.evaluate.ratings import ERRORS
+from entrenous.evaluation.ratings import ERRORS
 
 from .effort import ratings
 from .fbalf_accuracy import FEDREC_PP_S, FEDREC_S, PAPER, PLAIN

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from entrenous.evaluate.ratings import ERRORS
+from entrenous.evaluation.ratings import ERRORS
 from entrenous.report.figures import FigureFormat, bars, lines
 
 from .cell import CurvePoint

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from entrenous.core.types import Float64Array
-from entrenous.evaluate.significance import holm, interval, paired_t
+from entrenous.evaluation.significance import holm, interval, paired_t
 from entrenous.report.figures import FigureFormat, bars
 
 from .cell import CurvePoint

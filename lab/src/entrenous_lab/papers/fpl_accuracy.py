@@ -11,7 +11,7 @@ from typing import Any
 
 from entrenous.data.interactions import Interactions
 from entrenous.data.split.protocol import splits
-from entrenous.evaluate.significance import PairedTest, paired_t
+from entrenous.evaluation.significance import PairedTest, paired_t
 
 from .cell import Cell, CurvePoint, parts_of
 from .effort import FCF, PRINTED, RUN

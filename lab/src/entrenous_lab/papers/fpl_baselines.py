@@ -4,7 +4,7 @@ learning rate, and the three topologies of VAE.
 The paper gives FCF the learning rate and the factors that BPR-MF chose. Here FCF, as published and
 in the form that the paper compared with, also chooses lambda, alpha, rounds and the rate by its own
 precision on validation rows. Its devices send the second form, x_u x_u^T, of which the server makes
-the same sum as of the printed one (`form=gram`, see algorithms/fcf.py) in a fifteenth of the time.
+the same sum as of the printed one (`form=gram`, see systems/fcf.py) in a fifteenth of the time.
 
 VAE chooses one of the topologies and numbers of epochs that section 5.3 names, and needs torch; the
 table has no row of it without. The printed VAE of Italy is of a part of the users, whom its k-core
@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from itertools import product
 from typing import Any, NamedTuple
 
-from entrenous.algorithms.central._shared import need
+from entrenous.systems.central._shared import need
 
 from .cell import CurvePoint
 from .findings import tested_columns, user_means

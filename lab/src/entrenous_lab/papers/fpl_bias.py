@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from entrenous.evaluate.metric_kinds import Lists
-from entrenous.evaluate.metrics.defined import source_bias
-from entrenous.evaluate.protocol import categories
+from entrenous.evaluation.metric_kinds import Lists
+from entrenous.evaluation.metrics.defined import source_bias
+from entrenous.evaluation.protocol import categories
 from entrenous.report.figures import FigureFormat, bars
 
 from .cell import CurvePoint

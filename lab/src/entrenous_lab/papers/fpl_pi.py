@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from entrenous.evaluate.significance import paired_t
+from entrenous.evaluation.significance import paired_t
 from entrenous.report.figures import FigureFormat, lines, scatter
 
 from .cell import CurvePoint

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from entrenous.audit.examine import audited
-from entrenous.audit.measures import SURE
-from entrenous.audit.plan import AuditPlan
+from entrenous.auditing.examine import audited
+from entrenous.auditing.measures import SURE
+from entrenous.auditing.plan import AuditPlan
 from entrenous.data.interactions import Interactions
 from entrenous.data.load import load
 from entrenous.privacy.evidence import best

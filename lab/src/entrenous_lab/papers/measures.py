@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from entrenous.evaluate.protocol import RANKING
+from entrenous.evaluation.protocol import RANKING
 
 from .cell import CurvePoint, Outcome
 

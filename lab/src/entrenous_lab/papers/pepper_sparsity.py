@@ -20,12 +20,12 @@ from typing import Any
 
 import numpy as np
 
-from entrenous.algorithms._user_clusters import first_centroids, k_means
 from entrenous.core.keys import key
 from entrenous.core.types import Float32Array, Int32Array
 from entrenous.data.filters import compact
 from entrenous.data.interactions import Interactions
 from entrenous.report.figures import FigureFormat, bars
+from entrenous.systems._user_clusters import first_centroids, k_means
 
 from .effort import RowSource
 from .findings import against, verdict

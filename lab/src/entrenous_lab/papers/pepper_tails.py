@@ -2,7 +2,7 @@
 its lowest percentiles.
 
 The paper's figures are drawings; what its text says about them is in the notes. Percentiles count
-from the worst user: the paper's 99th is percentile 1 here (see evaluate/tail.py), and its 99.9th
+from the worst user: the paper's 99th is percentile 1 here (see evaluation/tail.py), and its 99.9th
 too: of its 100 to 146 users both are the worst or the second worst. A curve is of all seeds' users
 together.
 
@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from entrenous.core.types import Float64Array
-from entrenous.evaluate.tail import distribution, tail
+from entrenous.evaluation.tail import distribution, tail
 from entrenous.report.figures import FigureFormat, lines
 
 from .cell import CurvePoint

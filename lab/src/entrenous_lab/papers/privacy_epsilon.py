@@ -11,12 +11,12 @@ from functools import cache
 from math import isnan
 from typing import Any, NamedTuple, final
 
-from entrenous.algorithms.fbalf import FBALF
 from entrenous.core.errors import InputError
 from entrenous.data.load import load
 from entrenous.data.planted import planted
 from entrenous.data.split.protocol import splits
 from entrenous.runs import pipeline
+from entrenous.systems.fbalf import FBALF
 
 from .epsilon import OF_RANKING, OF_RATINGS, DpCell, DpRows, of_some_users, with_epsilon
 from .result import Context, Found, Row

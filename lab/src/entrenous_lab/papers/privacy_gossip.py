@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 
-from entrenous.audit.plan import AuditPlan
+from entrenous.auditing.plan import AuditPlan
 from entrenous.privacy.protection import PAPER, PRIVATE
 from entrenous.runs.options import Profile
 

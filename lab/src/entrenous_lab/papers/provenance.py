@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import entrenous
-from entrenous.algorithms.named import kind_of
 from entrenous.core.registry.discover import modules
 from entrenous.core.registry.program import closure, program_sha256
 from entrenous.runs.manifest import versions
+from entrenous.systems.named import kind_of
 
 from .cell import COMPUTED_BY, measuring, program_of
 from .named import Place, named_by, text_of

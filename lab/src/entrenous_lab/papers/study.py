@@ -18,7 +18,7 @@ from entrenous.data.interactions import Interactions
 from entrenous.data.split.leave_one_out import draw_candidates
 from entrenous.data.split.protocol import splits
 from entrenous.data.split.types import Held
-from entrenous.evaluate.protocol import RANKING
+from entrenous.evaluation.protocol import RANKING
 from entrenous.runs.recommenders import federated
 
 from .cell import Cell, CellPart, CurvePoint, N, Outcome, Parts, part_apart, parts_of

@@ -10,7 +10,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
 
-from entrenous.algorithms.named import algorithms
+from entrenous.systems.named import algorithms
 
 Settings = dict[str, Any]
 Printed = Mapping[tuple[str, str, str], float]  # {(data, system, metric): what was printed}

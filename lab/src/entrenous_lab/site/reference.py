@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import entrenous
-from entrenous.algorithms.named import algorithms, kind_of
 from entrenous.cli import _app, main
 from entrenous.core.printed import summary_of
 from entrenous.core.registry.discover import modules, offers
 from entrenous.data.split.protocol import GIVEN
-from entrenous.evaluate.metric_kinds import ListMetric, QueryMetric, RatingMetric
+from entrenous.evaluation.metric_kinds import ListMetric, QueryMetric, RatingMetric
+from entrenous.systems.named import algorithms, kind_of
 
 from .cells import Cell, executed
 from .prose import cell, markdown, table
@@ -57,9 +57,9 @@ def python() -> str:
 
 def metrics() -> str:
     """Each metric with its formula, its name in trec_eval, if any, and a worked example."""
-    parts = [markdown(module) for module in modules("entrenous.evaluate.metrics").values()]
+    parts = [markdown(module) for module in modules("entrenous.evaluation.metrics").values()]
     kinds = {"Accuracy": QueryMetric, "Lists": ListMetric, "Errors": RatingMetric}
-    known = sorted(offers("entrenous.evaluate.metrics", "METRICS").items())
+    known = sorted(offers("entrenous.evaluation.metrics", "METRICS").items())
     for title, kind in kinds.items():
         parts.append(f"## {title}")
         for name, metric in known:

@@ -23,7 +23,7 @@ from .plugins import plugged
 
 @cache
 def modules(package: str) -> dict[str, ModuleType]:
-    """Returns the public modules of a package, such as `entrenous.evaluate.metrics`, by file name
+    """Returns the public modules of a package, such as `entrenous.evaluation.metrics`, by file name
     and in alphabetical order.
     """
     parent = importlib.import_module(package)

@@ -15,7 +15,6 @@ from typing import Any, Literal, Self, final
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from pydantic import Field, field_validator, model_validator
 
-from ...algorithms.gossip_learning import GossipLearning
 from ...core.contract.declarations import SentArray
 from ...core.contract.declared import Contract, bound, declared, is_federated
 from ...core.contract.protocols import Catalogue, FederatedAlgorithm
@@ -27,6 +26,7 @@ from ...privacy import evidence
 from ...privacy.protection import DP, PAPER, PROTECT, ROBUST, Protection, ProtectionInForce
 from ...privacy.unsampled import proven_for_all_rounds
 from ...runs.plan import algorithm_of
+from ...systems.gossip_learning import GossipLearning
 from ..wire.pushed import packed_bytes
 from .files import FORMAT, read_json
 from .pins import AlgorithmPins, pins_of

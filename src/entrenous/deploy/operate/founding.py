@@ -24,7 +24,6 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from ...algorithms.named import kind_of
 from ...core.contract.declared import declared, is_federated, is_gossip
 from ...core.errors import EntrenousWarning, InputError
 from ...core.files import copy_file, make_folder, write_atomically, write_text
@@ -35,6 +34,7 @@ from ...core.types import Int64Array
 from ...data.interactions import Interactions
 from ...privacy.protection import DP, MOST_GROUPS, PAPER, PRIVATE, PROTECT, protection_of
 from ...privacy.secure_sum.terms import Floors
+from ...systems.named import kind_of
 from ..agreement.address import joined_address
 from ..agreement.catalogue import ITEMS, Items
 from ..agreement.certificates import make_keys

@@ -17,8 +17,8 @@ from ...core.contract.protocols import Scorer
 from ...core.errors import EntrenousWarning, InputError
 from ...core.keywords import at_least
 from ...core.types import BoolArray
-from ...evaluate.recommend import Allowed
-from ...evaluate.recommend import recommend as best_items
+from ...evaluation.recommend import Allowed
+from ...evaluation.recommend import recommend as best_items
 from ..agreement.files import read_json
 from ..agreement.terms import TERMS, FederationTerms
 from ..node.node import FederatedNode

@@ -13,17 +13,17 @@ from typing import NamedTuple, final
 
 import numpy as np
 
-from ...algorithms.gossip_node import OLDEST, most_ageing
 from ...core.contract.gossip import ACCEPTED, NOBODY, TOO_AHEAD, Arrivals, DeviceData, Headers
 from ...core.contract.protocols import State, arrays_of
 from ...core.keys import folded
 from ...core.types import Array, Float32Array, Int64Array, UInt64Array
-from ...evaluate.metric_kinds import Ranking
-from ...evaluate.metrics.defined import hr
-from ...evaluate.recommend import tie_places
+from ...evaluation.metric_kinds import Ranking
+from ...evaluation.metrics.defined import hr
+from ...evaluation.recommend import tie_places
 from ...federation.gossip import base_model, first_known, first_nodes, node_keys, weighting_keys
 from ...federation.push_noise import add_push_noise, carries_noise
 from ...kernels.arrays import ranks_among
+from ...systems.gossip_node import OLDEST, most_ageing
 from ..agreement.terms import FederationTerms
 from ..wire.pushed import digest, pack
 from .replay import MESSAGE, PUSH, START, PeerEvent

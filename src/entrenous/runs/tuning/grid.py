@@ -11,18 +11,18 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any, NamedTuple, Protocol, final
 
-from ...algorithms.named import maker_of
 from ...core.contract.declared import is_central
 from ...core.contract.protocols import Progress, silent
 from ...core.errors import InputError, NonFiniteError
 from ...core.keywords import at_least, called_with
 from ...data.interactions import Interactions
 from ...data.split.types import Held
-from ...evaluate.protocol import Goal, goal_of, look
+from ...evaluation.protocol import Goal, goal_of, look
 from ...federation.shard import Threads
 from ...federation.workers.calls import prepare, spread
 from ...federation.workers.crew import About, about_here
 from ...federation.workers.engine import EngineOptions, crew
+from ...systems.named import maker_of
 from ..manifest import mean_of
 from ..options import RunPlan, TuneOptions
 from ..pipeline import material

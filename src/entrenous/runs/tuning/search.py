@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from ...core.errors import InputError
 from ...core.keys import key
 from ...core.keywords import at_least, called_with
-from ...evaluate.protocol import Goal
+from ...evaluation.protocol import Goal
 from ..plan import check
 from .grid import (
     Each,

@@ -8,8 +8,8 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple, get_args
 
-from ...algorithms.named import kind_of
 from ...core.errors import InputError, did_you_mean
+from ...systems.named import kind_of
 from ..options import RunPlan
 from ..plan import check
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from ...core.errors import InputError
 from ...data.load import load, load_arguments
-from ...evaluate.distributions import mean_ranks
-from ...evaluate.protocol import GOALS
+from ...evaluation.distributions import mean_ranks
+from ...evaluation.protocol import GOALS
 from .grid import TuneRequest, try_grid
 
 

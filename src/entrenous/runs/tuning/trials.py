@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from ...core.errors import InputError
 from ...core.files import write_atomically
-from ...evaluate.protocol import GOALS, Goal
+from ...evaluation.protocol import GOALS, Goal
 
 
 class TuningTrial(BaseModel):

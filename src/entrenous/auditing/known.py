@@ -1,4 +1,4 @@
-"""The attacks on histories: every file of `audit/attacks/` that defines `ATTACK`."""
+"""The attacks on histories: every file of `auditing/attacks/` that defines `ATTACK`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .transcript import Transcript
 
 def known() -> dict[str, Attack]:
     """Every attack by its name, in alphabetical order."""
-    declared = [vars(m).get("ATTACK") for m in modules("entrenous.audit.attacks").values()]
+    declared = [vars(m).get("ATTACK") for m in modules("entrenous.auditing.attacks").values()]
     return {attack.name: attack for attack in declared if isinstance(attack, Attack)}
 
 

@@ -13,8 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from ..algorithms._gossip_gmf import GMFModel
-from ..algorithms.named import maker_of
 from ..core.contract.declared import bound, declared
 from ..core.contract.protocols import Progress, silent
 from ..core.errors import InputError
@@ -28,6 +26,8 @@ from ..runs.options import RunPlan
 from ..runs.pipeline import material
 from ..runs.plan import check, make, usual_protocol
 from ..runs.recommenders import check_trainable
+from ..systems._gossip_gmf import GMFModel
+from ..systems.named import maker_of
 from .colluders import Poison
 from .contest import AttackOutcome, Contest, trained
 from .peers import PEER_DEFENCES, PEERS
@@ -126,8 +126,8 @@ def attack(
 
 
 def poisons() -> dict[str, Poison]:
-    """All attacks by name: the POISONS of every file in audit/poison/."""
-    return offers("entrenous.audit.poison", "POISONS")
+    """All attacks by name: the POISONS of every file in auditing/poison/."""
+    return offers("entrenous.auditing.poison", "POISONS")
 
 
 def _outcomes(

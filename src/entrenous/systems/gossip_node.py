@@ -3,7 +3,7 @@ depend on neither.
 
 A *policy* decides to whom a node pushes and how much of a received model it takes (`GossipPolicy`).
 A *model* can be begun, trained, judged and scored with (`GossipModel`).
-algorithms/gossip_learning.py composes an algorithm of one of each.
+systems/gossip_learning.py composes an algorithm of one of each.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from .transcript import Transcript, write_transcript
 
 PACKAGE = Path(__file__).resolve().parent.parent
 BEGIN = (
-    "import sys; sys.path.insert(0, sys.argv[1]); from entrenous.audit.attacker import main;"
+    "import sys; sys.path.insert(0, sys.argv[1]); from entrenous.auditing.attacker import main;"
     " main(sys.argv[2:])"
 )
 KEPT = ("NUMBA_CACHE_DIR", "NUMBA_NUM_THREADS", "LD_LIBRARY_PATH")

@@ -94,7 +94,7 @@ def evaluate(
     also_mask: further rows that do not compete, such as validation rows when a model is tested that
         was not trained on them.
     ratings: the scores are predicted ratings; compares them with the true ones too.
-    further: the user's own metrics by name, in addition to those of evaluate/metrics.
+    further: the user's own metrics by name, in addition to those of evaluation/metrics.
     progress: is called with the number of users done.
 
     Raises NonFiniteError for a score that is NaN or infinite; InputError if there is nothing to

@@ -74,7 +74,7 @@ def hr(ranking: Ranking, n: int) -> Float64Array:
     items). That number is HR of a sampled protocol here, where each held-out item is a query of its
     own and a user's value is the mean over their queries.
 
-    >>> from entrenous.evaluate.metric_kinds import ranking_of
+    >>> from entrenous.evaluation.metric_kinds import ranking_of
     >>> hr(ranking_of([[2, 4], [9]], candidates=10), 5)
     array([1., 0.])
     """
@@ -86,7 +86,7 @@ def precision(ranking: Ranking, n: int) -> Float64Array:
     """Precision@n: the share of the n places that hold a relevant item, hits / n (trec_eval `P_n`).
     A shorter list is still divided by n.
 
-    >>> from entrenous.evaluate.metric_kinds import ranking_of
+    >>> from entrenous.evaluation.metric_kinds import ranking_of
     >>> precision(ranking_of([[2, 4], [9]], candidates=10), 5)      # 2/5, 0/5
     array([0.4, 0. ])
     """
@@ -98,7 +98,7 @@ def recall(ranking: Ranking, n: int) -> Float64Array:
     hits / relevant items (trec_eval `recall_n`). Relevant items that can never be listed count as
     missed.
 
-    >>> from entrenous.evaluate.metric_kinds import ranking_of
+    >>> from entrenous.evaluation.metric_kinds import ranking_of
     >>> recall(ranking_of([[2, 4, 7], [9]], candidates=10), 5).round(4)      # 2/3, 0/1
     array([0.6667, 0.    ])
     """
@@ -111,7 +111,7 @@ def f1(ranking: Ranking, n: int) -> Float64Array:
 
     2 P R / (P + R) = 2 hits / (n + relevant items), and 0 without a hit.
 
-    >>> from entrenous.evaluate.metric_kinds import ranking_of
+    >>> from entrenous.evaluation.metric_kinds import ranking_of
     >>> f1(ranking_of([[2, 4, 7], [9]], candidates=10), 5)      # P 2/5, R 2/3: 2 * 2 / (5 + 3)
     array([0.5, 0. ])
     """
@@ -127,7 +127,7 @@ def ndcg(ranking: Ranking, n: int) -> Float64Array:
     ideal at n, which gives other numbers for the same list. With one relevant item it is
     1 / log2(rank + 1), which is NCF's and PEPPER's log 2 / log(p + 2) with p = rank - 1.
 
-    >>> from entrenous.evaluate.metric_kinds import ranking_of
+    >>> from entrenous.evaluation.metric_kinds import ranking_of
     >>> ndcg(ranking_of([[2, 4], [9]], candidates=10), 5).round(4)
     array([0.6509, 0.    ])
 
@@ -144,7 +144,7 @@ def average_precision(ranking: Ranking, n: int) -> Float64Array:
     """MAP@n, average precision of the list cut at n: the sum of precision@rank over the hits in the
     first n places, divided by all relevant items, also those beyond n (trec_eval `map_cut_n`).
 
-    >>> from entrenous.evaluate.metric_kinds import ranking_of
+    >>> from entrenous.evaluation.metric_kinds import ranking_of
     >>> average_precision(ranking_of([[2, 4, 7], [9]], candidates=10), 5).round(4)
     array([0.3333, 0.    ])
 
@@ -158,7 +158,7 @@ def mrr(ranking: Ranking, n: int) -> Float64Array:
     """MRR@n: the reciprocal rank of the first relevant item, 0 if it stands below place n
     (trec_eval `recip_rank` of lists cut at n).
 
-    >>> from entrenous.evaluate.metric_kinds import ranking_of
+    >>> from entrenous.evaluation.metric_kinds import ranking_of
     >>> mrr(ranking_of([[2, 4], [9]], candidates=10), 5)
     array([0.5, 0. ])
     """
@@ -174,7 +174,7 @@ def auc(ranking: Ranking, n: int = 0) -> Float64Array:
     It is 1/2 where there is no other item to compare with. A relevant item that never competes
     stands behind all others.
 
-    >>> from entrenous.evaluate.metric_kinds import ranking_of
+    >>> from entrenous.evaluation.metric_kinds import ranking_of
     >>> auc(ranking_of([[2, 4], [1]], candidates=5))
     array([0.5, 1. ])
 
@@ -201,7 +201,7 @@ def item_coverage(lists: Lists, n: int) -> float:
     """Item coverage@n: the number of distinct items in the first n of all lists, a count and not a
     share (FPL, section 5.4; Adomavicius & Kwon 2012).
 
-    >>> from entrenous.evaluate.metric_kinds import lists_of
+    >>> from entrenous.evaluation.metric_kinds import lists_of
     >>> item_coverage(lists_of([[0, 1], [0, 2]], popularity=[5, 4, 2, 1]), 2)      # items 0, 1, 2
     3.0
     """
@@ -218,7 +218,7 @@ def gini(lists: Lists, n: int) -> float:
 
         1 - sum_j (2 j - m - 1) p(i_j) / (m - 1)
 
-    >>> from entrenous.evaluate.metric_kinds import lists_of
+    >>> from entrenous.evaluation.metric_kinds import lists_of
     >>> gini(lists_of([[0], [1], [1]], popularity=[9, 9, 9, 0]), 1)
     0.33333333333333337
 
@@ -245,7 +245,7 @@ def bias_disparity(lists: Lists, n: int) -> dict[str, float] | None:
     BD(C) = (B_R - B_T) / B_T: 0 if the lists keep the bias, -1 if C is never recommended. An item
     may be in several categories. A category without a training row is left out, since B_T is 0.
 
-    >>> from entrenous.evaluate.metric_kinds import lists_of
+    >>> from entrenous.evaluation.metric_kinds import lists_of
     >>> lists = lists_of([[0, 1], [0, 2]], popularity=[3, 2, 1, 2], category={"bar": [0, 1],
     ...     "park": [2, 3]})
     >>> source_bias(lists)                                # bar: (5/8) / (2/4), park: (3/8) / (2/4)
@@ -382,7 +382,7 @@ def std_by_chance(ranking: Ranking, hit_rate: float, n: int = 10) -> float:
     """The root of the expected population variance of NDCG@n over users by chance at this HR@n (the
     mean over users).
 
-    >>> from entrenous.evaluate.metric_kinds import ranking_of
+    >>> from entrenous.evaluation.metric_kinds import ranking_of
     >>> alone = ranking_of([[1], [7]], candidates=9)
     >>> # a hit is 1, a miss 0: sqrt(1/4), of two users sqrt(1/2 * 1/4)
     >>> std_by_chance(alone, 0.5, n=1)

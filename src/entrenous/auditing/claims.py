@@ -1,5 +1,5 @@
-"""`Claims`: the answer of an attack, and `Attack`: its declaration. One file of `audit/attacks/` =
-one attack.
+"""`Claims`: the answer of an attack, and `Attack`: its declaration. Each file of
+`auditing/attacks/` has one attack.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Claims(NamedTuple):
 
 
 class Attack(NamedTuple):
-    """An attack: a file of `audit/attacks/` defines one as `ATTACK`."""
+    """An attack: a file of `auditing/attacks/` defines one as `ATTACK`."""
 
     name: str
     """In lower case, words joined by hyphens: the name of the file with hyphens for underscores."""

@@ -1,5 +1,5 @@
-"""The process in which attacks run: `python -I -m entrenous.audit.attacker TRANSCRIPT FOLDER [NAME
-...]`.
+"""The process in which attacks run, begun by
+`python -I -m entrenous.auditing.attacker TRANSCRIPT FOLDER [NAME ...]`.
 
 It is given the transcript and nothing else: it begins with an empty environment, and `guard`
 refuses it every other file, the network and other processes. It writes the claims of every attack

@@ -4,7 +4,7 @@ to nodes whose models do.
 Y. Belal, A. Bellet, S. Ben Mokhtar, V. Nitu, "PEPPER: Empowering User-Centric Recommender Systems
 over Gossip Learning", 2022. Algorithms 1 to 3 in the paper's order, then decentralised Reptile, its
 other competitor. What any node does (random peer sampling, what is refused, when it pushes) is in
-algorithms/gossip_learning.py; the two models are in _gossip_gmf.py and _gossip_prme.py.
+systems/gossip_learning.py; the two models are in _gossip_gmf.py and _gossip_prme.py.
 
 Where text, pseudo-code and the authors' program differ, a setting offers both: `measure` (of GMF:
 HR as printed, HR x NDCG as last run; of PRME-G it is F1), `reading` of alpha, and `memory` of L_N.

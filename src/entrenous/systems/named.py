@@ -11,12 +11,12 @@ from typing import Any
 from ..core.registry.discover import is_place, offered, offers, pick, with_plugins
 from ..core.registry.own import load_place
 
-PACKAGES = ("entrenous.algorithms", "entrenous.algorithms.central")
+PACKAGES = ("entrenous.systems", "entrenous.systems.central")
 
 
 def algorithms() -> dict[str, Any]:
     """Returns {name: callable(**settings) -> algorithm}: the ALGORITHMS of every file in
-    `algorithms/` and `algorithms/central/`, and those of installed packages.
+    `systems/` and `systems/central/`, and those of installed packages.
     """
     ours: dict[str, Any] = {}
     for package in PACKAGES:

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from ..algorithms.gossip_node import GossipModel
 from ..core.contract.gossip import Headers
 from ..core.types import Float32Array
 from ..data.interactions import Interactions, Vocabulary
@@ -25,6 +24,7 @@ from ..data.split.types import Held
 from ..federation.gossip import Gossip, device_data
 from ..federation.swarm import Swarm
 from ..runs.recommenders import GossipRecommender
+from ..systems.gossip_node import GossipModel
 from .colluders import POPULAR, Plot, Poison, by_popularity, without_target
 
 BELIEVED = 64  # updates ahead that the defence `age` believes

@@ -4,7 +4,7 @@ key and a profile like any other.
 All their messages are valid: finite, in the declared shapes, no more rows than allowed, signed
 where signatures are used. An attack has two parts: the profile that its devices pretend to have, on
 which they train as the protocol says, and the change of the update before it leaves. One file of
-`audit/poison/` = one attack, whose `POISONS` is {name: Poison}.
+`auditing/poison/` = one attack, whose `POISONS` is {name: Poison}.
 """
 
 from __future__ import annotations

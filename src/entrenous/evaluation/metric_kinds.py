@@ -189,10 +189,10 @@ Metric: TypeAlias = QueryMetric | ListMetric | RatingMetric
 
 
 def metrics() -> dict[str, Metric]:
-    """Every metric by name, from the files of evaluate/metrics and from installed packages (entry
+    """Every metric by name, from the files of evaluation/metrics and from installed packages (entry
     points of `entrenous.metrics`).
     """
-    return with_plugins("metrics", offers("entrenous.evaluate.metrics", "METRICS"))
+    return with_plugins("metrics", offers("entrenous.evaluation.metrics", "METRICS"))
 
 
 def title(name: str, metric: Metric, n: int) -> str:
