@@ -30,7 +30,7 @@ FLEETING = re.compile(r"^.*(?:process\.log|\bpid\b).*$", re.M)
 
 def is_decision(page: Path) -> bool:
     """Tells whether a page is a record of a decision: docs/decisions/README.md lists these."""
-    return page.parent.name == "decisions"
+    return page.parent.name == "decisions" and page.name != "README.md"
 
 
 def words(text: str) -> list[str]:

@@ -102,7 +102,7 @@ PLACES = {
     "kernels.generator": "generator negatives",
     "runs.conformance": "conform",
 }
-LAZY = {name: place for place, names in PLACES.items() for name in names.split()}
+LAZY = {name: f"entrenous.{place}" for place, names in PLACES.items() for name in names.split()}
 __all__ = ["__version__", *LAZY]
 
 if not TYPE_CHECKING:
@@ -112,7 +112,7 @@ if not TYPE_CHECKING:
             raise AttributeError(f"module 'entrenous' has no attribute '{name}'")
         import importlib
 
-        thing = getattr(importlib.import_module(f".{LAZY[name]}", __name__), name)
+        thing = getattr(importlib.import_module(LAZY[name]), name)
         # Kept, so that Python finds it by itself the next time.
         globals()[name] = thing
         return thing

@@ -62,6 +62,26 @@ def test_every_frame_is_of_the_callers_kind_and_says_the_same(kind: str) -> None
             assert rows_of(frame) == rows_of(same), name
 
 
+def test_rows_and_splits_made_of_frames_remember_their_kind() -> None:
+    data = entrenous.from_frame(PANDAS)
+    last = PANDAS["timestamp"] % 9 == 2
+    split = entrenous.split(train=PANDAS[~last], test=PANDAS[last])
+    own = entrenous.Split("own", split.train, None, split.test, refit=False)
+    frames = [
+        entrenous.run("popular", data, split="loo-10").recommend(100),
+        entrenous.run("popular", data.select(data.value > 1), split="random-80-20").per_user(),
+        entrenous.run("popular", split=split).scores(100),
+        entrenous.run("popular", split=[own]).recommend(100),
+        entrenous.Recommender("popular").fit(data).recommend(100),
+        entrenous.compare(["popular", "random"], split=split, seeds=1).table(),
+        entrenous.compare(
+            [entrenous.run(name, split=split) for name in ("popular", "random")]
+        ).table(),
+        entrenous.leakcheck("fcf", data, protocol="loo-10", rounds=1).table(),
+    ]
+    assert [type(frame) for frame in frames] == 8 * [pd.DataFrame]
+
+
 @pytest.mark.parametrize("of", ["int8", "int32", "int64", "uint16", "Int64"])
 def test_ids_keep_their_type_so_that_frames_merge(of: str) -> None:
     frame = PANDAS.astype({"user": of, "item": of})

@@ -106,7 +106,7 @@ def test_own_train_and_test_rows_are_one_call(kind: Any, tmp_path: Path) -> None
     run = entrenous.run("item-knn", split=split)
     assert run.manifest["data"] == ("train" if kind == "files" else "frame")
     names = {user: set(part["item"]) for user, part in FRAME[LAST].groupby("user")}
-    lists = run.recommend(n=10)
+    lists = pl.DataFrame(run.recommend(n=10))
     hits = [bool(names[user] & set(lists.filter(pl.col("user") == user)["item"])) for user in names]
     assert run.metrics["hr@10"] == pytest.approx(np.mean(hits))
 
@@ -157,7 +157,7 @@ def test_ids_of_two_types_are_asked_about() -> None:
         entrenous.split(train=whole[~LAST], test=text[LAST])
     narrow = whole.assign(user=whole["user"].astype("int8"))
     split = entrenous.split(train=narrow[~LAST], test=whole[LAST])
-    assert entrenous.run("popular", split=split).recommend(3, n=1)["user"].dtype == pl.Int64
+    assert entrenous.run("popular", split=split).recommend(3, n=1)["user"].dtype == np.int64
 
 
 def test_the_name_of_a_metric_that_is_there_anyway_is_understood() -> None:

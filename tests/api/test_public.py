@@ -43,8 +43,13 @@ assert_type(entrenous.audit("fcf", frame, view="sum").notes, list[str])
 assert_type(entrenous.attack("fcf", frame).table(), pl.DataFrame)
 assert_type(entrenous.tune("fcf", frame, grid={"factors": [4, 8]}).csv(), str)
 assert_type(entrenous.leakcheck("fcf", frame).passed, bool)
-assert_type(entrenous.load("ml-100k", min_rows=5), entrenous.Interactions)
-assert_type(entrenous.split(train=frame, test=frame), entrenous.Split)
+assert_type(entrenous.load("ml-100k", min_rows=5), entrenous.Interactions[pl.DataFrame])
+rows = entrenous.from_frame(frame, name="shop")
+assert_type(rows.select(rows.value > 0), entrenous.Interactions[pl.DataFrame])
+assert_type(entrenous.run("fcf", rows), entrenous.Run[pl.DataFrame])
+split = entrenous.split(train=frame, test=frame)
+assert_type(split, entrenous.Split[pl.DataFrame])
+assert_type(entrenous.run("fcf", split=split), entrenous.Run[pl.DataFrame])
 fitted = entrenous.Recommender("fcf", rounds=3).fit(frame, user="user")
 assert_type(fitted.recommend(1), pl.DataFrame)
 assert_type(entrenous.algorithms()[0].name, str)
@@ -91,7 +96,7 @@ def test_type_checkers_and_the_interpreter_find_the_same() -> None:
             for alias in node.names:
                 # Only a name that is renamed to itself is public to a type checker.
                 assert alias.asname == alias.name
-                told[alias.name] = node.module
+                told[alias.name] = f"entrenous.{node.module}"
     assert told == entrenous.LAZY
 
 

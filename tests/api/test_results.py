@@ -11,9 +11,10 @@ import pandas as pd
 import pytest
 
 import entrenous
-from entrenous.api import frames
+from entrenous.api import arguments as frames
 from entrenous.api.results import Report
 from entrenous.core.errors import InputError
+from entrenous.data.interactions import POLARS
 from entrenous.report.figures import can_print
 
 FRAME = pd.DataFrame(
@@ -133,6 +134,8 @@ def test_an_audit_says_what_its_figures_rest_on(results: dict[str, Any]) -> None
     guess = audit.found["popularity"]["r_precision"]
     assert table.loc["popularity alone", "r_precision"] == guess
     assert table.loc["gradient", "verdict"] == "EXPOSED"
+    # Nobody has a history long enough to be the target of a community.
+    assert table.loc["communities", "verdict"] == "NOT TRIED"
     assert audit.notes[0].startswith("seen: ") and "a verdict is about" in audit.notes[-1]
 
 
@@ -160,6 +163,6 @@ def test_what_is_installed_is_listed() -> None:
 
 def test_columns_of_records_are_of_one_kind() -> None:
     records = [{"a": 1, "b": 0.5}, {"a": "x", "c": None}]
-    table = frames.frame_of_records(records, frames.POLARS, ("c",))
+    table = frames.frame_of_records(records, POLARS, ("c",))
     assert table.columns == ["c", "a", "b"] and table["a"].to_list() == ["1", "x"]
     assert table["b"].to_list() == [0.5, None]

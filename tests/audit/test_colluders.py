@@ -181,7 +181,7 @@ def test_boost_owns_an_undefended_server_and_satcap_holds_it_back() -> None:
         target=(str(target()),),
         defences=("none", "robust"),
         **SMALL,
-    )
+    ).found
     none, robust = found["rows"]
     assert none["er@10"] == 1 and none["rounds_to_half"] <= 4 and none["er@10_before"] < 0.2
     assert (
@@ -196,7 +196,7 @@ def test_boost_owns_an_undefended_server_and_satcap_holds_it_back() -> None:
 
 def test_the_same_arguments_give_the_same_figures() -> None:
     one, other = (
-        attack("pfpl+", crowd(), attack="flood", targets=1, defences=("satcap",), **SMALL)
+        attack("pfpl+", crowd(), attack="flood", targets=1, defences=("satcap",), **SMALL).found
         for _ in range(2)
     )
     assert one == other
@@ -313,6 +313,6 @@ def test_an_attack_on_peers_is_measured_as_one_on_a_server_is(
         settings={"factors": 4},
         protocol="random-80-20",
         rounds=6,
-    )
+    ).found
     assert [row["defence"] for row in found["rows"]] == ["none", "age", "distrust", "alike"]
     assert all(0 <= row["hr@10_attacked"] <= 1 for row in found["rows"])

@@ -79,7 +79,9 @@ def test_the_report_of_an_audit_says_what_was_promised(
 
 def test_the_same_audit_finds_the_same(folder: Path) -> None:
     one, other = (
-        entrenous.audit("fpl", "shop.csv", protocol="loo-20", settings=SMALL, quick=True, seed=3)
+        entrenous.audit(
+            "fpl", "shop.csv", protocol="loo-20", settings=SMALL, quick=True, seed=3
+        ).found
         for _ in range(2)
     )
     for found in (one, other):
@@ -101,10 +103,10 @@ def test_sums_of_the_same_items_are_counted_in_equations_in_either_form_of_fcf(
         "rounds": 3,
         "quick": True,
     }
-    found = entrenous.audit("fcf", "shop.csv", protocol="loo-20", **asked)
+    found = entrenous.audit("fcf", "shop.csv", protocol="loo-20", **asked).found
     assert found["equations"] == {"rounds": 3, "numbers": 3, "equations": 9, "parties": 8}
     assert (
-        entrenous.audit("fpl", "shop.csv", protocol="loo-20", **{**asked, "settings": SMALL})[
+        entrenous.audit("fpl", "shop.csv", protocol="loo-20", **{**asked, "settings": SMALL}).found[
             "equations"
         ]
         is None
@@ -123,7 +125,7 @@ def test_a_stored_run_is_audited_as_it_was_trained(folder: Path) -> None:
     )
     found = entrenous.audit(
         "latest", root=folder / "runs", view="sum", cohort=8, fixed=True, rounds=3
-    )
+    ).found
     assert (found["algorithm"], found["seed"], found["settings"]["factors"]) == ("fcf", 2, 3)
     assert (
         found["accuracy"] == {"hr@10": run.metrics["hr@10"]}
@@ -156,7 +158,7 @@ def test_the_final_model_alone_is_that_of_the_training_whose_accuracy_is_shown(
 ) -> None:
     found = entrenous.audit(
         "fpl", "shop.csv", protocol="loo-20", settings=SMALL, view="model", rounds=3
-    )
+    ).found
     run = entrenous.run("fpl", "shop.csv", protocol="loo-20", settings=SMALL, rounds=3)
     assert (
         found["accuracy"] == {"hr@10": run.metrics["hr@10"]}
@@ -242,7 +244,7 @@ def test_what_no_attack_could_try_is_said_in_that_word_wherever_it_is_repeated(
         rounds=5,
         quick=True,
         protect={"noise": 1.0},
-    )
+    ).found
     assert {
         one["name"]: one["verdict"]
         for one in found["attacks"]

@@ -25,7 +25,7 @@ def audited(algorithm: str, attack: str, **options: Any) -> dict[str, Any]:
     """What one attack finds, without training to the end."""
     found = entrenous.audit(
         algorithm, "ml-100k", attacks=[attack], quick=True, progress=False, **options
-    )
+    ).found
     (one,) = found["attacks"]
     return {**one, "popularity": found["popularity"]}
 
@@ -121,7 +121,9 @@ def test_a8_noise_on_sums_ends_what_regression_finds() -> None:
 def test_in_sums_of_the_profile_private_these_attacks_find_nothing_at_nearly_the_same_accuracy(
     algorithm: str, within: float
 ) -> None:
-    found = entrenous.audit(algorithm, "ml-100k", profile="private", rounds=60, progress=False)
+    found = entrenous.audit(
+        algorithm, "ml-100k", profile="private", rounds=60, progress=False
+    ).found
     sums = [one for one in found["attacks"] if one["view"] == "sum"]
     ranked = [
         one["advantage"] for one in sums if one["advantage"] is not None

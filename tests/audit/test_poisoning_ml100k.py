@@ -24,9 +24,9 @@ def data(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("name", ["boost", "fake", "pip"])
 def test_p1_robust_holds_against_ten_percent_on_three_targets_and_three_seeds(name: str) -> None:
-    none, robust = attack("pfpl+", "ml-100k", attack=name, share=0.1, targets=3, seeds=3, **FPL)[
-        "rows"
-    ]
+    none, robust = attack(
+        "pfpl+", "ml-100k", attack=name, share=0.1, targets=3, seeds=3, **FPL
+    ).found["rows"]
     assert robust["er@10_most"] <= 0.01
     assert (
         none["hr@10"] - robust["hr@10"] <= 0.04 and none["hr@10"] - robust["hr@10_attacked"] <= 0.04
@@ -37,24 +37,24 @@ def test_p1_robust_holds_against_ten_percent_on_three_targets_and_three_seeds(na
 def test_p1_robust_holds_against_fake_users_with_the_target_alone() -> None:
     found = attack(
         "pfpl+", "ml-100k", attack="fake", targets=3, attack_settings={"fillers": 0}, **FPL
-    )
+    ).found
     none, robust = found["rows"]
     assert none["er@10"] > 0.5 and robust["er@10_most"] <= 0.01
 
 
 @pytest.mark.parametrize("name", ["boost", "fake", "pip"])
 def test_p2_robust_holds_some_of_twenty_percent(name: str) -> None:
-    (robust,) = attack("pfpl+", "ml-100k", attack=name, share=0.2, defences=("robust",), **FPL)[
-        "rows"
-    ]
+    (robust,) = attack(
+        "pfpl+", "ml-100k", attack=name, share=0.2, defences=("robust",), **FPL
+    ).found["rows"]
     assert robust["er@10"] <= 0.2
 
 
 @pytest.mark.parametrize("name", ["fake", "pip"])
 def test_p3_no_claim_is_made_at_thirty_percent(name: str) -> None:
-    (robust,) = attack("pfpl+", "ml-100k", attack=name, share=0.3, defences=("robust",), **FPL)[
-        "rows"
-    ]
+    (robust,) = attack(
+        "pfpl+", "ml-100k", attack=name, share=0.3, defences=("robust",), **FPL
+    ).found["rows"]
     assert robust["er@10"] > 0.1  # if this fails, the page understates the defence: measure anew
 
 
@@ -62,16 +62,18 @@ def test_p3_no_claim_is_made_at_thirty_percent(name: str) -> None:
 def test_an_attack_that_writes_vectors_for_estimated_users_is_held_back_by_support_and_not_stopped(
     name: str,
 ) -> None:
-    satcap, robust = attack("pfpl+", "ml-100k", attack=name, defences=("satcap", "robust"), **FPL)[
-        "rows"
-    ]
+    satcap, robust = attack(
+        "pfpl+", "ml-100k", attack=name, defences=("satcap", "robust"), **FPL
+    ).found["rows"]
     assert satcap["er@10"] > 0.3  # as docs/results/poisoning.md says
     assert 0.01 < robust["er@10"] < 0.2  # if it is less, say something better there
 
 
 def peers(name: str, defence: str) -> dict[str, Any]:
     """What a tenth of PEPPER's peers reach by one attack under one defence."""
-    (row,) = attack("pepper-gmf", "ml-100k", attack=name, defences=(defence,), rounds=100)["rows"]
+    (row,) = attack("pepper-gmf", "ml-100k", attack=name, defences=(defence,), rounds=100).found[
+        "rows"
+    ]
     return dict(row)
 
 

@@ -4,6 +4,7 @@ one line.
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,12 @@ def changed(name: str, place: int, value: Any) -> np.ndarray:
     return array
 
 
+def words(**changes: Any) -> np.ndarray:
+    """The words of the stored rows with other entries."""
+    stored = json.loads(arrays_of_rows(DATA)["words"].tobytes())
+    return np.frombuffer(json.dumps({**stored, **changes}).encode(), np.uint8)
+
+
 @pytest.mark.parametrize(
     ("lie", "said"),
     [
@@ -56,6 +63,11 @@ def changed(name: str, place: int, value: Any) -> np.ndarray:
             "'ptr' does not divide the rows",
         ),
         ({"words": np.frombuffer(b"[]", np.uint8)}, "cannot be read (TypeError"),
+        ({"words": words(whole=["int8", ""], users=["u"] * 40)}, "cannot be read (ValueError"),
+        ({"words": words(whole=["int8", ""], users=["999"] * 40)}, "cannot be read (OverflowError"),
+        ({"words": words(whole=["float32", ""])}, "cannot be read (ValueError"),
+        ({"words": words(whole=["evil", ""])}, "cannot be read (ValueError"),
+        ({"words": words(whole=3)}, "cannot be read (TypeError"),
     ],
 )
 def test_a_lie_that_looks_valid_is_one_line(lie: dict[str, Any], said: str) -> None:

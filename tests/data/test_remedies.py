@@ -1404,6 +1404,91 @@ def an_id_that_is_not_known(tmp: Path) -> Case:
     yield lambda: users.index(nearest)
 
 
+# ---- the caller's own frames and splits ----------------------------------------------------------
+
+
+def own_halves(data: Interactions) -> entrenous.Split:
+    last = np.arange(len(data)) % 5 == 4
+    held = entrenous.Held(data.select(last))
+    return entrenous.Split("mine", data.select(~last), None, held, refit=False)
+
+
+def own_frame(prefix: str = "") -> pl.DataFrame:
+    rows = [
+        (f"{prefix}u{user}", f"{prefix}i{(user + item) % 9}")
+        for user in range(9)
+        for item in range(5)
+    ]
+    return pl.DataFrame(rows, ["user_id", "item_id"], orient="row")
+
+
+def data_beside_a_split_of_other_rows(tmp: Path) -> Case:
+    split = own_halves(random_data())
+    yield lambda: entrenous.run("popular", own_frame(), split=split)
+    yield lambda: entrenous.run("popular", split=split)
+
+
+def a_split_of_two_vocabularies(tmp: Path) -> Case:
+    train, test = own_frame()[:30], own_frame()[30:]
+    held = entrenous.Held(from_frame(test, part=True))
+    split = entrenous.Split("mine", from_frame(train), None, held, refit=False)
+    yield lambda: entrenous.run("popular", split=split)
+    yield lambda: entrenous.run(
+        "popular", split=entrenous.split(train=own_frame()[::2], test=own_frame()[1::2])
+    )
+
+
+def a_test_of_other_users(tmp: Path) -> Case:
+    train = own_frame()[::2]
+    yield lambda: entrenous.split(train=train, test=own_frame("x")[1::2])
+    yield lambda: entrenous.split(train=train, test=own_frame()[1::2])
+
+
+def ids_of_two_types(tmp: Path) -> Case:
+    whole = own_frame().with_columns(user_id=pl.col("user_id").str.slice(1).cast(pl.Int64))
+    text = whole.with_columns(user_id=pl.col("user_id").cast(pl.String))
+    yield lambda: entrenous.split(train=whole[::2], test=text[1::2])
+    yield lambda: entrenous.split(train=text[::2], test=text[1::2])
+
+
+def options_of_rows_that_are_read(tmp: Path) -> Case:
+    renamed = own_frame().rename({"user_id": "who"})
+    model = entrenous.Recommender("popular")
+    yield lambda: model.fit(from_frame(own_frame()), user="who")
+    yield lambda: model.fit(from_frame(renamed, user="who"))
+
+
+def a_recommender_that_is_not_fitted(tmp: Path) -> Case:
+    model = entrenous.Recommender("popular")
+    yield lambda: model.recommend()
+    model.fit(own_frame())
+    yield lambda: model.recommend()
+
+
+def a_metric_that_is_unknown(tmp: Path) -> Case:
+    split = own_halves(random_data())
+    error = yield lambda: entrenous.run("popular", split=split, metrics=["ndgc"])
+    yield lambda: entrenous.run("popular", split=split, metrics=[quoted(error)])
+
+
+def a_plot_of_an_unknown_metric(tmp: Path) -> Case:
+    result = entrenous.compare(["popular", "random"], split=own_halves(random_data()), seeds=1)
+    error = yield lambda: result.plot("recal@10")
+    yield lambda: result.plot(quoted(error))
+
+
+def a_curve_without_looks(tmp: Path) -> Case:
+    asked: dict[str, Any] = {"rounds": 1, "threads": 1, **QUICK}
+    yield lambda: entrenous.run("fcf", random_data(), **asked).plot()
+    yield lambda: entrenous.run("fcf", random_data(), every=1, **asked).plot()
+
+
+def a_curve_of_an_unknown_metric(tmp: Path) -> Case:
+    run = entrenous.run("fcf", random_data(), **{"rounds": 1, "threads": 1, "every": 1, **QUICK})
+    error = yield lambda: run.plot("recal@10")
+    yield lambda: run.plot(quoted(error))
+
+
 # ---- the tests -----------------------------------------------------------------------------------
 
 

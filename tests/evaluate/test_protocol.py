@@ -226,7 +226,11 @@ def test_nonfinite_scores_are_refused_by_name(bad):
             interactions([("ann", "a")], users=USERS, items=ITEMS),
             "held-out rows that are also training rows: 1; .* user 'ann', item 'a'",
         ),
-        (TRAIN, interactions([("ann", "b")], users=USERS), "3 users x 1 items, training 3 x 5"),
+        (
+            TRAIN,
+            interactions([("ann", "b")], users=USERS),
+            "held-out rows have other items than training: 1 and 5, of which 1 are shared",
+        ),
     ],
 )
 def test_parts_that_do_not_fit_are_refused(train, test, said):

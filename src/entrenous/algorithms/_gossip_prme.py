@@ -16,7 +16,7 @@ from ..core.keys import fold_name
 from ..core.lanes.memory import sealed
 from ..core.types import Float32Array, Float64Array, Int64Array, UInt64Array
 from ..kernels import prme
-from ..kernels.arrays import others
+from ..kernels.sampling import others
 from ._prme import PRMESettings
 from .gossip_node import GossipModel
 

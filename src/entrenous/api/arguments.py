@@ -1,5 +1,6 @@
-"""The arguments of a Python caller: classes, frames and functions in the form that a run takes, and
-errors that speak of arguments where the command line speaks of options.
+"""The arguments of a Python caller: classes, frames and functions in the form that a run takes;
+frames of the caller's kind; and errors that speak of arguments where the command line speaks of
+options.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from ..core.errors import InputError, did_you_mean
 from ..core.keywords import called_with, field_texts
 from ..core.registry.own import place_of
 from ..core.types import Array
-from ..data.frames import CallersFrame, OtherRows
+from ..data.frames import CallersFrame, FrameT, OtherRows, library_of
 from ..data.interactions import Interactions
 from ..data.load import from_frame, load_arguments
 from ..data.load import load as load_rows
@@ -44,13 +45,11 @@ class SplitFunction(Protocol):
     def __call__(self, data: Interactions, /, *, seed: int) -> Split | Sequence[Split]: ...
 
 
-# The kind of the caller's frame, in which results come back; polars where no frame was given.
-FrameT = TypeVar("FrameT", bound=CallersFrame, default="pl.DataFrame")
 # The kind of the frame that a `Recommender` is fitted to.
 FitT = TypeVar("FitT", bound=CallersFrame, default="pl.DataFrame")
-DataAsked: TypeAlias = FrameT | str | Path | Interactions | OtherRows
+DataAsked: TypeAlias = FrameT | str | Path | Interactions[FrameT] | OtherRows
 AlgorithmAsked: TypeAlias = str | Settings | type[Settings]
-SplitAsked: TypeAlias = str | Split | Sequence[Split] | SplitFunction
+SplitAsked: TypeAlias = str | Split[FrameT] | Sequence[Split[FrameT]] | SplitFunction
 MetricAsked: TypeAlias = str | Metric | Callable[[Ranking, int], Array]
 MetricsAsked: TypeAlias = Mapping[str, MetricAsked] | Sequence[MetricAsked]
 ProgressAsked: TypeAlias = bool | Progress | None
@@ -158,7 +157,7 @@ class SplitRows(NamedTuple):
 
 
 def data_beside(
-    data: DataAsked[Any] | None, split: SplitAsked | None, load: Mapping[str, Any]
+    data: DataAsked[Any] | None, split: SplitAsked[Any] | None, load: Mapping[str, Any]
 ) -> str | Interactions:
     """The data of a run: its own splits bring their rows; without any, None = ml-100k. Raises
     InputError for a split of other rows than `data`.
@@ -181,7 +180,7 @@ def data_beside(
 
 
 def split_asked(
-    split: SplitAsked | None, data: str | Interactions, seed: int, load: Mapping[str, Any]
+    split: SplitAsked[Any] | None, data: str | Interactions, seed: int, load: Mapping[str, Any]
 ) -> SplitRows:
     """The rows, and the protocol by name or the user's own splits.
 
@@ -273,6 +272,52 @@ def asked_progress(progress: ProgressAsked) -> Iterator[Progress]:
         return
     with progress_bar() as shown:
         yield shown
+
+
+# ---- results as frames of the caller's kind, by narwhals -----------------------------------------
+
+
+def kind_of(data: DataAsked[Any]) -> str:
+    """The library of whose kind the frames of results are: see `Interactions.frames`."""
+    return data.frames if isinstance(data, Interactions) else library_of(data)
+
+
+def frame_of(columns: Mapping[str, Sequence[Any]], kind: str) -> Any:
+    """A frame of a library. columns: lists or arrays by name; NaN in an array is a missing
+    value.
+    """
+    import narwhals.stable.v2 as nw
+
+    # `kind` is narwhals' own name.
+    backend: Any = kind
+    return nw.from_dict(
+        {name: _with_gaps(columns[name]) for name in columns}, backend=backend
+    ).to_native()
+
+
+def _with_gaps(values: Sequence[Any]) -> Sequence[Any]:
+    """The values of a column, with None in place of NaN."""
+    # Before there is a frame: an expression of polars needs threads, which a forked process lacks.
+    listed = values.tolist() if isinstance(values, np.ndarray) else values
+    if any(isinstance(value, float) and value != value for value in listed):
+        return [None if value != value else value for value in listed]
+    return values
+
+
+def frame_of_records(
+    records: Iterable[Mapping[str, Any]], kind: str, names: Sequence[str] = ()
+) -> Any:
+    """A frame with a row for each record. names: the first columns, which an empty frame has too.
+    A column with both texts and numbers is text.
+    """
+    rows = list(records)
+    columns = dict.fromkeys([*names, *(name for row in rows for name in row)])
+    listed = {name: [row.get(name) for row in rows] for name in columns}
+    for name, values in listed.items():
+        kinds = {type(value) for value in values if value is not None}
+        if str in kinds and len(kinds) > 1:
+            listed[name] = [None if value is None else str(value) for value in values]
+    return frame_of(listed, kind)
 
 
 # ---- public functions, whose errors speak of arguments -------------------------------------------

@@ -19,10 +19,10 @@ from .arguments import (
     algorithm_asked,
     asked_progress,
     ids_asked,
+    kind_of,
     named_rows,
     public,
 )
-from .frames import kind_of
 from .results import Figure, Report
 
 

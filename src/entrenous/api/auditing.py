@@ -23,10 +23,10 @@ from .arguments import (
     ProgressAsked,
     algorithm_asked,
     asked_progress,
+    kind_of,
     named_rows,
     public,
 )
-from .frames import kind_of
 from .results import Figure, Report, Table
 
 # Options that a stored run decides.

@@ -23,9 +23,9 @@ from .arguments import (
     data_asked,
     ids_asked,
     in_python,
+    kind_of,
     public,
 )
-from .frames import kind_of
 from .results import Report
 
 
@@ -68,9 +68,8 @@ class DeviceReceipt(Report[FrameT]):
 
     def _caption(self) -> str:
         slip = self.found
-        place = slip.get("run") or slip.get("node")
         return (
-            f"{slip['user']} in {place}: {slip['algorithm']}, profile {slip['profile']},"
+            f"{slip['user']} in {slip['run']}: {slip['algorithm']}, profile {slip['profile']},"
             f" {slip['history']} items consumed"
         )
 
@@ -124,19 +123,15 @@ def receipt(
     """Show what the device of one user gave away in each round, and how much of the user's history
     attacks are expected to find out from that. A stored run is repeated for this.
 
-    subject: a run's folder, its name under `root`, or "latest"; or the folder of a node. user: the
-    id of the user. The other options are those of `entrenous.open`. Raises InputError for an
-    unknown run or user, and for a run that cannot be repeated.
+    subject: a run's folder, its name under `root`, or "latest". user: the id of the user. The other
+    options are those of `entrenous.open`. The receipt of a node is in the node's own store, and
+    `entrenous receipt` shows it. Raises InputError for an unknown run or user, and for a run that
+    cannot be repeated.
     """
     with in_python(), asked_progress(progress) as shown:
         names = ids_asked("user", user)
         if len(names) != 1:
             raise InputError("user", f"got {len(names)} users", expected="one")
-        if (Path(subject) / "node.json").is_file():
-            # Loaded here, since nodes need the extra `network`.
-            from ..deploy.operate.receipt import receipt_of_node
-
-            return DeviceReceipt(receipt_of_node(Path(subject), names[0]))
         place = None if algorithm is None else algorithm_asked(algorithm)[0]
         moved = None if data is None else str(data)
         how = OpenOptions(data=moved, algorithm=place, todays_code=todays_code)

@@ -34,13 +34,13 @@ from .arguments import (
     SplitAsked,
     asked_progress,
     data_beside,
+    kind_of,
     metrics_asked,
     public,
     split_asked,
 )
 from .budgets import spent_on_all
 from .contestants import Contestant, contestants, judged, same_rows
-from .frames import kind_of
 from .results import Figure, Report, Table, refuse_unknown
 from .run import Run
 from .statistics import Runs, loss_win, paired_tests, row, spread_tests
@@ -107,7 +107,7 @@ class CompareKeywords(CompareOptions, Generic[FrameT]):
     (those of one class are told apart by their settings), or finished `Run`s."""
     data: DataAsked[FrameT] | None = field(default=None, kw_only=False)
     """As of `entrenous.run`."""
-    split: SplitAsked | None = None
+    split: SplitAsked[FrameT] | None = None
     """As of `entrenous.run`."""
     metrics: MetricsAsked = ()
     """As of `entrenous.run`."""
@@ -122,10 +122,12 @@ def compare(asked: CompareKeywords[FrameT]) -> Comparison[FrameT]:
 
     Raises InputError for what cannot be compared, before anything is trained.
     """
-    # Finished runs bring no frame of their own.
-    runs = [each.frames for each in asked.algorithms if isinstance(each, Run)]
-    frames = runs[0] if asked.data is None and runs else kind_of(asked.data)
-    return Comparison(compared(asked), frames)
+    # Finished runs and splits bring their rows with them.
+    data = asked.data
+    if data is None:
+        runs = [each.train for each in asked.algorithms if isinstance(each, Run)]
+        data = runs[0] if runs else data_beside(None, asked.split, asked.load)
+    return Comparison(compared(asked), kind_of(data))
 
 
 def compared(asked: CompareKeywords[Any]) -> dict[str, Any]:

@@ -32,8 +32,7 @@ from .arguments import (
     in_python,
     pure,
 )
-from .frames import POLARS, kind_of
-from .served import Served, Trained
+from .run import Served, Trained
 
 # The name of the split in which nothing is held out.
 ALL_ROWS = "all-rows"
@@ -73,7 +72,6 @@ class Recommender(Served[FrameT]):
             self.threads = pure(threads)
             at_least("--threads", self.threads, 0)
             check(self.plan)
-        self.frames = POLARS
         self.manifest = {"algorithm": name, "seed": self.plan.seed, "rounds": 0}
 
     def __repr__(self) -> str:
@@ -111,14 +109,13 @@ class Recommender(Served[FrameT]):
             fitted = train(self.plan, algorithm, split, watch, [], ALL_ROWS)
         self.recommender: Trained = fitted.recommender
         self.train: Interactions = rows
-        self.frames = kind_of(data)
         self.manifest = {**self.manifest, "rounds": fitted.rounds}
         return cast("Recommender[FitT]", self)
 
 
 def split(
     *,
-    train: DataAsked[Any],
+    train: DataAsked[FrameT],
     test: DataAsked[Any],
     validation: DataAsked[Any] | None = None,
     candidates: CallersFrame | Mapping[str, Any] | None = None,
@@ -126,7 +123,7 @@ def split(
     refit: bool = False,
     repeats: Repeats = "drop",
     **load: Unpack[FrameKeywords],
-) -> Split:
+) -> Split[FrameT]:
     """The caller's own training and test rows as a split over one numbering of users and items.
 
     train, test, validation: frames, files, or what else `entrenous.run` takes. candidates: a frame

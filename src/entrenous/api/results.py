@@ -14,11 +14,11 @@ from typing import Any, Generic, NamedTuple, final
 from ..core.cells import harmless
 from ..core.errors import InputError, did_you_mean
 from ..core.files import write_all
+from ..data.interactions import POLARS
 from ..report.figures import DrawnFigure
 from ..report.latex import booktabs, escaped
 from ..report.markup import Html, tag
-from .arguments import FrameT
-from .frames import POLARS, frame_of_records
+from .arguments import FrameT, frame_of_records
 
 
 @final

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Generic, final
 
 from ..core.keywords import values
+from ..core.registry.discover import short
 from ..runs.options import TuneOptions
 from ..runs.tuning.choose import chosen
 from ..runs.tuning.grid import TuneRequest
@@ -18,9 +19,9 @@ from .arguments import (
     algorithm_asked,
     asked_progress,
     data_asked,
+    kind_of,
     public,
 )
-from .frames import kind_of
 from .results import Report
 
 
@@ -39,8 +40,8 @@ class TunedSettings(Report[FrameT]):
     def _caption(self) -> str:
         found = self.found
         return (
-            f"{found['algorithm']} on {Path(found['data']).name}, {found['protocol']}: validation,"
-            f" mean of {found['seeds']} seed(s), best first"
+            f"{short(found['algorithm'])} on {Path(found['data']).name}, {found['protocol']}:"
+            f" validation, mean of {found['seeds']} seed(s), best first"
         )
 
     def _records(self) -> list[dict[str, Any]]:

@@ -73,6 +73,9 @@ def communities_found(claims: Claims, transcript: Transcript, data: Interactions
     """
     users = claims.users
     owner = transcript.model["targets/owner"]
+    # No user seen has a history that could be a target.
+    if not len(owner):
+        return not_tried(claims, len(seen_users(transcript)))
     near = _near(data, users, sets_of(transcript, "targets"))
     # The owner of a target is no neighbour of it.
     own = users[:, None] == owner[None]

@@ -6,13 +6,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
+from typing_extensions import TypeVar
 
 from ..core.errors import InputError
 from .formats.layout import SAMPLE, may_be_times
+from .interactions import POLARS
 from .table import ColumnTable
+
+if TYPE_CHECKING:
+    import polars as pl
 
 # Kinds of values, in words.
 WHOLE = "a whole number"
@@ -44,8 +49,21 @@ class SparseMatrix(Protocol):
     def tocoo(self) -> Any: ...
 
 
+# The kind of the caller's frame, in which results come back; polars where no frame was given.
+FrameT = TypeVar("FrameT", bound=CallersFrame, default="pl.DataFrame")
 # Rows in memory in another form than a frame: a query, a sparse matrix, columns, or tuples.
 OtherRows: TypeAlias = LazyTable | SparseMatrix | Mapping[str, Any] | Sequence[tuple[object, ...]]
+
+
+def library_of(data: object) -> str:
+    """Returns the library of a frame, by narwhals' name; polars for data that is no frame."""
+    # Data that is named needs no library of frames, and a query is not asked for its columns.
+    if not hasattr(data, "shape"):
+        return POLARS
+    import narwhals.stable.v2 as nw
+
+    frame = nw.from_native(data, eager_only=True, pass_through=True)
+    return frame.implementation.value if isinstance(frame, nw.DataFrame) else POLARS
 
 
 def from_any(frame: CallersFrame | OtherRows, name: str) -> ColumnTable:

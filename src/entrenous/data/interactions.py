@@ -8,9 +8,10 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple, final
+from typing import Any, Generic, NamedTuple, Self, final
 
 import numpy as np
+from typing_extensions import TypeVar
 
 from ..core.contract.protocols import Catalogue, Histories, Moments, Visits, some_visits
 from ..core.errors import InputError, did_you_mean
@@ -29,6 +30,12 @@ SECOND = 1_000_000
 # Stands in the note on bad times, by which `known_times` finds it again.
 BAD_TIMES = "times that cannot be used, taken as missing"
 WITHOUT_TIMES = "use random-80-20, or ncf-99 for a data set of which NCF published test rows"
+
+
+# The kind of the frame that rows came in, for type checkers.
+KindT = TypeVar("KindT", default=Any)
+# The kind of the results for rows that came in no frame, by narwhals' name.
+POLARS = "polars"
 
 
 def text_array(texts: Iterable[object]) -> Array:
@@ -133,7 +140,7 @@ class Vocabulary:
 
 @final
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Interactions:
+class Interactions(Generic[KindT]):
     """The n rows of a data set. User u consumed item[ptr[u]:ptr[u + 1]], ascending and without
     repeats.
     """
@@ -170,6 +177,8 @@ class Interactions:
     """All visits of each row, if a row stands for several visits of its item; the last of them is
     at `time`. None if each row is one visit.
     """
+    frames: str = POLARS
+    """The library of the frame that the rows came in, of whose kind results are."""
 
     def __post_init__(self) -> None:
         # Compiled code reads memory by these starts.
@@ -188,7 +197,7 @@ class Interactions:
         """The report of loading and filtering, one sentence each."""
         return self.reading.sentences
 
-    def noted(self, *sentences: str) -> Interactions:
+    def noted(self, *sentences: str) -> Self:
         """Returns the same rows with further notes in their report."""
         return replace(self, reading=self.reading.noted(*sentences))
 
@@ -297,7 +306,7 @@ class Interactions:
             "visits": some_visits(self.visits, rows),
         }
 
-    def of_users(self, users: Int64Array) -> Interactions:
+    def of_users(self, users: Int64Array) -> Self:
         """Returns the rows of some users over the same items, as a data set of these users alone:
         its user r is users[r].
         """
@@ -311,7 +320,7 @@ class Interactions:
             **self._columns(rows),
         )
 
-    def select(self, keep: BoolArray) -> Interactions:
+    def select(self, keep: BoolArray) -> Self:
         """Returns the rows where `keep`, bool [n], is true, over the same users and items."""
         counts = np.bincount(self.user[keep], minlength=len(self.users))
         return replace(
@@ -322,7 +331,7 @@ class Interactions:
             **self._columns(np.flatnonzero(keep)),
         )
 
-    def of_items(self, keep: BoolArray) -> Interactions:
+    def of_items(self, keep: BoolArray) -> Self:
         """Returns the rows of some items, as a data set that has no other items. keep: bool
         [items], True for an item that stays. Items keep their order.
         """

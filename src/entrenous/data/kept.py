@@ -55,7 +55,7 @@ def rows_from_arrays(arrays: Mapping[str, Array], where: str = "stored rows") ->
     """
     try:
         data = _read(arrays)
-    except (KeyError, ValueError, TypeError, IndexError) as wrong:
+    except (KeyError, ValueError, TypeError, IndexError, OverflowError) as wrong:
         raise EntrenousError(
             f"{where}: cannot be read ({type(wrong).__name__}: {wrong}); expected rows as entrenous"
             " writes them"
@@ -77,9 +77,9 @@ def _read(arrays: Mapping[str, Array]) -> Interactions:
     if "times" not in words:
         time = None if time is None else from_seconds(time)
         visits = None if visits is None else visits._replace(time=from_seconds(visits.time))
+    scale = words["scale"]
     # Earlier versions kept every id as text.
     whole = words.get("whole", ["", ""])
-    scale = words["scale"]
     if scale is not None:
         scale = scale[0], scale[1]
     return Interactions(
@@ -89,13 +89,22 @@ def _read(arrays: Mapping[str, Array]) -> Interactions:
         time=time,
         row=arrays.get("row"),
         visits=visits,
-        users=Vocabulary(words["users"], kind="user", whole=whole[0]),
-        items=Vocabulary(words["items"], kind="item", whole=whole[1]),
+        users=_ids(words["users"], "user", whole[0]),
+        items=_ids(words["items"], "item", whole[1]),
         features={name: text_array(texts) for name, texts in words["features"].items()},
         name=words["name"],
         scale=scale,
         reading=Reading.parse(words["reading"]),
     )
+
+
+def _ids(names: list[str], kind: str, whole: str) -> Vocabulary:
+    """Returns stored ids. Raises ValueError or OverflowError where they are not of the integer type
+    `whole`.
+    """
+    if whole:
+        np.array(names, object).astype(np.iinfo(whole).dtype)
+    return Vocabulary(names, kind=kind, whole=whole)
 
 
 def _fault(data: Interactions) -> str:

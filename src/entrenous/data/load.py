@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
@@ -17,13 +17,16 @@ from .features import features
 from .files import read_table
 from .filters import k_core, max_user_items
 from .folders import add_features, read_folder
-from .frames import CallersFrame, OtherRows, from_any
+from .frames import CallersFrame, FrameT, OtherRows, from_any, library_of
 from .interactions import Interactions, Vocabulary
 from .likes import keep_likes
 from .options import FrameKeywords, LoadKeywords, LoadOptions
 from .reading import refuse_guesses
 from .table import ColumnTable, is_without_threads, refuse_without_threads
 from .times import with_latest_ties
+
+if TYPE_CHECKING:
+    import polars as pl
 
 
 def load_arguments(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -40,7 +43,7 @@ def load(
     *,
     fetch: bool = True,
     **options: Unpack[LoadKeywords],
-) -> Interactions:
+) -> Interactions[pl.DataFrame]:
     """Returns the interactions of a named data set ("ml-100k"), a file, or a folder.
 
     Files: CSV, TSV, Parquet, JSON lines, RecBole `.inter`, MovieLens `::` and others, also as .gz,
@@ -227,15 +230,17 @@ def _with_types(data: Interactions, table: ColumnTable) -> Interactions:
 
 
 def from_frame(
-    frame: CallersFrame | OtherRows,
+    frame: FrameT | OtherRows,
     *,
     items: CallersFrame | OtherRows | None = None,
     part: bool = False,
     name: str = "frame",
     **options: Unpack[FrameKeywords],
-) -> Interactions:
+) -> Interactions[FrameT]:
     """Returns the interactions of a pandas, polars or Arrow table, a mapping of columns, a list of
     tuples (user, item, value, time), or a SciPy sparse matrix. Imports neither pandas nor pyarrow.
+    Ids that are whole numbers here are whole numbers of the same type in every result, and the
+    frames of results are of the kind of this one, polars frames where it is none.
 
     items: a table with one row per item: title, category. part: True for a part of a whole, in
     which a single user is no error. The other options are those of `load`. Raises InputError: one
@@ -250,6 +255,7 @@ def from_frame(
             )
     table = from_any(frame, name)
     data = _with_types(assemble(table, asked, name=name), table)
+    data = replace(data, frames=library_of(frame))
     if items is not None:
         table = from_any(items, f"{name} items")
         added = features(table, data.items, asked)

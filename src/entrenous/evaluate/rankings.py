@@ -29,7 +29,8 @@ from ..core.lanes.memory import starts_of
 from ..core.types import BoolArray, Float32Array, Float64Array, Int32Array, Int64Array
 from ..data.interactions import Interactions, pairs_of
 from ..data.split.types import Held, refuse_other_ids
-from ..kernels.arrays import insert_ascending, others, ranks, ranks_among, top_n
+from ..kernels.arrays import insert_ascending, ranks, ranks_among, top_n
+from ..kernels.sampling import others
 from .metric_kinds import Ranking
 from .metrics.defined import f1
 from .recommend import empty_lists, tie_places

@@ -189,18 +189,6 @@ def ranks_among(
 
 
 @njit(cache=True, nogil=True)
-def others(candidates: Int32Array, own: Int32Array) -> Int32Array:
-    """Returns the candidates that are items (not -1) and none of `own`, which is ascending."""
-    keep = np.empty(len(candidates), np.bool_)
-    for c in range(len(candidates)):
-        candidate = candidates[c]
-        at = np.searchsorted(own, candidate)
-        is_own = at < len(own) and own[at] == candidate
-        keep[c] = candidate >= 0 and not is_own
-    return candidates[keep]
-
-
-@njit(cache=True, nogil=True)
 def all_below(values: Array, limit: float) -> bool:
     """Tells whether all numbers of a flat array are finite and below `limit` in absolute value."""
     # A NaN is not below anything.

@@ -171,6 +171,18 @@ def negative(history: Int32Array, k: int) -> int:
     return k + low
 
 
+@njit(cache=True, nogil=True)
+def others(candidates: Int32Array, own: Int32Array) -> Int32Array:
+    """Returns the candidates that are items (not -1) and none of `own`, which is ascending."""
+    keep = np.empty(len(candidates), np.bool_)
+    for c in range(len(candidates)):
+        candidate = candidates[c]
+        at = np.searchsorted(own, candidate)
+        is_own = at < len(own) and own[at] == candidate
+        keep[c] = candidate >= 0 and not is_own
+    return candidates[keep]
+
+
 def shuffle_places(n: int, key: np.uint64) -> Int32Array:
     """Returns the place of each of n items in a keyed shuffle, int32 [n]: a permutation of 0..n-1
     that depends on the key alone.

@@ -231,7 +231,8 @@ def _over(part: Interactions, users: Vocabulary, items: Vocabulary) -> Interacti
     row = None
     if part.row is not None:
         row = part.row[position]
-    return replace(moved, row=row, visits=some_visits(part.visits, position))
+    visits = some_visits(part.visits, position)
+    return replace(moved, row=row, visits=visits, frames=part.frames)
 
 
 def _feature(label: str, parts: Sequence[Interactions], items: Vocabulary) -> Array:

@@ -5,7 +5,7 @@ the steps that every kind of split is made of.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal, NamedTuple
+from typing import Generic, Literal, NamedTuple
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from ...core.errors import InputError
 from ...core.keys import fold, key
 from ...core.lanes.memory import starts_of
 from ...core.types import Array, BoolArray, Int32Array, Int64Array, UInt64Array
-from ..interactions import Interactions, Vocabulary, pair_numbers
+from ..interactions import Interactions, KindT, Vocabulary, pair_numbers
 
 Ties = Literal["file", "random", "refuse"]
 """The choices for rows of one user at one time: file: the last one in the source is the latest;
@@ -46,12 +46,12 @@ class Held(NamedTuple):
     """
 
 
-class Split(NamedTuple):
+class Split(NamedTuple, Generic[KindT]):
     """One division of a data set into training, validation and test rows."""
 
     name: str
     """The name of the protocol, with the number of the fold if there are several."""
-    train: Interactions
+    train: Interactions[KindT]
     """The rows that models see while settings are chosen."""
     validation: Held | None
     """The rows that choose settings and rounds."""
