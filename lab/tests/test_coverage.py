@@ -141,14 +141,11 @@ def test_the_numbers_of_tables_and_figures_are_those_of_the_text(paper: str) -> 
 def test_an_item_names_what_there_is_and_says_why_not(paper: str) -> None:
     for item in items_of(paper):
         assert item.keys() <= KEYS, item
-        assert set(item.get("by", ())) <= experiments().keys() | PROMISED, item["what"]
+        assert set(item.get("by", ())) <= experiments().keys(), item["what"]
         reasons = [item[key] for key in ("open", "impossible") if key in item]
         assert all(len(reason) > 15 for reason in reasons)
         evidence = [key for key in ("by", "test", "page") if item.get(key)]
         assert len(reasons) <= 1 and (reasons or evidence), item["what"]
-
-
-PROMISED = {"cali3f-printed"}  # an experiment of another branch
 
 
 @pytest.mark.parametrize("paper", PAPERS)
