@@ -511,6 +511,8 @@ def chosen(**fedavg):
     }
 
 
+# The moves of a few users' items are small, and the program says so.
+@pytest.mark.filterwarnings("ignore:most moves of item embeddings")
 def test_tables_and_figures_share_trainings(tmp_path, monkeypatch):
     choose(monkeypatch, chosen())
     table = run("cali3f-table3", tmp_path)
@@ -545,6 +547,8 @@ def test_tables_and_figures_share_trainings(tmp_path, monkeypatch):
     assert compared == {"fedavg-neumf", "fedavg-neumf, Cali3F's settings", "central-neumf"}
 
 
+# The moves of a few users' items are small, and the program says so.
+@pytest.mark.filterwarnings("ignore:most moves of item embeddings")
 def test_fedavg_with_settings_of_its_own_is_trained_with_both(tmp_path, monkeypatch):
     choose(monkeypatch, chosen(learning_rate=0.2))
     figure = run("cali3f-fig3", tmp_path)

@@ -54,6 +54,12 @@ BY_HAND = {
     "data/sets/pinterest_20.py ncf": "the file is in another repository",
     "data/sets/ml_1m.py _renamed": "get both again: two downloads",
     "data/likes.py keep_likes": "a smaller number: rows are left, as is checked before",
+    # Of processes that were forked after data was read; tests/data/test_forked.py forks them.
+    "data/forked.py load_elsewhere": "read before the fork: a process without an interpreter",
+    "data/load.py from_frame": "make the Interactions before the fork",
+    "data/table.py refuse_without_threads": "start the pool by spawn",
+    "data/split/export.py write": "write the split before the fork",
+    "data/split/read.py read": "read the split before the fork",
 }
 
 HEADER = "user_id,item_id,rating,timestamp\n"

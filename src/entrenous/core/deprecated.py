@@ -15,9 +15,9 @@ def deprecated(old: str, new: str, *, gone: str, stacklevel: int = 2) -> None:
     function to the caller of the user.
 
     >>> warnings.simplefilter("error")
-    >>> deprecated("min_value=4", "likes=at_least=4", gone="0.4.0")
+    >>> deprecated("old=4", "new=4", gone="0.4.0")
     Traceback (most recent call last):
-    entrenous.core.errors.EntrenousDeprecation: min_value=4 goes with version 0.4.0; use ...
+    entrenous.core.errors.EntrenousDeprecation: old=4 goes with version 0.4.0; use new=4
     """
     words = f"{old} goes with version {gone}; use {new}"
     warnings.warn(words, EntrenousDeprecation, stacklevel=stacklevel + 1)

@@ -29,6 +29,14 @@ def tests_of(trained: Trained) -> list[dict[str, Any]]:
     return against(trained, REPTILE, others, METRICS)
 
 
+def notes_of(trained: Trained) -> list[str]:
+    """Returns a sentence on the settings of both rows of Reptile."""
+    return [
+        "Reptile's settings were searched among those that adapt; the row without adaptation has"
+        " the same settings otherwise."
+    ]
+
+
 EXPERIMENTS = {
     "pepper-reptile": PaperTable(
         title="Reptile with and without adaptation (PEPPER, tables 2 to 5)",
@@ -37,5 +45,6 @@ EXPERIMENTS = {
         metrics=METRICS,
         printed=printed("pepper", "table2", "table3", "table4", "table5"),
         tests=tests_of,
+        findings=(notes_of,),
     )
 }
