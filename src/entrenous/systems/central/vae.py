@@ -49,7 +49,7 @@ class Vae(Settings):
     over items (pi). Maximises sum x_ui ln pi_i - beta KL(q(z | x_u) || N(0, I)) by Adam, with beta
     growing linearly from 0 to its cap. FPL's topologies 200-100-200, 300-100-300 and 600-200-600
     are `hidden`-`latent`-`hidden`. Every row counts as consumed. A user without training rows
-    gets the decoding of an empty history. Training needs torch (the extra `baselines`) and runs on
+    gets the decoding of an empty history. Training needs torch (the extra `torch`) and runs on
     one thread; recommending does not. Raises InputError without torch.
     """
 
