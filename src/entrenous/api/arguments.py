@@ -311,6 +311,11 @@ def _with_gaps(values: Sequence[Any]) -> Sequence[Any]:
     return values
 
 
+def columns_of(records: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The names of the columns of records, in the order in which they first occur."""
+    return list(dict.fromkeys(name for record in records for name in record))
+
+
 def frame_of_records(
     records: Iterable[Mapping[str, Any]], kind: str, names: Sequence[str] = ()
 ) -> Any:
@@ -318,7 +323,7 @@ def frame_of_records(
     A column with both texts and numbers is text.
     """
     rows = list(records)
-    columns = dict.fromkeys([*names, *(name for row in rows for name in row)])
+    columns = dict.fromkeys([*names, *columns_of(rows)])
     listed = {name: [row.get(name) for row in rows] for name in columns}
     for name, values in listed.items():
         kinds = {type(value) for value in values if value is not None}

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..privacy.evidence import rounds_in_words
+
 HEADERS = (
     "attack",
     "sees",
@@ -59,7 +61,7 @@ def _row(attack: dict[str, Any]) -> list[str]:
     if attack["low"] is not None:
         span = f"{attack['advantage']:+.3f} ({attack['low']:+.3f} to {attack['high']:+.3f})"
     if attack["rounds_to_half"] is not None:
-        half = _rounds(attack["rounds_to_half"])
+        half = rounds_in_words(attack["rounds_to_half"])
     numbers = [_number(attack[name]) for name in ("precision", "recall", "r_precision", "auc")]
     name = attack["name"] if attack["named"] else f"{attack['name']} (pseudonyms)"
     return [
@@ -79,10 +81,6 @@ def _number(value: float | None) -> str:
     return f"{value:.3f}"
 
 
-def _rounds(number: int) -> str:
-    return f"{number} round{'s' if number > 1 else ''}"
-
-
 def _scope(found: dict[str, Any]) -> str:
     """Returns how much the onlooker saw: rounds, users, and the seed."""
     # Who sees the final model alone sees no rounds.
@@ -91,7 +89,7 @@ def _scope(found: dict[str, Any]) -> str:
     who = f"{found['cohort']} {'fixed ' if found['fixed'] else ''}users a round"
     if found["view"] == "neighbour":
         who = f"{found['watched']} of {found['cohort']} peers look on together"
-    return f"{_rounds(found['rounds'])}, {who}, seed {found['seed']}"
+    return f"{rounds_in_words(found['rounds'])}, {who}, seed {found['seed']}"
 
 
 def sentences(found: dict[str, Any]) -> list[str]:

@@ -18,7 +18,7 @@ from ..data.interactions import POLARS
 from ..report.figures import DrawnFigure
 from ..report.latex import booktabs, escaped
 from ..report.markup import Html, tag
-from .arguments import FrameT, frame_of_records
+from .arguments import FrameT, columns_of, frame_of_records
 
 
 @final
@@ -124,7 +124,7 @@ class Report(Generic[FrameT]):
     def _shown(self) -> Table:
         """The table as people read it."""
         records = self._records()
-        names = list(dict.fromkeys(name for record in records for name in record))
+        names = columns_of(records)
         body = [[_cell(record.get(name)) for name in names] for record in records]
         return Table(self._caption(), names, body)
 
@@ -138,7 +138,7 @@ def _cell(value: object) -> str:
 def csv_text(records: Sequence[Mapping[str, Any]]) -> str:
     """Records as CSV, numbers in full."""
     text = io.StringIO()
-    names = list(dict.fromkeys(name for record in records for name in record))
+    names = columns_of(records)
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(names)
     for record in records:

@@ -75,11 +75,16 @@ def seen(entry: Entry) -> str:
     view = VIEWS[entry["view"]]
     if entry["view"] == "model":
         return view
-    rounds = f"{entry['rounds']} round{'s' if entry['rounds'] != 1 else ''}"
+    rounds = rounds_in_words(entry["rounds"])
     if entry["view"] in ("sum", "difference"):
         same = ", always the same parties" if entry.get("fixed") else ""
         return f"{view} of {entry['cohort']}{same}, {rounds}"
     return f"{view}, {rounds}"
+
+
+def rounds_in_words(number: int) -> str:
+    """A number of rounds: 1 round, 20 rounds."""
+    return f"{number} round{'s' if number != 1 else ''}"
 
 
 def found_out(attack: Mapping[str, Any]) -> str:

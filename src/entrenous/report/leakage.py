@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ..privacy.evidence import best, seen
+from ..privacy.evidence import best, rounds_in_words, seen
 from ..privacy.told import verdict_of
 from . import figures, numbers
 from .axes import Axis, text_width
@@ -133,7 +133,7 @@ def _who(attacked: Sequence[Point]) -> str:
     # Audits of the final model see no rounds.
     if len(rounds) == 1 and rounds != {0}:
         (seen_rounds,) = rounds
-        who += f", after {seen_rounds} round{'s' if seen_rounds != 1 else ''},"
+        who += f", after {rounds_in_words(seen_rounds)},"
     return who
 
 
@@ -345,7 +345,7 @@ def _facts(point: Point) -> dict[str, Child]:
         saw = seen(point.entry)
         name = tag("code", attack["name"])
         rounds = attack["rounds_to_half"]
-        after = "never" if rounds is None else f"{rounds} round{'s' if rounds != 1 else ''}"
+        after = "never" if rounds is None else rounds_in_words(rounds)
         # An attack that is sure of nothing only ranks.
         if attack["precision"] is None:
             after = "never surely"

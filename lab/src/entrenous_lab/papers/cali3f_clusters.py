@@ -34,7 +34,7 @@ FIGURE_4 = {
 }
 FIGURE_5 = {
     "rounds": ("rounds to the best NDCG@10", ROUNDS),
-    "ndcg": ("best NDCG@10 on validation", BEST),
+    "ndcg": ("best NDCG@10{looked}", BEST),
 }
 Pair = tuple[Sequence[CurvePoint], Sequence[CurvePoint]]  # personalised, not
 Paces = Mapping[int, Sequence[ConvergencePace]]  # {P: the pace of each seed}
@@ -156,7 +156,8 @@ def _means(found: Paces, metric: str) -> dict[int, float]:
 
 def paces_of(trained: Trained) -> Paces:
     """The pace of each seed by P, without those that diverged."""
-    return {dict(system.more)["clusters"]: mine for system, mine in trained.more.items() if mine}
+    numbers = {system: dict([*system.own, *system.more])["clusters"] for system in trained.more}
+    return {numbers[system]: mine for system, mine in trained.more.items() if mine}
 
 
 def rounds_values(trained: Trained, system: System) -> Values:
@@ -216,12 +217,19 @@ def influence(study: Study, found: Paces) -> list[str]:
 
 def rounds_figures(trained: Trained) -> dict[str, str]:
     """The rounds, and the NDCG@10, over P."""
-    found, drawn, title = paces_of(trained), {}, f"Figure 5: {trained.name}"
+    return drawn_over_clusters(trained, f"Figure 5: {trained.name}", " on validation")
+
+
+def drawn_over_clusters(trained: Trained, title: str, looked: str) -> dict[str, str]:
+    """Figure 5: the rounds to the best look, and its NDCG@10, over P. looked: what follows
+    the metric on the axis, the rows that were looked at.
+    """
+    found = paces_of(trained)
+    drawn = {}
     for file, (label, metric) in FIGURE_5.items():
         series = {"Cali3F-GMF": (list(found), list(_means(found, metric).values()))}
-        drawn[f"{file}-{trained.name}"] = lines(
-            series, FigureFormat(title=title, x_label="clusters", y_label=label)
-        )
+        look = FigureFormat(title=title, x_label="clusters", y_label=label.format(looked=looked))
+        drawn[f"{file}-{trained.name}"] = lines(series, look)
     return drawn
 
 

@@ -12,7 +12,7 @@ experiments, and once of what is known about users (section III-B), which is the
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from entrenous.data.dataset import datasets
 from entrenous.evaluation.protocol import RANKING
 from entrenous.report.figures import FigureFormat, lines
 
-from .cali3f_clusters import FIGURE_5, influence
+from .cali3f_clusters import drawn_over_clusters, influence, paces_of
 from .cali3f_rounds import (
     AT,
     NEAR,
@@ -43,7 +43,6 @@ from .measures import (
     MB_SENT,
     ROUNDS,
     WITHIN,
-    ConvergencePace,
     each,
     near_round,
     paces,
@@ -55,6 +54,7 @@ from .study import Study, System, mean_curve
 from .table import PaperTable, Trained, Values, metric_rows
 from .values import Printed, listed, printed, worded
 
+Systems = Callable[[Study], Sequence[System]]
 METRICS = HR, NDCG = ("hr@10", "ndcg@10")
 HIGHEST = "highest observed"
 # A goal that is the same for all: within 5 % of the best of FedAvg with the settings of Cali3F.
@@ -340,73 +340,49 @@ def rows_over_clusters(trained: Trained) -> list[Row]:
     return [as_trained(row) for row in metric_rows(paced, over_clusters, {})]
 
 
-def by_number(trained: Trained) -> dict[int, Sequence[ConvergencePace]]:
-    """The pace of each seed by P, without those that diverged."""
-    return {dict(system.own)["clusters"]: mine for system, mine in trained.more.items() if mine}
-
-
 def notes_over_clusters(trained: Trained) -> list[str]:
     """How much P changes the best NDCG@10, and the rounds to it."""
-    found = by_number(trained)
+    found = paces_of(trained)
     return influence(trained.study, found) if found else []
 
 
-def drawn_over_clusters(trained: Trained) -> dict[str, str]:
+def figures_over_clusters(trained: Trained) -> dict[str, str]:
     """Rounds and NDCG@10 over P."""
-    found = by_number(trained)
-    best = {p: [pace.best for pace in mine] for p, mine in found.items()}
-    measured = {
-        "rounds": {p: sum(look.rounds for look in mine) / len(mine) for p, mine in best.items()},
-        "ndcg": {
-            p: sum(look.metrics[RANKING.metric] for look in mine) / len(mine)
-            for p, mine in best.items()
-        },
-    }
-    drawn = {}
-    for file, (label, _) in FIGURE_5.items():
-        series = {"Cali3F-GMF": ([*measured[file]], [*measured[file].values()])}
-        about = FigureFormat(
-            title=f"Figure 5, one gradient a client: {trained.name}",
-            x_label="clusters",
-            y_label=label.replace(" on validation", ", highest observed"),
-        )
-        drawn[f"{file}-{trained.name}"] = lines(series, about)
-    return drawn
+    title = f"Figure 5, one gradient a client: {trained.name}"
+    return drawn_over_clusters(trained, title, f", {HIGHEST}")
+
+
+def compared_table(title: str, systems: Systems, print_beside: Printed) -> PaperTable:
+    """A table of accuracy and pace. print_beside: the paper's figures of the same rows."""
+    return PaperTable(
+        title=title,
+        data=OPENED,
+        systems=systems,
+        train=seen,
+        printed=print_beside,
+        rows=rows_of,
+        tests=tests_of,
+        findings=(notes_of,),
+        figures=curves_drawn,
+    )
 
 
 OPENED = cali3f(efforts=GRADIENTS, family="ncf-printed")
 EXPERIMENTS = {
-    "cali3f-printed": PaperTable(
-        title="one gradient a client, over NeuMF (Cali3F, algorithm 1, tables II and III)",
-        data=OPENED,
-        systems=with_neumf,
-        train=seen,
-        printed=PRINTED,
-        rows=rows_of,
-        tests=tests_of,
-        findings=(notes_of,),
-        figures=curves_drawn,
+    "cali3f-printed": compared_table(
+        "one gradient a client, over NeuMF (Cali3F, algorithm 1, tables II and III)",
+        with_neumf,
+        PRINTED,
     ),
-    "cali3f-printed-metadata": PaperTable(
-        title="one gradient a client, clusters of metadata (Cali3F, section III-B)",
-        data=OPENED,
-        systems=with_occupations,
-        train=seen,
-        rows=rows_of,
-        tests=tests_of,
-        findings=(notes_of,),
-        figures=curves_drawn,
+    "cali3f-printed-metadata": compared_table(
+        "one gradient a client, clusters of metadata (Cali3F, section III-B)",
+        with_occupations,
+        {},
     ),
-    "cali3f-printed-rest": PaperTable(
-        title="one gradient a client, over GMF and MLP (Cali3F, algorithm 1, table II)",
-        data=OPENED,
-        systems=with_gmf_and_mlp,
-        train=seen,
-        printed=PRINTED,
-        rows=rows_of,
-        tests=tests_of,
-        findings=(notes_of,),
-        figures=curves_drawn,
+    "cali3f-printed-rest": compared_table(
+        "one gradient a client, over GMF and MLP (Cali3F, algorithm 1, table II)",
+        with_gmf_and_mlp,
+        PRINTED,
     ),
     "cali3f-printed-fig5": PaperTable(
         title="one gradient a client, over numbers of clusters (Cali3F, figure 5)",
@@ -415,6 +391,6 @@ EXPERIMENTS = {
         train=seen,
         rows=rows_over_clusters,
         findings=(notes_over_clusters,),
-        figures=drawn_over_clusters,
+        figures=figures_over_clusters,
     ),
 }
