@@ -177,6 +177,8 @@ def test_a_fit_that_fails_leaves_the_recommender_as_it_was() -> None:
     ("options", "said"),
     [
         ({"rounds": 0}, "rounds: got 0"),
+        ({"rounds": float("nan")}, "rounds: got nan; expected a whole number from 1"),
+        ({"rounds": 1.5}, "rounds: got 1.5"),
         ({"seed": -1}, "seed: got -1"),
         ({"threads": -1}, "threads: got -1"),
         ({"settings": {"factor": 3}}, r"settings\['factor'\]: unknown setting; did you mean"),
@@ -205,3 +207,27 @@ def test_scores_are_those_behind_the_lists_and_candidates_those_that_compete() -
         model.scores(100, items=99)
     with pytest.raises(InputError, match="unknown user '5'"):
         model.candidates(5)
+
+
+@pytest.mark.parametrize(("users", "count"), [([100, 101], 2), ([], 0)])
+def test_one_user_is_one_user(users: list[int], count: int) -> None:
+    """Of two users the first one was served, and nobody was told."""
+    model = entrenous.Recommender("popular").fit(PANDAS)
+    with pytest.raises(InputError, match=f"^user: got {count} users; expected one$"):
+        model.candidates(users)
+    with pytest.raises(InputError, match=f"^user: got {count} users; expected one$"):
+        model.predict(users, 3)
+
+
+def test_scores_of_nobody_are_a_frame_without_rows() -> None:
+    scores = entrenous.Recommender("popular").fit(PANDAS).scores([], [3])
+    assert list(scores.columns) == ["user", "item", "score"] and len(scores) == 0
+
+
+def test_a_missing_rating_is_refused_in_words_of_python() -> None:
+    """The refusal of a row is an error of its own kind, which kept the words of a command."""
+    gap = PANDAS.assign(rating=[float("nan"), *COLUMNS["rating"][1:]])
+    with pytest.raises(InputError, match=r"^frame:row 0: the value is empty; .*bad_rows='drop'"):
+        entrenous.Recommender("popular").fit(gap)
+    left = entrenous.Recommender("popular").fit(gap, bad_rows="drop")
+    assert len(left.train) == len(PANDAS) - 1

@@ -161,7 +161,7 @@ def _recorded() -> Iterator[list[Made]]:
 def _behind(raised: InputError, made: list[Made]) -> Iterator[Made]:
     """The errors that the raised one was made of: with its problem, and a part of its remedy."""
     # In Python an error is made once more, in the words of Python.
-    if len(made) > 1 and made[-1].stack[0][0] == "api/arguments.py":
+    if len(made) > 1 and made[-1].stack[0][0] == "core/errors.py":
         made = made[:-1]
         raised = made[-1].error
     for each in made:

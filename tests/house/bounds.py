@@ -13,7 +13,7 @@ CSV_TO_RECOMMENDATION is tight again since formats, policies and rules are asked
 needs them.
 """
 
-NODES = 306_200
+NODES = 306_160
 NODES_A_LINE = 5.42
 LEAST_COMMENTS = 0.0400
 MORE_THAN_8 = 11

@@ -146,6 +146,14 @@ def ids_asked(what: str, ids: Ids) -> list[str]:
     return sorted(names) if isinstance(ids, set | frozenset) else names
 
 
+def id_asked(what: str, ids: Ids) -> str:
+    """The one external id of an argument, as text. Raises InputError for none and for several."""
+    names = ids_asked(what, ids)
+    if len(names) != 1:
+        raise InputError(what, f"got {len(names)} {what}s", expected="one")
+    return names[0]
+
+
 def named_rows(data: DataAsked[Any]) -> tuple[str, Interactions | None]:
     """The name of the data, and the rows where they are at hand: see `data_asked`."""
     rows = data_asked(data)
@@ -392,9 +400,7 @@ def in_python() -> Iterator[None]:
         if OPTION.search(str(bad)) is None:
             raise
         # `from None`: the same error in other words is no news.
-        texts = (bad.where, bad.problem, bad.expected, bad.fix)
-        where, problem, expected, fix = map(as_argument, texts)
-        raise type(bad)(where, problem, expected=expected, fix=fix) from None
+        raise bad.reworded(as_argument) from None
 
 
 def as_argument(text: str) -> str:

@@ -56,14 +56,12 @@ class MetricEntry(NamedTuple):
 class Explanation(Report[FrameT]):
     """An algorithm's account of itself. `table()` has a row for each array that leaves a device."""
 
+    of_rows = "leaves_the_device"
+
     def _caption(self) -> str:
         found = self.found
         sends = "what leaves a device" if found["leaves_the_device"] else "nothing is on a device"
         return f"{found['name']} ({found['kind']}): {found['summary']} Below: {sends}."
-
-    def _records(self) -> list[dict[str, Any]]:
-        rows: list[dict[str, Any]] = self.found["leaves_the_device"]
-        return rows
 
 
 def algorithms() -> list[AlgorithmEntry]:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, final
+from typing import Generic, final
 
 from ..auditing.receipt import receipt_of_run
-from ..core.errors import InputError
 from ..core.keywords import values
 from ..runs import store
 from ..runs.leakcheck import leakcheck as checked
@@ -21,7 +20,7 @@ from .arguments import (
     algorithm_asked,
     asked_progress,
     data_asked,
-    ids_asked,
+    id_asked,
     in_python,
     kind_of,
     public,
@@ -32,6 +31,8 @@ from .results import Report
 @final
 class Leakcheck(Report[FrameT]):
     """Purely local models compared with chance. `table()` has a row for each metric."""
+
+    of_rows = "checks"
 
     @property
     def passed(self) -> bool:
@@ -45,14 +46,12 @@ class Leakcheck(Report[FrameT]):
             f" {found['protocol']}, negatives: {found['negatives']}"
         )
 
-    def _records(self) -> list[dict[str, Any]]:
-        rows: list[dict[str, Any]] = self.found["checks"]
-        return rows
-
 
 @final
 class DeviceReceipt(Report[FrameT]):
     """The messages of one user's device. `table()` has a row for each round."""
+
+    of_rows = "rounds"
 
     @property
     def notes(self) -> list[str]:
@@ -72,10 +71,6 @@ class DeviceReceipt(Report[FrameT]):
             f"{slip['user']} in {slip['run']}: {slip['algorithm']}, profile {slip['profile']},"
             f" {slip['history']} items consumed"
         )
-
-    def _records(self) -> list[dict[str, Any]]:
-        rows: list[dict[str, Any]] = self.found["rounds"]
-        return rows
 
 
 @final
@@ -129,13 +124,9 @@ def receipt(
     cannot be repeated.
     """
     with in_python(), asked_progress(progress) as shown:
-        names = ids_asked("user", user)
-        if len(names) != 1:
-            raise InputError("user", f"got {len(names)} users", expected="one")
+        name = id_asked("user", user)
         place = None if algorithm is None else algorithm_asked(algorithm)[0]
         moved = None if data is None else str(data)
         how = OpenOptions(data=moved, algorithm=place, todays_code=todays_code)
         run = store.read(str(subject), Path(root), moved)
-        return DeviceReceipt(
-            receipt_of_run(run, names[0], how=how, threads=threads, progress=shown)
-        )
+        return DeviceReceipt(receipt_of_run(run, name, how=how, threads=threads, progress=shown))

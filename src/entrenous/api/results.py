@@ -9,7 +9,7 @@ import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, final
+from typing import Any, ClassVar, Generic, NamedTuple, final
 
 from ..core.cells import harmless
 from ..core.errors import InputError, did_you_mean
@@ -78,6 +78,8 @@ class Report(Generic[FrameT]):
     """The whole report, as the command prints it with --json."""
     frames: str = POLARS
     """The library whose frames the tables are."""
+    of_rows: ClassVar[str] = "rows"
+    """The name of the table's rows in the whole report."""
 
     def table(self) -> FrameT:
         """The rows as a frame, numbers in full."""
@@ -118,7 +120,7 @@ class Report(Generic[FrameT]):
 
     def _records(self) -> list[dict[str, Any]]:
         """A record for each row of the table."""
-        rows: list[dict[str, Any]] = self.found["rows"]
+        rows: list[dict[str, Any]] = self.found[self.of_rows]
         return rows
 
     def _shown(self) -> Table:

@@ -54,6 +54,7 @@ from .arguments import (
     data_beside,
     frame_of,
     frame_of_records,
+    id_asked,
     ids_asked,
     in_python,
     metrics_asked,
@@ -151,14 +152,13 @@ class Served(Generic[FrameT]):
 
     def predict(self, user: Ids, *items: Ids) -> FrameT:
         """Predicted ratings of a user for some items, by their ids: a frame of what
-        `evaluate.predict.predictions` describes.
+        `evaluation.predict.predictions` describes.
         """
         with in_python():
             names = [name for each in items for name in ids_asked("items", each)]
-            users = ids_asked("user", user)
-            if len(users) != 1:
-                raise InputError("user", f"got {len(users)} users", expected="one")
-            rows = predictions(self.recommender, self.train, users[0], names, label=self.name)
+            rows = predictions(
+                self.recommender, self.train, id_asked("user", user), names, label=self.name
+            )
         columns = {name: [row[name] for row in rows] for name in (rows[0] if rows else ("item",))}
         numbers = self.train.items.indices(columns["item"])
         return self._frame({**columns, "item": self.train.items.given[numbers]})
@@ -181,7 +181,9 @@ class Served(Generic[FrameT]):
                 numbers,
                 label=self.name,
             )
-            scores = np.concatenate([block[:, wanted] for _, block in blocks])
+            # Without users there is no block.
+            none = np.empty((0, len(wanted)), np.float32)
+            scores = np.concatenate([none, *(block[:, wanted] for _, block in blocks)])
         columns = {
             "user": self.train.users.given[np.repeat(numbers, len(wanted))],
             "item": self.train.items.given[np.tile(wanted, len(numbers))],
@@ -194,7 +196,7 @@ class Served(Generic[FrameT]):
         as of `recommend`. Raises InputError for an unknown user.
         """
         with in_python():
-            (number,) = [self.train.users.index(name) for name in ids_asked("user", user)[:1]]
+            number = self.train.users.index(id_asked("user", user))
             competing = competing_of(self.train, number, ListOptions(seen=seen))
         titles = [title_of(self.train, item) for item in competing.tolist()]
         return self._frame({"item": self.train.items.given[competing], "title": titles})

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import difflib
 import errno
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Self
 
 # What the system refuses now and may grant later.
 PASSING = frozenset(
@@ -80,6 +81,17 @@ class InputError(EntrenousError):
         # A long problem is cut before the remedy, which is what the user needs most.
         room = max(LEAST_PROBLEM, LINE - len(where) - len(remedy) - 2)
         super().__init__(one_line(f"{where}: {one_line(problem, room)}{remedy}", LINE))
+
+    def reworded(self, word: Callable[[str], str]) -> Self:
+        """Returns the same error with each of its texts in other words."""
+        other = type(self).__new__(type(self))
+        # A subclass may be made of other things than texts, and keeps them.
+        vars(other).update(vars(self))
+        where = word(self.where)
+        problem = word(self.problem)
+        expected = word(self.expected)
+        InputError.__init__(other, where, problem, expected=expected, fix=word(self.fix))
+        return other
 
 
 class NotYet(StartAgain, InputError):

@@ -65,8 +65,11 @@ def _asked(
 
 
 def at_least(where: str, value: int | None, least: int) -> None:
-    """Raises InputError, naming `where`, for a number below `least`. None passes."""
-    if value is not None and value < least:
+    """Raises InputError, naming `where`, for a number below `least`, and for what is no whole
+    number. None passes.
+    """
+    # NaN is below nothing, but it is no whole number.
+    if value is not None and (not hasattr(value, "__index__") or value < least):
         raise InputError(where, f"got {value}", expected=f"a whole number from {least}")
 
 

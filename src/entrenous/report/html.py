@@ -50,7 +50,7 @@ def write_report(
     sections. With audits the page begins with accuracy against leakage, and the rest is folded.
 
     audits: {name of a run: the report of an audit of it}. recommendations: the best items for
-    `user` by the first run, as `evaluate.recommend.recommendations` returns them.
+    `user` by the first run, as `evaluation.recommend.recommendations` returns them.
 
     Raises InputError if there is no run, a run is not finished, or the file cannot be written.
     """

@@ -210,7 +210,7 @@ def predicted(
     items: Sequence[str],
     how: OpenOptions = OpenOptions(),  # noqa: B008  # it is frozen
 ) -> list[dict[str, Any]]:
-    """Predicted ratings of a stored run: see `evaluate.predict.predictions`."""
+    """Predicted ratings of a stored run: see `evaluation.predict.predictions`."""
     again = _for_lists(run, how)
     label = short(run.manifest["algorithm"])
     return predictions(again.recommender, again.train, user, items, label=label)
@@ -223,7 +223,7 @@ def recommended(
     options: ListOptions | None = None,
     how: OpenOptions = OpenOptions(),  # noqa: B008  # it is frozen
 ) -> dict[str, list[dict[str, Any]]]:
-    """Recommendations of a stored run for some users: see `evaluate.recommend.list_of_each`."""
+    """Recommendations of a stored run for some users: see `evaluation.recommend.list_of_each`."""
     if options is not None:
         check_options(options)
     again = _for_lists(run, how)

@@ -7,7 +7,7 @@ are ranked by the mean score that their models, averaged over time, give to it. 
 devices here, so that scores are those of a fictive user: how far items have moved along the
 direction in which popular items move, of peers in messages less those of others (as the attack
 `drift`), of devices in single updates. Moves are taken in standard deviations of each sender and
-averaged over its rounds. Known: the sets of items (`audit.side_knowledge`).
+averaged over its rounds. Known: the sets of items (`auditing.side_knowledge`).
 """
 
 from __future__ import annotations

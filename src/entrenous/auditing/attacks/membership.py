@@ -4,7 +4,7 @@ items asks it for the others.
 A vector for each user is fitted to the known items against the item vectors of the model, which
 stay as they are (ridge regression in which all other items count a tenth, as in implicit matrix
 factorisation: Y. Hu, Y. Koren, C. Volinsky, ICDM 2008); items are ranked by it and by popularity.
-Known: the model, and half of the user's items (`audit.side_knowledge`), which do not count. The
+Known: the model, and half of the user's items (`auditing.side_knowledge`), which do not count. The
 formulation is ours; membership of interactions in recommenders was first attacked by M. Zhang et
 al., "Membership inference attacks against recommender systems", CCS 2021. A part of this is taste
 and not memory: an item that was held out of training ranks high, too, though less.

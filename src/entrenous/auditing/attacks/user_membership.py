@@ -6,8 +6,9 @@ item of the history scores above another one. Item vectors have moved towards ea
 histories that they were trained on, so that these fit better than others do. How well a history
 fits also depends on its length and on how popular its items are: the prediction by these, by least
 squares over all candidates, is taken off. No example of a member is needed. Known: the model, and
-histories of candidates (`audit.side_knowledge`). Ours, after M. Zhang et al., "Membership inference
-attacks against recommender systems", CCS 2021, where shadow models say what a member looks like.
+histories of candidates (`auditing.side_knowledge`). Ours, after M. Zhang et al., "Membership
+inference attacks against recommender systems", CCS 2021, where shadow models say what a member
+looks like.
 """
 
 from __future__ import annotations
