@@ -63,6 +63,14 @@ def test_both_forms_are_tested_against_each_other_and_against_the_untuned_system
     assert ("fcf-huawei, chosen rate", "user-knn") in pairs
 
 
+def test_a_difference_is_the_first_system_minus_the_second() -> None:
+    done = trained("fpl-fcf")
+    values = figures(done)
+    for test in done.tests:
+        a, b = (values[test[side], test["metric"]] for side in ("a", "b"))
+        assert test["difference"] == pytest.approx(a - b, abs=1e-6)
+
+
 def test_a_diverged_form_of_fcf_has_rows_without_figures_and_a_name_in_the_note() -> None:
     done = trained("fpl-fcf")
     label = "fcf-huawei, rate 0.5"

@@ -69,6 +69,25 @@ if child == 0:
 print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
 
+LATE = """
+import multiprocessing, sys
+from concurrent.futures import ProcessPoolExecutor
+import polars as pl
+
+pl.DataFrame({"a": [1, 2]}).select(pl.col("a").sum())
+
+def refused(path):
+    import entrenous
+    entrenous.load(path)
+    try:
+        entrenous.from_frame({"user": [1, 1, 2], "item": [1, 2, 3]})
+    except entrenous.InputError as error:
+        return str(error)
+
+with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("fork")) as pool:
+    print(pool.submit(refused, sys.argv[1]).result(60))
+"""
+
 
 def ended(program: str, *arguments: Path) -> str:
     """What a program in a new interpreter prints; it is ended if it hangs."""
@@ -92,6 +111,12 @@ def test_a_pool_of_forked_workers_reads_trains_and_recommends_as_its_parent(tmp_
 
 def test_a_process_that_was_forked_by_hand_reads(tmp_path: Path) -> None:
     assert ended(BY_HAND, write_shop(tmp_path / "shop.csv")) == "0\n"
+
+
+def test_polars_may_have_been_at_work_before_we_were_imported(tmp_path: Path) -> None:
+    """Its threads belong to the parent then, too."""
+    said = ended(LATE, write_shop(tmp_path / "shop.csv"))
+    assert "was forked from one that had read data before" in said
 
 
 def test_no_process_reads_elsewhere_without_need(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -166,3 +166,20 @@ def test_a_picture_is_taken(report, width, tmp_path):
     assert browser.size_of(out) == (width, 1600)
     # A blank page of this size is compressed to less.
     assert out.stat().st_size > 40_000
+
+
+def test_the_line_of_popularity_stands_at_the_smaller_guess(runs, audits):
+    """Audits of other people have another guess; a point right of the smaller one leaks more."""
+
+    def line(points) -> str:
+        (dashed,) = re.findall(r"<path [^>]*4 4[^>]*>", str(leakage.plane(points, "x")))
+        return dashed
+
+    def guessing(point, share: float):
+        return point._replace(attack={**point.attack, "popularity_r_precision": share})
+
+    first, second, *rest = leakage.points_of(groups(runs)[0], audits)
+    smaller = guessing(second, 0.4)
+    usual = line([guessing(first, 0.5), smaller, *rest])
+    assert line([guessing(first, 0.9), smaller, *rest]) == usual
+    assert line([guessing(first, 0.1), smaller, *rest]) != usual
