@@ -172,7 +172,7 @@ def test_the_line_of_popularity_stands_at_the_smaller_guess(runs, audits):
     """Audits of other people have another guess; a point right of the smaller one leaks more."""
 
     def line(points) -> str:
-        (dashed,) = re.findall(r"<path [^>]*4 4[^>]*>", str(leakage.plane(points, "x")))
+        (dashed,) = re.findall(r"<[^>]*dasharray[^>]*4 4[^>]*>", str(leakage.plane(points, "x")))
         return dashed
 
     def guessing(point, share: float):
