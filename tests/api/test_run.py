@@ -200,7 +200,7 @@ def test_somebody_who_was_not_in_training_gets_a_list(name: str, data: Interacti
     assert run.recommend_for(["i2", "i4"], 3).equals(run.recommend_for(["i4", "i2"], 3))
 
 
-@pytest.mark.parametrize("name", ["popular", "fedfast-gmf", "metamf"])
+@pytest.mark.parametrize("name", ["user-knn", "fedfast-gmf", "metamf"])
 def test_an_algorithm_that_needs_its_users_says_so(name: str, data: Interactions) -> None:
     settings = {"clusters": 3} if name == "fedfast-gmf" else {}
     run = entrenous.run(

@@ -74,6 +74,10 @@ class Ease(Settings):
         progress(2, 2, "inverse")
         return EaseModel(weights.astype(np.float32))
 
+    def fold_in(self, model: EaseModel, data: Interactions) -> EaseModel:
+        """Returns the model for users who were not in training: the same."""
+        return model
+
     def score(self, model: EaseModel, data: Interactions, users: Int64Array) -> Float32Array:
         """Returns the scores x_u B of every item, float32 [len(users), items]: sums of the rows of
         B of the items that each user consumed.
