@@ -105,8 +105,7 @@ def _inverse(gram: Float64Array, reg: float) -> Float64Array:
     """Returns (gram + reg I)^-1; `gram` is changed."""
     gram[np.diag_indices(len(gram))] += reg
     with one_blas_thread():
-        inverse: Float64Array = np.linalg.inv(gram)
-    return inverse
+        return np.asarray(np.linalg.inv(gram), np.float64)
 
 
 @njit(cache=True, nogil=True)
