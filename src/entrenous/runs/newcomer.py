@@ -9,8 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from ..core.contract.declared import bound, declared, is_federated, read_only
-from ..core.contract.protocols import FederatedAlgorithm, Histories
+from ..core.contract.declared import (
+    bound,
+    declared,
+    is_federated,
+    is_gossip,
+    read_only,
+    scores_of,
+)
+from ..core.contract.protocols import FederatedAlgorithm, Histories, State, arrays_of
+from ..core.contract.update import Update
 from ..core.errors import InputError, NonFiniteError
 from ..core.keys import fold_name, key
 from ..core.types import Float32Array, Int32Array
@@ -27,15 +35,15 @@ def scores_for(
 
     items: int32 ascending, the items that they have. Their device trains as often as a device did
     on average, with the number after the last user's. Raises InputError for an algorithm that needs
-    its users in training: one without a server, one whose server keeps something of each user, and
-    one in which each user has chosen a setting.
+    its users in training: one without a server, one whose server makes something of each user that
+    no device can make, and one in which each user has chosen a setting.
     """
     algorithm = recommender.algorithm
-    # `deliver` sends each device something of its own, which a newcomer has not got.
-    if not is_federated(algorithm) or declared(algorithm).deliver is not None or _chosen(algorithm):
+    reason = _reason(algorithm)
+    if reason:
         raise InputError(
             "recommend_for",
-            f"{name} can recommend to nobody but the users it was trained with",
+            f"{name} can recommend to nobody but the users it was trained with: {reason}",
             expected="an algorithm whose devices learn on their own",
             fix="train again with this user's rows, or use an algorithm such as fpl or fcf",
         )
@@ -43,23 +51,57 @@ def scores_for(
         raise InputError(
             "recommend_for", "there are no items", expected="at least one item that the person has"
         )
-    histories = _history(train, items)
-    # The newcomer's number follows the last user's, so that nobody's randomness is theirs too.
-    users = np.array([len(train.users)])
-    download = read_only(recommender.download)
-    newcomer = key(manifest["seed"], "newcomer")
-    devices = algorithm.init_devices(users, newcomer)
-    for number in range(_rounds(algorithm, train, manifest)):
-        # The Update of each round is dropped: nothing is sent.
-        devices, _ = algorithm.local(
-            download, devices, histories, users, fold_name(newcomer, number)
-        )
-    scores = np.ascontiguousarray(algorithm.score(download, devices, histories)[0], np.float32)
+    scores = np.ascontiguousarray(_fitted(recommender, train, items, manifest)[0], np.float32)
     if not np.isfinite(scores).all():
         raise NonFiniteError(
             f"{name}: a score for these items is NaN or infinite; nothing was ranked"
         )
     return scores
+
+
+def _reason(algorithm: Any) -> str:
+    """Why an algorithm cannot fit a newcomer; "" if it can."""
+    if is_gossip(algorithm):
+        return "a peer has the models that others pushed to it, and a newcomer has received none"
+    if not is_federated(algorithm):
+        return "it was fitted to the rows of all of them together"
+    declaration = declared(algorithm)
+    if declaration.deliver is not None and declaration.deliver_newcomer is None:
+        return "its server makes a part of each user's model, which no device can make"
+    if _chosen(algorithm):
+        return "each of them chose a setting"
+    return ""
+
+
+def _fitted(
+    recommender: Any, train: Interactions, items: Int32Array, manifest: Mapping[str, Any]
+) -> Float32Array:
+    """The scores of one new device after its training, float32 [1, items]."""
+    algorithm = recommender.algorithm
+    declaration = declared(algorithm)
+    histories = _history(train, items)
+    # The newcomer's number follows the last user's, so that nobody's randomness is theirs too.
+    users = np.array([len(train.users)])
+    newcomer = key(manifest["seed"], "newcomer")
+    devices = algorithm.init_devices(users, newcomer)
+    told: Update | None = None
+
+    def received() -> State:
+        if declaration.deliver_newcomer is None:
+            return read_only(recommender.download)
+        own = fold_name(newcomer, "delivered")
+        return read_only(declaration.deliver_newcomer(recommender.download, told, own))
+
+    # A device that keeps nothing, and is sent nothing of its own, has nothing to learn beforehand.
+    lasting = arrays_of(devices) or declaration.deliver_newcomer
+    rounds = _rounds(algorithm, train, manifest) if lasting else 0
+    for number in range(rounds):
+        # The Update of each round stays here: nothing is sent.
+        devices, told = algorithm.local(
+            received(), devices, histories, users, fold_name(newcomer, number)
+        )
+    drawn = fold_name(newcomer, "score")
+    return scores_of(algorithm, received(), devices, histories, users, drawn)
 
 
 def _rounds(algorithm: FederatedAlgorithm, train: Interactions, manifest: Mapping[str, Any]) -> int:

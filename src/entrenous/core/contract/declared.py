@@ -17,10 +17,17 @@ import numpy as np
 
 from ..errors import InputError, NonFiniteError
 from ..lanes.memory import view_only
-from ..types import Array, Int64Array
+from ..types import Array, Float32Array, Int64Array
 from .declarations import Axes, SentArray, Size, Traits, UpTo
 from .gossip import GossipAlgorithm
-from .protocols import Catalogue, CentralAlgorithm, FederatedAlgorithm, State, arrays_of
+from .protocols import (
+    Catalogue,
+    CentralAlgorithm,
+    FederatedAlgorithm,
+    Histories,
+    State,
+    arrays_of,
+)
 from .settings import Settings
 from .update import Total, zero_total
 
@@ -68,7 +75,17 @@ TELLING = {
 # The classes of states that an algorithm declares.
 STATES = ("holds", "receives", "keeps")
 # The methods that a federated algorithm may have besides, see `protocols.Abilities`.
-ABILITIES = ("local_sum", "solo_rounds", "many_rounds", "deliver", "biases")
+ABILITIES = (
+    "local_sum",
+    "solo_rounds",
+    "many_rounds",
+    "deliver",
+    "deliver_newcomer",
+    "biases",
+    "score_with_key",
+)
+# Members that an ability takes the place of.
+INSTEAD = {"score": "score_with_key"}
 
 
 class ContractError(InputError):
@@ -110,8 +127,8 @@ class DeclaredArray(NamedTuple):
 @final
 @dataclass(frozen=True)
 class Declaration:
-    """The declaration of an algorithm, as it was read from its class. The last five fields are its
-    optional methods, see `protocols.Abilities`.
+    """The declaration of an algorithm, as it was read from its class. The fields after
+    `traits` are its optional methods, see `protocols.Abilities`.
     """
 
     name: str
@@ -130,7 +147,9 @@ class Declaration:
     solo_rounds: Callable[..., Any] | None
     many_rounds: Callable[..., Any] | None
     deliver: Callable[..., Any] | None
+    deliver_newcomer: Callable[..., Any] | None
     biases: Callable[..., Any] | None
+    score_with_key: Callable[..., Any] | None
 
 
 def declared(algorithm: Any) -> Declaration:
@@ -141,7 +160,8 @@ def declared(algorithm: Any) -> Declaration:
     kind = _kind(algorithm)
     members = MEMBERS[kind]
     for member in members:
-        if getattr(algorithm, member, None) is None:
+        ways = (member, INSTEAD.get(member, member) if kind == "federated" else member)
+        if all(getattr(algorithm, way, None) is None for way in ways):
             problem = f"a {kind} algorithm without `{member}`"
             raise ContractError(name, problem, expected=", ".join(members))
     states = {part: getattr(algorithm, part, None) for part in STATES}
@@ -263,6 +283,24 @@ def is_gossip(algorithm: Any) -> TypeIs[GossipAlgorithm]:
 def is_central(algorithm: Any) -> TypeIs[CentralAlgorithm]:
     """Tells whether an algorithm is trained in one place."""
     return declared(algorithm).kind == "central"
+
+
+def scores_of(
+    algorithm: FederatedAlgorithm,
+    download: State,
+    devices: State,
+    histories: Histories,
+    users: Int64Array,
+    key: np.uint64,
+) -> Float32Array:
+    """Returns the scores of every item on the devices of `users`, float32 [m, items], by the key
+    where the algorithm draws for them.
+    """
+    drawn = declared(algorithm).score_with_key
+    if drawn is None:
+        return algorithm.score(download, devices, histories)
+    scores: Float32Array = drawn(download, devices, histories, users, key)
+    return scores
 
 
 def predicts_ratings(algorithm: Any) -> bool:

@@ -239,11 +239,29 @@ class Abilities(Protocol):
         """Returns the download for the devices of `users` alone."""
         ...
 
+    def deliver_newcomer(self, download: State, told: Update | None, key: np.uint64) -> State:
+        """Returns the download for one device of somebody who was not in training, where `deliver`
+        sends each device something of its own. told: what the device would have sent in its round
+        before, which stays with it; None at first, when its own part comes from the key."""
+        ...
+
     def biases(
         self, download: State, devices: State, histories: Histories
     ) -> tuple[Float32Array, Float32Array]:
         """Returns the user's part of a predicted rating, float32 [m], and the item's, float32
         [items]."""
+        ...
+
+    def score_with_key(
+        self,
+        download: State,
+        devices: State,
+        histories: Histories,
+        users: Int64Array,
+        key: np.uint64,
+    ) -> Float32Array:
+        """Returns what `score` returns, where scoring draws: device d draws from the key and
+        users[d] alone. An algorithm that has this method needs no `score`."""
         ...
 
 
