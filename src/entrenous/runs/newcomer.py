@@ -48,7 +48,7 @@ def scores_for(
     users = np.array([len(train.users)])
     download = read_only(recommender.download)
     newcomer = key(manifest["seed"], "newcomer")
-    devices = algorithm.init_devices(users, newcomer)
+    devices = algorithm.init_devices(users, train.catalogue, newcomer)
     for number in range(_rounds(algorithm, train, manifest)):
         # The Update of each round is dropped: nothing is sent.
         devices, _ = algorithm.local(
