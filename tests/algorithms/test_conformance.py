@@ -415,7 +415,7 @@ def federation(request, data) -> Federation:
     return Federation(
         algorithm,
         server,
-        algorithm.init_devices(users, key(0, "devices")),
+        algorithm.init_devices(users, data.catalogue, key(0, "devices")),
         users,
         data.histories(users),
     )
@@ -438,7 +438,7 @@ def test_the_first_states_come_from_the_key_and_the_user(federation, data):
     assert not same(algorithm.init_server(data.catalogue, key(1, "server")), federation.server)
     few = np.array([3, 17, 30])
     expected = type(federation.devices)(*(array[few] for array in federation.devices))
-    assert same(algorithm.init_devices(few, key(0, "devices")), expected)
+    assert same(algorithm.init_devices(few, data.catalogue, key(0, "devices")), expected)
     for state in (federation.server, federation.devices):
         assert all(np.isfinite(array).all() for array in arrays_of(state).values())
     assert all(len(array) == 40 for array in arrays_of(federation.devices).values())
@@ -549,7 +549,7 @@ def test_networks_send_rows_by_item(name: str, local_epochs: int, data: Interact
         np.arange(40),
     )
     server = algorithm.init_server(data.catalogue, key(0, "server"))
-    devices = algorithm.init_devices(users, key(0, "devices"))
+    devices = algorithm.init_devices(users, data.catalogue, key(0, "devices"))
     for number in range(2):  # some begin with a round of another kind
         download = bound(algorithm, data.catalogue).delivered(algorithm.download(server), users)
         devices, update = algorithm.local(

@@ -115,7 +115,7 @@ def _check_nobody(algorithm: Any, data: Interactions, training: Training) -> Non
     contract = bound(algorithm, data.catalogue)
     try:
         # Kernels often fail at empty arrays, and a round may have no device.
-        devices = algorithm.init_devices(nobody, key(0, "devices"))
+        devices = algorithm.init_devices(nobody, data.catalogue, key(0, "devices"))
         received = contract.delivered(read_only(algorithm.download(training.server)), nobody)
         devices, update = algorithm.local(
             received, devices, data.histories(nobody), nobody, key(0, "round")

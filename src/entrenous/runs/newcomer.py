@@ -83,7 +83,7 @@ def _fitted(
     # The newcomer's number follows the last user's, so that nobody's randomness is theirs too.
     users = np.array([len(train.users)])
     newcomer = key(manifest["seed"], "newcomer")
-    devices = algorithm.init_devices(users, newcomer)
+    devices = algorithm.init_devices(users, train.catalogue, newcomer)
     told: Update | None = None
 
     def received() -> State:

@@ -28,6 +28,7 @@ from ..core.contract.protocols import (
     Scorer,
     State,
     arrays_of,
+    state_of,
 )
 from ..core.errors import EntrenousError, InputError, NonFiniteError
 from ..core.keys import key
@@ -277,7 +278,7 @@ def restore_state(
     declaration = declared(algorithm)
     kind: Any = declaration.holds if part == "holds" else declaration.keeps
     try:
-        return kind(*(arrays[f"{prefix}.{name}"] for name in kind._fields))
+        return state_of(kind, _without(prefix, arrays))
     except KeyError as missing:
         raise EntrenousError(
             f"stored model: array {missing} is missing; it was not written by this algorithm"
@@ -286,6 +287,13 @@ def restore_state(
 
 def _prefixed(prefix: str, state: State) -> dict[str, Array]:
     return {f"{prefix}.{name}": array for name, array in arrays_of(state).items()}
+
+
+def _without(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    begin = f"{prefix}."
+    return {
+        name.removeprefix(begin): array for name, array in arrays.items() if name.startswith(begin)
+    }
 
 
 def federated(algorithm: Algorithm) -> bool:

@@ -237,7 +237,9 @@ class Cali3F(WeighedNCF):
             np.zeros(1, np.int64),
         )
 
-    def init_devices(self, users: Int64Array, key: np.uint64) -> Cali3FDevices:
+    def init_devices(
+        self, users: Int64Array, catalogue: Catalogue, key: np.uint64
+    ) -> Cali3FDevices:
         """Returns a private state without arrays: a device keeps only its history."""
         return Cali3FDevices()
 

@@ -96,7 +96,9 @@ class FedFastRounds(ServedModel):
         model = self.first_model(catalogue, key)
         return self.holds(user, *model, cluster, centroids, np.zeros(1, np.int64))
 
-    def init_devices(self, users: Int64Array, key: np.uint64) -> FedFastDevices:
+    def init_devices(
+        self, users: Int64Array, catalogue: Catalogue, key: np.uint64
+    ) -> FedFastDevices:
         """Returns a private state without arrays: a device keeps only its data."""
         return FedFastDevices()
 

@@ -163,7 +163,9 @@ class FedRecon(Settings):
         q = normals(folds(key, np.arange(catalogue.items)), self.factors, self.init_std)
         return FedReconModel(q, np.zeros(catalogue.items, np.float32))
 
-    def init_devices(self, users: Int64Array, key: np.uint64) -> FedReconDevices:
+    def init_devices(
+        self, users: Int64Array, catalogue: Catalogue, key: np.uint64
+    ) -> FedReconDevices:
         """Returns a private state without arrays: nothing local lasts beyond a round."""
         return FedReconDevices()
 

@@ -16,7 +16,13 @@ import numpy as np
 
 from ...core.contract.declared import Contract, scores_of
 from ...core.contract.enforce import check_kept, check_sent
-from ...core.contract.protocols import FederatedAlgorithm, State, arrays_of
+from ...core.contract.protocols import (
+    FederatedAlgorithm,
+    State,
+    arrays_of,
+    joined_states,
+    state_of,
+)
 from ...core.contract.update import Total, Update, add_update
 from ...core.errors import InputError
 from ...core.keys import key as key_of
@@ -198,9 +204,8 @@ class FederatedNode:
             text = f"round {number} is over for this node: its owner may rewind it"
             raise FrameRefused(Code.PAST_ROUND, text)
         private = self.contract.declaration.keeps
-        assert private is not None  # of every algorithm around a server
         key = np.uint64(local_key(self._rounds, number))
-        return private(**arrays), key
+        return state_of(private, arrays), key
 
     def _train_one(self, request: NodeRequest) -> tuple[State, Update]:
         """Trains one device. Returns the private state afterwards, and what the device sends."""
@@ -272,11 +277,11 @@ class FederatedNode:
         declaration = self.contract.declaration
         received = declaration.receives
         private = declaration.keeps
-        assert received is not None and private is not None  # of every algorithm around a server
+        assert received is not None  # of every algorithm around a server
         number, arrays = model
         download = received(**arrays)
         _, arrays = newest
-        devices = private(**arrays)
+        devices = state_of(private, arrays)
         scorer = OwnRecommender(
             self.algorithm,
             self.contract,
@@ -361,10 +366,10 @@ class SecretDraws:
         states = []
         for user in self._shard.users.tolist():
             key = self.key("first", 0, user)
-            states.append(self._shard.algorithm.init_devices(np.array([user]), key))
-        # From one state a device to one array a field.
-        arrays = [np.concatenate(parts) for parts in zip(*states, strict=True)]
-        return type(states[0])(*arrays)
+            states.append(
+                self._shard.algorithm.init_devices(np.array([user]), self._shard.catalogue, key)
+            )
+        return joined_states(states)
 
     def update(
         self, download: State, devices: State, users: Int64Array, place: int, number: int
