@@ -81,8 +81,8 @@ def among_newcomers(recommender: Any, given: Interactions, *, rounds: int, seed:
 
 
 def refuse_newcomers(algorithm: Any, name: str, where: str) -> None:
-    """Raises InputError for an algorithm that needs its users in training, as `_reason` says. where:
-    the option or function that asked.
+    """Raises InputError for an algorithm that needs its users in training (`_reason`). where:
+    the option or the function that asked.
     """
     reason = _reason(algorithm)
     if not reason:
