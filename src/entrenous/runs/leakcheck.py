@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, final
 
 import numpy as np
+from typing_extensions import TypedDict
 
 from ..core.contract.declared import declared
 from ..core.contract.protocols import FederatedAlgorithm, Progress, silent, some_visits
@@ -99,8 +100,34 @@ class LeakcheckRequest(LeakcheckTraining):
     progress: Progress = silent
 
 
+class ChanceCheck(TypedDict):
+    """One metric of purely local models, compared with chance."""
+
+    metric: str
+    obtained: float
+    chance: float
+    standard_errors: float
+    """The distance of both."""
+    passed: bool
+
+
+class LeakcheckFound(TypedDict):
+    """The report of a leak check."""
+
+    data: str
+    protocol: str
+    algorithm: str
+    negatives: str
+    seed: int
+    rounds: int | None
+    users: int
+    checks: list[ChanceCheck]
+    passed: bool
+    protocol_text: list[str]
+
+
 @called_with(LeakcheckRequest)
-def leakcheck(asked: LeakcheckRequest) -> dict[str, Any]:
+def leakcheck(asked: LeakcheckRequest) -> LeakcheckFound:
     """AUC and, with candidates, HR@10 of purely local models, compared with chance.
 
     `passed`: both are within SIGNIFICANT standard errors.
@@ -208,7 +235,7 @@ def _check(
     ranking: Ranking,
     chance: Float64Array,
     variance: Float64Array,
-) -> dict[str, Any]:
+) -> ChanceCheck:
     """The mean over users, that of chance, and their distance in standard errors of chance. A
     user's value is the mean of their queries.
     """
