@@ -44,7 +44,7 @@ def test_as_printed_it_has_the_protocol_of_the_field(name: str) -> None:
     whole = Catalogue(users=943, items=1682, interactions=100_000, scale=None)
     assert made.shape.row == 32 and made.negatives == 4 and made.batch == 256
     assert made.default_rounds(whole) == 100 and made.devices_of(whole) == 943
-    assert made.server_rate_item == 1 and made.optimiser == "sgd" and made.local_epochs == 1
+    assert made.server_rate_item == 1 and made.optimiser == "adam" and made.local_epochs == 1
 
 
 def test_the_printed_fedncf_is_the_tower_of_the_field() -> None:

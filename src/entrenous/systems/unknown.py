@@ -30,7 +30,6 @@ _AVERAGED = "fedmf, fedncf"
 
 ELSEWHERE: Final = (
     Elsewhere("CoFedRec", f"a model for each cluster of users: {_OF_USERS}"),
-    Elsewhere("CoLR", f"updates of every number: {_AVERAGED}"),
     Elsewhere("F2MF", f"averaged factors without its fairness term: {_AVERAGED}"),
     Elsewhere("FedAvg", f"averaged networks: fedavg-gmf, fedavg-mlp, fedavg-neumf, {_AVERAGED}"),
     Elsewhere("FedCA", f"a model for each user beside the common one: {_OF_USERS}"),
