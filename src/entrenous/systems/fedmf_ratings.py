@@ -159,7 +159,7 @@ class FedMFRatings(Settings):
         """Returns the initial item factors v ~ N(init, init_std^2), float32 [items, F]."""
         return FedMFServer(self._first(folds(key, np.arange(catalogue.items))))
 
-    def init_devices(self, users: Int64Array, key: np.uint64) -> FedMFDevices:
+    def init_devices(self, users: Int64Array, catalogue: Catalogue, key: np.uint64) -> FedMFDevices:
         """Returns the initial user factors u ~ N(init, init_std^2) of the devices of `users`,
         float32 [m, F].
         """

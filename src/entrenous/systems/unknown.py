@@ -43,9 +43,6 @@ ELSEWHERE: Final = (
     Elsewhere("FedPerGNN", f"no graph of users, averaged factors: {_AVERAGED}"),
     Elsewhere("FedRAP", f"a model for each user beside the common one: {_OF_USERS}"),
     Elsewhere("FedRec-SVD", "fedrec with --set model=svd++"),
-    Elsewhere(
-        "FedRecon", f"private user factors: {_AVERAGED}, fcf; as an initialisation: reptile-gmf"
-    ),
     Elsewhere("FedVLR", f"averaged factors, no pictures or texts: {_AVERAGED}"),
     Elsewhere("GPFedRec", f"a model for each cluster of users: {_OF_USERS}"),
     Elsewhere("IFedRec", f"averaged factors, no features of items: {_AVERAGED}"),
