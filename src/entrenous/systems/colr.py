@@ -205,7 +205,7 @@ class CoLR(Settings):
         source = fold_name(key, "basis")
         return CoLRServer(item, self.basis(source), np.array([source]).view(np.int64))
 
-    def init_devices(self, users: Int64Array, key: np.uint64) -> CoLRDevices:
+    def init_devices(self, users: Int64Array, catalogue: Catalogue, key: np.uint64) -> CoLRDevices:
         """Returns the initial user factors of the devices of `users`, each drawn on its device."""
         return CoLRDevices(normals(folds(key, users), self.factors, self.init_std))
 
