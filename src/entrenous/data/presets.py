@@ -314,7 +314,6 @@ PRESETS = {
                 value="watch_ratio",
                 # The column `time` is a date of China, without its zone.
                 time="timestamp",
-                likes="any",
                 duplicates="last",
             ),
         ),

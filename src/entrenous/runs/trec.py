@@ -62,9 +62,9 @@ def trec_files(
     Held-out rows of items that are not in the catalogue are in no list; in the qrels their items
     are called absent-0, absent-1, ...
 
-    label: the tag of the run. seed: orders equal scores, as in the run. rounds: of the training, for
-    users who were not in it. Raises InputError for an id
-    with a blank in it, which the format cannot hold.
+    label: the tag of the run. seed: orders equal scores, as in the run. rounds: of the training,
+    for users who were not in it. Raises InputError for an id with a blank in it, which the format
+    cannot hold.
     """
     train = split.final_train
     held = split.test.rows
