@@ -121,12 +121,8 @@ class Events:
     def numbers(self, start: int = 0, stop: int | None = None) -> Iterator[tuple[str, int, int]]:
         """Yields the kind, the user and the item of events, for `Standing.take`."""
         part = slice(start, stop)
-        for kind, user, item in zip(
-            self.kind[part].tolist(),
-            self.user[part].tolist(),
-            self.item[part].tolist(),
-            strict=True,
-        ):
+        columns = [column[part].tolist() for column in (self.kind, self.user, self.item)]
+        for kind, user, item in zip(*columns, strict=True):
             yield KINDS[kind], user, item
 
     def _columns(self) -> Iterator[tuple[Any, ...]]:
@@ -239,6 +235,8 @@ class Standing:
         self.retired: set[int] = set()
         self.rows: dict[int, dict[int, int]] = {}
         """By user and item, the number of the event that brought the row."""
+        self._there = bytearray()
+        """Of each event so far, 1 if it brought a row that is there, else 0."""
 
     def take(self, kind: str, user: int, item: int) -> str:
         """Takes the next event. Returns the reason why it cannot be, or "". user, item: numbers, -1
@@ -254,7 +252,7 @@ class Standing:
             # The device takes its rows along.
             self.members.discard(user)
             self.away.discard(user)
-            self.rows[user] = {}
+            self._without(user, list(self.rows[user]))
         elif kind == "present":
             self.away.discard(user)
         elif kind == "away":
@@ -266,13 +264,19 @@ class Standing:
             self.retired.add(item)
         elif kind == "row":
             # A row that comes again replaces the one before.
+            self._without(user, [item])
             self.rows[user][item] = self.done
-        elif item >= 0:
-            del self.rows[user][item]
         else:
-            self.rows[user] = {}
+            self._without(user, list(self.rows[user]) if item == ALL else [item])
+        self._there.append(kind == "row")
         self.done += 1
         return ""
+
+    def _without(self, user: int, items: list[int]) -> None:
+        for item in items:
+            event = self.rows[user].pop(item, None)
+            if event is not None:
+                self._there[event] = 0
 
     def _problem(self, kind: str, user: int, item: int) -> str:
         """Returns the reason why an event cannot be, in words for its user and item; or ""."""
@@ -293,10 +297,11 @@ class Standing:
         return ""
 
     def interactions(self, events: Events, users: int, items: int) -> Interactions:
-        """The rows that are there, over the first `users` users and `items` items."""
-        listed = [event for rows in self.rows.values() for event in rows.values()]
-        # In the order of the events, which is that of time.
-        kept = np.sort(np.array(listed, np.int64))
+        """The rows that are there, without those of retired items, over the first `users` users and
+        `items` items.
+        """
+        kept = np.flatnonzero(np.frombuffer(self._there, np.bool_))
+        kept = kept[~np.isin(events.item[kept], list(self.retired))]
         times = events.at[kept] if events.clock == "time" else None
         return build(
             events.user[kept],

@@ -73,8 +73,8 @@ def rank_window(
     that the user has already is not ranked.
     """
     popularity = before.popularity
+    # Retired items have no rows.
     competing = popularity > 0
-    competing[list(standing.retired)] = False
     found: list[tuple[int, int, int, int]] = []
     start, stop = windows.ptr[window : window + 2].tolist()
     for kind, user, item in windows.events.numbers(start, stop):

@@ -3,8 +3,9 @@ windows before, one by one, and the algorithm then learns them in some rounds.
 
 A user who joins and an item that appears get their state as the algorithm draws it for their
 number, on which nobody else's state depends. An item without a row so far, or retired, is
-recommended to nobody. Rows that were forgotten, and the rows of users who left, are in no later
-training. Users who are away take part in no round.
+recommended to nobody. Rows that were forgotten or whose item is retired are in no later training.
+A user who leaves takes their rows and their private state along. Users who are away take part in no
+round.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from ..core.contract.protocols import CentralAlgorithm, FederatedAlgorithm, Stat
 from ..core.errors import InputError
 from ..core.keys import key
 from ..core.registry.discover import short
-from ..core.types import Array, BoolArray, Float32Array, Int32Array, Int64Array
+from ..core.types import Array, Float32Array, Int32Array, Int64Array
 from ..data.describe import iso
 from ..data.events import Standing
 from ..data.interactions import Interactions
@@ -96,7 +97,7 @@ def stream(
         scores = learner.scores(before, who[who >= 0].astype(np.int64))
         ranked = rank_window(split.windows, window, standing, before, scores, place)
         tested.append(ranked)
-        learner.learn(standing.interactions(events, users, items), standing.training(users))
+        learner.learn(standing.interactions(events, users, items), standing)
         last = int(events.at[stop - 1])
         trace.append(
             {
@@ -135,8 +136,8 @@ class Learner(Protocol):
         rows: those that were learnt, over all users and items that there are now.
         """
 
-    def learn(self, rows: Interactions, able: BoolArray) -> None:
-        """Learns the rows. able: bool [users], who can take part in a round."""
+    def learn(self, rows: Interactions, standing: Standing) -> None:
+        """Learns the rows on the devices of those who can take part."""
 
     def fitted(self, rows: Interactions) -> Fitted:
         """Returns the trained algorithm. rows: those of the end."""
@@ -164,7 +165,7 @@ class _Anew:
             return np.zeros((len(rows.users), len(rows.items)), np.float32)
         return _placed(self.fitted(rows), rows, users, self._plan)
 
-    def learn(self, rows: Interactions, able: BoolArray) -> None:
+    def learn(self, rows: Interactions, standing: Standing) -> None:
         """Does nothing: the model is made when it is asked for."""
 
     def fitted(self, rows: Interactions) -> Fitted:
@@ -197,14 +198,24 @@ class _InRounds:
         rounds = self._rounds(rows)
         return _placed(fitted(rounds, self._grown(rounds)), rows, users, self._plan)
 
-    def learn(self, rows: Interactions, able: BoolArray) -> None:
+    def learn(self, rows: Interactions, standing: Standing) -> None:
+        able = standing.training(len(rows.users)) & (rows.counts > 0)
         present = np.flatnonzero(able)
         rounds = self._rounds(rows, None if able.all() else present)
         training = self._grown(rounds)
+        self._forget_leavers(training, standing)
         # A window in which nobody can take part has no round.
         if len(present):
             training = rounds.advance(training, training.round + (self._plan.rounds or 1))
         self._training = training
+
+    def _forget_leavers(self, training: Training, standing: Standing) -> None:
+        """Gives the devices of users who left the state that they began with."""
+        assert self._first is not None
+        users = len(training.devices[0])
+        left = np.setdiff1d(np.arange(users), list(standing.members))
+        for array, first in zip(training.devices, self._first.devices, strict=True):
+            array[left] = first[left]
 
     def fitted(self, rows: Interactions) -> Fitted:
         rounds = self._rounds(rows)
@@ -235,11 +246,8 @@ class _InRounds:
             self._first = self._training = first
             return first
         name = short(self._plan.algorithm)
-        for before, now in (
-            (self._first.server, first.server),
-            (self._first.devices, first.devices),
-        ):
-            _check_grows(name, before, now)
+        _check_grows(name, self._first.server, first.server)
+        _check_grows(name, self._first.devices, first.devices)
         self._first = first
         return old._replace(
             server=_with_rows(old.server, first.server),

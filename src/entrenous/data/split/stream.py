@@ -1,12 +1,12 @@
 """A stream: nothing is held out beforehand. Each row is first predicted and then learnt, in global
 time; users and items are there from their first row on.
 
-`stream-day` learns once a day, `stream-week` once a week, and `stream-1000` after every 1,000 rows:
-the rows of such a window are predicted by the model before it. `stream` is `stream-day`. The
-algorithm meets users and items as it would in service, and no row is predicted by a later one, so
-that the figure is a curve over time (A. P. Dawid, "Present position and potential developments:
-some personal views: statistical theory: the prequential approach", 1984; J. Vinagre, A. M. Jorge,
-J. Gama, "Evaluation of recommender systems in streaming environments", 2014).
+`stream` learns once a day, `stream-week` once a week, and `stream-1000` after every 1,000 rows: the
+rows of such a window are predicted by the model before it. The algorithm meets users and items as
+it would in service, and no row is predicted with a later one, so that the figure is a curve over
+time (A. P. Dawid, "Present position and potential developments: some personal views: statistical
+theory: the prequential approach", 1984; J. Vinagre, A. M. Jorge, J. Gama, "Evaluation of
+recommender systems in streaming environments", 2014).
 
 The events are those of the rows, or of a file (`--given events.csv`), which may say more: who
 leaves, which item is retired, which row is forgotten (`data/events.py`).
@@ -25,7 +25,6 @@ from ..interactions import Interactions
 from .types import Held, Split
 
 DAY = 86_400
-# Rounds that a file counts in place of times are windows by themselves.
 STREAM = "stream"
 
 
@@ -33,33 +32,25 @@ def by_day(data: Interactions, *, seed: int) -> list[Split]:
     """Streams the rows in windows of a day, the protocol `stream`. Nothing is drawn. Raises
     InputError for data without times.
     """
-    return [streamed(Events.of_rows(data), STREAM)]
-
-
-def by_days(data: Interactions, *, seed: int) -> list[Split]:
-    """Streams the rows in windows of a day from the first row on, the protocol `stream-day`: as
-    `by_day` does.
-    """
-    return [streamed(Events.of_rows(data), "stream-day")]
+    return [stream(Events.of_rows(data), STREAM)]
 
 
 def by_weeks(data: Interactions, *, seed: int) -> list[Split]:
     """Streams the rows in windows of seven days from the first row on, the protocol `stream-week`.
     Raises InputError as `by_day` does.
     """
-    return [streamed(Events.of_rows(data), "stream-week")]
+    return [stream(Events.of_rows(data), "stream-week")]
 
 
 def by_rows(data: Interactions, rows: int, *, seed: int) -> list[Split]:
     """Streams the rows in windows of N rows, the protocol `stream-N`. Raises InputError for N = 0,
     and as `by_day` does.
     """
-    return [streamed(Events.of_rows(data), f"stream-{rows}")]
+    return [stream(Events.of_rows(data), f"stream-{rows}")]
 
 
 PROTOCOLS = {
     "stream": by_day,
-    "stream-day": by_days,
     "stream-week": by_weeks,
     "stream-1000": by_rows,
 }
@@ -67,10 +58,10 @@ PROTOCOLS = {
 
 def of_file(path: Path | str, protocol: str) -> list[Split]:
     """Returns the stream of a file of events. Raises InputError for a bad line."""
-    return [streamed(Events.read(path), protocol)]
+    return [stream(Events.read(path), protocol)]
 
 
-def streamed(events: Events, protocol: str = STREAM) -> Split:
+def stream(events: Events, protocol: str = STREAM) -> Split:
     """Returns the split of a stream. Its training rows are those that are there at the end.
 
     protocol: its name, which says the windows. Raises InputError for windows that are none.
