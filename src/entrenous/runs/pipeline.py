@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, final
 
 from ..core.contract.declared import predicts_ratings
 from ..core.contract.protocols import Progress, silent
-from ..core.errors import EntrenousError, EntrenousWarning, NonFiniteError
+from ..core.errors import EntrenousError, EntrenousWarning, InputError, NonFiniteError
 from ..core.keywords import at_least, called_with, values
 from ..core.registry.discover import is_place, lasting, short
 from ..core.types import Array
@@ -22,7 +22,7 @@ from ..data.kept import arrays_of_rows
 from ..data.load import load as load_rows
 from ..data.load import load_arguments
 from ..data.scales import cause_in_values
-from ..data.split.protocol import is_given, splits
+from ..data.split.protocol import is_given, is_stream, splits
 from ..data.split.types import Split, refitted, refuse_mixed_parts
 from ..evaluation.metric_kinds import Metric
 from ..evaluation.protocol import Evaluation, evaluate
@@ -43,6 +43,7 @@ from .recommenders import (
     FederatedRecommender,
     GossipRecommender,
 )
+from .stream import check_stream, stream
 from .train import OnRound, Say, Trace, Watch, train
 
 # The list lengths n of the metrics.
@@ -144,6 +145,10 @@ def carry_out(asked: RunRequest) -> RunResult:
     # Settings and splits are checked before anything is written.
     algorithm = make(plan, what.rows)
     check_parts(plan, what.parts, algorithm)
+    for part in what.parts:
+        if part.windows is not None:
+            check_stream(plan, algorithm, part.name)
+            _refuse_workers(asked, part.name)
     if asked.debug:
         executor = Debug(lambda user: what.rows.users[user])
     with hired_crew(engine, plan, what, algorithm, asked.debug) as hired:
@@ -162,6 +167,13 @@ def carry_out(asked: RunRequest) -> RunResult:
         )
         with _nothing_left_behind(folder):
             return execute(replace(plan, network=network), what, algorithm, begun, watch)
+
+
+def _refuse_workers(options: RunOptions, protocol: str) -> None:
+    """Refuses workers, which are given their users once, where users come later."""
+    for option, given in (("--workers", options.workers), ("--ray", options.ray)):
+        if given is not None:
+            raise InputError(option, f"protocol {protocol} runs in one process", fix="leave it out")
 
 
 @called_with(RunRequest)
@@ -210,7 +222,7 @@ def engine_of(options: RunOptions) -> EngineOptions | None:
 def material(plan: RunPlan, data: Interactions | None = None) -> Material:
     """Loads the rows of a plan, unless `data` has them, and splits them."""
     protocol = plan.protocol or usual_protocol(plan.data if data is None else data, plan.algorithm)
-    if is_given(protocol):
+    if is_given(protocol) or (is_stream(protocol) and plan.given is not None):
         files = plan.given or plan.data
         load = load_arguments(plan.load)
         parts = splits(protocol, data, seed=plan.seed, given=files, load=load)
@@ -366,6 +378,10 @@ def _fold(
 ) -> Fold:
     """Trains, and then opens the test rows once."""
     began = time.perf_counter()
+    if split.windows is not None:
+        # Testing and training alternate, so that their seconds are counted together.
+        model, evaluation = stream(plan, algorithm, split, watch, trace)
+        return Fold(model, evaluation, split.train, time.perf_counter() - began, 0.0)
     with _cause_if_it_diverges(algorithm, split.final_train):
         model = train(plan, algorithm, split, watch, trace, fold)
     # The clock of training stops before the test rows are opened.

@@ -214,6 +214,8 @@ def check_parts(plan: RunPlan, parts: list[Split], algorithm: Algorithm) -> None
     bounded = plan.profile == DP or "epsilon" in plan.protect
     for part in parts:
         check_trainable(part.train)
+        if part.windows is not None:
+            continue
         if part.test.given is not None:
             _check_whole_users(plan, part.name, algorithm)
         if len(parts) > 1 and bounded:
