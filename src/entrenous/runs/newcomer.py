@@ -82,4 +82,6 @@ def _history(train: Interactions, items: Int32Array) -> Histories:
     """One device with these items, at the highest rating."""
     ptr = np.array([0, len(items)])
     values = np.full(len(items), train.rating_scale[1], np.float32)
-    return Histories(ptr, items, values, ptr, items, places=train.places)
+    return Histories(
+        ptr, items, values, ptr, items, places=train.places, features=train.item_features
+    )
