@@ -20,7 +20,7 @@ from typing_extensions import TypedDict
 
 from .. import __version__
 from ..core.contract.declared import declared, is_central, is_federated, is_gossip
-from ..core.contract.protocols import model_sha256
+from ..core.contract.protocols import Catalogue, model_sha256
 from ..core.errors import InputError
 from ..core.registry.discover import short
 from ..core.registry.program import program_sha256, source_sha256
@@ -172,10 +172,17 @@ def opening(plan: RunPlan, rows: Interactions, by_name: bool) -> dict[str, Any]:
         "settings_in_memory": in_memory,
         "rounds_asked": rounds,
         "status": "running",
-        "catalogue": rows.catalogue._asdict(),
+        "catalogue": _sizes(rows.catalogue),
         "data_sha256": rows.sha256(),
         "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
     }
+
+
+def _sizes(catalogue: Catalogue) -> dict[str, Any]:
+    """Returns the numbers of a catalogue. The features of its items stay with the data."""
+    sizes = catalogue._asdict()
+    del sizes["features"]
+    return sizes
 
 
 def described(settings: Mapping[str, Any]) -> dict[str, Any]:
