@@ -176,7 +176,7 @@ def test_a_stored_stream_is_opened_reported_and_exported(
 def test_events_made_in_python_are_run() -> None:
     split = entrenous.stream(Events.of(LIFE, clock="round"), "stream")
     made = entrenous.run("popular", split=split)
-    assert [line["until"] for line in made.trace][0] == "round 1"
+    assert next(line["until"] for line in made.trace) == "round 1"
 
 
 @pytest.mark.parametrize(

@@ -112,11 +112,9 @@ class Events:
             about = {}
             if KINDS[kind] == "item":
                 about = {name: str(texts[item]) for name, texts in self.features.items()}
-            names = [
-                "" if number < 0 else known[number]
-                for number, known in ((user, self.users), (item, self.items))
-            ]
-            yield Event(at, KINDS[kind], *names, value, about)
+            who = "" if user < 0 else self.users[user]
+            which = "" if item < 0 else self.items[item]
+            yield Event(at, KINDS[kind], who, which, value, about)
 
     def numbers(self, start: int = 0, stop: int | None = None) -> Iterator[tuple[str, int, int]]:
         """Yields the kind, the user and the item of events, for `Standing.take`."""
@@ -308,8 +306,8 @@ class Standing:
             events.item[kept],
             value=events.value[kept],
             time=times,
-            users=events.users.some(slice(users)),
-            items=events.items.some(slice(items)),
+            users=events.users.some(np.arange(users)),
+            items=events.items.some(np.arange(items)),
             features={name: texts[:items] for name, texts in events.features.items()},
             name=events.name,
         )

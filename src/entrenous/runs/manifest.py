@@ -62,7 +62,13 @@ class Look(TypedDict):
     bytes_up: int
     bytes_down: int
     validation: dict[str, float]
-    """The metrics on validation rows."""
+    """The metrics on validation rows; of a stream, on the rows of the window."""
+    until: NotRequired[str]
+    """The end of the window of a stream."""
+    rows: NotRequired[int]
+    """The rows of the window; users and items: those that there are at its end."""
+    users: NotRequired[int]
+    items: NotRequired[int]
 
 
 class SpentPrivacy(TypedDict):

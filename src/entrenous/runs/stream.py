@@ -128,8 +128,13 @@ def _so_far(numbers: Int32Array, stop: int) -> int:
 class Learner(Protocol):
     """An algorithm in the middle of a stream."""
 
-    round: int
-    ledger: Ledger
+    @property
+    def round(self) -> int:
+        """The rounds so far."""
+
+    @property
+    def ledger(self) -> Ledger:
+        """The bytes of messages so far."""
 
     def scores(self, rows: Interactions, users: Int64Array) -> Float32Array:
         """Returns the scores of every item, float32 [all users, items], 0 for others than `users`.

@@ -238,7 +238,8 @@ def _point(
         if system.alone is not None:
             found[OFF_LEAK] = train(system.alone, rounds=rounds, negatives=LEAKY)
             found[OFF] = train(system.alone, rounds=rounds, negatives=HONEST)
-    usual = dict(algorithm_of(name, given))
+    made: Any = algorithm_of(name, given)
+    usual: dict[str, Any] = dict(made)
     changed = {key: value for key, value in best.settings.items() if usual.get(key) != value}
     return f"{worded_settings(changed) or 'as they come'}; rounds {best.rounds or '-'}", found
 

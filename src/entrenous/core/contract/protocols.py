@@ -15,11 +15,8 @@ from ..errors import InputError
 from ..lanes.memory import rows_of, starts_of
 from ..types import Array, Float32Array, Float64Array, Int32Array, Int64Array
 from .declarations import SentArray
-<<<<<<< HEAD
 from .item_features import ItemFeatures
-=======
 from .own_rows import ITEM, PTR, ROW, OwnRows, named_arrays
->>>>>>> main
 from .update import Total, Update
 
 # A NamedTuple of arrays; each algorithm defines its own.
