@@ -12,7 +12,6 @@ from typing_extensions import TypedDict
 from ..core.contract.declared import declared, fields_of
 from ..core.contract.settings import Settings
 from ..core.printed import summary_of
-from ..core.registry.discover import is_place, pick
 from ..core.values import SettingValue
 from ..data.dataset import datasets as known_datasets
 from ..evaluation.metric_kinds import Metric, better_of
@@ -124,8 +123,6 @@ def explain(algorithm: str) -> Explanation:
     an unknown name.
     """
     with in_python():
-        if not is_place(algorithm):
-            pick("algorithm", algorithm, makers())
         return Explanation(explained(algorithm))
 
 

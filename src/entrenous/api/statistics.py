@@ -5,6 +5,7 @@ users.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 from typing import NotRequired, TypeAlias, TypeVar
 
 import numpy as np
@@ -128,29 +129,40 @@ def paired_tests(metric: str, runs: Runs, first: str) -> list[PairedTest]:
     """The reference `first` against each other contestant, on `metric`, paired over users; Holm's
     correction over these tests.
     """
-    tests: list[PairedTest] = []
     # Users are paired, not seeds: there are far more users.
     a = per_user(metric, runs[first])
-    for other in runs:
-        if other == first:
-            continue
-        b = per_user(metric, runs[other])
-        t = paired_t(a, b)
-        low, high = interval(a, b)
-        test: PairedTest = {
-            "metric": metric,
-            "a": first,
-            "b": other,
-            "difference": t.difference,
-            "low": low,
-            "high": high,
-            "users": t.pairs,
-            "t_p": t.p,
-            "wilcoxon_p": wilcoxon(a, b).p,
-            "holm_p": t.p,
-        }
-        tests.append(test)
+    tests = [
+        _pair(metric, (first, other), a, per_user(metric, runs[other]))
+        for other in runs
+        if other != first
+    ]
     return _corrected(tests, [test["t_p"] for test in tests])
+
+
+def tests_of_all_pairs(metric: str, values: Mapping[str, Float64Array]) -> list[PairedTest]:
+    """Each contestant against each later one, on the values of the same users; Holm's correction
+    over these tests.
+    """
+    tests = [_pair(metric, (a, b), values[a], values[b]) for a, b in combinations(values, 2)]
+    return _corrected(tests, [test["t_p"] for test in tests])
+
+
+def _pair(metric: str, labels: tuple[str, str], a: Float64Array, b: Float64Array) -> PairedTest:
+    """The tests of two contestants on one metric, paired over users; p not corrected yet."""
+    t = paired_t(a, b)
+    low, high = interval(a, b)
+    return {
+        "metric": metric,
+        "a": labels[0],
+        "b": labels[1],
+        "difference": t.difference,
+        "low": low,
+        "high": high,
+        "users": t.pairs,
+        "t_p": t.p,
+        "wilcoxon_p": wilcoxon(a, b).p,
+        "holm_p": t.p,
+    }
 
 
 def loss_win(runs: Runs, first: str) -> AgainstAll:
