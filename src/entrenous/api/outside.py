@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 from typing_extensions import TypedDict
 
 from ..core.errors import InputError
-from ..core.types import Float64Array
 from ..data.split.read import read
 from ..data.split.types import Split
 from ..evaluation.metrics.defined import fairness
@@ -29,30 +28,31 @@ if TYPE_CHECKING:
 SHOWN = ("hr@10", "ndcg@10", "recall@10", "auc")
 
 
-class FileFigure(TypedDict):
-    """A metric of a file, with the ends of its 95 % interval over users where it has one."""
+class EvaluatedRow(TypedDict):
+    """A metric of a file."""
 
     file: str
     metric: str
     value: float
     low: float | None
+    """Of the 95 % interval over users; None for what has none."""
     high: float | None
 
 
-class OutsideFound(TypedDict):
-    """The report of `entrenous evaluate`."""
+class EvaluatedFound(TypedDict):
+    """The report of `evaluate_files`."""
 
     data: str
     protocol: str
     files: list[str]
     users: int
-    rows: list[FileFigure]
+    rows: list[EvaluatedRow]
     tests: list[PairedTest]
     notes: list[str]
 
 
 @final
-class EvaluatedFiles(Report[OutsideFound, "pl.DataFrame"]):
+class EvaluatedFiles(Report[EvaluatedFound, "pl.DataFrame"]):
     """The metrics of files of other programs. `table()` has a row for each file and metric:
     `value`, and the ends `low` and `high` of its 95 % interval over users (of accuracy metrics).
     """
@@ -77,7 +77,7 @@ class EvaluatedFiles(Report[OutsideFound, "pl.DataFrame"]):
         return booktabs([escaped(header) for header in headers], lines, escaped(caption)) + "\n"
 
 
-def shown(found: OutsideFound) -> Table:
+def shown(found: EvaluatedFound) -> Table:
     """A line for each file, a column for each of the usual metrics."""
     rows = {(row["file"], row["metric"]): row for row in found["rows"]}
     names = [name for name in SHOWN if any(metric == name for _, metric in rows)]
@@ -86,10 +86,10 @@ def shown(found: OutsideFound) -> Table:
     return Table(caption, ["file", *names], body)
 
 
-def _cell(row: FileFigure | None) -> str:
+def _cell(row: EvaluatedRow | None) -> str:
     if row is None:
         return "-"
-    if row["low"] is None:
+    if row["low"] is None or row["high"] is None:
         return f"{row['value']:.4f}"
     return f"{row['value']:.4f} ({row['low']:.4f} to {row['high']:.4f})"
 
@@ -122,7 +122,7 @@ def evaluated(
     full: bool,
     ignore_missing: bool,
     seed: int,
-) -> OutsideFound:
+) -> EvaluatedFound:
     """Returns the report of `evaluate_files`."""
     parts = split if isinstance(split, Split) else read(split)
     labels = _labels([Path(file) for file in files])
@@ -162,7 +162,7 @@ def _labels(files: Sequence[Path]) -> dict[str, Path]:
     return dict(zip(labels, files, strict=True))
 
 
-def _rows(each: Outside) -> list[FileFigure]:
+def _rows(each: Outside) -> list[EvaluatedRow]:
     """A row for each metric of one file, those of the full ranking of a sampled protocol last."""
     found = each.evaluation
     rows = _valued(each.label, found.metrics, found.per_user, "")
@@ -172,10 +172,8 @@ def _rows(each: Outside) -> list[FileFigure]:
     return rows
 
 
-def _valued(
-    label: str, metrics: Mapping[str, float], per_user: Mapping[str, Float64Array], prefix: str
-) -> list[FileFigure]:
-    rows: list[FileFigure] = []
+def _valued(label: str, metrics: Any, per_user: Any, prefix: str) -> list[EvaluatedRow]:
+    rows: list[EvaluatedRow] = []
     for name, value in metrics.items():
         low = high = None
         if name in per_user and len(per_user[name]) > 1:
@@ -187,7 +185,7 @@ def _valued(
     return rows
 
 
-def _spread(label: str, found: Evaluation) -> list[FileFigure]:
+def _spread(label: str, found: Evaluation) -> list[EvaluatedRow]:
     """The accuracy of the worst tenth of users, and the spread over users."""
     per_user = {"auc": np.full(len(found.user), np.nan), **found.per_user}
     values = fairness(per_user, found.candidates_ranking or found.ranking).named()

@@ -148,7 +148,7 @@ def tests_of_all_pairs(metric: str, values: Mapping[str, Float64Array]) -> list[
 
 
 def _pair(metric: str, labels: tuple[str, str], a: Float64Array, b: Float64Array) -> PairedTest:
-    """The tests of two contestants on one metric, paired over users, before any correction."""
+    """The tests of two contestants on one metric, paired over users; p not corrected yet."""
     t = paired_t(a, b)
     low, high = interval(a, b)
     return {

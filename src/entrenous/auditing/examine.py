@@ -66,8 +66,8 @@ class AttackFigures(TypedDict):
     """The users of whom it speaks."""
     of_users: NotRequired[int]
     """The users who were seen."""
-    by_round: NotRequired[list[tuple[float, int]]]
-    """Recall by a number of rounds."""
+    by_round: NotRequired[list[tuple[int, float]]]
+    """Numbers of rounds, and the recall by then."""
     named: bool
     """False for an attack that finds histories without names."""
     note: str

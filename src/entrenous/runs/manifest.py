@@ -92,6 +92,8 @@ class Manifest(Training):
 
     run: str | None
     """The name of the run's folder; None if it is not stored."""
+    format: NotRequired[int]
+    """The version of the folder's format."""
     data: str
     protocol: str
     """How rows are held out."""
