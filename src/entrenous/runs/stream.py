@@ -37,6 +37,7 @@ from ..evaluation.recommend import score_blocks, tie_places
 from ..federation.rounds import Rounds, Training
 from ..federation.shard import Ledger
 from ..kernels.sampling import cohort
+from ..privacy.protection import Protection
 from .options import RunPlan
 from .plan import protection_in
 from .recommenders import Algorithm, Fitted, fitted
@@ -195,17 +196,24 @@ class _InRounds:
         return Ledger() if self._training is None else self._training.ledger
 
     def scores(self, rows: Interactions, users: Int64Array) -> Float32Array:
-        rounds = self._rounds(rows)
+        if not len(rows):
+            return np.zeros((len(rows.users), len(rows.items)), np.float32)
+        rounds = self._rounds(rows, Protection())
         return _placed(fitted(rounds, self._grown(rounds)), rows, users, self._plan)
 
     def learn(self, rows: Interactions, standing: Standing) -> None:
+        if not len(rows) and self._training is None:
+            return
         able = standing.training(len(rows.users)) & (rows.counts > 0)
         present = np.flatnonzero(able)
-        rounds = self._rounds(rows, None if able.all() else present)
+        protection = protection_in(self._plan, self._algorithm)
+        # Without as many people as a sum must have, a window has no round.
+        enough = len(present) >= (protection.people if protection.secure_sum else 1)
+        drawn = None if able.all() else present
+        rounds = self._rounds(rows, protection if enough else Protection(), drawn)
         training = self._grown(rounds)
         self._forget_leavers(training, standing)
-        # A window in which nobody can take part has no round.
-        if len(present):
+        if enough:
             training = rounds.advance(training, training.round + (self._plan.rounds or 1))
         self._training = training
 
@@ -218,10 +226,12 @@ class _InRounds:
             array[left] = first[left]
 
     def fitted(self, rows: Interactions) -> Fitted:
-        rounds = self._rounds(rows)
+        rounds = self._rounds(rows, Protection())
         return fitted(rounds, self._grown(rounds))
 
-    def _rounds(self, rows: Interactions, present: Int64Array | None = None) -> Rounds:
+    def _rounds(
+        self, rows: Interactions, protection: Protection, present: Int64Array | None = None
+    ) -> Rounds:
         """The federation of all users so far. present: those who can take part; None = all."""
 
         def drawn(number: int, users: Int64Array) -> Int64Array:
@@ -234,7 +244,7 @@ class _InRounds:
             rows,
             seed=self._plan.seed,
             executor=self._watch.executor,
-            protection=protection_in(self._plan, self._algorithm),
+            protection=protection,
             cohorts=None if present is None else drawn,
         )
 
