@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from .core.contract.declarations import shown as shown
     from .core.contract.declarations import weight as weight
     from .core.contract.declared import ContractError as ContractError
+    from .core.contract.own_rows import OwnRows as OwnRows
     from .core.contract.settings import Settings as Settings
     from .core.contract.update import Update as Update
     from .core.contract.update import real as real
@@ -89,6 +90,7 @@ PLACES = {
     "api.run": "Run open run",
     "api.tuning": "TunedSettings tune",
     "core.contract.declarations": "Traits axes dense rows shown weight",
+    "core.contract.own_rows": "OwnRows",
     "core.contract.declared": "ContractError",
     "core.contract.settings": "Settings",
     "core.contract.update": "Update real",

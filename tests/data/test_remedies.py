@@ -24,6 +24,7 @@ from typing import Any, get_args
 import numpy as np
 import polars as pl
 import pytest
+from lookalikes import write as write_look_alike
 from published_splits import write_all, write_all_pepper
 from remedies import Case, Site, load_options, must_lead_further, option, quoted, sites, tried
 from small_data import interactions, random_data
@@ -274,6 +275,18 @@ def an_unread_column_of_counts_with_zeros(tmp: Path) -> Case:
 def a_data_set_that_is_misspelt(tmp: Path) -> Case:
     error = yield lambda: load("synthetic-smal", fetch=False)
     yield lambda: load(quoted(error), fetch=False)
+
+
+def a_data_set_that_asks_which_rows_are_likes(tmp: Path) -> Case:
+    patch = home_of(tmp)
+    try:
+        folder = data_home() / "kuairec"
+        folder.mkdir(parents=True)
+        write_look_alike("kuairec", folder)
+        error = yield lambda: load("kuairec", fetch=False)
+        yield lambda: load("kuairec", fetch=False, **load_options(error))
+    finally:
+        patch.undo()
 
 
 def an_option_that_a_data_set_declares(tmp: Path) -> Case:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
-import polars as pl
 
 from ..core.errors import InputError
 from ..data.split.read import read
@@ -22,11 +21,14 @@ from .compare import TESTED
 from .results import Report, Table
 from .statistics import tests_of_all_pairs
 
+if TYPE_CHECKING:
+    import polars as pl
+
 SHOWN = ("hr@10", "ndcg@10", "recall@10", "auc")
 
 
 @final
-class EvaluatedFiles(Report[pl.DataFrame]):
+class EvaluatedFiles(Report["pl.DataFrame"]):
     """The metrics of files of other programs. `table()` has a row for each file and metric:
     `value`, and the ends `low` and `high` of its 95 % interval over users (of accuracy metrics).
     """

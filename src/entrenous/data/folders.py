@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from ..core.errors import InputError
 from .columns import assemble
-from .features import U_ITEM, features
+from .features import NEWS, U_ITEM, features
 from .files import read_table
 from .home import find
 from .interactions import Interactions
@@ -327,7 +327,7 @@ def _items_readings(path: Path, options: LoadOptions) -> Iterator[LoadOptions]:
     encodings = ["utf-8", options.encoding]
     delimiters = [None, options.delimiter]
     names: tuple[str, ...] | None = None
-    # Those of MovieLens have no header.
+    # Those of MovieLens and MIND have no header.
     if path.name == "u.item":
         encodings = ["latin-1"]
         delimiters = ["|"]
@@ -337,6 +337,9 @@ def _items_readings(path: Path, options: LoadOptions) -> Iterator[LoadOptions]:
         encodings = ["utf-8", "latin-1"]
         delimiters = ["::"]
         names = ("item_id", "title", "genres")
+    elif path.name == "news.tsv":
+        delimiters = ["\t"]
+        names = NEWS
     if options.items_encoding is not None:
         encodings = [options.items_encoding]
     if options.items_delimiter is not None:

@@ -10,8 +10,18 @@ from typing import Any, final
 
 import numpy as np
 
-from ..core.contract.declared import bound, declared, folds_in, is_central, is_federated, read_only
-from ..core.contract.protocols import FederatedAlgorithm, Scorer
+from ..core.contract.declared import (
+    bound,
+    declared,
+    folds_in,
+    is_central,
+    is_federated,
+    is_gossip,
+    read_only,
+    scores_of,
+)
+from ..core.contract.protocols import FederatedAlgorithm, Scorer, State, arrays_of
+from ..core.contract.update import Update
 from ..core.errors import InputError, NonFiniteError
 from ..core.keys import fold_name, key
 from ..core.types import Float32Array, Int32Array, Int64Array
@@ -71,22 +81,35 @@ def among_newcomers(recommender: Any, given: Interactions, *, rounds: int, seed:
 
 
 def refuse_newcomers(algorithm: Any, name: str, where: str) -> None:
-    """Raises InputError for an algorithm that needs its users in training: one without a server,
-    one whose server keeps something of each user, one in which each user has chosen a setting, and
-    a centralised one without `fold_in`. where: what was asked for.
+    """Raises InputError for an algorithm that needs its users in training (`_reason`). where:
+    the option or the function that asked.
     """
-    if is_central(algorithm) and folds_in(algorithm):
-        return
-    # `deliver` sends each device something of its own, which a newcomer has not got.
-    if is_federated(algorithm) and declared(algorithm).deliver is None and not _chosen(algorithm):
+    reason = _reason(algorithm)
+    if not reason:
         return
     again = "train again with this user's rows, or " if where == RECOMMEND_FOR else ""
     raise InputError(
         where,
-        f"{name} can recommend to nobody but the users it was trained with",
+        f"{name} can recommend to nobody but the users it was trained with: {reason}",
         expected="an algorithm whose devices learn on their own",
         fix=f"{again}use an algorithm such as fpl or fcf",
     )
+
+
+def _reason(algorithm: Any) -> str:
+    """Why an algorithm cannot fit a newcomer; "" if it can."""
+    if is_gossip(algorithm):
+        return "a peer has the models that others pushed to it, and a newcomer has received none"
+    if is_central(algorithm) and folds_in(algorithm):
+        return ""
+    if not is_federated(algorithm):
+        return "it was fitted to the rows of all of them together"
+    declaration = declared(algorithm)
+    if declaration.deliver is not None and declaration.deliver_newcomer is None:
+        return "its server makes a part of each user's model, which no device can make"
+    if _chosen(algorithm):
+        return "each of them chose a setting"
+    return ""
 
 
 @final
@@ -104,18 +127,37 @@ class Newcomers:
 
     def scores(self, users: Int64Array) -> Float32Array:
         """Scores of every item, float32 [len(users), items]."""
+        if declared(self.recommender.algorithm).deliver_newcomer is None:
+            return self._fitted(users)
+        # What is made for one device goes to that device alone.
+        each = [self._fitted(users[at : at + 1]) for at in range(len(users))]
+        items = len(self.given.items)
+        return np.concatenate([np.empty((0, items), np.float32), *each])
+
+    def _fitted(self, users: Int64Array) -> Float32Array:
+        """The scores of some new devices after their training, float32 [len(users), items]."""
         algorithm = self.recommender.algorithm
-        download = read_only(self.recommender.download)
+        deliver = declared(algorithm).deliver_newcomer
         histories = self.given.histories(users)
         numbers = users + len(self.recommender.data.users)
         newcomer = key(self.seed, "newcomer")
-        devices = algorithm.init_devices(numbers, newcomer)
-        for number in range(self.rounds):
-            # The Update of each round is dropped: nothing is sent.
-            devices, _ = algorithm.local(
-                download, devices, histories, numbers, fold_name(newcomer, number)
-            )
-        return algorithm.score(download, devices, histories)
+        devices = algorithm.init_devices(numbers, self.recommender.data.catalogue, newcomer)
+        told: Update | None = None
+
+        def received() -> State:
+            if deliver is None:
+                return read_only(self.recommender.download)
+            own = fold_name(newcomer, "delivered")
+            return read_only(deliver(self.recommender.download, told, own))
+
+        # A device that keeps nothing, and is sent nothing of its own, has nothing to learn before.
+        lasting = arrays_of(devices) or deliver
+        for number in range(self.rounds if lasting else 0):
+            # The Update of each round stays here: nothing is sent.
+            draws = fold_name(newcomer, number)
+            devices, told = algorithm.local(received(), devices, histories, numbers, draws)
+        drawn = fold_name(newcomer, "score")
+        return scores_of(algorithm, received(), devices, histories, numbers, drawn)
 
 
 def _rounds(recommender: FederatedRecommender, rounds: int) -> int:

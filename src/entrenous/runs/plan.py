@@ -33,6 +33,7 @@ from ..privacy.protection import (
     refuse_groups,
 )
 from ..systems.named import kind_of
+from ..systems.unknown import refuse_moved
 from .newcomer import refuse_newcomers
 from .options import Negatives, RunPlan
 from .recommenders import Algorithm, check_trainable, federated
@@ -132,6 +133,7 @@ def algorithm_of(name: str, settings: Mapping[str, Any], profile: str = PAPER) -
     if profile in (PRIVATE, DP):
         traits = declared(kind.parse(preset)).traits
         preset = {**preset, **traits.private_settings}
+    refuse_moved(name, settings)
     # The user's own settings are stronger than the profile's.
     made: Algorithm = kind.parse({**preset, **settings})
     return made

@@ -22,6 +22,7 @@ from ..core.contract.declared import (
     is_gossip,
     predicts_ratings,
 )
+from ..core.contract.own_rows import OwnRows
 from ..core.contract.protocols import CentralAlgorithm, FederatedAlgorithm, State
 from ..core.errors import InputError
 from ..core.keys import key
@@ -282,6 +283,9 @@ def _with_rows(old: State, first: State) -> State:
     """
     grown = []
     for mine, fresh in zip(old, first, strict=True):
+        if isinstance(mine, OwnRows):
+            grown.append(OwnRows.joined([mine, fresh[len(mine) :]]))
+            continue
         array: Array = np.array(fresh)
         array[_corner(mine)] = mine
         grown.append(array)
@@ -293,14 +297,20 @@ def _check_grows(name: str, before: State, now: State) -> None:
     one: else the state of a user or an item would depend on who else is there.
     """
     for field, small, large in zip(type(before)._fields, before, now, strict=True):
-        same = np.ndim(small) == np.ndim(large) and np.array_equal(large[_corner(small)], small)
-        if not same:
+        if not _begins_with(large, small):
             raise InputError(
                 f"protocol {PHASE}",
                 f"{name} draws '{field}' anew for another number of users and items",
                 expected="a state that follows from the numbers of a user and an item",
                 fix="use an algorithm such as pfpl+, fcf or fedavg-gmf",
             )
+
+
+def _begins_with(large: Any, small: Any) -> bool:
+    if isinstance(small, OwnRows):
+        parts = zip(large[: len(small)].flat(), small.flat(), strict=True)
+        return all(np.array_equal(left, right) for left, right in parts)
+    return np.ndim(small) == np.ndim(large) and np.array_equal(large[_corner(small)], small)
 
 
 def _corner(array: Array) -> tuple[slice, ...]:

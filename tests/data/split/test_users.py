@@ -144,7 +144,7 @@ def test_ials_folds_users_in_as_its_half_sweep_does() -> None:
         assert np.allclose(gradient, algorithm.reg * folded.P[user], atol=1e-3)
 
 
-@pytest.mark.parametrize("name", ["user-knn", "bpr-mf", "pepper-gmf", "fedfast-gmf"])
+@pytest.mark.parametrize("name", ["user-knn", "bpr-mf", "pepper-gmf", "metamf"])
 def test_an_algorithm_that_needs_its_users_is_refused_before_training(name: str) -> None:
     with pytest.raises(InputError) as refused:
         run(name, DATA, protocol="users-80-20", rounds=1)
