@@ -11,7 +11,7 @@ round.
 from __future__ import annotations
 
 import time
-from typing import Protocol, final
+from typing import Any, Protocol, final
 
 import numpy as np
 
@@ -213,15 +213,14 @@ class _InRounds:
         drawn = None if able.all() else present
         rounds = self._rounds(rows, protection if enough else Protection(), drawn)
         training = self._grown(rounds)
-        self._forget_leavers(training, standing)
+        self._forget_leavers(training, standing, len(rows.users))
         if enough:
             training = rounds.advance(training, training.round + (self._plan.rounds or 1))
         self._training = training
 
-    def _forget_leavers(self, training: Training, standing: Standing) -> None:
-        """Gives the devices of users who left the state that they began with."""
+    def _forget_leavers(self, training: Training, standing: Standing, users: int) -> None:
+        """Gives the devices of those of `users` users who left the state that they began with."""
         assert self._first is not None
-        users = len(training.devices[0])
         left = np.setdiff1d(np.arange(users), list(standing.members))
         for array, first in zip(training.devices, self._first.devices, strict=True):
             array[left] = first[left]
