@@ -76,7 +76,7 @@ def test_no_row_is_ranked_with_a_later_one(name: str) -> None:
     assert len(whole.trace) > 4
 
 
-@pytest.mark.parametrize("name", ["fpl", "fedavg-gmf"])
+@pytest.mark.parametrize("name", ["fpl", "fedavg-gmf", "fedrecon"])
 def test_a_stream_of_one_window_trains_as_rounds_do(name: str) -> None:
     made = run(name, DATA, protocol="stream-100000", rounds=3)
     [split] = splits("stream-100000", DATA)
@@ -176,7 +176,15 @@ def test_a_stored_stream_is_opened_reported_and_exported(
 def test_events_made_in_python_are_run() -> None:
     split = entrenous.stream(Events.of(LIFE, clock="round"), "stream")
     made = entrenous.run("popular", split=split)
-    assert next(line["until"] for line in made.trace) == "round 1"
+    assert next(line["until"] for line in made.trace) == "round 0"
+
+
+def test_a_window_with_too_few_people_for_a_sum_has_no_round() -> None:
+    made = run("fpl", DATA, protocol="stream-50", profile="private", protect={"people": 30})
+    rounds = [line["round"] for line in made.trace]
+    people = [line["users"] for line in made.trace]
+    assert rounds == np.cumsum([number >= 30 for number in people]).tolist()
+    assert 0 in rounds and rounds[-1] > 0
 
 
 @pytest.mark.parametrize(

@@ -96,6 +96,8 @@ class Material(NamedTuple):
     """All rows, held-out ones too: the identity of the data."""
     parts: list[Split]
     """One split, or one for each fold."""
+    whole: Interactions | None = None
+    """The rows before they were split, where `rows` are those of the split."""
 
 
 @final
@@ -194,6 +196,9 @@ def planned(asked: RunRequest) -> RunPlan:
         options["given"] = None
     if options["given"] is not None:
         options["given"] = in_any_folder(options["given"])
+        if is_stream(asked.protocol):
+            # The events of a stream are its data.
+            data = options["given"]
     if asked.protocol is None:
         # The name of the user's own split stands where a protocol would.
         usual = asked.parts[0].name if asked.parts else usual_protocol(data, asked.algorithm)
@@ -232,10 +237,11 @@ def material(plan: RunPlan, data: Interactions | None = None) -> Material:
     # A protocol such as pepper-given has users and items of its own, with numbers of their own; the
     # rows are then those of its split.
     first = parts[0]
+    whole = rows
     others = first.train.users is not rows.users or first.train.items is not rows.items
     if others and first.test.given is None:
         rows = first.all_rows
-    return Material(rows, parts_of(plan, parts))
+    return Material(rows, parts_of(plan, parts), whole)
 
 
 def parts_of(plan: RunPlan, parts: Sequence[Split]) -> list[Split]:

@@ -11,7 +11,7 @@ round.
 from __future__ import annotations
 
 import time
-from typing import Protocol, final
+from typing import Any, Protocol, final
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from ..core.contract.declared import (
     is_gossip,
     predicts_ratings,
 )
+from ..core.contract.own_rows import OwnRows
 from ..core.contract.protocols import CentralAlgorithm, FederatedAlgorithm, State
 from ..core.errors import InputError
 from ..core.keys import key
@@ -37,6 +38,7 @@ from ..evaluation.recommend import score_blocks, tie_places
 from ..federation.rounds import Rounds, Training
 from ..federation.shard import Ledger
 from ..kernels.sampling import cohort
+from ..privacy.protection import Protection
 from .options import RunPlan
 from .plan import protection_in
 from .recommenders import Algorithm, Fitted, fitted
@@ -200,33 +202,41 @@ class _InRounds:
         return Ledger() if self._training is None else self._training.ledger
 
     def scores(self, rows: Interactions, users: Int64Array) -> Float32Array:
-        rounds = self._rounds(rows)
+        if not len(rows):
+            return np.zeros((len(rows.users), len(rows.items)), np.float32)
+        rounds = self._rounds(rows, Protection())
         return _placed(fitted(rounds, self._grown(rounds)), rows, users, self._plan)
 
     def learn(self, rows: Interactions, standing: Standing) -> None:
+        if not len(rows) and self._training is None:
+            return
         able = standing.training(len(rows.users)) & (rows.counts > 0)
         present = np.flatnonzero(able)
-        rounds = self._rounds(rows, None if able.all() else present)
+        protection = protection_in(self._plan, self._algorithm)
+        # Without as many people as a sum must have, a window has no round.
+        enough = len(present) >= (protection.people if protection.secure_sum else 1)
+        drawn = None if able.all() else present
+        rounds = self._rounds(rows, protection if enough else Protection(), drawn)
         training = self._grown(rounds)
-        self._forget_leavers(training, standing)
-        # A window in which nobody can take part has no round.
-        if len(present):
+        self._forget_leavers(training, standing, len(rows.users))
+        if enough:
             training = rounds.advance(training, training.round + (self._plan.rounds or 1))
         self._training = training
 
-    def _forget_leavers(self, training: Training, standing: Standing) -> None:
-        """Gives the devices of users who left the state that they began with."""
+    def _forget_leavers(self, training: Training, standing: Standing, users: int) -> None:
+        """Gives the devices of those of `users` users who left the state that they began with."""
         assert self._first is not None
-        users = len(training.devices[0])
         left = np.setdiff1d(np.arange(users), list(standing.members))
         for array, first in zip(training.devices, self._first.devices, strict=True):
             array[left] = first[left]
 
     def fitted(self, rows: Interactions) -> Fitted:
-        rounds = self._rounds(rows)
+        rounds = self._rounds(rows, Protection())
         return fitted(rounds, self._grown(rounds))
 
-    def _rounds(self, rows: Interactions, present: Int64Array | None = None) -> Rounds:
+    def _rounds(
+        self, rows: Interactions, protection: Protection, present: Int64Array | None = None
+    ) -> Rounds:
         """The federation of all users so far. present: those who can take part; None = all."""
 
         def drawn(number: int, users: Int64Array) -> Int64Array:
@@ -239,7 +249,7 @@ class _InRounds:
             rows,
             seed=self._plan.seed,
             executor=self._watch.executor,
-            protection=protection_in(self._plan, self._algorithm),
+            protection=protection,
             cohorts=None if present is None else drawn,
         )
 
@@ -277,6 +287,9 @@ def _with_rows(old: State, first: State) -> State:
     """
     grown = []
     for mine, fresh in zip(old, first, strict=True):
+        if isinstance(mine, OwnRows):
+            grown.append(OwnRows.joined([mine, fresh[len(mine) :]]))
+            continue
         array: Array = np.array(fresh)
         array[_corner(mine)] = mine
         grown.append(array)
@@ -288,14 +301,20 @@ def _check_grows(name: str, before: State, now: State) -> None:
     one: else the state of a user or an item would depend on who else is there.
     """
     for field, small, large in zip(type(before)._fields, before, now, strict=True):
-        same = np.ndim(small) == np.ndim(large) and np.array_equal(large[_corner(small)], small)
-        if not same:
+        if not _begins_with(large, small):
             raise InputError(
                 f"protocol {PHASE}",
                 f"{name} draws '{field}' anew for another number of users and items",
                 expected="a state that follows from the numbers of a user and an item",
                 fix="use an algorithm such as pfpl+, fcf or fedavg-gmf",
             )
+
+
+def _begins_with(large: Any, small: Any) -> bool:
+    if isinstance(small, OwnRows):
+        parts = zip(large[: len(small)].flat(), small.flat(), strict=True)
+        return all(np.array_equal(left, right) for left, right in parts)
+    return np.ndim(small) == np.ndim(large) and np.array_equal(large[_corner(small)], small)
 
 
 def _corner(array: Array) -> tuple[slice, ...]:
