@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from .api.checks import receipt as receipt
     from .api.compare import Comparison as Comparison
     from .api.compare import compare as compare
+    from .api.outside import EvaluatedFiles as EvaluatedFiles
+    from .api.outside import evaluate_files as evaluate_files
     from .api.recommender import Recommender as Recommender
     from .api.recommender import split as split
     from .api.results import Figure as Figure
@@ -79,6 +81,7 @@ PLACES = {
     "api.catalogue": "Explanation algorithms datasets explain metrics",
     "api.checks": "DeviceReceipt Leakcheck leakcheck receipt",
     "api.compare": "Comparison compare",
+    "api.outside": "EvaluatedFiles evaluate_files",
     "api.recommender": "Recommender split",
     "api.results": "Figure",
     "api.run": "Run open run",

@@ -210,7 +210,7 @@ def test_somebody_who_was_not_in_training_gets_a_list(name: str, data: Interacti
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("popular", "it was fitted to the rows of all of them together"),
+        ("user-knn", "it was fitted to the rows of all of them together"),
         ("pepper-gmf", "a newcomer has received none"),
         ("metamf", "its server makes a part of each user's model, which no device can make"),
     ],

@@ -354,6 +354,13 @@ def rounds_an_epoch(algorithm: Any, catalogue: Catalogue) -> int:
     return int(own(catalogue))
 
 
+def folds_in(algorithm: Any) -> bool:
+    """Tells whether a centralised algorithm takes users who were not in training: it has
+    `fold_in(model, data)`, the model for the users of other rows.
+    """
+    return getattr(algorithm, "fold_in", None) is not None
+
+
 def search_space(algorithm: Any) -> dict[str, str]:
     """Returns the ranges of a search without given ranges, as the algorithm's `search_space()` has
     them: {setting: "a..b", "a..b:log" or "value,value,..."}; {} if it has none.
