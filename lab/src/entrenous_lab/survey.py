@@ -118,6 +118,8 @@ SINGLE = (
     "cali3f-neumf",
     "ditto-neumf",
     "reptile-gmf",
+    "fedrecon",
+    "gpfedrec",
     "rfrec",
 )
 PEERS = ("pepper-gmf", "gossip-average-gmf", "gossip-reptile-gmf")
