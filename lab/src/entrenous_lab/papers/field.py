@@ -244,7 +244,8 @@ def _point(
         if system.can_be_alone:
             found[OFF_LEAK] = train(ALONE, rounds=rounds, negatives=LEAKY)
             found[OFF] = train(ALONE, rounds=rounds, negatives=HONEST)
-    usual = dict(algorithm_of(system.algorithm, {}))
+    made: Any = algorithm_of(system.algorithm, {})
+    usual = dict(made)
     changed = {key: value for key, value in best.settings.items() if usual.get(key) != value}
     return f"{worded_settings(changed) or 'as they come'}; rounds {best.rounds or '-'}", found
 
