@@ -45,6 +45,11 @@ GENRES = (
 )
 # The columns of MovieLens-100K, which has one column of 0 and 1 for each genre.
 U_ITEM = ("item_id", "title", "release_date", "video_release_date", "url", *GENRES)
+# Those of MIND.
+NEWS = (
+    *("news_id", "category", "subcategory", "title", "abstract", "url"),
+    *("title_entities", "abstract_entities"),
+)
 
 
 class ItemFeatures(NamedTuple):
@@ -73,7 +78,7 @@ def features(
     no item column or a named column is missing, and where a policy refuses a row.
     """
     names = table.frame.columns
-    item = find_usual(names, USUAL["item"])
+    item = find_usual(names, (*USUAL["item"], "id"))
     if item is None:
         raise InputError(
             table.source,
