@@ -76,6 +76,9 @@ def small_place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for name in ("fbalf", "popular", "fcf"):
             entrenous.run(name, "ml-100k", rounds=1, out="runs", progress=False)
         own = entrenous.run("./my_algo.py", "ml-100k", rounds=1, out="runs", progress=False)
+        data = entrenous.load("ml-100k")
+    lines = [f"{user},{item},1" for user in data.users.ids for item in data.items.ids]
+    (place / "scores.csv").write_text("\n".join(["user,item,score", *lines]) + "\n")
     assert own.path is not None
     return place
 

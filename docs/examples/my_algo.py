@@ -36,7 +36,7 @@ class MyAlgorithm(Settings):
     def init_server(self, catalogue, key):
         return Items(generator(key).normal((catalogue.items, self.factors), 0.1).astype(np.float32))
 
-    def init_devices(self, users, key):
+    def init_devices(self, users, catalogue, key):
         vectors = [generator(fold_name(key, user)).normal(self.factors, 0.1) for user in users]
         return Own(np.array(vectors, np.float32).reshape(-1, self.factors))
 

@@ -59,7 +59,7 @@ class Pairwise(Settings):
         vectors = generator(key).normal((catalogue.items, self.factors), 0.1)
         return Items(vectors.astype(np.float32))
 
-    def init_devices(self, users, key):
+    def init_devices(self, users, catalogue, key):
         vectors = [generator(fold_name(key, user)).normal(self.factors, 0.1) for user in users]
         return Own(np.array(vectors, np.float32).reshape(-1, self.factors))
 

@@ -172,7 +172,7 @@ def test_devices_a_round_are_varied_with_the_settings_of_all_and_on_as_many_trip
     of = {row["system"]: row for row in result.rows if row["metric"] == "precision@10"}
     assert list(of) == [str(system) for system in variants(40)]
     settings = {
-        name: re.search(r"factors 2, (.*?), (\d) epochs", row["protocol"]).groups()
+        name: re.search(r"factors 50, (.*?), (\d) epochs", row["protocol"]).groups()
         for name, row in of.items()
     }
     usual, epochs = settings[ALL]

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from .api.checks import receipt as receipt
     from .api.compare import Comparison as Comparison
     from .api.compare import compare as compare
+    from .api.outside import EvaluatedFiles as EvaluatedFiles
+    from .api.outside import evaluate_files as evaluate_files
     from .api.recommender import Recommender as Recommender
     from .api.recommender import split as split
     from .api.results import Figure as Figure
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
     from .core.contract.declarations import shown as shown
     from .core.contract.declarations import weight as weight
     from .core.contract.declared import ContractError as ContractError
+    from .core.contract.own_rows import OwnRows as OwnRows
     from .core.contract.settings import Settings as Settings
     from .core.contract.update import Update as Update
     from .core.contract.update import real as real
@@ -78,11 +81,13 @@ PLACES = {
     "api.catalogue": "Explanation algorithms datasets explain metrics",
     "api.checks": "DeviceReceipt Leakcheck leakcheck receipt",
     "api.compare": "Comparison compare",
+    "api.outside": "EvaluatedFiles evaluate_files",
     "api.recommender": "Recommender split",
     "api.results": "Figure",
     "api.run": "Run open run",
     "api.tuning": "TunedSettings tune",
     "core.contract.declarations": "Traits axes dense rows shown weight",
+    "core.contract.own_rows": "OwnRows",
     "core.contract.declared": "ContractError",
     "core.contract.settings": "Settings",
     "core.contract.update": "Update real",

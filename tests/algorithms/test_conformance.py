@@ -18,6 +18,7 @@ from entrenous.core.contract.declared import (
     is_federated,
     is_gossip,
     predicts_ratings,
+    scores_of,
 )
 from entrenous.core.contract.gossip import (
     ACCEPTED,
@@ -414,7 +415,7 @@ def federation(request, data) -> Federation:
     return Federation(
         algorithm,
         server,
-        algorithm.init_devices(users, key(0, "devices")),
+        algorithm.init_devices(users, data.catalogue, key(0, "devices")),
         users,
         data.histories(users),
     )
@@ -437,7 +438,7 @@ def test_the_first_states_come_from_the_key_and_the_user(federation, data):
     assert not same(algorithm.init_server(data.catalogue, key(1, "server")), federation.server)
     few = np.array([3, 17, 30])
     expected = type(federation.devices)(*(array[few] for array in federation.devices))
-    assert same(algorithm.init_devices(few, key(0, "devices")), expected)
+    assert same(algorithm.init_devices(few, data.catalogue, key(0, "devices")), expected)
     for state in (federation.server, federation.devices):
         assert all(np.isfinite(array).all() for array in arrays_of(state).values())
     assert all(len(array) == 40 for array in arrays_of(federation.devices).values())
@@ -548,7 +549,7 @@ def test_networks_send_rows_by_item(name: str, local_epochs: int, data: Interact
         np.arange(40),
     )
     server = algorithm.init_server(data.catalogue, key(0, "server"))
-    devices = algorithm.init_devices(users, key(0, "devices"))
+    devices = algorithm.init_devices(users, data.catalogue, key(0, "devices"))
     for number in range(2):  # some begin with a round of another kind
         download = bound(algorithm, data.catalogue).delivered(algorithm.download(server), users)
         devices, update = algorithm.local(
@@ -635,7 +636,14 @@ def test_aggregate_keeps_the_shape_of_the_server_and_its_input(federation, data)
 def test_scores_on_devices_are_finite_and_independent_of_the_block(federation, data):
     def score(users: np.ndarray) -> np.ndarray:
         own = type(federation.devices)(*(array[users] for array in federation.devices))
-        return federation.algorithm.score(received(federation, users), own, data.histories(users))
+        return scores_of(
+            federation.algorithm,
+            received(federation, users),
+            own,
+            data.histories(users),
+            users,
+            key(0, "score"),
+        )
 
     whole = score(federation.users)
     assert whole.dtype == np.float32 and whole.shape == (40, 24) and np.isfinite(whole).all()
@@ -658,7 +666,7 @@ def test_training_goes_on_from_a_file_as_if_it_had_not_stopped(federation, data,
     )
     result, users = fitted(rounds, training), np.arange(40)
     assert same(
-        restore(federation.algorithm, result.arrays, data).scores(users),
+        restore(federation.algorithm, result.arrays, data, rounds.seed).scores(users),
         result.recommender.scores(users),
     )
 

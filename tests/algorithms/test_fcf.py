@@ -53,7 +53,11 @@ def test_local_solves_for_x_and_sends_the_papers_gradient(
     y = np.random.default_rng(1).normal(size=(ITEMS, 3)).astype(np.float32)
     everyone = np.arange(USERS)
     private, update = fcf.local(
-        received(y), fcf.init_devices(everyone, key(0)), data.histories(everyone), everyone, key(1)
+        received(y),
+        fcf.init_devices(everyone, data.catalogue, key(0)),
+        data.histories(everyone),
+        everyone,
+        key(1),
     )
     r = dense(data)
     p = (r > 0).astype(float)
@@ -84,7 +88,7 @@ def test_both_forms_have_the_same_gradient(data: Interactions, settings: dict) -
     told = [
         fcf.local(
             received(y),
-            fcf.init_devices(everyone, key(0)),
+            fcf.init_devices(everyone, data.catalogue, key(0)),
             data.histories(everyone),
             everyone,
             key(1),
@@ -136,7 +140,11 @@ def test_the_server_steps_along_the_gradient_of_the_cost(data: Interactions) -> 
     y = rng.normal(size=(ITEMS, 3)).astype(np.float32)
     everyone = np.arange(USERS)
     private, update = fcf.local(
-        received(y), fcf.init_devices(everyone, key(0)), data.histories(everyone), everyone, key(1)
+        received(y),
+        fcf.init_devices(everyone, data.catalogue, key(0)),
+        data.histories(everyone),
+        everyone,
+        key(1),
     )
     total = add_update(empty_total(update, ITEMS), update)
     moved = fcf.aggregate(
@@ -212,7 +220,11 @@ def test_newton_steps_over_the_curvature(data: Interactions) -> None:
         np.arange(USERS),
     )
     private, update = fcf.local(
-        received(y), fcf.init_devices(everyone, key(0)), data.histories(everyone), everyone, key(1)
+        received(y),
+        fcf.init_devices(everyone, data.catalogue, key(0)),
+        data.histories(everyone),
+        everyone,
+        key(1),
     )
     nothing = np.zeros_like(y)
     moved = fcf.aggregate(
@@ -250,7 +262,7 @@ def test_newton_needs_fewer_rounds_than_adam(data: Interactions) -> None:
         everyone, p = np.arange(USERS), dense(data) > 0
         x = fcf.local(
             fcf.download(server),
-            fcf.init_devices(everyone, key(0)),
+            fcf.init_devices(everyone, data.catalogue, key(0)),
             data.histories(everyone),
             everyone,
             key(1),

@@ -101,7 +101,7 @@ def test_the_compiled_loop_is_the_plain_reading_of_section_4_2(
         factors=5, triples=30, pi=pi, learning_rate=0.1, user_step=user_step, init_std=0.4
     ).configured(data.catalogue)  # type: ignore[arg-type]
     theta, users = fpl.init_server(data.catalogue, key(3)), np.arange(len(data.users))
-    devices, histories = fpl.init_devices(users, key(4)), data.histories(users)
+    devices, histories = fpl.init_devices(users, data.catalogue, key(4)), data.histories(users)
     after, update = fpl.local(theta, devices, histories, users, key(5))
     for u in users:
         history = histories.item[histories.ptr[u] : histories.ptr[u + 1]]
@@ -278,7 +278,7 @@ def test_a_user_without_items_or_with_all_items_sends_nothing_and_keeps_p() -> N
     data = build(user, np.array([0, 1, 2, 1]), **vocabularies)
     fpl = FPL(factors=4, triples=10)
     everyone = np.arange(3)
-    before = fpl.init_devices(everyone, key(0))
+    before = fpl.init_devices(everyone, data.catalogue, key(0))
     after, update = fpl.local(
         fpl.init_server(data.catalogue, key(1)), before, data.histories(everyone), everyone, key(2)
     )
@@ -311,9 +311,10 @@ def test_long_histories_draw_what_short_ones_draw() -> None:
     consumed = np.arange(0, 600, 2)
     fpl = FPL(factors=1, triples=4_000, pi=0.0)
     history = one_user(*consumed.tolist(), catalogue=601)
-    theta = fpl.init_server(Catalogue(1, 601, 300), key(0))
+    catalogue = Catalogue(1, 601, 300)
+    theta = fpl.init_server(catalogue, key(0))
     _, update = fpl.local(
-        theta, fpl.init_devices(np.array([0]), key(1)), history, np.array([0]), key(3)
+        theta, fpl.init_devices(np.array([0]), catalogue, key(1)), history, np.array([0]), key(3)
     )
     assert sorted(update.item.tolist()) == [*range(1, 600, 2), 600]
 

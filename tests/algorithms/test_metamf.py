@@ -63,7 +63,7 @@ def local(
 ) -> Update:
     received, none = (
         algorithm.deliver(algorithm.download(server), users),
-        algorithm.init_devices(users, key(0)),
+        algorithm.init_devices(users, data.catalogue, key(0)),
     )
     return algorithm.local(
         received, none, data.histories(users), users, key(0, "round", round_number)
@@ -105,7 +105,7 @@ def test_scores_are_the_papers_formula(data: Interactions) -> None:
     users = np.array([0, 3, 5])
     scores = algorithm.score(
         algorithm.deliver(server, users),
-        algorithm.init_devices(users, key(0)),
+        algorithm.init_devices(users, data.catalogue, key(0)),
         data.histories(users),
     )
     theta, sizes = server.theta.astype(float), algorithm.meta_sizes(USERS, ITEMS)
@@ -197,7 +197,7 @@ def test_a_device_draws_each_of_its_ratings_once_before_any_a_second_time(
     algorithm, server = begun(data, batch=4)
     users, devices, orders = (
         np.arange(USERS),
-        algorithm.init_devices(np.arange(USERS), key(0)),
+        algorithm.init_devices(np.arange(USERS), data.catalogue, key(0)),
         set(),
     )
     drawn: list[list[int]] = [[] for _ in users]
@@ -365,7 +365,7 @@ def test_how_many_ratings_a_device_claims_is_held_to_the_catalogue(
     """
     algorithm, server = begun(data)
     contract, users = bound(algorithm, data.catalogue), np.arange(4)
-    devices = algorithm.init_devices(users, key(0))
+    devices = algorithm.init_devices(users, data.catalogue, key(0))
     _, update = algorithm.local(
         contract.delivered(algorithm.download(server), users),
         devices,

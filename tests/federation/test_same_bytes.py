@@ -181,7 +181,7 @@ def summed(
     """The total by `local_sum`, with the update by `local` of the same devices."""
     args = (
         server,
-        algorithm.init_devices(users, key(0, "devices")),
+        algorithm.init_devices(users, data.catalogue, key(0, "devices")),
         data.histories(users),
         users,
         key(0, "round"),

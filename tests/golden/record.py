@@ -64,7 +64,7 @@ def cases() -> dict[str, Case]:
         "fedavg-neumf", 2, settings={**NCF, "optimiser": "sgd", "learning_rate": 0.05}
     )
     for name in (
-        "fedmf",
+        "fedmf-ratings",
         "metamf",
         "rfrec",
         "rfrecf",

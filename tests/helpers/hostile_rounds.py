@@ -15,9 +15,14 @@ import numpy as np
 from federation_links import federation, simulated
 from hostile_values import Hostile, finite, signed, taken_apart
 
-from entrenous.core.contract.declared import Contract
+from entrenous.core.contract.declared import Contract, is_federated
 from entrenous.core.contract.enforce import check_kept, check_received
-from entrenous.core.contract.protocols import FederatedAlgorithm, State, arrays_of, model_sha256
+from entrenous.core.contract.protocols import (
+    State,
+    arrays_of,
+    model_sha256,
+    state_of,
+)
 from entrenous.core.contract.update import LIMIT
 from entrenous.core.errors import EntrenousError
 from entrenous.core.types import Array, Int64Array
@@ -54,11 +59,7 @@ NODES = ("node-1", "node-2", "node-3", "node-4")
 
 def with_server() -> list[str]:
     """The names of all algorithms that have a server."""
-    return [
-        name
-        for name, make in sorted(algorithms().items())
-        if isinstance(make(), FederatedAlgorithm)
-    ]
+    return [name for name, make in sorted(algorithms().items()) if is_federated(make())]
 
 
 def small(name: str) -> dict[str, Any]:
@@ -208,7 +209,7 @@ class LyingServer:
         assert newest is not None and finite(newest[1])
         keeps, receives = sides.contract.declaration.keeps, sides.contract.declaration.receives
         assert keeps is not None and receives is not None
-        check_kept(sides.contract, keeps(**newest[1]), len(self.users))
+        check_kept(sides.contract, state_of(keeps, newest[1]), len(self.users))
         if model is not None:
             assert finite(model[1])
             check_received(sides.contract, receives(**model[1]), len(self.users))

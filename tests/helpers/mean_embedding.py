@@ -57,7 +57,7 @@ class MeanEmbedding(Settings):
         q = normals(folds(key, np.arange(catalogue.items)), self.factors, 0.1)
         return Server(q, (np.arange(catalogue.items) % 3).astype(np.int32))
 
-    def init_devices(self, users: Any, key: Any) -> Devices:
+    def init_devices(self, users: Any, catalogue: Any, key: Any) -> Devices:
         return Devices(normals(folds(key, users), self.factors, 0.1))
 
     def select(self, server: Any, catalogue: Any, key: Any) -> Any:

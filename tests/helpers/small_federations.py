@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from entrenous.core.contract.declared import bound
+from entrenous.core.contract.own_rows import OwnRows
 from entrenous.core.contract.update import Total, Update, add_update, empty_total
 from entrenous.core.keys import key
 from entrenous.data.interactions import Interactions, Vocabulary, build
@@ -131,12 +132,14 @@ def started(algorithm: Any, data: Interactions) -> tuple[Any, Any]:
     """The first states of server and devices."""
     algorithm = algorithm.configured(data.catalogue)
     return algorithm.init_server(data.catalogue, key(1, "server")), algorithm.init_devices(
-        np.arange(len(data.users)), key(1, "devices")
+        np.arange(len(data.users)), data.catalogue, key(1, "devices")
     )
 
 
 def same(left: Any, right: Any) -> bool:
     """Whether two states or arrays have the same bits."""
+    if isinstance(left, OwnRows) and isinstance(right, OwnRows):
+        return same(left.flat(), right.flat())
     if isinstance(left, tuple):
         return len(left) == len(right) and all(map(same, left, right))
     left, right = np.asarray(left), np.asarray(right)

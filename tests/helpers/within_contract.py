@@ -20,7 +20,7 @@ def within_contract(algorithm: Any, data: Interactions, rounds: int = 3) -> Cont
     contract, everybody = bound(algorithm, data.catalogue), np.arange(len(data.users))
     server, devices = (
         algorithm.init_server(data.catalogue, key(1, "server")),
-        algorithm.init_devices(everybody, key(1, "devices")),
+        algorithm.init_devices(everybody, data.catalogue, key(1, "devices")),
     )
     assert type(server) is contract.declaration.holds
     check_kept(contract, devices, len(everybody))

@@ -102,7 +102,7 @@ def sent(choice: float | Choice, data: Interactions) -> Update:
     users = np.arange(len(data.users))
     server, devices = (
         fpl.init_server(data.catalogue, key(0, "server")),
-        fpl.init_devices(users, key(0, "devices")),
+        fpl.init_devices(users, data.catalogue, key(0, "devices")),
     )
     return fpl.local(server, devices, data.histories(users), users, key(0, "round"))[1]
 

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple, final
 from ..core.contract.declared import declared, fields_of
 from ..core.contract.settings import Settings
 from ..core.printed import summary_of
-from ..core.registry.discover import is_place, pick
 from ..data.dataset import datasets as known_datasets
 from ..evaluation.metric_kinds import Metric, better_of
 from ..evaluation.metric_kinds import metrics as known_metrics
@@ -93,8 +92,6 @@ def explain(algorithm: str) -> Explanation:
     an unknown name.
     """
     with in_python():
-        if not is_place(algorithm):
-            pick("algorithm", algorithm, makers())
         return Explanation(explained(algorithm))
 
 

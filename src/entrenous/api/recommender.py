@@ -104,7 +104,7 @@ class Recommender(Served[FrameT]):
             algorithm = make(self.plan, rows)
             nothing = Held(rows.select(np.zeros(len(rows), bool)))
             split = Split(ALL_ROWS, rows, None, nothing, refit=False)
-            check_parts(self.plan, [split])
+            check_parts(self.plan, [split], algorithm)
             watch = Watch(executor=Threads(self.threads), progress=shown)
             fitted = train(self.plan, algorithm, split, watch, [], ALL_ROWS)
         self.recommender: Trained = fitted.recommender

@@ -321,7 +321,16 @@ class Run(Served[FrameT]):
         of the first fold.
         """
         # `user` holds the numbers of users, which ids replace.
-        ids = self.train.users.given[self.users["user"]]
+        if self.split is None and self.manifest.get("whole_users"):
+            raise InputError(
+                "per_user",
+                "the held-out users were in memory alone",
+                expected="a run whose split is known",
+                fix="use the Run that trained",
+            )
+        # Users who were held out whole have numbers of their own.
+        tested = self.train.users if self.split is None else self.split.tested_users
+        ids = tested.given[self.users["user"]]
         metrics = {name: self.users[name] for name in sorted(self.users) if name != "user"}
         return self._frame({"user": ids, **metrics})
 
@@ -409,7 +418,10 @@ class Run(Served[FrameT]):
                 fix="write them from the Run that trained, or `entrenous export --format csv`",
             )
         seed = self.manifest["seed"]
-        return trec_files(self.recommender, self.split, n=n, label=self.name, seed=seed)
+        rounds = self.manifest["rounds"]
+        return trec_files(
+            self.recommender, self.split, n=n, label=self.name, seed=seed, rounds=rounds
+        )
 
     def report(self, path: str | Path, *, user: str | SupportsIndex | None = None) -> Path:
         """Write the report of the run, one HTML file that needs no network, and return its path.

@@ -5,6 +5,7 @@ users.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -69,29 +70,41 @@ def paired_tests(metric: str, runs: Runs, first: str) -> list[dict[str, Any]]:
     """The reference `first` against each other contestant, on `metric`, paired over users; Holm's
     correction over these tests.
     """
-    tests: list[dict[str, Any]] = []
     # Users are paired, not seeds: there are far more users.
     a = per_user(metric, runs[first])
-    for other in runs:
-        if other == first:
-            continue
-        b = per_user(metric, runs[other])
-        t = paired_t(a, b)
-        low, high = interval(a, b)
-        test = {
-            "metric": metric,
-            "a": first,
-            "b": other,
-            "difference": t.difference,
-            "low": low,
-            "high": high,
-            "users": t.pairs,
-            "t_p": t.p,
-            "wilcoxon_p": wilcoxon(a, b).p,
-        }
-        tests.append(test)
+    tests = [
+        _pair(metric, (first, other), a, per_user(metric, runs[other]))
+        for other in runs
+        if other != first
+    ]
     _correct(tests, "t_p")
     return tests
+
+
+def tests_of_all_pairs(metric: str, values: Mapping[str, Float64Array]) -> list[dict[str, Any]]:
+    """Each contestant against each later one, on the values of the same users; Holm's correction
+    over these tests.
+    """
+    tests = [_pair(metric, (a, b), values[a], values[b]) for a, b in combinations(values, 2)]
+    _correct(tests, "t_p")
+    return tests
+
+
+def _pair(metric: str, labels: tuple[str, str], a: Float64Array, b: Float64Array) -> dict[str, Any]:
+    """The tests of two contestants on one metric, paired over users."""
+    t = paired_t(a, b)
+    low, high = interval(a, b)
+    return {
+        "metric": metric,
+        "a": labels[0],
+        "b": labels[1],
+        "difference": t.difference,
+        "low": low,
+        "high": high,
+        "users": t.pairs,
+        "t_p": t.p,
+        "wilcoxon_p": wilcoxon(a, b).p,
+    }
 
 
 def loss_win(runs: Runs, first: str) -> dict[str, Any]:

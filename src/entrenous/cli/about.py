@@ -53,13 +53,15 @@ def explain(algorithm: str, /, *, json: bool = False) -> None:
         _explain_network(json)
         return
     from ..api.catalogue import explained
-    from ..core.registry.discover import is_place, pick
+    from ..core.registry.discover import is_place
     from ..privacy import told
     from ..systems.named import algorithms as known_algorithms
+    from ..systems.unknown import unknown
 
-    if not is_place(algorithm):
-        # `network` is among the names that an error suggests for a misspelt one.
-        pick("algorithm", algorithm, {**known_algorithms(), NETWORK: None})
+    # `network` is among the names that an error suggests for a misspelt one.
+    known = {**known_algorithms(), NETWORK: None}
+    if not is_place(algorithm) and algorithm not in known:
+        raise unknown(algorithm, known)
     about = explained(algorithm)
     if json:
         emit_json(about)

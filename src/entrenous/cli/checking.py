@@ -74,7 +74,8 @@ def leakcheck(algorithm: str = "fpl", /, *, json: bool = False, **options: Any) 
     score like chance.
 
     Exit code 1 if they do not. Example: entrenous leakcheck fedavg-gmf --data ml-100k --protocol
-    loo-99
+    loo-99. A program in any language: write the rows with `entrenous split`, run the program on one
+    user's training rows at a time, and read its scores with `entrenous evaluate`.
 
     Parameters
     ----------

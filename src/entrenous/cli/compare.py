@@ -76,7 +76,7 @@ def _show(comparison: dict[str, Any]) -> None:
     headers = ["algorithm", *map(arrowed, names)]
     show_table(headers, cells(comparison, names), title=caption(comparison))
     _show_fairness(comparison["rows"])
-    _show_tests(comparison["tests"])
+    show_tests(comparison["tests"])
     # Where all predict ratings, their errors are also compared cell by cell, as in FBALF.
     if "loss_win" in comparison:
         _show_loss_win(comparison)
@@ -101,7 +101,8 @@ def _show_fairness(rows: list[dict[str, Any]]) -> None:
     show_table(["algorithm", *names], body, title=title)
 
 
-def _show_tests(tests: list[dict[str, Any]]) -> None:
+def show_tests(tests: list[dict[str, Any]]) -> None:
+    """Prints tests that are paired over users."""
     from ..api.tables import p_text
 
     headers = [

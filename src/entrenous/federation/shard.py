@@ -283,7 +283,7 @@ class Shard:
 
     def init_devices(self, key: np.uint64) -> State:
         """The initial private state of the shard's users, leading axis = users."""
-        return self.algorithm.init_devices(self.users, key)
+        return self.algorithm.init_devices(self.users, self.catalogue, key)
 
     def work(
         self,

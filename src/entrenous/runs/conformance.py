@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.contract.declared import ContractError, bound, declared, read_only
+from ..core.contract.declared import ContractError, bound, declared, read_only, scores_of
 from ..core.contract.enforce import check_kept, check_received, check_update
 from ..core.contract.protocols import arrays_of, grouped_visits
 from ..core.contract.settings import Settings
@@ -85,7 +85,13 @@ def _federated(algorithm: Any, data: Interactions) -> None:
     contract = bound(own, data.catalogue)
     received = contract.delivered(read_only(own.download(together.server)), users)
     check_received(contract, received, len(users))
-    _check_scores(name, data, lambda: own.score(received, together.devices, data.histories(users)))
+    drawn = key(0, "score")
+    histories = data.histories(users)
+    _check_scores(
+        name,
+        data,
+        lambda: scores_of(own, received, together.devices, histories, users, drawn),
+    )
 
 
 def _central(algorithm: Any, data: Interactions) -> None:
@@ -109,7 +115,7 @@ def _check_nobody(algorithm: Any, data: Interactions, training: Training) -> Non
     contract = bound(algorithm, data.catalogue)
     try:
         # Kernels often fail at empty arrays, and a round may have no device.
-        devices = algorithm.init_devices(nobody, key(0, "devices"))
+        devices = algorithm.init_devices(nobody, data.catalogue, key(0, "devices"))
         received = contract.delivered(read_only(algorithm.download(training.server)), nobody)
         devices, update = algorithm.local(
             received, devices, data.histories(nobody), nobody, key(0, "round")

@@ -34,6 +34,7 @@ from ..federation.workers.rounds import refuse
 from ..federation.workers.shards import ShardHand
 from . import store
 from .manifest import Fold, between, closing, gives_away, ignored, opening, pins
+from .newcomer import scorer_of
 from .options import RunOptions, RunPlan, TrainingOptions
 from .plan import TRACE, check, check_parts, leaky, make, network_of, usual_protocol
 from .recommenders import (
@@ -142,7 +143,7 @@ def carry_out(asked: RunRequest) -> RunResult:
         what = material(plan, rows_given)
     # Settings and splits are checked before anything is written.
     algorithm = make(plan, what.rows)
-    check_parts(plan, what.parts)
+    check_parts(plan, what.parts, algorithm)
     if asked.debug:
         executor = Debug(lambda user: what.rows.users[user])
     with hired_crew(engine, plan, what, algorithm, asked.debug) as hired:
@@ -219,7 +220,8 @@ def material(plan: RunPlan, data: Interactions | None = None) -> Material:
     # A protocol such as pepper-given has users and items of its own, with numbers of their own; the
     # rows are then those of its split.
     first = parts[0]
-    if first.train.users is not rows.users or first.train.items is not rows.items:
+    others = first.train.users is not rows.users or first.train.items is not rows.items
+    if others and first.test.given is None:
         rows = first.all_rows
     return Material(rows, parts_of(plan, parts))
 
@@ -369,7 +371,7 @@ def _fold(
     # The clock of training stops before the test rows are opened.
     trained = time.perf_counter()
     evaluation = evaluate(
-        model.recommender,
+        scorer_of(model.recommender, split.test, rounds=model.rounds, seed=plan.seed),
         split.final_train,
         split.test,
         label=short(plan.algorithm),

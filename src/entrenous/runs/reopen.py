@@ -188,7 +188,7 @@ def reopen(
     # The file's own seal holds for any model; the manifest names this one.
     if model_sha256(arrays) != run.manifest["model_sha256"]:
         raise EntrenousError(f"{run.path}: the model is not the one in the manifest; run it again")
-    return ReopenedRun(restore(made, arrays, train), train, split, arrays)
+    return ReopenedRun(restore(made, arrays, train, plan.seed), train, split, arrays)
 
 
 def _rows_of(

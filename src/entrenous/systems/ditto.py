@@ -20,7 +20,7 @@ import numpy as np
 from pydantic import Field
 
 from ..core.contract.declarations import SentArray, axes
-from ..core.contract.protocols import Histories
+from ..core.contract.protocols import Catalogue, Histories
 from ..core.contract.update import Total, Update
 from ..core.types import BoolArray, Float32Array, Int64Array
 from ..kernels import ncf
@@ -65,7 +65,7 @@ class Ditto(UniformRounds, AveragedNCF):
         HOW_MUCH,
     )
 
-    def init_devices(self, users: Int64Array, key: np.uint64) -> DittoDevices:
+    def init_devices(self, users: Int64Array, catalogue: Catalogue, key: np.uint64) -> DittoDevices:
         """Returns the initial private state of the devices of `users`: w[U] drawn at random, and
         v_k not begun.
         """

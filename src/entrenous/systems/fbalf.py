@@ -247,7 +247,7 @@ class FBALF(SendsDecoys):
             epoch=np.array([self.rounds_an_epoch(catalogue)], np.int64),
         )
 
-    def init_devices(self, users: Int64Array, key: np.uint64) -> FBALFDevices:
+    def init_devices(self, users: Int64Array, catalogue: Catalogue, key: np.uint64) -> FBALFDevices:
         """Returns the initial private state of the devices of `users`: p ~ N(0, init_std^2), b_u =
         0, and the key of the decoys.
         """

@@ -270,7 +270,9 @@ class FBALFBayes(SendsDecoys):
             scale=np.array(catalogue.scale, np.float32),
         )
 
-    def init_devices(self, users: Int64Array, key: np.uint64) -> FBALFBayesDevices:
+    def init_devices(
+        self, users: Int64Array, catalogue: Catalogue, key: np.uint64
+    ) -> FBALFBayesDevices:
         """Returns the initial private state of the devices of `users`: p = 0, which is solved for
         as soon as q arrives, and the key of the decoys."""
         p = np.zeros((len(users), self.members, self.factors), np.float32)

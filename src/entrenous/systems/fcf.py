@@ -232,7 +232,7 @@ class FCF(Settings):
         y = normals(folds(key, np.arange(catalogue.items)), self.factors, self.init_std)
         return FCFServer(y, np.zeros_like(y), np.zeros_like(y), np.zeros(1, np.int64))
 
-    def init_devices(self, users: Int64Array, key: np.uint64) -> FCFDevices:
+    def init_devices(self, users: Int64Array, catalogue: Catalogue, key: np.uint64) -> FCFDevices:
         """Returns the initial user factors x_u = 0; each is solved for as soon as y arrives."""
         return FCFDevices(np.zeros((len(users), self.factors), np.float32))
 

@@ -23,7 +23,7 @@ from typing import Annotated, Any, ClassVar, NamedTuple, final
 import numpy as np
 
 from ..core.contract.declarations import SentArray, axes
-from ..core.contract.protocols import Histories
+from ..core.contract.protocols import Catalogue, Histories
 from ..core.contract.update import Total, Update
 from ..core.types import Float32Array, Int64Array
 from ..kernels.averaging import HOW_MUCH, counts
@@ -45,7 +45,9 @@ class FedAvgRounds(UniformRounds):
 
     keeps: ClassVar[type] = FedAvgDevices
 
-    def init_devices(self, users: Int64Array, key: np.uint64) -> FedAvgDevices:
+    def init_devices(
+        self, users: Int64Array, catalogue: Catalogue, key: np.uint64
+    ) -> FedAvgDevices:
         """Returns the initial vectors U of the devices of `users`, each drawn on its device."""
         return FedAvgDevices(self.first_users(users, key))
 

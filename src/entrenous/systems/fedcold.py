@@ -131,9 +131,9 @@ class FedCold(Settings):
     def _drawn(self, key: np.uint64, rows: int) -> Float32Array:
         return normals(folds(key, np.arange(rows)), self.factors + 1, self.init_std)
 
-    def init_devices(self, users: Int64Array, key: np.uint64) -> FPLDevices:
+    def init_devices(self, users: Int64Array, catalogue: Catalogue, key: np.uint64) -> FPLDevices:
         """Returns the first vectors p_u, drawn from N(0, init_std^2)."""
-        return self._devices.init_devices(users, key)
+        return self._devices.init_devices(users, catalogue, key)
 
     def select(self, server: ColdServer, catalogue: Catalogue, key: np.uint64) -> Int64Array:
         """Returns all devices."""

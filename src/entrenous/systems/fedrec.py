@@ -180,7 +180,9 @@ class FilledFactorisation(SendsDecoys):
         """
         return uniforms(folds(key, np.arange(catalogue.items)), self.width, SPREAD)
 
-    def init_devices(self, users: Int64Array, key: np.uint64) -> FedRecDevices:
+    def init_devices(
+        self, users: Int64Array, catalogue: Catalogue, key: np.uint64
+    ) -> FedRecDevices:
         """Returns the initial private state of the devices of `users`: user factors U, uniform in
         +-0.005, and the key of the decoys.
         """

@@ -183,7 +183,7 @@ class FPL(Settings):
         drawn = normals(folds(key, np.arange(catalogue.items)), self.factors + 1, self.init_std)
         return FPLServer(np.ascontiguousarray(drawn[:, :-1]), np.ascontiguousarray(drawn[:, -1]))
 
-    def init_devices(self, users: Int64Array, key: np.uint64) -> FPLDevices:
+    def init_devices(self, users: Int64Array, catalogue: Catalogue, key: np.uint64) -> FPLDevices:
         """Returns the initial local models Theta_u = <p_u>, each drawn from N(0, init_std^2) on the
         device of u.
         """

@@ -326,7 +326,9 @@ class MetaMF(Settings):
             key=np.array([fold_name(key, "turns")], np.uint64),
         )
 
-    def init_devices(self, users: Int64Array, key: np.uint64) -> MetaMFDevices:
+    def init_devices(
+        self, users: Int64Array, catalogue: Catalogue, key: np.uint64
+    ) -> MetaMFDevices:
         """Returns the initial private state of the devices of `users`: no rating drawn."""
         return MetaMFDevices(np.zeros(len(users), np.int64), folds(key, users))
 

@@ -20,7 +20,7 @@ import numpy as np
 from pydantic import Field
 
 from ..core.contract.declarations import SentArray, axes
-from ..core.contract.protocols import Histories
+from ..core.contract.protocols import Catalogue, Histories
 from ..core.contract.update import Total, Update
 from ..core.keys import fold_name, folds
 from ..core.types import Float32Array, Int64Array, UInt64Array
@@ -58,7 +58,9 @@ class ReptileRounds(UniformRounds):
 
     keeps: ClassVar[type] = ReptileDevices
 
-    def init_devices(self, users: Int64Array, key: np.uint64) -> ReptileDevices:
+    def init_devices(
+        self, users: Int64Array, catalogue: Catalogue, key: np.uint64
+    ) -> ReptileDevices:
         """Returns the initial private state of the devices of `users`: the vectors U, and the key
         of each device.
         """

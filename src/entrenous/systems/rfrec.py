@@ -185,7 +185,7 @@ class RFRec(Settings):
             step=none,
         )
 
-    def init_devices(self, users: Int64Array, key: np.uint64) -> RFRecDevices:
+    def init_devices(self, users: Int64Array, catalogue: Catalogue, key: np.uint64) -> RFRecDevices:
         """Returns the initial user factors u_u ~ N(0, init_std^2) of the devices of `users`, and
         Adam's moments at 0.
         """

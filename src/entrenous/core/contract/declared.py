@@ -11,16 +11,25 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from inspect import signature
 from typing import TYPE_CHECKING, Any, NamedTuple, final, get_args, get_type_hints
 
 import numpy as np
 
 from ..errors import InputError, NonFiniteError
 from ..lanes.memory import view_only
-from ..types import Array, Int64Array
+from ..types import Array, Float32Array, Int64Array
 from .declarations import Axes, SentArray, Size, Traits, UpTo
 from .gossip import GossipAlgorithm
-from .protocols import Catalogue, CentralAlgorithm, FederatedAlgorithm, State, arrays_of
+from .own_rows import OwnRows
+from .protocols import (
+    Catalogue,
+    CentralAlgorithm,
+    FederatedAlgorithm,
+    Histories,
+    State,
+    arrays_of,
+)
 from .settings import Settings
 from .update import Total, zero_total
 
@@ -68,7 +77,17 @@ TELLING = {
 # The classes of states that an algorithm declares.
 STATES = ("holds", "receives", "keeps")
 # The methods that a federated algorithm may have besides, see `protocols.Abilities`.
-ABILITIES = ("local_sum", "solo_rounds", "many_rounds", "deliver", "biases")
+ABILITIES = (
+    "local_sum",
+    "solo_rounds",
+    "many_rounds",
+    "deliver",
+    "deliver_newcomer",
+    "biases",
+    "score_with_key",
+)
+# Members that an ability takes the place of.
+INSTEAD = {"score": "score_with_key"}
 
 
 class ContractError(InputError):
@@ -90,6 +109,8 @@ class DeclaredArray(NamedTuple):
     """NumPy's name of its type."""
     axes: Axes
     """Its shape in named sizes, and its range."""
+    own_rows: bool = False
+    """A device keeps some rows of it, as `OwnRows`; false for an array."""
 
     @property
     def said(self) -> str:
@@ -97,6 +118,8 @@ class DeclaredArray(NamedTuple):
         axes = self.axes
         sizes = ", ".join(map(str, axes.sizes))
         words = self.dtype
+        if self.own_rows:
+            return f"some rows of [{sizes}] {self.dtype}"
         if sizes:
             words = f"[{sizes}] {self.dtype}"
         if axes.least is not None:
@@ -110,8 +133,8 @@ class DeclaredArray(NamedTuple):
 @final
 @dataclass(frozen=True)
 class Declaration:
-    """The declaration of an algorithm, as it was read from its class. The last five fields are its
-    optional methods, see `protocols.Abilities`.
+    """The declaration of an algorithm, as it was read from its class. The fields after
+    `traits` are its optional methods, see `protocols.Abilities`.
     """
 
     name: str
@@ -130,7 +153,9 @@ class Declaration:
     solo_rounds: Callable[..., Any] | None
     many_rounds: Callable[..., Any] | None
     deliver: Callable[..., Any] | None
+    deliver_newcomer: Callable[..., Any] | None
     biases: Callable[..., Any] | None
+    score_with_key: Callable[..., Any] | None
 
 
 def declared(algorithm: Any) -> Declaration:
@@ -141,14 +166,18 @@ def declared(algorithm: Any) -> Declaration:
     kind = _kind(algorithm)
     members = MEMBERS[kind]
     for member in members:
-        if getattr(algorithm, member, None) is None:
+        ways = (member, INSTEAD.get(member, member) if kind == "federated" else member)
+        if all(getattr(algorithm, way, None) is None for way in ways):
             problem = f"a {kind} algorithm without `{member}`"
             raise ContractError(name, problem, expected=", ".join(members))
+    if kind == "federated":
+        _check_catalogue(name, algorithm)
     states = {part: getattr(algorithm, part, None) for part in STATES}
     for part, state in states.items():
         if state is not None and part in members:
             # A server may hold arrays of any shape; the others are checked wherever they go.
-            fields_of(state, f"{name}.{part}", bare=part == "holds")
+            fields = fields_of(state, f"{name}.{part}", bare=part == "holds")
+            _check_own_rows(f"{name}.{part}", fields, kind == "federated" and part == "keeps")
     sends = tuple(getattr(algorithm, "sends", ()))
     if not all(isinstance(sent, SentArray) for sent in sends):
         raise ContractError(
@@ -162,6 +191,26 @@ def declared(algorithm: Any) -> Declaration:
     _check_apart(name, sends, states["keeps"])
     abilities = {ability: getattr(algorithm, ability, None) for ability in ABILITIES}
     return Declaration(name=name, kind=kind, sends=sends, traits=traits, **states, **abilities)
+
+
+def _check_own_rows(where: str, fields: tuple[DeclaredArray, ...], may: bool) -> None:
+    """Checks that own rows are of a table, and that only devices around a server keep them."""
+    for field in fields:
+        if field.own_rows and not (may and field.axes.sizes[:1] == ("items",)):
+            expected = 'axes("items", ...) in `keeps` of an algorithm around a server'
+            raise ContractError(f"{where} '{field.name}'", "is an OwnRows", expected=expected)
+
+
+def _check_catalogue(name: str, algorithm: Any) -> None:
+    """Checks that `init_devices` takes a catalogue, as it does from version 0.2 on."""
+    try:
+        signature(algorithm.init_devices).bind("users", "catalogue", "key")
+    except TypeError:
+        problem = "`init_devices` cannot be called with users, catalogue and key"
+        expected = "def init_devices(self, users, catalogue, key)"
+        raise ContractError(
+            name, problem, expected=expected, fix="add `catalogue` before `key`"
+        ) from None
 
 
 def _kind(algorithm: Any) -> str:
@@ -232,6 +281,8 @@ def _field(name: str, hint: Any, where: str) -> DeclaredArray | None:
     declared_axes = [part for part in getattr(hint, "__metadata__", ()) if isinstance(part, Axes)]
     if not declared_axes:
         return None
+    if hint.__origin__ is OwnRows:
+        return DeclaredArray(name, "float32", declared_axes[0], own_rows=True)
     # An NDArray has parameters: from NumPy 2.5 the type of its numbers alone, before that a shape
     # and a dtype[type].
     parts = get_args(hint.__origin__)
@@ -265,6 +316,24 @@ def is_central(algorithm: Any) -> TypeIs[CentralAlgorithm]:
     return declared(algorithm).kind == "central"
 
 
+def scores_of(
+    algorithm: FederatedAlgorithm,
+    download: State,
+    devices: State,
+    histories: Histories,
+    users: Int64Array,
+    key: np.uint64,
+) -> Float32Array:
+    """Returns the scores of every item on the devices of `users`, float32 [m, items], by the key
+    where the algorithm draws for them.
+    """
+    drawn = declared(algorithm).score_with_key
+    if drawn is None:
+        return algorithm.score(download, devices, histories)
+    scores: Float32Array = drawn(download, devices, histories, users, key)
+    return scores
+
+
 def predicts_ratings(algorithm: Any) -> bool:
     """Tells whether scores are ratings on the scale of the data, before they are clipped to it."""
     return declared(algorithm).traits.predicts_ratings
@@ -283,6 +352,13 @@ def rounds_an_epoch(algorithm: Any, catalogue: Catalogue) -> int:
     if own is None:
         return 1
     return int(own(catalogue))
+
+
+def folds_in(algorithm: Any) -> bool:
+    """Tells whether a centralised algorithm takes users who were not in training: it has
+    `fold_in(model, data)`, the model for the users of other rows.
+    """
+    return getattr(algorithm, "fold_in", None) is not None
 
 
 def search_space(algorithm: Any) -> dict[str, str]:

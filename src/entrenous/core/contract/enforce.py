@@ -15,11 +15,12 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from ..errors import EntrenousWarning
-from ..lanes.memory import divides
+from ..lanes.memory import divides, owners_of
 from ..types import Array, Int64Array
 from .declarations import Size, UpTo
 from .declared import Contract, ContractError, DeclaredArray, NotFiniteError
 from .gossip import Pushes
+from .own_rows import OwnRows
 from .protocols import FederatedAlgorithm, Histories, State, arrays_of
 from .update import STEP, Update, rises_within
 
@@ -133,8 +134,24 @@ def check_kept(contract: Contract, state: State, devices: int) -> None:
     """Checks the private state of `devices` devices against `keeps`. Raises ContractError."""
     _check_kind(contract, "private state", contract.declaration.keeps, state)
     sizes = {"devices": devices}
-    arrays = arrays_of(state)
-    check_arrays(contract, "private state", contract.keeps, arrays, sizes, ("devices",))
+    arrays = state._asdict()
+    whole = tuple(field for field in contract.keeps if not field.own_rows)
+    check_arrays(contract, "private state", whole, arrays, sizes, ("devices",))
+    for field in contract.keeps:
+        if field.own_rows:
+            _check_own_rows(contract, field, arrays[field.name], devices)
+
+
+def _check_own_rows(contract: Contract, field: DeclaredArray, own: Any, devices: int) -> None:
+    """Checks the own rows of `devices` devices against their declaration. Raises ContractError."""
+    where = f"{contract.name}: private state '{field.name}'"
+    if not isinstance(own, OwnRows):
+        raise ContractError(where, f"a {type(own).__name__}", expected="an OwnRows")
+    items, *shape = contract.shape(field.axes.sizes)
+    wrong = own.misfit(devices, items, tuple(shape))
+    if wrong:
+        raise ContractError(where, wrong, expected=field.said)
+    _check_values(contract, where, own.flat()[2], field, {})
 
 
 def _check_kind(contract: Contract, part: str, kind: type | None, state: Any) -> None:
@@ -395,7 +412,10 @@ def _check_private(contract: Contract, update: Update, state: State, devices: in
     """
     of_device = np.arange(devices)
     of_row = update.device
-    for name, array in arrays_of(state).items():
+    for name, array in state._asdict().items():
+        if isinstance(array, OwnRows):
+            _check_rows_apart(contract, update, name, array)
+            continue
         if array.dtype != np.float32 or not array.size:
             continue
         for way, device in (("dense", of_device), ("shown", of_device), ("rows", of_row)):
@@ -407,6 +427,29 @@ def _check_private(contract: Contract, update: Update, state: State, devices: in
                         f"is the private '{name}'",
                         "nothing that a device keeps",
                     )
+
+
+def _check_rows_apart(contract: Contract, update: Update, name: str, own: OwnRows) -> None:
+    """Raises ContractError for own rows that leave as they are, as rows of the same items."""
+    ptr, item, row = own.flat()
+    items = contract.sizes["items"]
+    kept = owners_of(ptr) * items + item
+    leaving = update.device * items + update.item
+    _, here, there = np.intersect1d(kept, leaving, return_indices=True)
+    if not len(here):
+        return
+    for other, sent in update.rows.items():
+        # Rows of zeros say nothing of a device.
+        has = row[here].reshape(len(here), -1).any(axis=1)
+        if not has.any() or sent.shape[1:] != row.shape[1:]:
+            continue
+        if np.array_equal(sent[there][has], row[here][has]):
+            _bad(
+                contract,
+                f"rows '{other}'",
+                f"is the private '{name}'",
+                "nothing that a device keeps",
+            )
 
 
 def _leaves(private: Array, sent: Array, device: Int64Array) -> bool:

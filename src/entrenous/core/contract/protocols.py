@@ -16,6 +16,7 @@ from ..lanes.memory import rows_of, starts_of
 from ..types import Array, Float32Array, Float64Array, Int32Array, Int64Array
 from .declarations import SentArray
 from .item_features import ItemFeatures
+from .own_rows import ITEM, PTR, ROW, OwnRows, named_arrays
 from .update import Total, Update
 
 # A NamedTuple of arrays; each algorithm defines its own.
@@ -186,7 +187,7 @@ class FederatedAlgorithm(Protocol):
 
     def default_rounds(self, catalogue: Catalogue) -> int: ...
     def init_server(self, catalogue: Catalogue, key: np.uint64) -> State: ...
-    def init_devices(self, users: Int64Array, key: np.uint64) -> State: ...
+    def init_devices(self, users: Int64Array, catalogue: Catalogue, key: np.uint64) -> State: ...
     def select(self, server: State, catalogue: Catalogue, key: np.uint64) -> Int64Array: ...
     def download(self, server: State) -> State: ...
     def local(
@@ -244,11 +245,29 @@ class Abilities(Protocol):
         """Returns the download for the devices of `users` alone."""
         ...
 
+    def deliver_newcomer(self, download: State, told: Update | None, key: np.uint64) -> State:
+        """Returns the download for one device of somebody who was not in training, where `deliver`
+        sends each device something of its own. told: what the device would have sent in its round
+        before, which stays with it; None at first, when its own part comes from the key."""
+        ...
+
     def biases(
         self, download: State, devices: State, histories: Histories
     ) -> tuple[Float32Array, Float32Array]:
         """Returns the user's part of a predicted rating, float32 [m], and the item's, float32
         [items]."""
+        ...
+
+    def score_with_key(
+        self,
+        download: State,
+        devices: State,
+        histories: Histories,
+        users: Int64Array,
+        key: np.uint64,
+    ) -> Float32Array:
+        """Returns what `score` returns, where scoring draws: device d draws from the key and
+        users[d] alone. An algorithm that has this method needs no `score`."""
         ...
 
 
@@ -286,8 +305,52 @@ class TopN(NamedTuple):
 
 
 def arrays_of(state: State) -> dict[str, Array]:
-    """Returns the arrays of a state by field name, in field order."""
-    return {name: np.asarray(value) for name, value in state._asdict().items()}
+    """Returns the arrays of a state by field name, in field order. Own rows are three arrays:
+    NAME.ptr, NAME.item and NAME.row.
+    """
+    return arrays_in(state._asdict())
+
+
+def arrays_in(fields: Mapping[str, Any]) -> dict[str, Array]:
+    """Returns the arrays of named fields, each an array or own rows, as `arrays_of` has them."""
+    arrays: dict[str, Array] = {}
+    for name, value in fields.items():
+        if isinstance(value, OwnRows):
+            arrays |= named_arrays(name, value)
+        else:
+            arrays[name] = np.asarray(value)
+    return arrays
+
+
+def state_of(kind: Any, arrays: Mapping[str, Array]) -> State:
+    """Returns the state of a class whose arrays are those of `arrays_of`. Raises KeyError for one
+    that is missing.
+    """
+    return kind(*(_field_of(name, arrays) for name in kind._fields))
+
+
+def fields_in(arrays: Mapping[str, Array]) -> dict[str, Any]:
+    """Returns the fields whose arrays are those of `arrays_in`."""
+    names = dict.fromkeys(name.partition(".")[0] for name in arrays)
+    return {name: _field_of(name, arrays) for name in names}
+
+
+def _field_of(name: str, arrays: Mapping[str, Array]) -> Any:
+    if name + PTR in arrays:
+        return OwnRows(arrays[name + PTR], arrays[name + ITEM], arrays[name + ROW])
+    return arrays[name]
+
+
+def joined_states(parts: Sequence[State]) -> State:
+    """Returns the private state of the devices of several parts, one part behind the other."""
+    return type(parts[0])(*(joined(values) for values in zip(*parts, strict=True)))
+
+
+def joined(values: Sequence[Any]) -> Any:
+    """Returns one field, an array or own rows, of the devices of several parts."""
+    if isinstance(values[0], OwnRows):
+        return OwnRows.joined(values)
+    return np.concatenate(values)
 
 
 def model_sha256(arrays: Mapping[str, Array]) -> str:

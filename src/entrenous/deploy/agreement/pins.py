@@ -182,7 +182,9 @@ def _field(contract: Contract, field: DeclaredArray) -> list[Any]:
     axes = field.axes
     sizes = [_size(contract, size) for size in axes.sizes]
     below = _size(contract, axes.below)
-    return [field.name, field.dtype, sizes, below, axes.least, axes.finite]
+    parts = [field.name, field.dtype, sizes, below, axes.least, axes.finite]
+    # Whoever keeps whole arrays has the digest of before there were own rows.
+    return [*parts, "own rows"] if field.own_rows else parts
 
 
 def _sent(contract: Contract, sent: SentArray) -> list[Any]:

@@ -14,9 +14,15 @@ from typing import NamedTuple, final
 
 import numpy as np
 
-from ...core.contract.declared import Contract
+from ...core.contract.declared import Contract, scores_of
 from ...core.contract.enforce import check_kept, check_sent
-from ...core.contract.protocols import FederatedAlgorithm, State, arrays_of
+from ...core.contract.protocols import (
+    FederatedAlgorithm,
+    State,
+    arrays_of,
+    joined_states,
+    state_of,
+)
 from ...core.contract.update import Total, Update, add_update
 from ...core.errors import InputError
 from ...core.keys import key as key_of
@@ -198,9 +204,8 @@ class FederatedNode:
             text = f"round {number} is over for this node: its owner may rewind it"
             raise FrameRefused(Code.PAST_ROUND, text)
         private = self.contract.declaration.keeps
-        assert private is not None  # of every algorithm around a server
         key = np.uint64(local_key(self._rounds, number))
-        return private(**arrays), key
+        return state_of(private, arrays), key
 
     def _train_one(self, request: NodeRequest) -> tuple[State, Update]:
         """Trains one device. Returns the private state afterwards, and what the device sends."""
@@ -272,19 +277,34 @@ class FederatedNode:
         declaration = self.contract.declaration
         received = declaration.receives
         private = declaration.keeps
-        assert received is not None and private is not None  # of every algorithm around a server
+        assert received is not None  # of every algorithm around a server
         number, arrays = model
         download = received(**arrays)
         _, arrays = newest
-        devices = private(**arrays)
-        scorer = OwnRecommender(self.algorithm, self.contract, download, devices, self.rows)
+        devices = state_of(private, arrays)
+        scorer = OwnRecommender(
+            self.algorithm,
+            self.contract,
+            download,
+            devices,
+            self.rows,
+            self.shard.users,
+            self._score_key(),
+        )
         return number, scorer
+
+    def _score_key(self) -> np.uint64:
+        """Returns the key of the draws of scoring: that of a simulation, or a secret one."""
+        if self._secret is not None:
+            return self._secret.key("score", 0, 0)
+        return key_of(self.terms.seed, "score")
 
 
 @final
 class OwnRecommender:
     """A recommender of a node's users, which scores on the node. download: as it was delivered for
-    all of them. rows: their histories.
+    all of them. rows: their histories. users: int64, their numbers in the federation, by which
+    scoring draws from `key` if it draws.
     """
 
     def __init__(
@@ -294,7 +314,11 @@ class OwnRecommender:
         download: State,
         devices: State,
         rows: Interactions,
+        users: Int64Array,
+        key: np.uint64,
     ) -> None:
+        self._users = users
+        self._key = key
         self._algorithm = algorithm
         self._contract = contract
         self._rows = rows
@@ -309,7 +333,8 @@ class OwnRecommender:
         devices = type(self._devices)(*private)
         download = self._contract.of_devices(self._download, users)
         histories = self._rows.histories(users)
-        return self._algorithm.score(download, devices, histories)
+        numbers = self._users[users]
+        return scores_of(self._algorithm, download, devices, histories, numbers, self._key)
 
 
 # ---- secret draws --------------------------------------------------------------------------------
@@ -341,10 +366,10 @@ class SecretDraws:
         states = []
         for user in self._shard.users.tolist():
             key = self.key("first", 0, user)
-            states.append(self._shard.algorithm.init_devices(np.array([user]), key))
-        # From one state a device to one array a field.
-        arrays = [np.concatenate(parts) for parts in zip(*states, strict=True)]
-        return type(states[0])(*arrays)
+            states.append(
+                self._shard.algorithm.init_devices(np.array([user]), self._shard.catalogue, key)
+            )
+        return joined_states(states)
 
     def update(
         self, download: State, devices: State, users: Int64Array, place: int, number: int

@@ -12,9 +12,7 @@ from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
-from ...core.contract.protocols import model_sha256
+from ...core.contract.protocols import arrays_in, fields_in, joined, model_sha256
 from ...core.errors import EntrenousError, InputError
 from ...core.keywords import at_least
 from ...core.lock import holding, is_held
@@ -436,17 +434,17 @@ def gathered(folder: Path) -> Gathered:
     """
     terms = FederationTerms.read(folder / "server" / TERMS)
     arrays, _ = read_arrays(folder / "server" / "model.safetensors")
-    parts: dict[int, dict[str, Array]] = {}
+    parts: dict[int, dict[str, Any]] = {}
     for path in sorted((folder / "nodes").iterdir()):
         with closing(NodeStore(path / STORE)) as store:
             newest = store.newest_state()
-            private = {} if newest is None else newest[1]
+            private = {} if newest is None else fields_in(newest[1])
             for place, user in enumerate(store.users.tolist()):
-                parts[user] = {name: array[place] for name, array in private.items()}
+                parts[user] = {name: own[place : place + 1] for name, own in private.items()}
     # Every device keeps the same arrays; in the order of users, whichever node has them.
     names = list(parts[0]) if parts else []
-    devices = {}
+    fields = {}
     for name in names:
-        vectors = [parts[user][name] for user in range(terms.users)]
-        devices[f"devices.{name}"] = np.stack(vectors)
-    return Gathered({**arrays, **devices})
+        of_users = [parts[user][name] for user in range(terms.users)]
+        fields[f"devices.{name}"] = joined(of_users)
+    return Gathered({**arrays, **arrays_in(fields)})

@@ -119,7 +119,9 @@ class Shards:
 
     def init_devices(self, key: np.uint64) -> State:
         """The private state of all users before the first round: leading axis = users."""
-        return self._algorithm.init_devices(np.arange(len(self._data.users)), key)
+        return self._algorithm.init_devices(
+            np.arange(len(self._data.users)), self._data.catalogue, key
+        )
 
     def work(
         self,

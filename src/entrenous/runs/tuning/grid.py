@@ -24,6 +24,7 @@ from ...federation.workers.crew import About, about_here
 from ...federation.workers.engine import EngineOptions, crew
 from ...systems.named import maker_of
 from ..manifest import mean_of
+from ..newcomer import scorer_of
 from ..options import RunPlan, TuneOptions
 from ..pipeline import material
 from ..plan import check, make, usual_protocol
@@ -284,7 +285,7 @@ def _validation(task: Task, seed: int, now: Fitted) -> dict[str, float]:
     part = task.parts[seed]
     return look(
         task.goal,
-        now.recommender,
+        scorer_of(now.recommender, part.validation, rounds=now.rounds, seed=seed),
         part.train,
         part.validation,
         label=task.plan.algorithm,
