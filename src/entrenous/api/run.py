@@ -30,7 +30,7 @@ from ..report import figures
 from ..report.figures import FigureFormat
 from ..report.training import STREAM, stream_figure
 from ..runs import store
-from ..runs.manifest import Look, Manifest, Training
+from ..runs.manifest import Look, Manifest, TrainedPart
 from ..runs.newcomer import scores_for
 from ..runs.options import RunOptions, TrainingOptions, TuneFirst
 from ..runs.pipeline import RunRequest, RunResult, carry_out
@@ -81,7 +81,7 @@ class Served(Generic[FrameT]):
     caller's frame.
     """
 
-    manifest: Training
+    manifest: TrainedPart
     """`algorithm`, `seed` and `rounds` of the training."""
     recommender: Trained
     train: Interactions[FrameT]

@@ -43,7 +43,7 @@ ALGORITHM = "algorithm_sha256"
 TRAINING = "program_sha256"
 
 
-class Training(TypedDict):
+class TrainedPart(TypedDict):
     """The entries of every training."""
 
     algorithm: str
@@ -87,7 +87,7 @@ class SpentPrivacy(TypedDict):
     """True if the budget ended the training."""
 
 
-class Manifest(Training):
+class Manifest(TrainedPart):
     """The manifest of a finished run: its options, its results, and what is behind them."""
 
     run: str | None

@@ -285,7 +285,7 @@ def _with_rows(old: State, first: State) -> State:
     """Returns a state in the larger shapes of a first one: its own numbers, and the first one's
     where it has none.
     """
-    grown = []
+    grown: list[Any] = []
     for mine, fresh in zip(old, first, strict=True):
         if isinstance(mine, OwnRows):
             grown.append(OwnRows.joined([mine, fresh[len(mine) :]]))
@@ -312,8 +312,10 @@ def _check_grows(name: str, before: State, now: State) -> None:
 
 def _begins_with(large: Any, small: Any) -> bool:
     if isinstance(small, OwnRows):
-        parts = zip(large[: len(small)].flat(), small.flat(), strict=True)
-        return all(np.array_equal(left, right) for left, right in parts)
+        ptr, item, row = large[: len(small)].flat()
+        own_ptr, own_item, own_row = small.flat()
+        same_places = np.array_equal(ptr, own_ptr) and np.array_equal(item, own_item)
+        return same_places and np.array_equal(row, own_row)
     return np.ndim(small) == np.ndim(large) and np.array_equal(large[_corner(small)], small)
 
 
