@@ -69,7 +69,7 @@ class GraphModels(NamedTuple):
     """float32 [m, items, F], the table Q_u of each; it begins as the table that was received."""
 
 
-class _Room(NamedTuple):
+class _GraphRoom(NamedTuple):
     """Working memory of a device."""
 
     u: Float32Array
@@ -100,7 +100,7 @@ def train(
     longest = int(counts.max(initial=0))
     batch = min(rates.batch, max(1, longest * (1 + rates.negatives)))
     items, width = models.item.shape[1:]
-    room = _Room(
+    room = _GraphRoom(
         u=zeros(1, width),
         net=zeros(1, shape.network),
         gu=zeros(1, width),
@@ -129,7 +129,7 @@ def _train(
     models: GraphModels,
     near: Float32Array,
     data: NCFData,
-    room: _Room,
+    room: _GraphRoom,
 ) -> None:
     items = models.item.shape[1]
     width = models.item.shape[2]
