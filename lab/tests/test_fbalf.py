@@ -53,7 +53,7 @@ QUICK = {
     ("small", "fbalf-bayes"): Tuned(FEW, by="a test"),
     ("small", "fbalf"): Tuned({"factors": 3, "rounds": 2}, by="a test"),
     ("small", "fbalf, decoys_move_u"): Tuned({"factors": 3, "rounds": 2}, by="a test"),
-    ("small", "fedmf"): Tuned({"factors": 3, "rounds": 3}, by="a test"),
+    ("small", "fedmf-ratings"): Tuned({"factors": 3, "rounds": 3}, by="a test"),
     ("small", "fedrec, batch"): Tuned(
         {"factors": 3, "rounds": 60, "decay": 1.0, "learning_rate": 0.2}, by="a test"
     ),

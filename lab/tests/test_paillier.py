@@ -13,7 +13,7 @@ from entrenous_lab import paillier
 from entrenous.core.contract.update import Total, Update, add_update, empty_total
 from entrenous.core.errors import InputError
 from entrenous.core.keys import key
-from entrenous.systems.fedmf import FedMF
+from entrenous.systems.fedmf_ratings import FedMFRatings
 
 BITS, ITEMS = 256, 5  # far too short for anything but a test
 
@@ -86,7 +86,9 @@ def test_a_fedmf_round_ends_with_the_same_model() -> None:
     from entrenous.federation.rounds import Rounds
 
     for send in ("part", "full"):
-        fedmf = FedMF.parse({"factors": 2, "send": send, "step": "mean", "learning_rate": 0.1})
+        fedmf = FedMFRatings.parse(
+            {"factors": 2, "send": send, "step": "mean", "learning_rate": 0.1}
+        )
         rounds, everyone, private = (
             Rounds(fedmf, small()),
             np.arange(USERS),

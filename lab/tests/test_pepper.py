@@ -18,6 +18,7 @@ from entrenous_lab.papers import (
     pepper_cost,
     pepper_network,
     pepper_poison,
+    pepper_refresh,
     pepper_sparsity,
     pepper_tails,
     values,
@@ -48,6 +49,7 @@ TABLES, FIGURES = (
 BEYOND = [
     "pepper-ablation",
     "pepper-poison",
+    "pepper-refresh",
     "pepper-churn",
     "pepper-loss",
     "pepper-heterogeneity",
@@ -689,3 +691,47 @@ def test_on_the_published_parts(monkeypatch):
         "ml-100k, pepper-given: 100 users, 9062 training rows, 957 rows of weighting sets, 1000"
         " test rows"
     )
+
+
+# ---- weighting sets that new rows refresh --------------------------------------------------------
+
+
+def test_new_rows_refresh_the_weighting_sets_and_old_ones_are_trained_on():
+    rows = data()
+    place = pepper_refresh.places_by_time(rows)
+    last = pepper_refresh.STAGES - 1
+    for user in range(len(rows.users)):
+        mine = rows.user == user
+        times = rows.time[mine][np.argsort(place[mine])]
+        assert (np.diff(times) >= 0).all()
+    fixed, refreshed, drawn = (
+        [pepper_refresh.stage_rows(rows, policy, 0, stage) for stage in range(last + 1)]
+        for policy in pepper_refresh.POLICIES
+    )
+    # Whatever weighs, all rows that have arrived are there once.
+    for of_policy in (fixed, refreshed, drawn):
+        sizes = [len(now.train) + len(now.weighting) for now in of_policy]
+        assert sizes == sorted(sizes) and sizes[-1] == len(rows)
+    assert len({now.weighting.sha256() for now in fixed}) == 1
+    # Sets that are refreshed hold the newest 15 % of each user's rows, and no other row is newer.
+    counts = np.bincount(rows.user, minlength=len(rows.users))
+    for user, count in enumerate(counts):
+        newest = np.sort(rows.time[rows.user == user])[count - int(0.15 * count) :]
+        weighing = refreshed[last].weighting
+        assert sorted(weighing.time[weighing.user == user]) == newest.tolist()
+    # What weighed at first is trained on at last.
+    first = refreshed[0].weighting
+    trained = {*zip(refreshed[last].train.user, refreshed[last].train.item, strict=True)}
+    assert {*zip(first.user, first.item, strict=True)} <= trained
+    assert [len(now.weighting) for now in drawn] == [len(now.weighting) for now in refreshed]
+    assert drawn[last].weighting.sha256() != refreshed[last].weighting.sha256()
+
+
+def test_candidates_of_a_refreshed_set_are_of_nothing_that_has_arrived():
+    now = pepper_refresh.stage_rows(data(), pepper_refresh.REFRESHED, 0, 0)
+    held = pepper_refresh.weighting_set(now, 0)
+    known = {*zip(now.train.user, now.train.item, strict=True)}
+    known |= {*zip(now.weighting.user, now.weighting.item, strict=True)}
+    for user, among in zip(held.rows.user, held.candidates, strict=True):
+        assert known.isdisjoint((user, item) for item in among)
+    assert held.candidates.shape == (len(now.weighting), pepper_refresh.AMONG)

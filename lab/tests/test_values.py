@@ -12,7 +12,7 @@ from entrenous_lab.papers.study import System
 
 from entrenous.systems.named import algorithms
 
-PAPERS = ("cali3f", "fbalf", "fpl", "pepper")
+PAPERS = ("cali3f", "fbalf", "field", "fpl", "pepper")
 
 
 @pytest.mark.parametrize("paper", PAPERS)

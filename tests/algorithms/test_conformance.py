@@ -18,6 +18,7 @@ from entrenous.core.contract.declared import (
     is_federated,
     is_gossip,
     predicts_ratings,
+    scores_of,
 )
 from entrenous.core.contract.gossip import (
     ACCEPTED,
@@ -635,7 +636,14 @@ def test_aggregate_keeps_the_shape_of_the_server_and_its_input(federation, data)
 def test_scores_on_devices_are_finite_and_independent_of_the_block(federation, data):
     def score(users: np.ndarray) -> np.ndarray:
         own = type(federation.devices)(*(array[users] for array in federation.devices))
-        return federation.algorithm.score(received(federation, users), own, data.histories(users))
+        return scores_of(
+            federation.algorithm,
+            received(federation, users),
+            own,
+            data.histories(users),
+            users,
+            key(0, "score"),
+        )
 
     whole = score(federation.users)
     assert whole.dtype == np.float32 and whole.shape == (40, 24) and np.isfinite(whole).all()
@@ -658,7 +666,7 @@ def test_training_goes_on_from_a_file_as_if_it_had_not_stopped(federation, data,
     )
     result, users = fitted(rounds, training), np.arange(40)
     assert same(
-        restore(federation.algorithm, result.arrays, data).scores(users),
+        restore(federation.algorithm, result.arrays, data, rounds.seed).scores(users),
         result.recommender.scores(users),
     )
 

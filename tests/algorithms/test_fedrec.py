@@ -237,13 +237,13 @@ def test_a_run_of_one_device_rounds_has_the_bits_of_plain_rounds(
 PROGRAM = """
 import hashlib, sys
 import tests.algorithms.test_fedrec as here
-from entrenous.systems.fedmf import FedMF
+from entrenous.systems.fedmf_ratings import FedMFRatings
 from entrenous.systems.fedrec_pp import FedRecPP
 systems = {
     here.FedRec(**here.BATCH): 3,
     here.FedRec(**{**here.STOCHASTIC, "model": "svd++"}): 2 * here.USERS,
     FedRecPP(**here.BATCH, denoisers=2.0, pads=True): 3,
-    FedMF(factors=3, learning_rate=0.1, reg=0.05, step="mean", send="part", init_std=0.3): 3,
+    FedMFRatings(factors=3, learning_rate=0.1, reg=0.05, step="mean", send="part", init_std=0.3): 3,
 }
 found = hashlib.sha256()
 for system, until in systems.items():

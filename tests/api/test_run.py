@@ -30,6 +30,11 @@ from entrenous.runs.conformance import conform
 
 EXAMPLE = ROOT / "docs" / "examples" / "my_algo.py"
 SMALL: dict[str, Any] = {"protocol": "loo-20", "rounds": 4, "threads": 1}
+NEWCOMERS: dict[str, dict[str, Any]] = {
+    "fcf": {"factors": 4},
+    "cali3f-gmf": {"clusters": 2},
+    "fedfast-gmf": {"clusters": 2},
+}
 MyAlgorithm: Any = load_place(str(EXAMPLE))
 
 
@@ -180,14 +185,16 @@ def test_accuracy_by_user_and_the_learning_curve_are_frames(made: entrenous.Run)
     assert curve["round"].to_list() == [2, 4] and "ndcg@10" in curve.columns
 
 
-@pytest.mark.parametrize("name", ["fpl", "fcf", "fedavg-gmf", str(EXAMPLE)])
+@pytest.mark.parametrize(
+    "name", ["fpl", "fcf", "fedavg-gmf", "fedrecon", "cali3f-gmf", "fedfast-gmf", str(EXAMPLE)]
+)
 def test_somebody_who_was_not_in_training_gets_a_list(name: str, data: Interactions) -> None:
     """The lists of two tastes differ, and each prefers its own: even items for even users."""
     run = entrenous.run(
         name,
         data,
-        **{**SMALL, "rounds": 40 if name == "fedavg-gmf" else 20},
-        settings={} if name != "fcf" else {"factors": 4},
+        **{**SMALL, "rounds": 40 if name.endswith("gmf") else 20},
+        settings=NEWCOMERS.get(name, {}),
     )
     even, odd = (
         run.recommend_for([f"i{n}" for n in range(first, 60, 2) if f"i{n}" in data.items][:8], 5)
@@ -200,20 +207,28 @@ def test_somebody_who_was_not_in_training_gets_a_list(name: str, data: Interacti
     assert run.recommend_for(["i2", "i4"], 3).equals(run.recommend_for(["i4", "i2"], 3))
 
 
-@pytest.mark.parametrize("name", ["popular", "fedfast-gmf", "metamf"])
-def test_an_algorithm_that_needs_its_users_says_so(name: str, data: Interactions) -> None:
-    settings = {"clusters": 3} if name == "fedfast-gmf" else {}
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("user-knn", "it was fitted to the rows of all of them together"),
+        ("pepper-gmf", "a newcomer has received none"),
+        ("metamf", "its server makes a part of each user's model, which no device can make"),
+    ],
+)
+def test_an_algorithm_that_needs_its_users_says_so(
+    name: str, reason: str, data: Interactions
+) -> None:
     run = entrenous.run(
         name,
         data,
         seed=0,
         rounds=1,
-        settings=settings,
         split="random-80-20" if name == "metamf" else "loo-20",
     )
     with pytest.raises(
         InputError,
-        match=f"recommend_for: {name} can recommend to nobody but the users it was trained with",
+        match=f"recommend_for: {name} can recommend to nobody but the users it was trained with:"
+        f".*{reason}",
     ):
         run.recommend_for(["i2"])
 

@@ -80,8 +80,8 @@ def test_a8_touched_rows_of_fedavg_are_the_history() -> None:
     "algorithm, attack, rounds",
     [
         ("fbalf", "integers", 1),
-        ("fedmf", "listed", 1),
-        ("fedmf", "two-step", 2),
+        ("fedmf-ratings", "listed", 1),
+        ("fedmf-ratings", "two-step", 2),
         ("cali3f-neumf", "touched-rows", 1),
     ],
 )

@@ -53,11 +53,14 @@ def test_the_bayesian_rows_of_decoys_are_exact_multiples() -> None:
     assert found.precision > 0.999 and found.recall > 0.99
 
 
-@some("algorithm", ["fedmf", "fedrec"])
+@some("algorithm", ["fedmf-ratings", "fedrec"])
 def test_two_rounds_give_the_ratings_of_models_without_biases(algorithm: str) -> None:
     transcript = first_users(
         seen(
-            movielens(), algorithm, rounds=2, **({"send": "part"} if algorithm == "fedmf" else {})
+            movielens(),
+            algorithm,
+            rounds=2,
+            **({"send": "part"} if algorithm == "fedmf-ratings" else {}),
         ),
         200,
     )
@@ -77,8 +80,8 @@ def test_two_rounds_give_the_ratings_of_models_without_biases(algorithm: str) ->
 @some(
     ("algorithm", "settings"),
     [
-        ("fedmf", {}),
-        ("fedmf", {"send": "part"}),
+        ("fedmf-ratings", {}),
+        ("fedmf-ratings", {"send": "part"}),
         ("rfrec", {}),
         ("metamf", {"batch": 128, "drawn": "evenly"}),
         ("fbalf", {"rho": 0}),
@@ -120,7 +123,7 @@ def test_rows_of_predicted_decoys_are_short() -> None:
     assert more.ranked > one.ranked + 0.03
 
 
-@some("algorithm", ["fbalf", "fbalf-bayes", "fedrec", "fedmf"])
+@some("algorithm", ["fbalf", "fbalf-bayes", "fedrec", "fedmf-ratings"])
 @some(
     "limits",
     [
@@ -139,7 +142,7 @@ def test_limited_updates_leave_no_attack_far_below_the_popularity_guess(
         small,
         algorithm,
         rounds=2,
-        limits=[one for one in limits if algorithm != "fedmf" or "every" not in repr(one)],
+        limits=[one for one in limits if algorithm != "fedmf-ratings" or "every" not in repr(one)],
     )
     attacks = [attack for attack in ALL if attack.applies(transcript)]
     assert attacks

@@ -24,6 +24,7 @@ from typing import Any, get_args
 import numpy as np
 import polars as pl
 import pytest
+from lookalikes import write as write_look_alike
 from published_splits import write_all, write_all_pepper
 from remedies import Case, Site, load_options, must_lead_further, option, quoted, sites, tried
 from small_data import interactions, random_data
@@ -203,9 +204,96 @@ def a_folder_without_known_files(tmp: Path) -> Case:
     yield lambda: load(tmp / "mine.csv")
 
 
+def a_folder_that_holds_a_split(tmp: Path) -> Case:
+    (tmp / "set").mkdir()
+    text(tmp / "set/train.txt", HEADER + ROWS)
+    text(tmp / "set/test.txt", HEADER + "1,13,5,1500000900\n")
+    error = yield lambda: load(tmp / "set")
+    assert "protocol='given'" in error.fix
+    yield lambda: entrenous.run("popular", tmp / "set", protocol="given", progress=False)
+
+
+def a_number_of_lenskit_without_a_row(tmp: Path) -> Case:
+    def write(numbers: list[int]) -> Path:
+        (tmp / "schema.json").write_text('{"default_interaction": "rating"}')
+        pl.DataFrame({"user_id": ["ann", "bob"]}).write_parquet(tmp / "user.parquet")
+        pl.DataFrame({"item_id": ["x", "y", "z"]}).write_parquet(tmp / "item.parquet")
+        frame = pl.DataFrame({"user_num": numbers, "item_num": [0, 1, 2]})
+        frame.write_parquet(tmp / "rating.parquet")
+        return tmp
+
+    yield lambda: load(write([0, 1, 2]))
+    yield lambda: load(write([0, 1, 1]))
+
+
+def matrix(path: Path, damage: int = 0) -> Path:
+    """A sparse matrix of SciPy's form, without its last bytes."""
+    arrays = {"indptr": [0, 2, 4], "indices": [0, 1, 1, 2], "data": [1.0, 2.0, 3.0, 4.0]}
+    np.savez(path, format=np.array(b"csr"), shape=np.array([2, 3]), **arrays)
+    return text(path, path.read_bytes()[: -damage or None])
+
+
+def a_matrix_that_is_cut_off(tmp: Path) -> Case:
+    yield lambda: load(matrix(tmp / "a.npz", damage=30))
+    yield lambda: load(matrix(tmp / "a.npz"))
+
+
+def arrays_that_are_no_matrix(tmp: Path) -> Case:
+    np.savez(tmp / "a.npz", x=np.arange(3))
+    yield lambda: load(tmp / "a.npz")
+    yield lambda: load(matrix(tmp / "a.npz"))
+
+
+def a_damaged_file_of_hdf5(tmp: Path) -> Case:
+    path = text(tmp / "a.h5", b"\x89HDF\r\n\x1a\n" + b"0" * 99)
+    yield lambda: load(path)
+    yield lambda: load(matrix(tmp / "a.npz"))
+
+
+def a_file_of_hdf5_without_its_package(tmp: Path) -> Case:
+    path = text(tmp / "a.h5", b"\x89HDF\r\n\x1a\n" + b"0" * 99)
+    without = pytest.MonkeyPatch()
+    without.setitem(sys.modules, "h5py", None)
+    yield lambda: load(path)
+    without.undo()
+    yield lambda: load(matrix(tmp / "a.npz"))
+
+
+def a_column_of_actions_with_a_refusal(tmp: Path) -> Case:
+    path = text(tmp / "a.csv", "user_id,item_id,event\n1,a,play\n1,b,skip\n2,c,play\n")
+    error = yield lambda: load(path)
+    yield lambda: load(path, **load_options(error))
+
+
+def a_header_without_a_usual_name(tmp: Path) -> Case:
+    rows = "".join(f"u{user},i{user + item},{item}\n" for user in range(5) for item in range(4))
+    path = text(tmp / "a.csv", f"who is it,product,how many\n{rows}")
+    error = yield lambda: load(path)
+    yield lambda: load(path, **load_options(error))
+
+
+def an_unread_column_of_counts_with_zeros(tmp: Path) -> Case:
+    path = text(tmp / "a.csv", "user_id,item_id,click\n1,a,2\n1,b,0\n2,b,1\n2,c,3\n")
+    error = yield lambda: load(path)
+    must_lead_further(error, lambda: load(path, value="click", likes="positive"))
+    yield lambda: load(path, **load_options(error))
+
+
 def a_data_set_that_is_misspelt(tmp: Path) -> Case:
     error = yield lambda: load("synthetic-smal", fetch=False)
     yield lambda: load(quoted(error), fetch=False)
+
+
+def a_data_set_that_asks_which_rows_are_likes(tmp: Path) -> Case:
+    patch = home_of(tmp)
+    try:
+        folder = data_home() / "kuairec"
+        folder.mkdir(parents=True)
+        write_look_alike("kuairec", folder)
+        error = yield lambda: load("kuairec", fetch=False)
+        yield lambda: load("kuairec", fetch=False, **load_options(error))
+    finally:
+        patch.undo()
 
 
 def an_option_that_a_data_set_declares(tmp: Path) -> Case:
@@ -767,6 +855,30 @@ def shares_that_do_not_add_up(tmp: Path) -> Case:
 def shares_that_leave_no_test_row(tmp: Path) -> Case:
     yield lambda: splits("random-99-1", random_data(rows=40))
     yield lambda: splits("random-50-50", random_data(rows=40))
+
+
+def users_that_are_too_few_to_hold_out(tmp: Path) -> Case:
+    data = random_data(rows=40)
+    error = yield lambda: splits("users-99-1", data)
+    yield lambda: splits(error.fix.split()[-1], data)
+
+
+def users_that_a_folder_cannot_hold_out(tmp: Path) -> Case:
+    data = random_data()
+    error = yield lambda: write(splits("users-80-20", data)[0], tmp / "split")
+    assert "temporal-80-20" in error.fix
+    yield lambda: write(splits("temporal-80-20", data)[0], tmp / "split")
+
+
+def windows_without_rows(tmp: Path) -> Case:
+    error = yield lambda: splits("stream-0", random_data())
+    yield lambda: splits(error.fix.removeprefix("use "), random_data())
+
+
+def held_out_users_that_were_in_memory_alone(tmp: Path) -> Case:
+    made = entrenous.run("popular", random_data(), split="users-80-20", out=tmp, progress=False)
+    yield lambda: entrenous.open(made.path).per_user()
+    yield lambda: made.per_user()
 
 
 def folds_that_cannot_be_cut(tmp: Path) -> Case:

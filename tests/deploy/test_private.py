@@ -176,8 +176,8 @@ def test_it_is_the_default_and_paper_is_asked_for(tmp_path: Path) -> None:
     ("more", "words"),
     [
         (
-            {"algorithm": "fedmf", "settings": {}},
-            "--profile private: fedmf was not measured under it; try fpl or fcf",
+            {"algorithm": "fedmf-ratings", "settings": {}},
+            "--profile private: fedmf-ratings was not measured under it; try fpl or fcf",
         ),
         (
             {"algorithm": "sfpl", "settings": {}, "protect": {"noise": 0.1}},

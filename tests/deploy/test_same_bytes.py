@@ -22,7 +22,7 @@ from federation_links import (
     simulated,
 )
 
-from entrenous.core.contract.protocols import FederatedAlgorithm
+from entrenous.core.contract.declared import is_federated
 from entrenous.deploy.node.node import FederatedNode
 from entrenous.deploy.server.server import serve
 from entrenous.federation.shard import Threads
@@ -37,7 +37,7 @@ PROMISED: dict[str, dict[str, Any]] = {
 OTHERS = [
     name
     for name, make in sorted(algorithms().items())
-    if isinstance(make(), FederatedAlgorithm) and name not in PROMISED
+    if is_federated(make()) and name not in PROMISED
 ]
 ROUNDS = 3
 

@@ -15,10 +15,9 @@ import numpy as np
 from federation_links import federation, simulated
 from hostile_values import Hostile, finite, signed, taken_apart
 
-from entrenous.core.contract.declared import Contract
+from entrenous.core.contract.declared import Contract, is_federated
 from entrenous.core.contract.enforce import check_kept, check_received
 from entrenous.core.contract.protocols import (
-    FederatedAlgorithm,
     State,
     arrays_of,
     model_sha256,
@@ -60,11 +59,7 @@ NODES = ("node-1", "node-2", "node-3", "node-4")
 
 def with_server() -> list[str]:
     """The names of all algorithms that have a server."""
-    return [
-        name
-        for name, make in sorted(algorithms().items())
-        if isinstance(make(), FederatedAlgorithm)
-    ]
+    return [name for name, make in sorted(algorithms().items()) if is_federated(make())]
 
 
 def small(name: str) -> dict[str, Any]:

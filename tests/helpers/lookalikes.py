@@ -143,6 +143,13 @@ def mind() -> str:
     return "".join(made)
 
 
+def tenrec(others: str) -> str:
+    """Clicks, and beside each one an item that was shown and not clicked."""
+    zeros = ",0" * (others.count(",") + 1)
+    header = f"user_id,item_id,click,{others}"
+    return lines(f"{{u}},{{i}},1{zeros}\n{{u}},9{{i}},0{zeros}", header)
+
+
 def item_lists(counted: bool) -> str:
     users = of_users().items()
     first = [len(items) if counted else user for user, items in users]
@@ -167,6 +174,13 @@ FILES: dict[str, tuple[str, Any]] = {
         "train-item-views.csv",
         lambda: lines("{u};NA;{i};{z};{day}", "sessionId;userId;itemId;timeframe;eventdate"),
     ),
+    "douban": (
+        "moviereviews_cleaned.txt",
+        lambda: lines(
+            '"{sha}"\t"{i}"\t"{r}"\t"nice"\t"{day}"\t"a|b"\t"0"',
+            '"user_id"\t"movie_id"\t"rating"\t"comment"\t"time"\t"labels"\t"useful_num"',
+        ),
+    ),
     "filmtrust": ("ratings.txt", lambda: lines("{u} {i} {r}.5")),
     "foursquare-tsmc": (
         "dataset_TSMC2014_NYC.txt",
@@ -178,6 +192,10 @@ FILES: dict[str, tuple[str, Any]] = {
     ),
     "goodreads poetry": ("goodreads_interactions_poetry.json.gz", lambda: objects(goodreads)),
     "gowalla": ("Gowalla_totalCheckins.txt", lambda: lines("{u}\t{iso}Z\t30.2\t-97.7\t{i}")),
+    "hetrec-movielens": (
+        "user_ratedmovies-timestamps.dat",
+        lambda: lines("{u}\t{i}\t{r}\t{t}000", "userID\tmovieID\trating\ttimestamp"),
+    ),
     "hm": (
         "transactions_train.csv",
         lambda: lines(
@@ -218,6 +236,8 @@ FILES: dict[str, tuple[str, Any]] = {
     ),
     "steam": ("steam_reviews.json.gz", lambda: objects(steam, repr)),
     "taobao": ("UserBehavior.csv", lambda: lines("{u},{i},99,pv,{t}")),
+    "tenrec": ("QB-article.csv", lambda: tenrec("read,read_time,share,like,follow,favorite")),
+    "tenrec video": ("QK-video.csv", lambda: tenrec("follow,like,share,watching_times,gender,age")),
     "yelp": ("yelp_academic_dataset_review.json", lambda: objects(yelp)),
     "yoochoose": ("yoochoose-clicks.dat", lambda: lines("{u},{iso}.277Z,{i},0")),
     "yoochoose buys": ("yoochoose-buys.dat", lambda: lines("{u},{iso}.277Z,{i},12,1")),

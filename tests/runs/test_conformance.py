@@ -28,7 +28,7 @@ QUICK = (
     "bpr-mf",
     "fpl",
     "fcf",
-    "fedmf",
+    "fedmf-ratings",
     "fbalf",
     "fedavg-gmf",
     "cali3f-gmf",

@@ -135,7 +135,7 @@ def _devices(contest: Contest, name: str, plot: Plot, rows: Interactions, lying:
         # Colluders stand behind the honest users, whose lists are what counts.
         own = type(training.devices)(*(array[:honest_users].copy() for array in training.devices))
         download = algorithm.download(training.server)
-        return FederatedRecommender(algorithm, download, own, contest.train)
+        return FederatedRecommender(algorithm, download, own, contest.train, plot.seed)
 
     return Running(until, lambda: devices.refused)
 

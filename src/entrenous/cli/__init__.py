@@ -226,6 +226,7 @@ def _groups() -> dict[str, list[Any]]:
         compare,
         data,
         demo,
+        evaluating,
         members,
         receipt,
         run,
@@ -247,6 +248,7 @@ def _groups() -> dict[str, list[Any]]:
         "Research": [
             compare.compare,
             tune.tune,
+            evaluating.evaluate,
             audit.audit,
             checking.leakcheck,
             checking.check,

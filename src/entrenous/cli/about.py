@@ -4,6 +4,7 @@ one.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..core.printed import summary_of
@@ -53,13 +54,15 @@ def explain(algorithm: str, /, *, json: bool = False) -> None:
         _explain_network(json)
         return
     from ..api.catalogue import explained
-    from ..core.registry.discover import is_place, pick
+    from ..core.registry.discover import is_place
     from ..privacy import told
     from ..systems.named import algorithms as known_algorithms
+    from ..systems.unknown import unknown
 
-    if not is_place(algorithm):
-        # `network` is among the names that an error suggests for a misspelt one.
-        pick("algorithm", algorithm, {**known_algorithms(), NETWORK: None})
+    # `network` is among the names that an error suggests for a misspelt one.
+    known = {**known_algorithms(), NETWORK: None}
+    if not is_place(algorithm) and algorithm not in known:
+        raise unknown(algorithm, known)
     about = explained(algorithm)
     if json:
         emit_json(about)
@@ -131,6 +134,6 @@ def _explain_network(json: bool) -> None:
     tell(f"period, latency and bandwidth are numbers or spread: {FORMS}")
 
 
-def _show_settings(option: str, settings: list[dict[str, Any]]) -> None:
+def _show_settings(option: str, settings: Sequence[Mapping[str, Any]]) -> None:
     rows = [[row["name"], row["default"], row["description"]] for row in settings]
     table([option, "default", "meaning"], rows, title="Settings")

@@ -4,6 +4,7 @@ an experiment with chance.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ..core.errors import CheckFailed, one_line
@@ -74,7 +75,8 @@ def leakcheck(algorithm: str = "fpl", /, *, json: bool = False, **options: Any) 
     score like chance.
 
     Exit code 1 if they do not. Example: entrenous leakcheck fedavg-gmf --data ml-100k --protocol
-    loo-99
+    loo-99. A program in any language: write the rows with `entrenous split`, run the program on one
+    user's training rows at a time, and read its scores with `entrenous evaluate`.
 
     Parameters
     ----------
@@ -98,7 +100,7 @@ def leakcheck(algorithm: str = "fpl", /, *, json: bool = False, **options: Any) 
     return 0 if report["passed"] else 1
 
 
-def _show_leaks(report: dict[str, Any]) -> None:
+def _show_leaks(report: Mapping[str, Any]) -> None:
     """Prints the checks as a table."""
     names = ("metric", "obtained", "chance", "standard_errors")
     rows = []

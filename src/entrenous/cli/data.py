@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json as json_text
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -30,6 +30,8 @@ the item, and optionally one for the value (a rating) and one for the time.
 Named data sets are kept in the data folder, which the environment variable {VARIABLE} sets.""",
 )
 
+# The state of a data set that has to be downloaded by hand.
+BY_HAND = "by hand"
 # Columns in the report that are not read and may be missed.
 SHOWN = 12
 
@@ -49,7 +51,8 @@ def list_(*, json: Json = False) -> None:
     used.
 
     The second column says that a set is in the data folder (here), can be fetched (fetch), has to
-    be downloaded by hand from the page that `--json` names (by hand), or is made on demand (made).
+    be downloaded by hand (by hand; the line `get` says which file, from where and into which
+    folder), or is made on demand (made). A line `asks` says what `--load likes=` has to decide.
     """
     from ..data.dataset import datasets
     from ..data.home import data_home
@@ -60,12 +63,28 @@ def list_(*, json: Json = False) -> None:
         _print_json({"home": str(data_home()), "data": declared})
         return
     tell(f"data folder: {data_home()}")
-    width = max(len(name) for name in known)
+    shown = _shown(known.values())
+    width = max(len(name) for name in shown)
     # The terms of use stand below the summary, in its column.
     indent = " " * (width + 11)
-    for dataset in known.values():
-        tell(f"{dataset.name:{width}}  {_state(dataset):7}  {dataset.summary}")
+    for name, dataset in shown.items():
+        tell(f"{name:{width}}  {_state(dataset):7}  {dataset.summary}")
         tell(f"{indent}terms: {dataset.terms}")
+        if _state(dataset) == BY_HAND:
+            tell(f"{indent}get: {dataset.origin}; put it into {dataset.path}")
+        if dataset.asks:
+            tell(f"{indent}asks: {dataset.asks}")
+
+
+def _shown(known: Iterable[Dataset]) -> dict[str, Dataset]:
+    """Returns the data sets to list: of a family those that are here, and one that stands for all
+    others.
+    """
+    shown: dict[str, Dataset] = {}
+    for dataset in known:
+        alone = not dataset.family or dataset.present()
+        shown.setdefault(dataset.name if alone else dataset.family, dataset)
+    return shown
 
 
 def _state(dataset: Dataset) -> str:
@@ -74,7 +93,7 @@ def _state(dataset: Dataset) -> str:
         return "made"
     if dataset.present():
         return "here"
-    return "fetch" if dataset.sources else "by hand"
+    return "fetch" if dataset.sources else BY_HAND
 
 
 def _declared(dataset: Dataset) -> dict[str, Any]:
@@ -89,6 +108,7 @@ def _declared(dataset: Dataset) -> dict[str, Any]:
         "terms": dataset.terms,
         "citation": dataset.citation,
         "origin": dataset.origin,
+        "asks": dataset.asks,
     }
 
 

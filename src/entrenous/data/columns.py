@@ -16,9 +16,9 @@ from ..core.types import BoolArray, Float32Array
 from .interactions import Interactions, build, pair_numbers, pair_order
 from .likes import (
     ANY,
-    LABELS,
     Counting,
     LikedRows,
+    ask_about_actions,
     ask_about_labels,
     by_column,
     judge,
@@ -42,7 +42,7 @@ from .table import (
     values,
 )
 from .times import Times, day_and_clock, times
-from .unread import look_at
+from .unread import denies, labels_among, look_at, refused_action
 from .visits import VisitColumns, with_visits
 
 
@@ -60,7 +60,7 @@ USUAL: dict[str, tuple[str, ...]] = {
     "item": _names(
         "item_id item iid i item_idx item_index movie_id movie film_id venue_id poi_id poi"
         " location_id place_id business_id song_id track_id artist_id book_id isbn product_id asin"
-        " parent_asin article_id pin_id"
+        " parent_asin article_id pin_id video_id news_id anime_id app_id"
     ),
     "value": _names(
         "rating ratings value score stars star count counts plays play_count weight overall"
@@ -228,10 +228,8 @@ def assemble(table: ColumnTable, options: LoadOptions, *, name: str) -> Interact
     """
     roles = find_roles(table, options)
     uses = column_uses(table, roles, options)
-    labels = _label_columns(table, roles)
-    # Without labels, values and rules every row is a like.
-    if labels and options.rule is None:
-        ask_about_labels(table, labels)
+    if options.rule is None:
+        _ask_about_unread(table, roles)
     table, columns = _good_rows(table, roles, options)
     user, item, value, time, yes = columns[2:]
     odd = (*odd_ids(table, user), *odd_ids(table, item))
@@ -472,9 +470,17 @@ def _missed(role: str, without: str, uses: Sequence[ColumnUse]) -> Iterator[Gues
         yield Guess(f"no column {kind}, also not {listed}", options)
 
 
-def _label_columns(table: ColumnTable, roles: Roles) -> list[str]:
-    """Returns the unread columns with a usual name of labels."""
-    return [name for name in table.frame.columns if name not in roles and plain(name) in LABELS]
+def _ask_about_unread(table: ColumnTable, roles: Roles) -> None:
+    """Raises InputError if an unread column says that something was not consumed, of which each row
+    would be a like.
+    """
+    unread_columns = [name for name in table.frame.columns if name not in roles]
+    labels = labels_among(unread_columns)
+    ask_about_labels(table, labels, [name for name in labels if denies(name)])
+    for name in unread_columns:
+        kind = refused_action(table, name)
+        if kind is not None:
+            ask_about_actions(table, name, kind)
 
 
 def inspect(data: Interactions, filters: Sequence[str]) -> Interactions:

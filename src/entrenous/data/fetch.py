@@ -105,10 +105,14 @@ class Archive:
 
     url: str
     """The place of the archive."""
-    sha256: str
-    """The hash of the archive, in hexadecimal."""
+    digest: str
+    """The SHA-256 of the archive, in hexadecimal; `md5:` before its MD5 if its makers publish that
+    alone.
+    """
     members: Mapping[str, str]
     """The path of each file in the archive, by its name in the cache."""
+    largest: int = LARGEST
+    """The most bytes of the archive."""
 
     def __str__(self) -> str:
         return self.url
@@ -120,12 +124,12 @@ class Archive:
         try:
             with urllib.request.urlopen(self.url, timeout=WAIT) as answer:
                 # One byte more shows that the archive is too large.
-                raw = answer.read(LARGEST + 1)
+                raw = answer.read(self.largest + 1)
         except (OSError, HTTPException, ValueError) as wrong:
             raise Unavailable(str(wrong)) from None
-        if len(raw) > LARGEST:
-            raise Unavailable(f"more than {LARGEST:,} bytes")
-        return _members(raw, self.sha256, self.members)
+        if len(raw) > self.largest:
+            raise Unavailable(f"more than {self.largest:,} bytes")
+        return _members(raw, self.digest, self.members)
 
 
 def _reason(stderr: str) -> str:
@@ -136,13 +140,15 @@ def _reason(stderr: str) -> str:
     return one_line(candidates[-1].removeprefix("ERROR: "), 160)
 
 
-def _members(raw: bytes, sha256: str, members: Mapping[str, str]) -> dict[str, bytes]:
+def _members(raw: bytes, expected: str, members: Mapping[str, str]) -> dict[str, bytes]:
     """Returns the wanted files of a zip archive. Raises Unavailable for another hash."""
     # Before the archive is opened: what was changed on the way is not parsed.
-    digest = hashlib.sha256(raw).hexdigest()
-    if digest != sha256:
+    kind, _, wanted = f"sha256:{expected}".rpartition(":")
+    kind = kind.rpartition(":")[2]
+    digest = hashlib.new(kind, raw, usedforsecurity=False).hexdigest()
+    if digest != wanted:
         raise Unavailable(
-            f"its sha256 is {digest[:12]}..., not {sha256[:12]}...: it was changed on the way or at"
+            f"its {kind} is {digest[:12]}..., not {wanted[:12]}...: it was changed on the way or at"
             " the source"
         )
     try:

@@ -30,7 +30,8 @@ LIMIT = 4 << 30
 # A file that grows more than this when it is decompressed, beyond FLOOR bytes, is a bomb.
 RATIO = 100
 FLOOR = 64 << 20
-PARQUET = (".parquet", ".pq")
+# Further endings of types that have a usual one.
+ALSO = {".parquet": (".pq",), ".zip": (".npz",), ".h5": (".hdf5", ".hdf")}
 JSON = (".json", ".jsonl", ".ndjson")
 # Types that people try, refused by name.
 OTHERS = (
@@ -43,10 +44,7 @@ OTHERS = (
     ".arrow",
     ".avro",
     ".orc",
-    ".h5",
-    ".hdf5",
     ".npy",
-    ".npz",
     ".mat",
     ".db",
     ".sqlite",
@@ -57,8 +55,8 @@ OTHERS = (
     ".pdf",
 )
 READABLE = (
-    "CSV, TSV, Parquet, JSON lines, RecBole .inter, MovieLens :: and others (see entrenous data"
-    " formats), plain or as .gz, .bz2, .xz, .zst, .zip"
+    "CSV, TSV, Parquet, JSON lines, RecBole .inter, MovieLens ::, sparse matrices (.npz, .h5) and"
+    " others (see entrenous data formats), plain or as .gz, .bz2, .xz, .zst, .zip"
 )
 # How the bytes of a type begin, its name, and its ending; "" for a type that is not read.
 MAGIC = (
@@ -69,7 +67,7 @@ MAGIC = (
     (b"PK\x03\x04", "zip", ".zip"),
     (b"PAR1", "Parquet", ".parquet"),
     (b"SQLite format 3\x00", "SQLite", ""),
-    (b"\x89HDF", "HDF5", ""),
+    (b"\x89HDF", "HDF5", ".h5"),
     (b"%PDF", "PDF", ""),
 )
 # Bytes by which a format is recognised.
@@ -265,7 +263,7 @@ def _check_magic(raw: bytes, path: Path, suffix: str) -> None:
     """Raises InputError if the first bytes of a file and its ending name different types."""
     for magic, name, usual in MAGIC:
         if raw.startswith(magic):
-            if suffix == usual or (usual == ".parquet" and suffix in PARQUET):
+            if suffix == usual or suffix in ALSO.get(usual, ()):
                 return
             # `ratings.csv` that is gzip becomes `ratings.csv.gz`; a wrong ending is replaced.
             if usual == ".zip" or usual in OPENERS:
@@ -280,7 +278,7 @@ def _check_magic(raw: bytes, path: Path, suffix: str) -> None:
                 expected=READABLE,
                 fix=fix,
             )
-        if suffix == usual and suffix:
+        if suffix and (suffix == usual or suffix in ALSO.get(usual, ())):
             raise InputError(
                 str(path),
                 f"the name says {name}, the content is not",

@@ -1,9 +1,10 @@
-"""A folder of files to `Interactions` with item features, in one of six layouts: that of
-Entrenous, that of RecBole, three of MovieLens, and parts of one table.
+"""A folder of files to `Interactions` with item features, in one of seven layouts: that of
+Entrenous, that of RecBole, three of MovieLens, that of LensKit, and parts of one table.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -12,7 +13,7 @@ from typing import NamedTuple
 
 from ..core.errors import InputError
 from .columns import assemble
-from .features import U_ITEM, features
+from .features import NEWS, U_ITEM, features
 from .files import read_table
 from .home import find
 from .interactions import Interactions
@@ -23,8 +24,13 @@ from .table import ColumnTable, NoRows, stack
 PARTS = (
     re.compile(r"(?i)part(ition)?[-_.]?([mr]-)?\d+([-_.].*)?"),
     re.compile(r"(?i)part[-_.].*\.parquet"),
+    # Hugging Face, also by the name of a split such as train.
+    re.compile(r"[\w.]+-\d{5}-of-\d{5}(-\w+)?\.parquet"),
+    re.compile(r"\d{4}\.parquet"),
 )
+LENSKIT = "schema.json"
 NETFLIX = re.compile(r"combined_data_\d+\.txt(\.(gz|bz2|xz|zst|zip))?")
+_SPLIT = re.compile(r"(train|test)[._-]")
 EXPECTED = "interactions.parquet (or .csv, .tsv), NAME.inter, u.data, ratings.dat or ratings.csv"
 
 
@@ -43,6 +49,7 @@ def pair(folder: Path) -> SetFiles:
     """
     # The files of rows and of items of each layout, in order of preference.
     layouts = (
+        (_lenskit(folder), ("item.parquet",)),
         (("interactions", "checkins"), ("items",)),
         (_recbole(folder, "inter"), _recbole(folder, "item")),
         (("u.data",), ("u.item",)),
@@ -62,12 +69,32 @@ def pair(folder: Path) -> SetFiles:
             fix=f"read one of them, such as {folder / partitions[0]}, or write the table without"
             " partitions",
         )
+    fix = "name the file you mean"
+    parts = [path.name for path in sorted(folder.glob("*")) if _SPLIT.match(path.name)]
+    if len({name[:4] for name in parts}) > 1:
+        listed = ", ".join(parts[:3])
+        fix = f"it looks like a split ({listed}): say protocol='given' (--protocol given)"
     raise InputError(
         str(folder),
         "it is a folder without known files",
         expected=EXPECTED,
-        fix="name the file you mean",
+        fix=fix,
     )
+
+
+def _lenskit(folder: Path) -> tuple[str, ...]:
+    """Returns the name of the file of interactions that LensKit's `Dataset.save` wrote; none in a
+    folder without its schema.
+    """
+    try:
+        about = json.loads((folder / LENSKIT).read_bytes())
+        name = about.get("default_interaction")
+    except (OSError, ValueError, AttributeError, RecursionError):
+        return ()
+    # A word, so that no schema names a file elsewhere.
+    if not isinstance(name, str) or not re.fullmatch(r"\w+", name):
+        return ()
+    return (f"{name}.parquet",)
 
 
 def _recbole(folder: Path, ending: str) -> tuple[str, ...]:
@@ -97,17 +124,48 @@ def read_folder(
     """Returns the interactions of a folder with the features in its file of items. items: another
     file of items.
     """
-    parts = part_files(folder)
+    # Hugging Face keeps the parts of a table below the description of the data set.
+    below = folder / "data"
+    parts = part_files(folder) or part_files(below)
     if parts:
         data = assemble(_stacked(parts, options), options, name=name)
         described = items
     else:
         files = pair(folder)
-        data = assemble(read_table(files.rows, options), options, name=name)
+        table = with_ids(read_table(files.rows, options), folder, options)
+        data = assemble(table, options, name=name)
         described = items or files.items
     if described is None:
         return data
     return add_features(data, described, options)
+
+
+def with_ids(table: ColumnTable, folder: Path, options: LoadOptions) -> ColumnTable:
+    """Returns a table of LensKit, whose columns `user_num` and `item_num` are rows of the tables of
+    users and items, with the ids of these rows. Any other table stays as it is. Raises InputError
+    for a number without a row.
+    """
+    for kind in ("user", "item"):
+        number = f"{kind}_num"
+        path = folder / f"{kind}.parquet"
+        columns = table.frame.columns
+        if number not in columns or f"{kind}_id" in columns or not path.is_file():
+            continue
+        names = read_table(path, options).frame
+        rows = table.frame[number]
+        if f"{kind}_id" not in names.columns or not rows.dtype.is_integer():
+            continue
+        outside = (rows.is_null() | (rows < 0) | (rows >= names.height)).to_numpy()
+        if outside.any():
+            raise InputError(
+                table.where(int(outside.argmax())),
+                f"{number} is no row of {path.name}, which has {names.height:,}",
+                expected=f"a number from 0 to {names.height - 1:,}",
+                fix="save the data set again",
+            )
+        ids = names[f"{kind}_id"].gather(rows)
+        table = replace(table, frame=table.frame.drop(number).with_columns(ids))
+    return table
 
 
 def part_files(folder: Path) -> list[Path]:
@@ -161,6 +219,10 @@ def _stacked(parts: list[Path], options: LoadOptions) -> ColumnTable:
             expected="at least one row",
         )
     notes = [f"parts of one table: {len(tables):,}"]
+    # The part of a name before the number of the part.
+    splits = {re.split(r"-\d{5}-of-", path.name)[0] for path in parts if "-of-" in path.name}
+    if len(splits) > 1:
+        notes.append(f"splits that are read as one table: {', '.join(sorted(splits))}")
     if empty:
         notes.append(f"parts without rows, left out: {empty:,}")
     # A note that all parts have is said once.
@@ -265,7 +327,7 @@ def _items_readings(path: Path, options: LoadOptions) -> Iterator[LoadOptions]:
     encodings = ["utf-8", options.encoding]
     delimiters = [None, options.delimiter]
     names: tuple[str, ...] | None = None
-    # Those of MovieLens have no header.
+    # Those of MovieLens and MIND have no header.
     if path.name == "u.item":
         encodings = ["latin-1"]
         delimiters = ["|"]
@@ -275,6 +337,9 @@ def _items_readings(path: Path, options: LoadOptions) -> Iterator[LoadOptions]:
         encodings = ["utf-8", "latin-1"]
         delimiters = ["::"]
         names = ("item_id", "title", "genres")
+    elif path.name == "news.tsv":
+        delimiters = ["\t"]
+        names = NEWS
     if options.items_encoding is not None:
         encodings = [options.items_encoding]
     if options.items_delimiter is not None:

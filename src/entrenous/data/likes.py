@@ -163,7 +163,7 @@ def labels_of(table: ColumnTable, name: str) -> BoolArray:
         raise InputError(
             "likes", f"no rule and no column '{name}' in {table.source}", expected=RULES, fix=fix
         )
-    text = _label_text(table, name)
+    text = label_text(table, name)
     yes = text.is_in(list(YES)).to_numpy()
     strange = ~(yes | text.is_in(list(NO)).to_numpy())
     if strange.any():
@@ -179,7 +179,7 @@ def labels_of(table: ColumnTable, name: str) -> BoolArray:
     return yes
 
 
-def _label_text(table: ColumnTable, name: str) -> Any:
+def label_text(table: ColumnTable, name: str) -> Any:
     """Returns a column as lower-case text without blanks around it, "" where a field is empty."""
     import polars as pl
 
@@ -279,21 +279,61 @@ def _of(low: float, high: float) -> str:
     return f"{low:.9g},{high:.9g}"
 
 
-def ask_about_labels(table: ColumnTable, names: list[str]) -> None:
-    """Raises InputError if one of the columns `names` looks like labels that say no somewhere."""
+def ask_about_labels(table: ColumnTable, names: Sequence[str], denials: Sequence[str]) -> None:
+    """Raises InputError if one of the columns `names` says no somewhere, or one of the columns
+    `denials`, in which yes means no, says yes.
+    """
     for name in names:
-        text = _label_text(table, name)
-        no = text.is_in(list(NO))
+        text = label_text(table, name)
         # An empty field makes a column of labels none the less one.
-        if no.any() and (no | text.is_in([*YES, ""])).all():
-            raise InputError(
-                table.where(int(np.argmax(no.to_numpy()))),
-                f"the column '{name}' is not read and says no in {int(no.sum()):,} of"
-                f" {len(no):,} rows, which may be likes all the same or not",
-                expected="one meaning",
-                fix=f"say likes={name} to leave these rows out, or likes=any to count every row"
-                f" (--load likes={name})",
-            )
+        labels = text.is_in([*YES, *NO, ""]).all()
+        says = text.is_in(list(NO)) if labels else _zeros(text)
+        if name in denials:
+            says = text.is_in(list(YES))
+        if not says.any():
+            continue
+        word = "is 0 or less"
+        option = "any"
+        fix = f"say value={name} with likes=positive to leave these rows out"
+        if name in denials:
+            word = "says yes"
+            fix = "leave these rows out of the file"
+        elif labels:
+            word = "says no"
+            option = name
+            fix = f"say likes={name} to leave these rows out"
+        fix += f", or likes=any to count every row (--load likes={option})"
+        rows = says.fill_null(False).to_numpy()
+        _ask(table, name, rows, word, fix)
+
+
+def _zeros(text: Any) -> Any:
+    """Returns True for the numbers of 0 or less in a column of numbers; nowhere in any other."""
+    import polars as pl
+
+    number = text.cast(pl.Float64, strict=False)
+    if ((text != "") & number.is_null()).any():
+        return pl.Series([False])
+    return number <= 0
+
+
+def ask_about_actions(table: ColumnTable, name: str, kind: str) -> None:
+    """Raises InputError: the column `name` of kinds of actions has a kind by which nothing was
+    consumed.
+    """
+    rows = (label_text(table, name) == kind).to_numpy()
+    fix = "leave these rows out of the file, or say likes=any to count every row"
+    _ask(table, name, rows, f"says '{kind}'", f"{fix} (--load likes=any)")
+
+
+def _ask(table: ColumnTable, name: str, rows: BoolArray, says: str, fix: str) -> NoReturn:
+    raise InputError(
+        table.where(int(np.argmax(rows))),
+        f"the column '{name}' is not read and {says} in {int(rows.sum()):,} of {len(rows):,} rows,"
+        " which may be likes all the same or not",
+        expected="one meaning",
+        fix=fix,
+    )
 
 
 # ---- rows of any source --------------------------------------------------------------------------

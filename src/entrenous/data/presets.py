@@ -221,6 +221,25 @@ PRESETS = {
             ),
         ),
     ),
+    "douban": Preset(
+        "ratings of films, books or music (Douban)",
+        tuple(
+            PublishedFile(
+                f"{kind}reviews_cleaned.txt",
+                rf"(?=.*\b{kind}_id\b)(?=.*\buser_id\b)(?=.*\brating\b)",
+                {
+                    "delimiter": "tab",
+                    "user": "user_id",
+                    "item": f"{kind}_id",
+                    "value": "rating",
+                    "time": "time",
+                    "duplicates": "last",
+                    "bad_rows": "drop",
+                },
+            )
+            for kind in ("movie", "book", "music")
+        ),
+    ),
     "filmtrust": Preset(
         "ratings of films",
         (
@@ -290,6 +309,20 @@ PRESETS = {
             ),
         ),
     ),
+    "hetrec-movielens": Preset(
+        "ratings of films (HetRec 2011)",
+        (
+            _headed(
+                "user_ratedmovies-timestamps.dat",
+                "userID\tmovieID\trating\ttimestamp",
+                delimiter="tab",
+                user="userID",
+                item="movieID",
+                value="rating",
+                time="timestamp",
+            ),
+        ),
+    ),
     "hm": Preset(
         "purchases of articles (H&M)",
         (
@@ -314,7 +347,6 @@ PRESETS = {
                 value="watch_ratio",
                 # The column `time` is a date of China, without its zone.
                 time="timestamp",
-                likes="any",
                 duplicates="last",
             ),
         ),
@@ -437,6 +469,20 @@ PRESETS = {
                     "names": "user_id,item_id,category_id,behavior,timestamp",
                     "bad_times": "missing",
                 },
+            ),
+        ),
+    ),
+    "tenrec": Preset(
+        "clicks on videos or articles; rows of what was shown and not clicked are left out",
+        (
+            _headed(
+                "QK-video.csv, QB-video.csv, QK-article.csv or QB-article.csv",
+                "user_id,item_id,click,",
+                user="user_id",
+                item="item_id",
+                value="",
+                time="",
+                likes="click",
             ),
         ),
     ),

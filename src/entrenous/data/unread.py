@@ -5,8 +5,10 @@ named in the report with the option that reads it.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from .likes import LABELS, NO, YES, label_text
 from .table import ColumnTable
 from .times import looks_like_times
 
@@ -21,10 +23,24 @@ VALUE_WORDS = _set(
     " counts cnt plays play playcount playcounts listens views visits times freq frequency quantity"
     " qty amount price hours minutes seconds duration dwell progress preference votes"
 )
+# A name of these alone is that of a column that tells whether something was consumed or liked.
 LABEL_WORDS = _set(
-    "label labels click clicks clicked like liked likes is has favorite favourite purchase"
-    " purchased buy bought target feedback positive interested recommended recommend"
+    "label labels click clicks clicked like liked likes favorite favourite purchase purchased buy"
+    " bought target feedback positive interested recommended recommend consumed watched viewed"
+    " view played read rated visited listened owned completed finished"
 )
+# In such a column yes means no.
+DENIAL_WORDS = _set("skip skipped dislike disliked hate hated uninterested ignored")
+# They stand beside these words, as in `is_like`, `long_view` and `not_interested`.
+AROUND = _set("is has was did user long effective valid voted up not")
+# The name of a column of kinds of actions has one of these, and a field one of the second ones if
+# nothing was consumed.
+ACTION_WORDS = _set(
+    "action event behavior behaviour type kind feedback activity interaction status"
+)
+REFUSALS = DENIAL_WORDS | _set("impression impressions show shown exposure exposed not_interested")
+# Different kinds of actions in a column.
+MOST_KINDS = 12
 # Rows by which the content of a column is judged.
 SAMPLE = 1_000
 
@@ -45,13 +61,51 @@ def look_at(table: ColumnTable, name: str) -> Loss | None:
     if looks_like_times(table, name):
         return Loss("time", "times")
     sample = table.frame[name].head(SAMPLE)
-    if not _numbers(sample):
-        return None
-    if _zeros_and_ones(sample):
+    if _labels(sample):
         return Loss("likes", "labels")
-    if _words(name) & (VALUE_WORDS | LABEL_WORDS):
+    if _numbers(sample) and _words(name) & (VALUE_WORDS | LABEL_WORDS | {"is", "has"}):
         return Loss("value", "values")
     return None
+
+
+def labels_among(names: Sequence[str]) -> list[str]:
+    """Returns the names of columns that tell whether something was consumed or liked.
+
+    >>> labels_among(["is_click", "verified_purchase", "isliked", "not_interested", "long_view"])
+    ['is_click', 'isliked', 'not_interested', 'long_view']
+    """
+    return [name for name in names if plain_label(name) or _tells(_words(name))]
+
+
+def plain_label(name: str) -> bool:
+    """Returns True for a usual name of labels, however it is written."""
+    return re.sub(r"[\s_\-.]", "", name).lower() in LABELS
+
+
+def denies(name: str) -> bool:
+    """Returns True for a name of labels of which yes says that something was not liked."""
+    words = _words(name)
+    return bool(words & DENIAL_WORDS) or ("not" in words and bool(words & LABEL_WORDS))
+
+
+def _tells(words: set[str]) -> bool:
+    own = LABEL_WORDS | DENIAL_WORDS
+    return bool(words & own) and words <= own | AROUND
+
+
+def refused_action(table: ColumnTable, name: str) -> str | None:
+    """Returns the kind of action of an unread column of such kinds that says that nothing was
+    consumed, such as "skip"; None if it is no such column or has no such kind.
+    """
+    import polars as pl
+
+    column = table.frame[name]
+    if not _words(name) & ACTION_WORDS or column.dtype != pl.String:
+        return None
+    kinds = label_text(table, name).unique().to_list()
+    if len(kinds) > MOST_KINDS:
+        return None
+    return next((kind for kind in sorted(kinds) if kind in REFUSALS), None)
 
 
 def _words(name: str) -> set[str]:
@@ -77,8 +131,12 @@ def _numbers(sample: Any) -> bool:
     return len(filled) > 0 and not filled.cast(pl.Float64, strict=False).is_null().any()
 
 
-def _zeros_and_ones(sample: Any) -> bool:
+def _labels(sample: Any) -> bool:
+    """Returns True for a column of yes and no, as numbers, truth values or words."""
     import polars as pl
 
-    distinct = sample.cast(pl.Float64, strict=False).drop_nulls().unique().sort().to_list()
-    return distinct in ([0, 1], [-1, 1], [-1, 0, 1])
+    if sample.dtype.is_nested():
+        return False
+    text = sample.cast(pl.String, strict=False).str.strip_chars().str.to_lowercase()
+    distinct = set(text.drop_nulls().unique().to_list()) - {""}
+    return len(distinct) > 1 and distinct <= YES | NO

@@ -89,6 +89,8 @@ def evaluate(
 
     train: the rows the recommender was trained on. They do not compete for their users, unless
         `held.repeats`; items without any such row are never recommended and rank last.
+    held: the held-out rows. If users who were not in training give rows (`held.given`), those do
+        not compete, and `recommender` scores these users.
     label: the algorithm's name, for errors. n: list lengths, or a single one. seed: of the shuffle
     that orders equal scores. block: users scored at once.
     also_mask: further rows that do not compete, such as validation rows when a model is tested that
@@ -118,7 +120,7 @@ def evaluate(
     predicted = np.empty(len(rows), np.float32)
     # The scores of a block are used for everything at once, since they may be costly to compute.
     for part, scores in score_blocks(
-        recommender, train.users, len(train.items), users, label=label, block=block
+        recommender, rows.users, len(train.items), users, label=label, block=block
     ):
         rankings.rank_full(full, part, scores, field, rows)
         if sampled is not None:
@@ -272,6 +274,8 @@ def sentences(
     competing = "" if held.cold else " with a training row"
     masked = "rows" if also_mask is None else "and validation rows"
     without = f"without the user's own training {masked}"
+    if held.given is not None:
+        without = "without those that the user gives"
     if held.repeats:
         without = "with those that the user has already (repeats=keep)"
     lines = [f"full ranking: the {int(known.sum())} items{competing}, {without}"]
@@ -291,11 +295,12 @@ def sentences(
         counts = rows.counts + held.absent
     total = counts.sum()
     evaluated = int((counts > 0).sum())
-    left_out = (counts == 0) & (train.counts > 0)
-    lines.append(
-        f"users evaluated: {evaluated}, with {total} held-out rows; users in training"
-        f" without any, left out: {int(left_out.sum())}"
-    )
+    if held.given is None:
+        left_out = (counts == 0) & (train.counts > 0)
+        others = f"users in training without any, left out: {int(left_out.sum())}"
+    else:
+        others = f"none of them was in training, and each gives some of {len(held.given)} rows"
+    lines.append(f"users evaluated: {evaluated}, with {total} held-out rows; {others}")
     absent = total - len(rows)
     if absent > 0:
         lines.append(

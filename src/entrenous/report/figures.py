@@ -169,6 +169,21 @@ def scatter(
     return frame.drawn(shapes, legend)
 
 
+def diagonal(points: Mapping[str, Point], look: FigureFormat) -> str:
+    """A named point for each system on two axes with the same ends, and the dashed line on which
+    both values are equal.
+    """
+    both = axis_of([[value for point in points.values() for value in point]])
+    frame = Canvas(look, both, both)
+    ends = [float(both.low), float(both.high)]
+    shapes = [path(frame.places(ends, ends), MUTED, "4 3", width=1)]
+    legend = [LegendEntry("equal", path([(0, 0), (22, 0)], MUTED, "4 3", width=1))]
+    for number, (label, (x, y)) in enumerate(points.items()):
+        shapes += [mark(number, place, 1.2) for place in frame.places(x, y)]
+        legend.append(LegendEntry(_said(label), mark(number, (11, 0), 1.2)))
+    return frame.drawn(shapes, legend)
+
+
 def bars(
     groups: Sequence[str],
     series: Mapping[str, ArrayLike],

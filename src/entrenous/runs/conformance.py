@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.contract.declared import ContractError, bound, declared, read_only
+from ..core.contract.declared import ContractError, bound, declared, read_only, scores_of
 from ..core.contract.enforce import check_kept, check_received, check_update
 from ..core.contract.protocols import arrays_of, grouped_visits
 from ..core.contract.settings import Settings
@@ -85,7 +85,13 @@ def _federated(algorithm: Any, data: Interactions) -> None:
     contract = bound(own, data.catalogue)
     received = contract.delivered(read_only(own.download(together.server)), users)
     check_received(contract, received, len(users))
-    _check_scores(name, data, lambda: own.score(received, together.devices, data.histories(users)))
+    drawn = key(0, "score")
+    histories = data.histories(users)
+    _check_scores(
+        name,
+        data,
+        lambda: scores_of(own, received, together.devices, histories, users, drawn),
+    )
 
 
 def _central(algorithm: Any, data: Interactions) -> None:
@@ -143,7 +149,11 @@ def _made_up(rated: bool) -> Interactions:
         data,
         value=ratings if rated else data.value,
         time=time,
-        features={"lat": 40 + item / 100, "lon": 3 - item / 100},
+        features={
+            "lat": 40 + item / 100,
+            "lon": 3 - item / 100,
+            "category": np.array([f"kind {number % 3}" for number in item], dtype=object),
+        },
         row=row,
         visits=grouped_visits(each, when, np.arange(len(each)), ROWS),
     )

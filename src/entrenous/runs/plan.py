@@ -18,7 +18,7 @@ from ..data.interactions import Interactions
 from ..data.likes import refuse_unsaid
 from ..data.load import load_arguments
 from ..data.scales import check_counts
-from ..data.split.protocol import GIVEN, is_given
+from ..data.split.protocol import GIVEN, is_given, is_stream
 from ..data.split.types import Split
 from ..data.user_groups import read_groups
 from ..federation.network import Network
@@ -33,6 +33,8 @@ from ..privacy.protection import (
     refuse_groups,
 )
 from ..systems.named import kind_of
+from ..systems.unknown import refuse_moved
+from .newcomer import refuse_newcomers
 from .options import Negatives, RunPlan
 from .recommenders import Algorithm, check_trainable, federated
 
@@ -108,7 +110,8 @@ def check(plan: RunPlan) -> None:
                 fix="leave it out, or choose an algorithm without a server, such as pepper-gmf",
             )
     load_arguments(plan.load)
-    if plan.given is not None and not is_given(plan.protocol):
+    takes_given = is_given(plan.protocol) or is_stream(plan.protocol)
+    if plan.given is not None and not takes_given:
         protocol = plan.protocol or usual_protocol(plan.data, plan.algorithm)
         raise InputError("--given", f"the protocol is {protocol}", expected=f"--protocol {GIVEN}")
 
@@ -130,6 +133,7 @@ def algorithm_of(name: str, settings: Mapping[str, Any], profile: str = PAPER) -
     if profile in (PRIVATE, DP):
         traits = declared(kind.parse(preset)).traits
         preset = {**preset, **traits.private_settings}
+    refuse_moved(name, settings)
     # The user's own settings are stronger than the profile's.
     made: Algorithm = kind.parse({**preset, **settings})
     return made
@@ -203,12 +207,18 @@ def _check_values(plan: RunPlan, rows: Interactions, algorithm: Algorithm) -> No
         check_counts(rows, name)
 
 
-def check_parts(plan: RunPlan, parts: list[Split]) -> None:
-    """Refuses splits on which the plan cannot be carried out."""
+def check_parts(plan: RunPlan, parts: list[Split], algorithm: Algorithm) -> None:
+    """Refuses splits on which the plan cannot be carried out, by the algorithm that `make` made of
+    it.
+    """
     # A budget holds for one training on these people.
     bounded = plan.profile == DP or "epsilon" in plan.protect
     for part in parts:
         check_trainable(part.train)
+        if part.windows is not None:
+            continue
+        if part.test.given is not None:
+            _check_whole_users(plan, part.name, algorithm)
         if len(parts) > 1 and bounded:
             problem = f"{len(parts)} trainings on the same people would each spend the budget"
             raise InputError(
@@ -225,6 +235,14 @@ def check_parts(plan: RunPlan, parts: list[Split]) -> None:
         if plan.patience and part.validation is None:
             problem = f"protocol {part.name} has no validation rows"
             raise InputError("--patience", problem, fix="train for a fixed number of rounds")
+
+
+def _check_whole_users(plan: RunPlan, protocol: str, algorithm: Algorithm) -> None:
+    """Refuses a plan for which it matters who was in training, where users are held out whole."""
+    refuse_newcomers(algorithm, short(plan.algorithm), f"protocol {protocol}")
+    if leaky(plan):
+        problem = f"protocol {protocol} holds out no row of a user who trains"
+        raise InputError("--negatives", problem, expected="train", fix="leave it out")
 
 
 def leaky(plan: RunPlan) -> bool:

@@ -11,7 +11,15 @@ from typing import Any, Literal, NamedTuple, final
 
 import numpy as np
 
-from ..core.contract.declared import Contract, bound, declared, is_central, is_federated, is_gossip
+from ..core.contract.declared import (
+    Contract,
+    bound,
+    declared,
+    is_central,
+    is_federated,
+    is_gossip,
+    scores_of,
+)
 from ..core.contract.gossip import DeviceData, GossipAlgorithm
 from ..core.contract.protocols import (
     CentralAlgorithm,
@@ -23,6 +31,7 @@ from ..core.contract.protocols import (
     state_of,
 )
 from ..core.errors import EntrenousError, InputError, NonFiniteError
+from ..core.keys import key
 from ..core.types import Array, Float32Array, Int64Array
 from ..data.interactions import Interactions
 from ..data.split.types import Split
@@ -62,6 +71,8 @@ class FederatedRecommender:
     download: State
     devices: State
     data: Interactions
+    seed: int = 0
+    """That of the run, which names the draws of scoring."""
 
     @property
     def contract(self) -> Contract:
@@ -70,7 +81,9 @@ class FederatedRecommender:
 
     def scores(self, users: Int64Array) -> Float32Array:
         """Scores of every item for some users, float32 [len(users), items]."""
-        return self.algorithm.score(*self._on_devices(users))
+        received, private, histories = self._on_devices(users)
+        draws = key(self.seed, "score")
+        return scores_of(self.algorithm, received, private, histories, users, draws)
 
     def biases(self, users: Int64Array) -> Biases | None:
         """Biases of the users and of the items in predicted ratings; None if the algorithm does not
@@ -157,7 +170,9 @@ def fitted(rounds: Federation, training: Standing) -> Fitted:
     _check_finite(arrays)
     # Devices score with the model as they receive it, not as the server holds it.
     download = rounds.algorithm.download(training.server)
-    recommender = FederatedRecommender(rounds.algorithm, download, training.devices, rounds.data)
+    recommender = FederatedRecommender(
+        rounds.algorithm, download, training.devices, rounds.data, rounds.seed
+    )
     privacy = NOTHING_SPENT
     if rounds.budget is not None:
         # The clip is part of the state where it moves with the data (`clip_quantile`).
@@ -202,10 +217,10 @@ def _check_finite(arrays: Mapping[str, Array]) -> None:
 
 
 def restore(
-    algorithm: Algorithm, arrays: Mapping[str, Array], data: Interactions
+    algorithm: Algorithm, arrays: Mapping[str, Array], data: Interactions, seed: int = 0
 ) -> FederatedRecommender | GossipRecommender | CentralRecommender:
-    """The recommender whose `arrays` were stored. Raises EntrenousError if they are not this
-    algorithm's.
+    """The recommender whose `arrays` were stored. seed: that of the run. Raises EntrenousError if
+    they are not this algorithm's.
     """
     if is_gossip(algorithm):
         configured = algorithm.configured(data.catalogue)
@@ -215,7 +230,7 @@ def restore(
         concrete = algorithm.configured(data.catalogue)
         server = restore_state(concrete, "holds", "server", arrays)
         devices = restore_state(concrete, "keeps", "devices", arrays)
-        return FederatedRecommender(concrete, concrete.download(server), devices, data)
+        return FederatedRecommender(concrete, concrete.download(server), devices, data, seed)
     return CentralRecommender(algorithm, restore_state(algorithm, "holds", "model", arrays), data)
 
 

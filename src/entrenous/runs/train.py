@@ -36,6 +36,7 @@ from ..privacy.accountant import SampledGaussian, multiplier_for
 from ..privacy.budget import PrivacyBudget
 from ..privacy.protection import Protection
 from . import store
+from .newcomer import scorer_of
 from .options import RunPlan
 from .plan import leaky, network_of, protection_in
 from .recommenders import (
@@ -362,13 +363,15 @@ class _Look:
         self._began = time.perf_counter()
 
     def __call__(self, now: Standing) -> bool:
+        recommender = fitted(self._rounds, now).recommender
+        seed = self._rounds.seed
         metrics = look(
             self._goal,
-            fitted(self._rounds, now).recommender,
+            scorer_of(recommender, self._held, rounds=now.round, seed=seed),
             self._rounds.data,
             self._held,
             label=self._phase.label,
-            seed=self._rounds.seed,
+            seed=seed,
         )
         # The line is also the learning curve of the report.
         line = {

@@ -272,13 +272,28 @@ class Cali3F(WeighedNCF):
         """Returns the models that the devices of `users` receive: w[I, N], the row of w[U] of each
         user, and the v_p of each device's cluster.
         """
-        cluster = download.cluster[users]
+        return self._delivered(download, download.user[users], download.cluster[users])
+
+    def deliver_newcomer(
+        self, download: Cali3FServer, told: Update | None, key: np.uint64
+    ) -> Cali3FDownload:
+        """Returns the models for the device of a newcomer, whose w[U] is drawn at first, then what
+        the device has learnt. Its v_p is that of the cluster whose users' vectors are nearest on
+        average.
+        """
+        user = self.first_users(np.zeros(1, np.int64), key) if told is None else told.shown["user"]
+        return self._delivered(download, np.asarray(user), _nearest(download, user[0]))
+
+    def _delivered(
+        self, download: Cali3FServer, user: Float32Array, cluster: Int32Array
+    ) -> Cali3FDownload:
+        """Returns the models for devices with these w[U], float32 [m, row], in these clusters."""
         among, at = np.unique(cluster, return_inverse=True)
         if not self.personalised:
             among = among[:0]
-            at = np.full(len(users), -1)
+            at = np.full(len(user), -1)
         return Cali3FDownload(
-            download.user[users],
+            user,
             download.item,
             download.network,
             download.local[among],
@@ -404,6 +419,17 @@ class Cali3F(WeighedNCF):
             networks = download.network
             at = one_network(len(download.at))
         return ncf.scores(self.shape, download.user, download.item, networks, at)
+
+
+def _nearest(server: Cali3FServer, user: Float32Array) -> Int32Array:
+    """Returns the cluster whose users' w[U] are nearest on average to that of `user`, int32 [1]."""
+    members = np.bincount(server.cluster, minlength=len(server.centroids))
+    mean = np.zeros((len(members), server.user.shape[1]))
+    np.add.at(mean, server.cluster, server.user)
+    apart = ((mean / np.maximum(members, 1)[:, None] - user) ** 2).sum(axis=1)
+    # A cluster without users is nobody's.
+    apart[members == 0] = np.inf
+    return np.array([np.argmin(apart)], np.int32)
 
 
 def _clus_avg(

@@ -121,9 +121,19 @@ class FedFastRounds(ServedModel):
         """Returns what the devices of `users` receive: w but for w[U], of which each device
         receives its user's row.
         """
+        return self._delivered(download, download.user[users])
+
+    def deliver_newcomer(self, download: Any, told: Update | None, key: np.uint64) -> Any:
+        """Returns what the device of a newcomer receives: w, and a w[U] that is drawn at first,
+        then what the device has learnt.
+        """
+        user = self.first_users(np.zeros(1, np.int64), key) if told is None else told.shown["user"]
+        return self._delivered(download, np.asarray(user))
+
+    def _delivered(self, download: Any, user: Float32Array) -> Any:
         # w[I] and w[N], or those parts that the model has.
         model = (getattr(download, name) for name in self.model._fields)
-        return self.receives(download.user[users], *model, download.round)
+        return self.receives(user, *model, download.round)
 
     def local(
         self,

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from ..core.registry.discover import is_place, offered, offers, pick, with_plugins
+from ..core.registry.discover import is_place, offered, offers, with_plugins
 from ..core.registry.own import load_place
+from .unknown import unknown
 
 PACKAGES = ("entrenous.systems", "entrenous.systems.central")
 
@@ -35,7 +36,10 @@ def maker_of(algorithm: str) -> Any:
         maker = offered(package, "ALGORITHMS", algorithm)
         if maker is not None:
             return maker
-    return pick("algorithm", algorithm, algorithms())
+    known = algorithms()
+    if algorithm not in known:
+        raise unknown(algorithm, known)
+    return known[algorithm]
 
 
 def kind_of(algorithm: str) -> tuple[Any, Mapping[str, Any]]:

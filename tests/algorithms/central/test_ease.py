@@ -8,17 +8,18 @@ from small_data import random_data
 
 from entrenous.core.errors import InputError
 from entrenous.core.keys import key
-from entrenous.data.interactions import build
+from entrenous.data.interactions import Vocabulary, build
 from entrenous.systems.central import ease
 from entrenous.systems.central.ease import Ease
 
 
 @pytest.mark.parametrize("reg", [0.5, 20.0])
-def test_every_column_is_the_ridge_regression_on_the_others(reg: float) -> None:
-    data = random_data(users=30, items=12, rows=150)
+@pytest.mark.parametrize("items", [12, 45])
+def test_every_column_is_the_ridge_regression_on_the_others(items: int, reg: float) -> None:
+    """With 30 users: 12 items by the Gram matrix of items, 45 by that of users."""
+    data = random_data(users=30, items=items, rows=150)
     model = Ease(reg=reg).fit(data, key(0))
-    users, items = len(data.users), len(data.items)
-    x = np.zeros((users, items))
+    x = np.zeros((len(data.users), items))
     x[data.user, data.item] = 1
     for j in range(items):
         others = np.delete(np.arange(items), j)
@@ -27,6 +28,22 @@ def test_every_column_is_the_ridge_regression_on_the_others(reg: float) -> None:
         assert np.allclose(model.B[others, j], column, atol=1e-6) and model.B[j, j] == 0
     some = np.array([4, 0, 29])
     assert np.allclose(Ease().score(model, data, some), x[some] @ model.B, atol=1e-5)
+
+
+def test_both_forms_give_the_same_scores() -> None:
+    data = random_data(users=60, items=61, rows=700)
+    primal, dual = ease._from_items(data, 3.0), ease._from_users(data, 3.0)
+    users = np.arange(len(data.users))
+    scores = [Ease().score(ease.EaseModel(form), data, users) for form in (primal, dual)]
+    assert np.allclose(*scores, rtol=1e-5, atol=1e-6) and scores[0].std() > 0.01
+
+
+def test_items_and_users_without_rows_weigh_nothing() -> None:
+    data = build([0, 0, 2], [1, 3, 3], users=Vocabulary(size=3), items=Vocabulary(size=5))
+    weights = Ease(reg=1.0).fit(data, key(0)).B
+    primal = ease._from_items(data, 1.0)
+    assert np.allclose(weights, primal, atol=1e-7)
+    assert not weights[[0, 2, 4]].any() and not weights[:, [0, 2, 4]].any()
 
 
 def test_every_row_counts_as_consumption_whatever_its_value() -> None:

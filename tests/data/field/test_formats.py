@@ -132,6 +132,7 @@ def test_zstd(tmp_path: Path) -> None:
         ("b.csv", "{u},2014-04-07,2145365{u}", "user_id,timestamp,item_id"),
         ("even.txt", "{u} 5{u} 6{u} 7{u}", "user_id,item_id,rating"),
         ("pair.txt", "{u} 5{u} 6{u}", "user_id,item_id,rating"),
+        ("Beauty.csv", "B00000000{u},A000000000{u},5.0,149000000{u}", "item_id,user_id,rating"),
     ],
 )
 def test_columns_that_could_be_read_two_ways(

@@ -440,7 +440,7 @@ def test_counts_are_no_ratings() -> None:
     """Case 36: NicolasHug/Surprise#47 (listening counts), lyst/lightfm#432."""
     data = from_frame(counted())
     assert any("values from 3 to 6,561 look like counts" in note for note in data.notes)
-    for name in ("fedmf", "rfrec", "user-mean"):
+    for name in ("fedmf-ratings", "rfrec", "user-mean"):
         with pytest.raises(
             InputError, match=rf"look like counts, not ratings, which {name} "
         ) as no:
@@ -454,7 +454,7 @@ def test_logarithms_of_counts_are_learnt() -> None:
     low, high = data.rating_scale
     assert low == np.float32(np.log1p(3)) and high == np.float32(np.log1p(6561))
     assert any(note.startswith("scale=log: values are log(1 + count)") for note in data.notes)
-    run = entrenous.run("fedmf", data, split="random-80-20", rounds=2, progress=False)
+    run = entrenous.run("fedmf-ratings", data, split="random-80-20", rounds=2, progress=False)
     assert run.metrics["rmse"] < high
     with pytest.raises(
         InputError, match=r"frame:row 0: the value -2 is negative, and scale=log is"
@@ -466,7 +466,7 @@ def test_logarithms_of_counts_are_learnt() -> None:
 def test_a_declared_scale_makes_them_ratings_and_divergence_names_them() -> None:
     data = from_frame(counted(), scale=(3, 6561))
     with pytest.raises(NonFiniteError) as diverged:
-        entrenous.run("fedmf", data, split="random-80-20", rounds=20, progress=False)
+        entrenous.run("fedmf-ratings", data, split="random-80-20", rounds=20, progress=False)
     line = str(diverged.value)
     assert line.startswith("the ratings are values from 3 to 6,561; if these are counts, load them")
     entrenous.run("user-mean", data, split="random-80-20", progress=False)

@@ -27,6 +27,8 @@ WITHOUT_TIMES = {
     "lastfm-hetrec",
     "lightgcn",
     "msd",
+    "tenrec",
+    "tenrec video",
 }
 
 

@@ -326,10 +326,10 @@ def test_a_round_under_a_secure_sum_ends_with_the_same_model(parties: int) -> No
     from entrenous.core.contract.update import add_update, empty_total, merge_totals
     from entrenous.core.keys import key
     from entrenous.privacy.secure_sum.vector import pack, size, unpack
-    from entrenous.systems.fedmf import FedMF
+    from entrenous.systems.fedmf_ratings import FedMFRatings
 
     fedmf, data = (
-        FedMF.parse({"factors": 2, "send": "part", "step": "mean", "learning_rate": 0.1}),
+        FedMFRatings.parse({"factors": 2, "send": "part", "step": "mean", "learning_rate": 0.1}),
         small(),
     )
     start = Rounds(fedmf, data).start()

@@ -13,7 +13,7 @@ from entrenous.core.contract.update import Total, Update, add_update, empty_tota
 from entrenous.core.keys import key
 from entrenous.data.interactions import Interactions, Vocabulary, build
 from entrenous.federation.rounds import Rounds
-from entrenous.systems.fedmf import FedMF
+from entrenous.systems.fedmf_ratings import FedMFRatings
 
 from ..paillier import (
     SLOT,
@@ -49,7 +49,9 @@ def measure(
     """Measure a round of all devices in the clear, encrypted with one value a ciphertext as
     published, and with as many as fit."""
     data, everyone = small(), np.arange(USERS)
-    fedmf = FedMF.parse({"factors": factors, "send": send, "step": "sum", "learning_rate": 0.001})
+    fedmf = FedMFRatings.parse(
+        {"factors": factors, "send": send, "step": "sum", "learning_rate": 0.001}
+    )
     start = Rounds(fedmf, data).start()
     sent: list[tuple[Update, Total]] = []
 

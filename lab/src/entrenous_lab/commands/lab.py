@@ -6,6 +6,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from inspect import signature
 from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
 
 from entrenous.cli.console import emit_json, goes_on, progress_bar, table, tell
 from entrenous.core.errors import InputError
@@ -17,11 +20,15 @@ def experiment(
     /,
     *,
     quick: bool = False,
+    seeds: int = 0,
+    data: tuple[str, ...] = (),
+    with_: Annotated[list[str] | None, Parameter(name="--with", negative="")] = None,
     threads: int = 0,
     out: Path = Path("experiments"),
     json: bool = False,
 ) -> None:
-    """Rerun a table or figure of a paper: ours beside the paper's numbers.
+    """Rerun a table or figure of a paper: ours beside the paper's numbers. `field` is the table of
+    the systems that today's papers compare: printed, leaky and honest.
 
     Parameters
     ----------
@@ -30,6 +37,13 @@ def experiment(
     quick:
         An excerpt, which the rows say: some minutes on two cores (the tables of FBALF about eight,
         `fpl-table2` up to fifteen).
+    seeds:
+        How many seeds, where a table has seeds; 0 = as many as it usually has.
+    data:
+        Which data sets, of those that a table has; may be repeated.
+    with_:
+        The place of your own algorithm (./mine.py), which joins the table `field` as a line of its
+        own; may be repeated.
     threads:
         Threads over devices, 0 = all cores.
     out:
@@ -41,8 +55,18 @@ def experiment(
     from entrenous_lab.papers.runner import run_experiment
 
     at_least("--threads", threads, 0)
+    at_least("--seeds", seeds, 0)
     with goes_on("start it again: what it has trained is remembered"), progress_bar() as progress:
-        result = run_experiment(name, quick=quick, out=out, threads=threads, progress=progress)
+        result = run_experiment(
+            name,
+            quick=quick,
+            seeds=seeds,
+            only=data,
+            own=tuple(with_ or ()),
+            out=out,
+            threads=threads,
+            progress=progress,
+        )
     if json:
         emit_json(result.as_json())
     else:

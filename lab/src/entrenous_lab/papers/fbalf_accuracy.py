@@ -49,7 +49,7 @@ FEDREC_PP_B, FEDREC_PP_S = (
     for style in ("batch", "stochastic")
 )
 FEDMF, METAMF, RFREC, RFRECF, PLAIN = map(
-    System, ("fedmf", "metamf", "rfrec", "rfrecf", "fbalf")
+    System, ("fedmf-ratings", "metamf", "rfrec", "rfrecf", "fbalf")
 )  # plain: the paper's own form, of which the claims and the statistics are
 FEDERATED = (
     FEDMF,

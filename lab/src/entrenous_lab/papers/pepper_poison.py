@@ -30,7 +30,7 @@ from .values import worded
 ATTACKS = ("sign-flip", "noise", "pip")
 COMPARED = (*SYSTEMS, EVIDENCE, System("gossip-age-gmf"), System("gossip-average-gmf"))
 PAIRS = {**IDEAS, "evidence for performance": (EVIDENCE, BOTH)}
-SHARE, SEEDS, QUICK_SEEDS = 0.1, 3, 2
+SHARE, SEEDS, QUICK_SEEDS = 0.1, 5, 2
 ROUNDS, QUICK_ROUNDS = 100, 10
 CLEAN, HR, ER, COST = "hr@10, nobody lies", "hr@10", "er@10", "hr@10 that it costs"
 

@@ -12,6 +12,7 @@ from entrenous.core.errors import InputError
 from entrenous.core.registry.discover import offers, pick, with_plugins
 from entrenous.data.home import data_home
 from entrenous.data.interactions import Interactions
+from entrenous.systems.named import kind_of
 
 from .effort import Effort, Grid
 from .provenance import provenance
@@ -42,6 +43,7 @@ def run_experiment(
     threads: int = 0,
     grid: Grid | None = None,
     effort: Effort | None = None,
+    own: tuple[str, ...] = (),
     progress: Progress = silent,
 ) -> ExperimentResult:
     """Runs an experiment, or what is left of it: finished trainings are remembered in `cache` and
@@ -52,13 +54,16 @@ def run_experiment(
     `out` the folder `experiments` of the data folder. threads: trainings at once, 0 = one a core;
     they change no figure. seeds: how many, where a table has seeds; 0 = as many as
     `trained/budgets.toml` says. only: data sets, of those that it has; done: those of them that are
-    left out. grid, effort: other settings to try (FPL), more or less training (Cali3F); either may
-    be a quick one.
+    left out. own: places of a
+    researcher's own algorithms, which join the table `field`. grid, effort: other settings to try
+    (FPL), more or less training (Cali3F); either may be a quick one.
 
     Raises InputError for an unknown name, for missing data (with where to get it), for an `out`
     that cannot be written to, and without SciPy.
     """
     experiment: PaperTable = pick("experiment", name, experiments())
+    if own:
+        experiment = _joined_by(name, own)
     need_scipy()
     if out is not None and not writable(out):
         raise InputError(
@@ -101,6 +106,21 @@ def run_experiment(
     if result.folder is not None:
         write(result, result.folder)
     return result
+
+
+def _joined_by(name: str, own: tuple[str, ...]) -> PaperTable:
+    """The table of the field with a researcher's own algorithms. Raises InputError for another
+    table, and for an algorithm that breaks its declaration.
+    """
+    from .field import with_own
+
+    if name != "field":
+        raise InputError(
+            "--with", f"{name} has the systems of its paper alone", expected="experiment field"
+        )
+    for place in own:
+        kind_of(place)
+    return with_own(own)
 
 
 def need_scipy() -> None:

@@ -41,7 +41,7 @@ FEDERATED = (
         "reptile-neumf",
     ),
     *("cali3f-gmf", "cali3f-mlp", "cali3f-neumf"),
-    *("fbalf", "fbalf-bayes", "fedmf", "fedrec", "fedrec++", "metamf", "rfrec"),
+    *("fbalf", "fbalf-bayes", "fedmf-ratings", "fedrec", "fedrec++", "metamf", "rfrec"),
 )
 GOSSIP = (
     "gossip-average-gmf",

@@ -18,11 +18,18 @@ import numpy as np
 
 from ..errors import InputError, NonFiniteError
 from ..lanes.memory import view_only
-from ..types import Array, Int64Array
+from ..types import Array, Float32Array, Int64Array
 from .declarations import Axes, SentArray, Size, Traits, UpTo
 from .gossip import GossipAlgorithm
 from .own_rows import OwnRows
-from .protocols import Catalogue, CentralAlgorithm, FederatedAlgorithm, State, arrays_of
+from .protocols import (
+    Catalogue,
+    CentralAlgorithm,
+    FederatedAlgorithm,
+    Histories,
+    State,
+    arrays_of,
+)
 from .settings import Settings
 from .update import Total, zero_total
 
@@ -70,7 +77,17 @@ TELLING = {
 # The classes of states that an algorithm declares.
 STATES = ("holds", "receives", "keeps")
 # The methods that a federated algorithm may have besides, see `protocols.Abilities`.
-ABILITIES = ("local_sum", "solo_rounds", "many_rounds", "deliver", "biases")
+ABILITIES = (
+    "local_sum",
+    "solo_rounds",
+    "many_rounds",
+    "deliver",
+    "deliver_newcomer",
+    "biases",
+    "score_with_key",
+)
+# Members that an ability takes the place of.
+INSTEAD = {"score": "score_with_key"}
 
 
 class ContractError(InputError):
@@ -116,8 +133,8 @@ class DeclaredArray(NamedTuple):
 @final
 @dataclass(frozen=True)
 class Declaration:
-    """The declaration of an algorithm, as it was read from its class. The last five fields are its
-    optional methods, see `protocols.Abilities`.
+    """The declaration of an algorithm, as it was read from its class. The fields after
+    `traits` are its optional methods, see `protocols.Abilities`.
     """
 
     name: str
@@ -136,7 +153,9 @@ class Declaration:
     solo_rounds: Callable[..., Any] | None
     many_rounds: Callable[..., Any] | None
     deliver: Callable[..., Any] | None
+    deliver_newcomer: Callable[..., Any] | None
     biases: Callable[..., Any] | None
+    score_with_key: Callable[..., Any] | None
 
 
 def declared(algorithm: Any) -> Declaration:
@@ -147,7 +166,8 @@ def declared(algorithm: Any) -> Declaration:
     kind = _kind(algorithm)
     members = MEMBERS[kind]
     for member in members:
-        if getattr(algorithm, member, None) is None:
+        ways = (member, INSTEAD.get(member, member) if kind == "federated" else member)
+        if all(getattr(algorithm, way, None) is None for way in ways):
             problem = f"a {kind} algorithm without `{member}`"
             raise ContractError(name, problem, expected=", ".join(members))
     if kind == "federated":
@@ -183,8 +203,10 @@ def _check_own_rows(where: str, fields: tuple[DeclaredArray, ...], may: bool) ->
 
 def _check_catalogue(name: str, algorithm: Any) -> None:
     """Checks that `init_devices` takes a catalogue, as it does from version 0.2 on."""
+    # The function of a class takes the instance too.
+    instance = ("self",) if isinstance(algorithm, type) else ()
     try:
-        signature(algorithm.init_devices).bind("users", "catalogue", "key")
+        signature(algorithm.init_devices).bind(*instance, "users", "catalogue", "key")
     except TypeError:
         problem = "`init_devices` cannot be called with users, catalogue and key"
         expected = "def init_devices(self, users, catalogue, key)"
@@ -296,6 +318,24 @@ def is_central(algorithm: Any) -> TypeIs[CentralAlgorithm]:
     return declared(algorithm).kind == "central"
 
 
+def scores_of(
+    algorithm: FederatedAlgorithm,
+    download: State,
+    devices: State,
+    histories: Histories,
+    users: Int64Array,
+    key: np.uint64,
+) -> Float32Array:
+    """Returns the scores of every item on the devices of `users`, float32 [m, items], by the key
+    where the algorithm draws for them.
+    """
+    drawn = declared(algorithm).score_with_key
+    if drawn is None:
+        return algorithm.score(download, devices, histories)
+    scores: Float32Array = drawn(download, devices, histories, users, key)
+    return scores
+
+
 def predicts_ratings(algorithm: Any) -> bool:
     """Tells whether scores are ratings on the scale of the data, before they are clipped to it."""
     return declared(algorithm).traits.predicts_ratings
@@ -314,6 +354,13 @@ def rounds_an_epoch(algorithm: Any, catalogue: Catalogue) -> int:
     if own is None:
         return 1
     return int(own(catalogue))
+
+
+def folds_in(algorithm: Any) -> bool:
+    """Tells whether a centralised algorithm takes users who were not in training: it has
+    `fold_in(model, data)`, the model for the users of other rows.
+    """
+    return getattr(algorithm, "fold_in", None) is not None
 
 
 def search_space(algorithm: Any) -> dict[str, str]:

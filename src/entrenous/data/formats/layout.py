@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import csv
 import re
+import shlex
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, NoReturn
 
@@ -60,6 +61,8 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _DATE = re.compile(
     r"\d{4}[-/]\d\d?[-/]\d\d?([T ].*)?|\d\d?[/.]\d\d?[/.]\d{4}( .*)?|[A-Z][a-z]{2} [A-Z][a-z]{2} .*"
 )
+# Not those of books, which are numbers as a user may be.
+_PRODUCT = re.compile(r"B0[0-9A-Z]{8}")
 _DIVIDED = re.compile(r"[;|\t\s]|::")
 _KNOWN = {plain(name) for names in (*USUAL.values(), *FEATURES.values()) for name in names}
 
@@ -469,10 +472,8 @@ def _refuse_names(fields: list[str], second: list[str], where: str) -> NoReturn:
     header if only the line below it holds one. second: the fields of that line.
     """
     user, item = fields[:2]
-    name_two = (
-        f"say what its columns are: user='{user}', item='{item}' (--load user={user}"
-        f" --load item={item})"
-    )
+    said = " ".join(f"--load {shlex.quote(word)}" for word in (f"user={user}", f"item={item}"))
+    name_two = f"say what its columns are: user='{user}', item='{item}' ({said})"
     name_all = (
         f"add one, or name all {len(fields)} columns, for example: --load"
         f" names={','.join(_example([fields]))}"
@@ -506,7 +507,14 @@ def _positional(rows: list[list[str]], where: str, above: int) -> list[str]:
     if not orders:
         # The first row alone may tell, where a later one is damaged.
         orders = readings([fields[:named]])
+    # Unusual names of columns stand above rows that fit, where a number or a time should be.
+    in_words = all(fields) and not any(map(is_number, fields))
+    if orders and width > 2 and in_words and not readings([fields[:named]]):
+        _refuse_names(fields, [], where)
     if len(orders) == 1 and is_usual(orders[0]):
+        if _products_first(alike):
+            orders.append((ITEM, USER, *orders[0][2:]))
+            _refuse_readings(orders, where)
         return list(orders[0])
     if orders:
         _refuse_readings(orders, where)
@@ -577,6 +585,18 @@ def readings(rows: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
     columns = list(zip(*rows, strict=False))
     orders = ORDERS.get(len(columns), ())
     return [names for names in orders if _fits(names, columns)]
+
+
+def _products_first(rows: Sequence[Sequence[str]]) -> bool:
+    """Returns True if products of Amazon stand in the first column alone, as in its ratings of
+    2018.
+    """
+    first, second = list(zip(*rows, strict=False))[:2]
+    return _most(_is_product, first) and not _most(_is_product, second)
+
+
+def _is_product(field: str) -> bool:
+    return _PRODUCT.fullmatch(field) is not None
 
 
 def is_usual(names: tuple[str, ...]) -> bool:

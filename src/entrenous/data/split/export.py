@@ -49,9 +49,17 @@ def write(split: Split, folder: Path | str, *, format: Format = "csv") -> Path:
     """Writes the split into a new folder, whole or not at all: a temporary folder is filled, then
     renamed.
 
-    Raises InputError if the folder exists or cannot be made, or the format is unknown.
+    Raises InputError if the folder exists or cannot be made, if the format is unknown, and for a
+    split that holds out whole users, whose parts number users differently.
     """
     folder = Path(folder)
+    if split.test.given is not None:
+        raise InputError(
+            f"protocol {split.name}",
+            "its files would not say which rows the held-out users give",
+            expected="a split that holds out rows",
+            fix="use a protocol such as temporal-80-20, or keep the split in Python",
+        )
     refuse_without_threads(str(folder), "write the split before the fork")
     if format not in ("csv", "parquet"):
         raise InputError("format", f"unknown format '{format}'", expected="csv or parquet")

@@ -14,7 +14,7 @@ from typing import NamedTuple, final
 
 import numpy as np
 
-from ...core.contract.declared import Contract
+from ...core.contract.declared import Contract, scores_of
 from ...core.contract.enforce import check_kept, check_sent
 from ...core.contract.protocols import (
     FederatedAlgorithm,
@@ -282,14 +282,29 @@ class FederatedNode:
         download = received(**arrays)
         _, arrays = newest
         devices = state_of(private, arrays)
-        scorer = OwnRecommender(self.algorithm, self.contract, download, devices, self.rows)
+        scorer = OwnRecommender(
+            self.algorithm,
+            self.contract,
+            download,
+            devices,
+            self.rows,
+            self.shard.users,
+            self._score_key(),
+        )
         return number, scorer
+
+    def _score_key(self) -> np.uint64:
+        """Returns the key of the draws of scoring: that of a simulation, or a secret one."""
+        if self._secret is not None:
+            return self._secret.key("score", 0, 0)
+        return key_of(self.terms.seed, "score")
 
 
 @final
 class OwnRecommender:
     """A recommender of a node's users, which scores on the node. download: as it was delivered for
-    all of them. rows: their histories.
+    all of them. rows: their histories. users: int64, their numbers in the federation, by which
+    scoring draws from `key` if it draws.
     """
 
     def __init__(
@@ -299,7 +314,11 @@ class OwnRecommender:
         download: State,
         devices: State,
         rows: Interactions,
+        users: Int64Array,
+        key: np.uint64,
     ) -> None:
+        self._users = users
+        self._key = key
         self._algorithm = algorithm
         self._contract = contract
         self._rows = rows
@@ -314,7 +333,8 @@ class OwnRecommender:
         devices = type(self._devices)(*private)
         download = self._contract.of_devices(self._download, users)
         histories = self._rows.histories(users)
-        return self._algorithm.score(download, devices, histories)
+        numbers = self._users[users]
+        return scores_of(self._algorithm, download, devices, histories, numbers, self._key)
 
 
 # ---- secret draws --------------------------------------------------------------------------------

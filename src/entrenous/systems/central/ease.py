@@ -36,8 +36,9 @@ class Ease(Settings):
     (Steck 2019).
 
     Minimises |X - X B|^2 + reg |B|^2 with diag(B) = 0, where x_ui = 1 if u consumed i, else
-    0. Time grows with the cube of the number of items, memory with its square; nothing is drawn.
-    Its last bits are those of NumPy's linear algebra.
+    0. Time grows with the cube of the number of items or of users, whichever is smaller; memory
+    grows with the square of the number of items. Nothing is drawn. Its last bits are those of
+    NumPy's linear algebra.
     """
 
     reg: float = Field(500.0, gt=0, description="lambda: regularisation of all weights")
@@ -60,19 +61,15 @@ class Ease(Settings):
                 expected=f"at most {MOST:,} items",
                 fix="ials",
             )
-        progress(0, 2, "X^T X")
-        # X^T X + lambda I
-        gram = np.zeros((items, items))
-        _add_pairs(data.ptr, data.item, gram)
-        gram[np.diag_indices(items)] += self.reg
-        progress(1, 2, "inverse")
-        with one_blas_thread():
-            inverse = np.linalg.inv(gram)
-        # Equation 8: without its weight 0 an item would predict itself.
-        weights = inverse / -np.diag(inverse)
-        np.fill_diagonal(weights, 0)
+        progress(0, 2, "inverse")
+        dual = len(data.users) < items
+        weights = _from_users(data, self.reg) if dual else _from_items(data, self.reg)
         progress(2, 2, "inverse")
-        return EaseModel(weights.astype(np.float32))
+        return EaseModel(weights)
+
+    def fold_in(self, model: EaseModel, data: Interactions) -> EaseModel:
+        """Returns the model for users who were not in training: the same."""
+        return model
 
     def score(self, model: EaseModel, data: Interactions, users: Int64Array) -> Float32Array:
         """Returns the scores x_u B of every item, float32 [len(users), items]: sums of the rows of
@@ -81,14 +78,90 @@ class Ease(Settings):
         return _sums_of_rows(data.ptr, data.item, np.asarray(users, np.int64), model.B)
 
 
+def _from_items(data: Interactions, reg: float) -> Float32Array:
+    """Returns B from the inverse of a matrix of items by items (eq. 8)."""
+    # X^T X + lambda I
+    gram = _pairs(data.ptr, data.item, len(data.items))
+    inverse = _inverse(gram, reg)
+    # Without its weight 0 an item would predict itself.
+    weights = inverse / -np.diag(inverse)
+    np.fill_diagonal(weights, 0)
+    return weights.astype(np.float32)
+
+
+def _from_users(data: Interactions, reg: float) -> Float32Array:
+    """Returns B from the inverse of a matrix of users by users.
+
+    Woodbury's identity: P = (I - X^T (X X^T + lambda I)^-1 X) / lambda. Its lambda cancels in B.
+    """
+    # The users of each item, ascending.
+    order = np.argsort(data.item, kind="stable")
+    user = data.user[order].astype(np.int32)
+    ptr = np.append(0, np.cumsum(data.popularity)).astype(np.int64)
+    # X X^T + lambda I
+    gram = _pairs(ptr, user, len(data.users))
+    inverse = _inverse(gram, reg)
+    projected = _times_x(inverse, data.ptr, data.item, len(data.items))
+    return _dual_weights(ptr, user, projected)
+
+
+def _inverse(gram: Float64Array, reg: float) -> Float64Array:
+    """Returns (gram + reg I)^-1; `gram` is changed."""
+    gram[np.diag_indices(len(gram))] += reg
+    with one_blas_thread():
+        return np.asarray(np.linalg.inv(gram), np.float64)
+
+
 @njit(cache=True, nogil=True)
-def _add_pairs(ptr: Int64Array, item: Int32Array, gram: Float64Array) -> None:
-    """Adds X^T X: 1 for each user who consumed both items."""
-    for u in range(len(ptr) - 1):
-        for r in range(ptr[u], ptr[u + 1]):
-            row = gram[item[r]]
-            for s in range(ptr[u], ptr[u + 1]):
-                row[item[s]] += 1
+def _pairs(ptr: Int64Array, member: Int32Array, size: int) -> Float64Array:
+    """Returns the number of groups that have both of each two members, float64 [size, size]. Group
+    g has member[ptr[g]:ptr[g + 1]].
+    """
+    gram = np.zeros((size, size))
+    for g in range(len(ptr) - 1):
+        for r in range(ptr[g], ptr[g + 1]):
+            row = gram[member[r]]
+            for s in range(ptr[g], ptr[g + 1]):
+                row[member[s]] += 1
+    return gram
+
+
+@njit(cache=True, nogil=True)
+def _times_x(left: Float64Array, ptr: Int64Array, item: Int32Array, items: int) -> Float64Array:
+    """Returns left X, float64 [users, items]."""
+    out = np.zeros((len(left), items))
+    for u in range(len(left)):
+        total = out[u]
+        for v in range(len(left)):
+            for r in range(ptr[v], ptr[v + 1]):
+                total[item[r]] += left[u, v]
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _dual_weights(ptr: Int64Array, user: Int32Array, projected: Float64Array) -> Float32Array:
+    """Returns B_ij = - P_ij / P_jj with lambda P = I - X^T projected, and B_jj = 0 (eq. 8).
+
+    Item i has the users user[ptr[i]:ptr[i + 1]].
+    """
+    items = projected.shape[1]
+    # lambda P_jj
+    diagonal = np.ones(items)
+    for j in range(items):
+        for r in range(ptr[j], ptr[j + 1]):
+            diagonal[j] -= projected[user[r], j]
+    weights = np.empty((items, items), np.float32)
+    total = np.empty(items)
+    for i in range(items):
+        total[:] = 0
+        for r in range(ptr[i], ptr[i + 1]):
+            row = projected[user[r]]
+            for j in range(items):
+                total[j] += row[j]
+        for j in range(items):
+            weights[i, j] = total[j] / diagonal[j]
+        weights[i, i] = 0
+    return weights
 
 
 @njit(cache=True, nogil=True)

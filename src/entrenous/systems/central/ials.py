@@ -69,6 +69,21 @@ class Ials(Settings):
         self._run(solver, self._confidence(data), progress)
         return IalsModel(solver.user_factors, solver.item_factors)
 
+    def fold_in(self, model: IalsModel, data: Interactions) -> IalsModel:
+        """Returns the model for users who were not in training: the vector of each solves its half
+        of a sweep for their rows in `data`.
+        """
+        q = model.Q.astype(np.float64)
+        p = np.zeros((len(data.users), self.factors), np.float32)
+        with one_blas_thread():
+            # Q^T Q + reg I, to which a user adds alpha for each consumed item.
+            shared = q.T @ q + self.reg * np.eye(self.factors)
+            for user in np.flatnonzero(data.counts).tolist():
+                own = q[data.item[data.ptr[user] : data.ptr[user + 1]]]
+                system = shared + self.alpha * (own.T @ own)
+                p[user] = np.linalg.solve(system, (1.0 + self.alpha) * own.sum(axis=0))
+        return IalsModel(p, model.Q)
+
     def score(self, model: IalsModel, data: Interactions, users: Int64Array) -> Float32Array:
         no_bias = np.zeros(len(model.Q), np.float32)
         return scores(model.P[users], model.Q, no_bias)

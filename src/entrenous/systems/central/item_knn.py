@@ -46,6 +46,10 @@ class ItemKnn(Settings):
         near = nearest(by_item, len(data.users), self.k, progress)
         return reverse(normalised(near) if self.normalise else near)
 
+    def fold_in(self, model: Neighbours, data: Interactions) -> Neighbours:
+        """Returns the model for users who were not in training: the same."""
+        return model
+
     def score(self, model: Neighbours, data: Interactions, users: Int64Array) -> Float32Array:
         return votes(model, data.ptr, data.item, np.asarray(users, np.int64))
 

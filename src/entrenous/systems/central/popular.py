@@ -32,6 +32,10 @@ class Popular(Settings):
     def fit(self, data: Interactions, key: np.uint64, progress: Progress = silent) -> PopularModel:
         return PopularModel(data.popularity)
 
+    def fold_in(self, model: PopularModel, data: Interactions) -> PopularModel:
+        """Returns the model for users who were not in training: the same."""
+        return model
+
     def score(self, model: PopularModel, data: Interactions, users: Int64Array) -> Float32Array:
         return np.tile(model.popularity.astype(np.float32), (len(users), 1))
 

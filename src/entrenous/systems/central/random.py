@@ -34,6 +34,10 @@ class Random(Settings):
     def fit(self, data: Interactions, key: np.uint64, progress: Progress = silent) -> RandomModel:
         return RandomModel(np.asarray(key, np.uint64))
 
+    def fold_in(self, model: RandomModel, data: Interactions) -> RandomModel:
+        """Returns the model for users who were not in training: the same."""
+        return model
+
     def score(self, model: RandomModel, data: Interactions, users: Int64Array) -> Float32Array:
         who = np.asarray(users, np.int64)
         return uniforms(np.uint64(model.key), who, len(data.items))

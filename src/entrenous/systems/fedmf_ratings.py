@@ -1,4 +1,5 @@
-"""FedMF, secure federated matrix factorisation.
+"""FedMF of Chai et al., secure federated matrix factorisation of ratings. The baseline of that name
+for implicit feedback is in fedncf.py.
 
 D. Chai, L. Wang, K. Chen, Q. Yang, "Secure federated matrix factorization", IEEE Intelligent
 Systems 36(5), 2021 (arXiv:1906.05108). With
@@ -76,9 +77,9 @@ class FedMFNumbers(NamedTuple):
 
 
 @final
-class FedMF(Settings):
-    """FedMF: matrix factorisation of ratings by gradients that devices send and the server adds up,
-    encrypted in the paper.
+class FedMFRatings(Settings):
+    """FedMF of Chai et al., of ratings: matrix factorisation by gradients that devices send and
+    the server adds up, encrypted in the paper.
     """
 
     # The model and its cost J.
@@ -128,7 +129,7 @@ class FedMF(Settings):
 
     def configured(self, catalogue: Catalogue) -> Self:
         """Returns the same settings. Raises InputError if the catalogue has no ratings."""
-        rated(catalogue.scale, "fedmf")
+        rated(catalogue.scale, "fedmf-ratings")
         return self
 
     def default_rounds(self, catalogue: Catalogue) -> int:
@@ -318,4 +319,4 @@ def _step(v: Float32Array, total: Int64Array, rate: float) -> None:
             v[j, f] -= np.float32(rate * (total[j, f] * STEP) / count)
 
 
-ALGORITHMS = {"fedmf": FedMF}
+ALGORITHMS = {"fedmf-ratings": FedMFRatings}

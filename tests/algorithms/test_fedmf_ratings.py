@@ -14,7 +14,7 @@ from entrenous.core.keys import key
 from entrenous.data.interactions import Interactions
 from entrenous.federation.rounds import Rounds, Training
 from entrenous.federation.shard import Threads
-from entrenous.systems.fedmf import FedMF
+from entrenous.systems.fedmf_ratings import FedMFRatings
 
 USERS, ITEMS = 7, 12
 EVERYONE = np.arange(USERS)
@@ -48,7 +48,7 @@ def stored(training: Training) -> list[bytes]:
 @pytest.mark.parametrize("settings", [PUBLISHED, MEANS])
 @pytest.mark.parametrize("send", ["part", "full"])
 def test_rounds_are_the_papers(settings: dict, send: str, data: Interactions) -> None:
-    fedmf = FedMF(**settings, send=send)
+    fedmf = FedMFRatings(**settings, send=send)
     rounds = Rounds(fedmf, data)
     start, rate, mean = rounds.start(), settings["learning_rate"], settings["step"] == "mean"
     u, v = start.devices.u.astype(float), start.server.v.astype(float)
@@ -73,7 +73,7 @@ def test_gradients_are_those_of_the_squared_errors(data: Interactions) -> None:
     and in v at the new u.
     """
     fedmf, history = (
-        FedMF(**{**PUBLISHED, "learning_rate": 1.0}, send="part"),
+        FedMFRatings(**{**PUBLISHED, "learning_rate": 1.0}, send="part"),
         data.histories(EVERYONE),
     )
     start = Rounds(fedmf, data).start()
@@ -110,7 +110,7 @@ def test_adding_up_on_the_way_gives_the_same_bits_and_bytes(
     """With a limit on updates every one is made in full and added; without, zeros are left out. So
     it is on threads.
     """
-    fedmf = FedMF(**settings, send=send)
+    fedmf = FedMFRatings(**settings, send=send)
     ways = [
         Rounds(fedmf, data),
         Rounds(fedmf, data, limits=[unchanged], block=3),
@@ -121,7 +121,7 @@ def test_adding_up_on_the_way_gives_the_same_bits_and_bytes(
 
 
 def test_full_and_part_learn_the_same_and_differ_in_what_they_send(data: Interactions) -> None:
-    part, full = (Rounds(FedMF(**MEANS, send=send), data) for send in ("part", "full"))
+    part, full = (Rounds(FedMFRatings(**MEANS, send=send), data) for send in ("part", "full"))
     one, other = part.advance(part.start(), 5), full.advance(full.start(), 5)
     assert stored(one)[:2] == stored(other)[:2]
     assert (
@@ -132,7 +132,7 @@ def test_full_and_part_learn_the_same_and_differ_in_what_they_send(data: Interac
 
 
 def test_in_full_every_item_is_sent_and_the_others_rows_are_zero(data: Interactions) -> None:
-    fedmf = FedMF(**PUBLISHED, send="full")
+    fedmf = FedMFRatings(**PUBLISHED, send="full")
     start = Rounds(fedmf, data).start()
     update = fedmf.local(start.server, start.devices, data.histories(EVERYONE), EVERYONE, key(1))[1]
     has = np.zeros((USERS, ITEMS), bool)
@@ -143,7 +143,7 @@ def test_in_full_every_item_is_sent_and_the_others_rows_are_zero(data: Interacti
 
 def test_factors_that_start_alike_stay_alike(data: Interactions) -> None:
     """What the published start, 0.01 everywhere, comes to: one factor."""
-    rounds = Rounds(FedMF(**{**PUBLISHED, "init_std": 0.0}, send="full"), data)
+    rounds = Rounds(FedMFRatings(**{**PUBLISHED, "init_std": 0.0}, send="full"), data)
     start, after = rounds.start(), rounds.advance(rounds.start(), 50)
     assert (start.server.v == np.float32(0.01)).all() and (
         start.devices.u == np.float32(0.01)
@@ -156,7 +156,7 @@ def test_factors_that_start_alike_stay_alike(data: Interactions) -> None:
 
 @pytest.mark.parametrize("settings", [PUBLISHED, MEANS])
 def test_training_fits_the_ratings(settings: dict, data: Interactions) -> None:
-    fedmf = FedMF(**{**settings, "reg": 0.0}, send="full")
+    fedmf = FedMFRatings(**{**settings, "reg": 0.0}, send="full")
     rounds = Rounds(fedmf, data)
     after = rounds.advance(rounds.start(), 500)
     scores = fedmf.score(after.server, after.devices, data.histories(EVERYONE))
@@ -167,7 +167,7 @@ def test_training_fits_the_ratings(settings: dict, data: Interactions) -> None:
 
 def test_what_cannot_be_learnt_is_refused(data: Interactions) -> None:
     with pytest.raises(InputError, match="no ratings to learn from"):
-        FedMF().configured(data.catalogue._replace(scale=(1.0, 1.0)))
-    rounds = Rounds(FedMF(**{**PUBLISHED, "learning_rate": 5.0}, send="full"), data)
+        FedMFRatings().configured(data.catalogue._replace(scale=(1.0, 1.0)))
+    rounds = Rounds(FedMFRatings(**{**PUBLISHED, "learning_rate": 5.0}, send="full"), data)
     with pytest.raises(NonFiniteError, match="the model is unchanged"):
         rounds.advance(rounds.start(), 100)

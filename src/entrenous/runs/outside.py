@@ -1,0 +1,449 @@
+"""Scores and lists of other programs: a file is read for a split, and ranked as any recommender is.
+
+A file has lines of user, item, and score or rank (CSV, or separated by tabs, with a header), or is
+a run of TREC (user Q0 item rank score tag), whose scores order it, as in trec_eval. Only the order
+of one user's scores counts. Equal scores are ordered as everywhere here, by a shuffle of the items
+that knows no held-out rows; what a file leaves out stands behind it, and of that the held-out items
+stand last."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple, final
+
+import numpy as np
+
+from ..core.cells import ESCAPED
+from ..core.errors import InputError
+from ..core.lanes.memory import starts_of
+from ..core.types import Array, BoolArray, Float32Array, Int32Array, Int64Array
+from ..data.columns import USUAL, find_usual
+from ..data.interactions import Interactions, Vocabulary, pair_numbers, pairs_of
+from ..data.split.types import Held, Split
+from ..evaluation.metric_kinds import Ranking
+from ..evaluation.protocol import Evaluation, evaluate, list_values, user_values
+
+LENGTHS = (5, 10, 20)
+SCORES = ("score", "scores", "prediction", "predicted")
+RANKS = ("rank", "position", "place")
+EXPECTED = "a header with user, item, and score or rank; or lines of `user Q0 item rank score tag`"
+TREC = r"^\s*(?<user>\S+)\s+\S+\s+(?<item>\S+)\s+\S+\s+(?<score>\S+)\s+\S+\s*$"
+# Below every level of a user's items, of which there are at most 2^24.
+UNLISTED = np.float32(-(2.0**25))
+UNLISTED_HELD = np.float32(-(2.0**26))
+
+
+class Lines(NamedTuple):
+    """The lines of a file as columns of text."""
+
+    user: Array
+    item: Array
+    score: Array
+    """The text of the score, or of the rank."""
+    line: Int64Array
+    """The number of each line in the file, from 1."""
+    ranks: bool
+    """True if the best has the lowest number."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class OutsideScores:
+    """The scores of a file, by user: a recommender that is not trained here."""
+
+    path: Path
+    ptr: Int64Array
+    """int64 [users + 1]: user u has the items item[ptr[u]:ptr[u + 1]]."""
+    item: Int32Array
+    """int32 [lines], ascending within a user."""
+    level: Float32Array
+    """float32 [lines]: 0 for the best score of its user, -1 for the next lower one, ..."""
+    line: Int64Array
+    """int64 [lines]: their numbers in the file."""
+    held: Interactions
+    """The held-out rows, which stand last where the file leaves them out."""
+
+    def scores(self, users: Int64Array) -> Float32Array:
+        """The levels of every item, float32 [len(users), items]."""
+        out = np.full((len(users), len(self.held.items)), UNLISTED)
+        for row, user in enumerate(users.tolist()):
+            held = slice(self.held.ptr[user], self.held.ptr[user + 1])
+            out[row, self.held.item[held]] = UNLISTED_HELD
+            own = slice(self.ptr[user], self.ptr[user + 1])
+            out[row, self.item[own]] = self.level[own]
+        return out
+
+    @property
+    def counts(self) -> Int64Array:
+        """The lines of each user, int64 [users]."""
+        return np.diff(self.ptr)
+
+    @property
+    def pairs(self) -> Int64Array:
+        """The pairs of user and item as numbers, ascending."""
+        user = np.repeat(np.arange(len(self.counts)), self.counts)
+        return pair_numbers(user, self.item, len(self.held.items))
+
+
+class Outside(NamedTuple):
+    """The evaluation of a file."""
+
+    label: str
+    evaluation: Evaluation
+    notes: tuple[str, ...]
+
+
+# ---- reading -------------------------------------------------------------------------------------
+
+
+def read_scores(path: Path | str, split: Split) -> OutsideScores:
+    """Reads the scores or ranks of another program. Raises InputError with the line for a user or
+    item that the split does not have, a score that is no finite number, and a repeated pair.
+    """
+    path = Path(path)
+    held = split.test.rows
+    lines = _lines(path)
+    if not len(lines.user):
+        raise InputError(str(path), "has a header and no scores", expected=EXPECTED)
+    user = _numbers_of(lines.user, held.users, lines, path)
+    item = _numbers_of(lines.item, held.items, lines, path)
+    score = _scores_of(lines, path)
+    order = np.lexsort((item, user))
+    pairs = pair_numbers(user, item, len(held.items))[order]
+    again = np.flatnonzero(np.diff(pairs) == 0)
+    if len(again):
+        first, second = order[again[0]], order[again[0] + 1]
+        raise InputError(
+            f"{path}:{lines.line[second]}",
+            f"user '{lines.user[second]}', item '{lines.item[second]}' again, as in line"
+            f" {lines.line[first]}",
+            expected="one line for each user and item",
+        )
+    counts = np.bincount(user, minlength=len(held.users))
+    return OutsideScores(
+        path,
+        starts_of(counts),
+        item[order].astype(np.int32),
+        _levels(user, score)[order],
+        lines.line[order],
+        held,
+    )
+
+
+def _levels(user: Array, score: Array) -> Float32Array:
+    """The place of each score among the different scores of its user, negative: float32 would join
+    scores that differ in a late digit.
+    """
+    order = np.lexsort((-score, user))
+    new_user = np.append(True, np.diff(user[order]) != 0)
+    lower = np.append(False, np.diff(score[order]) != 0) & ~new_user
+    steps = np.cumsum(lower)
+    # Each user's best has level 0.
+    first = np.repeat(steps[new_user], np.diff(np.append(np.flatnonzero(new_user), len(user))))
+    levels = np.empty(len(user), np.float32)
+    levels[order] = first - steps
+    return levels
+
+
+def _lines(path: Path) -> Lines:
+    """The columns of a file. Raises InputError for one that cannot be read as CSV or TREC."""
+    import polars as pl
+
+    first = _first_line(path)
+    separator = "\t" if "\t" in first else ","
+    names = [name.strip().strip('"') for name in first.split(separator)]
+    if find_usual(names, USUAL["user"]) is None:
+        return _trec(path, first)
+    try:
+        frame = pl.read_csv(path, separator=separator, infer_schema=False)
+    except (pl.exceptions.PolarsError, OSError) as problem:
+        raise InputError(
+            _longer_line(path, first.count(separator), separator),
+            f"cannot be read: {problem}",
+            expected=f"{len(names)} fields in each line, as in the header",
+        ) from None
+    columns = {"user": USUAL["user"], "item": USUAL["item"], "score": SCORES, "rank": RANKS}
+    found = {role: find_usual(frame.columns, usual) for role, usual in columns.items()}
+    value = found["score"] or found["rank"]
+    if found["user"] is None or found["item"] is None or value is None:
+        raise InputError(
+            f"{path}:1",
+            f"the columns are {', '.join(frame.columns)[:200]}",
+            expected="user, item, and score or rank",
+        )
+    user, item = _ids(frame[found["user"]]), _ids(frame[found["item"]])
+    # The first line is the header.
+    number = np.arange(2, frame.height + 2)
+    return Lines(user, item, frame[value].to_numpy(), number, ranks=found["score"] is None)
+
+
+def _first_line(path: Path) -> str:
+    """The first line of a file. Raises InputError for one that is empty or cannot be opened."""
+    try:
+        with path.open(encoding="utf-8-sig") as file:
+            first = file.readline(100_000).rstrip("\r\n")
+    except UnicodeDecodeError:
+        raise InputError(f"{path}:1", "is no text in UTF-8", expected=EXPECTED) from None
+    except OSError as problem:
+        raise InputError(
+            str(path), f"cannot be read ({problem.strerror})", expected="a file"
+        ) from None
+    if not first.strip():
+        raise InputError(f"{path}:1", "is empty", expected=EXPECTED)
+    return first
+
+
+def _longer_line(path: Path, separators: int, separator: str) -> str:
+    """The place of the first line with more separators than the header has; the file if none."""
+    with path.open(encoding="utf-8-sig", errors="replace") as file:
+        for number, line in enumerate(file, start=1):
+            if line.count(separator) > separators:
+                return f"{path}:{number}"
+    return str(path)
+
+
+def _ids(column: Any) -> Array:
+    """A column of ids, without the ' that an export puts before a formula."""
+    ids: Array = column.fill_null("").str.replace(ESCAPED, "${1}").to_numpy()
+    return ids
+
+
+def _trec(path: Path, first: str) -> Lines:
+    """The columns of a run of TREC. Raises InputError for a line that has other fields."""
+    import polars as pl
+
+    if len(first.split()) != 6:
+        raise InputError(f"{path}:1", f"got '{first[:100]}'", expected=EXPECTED)
+    try:
+        lines = path.read_text(encoding="utf-8-sig").split("\n")
+    except UnicodeDecodeError:
+        raise InputError(str(path), "is no text in UTF-8", expected=EXPECTED) from None
+    text = pl.Series("line", lines)
+    number = np.flatnonzero((text.str.strip_chars() != "").to_numpy())
+    fields = text[number].str.extract_groups(TREC).struct.unnest()
+    bad = np.flatnonzero(fields["user"].is_null().to_numpy())
+    if len(bad):
+        where = int(number[bad[0]])
+        raise InputError(
+            f"{path}:{where + 1}",
+            f"got '{lines[where][:100]}'",
+            expected="six fields: user Q0 item rank score tag",
+        )
+    user, item, score = (fields[name].to_numpy() for name in ("user", "item", "score"))
+    return Lines(user, item, score, number + 1, ranks=False)
+
+
+def _numbers_of(ids: Array, names: Vocabulary, lines: Lines, path: Path) -> Int64Array:
+    """The numbers of ids. Raises InputError for one that the split does not have."""
+    numbers = names.indices(ids.tolist()).astype(np.int64)
+    if len(numbers) and numbers.min() < 0:
+        at = int(np.argmin(numbers))
+        given = str(ids[at])
+        fix = f"write the ids of the split's {names.kind}s file"
+        if given.endswith(".0") and given[:-2] in names.ids:
+            fix = f"write '{given[:-2]}': the program has turned the ids into decimal numbers"
+        problem = f"{names.kind} '{given[:80]}' is not in the split"
+        raise InputError(f"{path}:{lines.line[at]}", problem, fix=fix)
+    return numbers
+
+
+def _scores_of(lines: Lines, path: Path) -> Array:
+    """The scores, the highest for the best, float64. Raises InputError for one that is no finite
+    number.
+    """
+    import polars as pl
+
+    # An empty cell and a word are null.
+    scores = pl.Series(lines.score, dtype=pl.String).str.strip_chars()
+    numbers = scores.cast(pl.Float64, strict=False).fill_null(np.nan).to_numpy()
+    bad = np.flatnonzero(~np.isfinite(numbers))
+    if len(bad):
+        at = bad[0]
+        what = "rank" if lines.ranks else "score"
+        raise InputError(
+            f"{path}:{lines.line[at]}",
+            f"the {what} is '{lines.score[at] or ''}'",
+            expected="a finite number",
+        )
+    return -numbers if lines.ranks else numbers
+
+
+# ---- evaluation ----------------------------------------------------------------------------------
+
+
+def evaluate_outside(
+    files: dict[str, OutsideScores],
+    split: Split,
+    *,
+    full: bool = False,
+    ignore_missing: bool = False,
+    seed: int = 0,
+) -> list[Outside]:
+    """Evaluates files by the protocol of a split, all on the same users.
+
+    full: rank among all items although the split has candidates. ignore_missing: leave out the
+    users without a line in one of the files; otherwise these users have missed all. Raises
+    InputError where a candidate has no score, and where nobody is left.
+    """
+    held = split.test
+    if full:
+        held = held._replace(candidates=None)
+    asked = held.rows.counts > 0
+    if held.absent is not None:
+        asked |= held.absent > 0
+    gone = np.zeros(len(asked), np.bool_)
+    if ignore_missing:
+        for scores in files.values():
+            gone |= asked & (scores.counts == 0)
+        held = _without(held, gone)
+        if gone.sum() == asked.sum():
+            raise InputError(
+                "--ignore-missing", "no user has a line in every file", fix="leave it out"
+            )
+    found = []
+    for label, scores in files.items():
+        if held.candidates is not None:
+            _refuse_missing(scores, held)
+        evaluation = _evaluated(label, scores, split, held, seed)
+        found.append(Outside(label, evaluation, _notes(scores, held, asked, gone)))
+    return found
+
+
+def _without(held: Held, gone: BoolArray) -> Held:
+    """The held-out rows without those of some users."""
+    keep = ~gone[held.rows.user]
+    return held._replace(
+        rows=held.rows.select(keep),
+        candidates=None if held.candidates is None else held.candidates[keep],
+        absent=None if held.absent is None else np.where(gone, 0, held.absent),
+    )
+
+
+def _refuse_missing(scores: OutsideScores, held: Held) -> None:
+    """Raises InputError for a user with lines but without a score for a held-out item or one of its
+    candidates.
+    """
+    assert held.candidates is not None
+    rows = held.rows
+    needed = np.column_stack([rows.item, held.candidates])
+    pairs = pair_numbers(rows.user[:, None], needed, len(rows.items))
+    missing = ~np.isin(pairs, scores.pairs) & (needed >= 0)
+    missing &= (scores.counts > 0)[rows.user][:, None]
+    if not missing.any():
+        return
+    row, place = np.argwhere(missing)[0]
+    user = int(rows.user[row])
+    last = scores.line[scores.ptr[user] : scores.ptr[user + 1]].max()
+    item = rows.items[int(needed[row, place])]
+    what = "the held-out item" if place == 0 else "candidate"
+    raise InputError(
+        f"{scores.path}:{last}",
+        f"user '{rows.users[user]}' has no score for {what} '{item}' (missing in all:"
+        f" {int(missing.sum())})",
+        expected="a score for each item and candidate of test_candidates",
+        fix="say --full if these are lists among all items",
+    )
+
+
+def _evaluated(
+    label: str, scores: OutsideScores, split: Split, held: Held, seed: int
+) -> Evaluation:
+    """Evaluates one file, without the metrics that its lines cannot tell: AUC and the full ranking
+    where items are left out, and metrics of lists where only candidates have scores.
+    """
+    train, masked = split.final_train, split.left_out
+    found = evaluate(scores, train, held, label=label, n=LENGTHS, seed=seed, also_mask=masked)
+    if _all_competing(scores, train, masked, held, found.user):
+        return found
+    if found.candidates_ranking is not None:
+        return _of_candidates(found, scores.counts[found.user] == 0)
+    ranking = _missed_if_not_listed(scores, found.ranking, train.popularity > 0)
+    per_user = user_values(ranking, LENGTHS)
+    del per_user["auc"]
+    lists = found.lists._replace(item=_only_listed(scores, found))
+    metrics = {name: float(values.mean()) for name, values in per_user.items()}
+    of_lists = list_values(lists, LENGTHS)
+    return replace(
+        found,
+        metrics=metrics | of_lists.numbers,
+        per_user=per_user,
+        by_category=of_lists.by_category,
+        ranking=ranking,
+        lists=lists,
+    )
+
+
+def _of_candidates(found: Evaluation, without: BoolArray) -> Evaluation:
+    """The sampled ranking alone, with 0 for the users `without` lines, bool [m]."""
+    per_user = {name: np.where(without, 0.0, values) for name, values in found.per_user.items()}
+    metrics = {name: float(values.mean()) for name, values in per_user.items()}
+    return replace(found, metrics=metrics, per_user=per_user, full_ranking=None, per_user_full=None)
+
+
+def _missed_if_not_listed(scores: OutsideScores, ranking: Ranking, known: BoolArray) -> Ranking:
+    """The full ranking in which a held-out item that the file lacks is missed, however few items
+    compete. Such items have the last ranks of their query.
+    """
+    held = scores.held
+    listed = np.isin(pairs_of(held), scores.pairs) & known[held.item]
+    of_user = np.bincount(held.user[listed], minlength=len(held.users))
+    present = np.repeat(of_user[ranking.user], ranking.relevant)
+    missed = np.repeat(ranking.candidates + 1, ranking.relevant)
+    return ranking._replace(rank=np.where(ranking.position <= present, ranking.rank, missed))
+
+
+def _all_competing(
+    scores: OutsideScores,
+    train: Interactions,
+    masked: Interactions | None,
+    held: Held,
+    users: Int64Array,
+) -> bool:
+    """Tells whether a file has every item that competes for every evaluated user."""
+    known = (train.popularity > 0) | held.cold
+    seen = np.empty(0, np.int64)
+    if not held.repeats:
+        parts = [train] if masked is None else [train, masked]
+        seen = np.concatenate([pairs_of(part) for part in parts])
+    pairs = scores.pairs
+    listed = _of_known(pairs[~np.isin(pairs, seen)], known, len(scores.counts))
+    wanted = known.sum() - _of_known(np.unique(seen), known, len(scores.counts))
+    return bool((listed[users] == wanted[users]).all())
+
+
+def _of_known(pairs: Int64Array, known: BoolArray, users: int) -> Int64Array:
+    """The number of pairs of each user whose item is known, int64 [users]."""
+    user, item = np.divmod(pairs, len(known))
+    return np.bincount(user[known[item]], minlength=users)
+
+
+def _only_listed(scores: OutsideScores, found: Evaluation) -> Int32Array:
+    """The lists with -1 in the place of items that the file does not have."""
+    listed = found.lists.item
+    pairs = pair_numbers(found.user[:, None], listed, len(scores.held.items))
+    return np.where(np.isin(pairs, scores.pairs), listed, -1).astype(np.int32)
+
+
+def _notes(scores: OutsideScores, held: Held, asked: BoolArray, gone: BoolArray) -> tuple[str, ...]:
+    """Sentences on the users without lines, and on the length of the lists."""
+    counts = scores.counts
+    absent = int((asked & ~gone & (counts == 0)).sum())
+    notes = []
+    if absent:
+        notes.append(
+            f"users without a line: {absent} of {int(asked.sum())}; each counts as missed, 0 in"
+            " every metric (--ignore-missing leaves such users out)"
+        )
+    if gone.any():
+        notes.append(
+            f"users left out, since one of the files has no line of them: {int(gone.sum())} of"
+            f" {int(asked.sum())}"
+        )
+    lengths = counts[asked & ~gone & (counts > 0)]
+    if held.candidates is None and len(lengths):
+        notes.append(
+            f"lists have {lengths.min()} to {lengths.max()} items; held-out items that a list lacks"
+            " are missed"
+        )
+    return tuple(notes)

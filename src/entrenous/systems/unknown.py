@@ -1,0 +1,126 @@
+"""Answers to a name that no algorithm has: a slip of the keyboard, a system of the field that is
+not here, or a name that means something else now.
+
+In this field a letter makes another method: PFedRec is not FedRec, and FedNCF not FedMF. So only a
+name that can hardly be a method of its own is answered with a suggestion.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from typing import Final, NamedTuple
+
+from ..core.errors import InputError
+
+# Names of fewer letters, `fed` not counted, differ from another method by one of them.
+LONG: Final = 6
+
+
+class Elsewhere(NamedTuple):
+    """A published system that this package does not have."""
+
+    name: str
+    near: str
+    """The nearest in kind that is here."""
+
+
+_OF_USERS = "cali3f-neumf, ditto-neumf"
+_AVERAGED = "fedmf, fedncf"
+
+ELSEWHERE: Final = (
+    Elsewhere("CoFedRec", f"a model for each cluster of users: {_OF_USERS}"),
+    Elsewhere("F2MF", f"averaged factors without its fairness term: {_AVERAGED}"),
+    Elsewhere("FedCA", f"a model for each user beside the common one: {_OF_USERS}"),
+    Elsewhere("FedCIA", f"factors from closed-form sums: fcf, fcf-newton; averaged: {_AVERAGED}"),
+    Elsewhere("FedCORE", f"averaged factors: {_AVERAGED}"),
+    Elsewhere("FedEM", f"a model for each user beside the common one: {_OF_USERS}"),
+    Elsewhere("FedGNN", f"no graph of users, averaged factors: {_AVERAGED}"),
+    Elsewhere("FedNCF-GMF", "FedNCF without its layers: fedmf"),
+    Elsewhere("FedNCF-NeuMF", "fedncf itself"),
+    Elsewhere("FedPEFT", f"averaged factors, no adapters: {_AVERAGED}"),
+    Elsewhere("FedPerGNN", f"no graph of users, averaged factors: {_AVERAGED}"),
+    Elsewhere("FedRec-SVD", "fedrec with --set model=svd++"),
+    Elsewhere("FedVLR", f"averaged factors, no pictures or texts: {_AVERAGED}"),
+    Elsewhere("IFedRec", f"averaged factors, no features of items: {_AVERAGED}"),
+    Elsewhere("LightFR", f"averaged factors, not binary: {_AVERAGED}"),
+    Elsewhere("NexusRec", f"averaged factors, no texts or pictures: {_AVERAGED}"),
+    Elsewhere("SemiDFEGL", "no server: pepper-gmf, gossip-average-gmf"),
+)
+"""Systems that papers compare with, in alphabetical order. A system that comes goes from here."""
+
+MOVED: Final[Mapping[str, tuple[str, frozenset[str]]]] = {
+    "fedmf": (
+        "fedmf learns from implicit feedback; Chai et al.'s FedMF of ratings is fedmf-ratings",
+        frozenset({"init", "send", "step"}),
+    ),
+}
+"""{name: (what became of what it meant before, the settings that only that had)}."""
+
+
+def unknown(name: str, known: Collection[str]) -> InputError:
+    """Returns the error for a name that none of the known algorithms has."""
+    problem = f"unknown algorithm '{name}'"
+    slip = suggested(name, known)
+    if slip:
+        return InputError("algorithm", problem, fix=f"did you mean '{slip}'?")
+    for one in ELSEWHERE:
+        if _letters(one.name) == _letters(name):
+            fix = f"nearest in kind: {one.near}"
+            return InputError("algorithm", f"{one.name} is not here", fix=fix)
+    begun = [other for other in sorted(known) if name and other.startswith(f"{name}-")]
+    fix = f"known: {', '.join(begun or sorted(known)) or 'none'}"
+    return InputError("algorithm", problem, fix=fix)
+
+
+def suggested(name: str, known: Iterable[str]) -> str:
+    """Returns the known name that somebody meant who typed another one, "" if that is not sure.
+
+    >>> suggested("FedMF", ["fedmf", "fedrec"]), suggested("pfpl-", ["pfpl+", "random"])
+    ('fedmf', 'pfpl+')
+    >>> suggested("pfedrec", ["fedrec"]), suggested("fedncf", ["fedmf"])
+    ('', '')
+    """
+    if any(_letters(one.name) == _letters(name) for one in ELSEWHERE):
+        return ""
+    for same in (_same_letters, _swapped_or_doubled, _one_slip):
+        found = sorted(other for other in known if same(_letters(name), _letters(other)))
+        if found:
+            return found[-1]
+    return ""
+
+
+def refuse_moved(algorithm: str, settings: Iterable[str]) -> None:
+    """Raises InputError for settings of what a name meant before."""
+    words, gone = MOVED.get(algorithm, ("", frozenset()))
+    old = sorted(gone & {*settings})
+    if old:
+        where = f"--set {old[0]}"
+        raise InputError(where, words, fix="name that one, or leave the setting out")
+
+
+def _letters(name: str) -> str:
+    """Returns a name without case and separators."""
+    return re.sub(r"[\s_+-]", "", name.lower())
+
+
+def _same_letters(a: str, b: str) -> bool:
+    return a == b != ""
+
+
+def _swapped_or_doubled(a: str, b: str) -> bool:
+    """Tells whether two neighbours changed places, or a letter was typed twice or once."""
+    swaps = {a[:i] + a[i + 1] + a[i] + a[i + 2 :] for i in range(len(a) - 1)}
+    return b in swaps or re.sub(r"(.)\1", r"\1", a) == re.sub(r"(.)\1", r"\1", b)
+
+
+def _one_slip(a: str, b: str) -> bool:
+    """Tells whether two long names differ by one letter, which is none of the first three."""
+    a = a.removeprefix("fed")
+    b = b.removeprefix("fed")
+    if min(len(a), len(b)) < LONG:
+        return False
+    same = next((i for i, pair in enumerate(zip(a, b, strict=False)) if len({*pair}) > 1), len(a))
+    # Another letter there, or one too many in either of them.
+    rests = ((1, 1), (1, 0), (0, 1))
+    return same >= 3 and any(a[same + i :] == b[same + j :] for i, j in rests)
