@@ -857,6 +857,30 @@ def shares_that_leave_no_test_row(tmp: Path) -> Case:
     yield lambda: splits("random-50-50", random_data(rows=40))
 
 
+def users_that_are_too_few_to_hold_out(tmp: Path) -> Case:
+    data = random_data(rows=40)
+    error = yield lambda: splits("users-99-1", data)
+    yield lambda: splits(error.fix.split()[-1], data)
+
+
+def users_that_a_folder_cannot_hold_out(tmp: Path) -> Case:
+    data = random_data()
+    error = yield lambda: write(splits("users-80-20", data)[0], tmp / "split")
+    assert "temporal-80-20" in error.fix
+    yield lambda: write(splits("temporal-80-20", data)[0], tmp / "split")
+
+
+def windows_without_rows(tmp: Path) -> Case:
+    error = yield lambda: splits("stream-0", random_data())
+    yield lambda: splits(error.fix.removeprefix("use "), random_data())
+
+
+def held_out_users_that_were_in_memory_alone(tmp: Path) -> Case:
+    made = entrenous.run("popular", random_data(), split="users-80-20", out=tmp, progress=False)
+    yield lambda: entrenous.open(made.path).per_user()
+    yield lambda: made.per_user()
+
+
 def folds_that_cannot_be_cut(tmp: Path) -> Case:
     error = yield lambda: splits("kfold-1", random_data())
     yield lambda: splits(error.fix.removeprefix("use "), random_data())

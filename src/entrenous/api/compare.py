@@ -43,7 +43,7 @@ from .budgets import spent_on_all
 from .contestants import Contestant, contestants, judged, same_rows
 from .results import Figure, Report, Table, refuse_unknown
 from .run import Run
-from .statistics import PairedTest, Runs, loss_win, paired_tests, row, spread_tests
+from .statistics import PairedDifference, Runs, loss_win, paired_tests, row, spread_tests
 from .tables import ComparisonFound
 
 TESTED = ("hr@10", "ndcg@10")
@@ -263,7 +263,7 @@ def _summed_up(
     spent = spent_on_all(manifests)
     # Most notes are the same for all; each is said once, in the order of the algorithms.
     notes = [note for of_label in manifests.values() for note in of_label[0]["notes"]]
-    tests: list[PairedTest] = []
+    tests: list[PairedDifference] = []
     for metric in ERRORS if rated else TESTED:
         tests += paired_tests(metric, results, reference)
     found: ComparisonFound = {

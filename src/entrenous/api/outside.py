@@ -20,7 +20,7 @@ from ..runs.outside import Outside, evaluate_outside, read_scores
 from .arguments import in_python
 from .compare import TESTED
 from .results import Report, Table
-from .statistics import PairedTest, tests_of_all_pairs
+from .statistics import PairedDifference, tests_of_all_pairs
 
 if TYPE_CHECKING:
     import polars as pl
@@ -47,7 +47,7 @@ class EvaluatedFound(TypedDict):
     files: list[str]
     users: int
     rows: list[EvaluatedRow]
-    tests: list[PairedTest]
+    tests: list[PairedDifference]
     notes: list[str]
 
 
@@ -129,7 +129,7 @@ def evaluated(
     scores = {label: read_scores(path, parts) for label, path in labels.items()}
     found = evaluate_outside(scores, parts, full=full, ignore_missing=ignore_missing, seed=seed)
     values = {each.label: each.evaluation.per_user for each in found}
-    tests: list[PairedTest] = []
+    tests: list[PairedDifference] = []
     # Somebody has to be paired with somebody.
     if len(found[0].evaluation.user) > 1:
         for metric in TESTED:

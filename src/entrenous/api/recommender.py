@@ -20,7 +20,7 @@ from ..data.options import FrameKeywords
 from ..data.split.given import Repeats, given
 from ..data.split.types import Held, Split
 from ..federation.shard import Threads
-from ..runs.manifest import Training
+from ..runs.manifest import TrainedPart
 from ..runs.options import Profile, RunPlan
 from ..runs.plan import check, check_parts, make
 from ..runs.train import Watch, train
@@ -74,7 +74,7 @@ class Recommender(Served[FrameT]):
             self.threads = pure(threads)
             at_least("--threads", self.threads, 0)
             check(self.plan)
-        self.manifest = Training(algorithm=name, seed=self.plan.seed, rounds=0)
+        self.manifest = TrainedPart(algorithm=name, seed=self.plan.seed, rounds=0)
 
     def __repr__(self) -> str:
         fitted = f"fitted to {self.train!r}" if "train" in vars(self) else "not fitted"
@@ -111,7 +111,7 @@ class Recommender(Served[FrameT]):
             fitted = train(self.plan, algorithm, split, watch, [], ALL_ROWS)
         self.recommender = fitted.recommender
         self.train = rows
-        self.manifest = Training(
+        self.manifest = TrainedPart(
             algorithm=self.plan.algorithm, seed=self.plan.seed, rounds=fitted.rounds
         )
         return cast("Recommender[FitT]", self)

@@ -28,8 +28,9 @@ from ..evaluation.predict import predictions
 from ..evaluation.recommend import competing_of, list_of_each, lists_of, score_blocks, title_of
 from ..report import figures
 from ..report.figures import FigureFormat
+from ..report.training import STREAM, stream_figure
 from ..runs import store
-from ..runs.manifest import Look, Manifest, Training
+from ..runs.manifest import Look, Manifest, TrainedPart
 from ..runs.newcomer import scores_for
 from ..runs.options import RunOptions, TrainingOptions, TuneFirst
 from ..runs.pipeline import RunRequest, RunResult, carry_out
@@ -80,7 +81,7 @@ class Served(Generic[FrameT]):
     caller's frame.
     """
 
-    manifest: Training
+    manifest: TrainedPart
     """`algorithm`, `seed` and `rounds` of the training."""
     recommender: Trained
     train: Interactions[FrameT]
@@ -309,7 +310,7 @@ class Run(Served[FrameT]):
     def curve(self) -> FrameT:
         """A frame of the learning curve: a row for each look at validation, with `phase`, `round`,
         `seconds`, bytes sent, and a column for each metric. Empty without looks: ask for them with
-        every=ROUNDS.
+        every=ROUNDS. Of a stream: a row for each window, with the rows that were tested in it.
         """
         rows = []
         for line in self.trace:
@@ -318,9 +319,12 @@ class Run(Served[FrameT]):
         return self._records(rows, "phase", "round", "seconds", "bytes_up", "bytes_down")
 
     def plot(self, metric: str = "ndcg@10") -> Figure:
-        """The learning curve: a metric on validation by round. Raises InputError for a run without
-        looks, and for a metric that the looks do not have.
+        """The learning curve: a metric on validation by round; of a stream by rows so far, with
+        popularity so far on the same rows. Raises InputError for a run without looks, and for a
+        metric that the looks do not have.
         """
+        if self.trace and self.trace[0]["phase"] == STREAM:
+            return Figure(stream_figure({self.name: self.trace}, self._title(), metric))
         lines = [(line["round"], line["validation"]) for line in self.trace]
         if not lines:
             raise InputError(

@@ -57,7 +57,7 @@ class ComparedPair(TypedDict):
     """p after Holm's correction."""
 
 
-class PairedTest(ComparedPair):
+class PairedDifference(ComparedPair):
     """A test that is paired over users."""
 
     low: float
@@ -125,7 +125,7 @@ def _stds(values: Mapping[str, Sequence[float]]) -> dict[str, float]:
     }
 
 
-def paired_tests(metric: str, runs: Runs, first: str) -> list[PairedTest]:
+def paired_tests(metric: str, runs: Runs, first: str) -> list[PairedDifference]:
     """The reference `first` against each other contestant, on `metric`, paired over users; Holm's
     correction over these tests.
     """
@@ -139,7 +139,7 @@ def paired_tests(metric: str, runs: Runs, first: str) -> list[PairedTest]:
     return _corrected(tests, [test["t_p"] for test in tests])
 
 
-def tests_of_all_pairs(metric: str, values: Mapping[str, Float64Array]) -> list[PairedTest]:
+def tests_of_all_pairs(metric: str, values: Mapping[str, Float64Array]) -> list[PairedDifference]:
     """Each contestant against each later one, on the values of the same users; Holm's correction
     over these tests.
     """
@@ -147,7 +147,9 @@ def tests_of_all_pairs(metric: str, values: Mapping[str, Float64Array]) -> list[
     return _corrected(tests, [test["t_p"] for test in tests])
 
 
-def _pair(metric: str, labels: tuple[str, str], a: Float64Array, b: Float64Array) -> PairedTest:
+def _pair(
+    metric: str, labels: tuple[str, str], a: Float64Array, b: Float64Array
+) -> PairedDifference:
     """The tests of two contestants on one metric, paired over users; p not corrected yet."""
     t = paired_t(a, b)
     low, high = interval(a, b)

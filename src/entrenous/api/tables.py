@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 from ..evaluation.metric_kinds import ARROWS, arrowed
 from ..report.latex import booktabs, escaped
 from .budgets import AllBudgets, in_short
-from .statistics import ComparedRow, PairedTest, SpreadTest
+from .statistics import ComparedRow, PairedDifference, SpreadTest
 
 USUAL = ("rmse", "mae", "hr@10", "ndcg@10", "recall@10", "auc")
 # A corrected p below this level is marked.
@@ -29,7 +29,7 @@ class ComparisonFound(TypedDict):
     reference: str
     """The label that the others are tested against."""
     rows: list[ComparedRow]
-    tests: list[PairedTest]
+    tests: list[PairedDifference]
     fairness_tests: list[SpreadTest]
     loss_win: NotRequired[list[dict[str, str | int | float]]]
     """Where all predict ratings: cells won and lost by the reference, as in FBALF's table 3."""

@@ -125,13 +125,13 @@ def attack(
     )
     # All options are refused before anything is trained.
     check(training)
-    all_rows, parts = material(training, rows)
-    train = parts[0].final_train
+    given = material(training, rows)
+    train = given.parts[0].final_train
     check_trainable(train)
-    made: Any = make(training, all_rows)
+    made: Any = make(training, given.rows)
     contest = Contest(
         algorithm=_among_honest(made, plan, train, poison),
-        split=parts[0],
+        split=given.parts[0],
         attack=plan.attack,
         poison=poison,
         settings=_settings(poison, plan.attack_settings),

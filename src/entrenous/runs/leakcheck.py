@@ -139,11 +139,11 @@ def leakcheck(asked: LeakcheckRequest) -> LeakcheckFound:
     plan = RunPlan(algorithm=asked.algorithm, **options)
     check(plan)
     _check_trains_alone(plan)
-    rows, parts = material(plan, rows_given)
-    split = parts[0]
+    given = material(plan, rows_given)
+    split = given.parts[0]
     train = split.final_train
     check_trainable(train)
-    made = _check_one_user(make(plan, rows), train)
+    made = _check_one_user(make(plan, given.rows), train)
     avoid = split.all_rows if leaky(plan) else train
     model = Alone(made, train, avoid, asked.rounds, plan.seed, asked.progress)
     evaluation = evaluate(
@@ -161,7 +161,7 @@ def leakcheck(asked: LeakcheckRequest) -> LeakcheckFound:
     if evaluation.candidates_ranking is not None:
         checks.append(_check("hr@10", per_user["hr@10"], ranking, *_hit_by_chance(ranking)))
     return {
-        "data": rows.name,
+        "data": given.rows.name,
         "protocol": asked.protocol,
         "algorithm": short(plan.algorithm),
         "negatives": "not in train, validation or test (leaky)" if leaky(plan) else "not in train",

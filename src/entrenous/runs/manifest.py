@@ -20,7 +20,7 @@ from typing_extensions import TypedDict
 
 from .. import __version__
 from ..core.contract.declared import declared, is_central, is_federated, is_gossip
-from ..core.contract.protocols import model_sha256
+from ..core.contract.protocols import Catalogue, model_sha256
 from ..core.errors import InputError
 from ..core.registry.discover import short
 from ..core.registry.program import program_sha256, source_sha256
@@ -43,7 +43,7 @@ ALGORITHM = "algorithm_sha256"
 TRAINING = "program_sha256"
 
 
-class Training(TypedDict):
+class TrainedPart(TypedDict):
     """The entries of every training."""
 
     algorithm: str
@@ -62,7 +62,13 @@ class Look(TypedDict):
     bytes_up: int
     bytes_down: int
     validation: dict[str, float]
-    """The metrics on validation rows."""
+    """The metrics on validation rows; of a stream, on the rows of the window."""
+    until: NotRequired[str]
+    """The end of the window of a stream."""
+    rows: NotRequired[int]
+    """The rows of the window; users and items: those that there are at its end."""
+    users: NotRequired[int]
+    items: NotRequired[int]
 
 
 class SpentPrivacy(TypedDict):
@@ -81,7 +87,7 @@ class SpentPrivacy(TypedDict):
     """True if the budget ended the training."""
 
 
-class Manifest(Training):
+class Manifest(TrainedPart):
     """The manifest of a finished run: its options, its results, and what is behind them."""
 
     run: str | None
@@ -174,10 +180,17 @@ def opening(plan: RunPlan, rows: Interactions, by_name: bool) -> dict[str, Any]:
         "settings_in_memory": in_memory,
         "rounds_asked": rounds,
         "status": "running",
-        "catalogue": rows.catalogue._asdict(),
+        "catalogue": _sizes(rows.catalogue),
         "data_sha256": rows.sha256(),
         "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
     }
+
+
+def _sizes(catalogue: Catalogue) -> dict[str, Any]:
+    """Returns the numbers of a catalogue. The features of its items stay with the data."""
+    sizes = catalogue._asdict()
+    del sizes["features"]
+    return sizes
 
 
 def described(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -25,12 +25,15 @@ class BasicOptions:
     """How rows are held out: {protocols}. Numbers may differ, as in loo-50. X-given and ncf-99 need
     a data set that comes with the parts which X published; given reads a split from files.
     It leaves out held-out rows that are training rows too: given,repeats=refuse refuses them, and
-    given,repeats=keep lets the items that a user has be recommended. A split by time takes
+    given,repeats=keep lets the items that a user has be recommended. users-80-20 holds out whole
+    users, who give a part of their rows when they are tested; stream tests each row and then learns
+    it, once a day, or as in stream-week or stream-100 (rows). A split by time takes
     ties=file, random or refuse, for rows of one time: loo-99,ties=random. Default: loo-99; kfold-5
     for an algorithm that predicts ratings; for one that gossips pepper-given where the data set has
     those parts, else pepper-85-15."""
     rounds: int | None = None
-    """Rounds of training; default: the algorithm's own. Between peers a round is the time from one
+    """Rounds of training; default: the algorithm's own. Of a stream: after each window; default: 1.
+    Between peers a round is the time from one
     push of a node to its next."""
     load: Mapping[str, SettingValue] = field(default_factory=dict)
     """How to read a file, such as item=venue. `entrenous data check --help` lists the names."""
@@ -41,7 +44,8 @@ class CommonOptions(BasicOptions):
     """The options that a run and a comparison of runs share, without algorithms and data."""
 
     given: str | None = None
-    """The folder of a given split, for --protocol given; default: the data."""
+    """The folder of a given split, for --protocol given; default: the data. Or a file of events,
+    for --protocol stream; default: the rows of the data in the order of time."""
     refit: bool | None = None
     """Train the final model on training and validation rows, once the latter have chosen
     (--patience, `entrenous tune`), as NCF and its successors do; --no-refit: on the training rows

@@ -188,6 +188,10 @@ class Traits:
     Sums of the same people are then equations in the same unknowns, however many devices fill a
     row.
     """
+    learns_features: bool = False
+    """The model of the server begins with what is known of the items (`catalogue.features`), so
+    that a federation over a network has that in its list of items.
+    """
     private: Mapping[str, SettingValue] = field(default_factory=dict, hash=False)
     """Settings of `privacy.protection.Protection` that were measured for this algorithm, under the
     profile `private`.

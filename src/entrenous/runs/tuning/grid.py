@@ -253,7 +253,7 @@ def begin(asked: TuneRequest) -> Task:
         # The rows are loaded once; each seed splits them in its own way.
         of_seed = first
         if seed != plan.seed:
-            of_seed = material(replace(plan, seed=seed), first.rows)
+            of_seed = material(replace(plan, seed=seed), first.whole or first.rows)
         split = of_seed.parts[0]
         if split.validation is None:
             problem = "there are no validation rows to choose on"
