@@ -219,7 +219,7 @@ class Windows(NamedTuple):
 
 @final
 class Standing:
-    """Who and what is there after some of the events: members, items, and the rows that are not
+    """The state after some of the events: members, items, and the rows that are not
     forgotten.
     """
 

@@ -1,4 +1,4 @@
-"""Item vectors of a device's own, trained with a score function of its own: the local training of
+"""The item vectors of a device, trained with its private score function: the local training of
 PFedRec (`train`, systems/pfedrec.py) and of FedRAP (`train_views`, systems/fedrap.py).
 
 A device scores item i by s(w . row_i + c), s the logistic function; in FedRAP row_i is the sum of a
@@ -74,7 +74,7 @@ class OwnItemsLearnt(NamedTuple):
     c: Float32Array
     """float32 [m]."""
     own: OwnRows
-    """The rows that each device touched, and those that it had of its own before."""
+    """The rows that each device touched, and its own rows from before."""
 
 
 class ViewsLearnt(NamedTuple):
@@ -96,14 +96,14 @@ class ViewsLearnt(NamedTuple):
 
 
 class _Given(NamedTuple):
-    """What devices start from."""
+    """The arrays that devices start from."""
 
     q: Float32Array
     """float32 [items, F]."""
     own_ptr: Int64Array
     own_item: Int32Array
     own_row: Float32Array
-    """Rows of their own, in the place of those of q; the layout of `OwnRows`."""
+    """Own rows, in the place of those of q; the layout of `OwnRows`."""
 
 
 class _Room(NamedTuple):
