@@ -106,7 +106,7 @@ class Look(NamedTuple):
     whole: bool = False
 
 
-PAIRWISE, RATINGS = ("pfpl+", "pfpl"), ("fbalf-bayes", "fedrec", "fedmf-ratings")
+PAIRWISE, RATINGS = ("pfpl+", "pfpl", "fedcold"), ("fbalf-bayes", "fedrec", "fedmf-ratings")
 SINGLE = (
     "fcf",
     "fedavg-gmf",
@@ -118,6 +118,8 @@ SINGLE = (
     "cali3f-neumf",
     "ditto-neumf",
     "reptile-gmf",
+    "fedrecon",
+    "gpfedrec",
     "rfrec",
 )
 PEERS = ("pepper-gmf", "gossip-average-gmf", "gossip-reptile-gmf")
