@@ -8,7 +8,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from entrenous_lab.memory_link import MemoryServerLink
 from federation_links import (
@@ -23,6 +22,7 @@ from federation_links import (
 )
 
 from entrenous.core.contract.declared import is_federated
+from entrenous.core.contract.protocols import arrays_of
 from entrenous.deploy.node.node import FederatedNode
 from entrenous.deploy.server.server import serve
 from entrenous.federation.shard import Threads
@@ -55,10 +55,9 @@ def through(folder: Path, name: str, settings: dict[str, Any], nodes: int, threa
         simulated(founded).devices,
     )
     for node in opened.values():
+        simulated_own = arrays_of(type(private)(*(field[node.shard.users] for field in private)))
         for array, own in node.store.newest_state()[1].items():
-            assert (
-                own.tobytes() == np.asarray(getattr(private, array))[node.shard.users].tobytes()
-            ), (node.name, array)
+            assert own.tobytes() == simulated_own[array].tobytes(), (node.name, array)
         node.close()
     assert digest == server_sha256(simulated(founded))
     return digest or ""
