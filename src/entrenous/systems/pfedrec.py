@@ -22,6 +22,7 @@ the same. It scores untouched rows by the Q of the round before.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, final
 
 import numpy as np
@@ -289,4 +290,5 @@ def _functions(
 
 ALGORITHMS: dict[str, Any] = {
     "pfedrec": PFedRec,
+    "pfedrec-printed": partial(PFedRec, factors=32, learning_rate=0.1, eta=80.0, batch=256),
 }
