@@ -12,8 +12,13 @@ from entrenous.core.contract.update import add_update, empty_total
 from entrenous.core.errors import InputError
 from entrenous.core.keys import key
 from entrenous.data.interactions import Interactions
+from entrenous.federation.recorder import Recorder
+from entrenous.federation.rounds import Rounds
 from entrenous.kernels import ncf
+from entrenous.privacy.protection import Protection
+from entrenous.privacy.secure_sum.vector import pack, unpack
 from entrenous.runs.conformance import conform
+from entrenous.runs.plan import algorithm_of
 from entrenous.systems._federated_ncf import GlobalNCF, data_of, one_network
 from entrenous.systems.colr import CoLR, CoLRServer
 from entrenous.systems.named import maker_of
@@ -115,6 +120,40 @@ def test_low_rank_sends_fewer_bytes_than_fedmf(data: Interactions) -> None:
     _, _, update, _ = of_round(colr, data, np.arange(4))
     assert update.nbytes == len(update.item) * 4 * (1 + 4 + 1)
     assert update.nbytes < len(update.item) * 4 * (1 + 64) / 10
+
+
+def test_a_masked_sum_of_shards_gives_the_model_of_one_sum(data: Interactions) -> None:
+    """What clients mask is the vector of `pack`: the sum of these vectors is the sum of all."""
+    colr, users = CoLR(**SMALL), np.arange(9)
+    server, devices = started(colr, data)
+    whole, parts = None, []
+    for some in np.array_split(users, 3):
+        own = type(devices)(devices.user[some])
+        histories = data.histories(some)
+        _, update = colr.local(colr.download(server), own, histories, some, key(3, "round"))
+        parts.append(add_update(empty_total(update, len(data.items)), update))
+        whole = add_update(whole or empty_total(update, len(data.items)), update)
+    with np.errstate(over="ignore"):
+        masked = sum((pack(part) for part in parts[1:]), pack(parts[0]))
+    found = unpack(masked, parts[0])
+    assert whole is not None and same(pack(found), pack(whole))
+    assert same(colr.aggregate(server, found).item, colr.aggregate(server, whole).item)
+
+
+def test_noise_on_counts_divides_by_no_less_than_the_least(data: Interactions) -> None:
+    """The settings of `private`, and noise that makes counts negative."""
+    recorder = Recorder("sum")
+    colr = algorithm_of("colr", {"factors": 8, "rank": 2}, "private")
+    assert isinstance(colr, CoLR) and colr.least == 30
+    protection = Protection(noise=30.0, rows="all")
+    rounds = Rounds(colr, data, recorder=recorder, protection=protection)
+    start = rounds.start()
+    after = rounds.advance(start, 1)
+    seen = recorder.rounds[0].sent
+    assert np.all(seen["senders"] == len(data.users)) and seen["count"].min() < 0
+    mean = seen["a"] / np.maximum(seen["count"], 30)[:, None]
+    step = mean @ start.server.basis.astype(float)
+    assert np.allclose(after.server.item - start.server.item, step, atol=1e-4)
 
 
 def test_the_presets_are_those_of_the_paper() -> None:

@@ -57,6 +57,10 @@ def cases() -> dict[str, Case]:
     for system in ("cali3f", "ditto", "fedavg", "fedfast", "reptile"):
         for model in ("gmf", "mlp", "neumf"):
             found[f"{system}-{model}"] = Case(f"{system}-{model}", 2, settings=NCF)
+    found["fedrecon"] = Case("fedrecon", 2)
+    found["fedrecon-printed"] = Case("fedrecon-printed", 3, settings={"start_std": 0.1})
+    for name in ("gpfedrec", "gpfedrec-as-run"):
+        found[name] = Case(name, 2, settings=NCF)
     found["cali3f-plain"] = Case(
         "cali3f-neumf", 2, settings={**NCF, "fast": False, "personalised": False, "sampled": False}
     )

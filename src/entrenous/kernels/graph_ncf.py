@@ -69,7 +69,7 @@ class GraphModels(NamedTuple):
     """float32 [m, items, F], the table Q_u of each; it begins as the table that was received."""
 
 
-class _Room(NamedTuple):
+class _GraphRoom(NamedTuple):
     """Working memory of a device."""
 
     u: Float32Array
@@ -100,7 +100,7 @@ def train(
     longest = int(counts.max(initial=0))
     batch = min(rates.batch, max(1, longest * (1 + rates.negatives)))
     items, width = models.item.shape[1:]
-    room = _Room(
+    room = _GraphRoom(
         u=zeros(1, width),
         net=zeros(1, shape.network),
         gu=zeros(1, width),
@@ -112,7 +112,13 @@ def train(
         gaps=np.empty(int(np.diff(data.avoid_ptr).max(initial=0)) + LANES, np.int32),
         tower=tower_of(shape),
     )
-    given = NCFData(*map(sealed, data))
+    given = NCFData(
+        ptr=sealed(data.ptr),
+        item=sealed(data.item),
+        avoid_ptr=sealed(data.avoid_ptr),
+        avoid=sealed(data.avoid),
+        keys=sealed(data.keys),
+    )
     _train(shape, rates, models, sealed(near), given, room)
 
 
@@ -123,7 +129,7 @@ def _train(
     models: GraphModels,
     near: Float32Array,
     data: NCFData,
-    room: _Room,
+    room: _GraphRoom,
 ) -> None:
     items = models.item.shape[1]
     width = models.item.shape[2]
@@ -337,7 +343,7 @@ def _means(
             c = every(np.float32(0))
             d = every(np.float32(0))
             for at in range(ptr[u], ptr[u + 1]):
-                row = np.int64(neighbour[at]) * PIECE
+                row: int = np.int64(neighbour[at]) * PIECE  # type: ignore[assignment]  # an int to numba
                 a = a + load(held, row)
                 b = b + load(held, row + LANES)
                 c = c + load(held, row + 2 * LANES)

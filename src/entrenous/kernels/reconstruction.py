@@ -79,7 +79,7 @@ class Reconstructed(NamedTuple):
     """float32 [m], n_i, the examples of each query set."""
 
 
-class _Room(NamedTuple):
+class _ReconstructionRoom(NamedTuple):
     """Memory for one device after the other."""
 
     p: Float32Array
@@ -106,12 +106,14 @@ class _Room(NamedTuple):
     """[items], the examples of each item in the query set; 0 between devices."""
 
 
-def _room(data: ReconstructionData, items: int, factors: int, negatives: int) -> _Room:
+def _room(
+    data: ReconstructionData, items: int, factors: int, negatives: int
+) -> _ReconstructionRoom:
     """Returns memory that suffices for the device with the longest history."""
     width = padded(factors)
     most = int(np.diff(data.ptr).max(initial=0)) * (1 + negatives)
     avoided = int(np.diff(data.avoid_ptr).max(initial=0))
-    return _Room(
+    return _ReconstructionRoom(
         p=zeros(1, width),
         g=zeros(1, width),
         x=zeros(most + 1, width),
@@ -146,7 +148,13 @@ def reconstruct(
     rows = int(most.sum()) if update else 0
     item = np.empty(rows, np.int32)
     c = np.empty(rows, np.float32)
-    given = ReconstructionData(*map(sealed, data))
+    given = ReconstructionData(
+        ptr=sealed(data.ptr),
+        item=sealed(data.item),
+        avoid_ptr=sealed(data.avoid_ptr),
+        avoid=sealed(data.avoid),
+        keys=sealed(data.keys),
+    )
     n = _reconstruct(
         rates, sealed(q), sealed(b), given, update, room, Reconstructed(p, ptr, item, c, queries)
     )
@@ -160,7 +168,7 @@ def _reconstruct(
     b: Float32Array,
     data: ReconstructionData,
     update: bool,
-    room: _Room,
+    room: _ReconstructionRoom,
     out: Reconstructed,
 ) -> int:
     """Writes the results of all devices to `out`, and returns how many rows they send."""
@@ -192,7 +200,7 @@ def _reconstruct(
 
 @inside
 def _draw_examples(
-    d: int, data: ReconstructionData, items: int, negatives: int, room: _Room
+    d: int, data: ReconstructionData, items: int, negatives: int, room: _ReconstructionRoom
 ) -> int:
     """Writes the consumed items of a device and `negatives` others for each to `room`, in a random
     order. Returns how many.
@@ -218,7 +226,7 @@ def _draw_examples(
 
 
 @inside
-def _gather(q: Float32Array, b: Float32Array, examples: int, room: _Room) -> None:
+def _gather(q: Float32Array, b: Float32Array, examples: int, room: _ReconstructionRoom) -> None:
     """Copies the vectors and biases of all examples, which are then read in many steps."""
     factors = q.shape[1]
     width = room.x.shape[1]
@@ -230,7 +238,7 @@ def _gather(q: Float32Array, b: Float32Array, examples: int, room: _Room) -> Non
 
 
 @inside
-def _fit_vector(rates: ReconstructionRates, support: int, room: _Room) -> None:
+def _fit_vector(rates: ReconstructionRates, support: int, room: _ReconstructionRoom) -> None:
     """Takes the steps of the vector, each along the mean gradient of a batch of the support set."""
     width = room.x.shape[1]
     size = min(rates.batch, support) if rates.batch else support
@@ -260,7 +268,9 @@ def _fit_vector(rates: ReconstructionRates, support: int, room: _Room) -> None:
 
 
 @inside
-def _fit_items(rates: ReconstructionRates, support: int, examples: int, room: _Room) -> None:
+def _fit_items(
+    rates: ReconstructionRates, support: int, examples: int, room: _ReconstructionRoom
+) -> None:
     """Takes the steps of the items, each along the mean gradient of a batch of the query set;
     leaves c_i in `learnt`.
     """

@@ -142,9 +142,7 @@ class NCFSettings(ServedModel):
     @model_validator(mode="after")
     def _one_gradient(self) -> Self:
         if self.client == "gradient" and self.local_epochs > 1:
-            raise ValueError(
-                "client=gradient is one step, and local_epochs is above 1: set it to 1"
-            )
+            raise ValueError("with client=gradient, local_epochs=1: a client sends one gradient")
         return self
 
     @property

@@ -105,7 +105,7 @@ class _CoLRRoom(NamedTuple):
     gaps: Int32Array
     batch_row: Int32Array
     """The rows that a batch touches."""
-    count: Int32Array
+    samples: Int32Array
     """int32 [most], the samples of each row in a batch."""
     a: Float32Array
     """float32 [most, r], A of the device."""
@@ -173,7 +173,7 @@ class CoLR(Settings):
             reveals="nothing singly; in a sum, how many devices touched an item",
         ),
     )
-    traits: ClassVar[Traits] = Traits()
+    traits: ClassVar[Traits] = Traits(private={"noise": 0.3}, private_settings={"least": 30.0})
 
     @model_validator(mode="after")
     def _low_rank(self) -> Self:
@@ -273,7 +273,7 @@ class CoLR(Settings):
             order=np.empty(int(counts.max(initial=0)), np.int32),
             gaps=np.empty(avoided + LANES, np.int32),
             batch_row=np.empty(most, np.int32),
-            count=np.zeros(most, np.int32),
+            samples=np.zeros(most, np.int32),
             a=np.empty((most, self.rank), np.float32),
             seen=np.empty((most, self.rank), np.float32),
             g_a=np.zeros((most, self.rank), np.float32),
@@ -365,10 +365,10 @@ def _train(
                         z[k] = 0
                         for f in range(factors):
                             z[k] += basis[k, f] * p[f]
-                if room.count[row] == 0:
+                if room.samples[row] == 0:
                     room.batch_row[filled] = np.int32(row)
                     filled += 1
-                room.count[row] += 1
+                room.samples[row] += 1
                 taken += 1
                 # p_u . (q_i + a_i B_t) = p_u . q_i + (B_t p_u) . a_i
                 logit = np.float32(0)
@@ -396,8 +396,8 @@ def _train(
                         g_p[f] = 0
                     for b in range(filled):
                         row = int(room.batch_row[b])
-                        own = np.float32(1) / np.float32(room.count[row])
-                        room.count[row] = 0
+                        own = np.float32(1) / np.float32(room.samples[row])
+                        room.samples[row] = 0
                         for k in range(rank):
                             a[row, k] -= numbers.rate_low * (own * g_a[row, k])
                             g_a[row, k] = 0

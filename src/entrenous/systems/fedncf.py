@@ -189,9 +189,9 @@ PRINTED: Final[dict[str, Any]] = {
     "reg": 0.0,
     "server_rate_item": 1.0,
     # Chosen on validation rows.
-    "learning_rate": 0.5,
-    "learning_rate_item": 100.0,
-    "learning_rate_network": 0.05,
+    "learning_rate": 0.16,
+    "learning_rate_item": 0.8,
+    "learning_rate_network": 0.03,
 }
 
 ALGORITHMS = {

@@ -31,7 +31,6 @@ _AVERAGED = "fedmf, fedncf"
 ELSEWHERE: Final = (
     Elsewhere("CoFedRec", f"a model for each cluster of users: {_OF_USERS}"),
     Elsewhere("F2MF", f"averaged factors without its fairness term: {_AVERAGED}"),
-    Elsewhere("FedAvg", f"averaged networks: fedavg-gmf, fedavg-mlp, fedavg-neumf, {_AVERAGED}"),
     Elsewhere("FedCA", f"a model for each user beside the common one: {_OF_USERS}"),
     Elsewhere("FedCIA", f"factors from closed-form sums: fcf, fcf-newton; averaged: {_AVERAGED}"),
     Elsewhere("FedCORE", f"averaged factors: {_AVERAGED}"),
@@ -48,7 +47,7 @@ ELSEWHERE: Final = (
     Elsewhere("NexusRec", f"averaged factors, no texts or pictures: {_AVERAGED}"),
     Elsewhere("SemiDFEGL", "no server: pepper-gmf, gossip-average-gmf"),
 )
-"""What papers compare with, in alphabetical order. A system that comes goes from here."""
+"""Systems that papers compare with, in alphabetical order. A system that comes goes from here."""
 
 MOVED: Final[Mapping[str, tuple[str, frozenset[str]]]] = {
     "fedmf": (

@@ -22,7 +22,7 @@ from typing import Any, Literal, NamedTuple, cast
 Kind = Literal["code", "raises", "markdown", "bash"]
 HEAD = re.compile(r"# %%(?: \[(markdown|bash|raises)\])?")
 WIDTH = "92"
-SECONDS = 300
+SECONDS = 1800
 # Executes the cells of stdin, a JSON list of [kind, text], and prints a JSON list of outputs.
 KERNEL = Path(__file__).with_name("kernel.py")
 
