@@ -45,7 +45,6 @@ ELSEWHERE: Final = (
     Elsewhere("FedRAP", f"a model for each user beside the common one: {_OF_USERS}"),
     Elsewhere("FedRec-SVD", "fedrec with --set model=svd++"),
     Elsewhere("FedVLR", f"averaged factors, no pictures or texts: {_AVERAGED}"),
-    Elsewhere("GPFedRec", f"a model for each cluster of users: {_OF_USERS}"),
     Elsewhere("IFedRec", f"averaged factors, no features of items: {_AVERAGED}"),
     Elsewhere("LightFR", f"averaged factors, not binary: {_AVERAGED}"),
     Elsewhere("NexusRec", f"averaged factors, no texts or pictures: {_AVERAGED}"),
