@@ -53,7 +53,7 @@ NEWS = (
 )
 
 
-class ItemFeatures(NamedTuple):
+class ReadFeatures(NamedTuple):
     """The features of items and the report of their reading."""
 
     columns: dict[str, Array]
@@ -70,7 +70,7 @@ def features(
     options: LoadOptions,
     *,
     columns: Mapping[str, str] | None = None,
-) -> ItemFeatures:
+) -> ReadFeatures:
     """Returns item features from a table with one row per item.
 
     columns: {feature: column}; by default `title`, `category`, `lat` and `lon` under their usual
@@ -124,7 +124,7 @@ def features(
     placed = {}
     for feature, of_rows in texts.items():
         placed[feature] = _placed(of_rows, kept, index, len(items))
-    return ItemFeatures(placed, (*table.left_out, *repeats), tuple(notes))
+    return ReadFeatures(placed, (*table.left_out, *repeats), tuple(notes))
 
 
 def _steps(item: str) -> list[Step]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 
 from ..core.errors import InputError, did_you_mean
+from ..core.values import SettingValue
 from .columns import assemble, inspect
 from .dataset import datasets
 from .features import features as features_of
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-def load_arguments(values: Mapping[str, Any]) -> dict[str, Any]:
+def load_arguments(values: Mapping[str, SettingValue]) -> dict[str, Any]:
     """Returns keyword arguments for `load` from names and values. Raises InputError for an unknown
     name or a wrong value.
     """
