@@ -59,7 +59,7 @@ def test_each_reading_is_trained_once_and_remembered(
     assert of["EASE", "leaky hr@10"]["obtained"] is None
     assert all(request.refit is False for request in trained if request.algorithm != "pepper-gmf")
     assert any(request.algorithm == str(OWN) for request in trained)
-    assert {row["system"] for row in result.rows} >= {"FedMF", "FCF", "EASE", "popular"}
+    assert {row["system"] for row in result.rows} >= {"FedMF", "EASE", "popular"}
     assert (
         len(
             {row["system"] for row in result.rows}
@@ -121,9 +121,9 @@ def test_a_diverged_seed_leaves_no_figure() -> None:
 def test_a_real_training_and_a_real_search_of_few_rounds() -> None:
     """Bytes of a device and round, seconds of its processor, and rounds, of FedMF on tiny data."""
     runner = FieldRunner(data=tiny(), protocol="loo-20", folder=None)
-    best = runner.searched("fedavg-gmf", {"factors": 4}, trials=1, rounds=3)
+    best = runner.searched("fedmf", {"factors": 4}, trials=1, rounds=3)
     assert best.settings["factors"] == 4 and 1 <= (best.rounds or 0) <= 3
-    found = runner.point("fedavg-gmf", {"factors": 4}, seed=0, rounds=3, negatives="leaky")
+    found = runner.point("fedmf", {"factors": 4}, seed=0, rounds=3, negatives="leaky")
     assert found.rounds == 3 and not found.failed and len(found.per_user["hr@10"]) == 40
     assert {"hr@10", "full ndcg@10", "worst_decile_auc", "up", "down", "cpu"} <= set(found.metrics)
     popular = runner.searched("popular", {}, trials=3, rounds=5)

@@ -265,6 +265,13 @@ def a_column_of_actions_with_a_refusal(tmp: Path) -> Case:
     yield lambda: load(path, **load_options(error))
 
 
+def a_header_without_a_usual_name(tmp: Path) -> Case:
+    rows = "".join(f"u{user},i{user + item},{item}\n" for user in range(5) for item in range(4))
+    path = text(tmp / "a.csv", f"who is it,product,how many\n{rows}")
+    error = yield lambda: load(path)
+    yield lambda: load(path, **load_options(error))
+
+
 def an_unread_column_of_counts_with_zeros(tmp: Path) -> Case:
     path = text(tmp / "a.csv", "user_id,item_id,click\n1,a,2\n1,b,0\n2,b,1\n2,c,3\n")
     error = yield lambda: load(path)

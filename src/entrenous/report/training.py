@@ -13,7 +13,7 @@ from .runs import ERRORS, FIRST, MAIN, Group, ShownRun, is_error
 from .theme import figure, side_by_side
 
 # A line of trace.jsonl.
-Line = dict[str, Any]
+Line = Mapping[str, Any]
 # The phase of the windows of a stream, which have the figures of popularity on the same rows too.
 STREAM = "stream"
 POPULAR = "popular"

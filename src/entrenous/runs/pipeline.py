@@ -26,7 +26,7 @@ from ..data.split.protocol import is_given, is_stream, splits
 from ..data.split.types import Split, refitted, refuse_mixed_parts
 from ..evaluation.metric_kinds import Metric
 from ..evaluation.protocol import Evaluation, evaluate
-from ..evaluation.recommend import list_of_each
+from ..evaluation.recommend import Recommended, list_of_each
 from ..federation.shard import Debug, Executor, Threads
 from ..federation.workers.crew import Crew
 from ..federation.workers.engine import EngineOptions, crew
@@ -79,7 +79,7 @@ class RunResult:
         """The metrics of the run's protocol by name, as means over users and folds."""
         return self.manifest["metrics"]
 
-    def recommend(self, user: str, n: int = 10) -> list[dict[str, Any]]:
+    def recommend(self, user: str, n: int = 10) -> list[Recommended]:
         """Recommendations for a user: the n best items by external ids, [{"item", "title",
         "score"}].
         """
@@ -205,7 +205,7 @@ def planned(asked: RunRequest) -> RunPlan:
         options["protocol"] = usual
     # The file of items is read again when the run is repeated.
     if "items" in asked.load:
-        options["load"] = {**asked.load, "items": in_any_folder(asked.load["items"])}
+        options["load"] = {**asked.load, "items": in_any_folder(str(asked.load["items"]))}
     algorithm = asked.algorithm
     if is_place(algorithm):
         algorithm = lasting(algorithm)
