@@ -106,7 +106,7 @@ class Look(NamedTuple):
     whole: bool = False
 
 
-PAIRWISE, RATINGS = ("pfpl+", "pfpl"), ("fbalf-bayes", "fedrec", "fedmf-ratings")
+PAIRWISE, RATINGS = ("pfpl+", "pfpl", "fedcold"), ("fbalf-bayes", "fedrec", "fedmf-ratings")
 SINGLE = (
     "fcf",
     "fedavg-gmf",
@@ -120,6 +120,8 @@ SINGLE = (
     "reptile-gmf",
     "fedrecon",
     "gpfedrec",
+    "pfedrec",
+    "fedrap",
     "rfrec",
 )
 PEERS = ("pepper-gmf", "gossip-average-gmf", "gossip-reptile-gmf")

@@ -198,7 +198,7 @@ class FedCold(Settings):
 
     def with_items(self, server: ColdServer, features: ItemFeatures) -> ColdServer:
         """Returns the state over more items: new ones stand behind those of training, and have
-        nothing of their own. features: of all items, with the columns of training.
+        their features alone. features: of all items, with the columns of training.
 
         Raises InputError for fewer items or other columns.
         """

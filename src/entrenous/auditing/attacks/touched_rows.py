@@ -6,7 +6,8 @@ In generalised matrix factorisation the gradient of item i is (y_ui - label) h *
 and Adam keeps the signs. The more popular side is the history. Of NeuMF the part of the rows that
 belongs to this factorisation is read, of an MLP all, where rows are multiples of one vector less
 exactly. It holds for FedAvg, Ditto, Reptile, FedFast and Cali3F, whose rows are moves, times a
-number or times their own size. Source: ours.
+number or times their own size. Rows of FedRecon are exact multiples of p_u, of half of the samples
+in each round. Source: ours.
 """
 
 from __future__ import annotations
@@ -19,8 +20,16 @@ from ._sides import claim_side, keep_constant, more_popular, no_visits
 
 
 def applies(transcript: Transcript) -> bool:
-    """Checks whether devices send moves of item embeddings of a neural collaborative filter."""
-    return sends(transcript, "item", "network") and "negatives" in transcript.settings
+    """Checks whether devices send moves of item embeddings, learnt from consumed items and others
+    along one vector: of a neural collaborative filter, or of FedRecon.
+    """
+    one_vector = sends(transcript, "item", "network") or _halves(transcript)
+    return sends(transcript, "item") and one_vector and "negatives" in transcript.settings
+
+
+def _halves(transcript: Transcript) -> bool:
+    """Checks whether items learn from half of the samples alone."""
+    return "item_steps" in transcript.settings
 
 
 def run(transcript: Transcript) -> Claims:
@@ -36,7 +45,11 @@ def run(transcript: Transcript) -> Claims:
         _, along, around = directions(moves, rows.seen.sent["ptr"])
         along *= more_popular(transcript, rows, along)[rows.device]
         claim_side(tally, rows, along, around, transcript)
-    keep_constant(tally, visits)
+    if _halves(transcript):
+        # An item without a row may be among the other half.
+        tally.first[tally.evidence < 0] = -1
+    else:
+        keep_constant(tally, visits)
     return claims_of(transcript, tally)
 
 
