@@ -22,10 +22,10 @@ def algorithms() -> Iterable[str]:
 
 
 def datasets() -> Iterable[str]:
-    """The names of all data sets."""
+    """The names of all data sets, those of one kind as one."""
     from ..data.dataset import datasets
 
-    return datasets()
+    return dict.fromkeys(each.family or each.name for each in datasets().values())
 
 
 def load() -> Iterable[str]:

@@ -155,7 +155,7 @@ def _declaration(kind: Any, names: list[str]) -> Iterator[str]:
 
 # Real output of each command, on the book club of the tutorials. What needs a network, hours or the
 # reader's own keys has its help alone. The demo is run where its data is.
-DEMO = "entrenous demo 2>/dev/null"
+DEMO = "entrenous demo 2>/dev/null | head -19"
 EXAMPLES = {
     "algorithms": "entrenous algorithms | head -12",
     "data": "entrenous data check books.csv",
@@ -176,13 +176,19 @@ EXAMPLES = {
     "entrenous receipt latest --user r007 2>/dev/null | grep '^- ' | head -3",
     "predict": "entrenous run fbalf --data books.csv --protocol random-80-20 >/dev/null 2>&1\n"
     "entrenous predict latest --user r007 --item 'Iron Oath' 2>/dev/null",
+    # `try` starts a server and nodes; what each writes is in its folder.
+    "server": "entrenous federation try club --data books.csv --algorithm fcf --nodes 2 --rounds 2"
+    " >/dev/null 2>&1\n"
+    "grep -o 'round .*devices\\|finished: . rounds' club/server/server.log",
+    "node": "head -1 club/nodes/node-1/process.log | sed 's/:[0-9]*$//'",
 }
 
 
 def commands() -> str:
     """Every command: its help, and what it prints on the book club of the tutorials."""
-    examples = {"demo": DEMO, **EXAMPLES}
-    outputs = {"demo": demo_output(), **example_outputs()}
+    demo = demo_output()
+    examples = {"demo": DEMO, **EXAMPLES} if demo else EXAMPLES
+    outputs = {"demo": demo, **example_outputs()}
     parts = []
     for name in names_of_commands():
         parts.append(f"## `{name}`")
