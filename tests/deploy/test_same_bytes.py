@@ -20,9 +20,10 @@ from federation_links import (
     serving,
     simulated,
 )
+from small_federations import same
 
 from entrenous.core.contract.declared import is_federated
-from entrenous.core.contract.protocols import arrays_of
+from entrenous.core.contract.protocols import fields_in
 from entrenous.deploy.node.node import FederatedNode
 from entrenous.deploy.server.server import serve
 from entrenous.federation.shard import Threads
@@ -55,9 +56,9 @@ def through(folder: Path, name: str, settings: dict[str, Any], nodes: int, threa
         simulated(founded).devices,
     )
     for node in opened.values():
-        simulated_own = arrays_of(type(private)(*(field[node.shard.users] for field in private)))
-        for array, own in node.store.newest_state()[1].items():
-            assert own.tobytes() == simulated_own[array].tobytes(), (node.name, array)
+        for field, own in fields_in(node.store.newest_state()[1]).items():
+            expected = getattr(private, field)[node.shard.users]
+            assert same(own, expected), (node.name, field)
         node.close()
     assert digest == server_sha256(simulated(founded))
     return digest or ""

@@ -120,6 +120,8 @@ SINGLE = (
     "reptile-gmf",
     "fedrecon",
     "gpfedrec",
+    "pfedrec",
+    "fedrap",
     "rfrec",
 )
 PEERS = ("pepper-gmf", "gossip-average-gmf", "gossip-reptile-gmf")

@@ -1,7 +1,7 @@
 """PFedRec, Personalized Federated Recommendation.
 
 C. Zhang, G. Long, T. Zhou, P. Yan, Z. Zhang, C. Zhang, B. Yang, "Dual personalization on federated
-recommendation", IJCAI 2023. The device of user u has a score function of its own, w_u and c_u, in
+recommendation", IJCAI 2023. The device of user u has a private score function, w_u and c_u, in
 the place of a user embedding, and tunes the item embeddings Q that the server sends before it
 recommends by them. The numbers are those of this file:
 
@@ -22,6 +22,7 @@ the same. It scores untouched rows by the Q of the round before.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, final
 
 import numpy as np
@@ -289,4 +290,5 @@ def _functions(
 
 ALGORITHMS: dict[str, Any] = {
     "pfedrec": PFedRec,
+    "pfedrec-printed": partial(PFedRec, factors=32, learning_rate=0.1, eta=80.0, batch=256),
 }
