@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from small_federations import same, shop, started
 
+from entrenous.core.contract.item_features import ItemFeatures
 from entrenous.core.contract.update import add_update, empty_total
 from entrenous.core.errors import InputError
 from entrenous.core.keys import key
@@ -112,6 +113,20 @@ def test_with_the_full_rank_a_device_takes_the_steps_of_fedmf(
     assert np.allclose(update.rows["a"] @ server.basis, learnt.row, atol=2e-5)
     assert np.abs(learnt.row).max() > 0.05
     assert np.allclose(after.user, learnt.user, atol=2e-5)
+
+
+def test_features_of_items_change_nothing(data: Interactions) -> None:
+    """As MovieLens has them: compiled code receives arrays alone."""
+    colr, users = CoLR(**SMALL), np.array([1, 4])
+    server, devices = started(colr, data)
+    history = data.histories(users)
+    known = history._replace(features=ItemFeatures({"genre": np.full(len(data.items), "a|b")}))
+    own = type(devices)(devices.user[users])
+    sent = [
+        colr.local(colr.download(server), own, one, users, key(1))[1].rows["a"]
+        for one in (history, known)
+    ]
+    assert same(sent[0], sent[1])
 
 
 def test_low_rank_sends_fewer_bytes_than_fedmf(data: Interactions) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from small_data import few_ratings
 
+from entrenous.core.contract.item_features import ItemFeatures
 from entrenous.core.contract.update import Update
 from entrenous.core.errors import InputError, NonFiniteError
 from entrenous.core.keys import key
@@ -171,3 +172,16 @@ def test_what_cannot_be_learnt_is_refused(data: Interactions) -> None:
     rounds = Rounds(FedMFRatings(**{**PUBLISHED, "learning_rate": 5.0}, send="full"), data)
     with pytest.raises(NonFiniteError, match="the model is unchanged"):
         rounds.advance(rounds.start(), 100)
+
+
+def test_features_of_items_change_nothing(data: Interactions) -> None:
+    """As MovieLens has them: compiled code receives arrays alone."""
+    rounds = Rounds(FedMFRatings(**MEANS, send="part"), data)
+    start, history = rounds.start(), data.histories(EVERYONE)
+    assert history.features is None
+    known = history._replace(features=ItemFeatures({"genre": np.full(len(data.items), "a|b")}))
+    sent = [
+        rounds.algorithm.local(start.server, start.devices, one, EVERYONE, key(1))[1].rows["v"]
+        for one in (history, known)
+    ]
+    assert sent[0].tobytes() == sent[1].tobytes()

@@ -42,11 +42,13 @@ from ..core.contract.settings import Settings
 from ..core.contract.update import Total, Update, real
 from ..core.keys import below, draw, fold, fold_name, folds, normals
 from ..core.lanes.simd import LANES
-from ..core.types import Float32Array, Float64Array, Int32Array, Int64Array, UInt64Array
+from ..core.types import Float32Array, Float64Array, Int32Array, Int64Array
 from ..kernels import bpr_mf
 from ..kernels.averaging import moved_by
 from ..kernels.logistic import logistic
+from ..kernels.ncf import NCFData
 from ..kernels.sampling import cohort, count_gaps, fill_gaps, shuffle
+from ._federated_ncf import data_of
 
 
 class CoLRServer(NamedTuple):
@@ -241,8 +243,7 @@ class CoLR(Settings):
         """Trains p_u and A_u of the devices. Each sends A_u of the items that it touched."""
         user = devices.user.copy()
         room = self._room(histories, len(download.item))
-        keys = folds(key, users)
-        n = _train(download, user, histories, keys, self._numbers(), room)
+        n = _train(download, user, data_of(histories, users, key), self._numbers(), room)
         count = np.full(n, self.counts, np.float32)
         sent = {"a": room.low[:n], "count": count}
         update = Update(room.ptr, room.item[:n], sent, {}, np.ones(len(users), np.float32))
@@ -308,8 +309,7 @@ class CoLR(Settings):
 def _train(
     download: CoLRDownload,
     user: Float32Array,
-    histories: Histories,
-    keys: UInt64Array,
+    data: NCFData,
     numbers: CoLRNumbers,
     room: _CoLRRoom,
 ) -> int:
@@ -328,17 +328,17 @@ def _train(
     z = room.z
     mixed = room.mixed
     n = 0
-    for d in range(len(keys)):
+    for d in range(len(data.keys)):
         p = user[d]
-        start = histories.ptr[d]
-        length = histories.ptr[d + 1] - start
-        avoided = histories.avoid_ptr[d + 1] - histories.avoid_ptr[d]
-        fill_gaps(histories.avoid, histories.avoid_ptr[d], avoided, room.gaps)
+        start = data.ptr[d]
+        length = data.ptr[d + 1] - start
+        avoided = data.avoid_ptr[d + 1] - data.avoid_ptr[d]
+        fill_gaps(data.avoid, data.avoid_ptr[d], avoided, room.gaps)
         # If nothing is left to draw, the device learns from its items alone.
         extra = numbers.negatives if avoided < items else 0
         touched = 0
         for epoch in range(numbers.epochs):
-            key = fold(keys[d], epoch)
+            key = fold(data.keys[d], epoch)
             shuffle(room.order, 0, length, key)
             samples = length * (1 + extra)
             taken = 0
@@ -347,7 +347,7 @@ def _train(
                 # The sample: a consumed item, then its negatives.
                 which = t % (1 + extra)
                 if which == 0:
-                    i = int(histories.item[start + room.order[t // (1 + extra)]])
+                    i = int(data.item[start + room.order[t // (1 + extra)]])
                 else:
                     # The first `length` draws of the key made the order.
                     k = below(draw(key, length + t), items - avoided)

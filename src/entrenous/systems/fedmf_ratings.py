@@ -240,7 +240,9 @@ class FedMFRatings(Settings):
         g = np.empty((len(histories.item), self.width), np.float32)
         rate = np.float32(self.learning_rate)
         reg = np.float32(self.reg)
-        _gradients(download.v, u, histories, FedMFNumbers(rate, reg, self.step == "mean"), g)
+        # Compiled code takes arrays alone: neither features of items nor visits.
+        rated_rows = Histories(*histories[:5])
+        _gradients(download.v, u, rated_rows, FedMFNumbers(rate, reg, self.step == "mean"), g)
         return u, g
 
     def aggregate(self, server: FedMFServer, total: Total) -> FedMFServer:
