@@ -53,6 +53,7 @@ def cases() -> dict[str, Case]:
         "fcf": Case("fcf", 2),
         "fcf-huawei": Case("fcf-huawei", 2),
         "fcf-newton": Case("fcf-newton", 2, settings={"factors": 32}),
+        "fedcold": Case("fedcold"),
     }
     for system in ("cali3f", "ditto", "fedavg", "fedfast", "reptile"):
         for model in ("gmf", "mlp", "neumf"):

@@ -80,6 +80,7 @@ class EvaluatedFiles(Report[EvaluatedFound, "pl.DataFrame"]):
 def shown(found: EvaluatedFound) -> Table:
     """A line for each file, a column for each of the usual metrics."""
     rows = {(row["file"], row["metric"]): row for row in found["rows"]}
+    # A metric that no file tells has no column.
     names = [name for name in SHOWN if any(metric == name for _, metric in rows)]
     body = [[file, *(_cell(rows.get((file, name))) for name in names)] for file in found["files"]]
     caption = f"{found['data']}, {found['protocol']}; mean (95 % interval over users)"
@@ -124,6 +125,7 @@ def evaluated(
     seed: int,
 ) -> EvaluatedFound:
     """Returns the report of `evaluate_files`."""
+    # All files are read before one is evaluated: a bad one costs nothing but its reading.
     parts = split if isinstance(split, Split) else read(split)
     labels = _labels([Path(file) for file in files])
     scores = {label: read_scores(path, parts) for label, path in labels.items()}

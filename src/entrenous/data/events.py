@@ -59,7 +59,7 @@ JSON_LINES = (".jsonl", ".ndjson")
 
 
 class Event(NamedTuple):
-    """One event."""
+    """One thing that happens to a federation, at a time or in a round."""
 
     at: int
     """Its time in microseconds since 1970, or the number of its round."""
@@ -109,6 +109,7 @@ class Events:
 
     def __iter__(self) -> Iterator[Event]:
         for at, kind, user, item, value in self._columns():
+            # Features go with the event in which the item appears.
             about = {}
             if KINDS[kind] == "item":
                 about = {name: str(texts[item]) for name, texts in self.features.items()}
@@ -153,6 +154,7 @@ class Events:
         except (OSError, UnicodeDecodeError) as problem:
             why = getattr(problem, "strerror", None) or "it is no UTF-8 text"
             raise InputError(str(path), f"cannot be read: {why}", expected="events") from None
+        # The clock follows from the file: a column of times, or one of rounds.
         parse = _from_json if path.suffix in JSON_LINES else _from_csv
         checked = _Checked("time", str(path), "{name}:{line}")
         return cls(**checked.all(parse(text, checked)))
@@ -167,6 +169,7 @@ class Events:
     def _as_json(self) -> str:
         lines = []
         for event in self:
+            # Empty cells are left out of JSON, and are empty in CSV.
             cells: dict[str, Any] = {self.clock: self._moment(event.at), "event": event.kind}
             cells |= {name: text for name, text in _ids(event).items() if text}
             if event.kind == "row":
@@ -190,6 +193,7 @@ class Events:
     def _moment(self, at: int) -> int | float:
         if self.clock == "round":
             return at
+        # A whole number of seconds where that is exact.
         seconds, rest = divmod(at, SECOND)
         return seconds if not rest else at / SECOND
 
@@ -199,12 +203,14 @@ class Events:
         is left out.
         """
         if seconds:
+            # Windows of equal length from the first event on.
             width = size * SECOND if self.clock == "time" else size
             number = (self.at - self.at[:1]) // width
         else:
             rows = self.kind == NUMBER["row"]
             # An event before a row belongs to the window of that row.
             number = (np.cumsum(rows) - rows) // size
+        # A window begins where its number does; numbers that are left out have none.
         starts = np.flatnonzero(np.diff(number, prepend=-1))
         return Windows(self, np.append(starts, len(self)).astype(np.int64))
 
@@ -219,7 +225,7 @@ class Windows(NamedTuple):
 
 @final
 class Standing:
-    """Who and what is there after some of the events: members, items, and the rows that are not
+    """The state after some of the events: members, items, and the rows that are not
     forgotten.
     """
 
@@ -240,6 +246,7 @@ class Standing:
         """Takes the next event. Returns the reason why it cannot be, or "". user, item: numbers, -1
         for one that never came.
         """
+        # An event that cannot be changes nothing.
         problem = self._problem(kind, user, item)
         if problem:
             return problem
@@ -281,6 +288,7 @@ class Standing:
         if kind == "join":
             return "user {user} has joined already" if user in self.members else ""
         if kind == "item":
+            # An id is never used again, so that no row of before can mean another item.
             there = item in self.items or item in self.retired
             return "item {item} has appeared already" if there else ""
         if kind not in OF_ITEMS and user not in self.members:
@@ -298,6 +306,7 @@ class Standing:
         """The rows that are there, without those of retired items, over the first `users` users and
         `items` items.
         """
+        # Rows in the order in which they came.
         kept = np.flatnonzero(np.frombuffer(self._there, np.bool_))
         kept = kept[~np.isin(events.item[kept], list(self.retired))]
         times = events.at[kept] if events.clock == "time" else None
@@ -339,6 +348,7 @@ def _shortest(value: float) -> str:
 
 def _of_rows(data: Interactions) -> Iterator[Event]:
     time = data.known_times()
+    # By time, and within one time by line of the source: the same events on every machine.
     order = np.lexsort((time,)) if data.row is None else np.lexsort((data.row, time))
     user = data.user[order].tolist()
     item = data.item[order].tolist()
@@ -380,8 +390,10 @@ class _Checked:
 
     def all(self, numbered: Iterable[tuple[int, Event]]) -> dict[str, Any]:
         """Returns the fields of `Events`. numbered: each event with its line."""
+        # at, kind, user, item and value of each event.
         columns: tuple[list[Any], ...] = ([], [], [], [], [])
         for line, event in numbered:
+            # Checks and numbers the event, or ends with its line.
             cells = self._numbers(line, event)
             for column, cell in zip(columns, cells, strict=True):
                 column.append(cell)
@@ -412,9 +424,11 @@ class _Checked:
         kind = event.kind
         if kind not in NUMBER:
             raise self.error(line, f"unknown event {kind!r:.60}", ", ".join(KINDS))
+        # What can be said of the event alone, before what was there before it.
         self._check_ids(line, event)
         self._check_numbers(line, event)
         if kind == "join":
+            # A join gives the next number; who comes back keeps the number of before.
             user = self._users.setdefault(event.user, len(self._users))
         else:
             user = self._users.get(event.user, UNKNOWN) if event.user else ALL
@@ -434,6 +448,7 @@ class _Checked:
 
     def _check_ids(self, line: int, event: Event) -> None:
         """Raises InputError for an event without its user or item, or with one too many."""
+        # Which ids a kind must have; it may have no others, but `forget` may name an item.
         needed = {
             "user": event.kind not in OF_ITEMS,
             "item": event.kind in OF_ITEMS or event.kind == "row",
@@ -454,6 +469,7 @@ class _Checked:
             raise self.error(line, f"{self.clock} is {at!r:.40}", "a time within 200 years of 1970")
         if self.clock == "round" and at < 0:
             raise self.error(line, f"round is {at}", "0 or more")
+        # Equal times are fine: a file may have days only.
         if at < self._last:
             raise self.error(line, f"{self.clock} goes back", "events in the order of time")
         number = isinstance(event.value, int | float) and not isinstance(event.value, bool)
@@ -469,6 +485,7 @@ def _from_csv(text: str, checked: _Checked) -> Iterator[tuple[int, Event]]:
     """Yields the events of a CSV file with their lines."""
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
+        # One column of times or rounds; columns of other names are features of items.
         header = next(reader, [])
         clock = [name for name in ("time", "round") if name in header]
         known = {*clock, *COLUMNS}
@@ -497,6 +514,7 @@ def _from_json(text: str, checked: _Checked) -> Iterator[tuple[int, Event]]:
             raise checked.error(line, "no JSON", 'such as {"time": 0, "event": "join"}') from None
         if not isinstance(cells, dict) or ("time" in cells) == ("round" in cells):
             raise checked.error(line, "no object with a time or a round", '{"time": 0, ...}')
+        # The first line decides between times and rounds for the whole file.
         clock: Clock = "time" if "time" in cells else "round"
         if line == 1:
             checked.clock = clock
@@ -514,6 +532,7 @@ def _event(
 ) -> Event:
     """Returns the event of the cells of a line. Raises InputError for a cell that is none."""
     at = _number(cells[checked.clock], checked.clock, line, checked)
+    # Without a value a row counts 1.
     value = cells.get("value", "")
     if value == "" or value is None:
         value = 1.0

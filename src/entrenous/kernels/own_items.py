@@ -1,4 +1,4 @@
-"""Item vectors of a device's own, trained with a score function of its own: the local training of
+"""The item vectors of a device, trained with its private score function: the local training of
 PFedRec (`train`, systems/pfedrec.py) and of FedRAP (`train_views`, systems/fedrap.py).
 
 A device scores item i by s(w . row_i + c), s the logistic function; in FedRAP row_i is the sum of a
@@ -74,7 +74,7 @@ class OwnItemsLearnt(NamedTuple):
     c: Float32Array
     """float32 [m]."""
     own: OwnRows
-    """The rows that each device touched, and those that it had of its own before."""
+    """The rows that each device touched, and its own rows from before."""
 
 
 class ViewsLearnt(NamedTuple):
@@ -96,14 +96,14 @@ class ViewsLearnt(NamedTuple):
 
 
 class _Given(NamedTuple):
-    """What devices start from."""
+    """The arrays that devices start from."""
 
     q: Float32Array
     """float32 [items, F]."""
     own_ptr: Int64Array
     own_item: Int32Array
     own_row: Float32Array
-    """Rows of their own, in the place of those of q; the layout of `OwnRows`."""
+    """Own rows, in the place of those of q; the layout of `OwnRows`."""
 
 
 class _Room(NamedTuple):
@@ -211,6 +211,7 @@ def train_views(
 def _room(rates: OwnItemsRates, given: _Given, data: OwnItemsData, *, views: bool = False) -> _Room:
     """Returns memory that suffices for the device with the most rows."""
     items, factors = given.q.shape
+    # Each sample touches one row at most, and own rows of before are kept too.
     samples = np.diff(data.ptr) * (1 + rates.negatives)
     touched = np.minimum(samples + np.diff(given.own_ptr), items)
     most = int(touched.max(initial=0))
@@ -264,8 +265,10 @@ def _touch(given: _Given, data: OwnItemsData, d: int, negatives: int, room: _Roo
             i = int(k + count_gaps(room.gaps, avoided, k))
         sample[s] = np.int32(i)
         slot_of[i] = TOUCHED
+    # Rows that were learnt before go along, touched or not: they are the state of the device.
     for r in range(given.own_ptr[d], given.own_ptr[d + 1]):
         slot_of[own_item[r]] = TOUCHED
+    # One pass over the catalogue numbers the slots, so that rows lie by ascending item.
     first = room.ptr[d]
     slot = 0
     for i in range(items):
@@ -274,6 +277,7 @@ def _touch(given: _Given, data: OwnItemsData, d: int, negatives: int, room: _Roo
             item[first + slot] = np.int32(i)
             slot += 1
     room.ptr[d + 1] = first + slot
+    # From here on a sample is a place in `table`, and the item is not looked up again.
     for s in range(samples):
         sample[s] = slot_of[sample[s]]
     return samples
@@ -290,6 +294,7 @@ def _copy_rows(given: _Given, d: int, room: _Room, table: Float32Array) -> None:
     factors = q.shape[1]
     width = table.shape[1]
     first = room.ptr[d]
+    # The rows of q first; own rows then take the places of theirs.
     for r in range(room.ptr[d + 1] - first):
         i = np.int64(item[first + r])
         for f in range(0, factors, LANES):
@@ -303,6 +308,7 @@ def _copy_rows(given: _Given, d: int, room: _Room, table: Float32Array) -> None:
 @inside
 def _forget(d: int, room: _Room) -> None:
     """Takes the slots of device d back."""
+    # Only the slots that were given: clearing them all would cost a pass over the catalogue.
     for r in range(room.ptr[d], room.ptr[d + 1]):
         room.slot_of[room.item[r]] = NONE
 
@@ -334,6 +340,7 @@ def _slopes(room: _Room, start: int, size: int, length: int, c: np.float32) -> N
     for s in range(size):
         place = order[start + s]
         at = np.int64(sample[place]) * width
+        # w_u . q_i, lane by lane; padded numbers are 0 and add nothing.
         products = every(np.float32(0))
         for f in range(0, width, LANES):
             products = products + load(w, f) * load(table, at + f)
@@ -366,6 +373,7 @@ def _tune(
         for start in range(0, samples, rates.batch):
             size = min(rates.batch, samples - start)
             mean = np.float32(1) / np.float32(size)
+            # The gradients by w_u and c_u, of which the batch takes the mean.
             by_c = np.float32(0)
             _slopes(room, start, size, length, c)
             for s in range(size):
@@ -389,7 +397,8 @@ def _tune(
                 by = every(rates.item * mean * error[r])
                 error[r] = np.float32(0)
                 for f in range(0, width, LANES):
-                    store(table, r * width + f, load(table, r * width + f) - by * load(w, f))
+                    flat = r * width + f
+                    store(table, flat, load(table, flat) - by * load(w, f))
     return c
 
 
@@ -419,6 +428,7 @@ def _train(
     wide = move.shape[1]
     finite = True
     for d in range(len(all_c)):
+        # What the device never draws, as gaps between the items that it may draw.
         avoid_from = data.avoid_ptr[d]
         fill_gaps(data.avoid, avoid_from, data.avoid_ptr[d + 1] - avoid_from, room.gaps)
         for f in range(0, factors, LANES):
@@ -427,20 +437,24 @@ def _train(
         _copy_rows(given, d, room, table)
         _forget(d, room)
         length = data.ptr[d + 1] - data.ptr[d]
+        # The slots are free again: `sample` and `item` say all that training needs.
         all_c[d] = _tune(rates, samples, length, all_c[d], data.orders[d], room)
         for f in range(factors):
             all_w[d, f] = w[0, f]
         _keep(table, d, room, row)
         first = ptr[d]
         rows = ptr[d + 1] - first
+        # What a server would add up is the difference from what the device received.
         if adds:
             for r in range(rows):
                 i = np.int64(item[first + r])
                 for f in range(0, factors, LANES):
-                    moved = load(table, r * width + f) - load(q, i * factors + f, factors - f)
+                    before = load(q, i * factors + f, factors - f)
+                    moved = load(table, r * width + f) - before
                     store(move, r * wide + f, moved)
                 # Counts the device as a sender of this item.
                 move[r, factors] = np.float32(1)
+            # In fixed point, so that the order of devices cannot change the sum.
             finite &= add_rows(item[first : first + rows], move, total)
     return finite
 
@@ -481,7 +495,8 @@ def _tune_views(
                 at = np.int64(sample[place]) * width
                 products = every(np.float32(0))
                 for f in range(0, width, LANES):
-                    products = products + load(w, f) * (load(table, at + f) + load(mine, at + f))
+                    both = load(table, at + f) + load(mine, at + f)
+                    products = products + load(w, f) * both
                 slope[s] = c + sum_of(products)
                 sign[s] = np.float32(-1) if place < length else np.float32(1)
             for s in range(size):
@@ -494,7 +509,9 @@ def _tune_views(
                 error[r] += e
                 many[r] += np.float32(1)
                 for f in range(0, width, LANES):
-                    both = load(table, r * width + f) + load(mine, r * width + f)
+                    # The score is of both views together: C_i + D_ui.
+                    flat = r * width + f
+                    both = load(table, flat) + load(mine, flat)
                     store(step, f, load(step, f) + every(e) * both)
             for s in range(size):
                 r = np.int64(sample[order[start + s]])
@@ -505,18 +522,23 @@ def _tune_views(
                 error[r] = np.float32(0)
                 many[r] = np.float32(0)
                 for f in range(0, width, LANES):
-                    common = load(table, r * width + f)
-                    own = load(mine, r * width + f)
+                    flat = r * width + f
+                    common = load(table, flat)
+                    own = load(mine, flat)
+                    # The loss moves both views alike; what keeps them apart moves them in opposite
+                    # ways.
                     by_loss = of_loss * load(w, f)
                     away = of_views * (common - own)
                     minus = nothing - common
+                    # The sign of a number times its step: the slope of |C|.
                     towards_0 = unless_negative(common, of_size) - unless_negative(minus, of_size)
-                    store(table, r * width + f, common - by_loss + away - towards_0)
-                    store(mine, r * width + f, own - by_loss - away)
+                    store(table, flat, common - by_loss + away - towards_0)
+                    store(mine, flat, own - by_loss - away)
             for f in range(0, width, LANES):
                 store(w, f, load(w, f) - every(score_rate * mean) * load(step, f))
                 store(step, f, nothing)
             c -= score_rate * mean * by_c
+            # Both rates fall together.
             score_rate *= rates.decay
             item_rate *= rates.decay
     return c
@@ -552,6 +574,7 @@ def _train_views(
         _copy_rows(second, d, room, mine)
         _forget(d, room)
         for s in range(samples):
+            # Rows of this training leave the device; rows of before stay as they are.
             sampled[room.ptr[d] + room.sample[s]] = True
         length = data.ptr[d + 1] - data.ptr[d]
         all_c[d] = _tune_views(rates, samples, length, all_c[d], data.orders[d], room)

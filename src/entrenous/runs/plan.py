@@ -133,9 +133,13 @@ def algorithm_of(name: str, settings: Mapping[str, Any], profile: str = PAPER) -
     if profile in (PRIVATE, DP):
         traits = declared(kind.parse(preset)).traits
         preset = {**preset, **traits.private_settings}
-    refuse_moved(name, settings)
-    # The user's own settings are stronger than the profile's.
-    made: Algorithm = kind.parse({**preset, **settings})
+    try:
+        # The user's own settings are stronger than the profile's.
+        made: Algorithm = kind.parse({**preset, **settings})
+    except InputError:
+        # A setting of what the name meant before has a better answer than that it is unknown.
+        refuse_moved(name, settings)
+        raise
     return made
 
 

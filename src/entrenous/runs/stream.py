@@ -84,8 +84,10 @@ def stream(
     assert split.windows is not None
     events, ptr = split.windows
     began = time.perf_counter()
+    # What is there so far: people, items and rows, as the events say.
     standing = Standing()
     learner: Learner = _learner(plan, algorithm, watch)
+    # Items of equal score have one order in all windows.
     place = tie_places(len(events.items), plan.seed)
     tested = []
     windows = len(ptr) - 1
@@ -94,13 +96,17 @@ def stream(
         # Whoever comes in this window is there before its rows are predicted.
         users = _so_far(events.user, stop)
         items = _so_far(events.item, stop)
+        # 1. Test: the model of the windows before ranks what this window brings.
         before = standing.interactions(events, users, items)
+        # Only people with an event need scores.
         who = np.unique(events.user[ptr[window] : stop])
         scores = learner.scores(before, who[who >= 0].astype(np.int64))
         ranked = rank_window(split.windows, window, standing, before, scores, place)
         tested.append(ranked)
+        # 2. Train: ranking the window has taken its events, so that its rows are there now.
         learner.learn(standing.interactions(events, users, items), standing)
         last = int(events.at[stop - 1])
+        # A line for each window: the curve of the stream, and its costs.
         trace.append(
             {
                 "phase": PHASE,
@@ -116,6 +122,7 @@ def stream(
             }
         )
     watch.progress(windows, windows, "window")
+    # The model of the end is kept; the figures are means over all windows.
     return learner.fitted(split.train), prequential(tested, split.train, plan.seed)
 
 
@@ -168,6 +175,7 @@ class _Anew:
         self._algorithm = algorithm
 
     def scores(self, rows: Interactions, users: Int64Array) -> Float32Array:
+        # Nothing has been learnt: all scores are equal, and items keep the order of ties.
         if not len(rows):
             return np.zeros((len(rows.users), len(rows.items)), np.float32)
         return _placed(self.fitted(rows), rows, users, self._plan)
@@ -202,21 +210,26 @@ class _InRounds:
         return Ledger() if self._training is None else self._training.ledger
 
     def scores(self, rows: Interactions, users: Int64Array) -> Float32Array:
+        # The first window is predicted by nobody.
         if not len(rows):
             return np.zeros((len(rows.users), len(rows.items)), np.float32)
+        # Scoring sends nothing, so that no protection is asked.
         rounds = self._rounds(rows, Protection())
         return _placed(fitted(rounds, self._grown(rounds)), rows, users, self._plan)
 
     def learn(self, rows: Interactions, standing: Standing) -> None:
         if not len(rows) and self._training is None:
             return
+        # Members who are present and have a row that may be learnt.
         able = standing.training(len(rows.users)) & (rows.counts > 0)
         present = np.flatnonzero(able)
         protection = protection_in(self._plan, self._algorithm)
         # Without as many people as a sum must have, a window has no round.
         enough = len(present) >= (protection.people if protection.secure_sum else 1)
+        # If all can take part, the algorithm draws its cohort as in any other run.
         drawn = None if able.all() else present
         rounds = self._rounds(rows, protection if enough else Protection(), drawn)
+        # New people and items get their first states before the round.
         training = self._grown(rounds)
         self._forget_leavers(training, standing, len(rows.users))
         if enough:
@@ -226,6 +239,7 @@ class _InRounds:
     def _forget_leavers(self, training: Training, standing: Standing, users: int) -> None:
         """Gives the devices of those of `users` users who left the state that they began with."""
         assert self._first is not None
+        # A device that leaves takes what it learnt along; who returns begins anew.
         left = np.setdiff1d(np.arange(users), list(standing.members))
         for array, first in zip(training.devices, self._first.devices, strict=True):
             array[left] = first[left]
@@ -241,6 +255,7 @@ class _InRounds:
 
         def drawn(number: int, users: Int64Array) -> Int64Array:
             assert present is not None
+            # The same number of devices as usual, drawn among those who are present.
             draws = np.uint64(key(int(self._draws), number))
             return present[cohort(draws, min(len(users), len(present)), len(present))]
 
@@ -255,15 +270,15 @@ class _InRounds:
 
     def _grown(self, rounds: Rounds) -> Training:
         """The training so far, with states for the users and items that are new."""
+        # The first state of a federation of this size; its beginning was that of a smaller one.
         first = rounds.start()
-        old = self._training
-        if old is None or self._first is None:
-            self._first = self._training = first
-            return first
         name = short(self._plan.algorithm)
-        _check_grows(name, self._first.server, first.server)
-        _check_grows(name, self._first.devices, first.devices)
+        if self._first is not None:
+            _check_grows(name, self._first.server, first.server)
+            _check_grows(name, self._first.devices, first.devices)
         self._first = first
+        # Copies, since rounds write into the state of devices.
+        old = self._training or first
         return old._replace(
             server=_with_rows(old.server, first.server),
             devices=_with_rows(old.devices, first.devices),
@@ -277,6 +292,7 @@ def _placed(now: Fitted, rows: Interactions, users: Int64Array, plan: RunPlan) -
     for part, scores in score_blocks(
         now.recommender, rows.users, len(rows.items), users, label=label
     ):
+        # In blocks, since the scores of everybody may be more than memory holds.
         out[users[part]] = scores
     return out
 
@@ -288,9 +304,11 @@ def _with_rows(old: State, first: State) -> State:
     grown: list[Any] = []
     for mine, fresh in zip(old, first, strict=True):
         if isinstance(mine, OwnRows):
+            # Own rows are by device: those of new devices stand behind.
             grown.append(OwnRows.joined([mine, fresh[len(mine) :]]))
             continue
         array: Array = np.array(fresh)
+        # A larger array with the old one in its corner.
         array[_corner(mine)] = mine
         grown.append(array)
     return type(old)(*grown)

@@ -136,7 +136,7 @@ class FedCold(Settings):
         return self._devices.init_devices(users, catalogue, key)
 
     def select(self, server: ColdServer, catalogue: Catalogue, key: np.uint64) -> Int64Array:
-        """Returns all devices."""
+        """Returns all devices, which take part in every round."""
         return np.arange(catalogue.users)
 
     def download(self, server: ColdServer) -> FPLServer:
@@ -198,7 +198,7 @@ class FedCold(Settings):
 
     def with_items(self, server: ColdServer, features: ItemFeatures) -> ColdServer:
         """Returns the state over more items: new ones stand behind those of training, and have
-        nothing of their own. features: of all items, with the columns of training.
+        their features alone. features: of all items, with the columns of training.
 
         Raises InputError for fewer items or other columns.
         """

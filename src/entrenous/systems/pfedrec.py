@@ -1,7 +1,7 @@
 """PFedRec, Personalized Federated Recommendation.
 
 C. Zhang, G. Long, T. Zhou, P. Yan, Z. Zhang, C. Zhang, B. Yang, "Dual personalization on federated
-recommendation", IJCAI 2023. The device of user u has a score function of its own, w_u and c_u, in
+recommendation", IJCAI 2023. The device of user u has a private score function, w_u and c_u, in
 the place of a user embedding, and tunes the item embeddings Q that the server sends before it
 recommends by them. The numbers are those of this file:
 

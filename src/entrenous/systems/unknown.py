@@ -2,7 +2,7 @@
 not here, or a name that means something else now.
 
 In this field a letter makes another method: PFedRec is not FedRec, and FedNCF not FedMF. So only a
-name that can hardly be a method of its own is answered with a suggestion.
+name that can hardly be another method is answered with a suggestion.
 """
 
 from __future__ import annotations

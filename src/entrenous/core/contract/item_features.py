@@ -1,4 +1,4 @@
-"""`ItemFeatures`: what is known of every item beside its number, as numbers that an algorithm can
+"""`ItemFeatures`: what is known of every item, as numbers that an algorithm can
 learn from. They are public: the same for the server and all devices.
 """
 

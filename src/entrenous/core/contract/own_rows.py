@@ -1,7 +1,7 @@
 """`OwnRows`, the rows of a table of items that each device keeps as its own, where a whole table
 for each device would be too large.
 
-A device of PFedRec or FedRAP has item vectors of its own and touches few of them in a round. It
+A device of PFedRec or FedRAP has private item vectors and touches few of them in a round. It
 keeps these rows alone, in memory, in a stored run and on a node; the others are those of a table
 that all devices share.
 """

@@ -247,7 +247,7 @@ class Abilities(Protocol):
 
     def deliver_newcomer(self, download: State, told: Update | None, key: np.uint64) -> State:
         """Returns the download for one device of somebody who was not in training, where `deliver`
-        sends each device something of its own. told: what the device would have sent in its round
+        sends each device something else. told: what the device would have sent in its round
         before, which stays with it; None at first, when its own part comes from the key."""
         ...
 

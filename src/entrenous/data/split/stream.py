@@ -68,6 +68,7 @@ def stream(events: Events, protocol: str = STREAM) -> Split:
     """
     windows = _windows(events, protocol)
     standing = Standing()
+    # Taken to the end once: the rows that are then there are the training rows of reports.
     for event in events.numbers():
         standing.take(*event)
     rows = standing.interactions(events, len(events.users), len(events.items))
@@ -77,6 +78,7 @@ def stream(events: Events, protocol: str = STREAM) -> Split:
 
 
 def _windows(events: Events, protocol: str) -> Windows:
+    # `stream`, `stream-week` or `stream-N`.
     size = protocol.removeprefix("stream").removeprefix("-")
     if size.isdigit():
         if not int(size):
@@ -91,6 +93,7 @@ def _windows(events: Events, protocol: str) -> Windows:
 
 def _about(events: Events, windows: Windows, protocol: str) -> tuple[str, ...]:
     """Returns notes on the events by kind, and on the windows."""
+    # Kinds that did not occur are not named.
     counts = np.bincount(events.kind, minlength=len(KINDS)).tolist()
     number = dict(zip(KINDS, counts, strict=True))
     parts = [f"{number['row']:,} rows of {len(events.users):,} users, {len(events.items):,} items"]

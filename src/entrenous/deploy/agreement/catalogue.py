@@ -113,7 +113,7 @@ class Items(NamedTuple):
 
     @property
     def known(self) -> ItemFeatures | None:
-        """What algorithms may learn of the items; None if nothing is known."""
+        """The features that algorithms may learn from; None if nothing is known."""
         if not self.features:
             return None
         return ItemFeatures({name: text_array(texts) for name, texts in self.features.items()})
