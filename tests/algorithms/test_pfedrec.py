@@ -142,8 +142,10 @@ def test_alone_nothing_is_sent_and_each_device_goes_on_from_its_own_view(
 
 
 def test_a_newcomer_tunes_on_the_device(data: Interactions) -> None:
-    run = entrenous.run("pfedrec", data, rounds=5, settings={"factors": 4}, seed=0)
-    names = data.items.ids[:3]
-    lists = run.recommend_for(list(names), n=5)
-    assert len(lists) == 5 and np.isfinite(np.asarray(lists["score"])).all()
-    assert not set(np.asarray(lists["item"]).tolist()) & set(names)
+    """Their view moves what they have to the top, as the device of anybody does."""
+    settings = {"factors": 4}
+    run = entrenous.run("pfedrec", data, split="random-80-20", rounds=5, settings=settings, seed=0)
+    given = ["0", "1", "2"]
+    lists = run.recommend_for(given, n=ITEMS)
+    assert len(lists) == ITEMS - 3 and np.isfinite(np.asarray(lists["score"])).all()
+    assert not {*given} & set(map(str, lists["item"]))
