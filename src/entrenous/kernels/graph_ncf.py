@@ -112,7 +112,13 @@ def train(
         gaps=np.empty(int(np.diff(data.avoid_ptr).max(initial=0)) + LANES, np.int32),
         tower=tower_of(shape),
     )
-    given = NCFData(*map(sealed, data))
+    given = NCFData(
+        ptr=sealed(data.ptr),
+        item=sealed(data.item),
+        avoid_ptr=sealed(data.avoid_ptr),
+        avoid=sealed(data.avoid),
+        keys=sealed(data.keys),
+    )
     _train(shape, rates, models, sealed(near), given, room)
 
 
@@ -337,7 +343,7 @@ def _means(
             c = every(np.float32(0))
             d = every(np.float32(0))
             for at in range(ptr[u], ptr[u + 1]):
-                row = np.int64(neighbour[at]) * PIECE
+                row = int(neighbour[at]) * PIECE
                 a = a + load(held, row)
                 b = b + load(held, row + LANES)
                 c = c + load(held, row + 2 * LANES)

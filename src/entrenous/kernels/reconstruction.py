@@ -146,7 +146,13 @@ def reconstruct(
     rows = int(most.sum()) if update else 0
     item = np.empty(rows, np.int32)
     c = np.empty(rows, np.float32)
-    given = ReconstructionData(*map(sealed, data))
+    given = ReconstructionData(
+        ptr=sealed(data.ptr),
+        item=sealed(data.item),
+        avoid_ptr=sealed(data.avoid_ptr),
+        avoid=sealed(data.avoid),
+        keys=sealed(data.keys),
+    )
     n = _reconstruct(
         rates, sealed(q), sealed(b), given, update, room, Reconstructed(p, ptr, item, c, queries)
     )
