@@ -1,7 +1,8 @@
 """Cali3F with one gradient a client: what is trained, when the test rows are looked at, what is
-called highest observed, and clusters by occupation.
+called highest observed, and clusters of metadata.
 """
 
+import json
 import math
 from dataclasses import replace
 from functools import cache
@@ -9,7 +10,7 @@ from functools import cache
 import numpy as np
 import polars as pl
 import pytest
-from entrenous_lab.papers import cali3f_printed
+from entrenous_lab.papers import cali3f_metadata, cali3f_printed
 from entrenous_lab.papers.cali3f_printed import (
     GOAL_ROUNDS,
     GOAL_SECONDS,
@@ -17,14 +18,14 @@ from entrenous_lab.papers.cali3f_printed import (
     as_trained,
     looks_of,
     seen,
+    with_metadata,
     with_neumf,
-    with_occupations,
 )
 from entrenous_lab.papers.cell import CurvePoint, Outcome
 from entrenous_lab.papers.effort import GRADIENTS, Budget, Effort
 from entrenous_lab.papers.measures import paces
 from entrenous_lab.papers.opened import cali3f_study
-from entrenous_lab.papers.remember import Cells
+from entrenous_lab.papers.remember import Cells, written
 from entrenous_lab.papers.result import Context
 from entrenous_lab.papers.runner import run_experiment
 from entrenous_lab.papers.study import System
@@ -32,7 +33,6 @@ from entrenous_lab.papers.table import Trained
 from entrenous_lab.papers.values import printed, read_tuned, stored
 from small_data import random_data
 
-from entrenous.data.user_groups import read_groups
 from entrenous.runs.options import RunPlan
 from entrenous.runs.plan import check
 
@@ -128,27 +128,66 @@ def test_a_training_that_diverges_has_no_figure(tmp_path):
     assert f"Diverged: {wild}" in " ".join(cali3f_printed.notes_of(trained))
 
 
-def test_clusters_by_occupation_are_those_of_the_file(tmp_path, monkeypatch):
+def with_users(tmp_path, monkeypatch):
+    """Gives the small data set metadata of its users, in another order than that of the data."""
     ids = data().users.ids.tolist()
     jobs = ["artist", "writer", "other"]
-    table = {"user_id": ids, "occupation": [jobs[n % 3] for n in range(len(ids))]}
-    pl.DataFrame(table).write_parquet(tmp_path / "users.parquet")
+    table = {
+        "user_id": ids,
+        "occupation": [jobs[n % 3] for n in range(len(ids))],
+        "gender": ["F" if n % 2 else "M" for n in range(len(ids))],
+        "age": [20 + n % 5 for n in range(len(ids))],
+    }
+    pl.DataFrame(table).reverse().write_parquet(tmp_path / "users.parquet")
     source = type("Known", (), {"path": tmp_path})()
-    monkeypatch.setattr(cali3f_printed, "datasets", lambda: {data().name: source})
+    monkeypatch.setattr(cali3f_metadata, "datasets", lambda: {data().name: source})
+
+
+def test_groups_of_metadata_are_those_of_the_file(tmp_path, monkeypatch):
+    with_users(tmp_path, monkeypatch)
     mine = study(tmp_path / "cells")
-    known = cali3f_printed.occupations(mine)
-    groups = read_groups(known, data())
-    assert groups.names == ("artist", "other", "writer")
-    assert np.bincount(groups.of).tolist() == [20, 20, 20]
-    system = with_occupations(mine)[-1]
+    table = cali3f_metadata.metadata(mine)
+    jobs = cali3f_metadata.grouped(table, "occupation")
+    assert jobs.names == ("artist", "other", "writer")
+    assert jobs.of.tolist() == [[0, 2, 1][n % 3] for n in range(60)]
+    both = cali3f_metadata.grouped(table, *cali3f_metadata.TRAITS)
+    assert len(both.names) == 6 and "artist, F" in both.names
+    # A round of the small data set has devices for three groups.
+    monkeypatch.setattr(cali3f_printed, "SHARE", 0.1)
+    system = with_metadata(mine)[1]
     assert str(system) == "cali3f-neumf, clusters by occupation"
     assert mine.made(system).clusters == 3
-    row = as_trained({"settings": {"groups": f"@{known}"}, "protocol": f"groups @{known}; x"})
-    assert row == {"settings": {"groups": "occupation"}, "protocol": "groups occupation; x"}
+    # What is stored and what a sample of trainings is known by names no folder.
+    cell = mine.cell(system, "test", 0, (1,))
+    stored = json.loads(written("name", cell, 1, Outcome([], "", 0.0)))["settings"]["groups"]
+    assert stored == repr(jobs) and stored in cell.label
+    assert (
+        as_trained({"settings": dict(cell.settings), "protocol": ""})["settings"]["groups"]
+        == stored
+    )
 
 
-def test_data_without_users_has_no_clusters_by_occupation(tmp_path):
-    assert [str(system) for system in with_occupations(study(tmp_path))] == ["cali3f-neumf"]
+def test_data_without_metadata_have_no_clusters_of_them(tmp_path):
+    mine = study(tmp_path)
+    assert [str(system) for system in with_metadata(mine)] == ["cali3f-neumf"]
+    trained = cali3f_metadata.parted(mine, [])
+    assert cali3f_metadata.rows_of(trained) == []
+    assert "no metadata" in cali3f_metadata.parts_note(trained)[0]
+
+
+def test_planted_clusters_have_the_highest_silhouette():
+    rng = np.random.default_rng(0)
+    centres = np.repeat(np.arange(10), 20)[:, None] * 10.0
+    points = (centres + rng.normal(size=(200, 1))).astype(np.float32)
+    found = cali3f_metadata.partition(points, range(3))
+    assert set(found.best) == {10}
+    assert max(found.silhouettes[10]) > 0.8 > max(found.silhouettes[100])
+
+
+def test_two_users_of_another_gender_differ_by_one():
+    table = pl.DataFrame({"occupation": ["a", "a"], "gender": ["F", "M"], "age": [30, 40]})
+    apart = cali3f_metadata.distances(cali3f_metadata.vectors(table, with_age=False))
+    assert apart == pytest.approx(np.array([[0, 1], [1, 0]]), abs=1e-6)
 
 
 def test_figure_5_leaves_out_more_clusters_than_devices():

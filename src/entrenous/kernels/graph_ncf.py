@@ -69,7 +69,7 @@ class GraphModels(NamedTuple):
     """float32 [m, items, F], the table Q_u of each; it begins as the table that was received."""
 
 
-class _Room(NamedTuple):
+class _GraphRoom(NamedTuple):
     """Working memory of a device."""
 
     u: Float32Array
@@ -100,7 +100,7 @@ def train(
     longest = int(counts.max(initial=0))
     batch = min(rates.batch, max(1, longest * (1 + rates.negatives)))
     items, width = models.item.shape[1:]
-    room = _Room(
+    room = _GraphRoom(
         u=zeros(1, width),
         net=zeros(1, shape.network),
         gu=zeros(1, width),
@@ -129,7 +129,7 @@ def _train(
     models: GraphModels,
     near: Float32Array,
     data: NCFData,
-    room: _Room,
+    room: _GraphRoom,
 ) -> None:
     items = models.item.shape[1]
     width = models.item.shape[2]
@@ -148,19 +148,23 @@ def _train(
         start = data.ptr[d]
         length = data.ptr[d + 1] - start
         avoided = data.avoid_ptr[d + 1] - data.avoid_ptr[d]
+        # The device works on copies of its vector and its network, and on its table in place.
         copy(models.user, d * width, room.u, 0, width)
         copy(models.network, d * size, room.net, 0, size)
         fill_gaps(data.avoid, data.avoid_ptr[d], avoided, room.gaps)
         # If nothing is left to draw, the device learns from its items alone.
         extra = rates.negatives if avoided < items else 0
         samples = length * (1 + extra)
+        # The place of its table among those of all devices.
         first = d * items * width
         for epoch in range(rates.epochs):
+            # Each epoch has negatives and an order of its own.
             key = fold(data.keys[d], epoch)
             shuffle(order, 0, samples, key)
             filled = 0
             taken = 0
             for t in range(samples):
+                # The first `length` samples are consumed items, the others are drawn.
                 which = order[t]
                 label = which < length
                 if label:
@@ -169,6 +173,7 @@ def _train(
                     # The first draws of the key made the order.
                     k = below(draw(key, samples + which), items - avoided)
                     i = int(k + count_gaps(room.gaps, avoided, k))
+                # Gradients of a batch are added up by item, in few rows instead of a table.
                 g = int(slot_of[i])
                 if g < 0:
                     g = filled
@@ -178,10 +183,12 @@ def _train(
                     clear(gitem, g * width, width)
                 taken += 1
                 at = NCFPlace(0, first + i * width, 0)
+                # Forward and backward through the network, one sample at a time.
                 error = slope(forward(shape, model, at, tower), label)
                 to = NCFPlace(0, g * width, 0)
                 backward(shape, model, at, tower, error, nothing, slopes, to)
                 if taken == rates.batch or t == samples - 1:
+                    # A step along the mean gradient of the batch.
                     mean = every(np.float32(1) / np.float32(taken))
                     _descend(room.u, room.gu, width, every(rates.user) * mean)
                     _descend(room.net, room.gnet, size, every(rates.network) * mean)
@@ -189,17 +196,20 @@ def _train(
                     if rates.pull != 0:
                         for f in range(first, first + items * width, LANES):
                             x = load(table, f)
-                            store(table, f, x - pull * (x - load(near, f)))
+                            away = x - load(near, f)
+                            store(table, f, x - pull * away)
                     by = every(rates.item) * mean
                     for g in range(filled):
                         i = int(item_of[g])
+                        # The slot is free for the next batch.
                         slot_of[i] = -1
                         for f in range(0, width, LANES):
-                            x = load(table, first + i * width + f)
+                            place = first + i * width + f
                             step = by * load(gitem, g * width + f)
-                            store(table, first + i * width + f, x - step)
+                            store(table, place, load(table, place) - step)
                     filled = 0
                     taken = 0
+        # What was learnt goes back to the place of the device.
         copy(room.u, 0, models.user, d * width, width)
         copy(room.net, 0, models.network, d * size, size)
 
@@ -241,9 +251,11 @@ def first_network(shape: NCFShape, layers: tuple[int, ...], key: np.uint64) -> F
     uniformly within 1 / sqrt(n), as PyTorch's linear layers are.
     """
     out = np.zeros(shape.network, np.float32)
+    # The input of the first layer is [p_u; q_i].
     inputs = 2 * shape.embedding
     for layer, outputs in enumerate(layers):
         drawn = _within(fold_name(key, "layer", layer), (inputs + 1) * outputs, inputs)
+        # Padded to whole lanes: numbers beyond inputs and outputs stay 0.
         weights = np.zeros((shape.width[layer], shape.width[layer + 1]), np.float32)
         weights[:inputs, :outputs] = drawn[outputs:].reshape(inputs, outputs)
         out[shape.weight[layer] : shape.bias[layer]] = weights.reshape(-1)
@@ -271,8 +283,10 @@ def similarities(tables: Float32Array) -> Float64Array:
     """
     products = np.zeros((len(tables), len(tables)))
     _products(sealed(tables), products)
+    # The diagonal has the squared lengths. A table of zeros is like no other.
     length = np.sqrt(np.diag(products))
     length[length == 0] = np.inf
+    # Only pairs with v <= u were added up.
     lower = products / length[:, None] / length
     return np.tril(lower) + np.tril(lower, -1).T
 
@@ -297,6 +311,7 @@ def _products(tables: Float32Array, out: Float64Array) -> None:
                     second = load(tables, next_u * n + f)
                     third = load(tables, v * n + f)
                     fourth = load(tables, next_v * n + f)
+                    # Two rows of each side make four products: loads are the cost here.
                     a = a + first * third
                     b = b + first * fourth
                     c = c + second * third
@@ -315,6 +330,7 @@ def means(tables: Float32Array, near: BoolArray) -> Float32Array:
     the neighbours of user u in row u, at least one. n is a multiple of LANES.
     """
     out = np.empty_like(tables)
+    # Neighbours as lists, since most users have few.
     user, neighbour = np.nonzero(near)
     ptr = starts_of(np.bincount(user, minlength=len(near)))
     held = zeros(len(tables), PIECE)
@@ -334,6 +350,7 @@ def _means(
     m, n = tables.shape
     for low in range(0, n, PIECE):
         size = min(PIECE, n - low)
+        # The same piece of every table lies together, so that it stays in the cache.
         for v in range(m):
             for f in range(0, size, LANES):
                 store(held, v * PIECE + f, load(tables, v * n + low + f))
@@ -348,6 +365,7 @@ def _means(
                 b = b + load(held, row + LANES)
                 c = c + load(held, row + 2 * LANES)
                 d = d + load(held, row + 3 * LANES)
+            # The mean: a sum over the number of neighbours.
             share = every(np.float32(1) / np.float32(ptr[u + 1] - ptr[u]))
             store(out, u * n + low, share * a)
             if size > LANES:

@@ -1,20 +1,30 @@
 """Cali3F taken apart, beyond the paper's own figures: each part off, other readings, and other
 values of phi, lambda, m and P.
 
-The paper says where its gains come from (sections III and IV, RQ4) and prints no experiment on it.
+The paper says where its gains come from (sections III to V, RQ4) and prints no experiment on it.
+`cali3f-speed` has the two parts that section V names, on validation rows and with five seeds.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from .cali3f_rounds import NEAR
-from .findings import SIGNIFICANT, against
-from .measures import CPU_SECONDS, FAIRNESS, MB_SENT, STD_HR, each, paces
+from .cali3f_rounds import NEAR, convergence_of, on_every_seed
+from .findings import SIGNIFICANT, against, still_rising
+from .measures import (
+    CPU_SECONDS,
+    FAIRNESS,
+    MB_SENT,
+    STD_HR,
+    WITHIN,
+    each,
+    near_round,
+    paces,
+)
 from .opened import cali3f
 from .study import Study, System
 from .table import PaperTable, Trained, Values, on_test_rows
-from .values import worded
+from .values import listed, worded
 
 HR, NDCG = "hr@10", "ndcg@10"
 CALI3F = System("cali3f-neumf")
@@ -32,6 +42,8 @@ CHANGES: tuple[dict[str, Any], ...] = (
     {"cohort": 200},
 )
 QUICK = CHANGES[:5]
+# Delegates, and sharing within clusters.
+NAMED = ({"sampled": False}, {"fast": False})
 MEASURED = (HR, NDCG, STD_HR, *FAIRNESS, CPU_SECONDS, MB_SENT)
 
 
@@ -65,7 +77,26 @@ def gains(trained: Trained) -> list[str]:
     ]
 
 
+def speed(trained: Trained) -> list[str]:
+    """How soon each form is near its best."""
+    near = {system: near_round(mine) for system, mine in trained.more.items() if mine}
+    said = listed(near, ".0f")
+    return [
+        worded("cali3f", "speed", name=trained.name, within=WITHIN, said=said),
+        *still_rising(trained, trained.more),
+    ]
+
+
 EXPERIMENTS = {
+    "cali3f-speed": PaperTable(
+        title="where the gain in speed comes from: without delegates, without sharing within"
+        " clusters (Cali3F, section V)",
+        data=cali3f(("ml-100k",)),
+        systems=[CALI3F, *(CALI3F.replaced(**change) for change in NAMED)],
+        train=on_every_seed,
+        metrics=convergence_of,
+        findings=(speed,),
+    ),
     "cali3f-ablation": PaperTable(
         title="Cali3F without each of its parts, and over its settings (beyond the paper)",
         data=cali3f(("ml-100k",)),
@@ -74,5 +105,5 @@ EXPERIMENTS = {
         metrics=values_of,
         tests=lambda trained: against(trained, CALI3F, trained.systems[1:], (NDCG,)),
         findings=(gains,),
-    )
+    ),
 }

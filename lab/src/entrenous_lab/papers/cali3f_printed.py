@@ -6,24 +6,20 @@ test rows are looked at on the way, and figures that are the best of these looks
 observed"; the others are those of the last round, a length that no row chose. Learning rates are
 chosen on validation rows. FedAvg sends one gradient as well: with the settings of Cali3F, as
 section IV-D has it, and with a rate of its own. Clusters are of user embeddings, as in the paper's
-experiments, and once of what is known about users (section III-B), which is their occupation.
+experiments, and of what is known about users (section III-B): occupation, gender and age.
 """
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-import polars as pl
-
-from entrenous.data.dataset import datasets
 from entrenous.evaluation.protocol import RANKING
 from entrenous.report.figures import FigureFormat, lines
 
 from .cali3f_clusters import drawn_over_clusters, influence, paces_of
+from .cali3f_metadata import MEANT, TRAITS, grouped, groups_of, metadata
 from .cali3f_rounds import (
     AT,
     NEAR,
@@ -49,6 +45,7 @@ from .measures import (
     reached,
 )
 from .opened import cali3f
+from .remember import storable
 from .result import Row
 from .study import Study, System, mean_curve
 from .table import PaperTable, Trained, Values, metric_rows
@@ -101,33 +98,29 @@ def with_neumf(study: Study) -> list[System]:
     return [POPULAR, *pair(study, "neumf")]
 
 
-def with_occupations(study: Study) -> list[System]:
-    """Clusters of embeddings and, where users have one, by occupation."""
-    known = occupations(study)
+def with_metadata(study: Study) -> list[System]:
+    """Clusters of embeddings and, where users have metadata, by occupation, by occupation and
+    gender, and by k-means of all metadata into as many as the paper speaks of.
+    """
     mine = [gradients(study, "cali3f-neumf")]
-    if known:
-        name = "cali3f-neumf, clusters by occupation"
-        mine.append(gradients(study, "cali3f-neumf", name, groups=f"@{known}"))
-    return mine
+    table = metadata(study)
+    if table is None:
+        return mine
+    several = {
+        "occupation": grouped(table, "occupation"),
+        "occupation and gender": grouped(table, *TRAITS),
+        f"{MEANT} of k-means": groups_of(table, MEANT),
+    }
+    return mine + [
+        gradients(study, "cali3f-neumf", f"cali3f-neumf, clusters by {name}", groups=groups)
+        for name, groups in several.items()
+        if len(groups.names) <= cohort_of(study)
+    ]
 
 
 def with_gmf_and_mlp(study: Study) -> list[System]:
     """The other two networks of table II and figure 3."""
     return [POPULAR, *pair(study, "gmf"), *pair(study, "mlp")]
-
-
-def occupations(study: Study) -> str:
-    """The path of a CSV file with each user's occupation; "" if the data set has none."""
-    known = datasets().get(study.data.name)
-    path = known.path / "users.parquet" if known else None
-    if path is None or not path.is_file():
-        return ""
-    users = pl.read_parquet(path).select(user="user_id", group="occupation")
-    folder = study.cells.folder or Path(tempfile.mkdtemp())
-    folder.mkdir(parents=True, exist_ok=True)
-    target = folder / f"{study.data.name}-occupation.csv"
-    users.write_csv(target)
-    return str(target)
 
 
 # ---- training, seen on the test rows -------------------------------------------------------------
@@ -235,15 +228,10 @@ def rows_of(trained: Trained) -> list[Row]:
 
 
 def as_trained(row: Row) -> Row:
-    """A row whose words say that nothing chose its rounds, and what its groups are in place of
-    their file."""
+    """A row whose words say that nothing chose its rounds, and whose settings can be stored."""
     said = row["protocol"].replace(", chosen on validation here", "")
-    groups = str(row["settings"].get("groups", ""))
-    if not groups:
-        return {**row, "protocol": said}
-    name = Path(groups).stem.rpartition("-")[2]
-    settings = {**row["settings"], "groups": name}
-    return {**row, "settings": settings, "protocol": said.replace(groups, name)}
+    settings = {name: storable(value) for name, value in row["settings"].items()}
+    return {**row, "settings": settings, "protocol": said}
 
 
 def tests_of(trained: Trained) -> list[dict[str, Any]]:
@@ -376,7 +364,7 @@ EXPERIMENTS = {
     ),
     "cali3f-printed-metadata": compared_table(
         "one gradient a client, clusters of metadata (Cali3F, section III-B)",
-        with_occupations,
+        with_metadata,
         {},
     ),
     "cali3f-printed-rest": compared_table(

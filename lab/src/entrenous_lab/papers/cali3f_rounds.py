@@ -57,9 +57,10 @@ def three(model: str) -> tuple[System, System, System]:
     )
 
 
-def on_curves(study: Study, systems: list[System]) -> Trained:
-    """Trains on the way to no test; `more` is {system: the pace of each seed}."""
-    curves, budget = study.curves(systems), study.budget
+def on_curves(study: Study, systems: list[System], seeds: Sequence[int] = ()) -> Trained:
+    """Trains on the way to no test; `more` is {system: the pace of each seed}. seeds: none = those
+    of curves."""
+    curves, budget = study.curves(systems, seeds), study.budget
     near = {system: paces(outcomes) for system, outcomes in curves.items()}
     said = f"; on validation, a look every {budget.every} rounds up to {budget.horizon}"
     return Trained(
@@ -67,10 +68,15 @@ def on_curves(study: Study, systems: list[System]) -> Trained:
         systems=systems,
         curves=curves,
         more=near,
-        seeds=study.curve_seeds,
+        seeds=seeds or study.curve_seeds,
         conditions=said,
         censored=still_rises(near),
     )
+
+
+def on_every_seed(study: Study, systems: list[System]) -> Trained:
+    """Does the same once for each seed of the tables."""
+    return on_curves(study, systems, study.seeds)
 
 
 def still_rises(
@@ -268,7 +274,7 @@ EXPERIMENTS = {
         title="convergence of Cali3F and FedAvg (Cali3F, figure 3)",
         data=cali3f(),
         systems=[system for model in MODELS for system in three(model)],
-        train=on_curves,
+        train=on_every_seed,
         metrics=convergence_of,
         findings=(sooner, omitted),
         figures=convergence_figures,

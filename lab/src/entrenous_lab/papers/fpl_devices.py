@@ -2,6 +2,8 @@
 them draws, on equal numbers of triples. The paper has no table of it; it says that the number of
 devices hardly matters, and that T is between few and many. pFPL has the learning rate, pi and
 number of epochs that it chooses in fpl-rates: those with the best precision on validation rows.
+One per cent of the devices is left out: the server's step over all items in each of 115,000 rounds
+takes minutes a seed, and 1 device and 10 % lie on either side.
 """
 
 from __future__ import annotations
@@ -21,7 +23,6 @@ from .values import worded
 METRICS = ("precision@10", "recall@10")
 SHARES = {
     "1 device": 0.0,
-    "1 % of the devices": 0.01,
     "10 % of the devices": 0.1,
 }  # of a round; the rest of the table has all
 TRIPLES = (5, 20)  # T; a device's history has about 40 rows in Italy

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from threading import Event, Lock
-from typing import TypeAlias, final
+from typing import Any, TypeAlias, final
 
 from entrenous.core.contract.protocols import Progress, silent
 from entrenous.runs.store import write_atomically
@@ -155,7 +155,7 @@ def written(name: str, cell: Cell, rows: int, outcome: Outcome) -> bytes:
     """
     about = {
         "algorithm": cell.algorithm,
-        "settings": dict(cell.settings),
+        "settings": {name: storable(value) for name, value in cell.settings.items()},
         "part": cell.part,
         "seed": cell.seed,
         "rows": rows,
@@ -165,6 +165,12 @@ def written(name: str, cell: Cell, rows: int, outcome: Outcome) -> bytes:
         json.dumps({"format": FORMAT, "cell": name, **about, **outcome._asdict(), "looks": looks})
         + "\n"
     ).encode()
+
+
+def storable(value: Any) -> Any:
+    """A setting as JSON has it; in words where it is an object, such as groups of users."""
+    plain = value is None or isinstance(value, bool | int | float | str | list | tuple | dict)
+    return value if plain else repr(value)
 
 
 def read(path: Path, name: str) -> Outcome | None:
