@@ -360,7 +360,7 @@ def _means(
             c = every(np.float32(0))
             d = every(np.float32(0))
             for at in range(ptr[u], ptr[u + 1]):
-                row: int = np.int64(neighbour[at]) * PIECE  # type: ignore[assignment]  # an int to numba
+                row = int(neighbour[at]) * PIECE
                 a = a + load(held, row)
                 b = b + load(held, row + LANES)
                 c = c + load(held, row + 2 * LANES)
