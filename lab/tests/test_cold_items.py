@@ -39,7 +39,7 @@ def test_cold_items_are_not_in_training(data: Interactions) -> None:
 
 
 def test_the_hit_rate_of_equal_scores_is_the_chance() -> None:
-    rows = from_frame([(0, 3), (1, 5), (1, 6), *((2, item) for item in range(29))])
+    rows = from_frame([(0, 3), (1, 5), (1, 6), *((2, item) for item in range(28)), (3, 28)])
     some = rows.of_users(np.array([0, 1]))
     scores = np.zeros((2, len(rows.items)))
     competing = len(rows.items) - np.array([0, 1, 1])

@@ -196,16 +196,17 @@ def _train(
                     if rates.pull != 0:
                         for f in range(first, first + items * width, LANES):
                             x = load(table, f)
-                            store(table, f, x - pull * (x - load(near, f)))
+                            away = x - load(near, f)
+                            store(table, f, x - pull * away)
                     by = every(rates.item) * mean
                     for g in range(filled):
                         i = int(item_of[g])
                         # The slot is free for the next batch.
                         slot_of[i] = -1
                         for f in range(0, width, LANES):
-                            x = load(table, first + i * width + f)
+                            place = first + i * width + f
                             step = by * load(gitem, g * width + f)
-                            store(table, first + i * width + f, x - step)
+                            store(table, place, load(table, place) - step)
                     filled = 0
                     taken = 0
         # What was learnt goes back to the place of the device.

@@ -397,7 +397,8 @@ def _tune(
                 by = every(rates.item * mean * error[r])
                 error[r] = np.float32(0)
                 for f in range(0, width, LANES):
-                    store(table, r * width + f, load(table, r * width + f) - by * load(w, f))
+                    flat = r * width + f
+                    store(table, flat, load(table, flat) - by * load(w, f))
     return c
 
 
@@ -448,7 +449,8 @@ def _train(
             for r in range(rows):
                 i = np.int64(item[first + r])
                 for f in range(0, factors, LANES):
-                    moved = load(table, r * width + f) - load(q, i * factors + f, factors - f)
+                    before = load(q, i * factors + f, factors - f)
+                    moved = load(table, r * width + f) - before
                     store(move, r * wide + f, moved)
                 # Counts the device as a sender of this item.
                 move[r, factors] = np.float32(1)
@@ -493,7 +495,8 @@ def _tune_views(
                 at = np.int64(sample[place]) * width
                 products = every(np.float32(0))
                 for f in range(0, width, LANES):
-                    products = products + load(w, f) * (load(table, at + f) + load(mine, at + f))
+                    both = load(table, at + f) + load(mine, at + f)
+                    products = products + load(w, f) * both
                 slope[s] = c + sum_of(products)
                 sign[s] = np.float32(-1) if place < length else np.float32(1)
             for s in range(size):
@@ -507,7 +510,8 @@ def _tune_views(
                 many[r] += np.float32(1)
                 for f in range(0, width, LANES):
                     # The score is of both views together: C_i + D_ui.
-                    both = load(table, r * width + f) + load(mine, r * width + f)
+                    flat = r * width + f
+                    both = load(table, flat) + load(mine, flat)
                     store(step, f, load(step, f) + every(e) * both)
             for s in range(size):
                 r = np.int64(sample[order[start + s]])
@@ -518,8 +522,9 @@ def _tune_views(
                 error[r] = np.float32(0)
                 many[r] = np.float32(0)
                 for f in range(0, width, LANES):
-                    common = load(table, r * width + f)
-                    own = load(mine, r * width + f)
+                    flat = r * width + f
+                    common = load(table, flat)
+                    own = load(mine, flat)
                     # The loss moves both views alike; what keeps them apart moves them in opposite
                     # ways.
                     by_loss = of_loss * load(w, f)
@@ -527,8 +532,8 @@ def _tune_views(
                     minus = nothing - common
                     # The sign of a number times its step: the slope of |C|.
                     towards_0 = unless_negative(common, of_size) - unless_negative(minus, of_size)
-                    store(table, r * width + f, common - by_loss + away - towards_0)
-                    store(mine, r * width + f, own - by_loss - away)
+                    store(table, flat, common - by_loss + away - towards_0)
+                    store(mine, flat, own - by_loss - away)
             for f in range(0, width, LANES):
                 store(w, f, load(w, f) - every(score_rate * mean) * load(step, f))
                 store(step, f, nothing)

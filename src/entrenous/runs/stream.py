@@ -272,14 +272,13 @@ class _InRounds:
         """The training so far, with states for the users and items that are new."""
         # The first state of a federation of this size; its beginning was that of a smaller one.
         first = rounds.start()
-        old = self._training
-        if old is None or self._first is None:
-            self._first = self._training = first
-            return first
         name = short(self._plan.algorithm)
-        _check_grows(name, self._first.server, first.server)
-        _check_grows(name, self._first.devices, first.devices)
+        if self._first is not None:
+            _check_grows(name, self._first.server, first.server)
+            _check_grows(name, self._first.devices, first.devices)
         self._first = first
+        # Copies, since rounds write into the state of devices.
+        old = self._training or first
         return old._replace(
             server=_with_rows(old.server, first.server),
             devices=_with_rows(old.devices, first.devices),
