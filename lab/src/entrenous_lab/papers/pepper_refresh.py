@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from entrenous.core.contract.declared import is_gossip
 from entrenous.core.keys import folds, key
 from entrenous.core.types import BoolArray, Float64Array, Int64Array
 from entrenous.data.interactions import Interactions
@@ -140,7 +141,9 @@ def gone_on(study: Study, policy: str, seed: int) -> dict[str, Float64Array]:
     rows = union(part.rows, part.weighting.rows)
     rounds = QUICK_ROUNDS if study.quick else ROUNDS
     cell = study.cell(PEPPER, "test", seed, ())
-    gossip = Gossip(make(cell.plan, rows), rows, seed=seed, weighting=part.weighting)
+    algorithm = make(cell.plan, rows)
+    assert is_gossip(algorithm)
+    gossip = Gossip(algorithm, rows, seed=seed, weighting=part.weighting)
     found: dict[str, list[Any]] = {metric: [] for metric in METRICS}
     swarm = None
     for stage in range(STAGES):
