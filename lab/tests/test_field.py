@@ -59,7 +59,7 @@ def test_each_reading_is_trained_once_and_remembered(
     assert of["EASE", "leaky hr@10"]["obtained"] is None
     assert all(request.refit is False for request in trained if request.algorithm != "pepper-gmf")
     assert any(request.algorithm == str(OWN) for request in trained)
-    assert {row["system"] for row in result.rows} >= {"FedMF", "FCF", "EASE", "popular"}
+    assert {row["system"] for row in result.rows} >= {"FedMF", "EASE", "popular"}
     assert (
         len(
             {row["system"] for row in result.rows}
@@ -121,9 +121,9 @@ def test_a_diverged_seed_leaves_no_figure() -> None:
 def test_a_real_training_and_a_real_search_of_few_rounds() -> None:
     """Bytes of a device and round, seconds of its processor, and rounds, of FedMF on tiny data."""
     runner = FieldRunner(data=tiny(), protocol="loo-20", folder=None)
-    best = runner.searched("fedavg-gmf", {"factors": 4}, trials=1, rounds=3)
+    best = runner.searched("fedmf", {"factors": 4}, trials=1, rounds=3)
     assert best.settings["factors"] == 4 and 1 <= (best.rounds or 0) <= 3
-    found = runner.point("fedavg-gmf", {"factors": 4}, seed=0, rounds=3, negatives="leaky")
+    found = runner.point("fedmf", {"factors": 4}, seed=0, rounds=3, negatives="leaky")
     assert found.rounds == 3 and not found.failed and len(found.per_user["hr@10"]) == 40
     assert {"hr@10", "full ndcg@10", "worst_decile_auc", "up", "down", "cpu"} <= set(found.metrics)
     popular = runner.searched("popular", {}, trials=3, rounds=5)
@@ -143,6 +143,18 @@ def test_budgets_are_equal_for_all_systems_of_a_data_set() -> None:
         budgets = field.budgets(quick)
         assert "" in budgets and all(isinstance(each, FieldBudget) for each in budgets.values())
     assert field.budgets(False)["ml-100k"].seeds == 5
+
+
+def test_who_can_switch_aggregation_off() -> None:
+    """PEPPER's setting of that name chooses how models are joined, and has no such value."""
+    alone = {each.label for each in (*field.THEIRS, *field.OURS) if each.can_be_alone}
+    assert alone >= {"FedMF", "FedNCF", "PFedRec", "FedRAP", "GPFedRec"}
+    assert not alone & {"PEPPER", "FPL", "EASE"}
+
+
+def test_every_system_of_the_table_is_here() -> None:
+    notes: list[str] = []
+    assert len(field.systems_of(False, (), notes)) == 17 and notes == []
 
 
 def test_the_diagonal_is_drawn_through_equal_values() -> None:

@@ -58,9 +58,12 @@ if TYPE_CHECKING:
     from .core.types import Float32Array as Float32Array
     from .core.types import Int32Array as Int32Array
     from .data.dataset import Dataset as Dataset
+    from .data.events import Event as Event
+    from .data.events import Events as Events
     from .data.interactions import Interactions as Interactions
     from .data.load import from_frame as from_frame
     from .data.load import load as load
+    from .data.split.stream import stream as stream
     from .data.split.types import Held as Held
     from .data.split.types import Split as Split
     from .data.synthetic import synthetic as synthetic
@@ -95,8 +98,10 @@ PLACES = {
     "core.keys": "fold_name",
     "core.types": "Float32Array Int32Array",
     "data.dataset": "Dataset",
+    "data.events": "Event Events",
     "data.interactions": "Interactions",
     "data.load": "from_frame load",
+    "data.split.stream": "stream",
     "data.split.types": "Held Split",
     "data.synthetic": "synthetic",
     "deploy.operate.recommend": "open_node",

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from small_federations import same, sent, shop, started
+from small_federations import SMALL, same, sent, shop, started
 
 from entrenous.core.contract.protocols import Catalogue
+from entrenous.core.keys import key
 from entrenous.data.interactions import Interactions
+from entrenous.kernels import ncf
+from entrenous.runs.conformance import conform
 from entrenous.systems import fedavg, fedncf
+from entrenous.systems._federated_ncf import data_of, one_network
 from entrenous.systems.named import maker_of
 
 TWINS = {"fedmf": "fedavg-gmf", "fedncf": "fedavg-neumf", "fedncf-mlp": "fedavg-mlp"}
@@ -25,6 +29,7 @@ def test_the_fields_name_gives_the_models_of_federated_averaging(
     name: str, twin: str, data: Interactions
 ) -> None:
     ours, theirs = maker_of(name)(), maker_of(twin)()
+    assert ours.aggregation == "on"
     assert isinstance(ours, fedncf.FedNCF) and isinstance(theirs, fedavg.FedAvg)
     assert {**dict(theirs), **dict(ours)} == dict(ours)
     users = np.array([1, 4, 5])
@@ -44,7 +49,7 @@ def test_as_printed_it_has_the_protocol_of_the_field(name: str) -> None:
     whole = Catalogue(users=943, items=1682, interactions=100_000, scale=None)
     assert made.shape.row == 32 and made.negatives == 4 and made.batch == 256
     assert made.default_rounds(whole) == 100 and made.devices_of(whole) == 943
-    assert made.server_rate_item == 1 and made.optimiser == "sgd" and made.local_epochs == 1
+    assert made.server_rate_item == 1 and made.optimiser == "adam" and made.local_epochs == 1
 
 
 def test_the_printed_fedncf_is_the_tower_of_the_field() -> None:
@@ -52,3 +57,45 @@ def test_the_printed_fedncf_is_the_tower_of_the_field() -> None:
     made = maker_of("fedncf-printed")()
     assert (made.factors, made.layers) == (0, (32, 16, 8))
     assert dict(maker_of("fedmf-printed")())["layers"] == ()
+
+
+ALONE = {**SMALL, "aggregation": "off"}
+
+
+def test_without_aggregation_nothing_leaves_and_each_device_goes_on_alone(
+    data: Interactions,
+) -> None:
+    """Two rounds of a device are two trainings of its whole model, one after the other, in plain
+    arrays.
+    """
+    alone, user = fedncf.FedNCF(**ALONE), np.array([3])
+    server, devices = started(alone, data)
+    histories = data.histories(user)
+    own = type(devices)(devices.user[user], devices.own_network[user], devices.own_item[user])
+    item, network, vector = server.item.copy(), server.network.copy(), own.user
+    for number in range(2):
+        own, update = alone.local(server, own, histories, user, key(0, number))
+        assert update.nbytes == 0 and not update.dense and update.weight.tolist() == [1]
+        told = data_of(histories, user, key(0, number))
+        learnt = ncf.train(alone.shape, alone.rates(), vector, item, network, one_network(1), told)
+        item[learnt.item] += learnt.row
+        network += learnt.network
+        vector = learnt.user
+    assert same(own.user, vector)
+    assert np.allclose(own.own_item.over(server.item, 0), item, atol=1e-6)
+    assert np.allclose(server.network + own.own_network, network, atol=1e-6)
+    expected = ncf.scores(alone.shape, vector, item, network, one_network(1))
+    assert np.allclose(alone.score(server, own, histories), expected, atol=1e-5)
+
+
+def test_without_aggregation_the_server_keeps_its_first_model(data: Interactions) -> None:
+    alone, users = fedncf.FedNCF(**ALONE), np.array([1, 2])
+    server, devices = started(alone, data)
+    _, _, total = sent(alone, server, devices, data, users)
+    after = alone.aggregate(server, total)
+    assert same(after.item, server.item) and same(after.network, server.network)
+
+
+@pytest.mark.parametrize("aggregation", ["on", "off"])
+def test_it_conforms(aggregation: str) -> None:
+    conform(fedncf.FedNCF(**{**SMALL, "aggregation": aggregation}))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pandas as pd
 import pytest
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 import entrenous
 from entrenous.api import arguments as frames
@@ -16,6 +18,7 @@ from entrenous.api.results import Report
 from entrenous.core.errors import InputError
 from entrenous.data.interactions import POLARS
 from entrenous.report.figures import can_print
+from entrenous.runs.manifest import Look, Manifest
 
 FRAME = pd.DataFrame(
     [
@@ -38,7 +41,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def results(stored: Path) -> dict[str, Report[Any]]:
+def results(stored: Path) -> dict[str, Report[Any, Any]]:
     return {
         "compare": entrenous.compare(["fcf", "popular"], FRAME, seeds=2, **OPTIONS),
         "audit": entrenous.audit("fcf", FRAME, quick=True, **OPTIONS),
@@ -62,7 +65,7 @@ NAMES = ("compare", "audit", "attack", "tune", "leakcheck", "explain", "receipt"
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_result_is_a_frame_and_texts_with_the_same_rows(
-    name: str, results: dict[str, Report[Any]], tmp_path: Path
+    name: str, results: dict[str, Report[Any, Any]], tmp_path: Path
 ) -> None:
     result = results[name]
     table = result.table()
@@ -89,6 +92,32 @@ def test_a_result_is_a_frame_and_texts_with_the_same_rows(
         result.save(tmp_path / "table.xlsx")
     with pytest.raises(InputError, match="cannot be written"):
         result.save(tmp_path / "table.csv" / "again.csv")
+
+
+def closed(kind: Any) -> TypeAdapter[Any]:
+    """A check of lists of dictionaries, which also refuses keys that are not declared."""
+    return TypeAdapter(list[kind], config=ConfigDict(extra="forbid"))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_report_has_the_keys_and_types_that_are_declared(
+    name: str, results: dict[str, Report[Any, Any]]
+) -> None:
+    result = results[name]
+    # The first argument of `Report` in the class of the result.
+    (base,) = type(result).__orig_bases__  # type: ignore[attr-defined]
+    closed(get_args(base)[0]).validate_python([result.found], strict=True)
+
+
+def test_a_manifest_and_a_trace_have_the_keys_and_types_that_are_declared(stored: Path) -> None:
+    manifests = closed(Manifest)
+    manifests.validate_python([entrenous.open(stored).manifest], strict=True)
+    options: dict[str, Any] = {"split": "kfold-2", "rounds": 2, "every": 1, "threads": 1}
+    run = entrenous.run("fbalf", FRAME, **options)
+    manifests.validate_json(json.dumps([run.manifest]), strict=True)
+    closed(Look).validate_python(list(run.trace), strict=True)
+    with pytest.raises(ValidationError, match="Extra inputs are not permitted"):
+        manifests.validate_python([{**run.manifest, "other": 1}])
 
 
 def test_cells_that_a_spreadsheet_would_run_are_harmless() -> None:

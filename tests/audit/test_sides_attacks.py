@@ -11,7 +11,14 @@ import pytest
 from onlooker import by_popularity, every_item, first_users, movielens, noised, right, seen
 from small_data import few_ratings
 
-from entrenous.auditing.attacks import collinear, gradient, named_moves, named_vector, touched_rows
+from entrenous.auditing.attacks import (
+    collinear,
+    gradient,
+    moved_table,
+    named_moves,
+    named_vector,
+    touched_rows,
+)
 from entrenous.auditing.attacks._rows_seen import prior
 from entrenous.auditing.claims import Attack, Claims
 from entrenous.data.synthetic import synthetic
@@ -59,6 +66,26 @@ def test_one_update_of_moves_is_the_whole_history(algorithm: str) -> None:
         algorithm not in ("fedavg-gmf", "reptile-gmf", "ditto-gmf")
         or found.precision == found.recall == 1
     )
+
+
+@some("biases", [True, False])
+def test_some_updates_of_fedrecon_are_the_whole_history(small: Any, biases: bool) -> None:
+    """Each round shows the half of the samples from which the items learnt."""
+    found = [
+        right(touched_rows.ATTACK.run(seen(small, "fedrecon", rounds=n, biases=biases)), small)
+        for n in (1, 8)
+    ]
+    # The sign of a bias is that of the error; without biases the popularity chooses the side.
+    assert min(one.precision for one in found) > (0.99 if biases else 0.85)
+    assert 0.3 < found[0].recall < 0.7 and found[1].recall > 0.95
+
+
+@some("view", ["individual", "sum"])
+def test_a_shown_table_is_the_history(small: Any, view: Any) -> None:
+    transcript = seen(small, "gpfedrec", rounds=3, view=view)
+    assert view in moved_table.ATTACK.views and moved_table.ATTACK.applies(transcript)
+    found = right(moved_table.ATTACK.run(transcript), small)
+    assert found.precision > 0.9 and found.recall > 0.9 and found.ranked > 0.9
 
 
 def test_shown_vectors_decide_the_moves_of_items() -> None:
@@ -123,6 +150,7 @@ def test_noise_leaves_no_attack_far_below_the_popularity_guess(
     [
         collinear.ATTACK,
         touched_rows.ATTACK,
+        moved_table.ATTACK,
         named_moves.ATTACK,
         named_vector.ATTACK,
         gradient.ATTACK,

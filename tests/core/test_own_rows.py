@@ -27,7 +27,7 @@ from entrenous.core.contract.protocols import (
 from entrenous.core.contract.update import Update
 from entrenous.core.types import Float32Array
 from entrenous.data.synthetic import synthetic
-from entrenous.federation.rounds import Rounds
+from entrenous.federation.rounds import Rounds, Training
 from entrenous.runs.conformance import conform
 from entrenous.runs.recommenders import checkpoint_arrays, restore_training
 from entrenous.runs.store import read_arrays, write_arrays
@@ -176,5 +176,7 @@ def test_a_run_goes_on_from_what_was_stored(tmp_path: Path) -> None:
     half = rounds.advance(rounds.start(), 2)
     write_arrays(tmp_path / "half.safetensors", checkpoint_arrays(half))
     arrays, _ = read_arrays(tmp_path / "half.safetensors")
-    rest = rounds.advance(restore_training(rounds, 2, arrays), 4)
+    restored = restore_training(rounds, 2, arrays)
+    assert isinstance(restored, Training)
+    rest = rounds.advance(restored, 4)
     assert same(rest.devices, whole.devices) and same(rest.server, whole.server)

@@ -265,6 +265,13 @@ def a_column_of_actions_with_a_refusal(tmp: Path) -> Case:
     yield lambda: load(path, **load_options(error))
 
 
+def a_header_without_a_usual_name(tmp: Path) -> Case:
+    rows = "".join(f"u{user},i{user + item},{item}\n" for user in range(5) for item in range(4))
+    path = text(tmp / "a.csv", f"who is it,product,how many\n{rows}")
+    error = yield lambda: load(path)
+    yield lambda: load(path, **load_options(error))
+
+
 def an_unread_column_of_counts_with_zeros(tmp: Path) -> Case:
     path = text(tmp / "a.csv", "user_id,item_id,click\n1,a,2\n1,b,0\n2,b,1\n2,c,3\n")
     error = yield lambda: load(path)
@@ -848,6 +855,30 @@ def shares_that_do_not_add_up(tmp: Path) -> Case:
 def shares_that_leave_no_test_row(tmp: Path) -> Case:
     yield lambda: splits("random-99-1", random_data(rows=40))
     yield lambda: splits("random-50-50", random_data(rows=40))
+
+
+def users_that_are_too_few_to_hold_out(tmp: Path) -> Case:
+    data = random_data(rows=40)
+    error = yield lambda: splits("users-99-1", data)
+    yield lambda: splits(error.fix.split()[-1], data)
+
+
+def users_that_a_folder_cannot_hold_out(tmp: Path) -> Case:
+    data = random_data()
+    error = yield lambda: write(splits("users-80-20", data)[0], tmp / "split")
+    assert "temporal-80-20" in error.fix
+    yield lambda: write(splits("temporal-80-20", data)[0], tmp / "split")
+
+
+def windows_without_rows(tmp: Path) -> Case:
+    error = yield lambda: splits("stream-0", random_data())
+    yield lambda: splits(error.fix.removeprefix("use "), random_data())
+
+
+def held_out_users_that_were_in_memory_alone(tmp: Path) -> Case:
+    made = entrenous.run("popular", random_data(), split="users-80-20", out=tmp, progress=False)
+    yield lambda: entrenous.open(made.path).per_user()
+    yield lambda: made.per_user()
 
 
 def folds_that_cannot_be_cut(tmp: Path) -> Case:

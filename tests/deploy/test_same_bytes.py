@@ -8,7 +8,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from entrenous_lab.memory_link import MemoryServerLink
 from federation_links import (
@@ -21,8 +20,10 @@ from federation_links import (
     serving,
     simulated,
 )
+from small_federations import same
 
 from entrenous.core.contract.declared import is_federated
+from entrenous.core.contract.protocols import fields_in
 from entrenous.deploy.node.node import FederatedNode
 from entrenous.deploy.server.server import serve
 from entrenous.federation.shard import Threads
@@ -55,10 +56,9 @@ def through(folder: Path, name: str, settings: dict[str, Any], nodes: int, threa
         simulated(founded).devices,
     )
     for node in opened.values():
-        for array, own in node.store.newest_state()[1].items():
-            assert (
-                own.tobytes() == np.asarray(getattr(private, array))[node.shard.users].tobytes()
-            ), (node.name, array)
+        for field, own in fields_in(node.store.newest_state()[1]).items():
+            expected = getattr(private, field)[node.shard.users]
+            assert same(own, expected), (node.name, field)
         node.close()
     assert digest == server_sha256(simulated(founded))
     return digest or ""

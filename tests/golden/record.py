@@ -53,10 +53,20 @@ def cases() -> dict[str, Case]:
         "fcf": Case("fcf", 2),
         "fcf-huawei": Case("fcf-huawei", 2),
         "fcf-newton": Case("fcf-newton", 2, settings={"factors": 32}),
+        "fedcold": Case("fedcold"),
     }
     for system in ("cali3f", "ditto", "fedavg", "fedfast", "reptile"):
         for model in ("gmf", "mlp", "neumf"):
             found[f"{system}-{model}"] = Case(f"{system}-{model}", 2, settings=NCF)
+    found["fedrecon"] = Case("fedrecon", 2)
+    found["fedrecon-printed"] = Case("fedrecon-printed", 3, settings={"start_std": 0.1})
+    for name in ("gpfedrec", "gpfedrec-as-run"):
+        found[name] = Case(name, 2, settings=NCF)
+    for name in ("pfedrec", "fedrap", "fedrap-printed"):
+        found[name] = Case(name, 2)
+    found["pfedrec-alone"] = Case("pfedrec", 2, settings={"aggregation": "off", "cohort": 100})
+    as_run = {"reading": "as-run", "aggregation": "off", "cohort": 100}
+    found["fedrap-as-run-alone"] = Case("fedrap", 2, settings=as_run)
     found["cali3f-plain"] = Case(
         "cali3f-neumf", 2, settings={**NCF, "fast": False, "personalised": False, "sampled": False}
     )

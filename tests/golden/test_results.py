@@ -14,6 +14,7 @@ from tests.golden.record import RESULTS, cases, result
 CASES, EXPECTED = cases(), json.loads(RESULTS.read_text())
 QUICK = {
     "fpl", "sfpl", "pfpl+", "fcf", "fedmf-ratings", "cali3f-neumf", "fedavg-gmf", "fedfast-gmf", "ditto-mlp", "reptile-gmf", "metamf", "rfrec",
+    "fedrecon", "gpfedrec", "pfedrec", "fedrap",
     "fbalf", "fbalf-bayes", "fedrec", "fedrec++", "pepper-gmf", "pepper-prme-g", "gossip-age-gmf", "gossip-average-gmf", "fedavg-prme-g",
     "bpr-mf", "pmf", "central-gmf",
 }  # fmt: skip  # at least one of each file of algorithms; `make test-slow` runs all

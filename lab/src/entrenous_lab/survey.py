@@ -106,19 +106,26 @@ class Look(NamedTuple):
     whole: bool = False
 
 
-PAIRWISE, RATINGS = ("pfpl+", "pfpl"), ("fbalf-bayes", "fedrec", "fedmf-ratings")
+PAIRWISE, RATINGS = ("pfpl+", "pfpl", "fedcold"), ("fbalf-bayes", "fedrec", "fedmf-ratings")
 SINGLE = (
     "fcf",
     "fedavg-gmf",
     "fedavg-neumf",
+    "fedmf",
+    "fedncf",
+    "colr",
     "fedfast-neumf",
     "cali3f-neumf",
     "ditto-neumf",
     "reptile-gmf",
+    "fedrecon",
+    "gpfedrec",
+    "pfedrec",
+    "fedrap",
     "rfrec",
 )
 PEERS = ("pepper-gmf", "gossip-average-gmf", "gossip-reptile-gmf")
-PRIVATE = ("pfpl+", "fcf", "fbalf", "fbalf-bayes", "fedavg-neumf", "fedavg-gmf")
+PRIVATE = ("pfpl+", "fcf", "fbalf", "fbalf-bayes", "fedavg-neumf", "fedavg-gmf", "fedmf", "fedncf")
 LOOKS: tuple[Look, ...] = (
     *(Look(name, "individual", rounds=10, watched=200, whole=name == "pfpl+") for name in PAIRWISE),
     *(Look(name, "individual", rounds=1, watched=200, whole=name == "fcf") for name in SINGLE),

@@ -23,6 +23,7 @@ from ..core.errors import InputError, did_you_mean
 from ..core.keywords import called_with, field_texts
 from ..core.registry.own import place_of
 from ..core.types import Array
+from ..core.values import SettingValue
 from ..data.frames import CallersFrame, FrameT, OtherRows, library_of
 from ..data.interactions import Interactions
 from ..data.load import from_frame, load_arguments
@@ -60,6 +61,8 @@ SplitAsked: TypeAlias = str | Split[FrameT] | Sequence[Split[FrameT]] | SplitFun
 MetricAsked: TypeAlias = str | Metric | Callable[[Ranking, int], Array]
 MetricsAsked: TypeAlias = Mapping[str, MetricAsked] | Sequence[MetricAsked]
 ProgressAsked: TypeAlias = bool | Progress | None
+# A column of a result, of lists or arrays.
+Column: TypeAlias = Sequence[object] | Array
 # External ids: one of them, or several.
 Ids: TypeAlias = str | SupportsIndex | Iterable[object]
 
@@ -82,7 +85,7 @@ Result = TypeVar("Result")
 # ---- from what a caller gives to what a run takes ------------------------------------------------
 
 
-def algorithm_asked(algorithm: AlgorithmAsked) -> tuple[str, dict[str, Any]]:
+def algorithm_asked(algorithm: AlgorithmAsked) -> tuple[str, dict[str, SettingValue]]:
     """The name or place of an algorithm, and those of its settings that differ from the defaults.
 
     algorithm: a name, a class, or an instance. Raises InputError for anything else.
@@ -172,7 +175,7 @@ class SplitRows(NamedTuple):
 
 
 def data_beside(
-    data: DataAsked[Any] | None, split: SplitAsked[Any] | None, load: Mapping[str, Any]
+    data: DataAsked[Any] | None, split: SplitAsked[Any] | None, load: Mapping[str, SettingValue]
 ) -> str | Interactions:
     """The data of a run: its own splits bring their rows; without any, None = ml-100k. Raises
     InputError for a split of other rows than `data`.
@@ -182,8 +185,7 @@ def data_beside(
         return data_asked("ml-100k" if data is None else data)
     rows = folds[0].train
     if data is not None:
-        named = data_asked(data)
-        given = load_rows(named, **load_arguments(load)) if isinstance(named, str) else named
+        given = _read(data_asked(data), load)
         if not (given.users.same(rows.users) and given.items.same(rows.items)):
             raise InputError(
                 "data",
@@ -195,7 +197,10 @@ def data_beside(
 
 
 def split_asked(
-    split: SplitAsked[Any] | None, data: str | Interactions, seed: int, load: Mapping[str, Any]
+    split: SplitAsked[Any] | None,
+    data: str | Interactions,
+    seed: int,
+    load: Mapping[str, SettingValue],
 ) -> SplitRows:
     """The rows, and the protocol by name or the user's own splits.
 
@@ -206,12 +211,15 @@ def split_asked(
     if split is None or isinstance(split, str):
         return SplitRows(data, split, [])
     if callable(split):
-        # A function splits rows, whatever names them.
-        rows = load_rows(data, **load_arguments(load)) if isinstance(data, str) else data
-        split = split(rows, seed=seed)
+        split = split(_read(data, load), seed=seed)
     folds = _folds(split)
     # The label of a run says which rows it was trained on.
     return SplitRows(folds[0].train, None, folds)
+
+
+def _read(data: str | Interactions, load: Mapping[str, SettingValue]) -> Interactions:
+    """The rows that a name stands for; rows are what they are."""
+    return load_rows(data, **load_arguments(load)) if isinstance(data, str) else data
 
 
 def _folds(split: Any) -> list[Split]:
@@ -297,7 +305,7 @@ def kind_of(data: DataAsked[Any]) -> str:
     return data.frames if isinstance(data, Interactions) else library_of(data)
 
 
-def frame_of(columns: Mapping[str, Sequence[Any]], kind: str) -> Any:
+def frame_of(columns: Mapping[str, Column], kind: str) -> Any:
     """A frame of a library. columns: lists or arrays by name; NaN in an array is a missing
     value.
     """
@@ -310,7 +318,7 @@ def frame_of(columns: Mapping[str, Sequence[Any]], kind: str) -> Any:
     ).to_native()
 
 
-def _with_gaps(values: Sequence[Any]) -> Sequence[Any]:
+def _with_gaps(values: Column) -> Column:
     """The values of a column, with None in place of NaN."""
     # Before there is a frame: an expression of polars needs threads, which a forked process lacks.
     listed = values.tolist() if isinstance(values, np.ndarray) else values
@@ -319,13 +327,13 @@ def _with_gaps(values: Sequence[Any]) -> Sequence[Any]:
     return values
 
 
-def columns_of(records: Iterable[Mapping[str, Any]]) -> list[str]:
+def columns_of(records: Iterable[Mapping[str, object]]) -> list[str]:
     """The names of the columns of records, in the order in which they first occur."""
     return list(dict.fromkeys(name for record in records for name in record))
 
 
 def frame_of_records(
-    records: Iterable[Mapping[str, Any]], kind: str, names: Sequence[str] = ()
+    records: Iterable[Mapping[str, object]], kind: str, names: Sequence[str] = ()
 ) -> Any:
     """A frame with a row for each record. names: the first columns, which an empty frame has too.
     A column with both texts and numbers is text.

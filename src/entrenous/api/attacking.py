@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Generic, final
 
+import numpy as np
+
 from ..auditing.plan import AttackOptions, AttackPlan
+from ..auditing.robustness import AttackFound
 from ..auditing.robustness import attack as measured
 from ..core.errors import InputError
 from ..core.keywords import values
@@ -27,7 +30,7 @@ from .results import Figure, Report
 
 
 @final
-class AttackEffect(Report[FrameT]):
+class AttackEffect(Report[AttackFound, FrameT]):
     """The effect of an attack. `table()` has a row for each defence, with `hr@10`,
     `hr@10_attacked` and `er@10`.
     """
@@ -36,12 +39,11 @@ class AttackEffect(Report[FrameT]):
         """The exposure of the targets before and under attack, for each defence."""
         exposure = f"er@{self.found['k']}"
         rows = self.found["rows"]
-        series = {
-            "before": [row[f"{exposure}_before"] for row in rows],
-            "attacked": [row[exposure] for row in rows],
-        }
+        before = [row[f"{exposure}_before"] for row in rows]
+        attacked = [row[exposure] for row in rows]
+        series = {"before": np.array(before, float), "attacked": np.array(attacked, float)}
         look = FigureFormat(self._caption(), f"{exposure} of the targets", "")
-        return Figure(figures.bars([row["defence"] for row in rows], series, look))
+        return Figure(figures.bars([str(row["defence"]) for row in rows], series, look))
 
     def _caption(self) -> str:
         found = self.found
@@ -78,7 +80,7 @@ def attack(asked: AttackKeywords[FrameT]) -> AttackEffect[FrameT]:
     return AttackEffect(attacked(asked), kind_of(asked.data))
 
 
-def attacked(asked: AttackKeywords[Any]) -> dict[str, Any]:
+def attacked(asked: AttackKeywords[Any]) -> AttackFound:
     """As `attack`, with errors in the words of the command line."""
     # A caller who names items takes the wrong one of two similar keywords.
     if not isinstance(asked.targets, int):

@@ -4,8 +4,8 @@ limits of its figures.
 
 from __future__ import annotations
 
-from typing import Any
-
+from ..auditing.examine import AttackFigures, AuditFound
+from ..auditing.promised import CanaryFigures
 from ..privacy.evidence import rounds_in_words
 
 HEADERS = (
@@ -24,7 +24,7 @@ HEADERS = (
 FIGURES = ("precision", "recall", "r_precision", "auc", "advantage", "low", "high", "worst")
 
 
-def caption(found: dict[str, Any]) -> str:
+def caption(found: AuditFound) -> str:
     """The conditions of the figures: algorithm, data, view, profile, and how much was seen."""
     return (
         f"{found['algorithm']} on {found['data']}, view {found['view']}, profile"
@@ -32,7 +32,7 @@ def caption(found: dict[str, Any]) -> str:
     )
 
 
-def records(found: dict[str, Any]) -> list[dict[str, Any]]:
+def records(found: AuditFound) -> list[dict[str, object]]:
     """A dictionary for each attack: its name, view, question, figures and verdict; popularity alone
     is the first.
     """
@@ -41,7 +41,7 @@ def records(found: dict[str, Any]) -> list[dict[str, Any]]:
     return [{name: row.get(name) for name in names} for row in (guess, *found["attacks"])]
 
 
-def cells(found: dict[str, Any]) -> list[list[str]]:
+def cells(found: AuditFound) -> list[list[str]]:
     """A row for each attack, in the order of HEADERS."""
     # The first row is the yardstick: a guess by popularity, which needs no message of anybody.
     guess = found["popularity"]
@@ -51,7 +51,7 @@ def cells(found: dict[str, Any]) -> list[list[str]]:
     return [list(popularity.values()), *map(_row, found["attacks"])]
 
 
-def _row(attack: dict[str, Any]) -> list[str]:
+def _row(attack: AttackFigures) -> list[str]:
     """Returns the row of one attack, in the order of HEADERS."""
     # An attack that was not tried has a verdict and no figures.
     if attack["r_precision"] is None:
@@ -62,12 +62,12 @@ def _row(attack: dict[str, Any]) -> list[str]:
         span = f"{attack['advantage']:+.3f} ({attack['low']:+.3f} to {attack['high']:+.3f})"
     if attack["rounds_to_half"] is not None:
         half = rounds_in_words(attack["rounds_to_half"])
-    numbers = [_number(attack[name]) for name in ("precision", "recall", "r_precision", "auc")]
+    figures = (attack["precision"], attack["recall"], attack["r_precision"], attack["auc"])
     name = attack["name"] if attack["named"] else f"{attack['name']} (pseudonyms)"
     return [
         name,
         attack["view"],
-        *numbers,
+        *map(_number, figures),
         span,
         _number(attack["worst"]),
         half,
@@ -81,7 +81,7 @@ def _number(value: float | None) -> str:
     return f"{value:.3f}"
 
 
-def _scope(found: dict[str, Any]) -> str:
+def _scope(found: AuditFound) -> str:
     """Returns how much the onlooker saw: rounds, users, and the seed."""
     # Who sees the final model alone sees no rounds.
     if found["view"] == "model":
@@ -92,7 +92,7 @@ def _scope(found: dict[str, Any]) -> str:
     return f"{rounds_in_words(found['rounds'])}, {who}, seed {found['seed']}"
 
 
-def sentences(found: dict[str, Any]) -> list[str]:
+def sentences(found: AuditFound) -> list[str]:
     """Returns sentences on the rows behind the figures, the protection, and the limits of the
     figures.
     """
@@ -140,7 +140,7 @@ def sentences(found: dict[str, Any]) -> list[str]:
     ]
 
 
-def _bound(found: dict[str, Any]) -> str:
+def _bound(found: AuditFound) -> str:
     """Returns a sentence on the differential privacy that was spent."""
     if found["epsilon"] is None:
         return "no proven bound: epsilon is infinite"
@@ -151,7 +151,7 @@ def _bound(found: dict[str, Any]) -> str:
     return f"proven bound: what was seen has spent epsilon {found['epsilon']:.3f} {budget}{whole}"
 
 
-def _shown_by_canaries(canaries: dict[str, Any] | None) -> list[str]:
+def _shown_by_canaries(canaries: CanaryFigures | None) -> list[str]:
     """Returns a sentence on the lower bound of epsilon; an empty list without canaries."""
     if canaries is None:
         return []

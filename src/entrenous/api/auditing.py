@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, final
 
-from ..auditing.examine import audited
+from ..auditing.examine import AuditFound, audited
 from ..auditing.plan import AuditOptions, AuditPlan
 from ..core.errors import InputError
 from ..core.keywords import values
@@ -34,7 +34,7 @@ OF_TRAINING = ("settings", "protocol", "load", "refit", "network", "protect")
 
 
 @final
-class Audit(Report[FrameT]):
+class Audit(Report[AuditFound, FrameT]):
     """The findings of attacks. `table()` has a row for each attack with its figures and its
     verdict; the first row is a guess by popularity alone.
     """
@@ -48,18 +48,19 @@ class Audit(Report[FrameT]):
         """A bar of R-precision for each attack on histories that was tried, with popularity alone
         as the yardstick.
         """
-        rows = self._records()
-        asked = [row for row in rows if row["asks"] == "histories"]
-        tried = [row for row in asked if row["r_precision"] is not None]
-        names = [f"{row['name']}, {row['view']}" if row["view"] else row["name"] for row in tried]
-        values = [row["r_precision"] for row in tried]
+        found = {"popularity alone": self.found["popularity"]["r_precision"]}
+        for attack in self.found["attacks"]:
+            if attack["asks"] == "histories":
+                found[f"{attack['name']}, {attack['view']}"] = attack["r_precision"]
+        bars = {name: value for name, value in found.items() if value is not None}
+        series = {"R-precision": list(bars.values())}
         look = FigureFormat(self._caption(), "R-precision of what the attack guessed", "")
-        return Figure(figures.bars(names, {"R-precision": values}, look, ends=(0, 1)))
+        return Figure(figures.bars(list(bars), series, look, ends=(0, 1)))
 
     def _caption(self) -> str:
         return audit_tables.caption(self.found)
 
-    def _records(self) -> list[dict[str, Any]]:
+    def _records(self) -> list[dict[str, object]]:
         return audit_tables.records(self.found)
 
     def _shown(self) -> Table:
@@ -98,7 +99,7 @@ def audit(asked: AuditKeywords[FrameT]) -> Audit[FrameT]:
     return Audit(audited_what(asked), kind_of(asked.data))
 
 
-def audited_what(asked: AuditKeywords[Any]) -> dict[str, Any]:
+def audited_what(asked: AuditKeywords[Any]) -> AuditFound:
     """As `audit`, with errors in the words of the command line."""
     with asked_progress(asked.progress) as progress:
         stored = None

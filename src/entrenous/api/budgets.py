@@ -7,10 +7,31 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from typing_extensions import TypedDict
+
 from ..privacy.accountant import SampledGaussian, epsilon_of_all
 
 
-def spent_on_all(manifests: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, Any] | None:
+class RunBudget(TypedDict):
+    """The differential privacy of one training; None where it had no budget."""
+
+    algorithm: str
+    seed: int
+    epsilon: float | None
+    delta: float | None
+
+
+class AllBudgets(TypedDict):
+    """The differential privacy of several trainings on the same people."""
+
+    runs: list[RunBudget]
+    trainings: int
+    epsilon: float | None
+    """Of all together; None where one had no budget."""
+    delta: float | None
+
+
+def spent_on_all(manifests: Mapping[str, Sequence[Mapping[str, Any]]]) -> AllBudgets | None:
     """The differential privacy that the trainings of a comparison have spent of each user; None
     where none of them had a budget.
 
@@ -22,13 +43,13 @@ def spent_on_all(manifests: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[s
     how many there are. epsilon, delta: of all together, by PLD, at the largest of their deltas;
     None where one had no budget, since nothing then bounds what all of them tell.
     """
-    runs = []
+    runs: list[RunBudget] = []
     budgets = []
     for label, of_label in manifests.items():
         for manifest in of_label:
             budget = manifest.get("privacy") or {}
             budgets.append(budget)
-            run = {
+            run: RunBudget = {
                 "algorithm": label,
                 "seed": manifest["seed"],
                 "epsilon": budget.get("epsilon"),
@@ -38,23 +59,24 @@ def spent_on_all(manifests: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[s
     # Without any budget there is nothing to add up.
     if not any(budgets):
         return None
-    return {"runs": runs, "trainings": len(runs), **_together(budgets)}
+    epsilon, delta = _together(budgets)
+    return {"runs": runs, "trainings": len(runs), "epsilon": epsilon, "delta": delta}
 
 
-def _together(budgets: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
+def _together(budgets: Sequence[Mapping[str, Any]]) -> tuple[float | None, float | None]:
     """The epsilon of all trainings, and its delta."""
     if not all(budgets):
-        return {"epsilon": None, "delta": None}
+        return None, None
     # A larger delta allows a smaller epsilon; the largest is the honest one for all together.
     delta = max(budget["delta"] for budget in budgets)
     releases = []
     for budget in budgets:
         mechanism = SampledGaussian(budget["noise_multiplier"], budget["rate"])
         releases.append((mechanism, budget["releases"]))
-    return {"epsilon": epsilon_of_all(releases, delta), "delta": delta}
+    return epsilon_of_all(releases, delta), delta
 
 
-def in_short(spent: Mapping[str, Any]) -> str:
+def in_short(spent: AllBudgets) -> str:
     """The epsilon of one training and of all, in a clause."""
     trainings = spent["trainings"]
     known = [run["epsilon"] for run in spent["runs"] if run["epsilon"] is not None]
@@ -67,7 +89,7 @@ def in_short(spent: Mapping[str, Any]) -> str:
     return f"{each}, {spent['epsilon']:.3f} for {people}, at delta {spent['delta']:g}"
 
 
-def in_full(spent: Mapping[str, Any]) -> list[str]:
+def in_full(spent: AllBudgets) -> list[str]:
     """A sentence for each training, and one for all."""
     sentences = []
     for run in spent["runs"]:

@@ -7,9 +7,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple, final
 
+from typing_extensions import TypedDict
+
 from ..core.contract.declared import declared, fields_of
 from ..core.contract.settings import Settings
 from ..core.printed import summary_of
+from ..core.values import SettingValue
 from ..data.dataset import datasets as known_datasets
 from ..evaluation.metric_kinds import Metric, better_of
 from ..evaluation.metric_kinds import metrics as known_metrics
@@ -27,7 +30,7 @@ class AlgorithmEntry(NamedTuple):
     kind: str
     """central, federated (with a server) or gossip (without one)."""
     summary: str
-    preset: Mapping[str, Any]
+    preset: Mapping[str, SettingValue]
     """Settings that differ from the defaults of its class."""
 
 
@@ -51,8 +54,36 @@ class MetricEntry(NamedTuple):
     summary: str
 
 
+class ExplainedSetting(TypedDict):
+    """A setting of an algorithm."""
+
+    name: str
+    default: str
+    """As the command line takes it."""
+    description: str
+
+
+class ExplainedFound(TypedDict):
+    """An algorithm's account of itself."""
+
+    name: str
+    kind: str
+    """central, federated or gossip."""
+    summary: str
+    preset: Mapping[str, SettingValue]
+    received: list[dict[str, str]]
+    """`name` and `shape` of each array that a device receives."""
+    kept: list[dict[str, str]]
+    """The same of those that it keeps."""
+    leaves_the_device: list[dict[str, str]]
+    """`name`, `shape`, `when`, `reveals` and `measured` of each array that it sends."""
+    measured: list[dict[str, str]]
+    """`profile`, and what audits under it have `said`."""
+    settings: list[ExplainedSetting]
+
+
 @final
-class Explanation(Report[FrameT]):
+class Explanation(Report[ExplainedFound, FrameT]):
     """An algorithm's account of itself. `table()` has a row for each array that leaves a device."""
 
     of_rows = "leaves_the_device"
@@ -95,7 +126,7 @@ def explain(algorithm: str) -> Explanation:
         return Explanation(explained(algorithm))
 
 
-def explained(algorithm: str) -> dict[str, Any]:
+def explained(algorithm: str) -> ExplainedFound:
     """As `explain`, as the command prints it with --json."""
     about = entry(algorithm)
     made = maker_of(algorithm)()
@@ -103,9 +134,14 @@ def explained(algorithm: str) -> dict[str, Any]:
         {"profile": figure["profile"], "said": told.said(figure)}
         for figure in evidence.measured(algorithm)
     ]
+    declaration = declared(made)
     return {
-        **about._asdict(),
-        **_states(made),
+        "name": about.name,
+        "kind": about.kind,
+        "summary": about.summary,
+        "preset": about.preset,
+        "received": _states(declaration.receives, "received"),
+        "kept": _states(declaration.keeps, "kept"),
         "leaves_the_device": _sent(made, algorithm),
         "measured": measured,
         "settings": settings_of(kind_of(algorithm)[0], about.preset),
@@ -119,9 +155,9 @@ def entry(name: str) -> AlgorithmEntry:
     return AlgorithmEntry(name, of_kind, summary_of(kind.__doc__), preset)
 
 
-def settings_of(kind: type[Settings], preset: Mapping[str, Any]) -> list[dict[str, Any]]:
+def settings_of(kind: type[Settings], preset: Mapping[str, SettingValue]) -> list[ExplainedSetting]:
     """The settings of a class; a value of the preset stands for the default."""
-    settings = []
+    settings: list[ExplainedSetting] = []
     for name, field in kind.model_fields.items():
         default = as_typed(preset.get(name, field.default))
         description = field.description or ""
@@ -129,22 +165,18 @@ def settings_of(kind: type[Settings], preset: Mapping[str, Any]) -> list[dict[st
     return settings
 
 
-def as_typed(value: Any) -> str:
+def as_typed(value: SettingValue) -> str:
     """A value as `--set` takes it."""
     if isinstance(value, tuple):
         return ",".join(map(str, value))
     return str(value)
 
 
-def _states(algorithm: Any) -> dict[str, list[dict[str, str]]]:
-    """The arrays that a device receives and keeps, as the algorithm declares them."""
-    declaration = declared(algorithm)
-    arrays: dict[str, list[dict[str, str]]] = {"received": [], "kept": []}
-    for part, state in (("received", declaration.receives), ("kept", declaration.keeps)):
-        if state is not None:
-            for field in fields_of(state, part):
-                arrays[part].append({"name": field.name, "shape": field.said})
-    return arrays
+def _states(state: type | None, part: str) -> list[dict[str, str]]:
+    """The arrays of a state of a device, as the algorithm declares them."""
+    if state is None:
+        return []
+    return [{"name": field.name, "shape": field.said} for field in fields_of(state, part)]
 
 
 def _sent(algorithm: Any, name: str) -> list[dict[str, str]]:

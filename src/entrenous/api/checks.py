@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Generic, final
 
-from ..auditing.receipt import receipt_of_run
+from ..auditing.receipt import ReceiptFound, receipt_of_run
 from ..core.keywords import values
 from ..runs import store
+from ..runs.leakcheck import LeakcheckFound
 from ..runs.leakcheck import leakcheck as checked
 from ..runs.options import LeakcheckTraining, OpenOptions
 from .arguments import (
@@ -29,7 +30,7 @@ from .results import Report
 
 
 @final
-class Leakcheck(Report[FrameT]):
+class Leakcheck(Report[LeakcheckFound, FrameT]):
     """Purely local models compared with chance. `table()` has a row for each metric."""
 
     of_rows = "checks"
@@ -37,7 +38,7 @@ class Leakcheck(Report[FrameT]):
     @property
     def passed(self) -> bool:
         """True if no metric differs from chance."""
-        return bool(self.found["passed"])
+        return self.found["passed"]
 
     def _caption(self) -> str:
         found = self.found
@@ -48,7 +49,7 @@ class Leakcheck(Report[FrameT]):
 
 
 @final
-class DeviceReceipt(Report[FrameT]):
+class DeviceReceipt(Report[ReceiptFound, FrameT]):
     """The messages of one user's device. `table()` has a row for each round."""
 
     of_rows = "rounds"
@@ -56,8 +57,7 @@ class DeviceReceipt(Report[FrameT]):
     @property
     def notes(self) -> list[str]:
         """Sentences on the messages, and on the limits of what is known of them."""
-        sentences: list[str] = self.found["sentences"]
-        return sentences
+        return self.found["sentences"]
 
     def expected(self) -> FrameT:
         """A frame of what attacks are expected to find out from these messages, by measured

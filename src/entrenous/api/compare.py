@@ -43,13 +43,14 @@ from .budgets import spent_on_all
 from .contestants import Contestant, contestants, judged, same_rows
 from .results import Figure, Report, Table, refuse_unknown
 from .run import Run
-from .statistics import Runs, loss_win, paired_tests, row, spread_tests
+from .statistics import PairedDifference, Runs, loss_win, paired_tests, row, spread_tests
+from .tables import ComparisonFound
 
 TESTED = ("hr@10", "ndcg@10")
 
 
 @final
-class Comparison(Report[FrameT]):
+class Comparison(Report[ComparisonFound, FrameT]):
     """A comparison of algorithms. `table()` has a row for each: `algorithm`, and the mean and the
     standard deviation over seeds of each metric.
     """
@@ -86,7 +87,7 @@ class Comparison(Report[FrameT]):
     def _metrics(self) -> list[str]:
         return list(self.found["rows"][0]["metrics"])
 
-    def _records(self) -> list[dict[str, Any]]:
+    def _records(self) -> list[dict[str, str | float]]:
         return tables.records(self.found)
 
     def _shown(self) -> Table:
@@ -130,7 +131,7 @@ def compare(asked: CompareKeywords[FrameT]) -> Comparison[FrameT]:
     return Comparison(compared(asked), kind_of(data))
 
 
-def compared(asked: CompareKeywords[Any]) -> dict[str, Any]:
+def compared(asked: CompareKeywords[Any]) -> ComparisonFound:
     """Runs every algorithm with seeds 0 .. seeds - 1.
 
     Returns: rows: mean and standard deviation (n - 1) over seeds, and each seed's metrics. tests:
@@ -253,7 +254,7 @@ def _reference(asked: str | None, labels: Sequence[str]) -> str:
 
 def _summed_up(
     every: Sequence[Contestant], results: Runs, reference: str, seeds: Sequence[int], data: str
-) -> dict[str, Any]:
+) -> ComparisonFound:
     """The tables, tests and notes of a comparison: see `compared`."""
     # Errors of ratings are tested where everybody predicts ratings, else the metrics of rankings.
     rated = all(set(ERRORS) <= runs[0].metrics.keys() for runs in results.values())
@@ -262,10 +263,10 @@ def _summed_up(
     spent = spent_on_all(manifests)
     # Most notes are the same for all; each is said once, in the order of the algorithms.
     notes = [note for of_label in manifests.values() for note in of_label[0]["notes"]]
-    tests = []
+    tests: list[PairedDifference] = []
     for metric in ERRORS if rated else TESTED:
         tests += paired_tests(metric, results, reference)
-    return {
+    found: ComparisonFound = {
         "data": data or manifest["data"],
         "protocol": manifest["protocol"],
         "seeds": len(seeds),
@@ -276,10 +277,13 @@ def _summed_up(
             for contestant in every
         ],
         "tests": tests,
-        **(loss_win(results, reference) if rated else {}),
         "fairness_tests": spread_tests(results, reference),
-        **({"privacy": spent} if spent else {}),
         "protocol_text": manifest["protocol_text"],
         "notes": list(dict.fromkeys(notes)),
         "versions": manifest.get("versions", {}),
     }
+    if rated:
+        found.update(loss_win(results, reference))
+    if spent:
+        found["privacy"] = spent
+    return found

@@ -12,6 +12,7 @@ import numpy as np
 from ..core.errors import InputError
 from ..core.registry.discover import short
 from ..core.types import Float64Array, Int64Array
+from ..core.values import SettingValue
 from .arguments import algorithm_asked
 from .run import Run
 
@@ -26,7 +27,7 @@ class Contestant(NamedTuple):
     """Its name in tables."""
     name: str
     """The algorithm's name or place."""
-    settings: dict[str, Any]
+    settings: dict[str, SettingValue]
     runs: tuple[Run[Any], ...] = ()
     """Finished runs, one for each seed; () = they are to be trained."""
 
@@ -53,7 +54,7 @@ class Judged(NamedTuple):
 
 
 def contestants(
-    asked: Sequence[Any], settings: Mapping[str, Mapping[str, Any]]
+    asked: Sequence[Any], settings: Mapping[str, Mapping[str, SettingValue]]
 ) -> list[Contestant]:
     """The contestants that a caller names, in the order of their first mention.
 
@@ -107,7 +108,7 @@ def _named(asked: Any) -> Contestant:
     return Contestant(_label(name, settings), name, settings)
 
 
-def _label(name: str, settings: Mapping[str, Any]) -> str:
+def _label(name: str, settings: Mapping[str, SettingValue]) -> str:
     words = [f"{setting}={value}" for setting, value in settings.items()]
     return " ".join([short(name), *words])
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
+from typing_extensions import TypedDict
 
 from ..core.errors import InputError
 from ..data.split.read import read
@@ -19,7 +20,7 @@ from ..runs.outside import Outside, evaluate_outside, read_scores
 from .arguments import in_python
 from .compare import TESTED
 from .results import Report, Table
-from .statistics import tests_of_all_pairs
+from .statistics import PairedDifference, tests_of_all_pairs
 
 if TYPE_CHECKING:
     import polars as pl
@@ -27,8 +28,31 @@ if TYPE_CHECKING:
 SHOWN = ("hr@10", "ndcg@10", "recall@10", "auc")
 
 
+class EvaluatedRow(TypedDict):
+    """A metric of a file."""
+
+    file: str
+    metric: str
+    value: float
+    low: float | None
+    """Of the 95 % interval over users; None for what has none."""
+    high: float | None
+
+
+class EvaluatedFound(TypedDict):
+    """The report of `evaluate_files`."""
+
+    data: str
+    protocol: str
+    files: list[str]
+    users: int
+    rows: list[EvaluatedRow]
+    tests: list[PairedDifference]
+    notes: list[str]
+
+
 @final
-class EvaluatedFiles(Report["pl.DataFrame"]):
+class EvaluatedFiles(Report[EvaluatedFound, "pl.DataFrame"]):
     """The metrics of files of other programs. `table()` has a row for each file and metric:
     `value`, and the ends `low` and `high` of its 95 % interval over users (of accuracy metrics).
     """
@@ -42,8 +66,7 @@ class EvaluatedFiles(Report["pl.DataFrame"]):
     @property
     def notes(self) -> list[str]:
         """Sentences on the protocol, and on what the files leave out."""
-        sentences: list[str] = self.found["notes"]
-        return sentences
+        return self.found["notes"]
 
     def _shown(self) -> Table:
         return shown(self.found)
@@ -54,19 +77,20 @@ class EvaluatedFiles(Report["pl.DataFrame"]):
         return booktabs([escaped(header) for header in headers], lines, escaped(caption)) + "\n"
 
 
-def shown(found: dict[str, Any]) -> Table:
+def shown(found: EvaluatedFound) -> Table:
     """A line for each file, a column for each of the usual metrics."""
     rows = {(row["file"], row["metric"]): row for row in found["rows"]}
+    # A metric that no file tells has no column.
     names = [name for name in SHOWN if any(metric == name for _, metric in rows)]
     body = [[file, *(_cell(rows.get((file, name))) for name in names)] for file in found["files"]]
     caption = f"{found['data']}, {found['protocol']}; mean (95 % interval over users)"
     return Table(caption, ["file", *names], body)
 
 
-def _cell(row: dict[str, Any] | None) -> str:
+def _cell(row: EvaluatedRow | None) -> str:
     if row is None:
         return "-"
-    if row["low"] is None:
+    if row["low"] is None or row["high"] is None:
         return f"{row['value']:.4f}"
     return f"{row['value']:.4f} ({row['low']:.4f} to {row['high']:.4f})"
 
@@ -99,14 +123,15 @@ def evaluated(
     full: bool,
     ignore_missing: bool,
     seed: int,
-) -> dict[str, Any]:
+) -> EvaluatedFound:
     """Returns the report of `evaluate_files`."""
+    # All files are read before one is evaluated: a bad one costs nothing but its reading.
     parts = split if isinstance(split, Split) else read(split)
     labels = _labels([Path(file) for file in files])
     scores = {label: read_scores(path, parts) for label, path in labels.items()}
     found = evaluate_outside(scores, parts, full=full, ignore_missing=ignore_missing, seed=seed)
     values = {each.label: each.evaluation.per_user for each in found}
-    tests = []
+    tests: list[PairedDifference] = []
     # Somebody has to be paired with somebody.
     if len(found[0].evaluation.user) > 1:
         for metric in TESTED:
@@ -139,7 +164,7 @@ def _labels(files: Sequence[Path]) -> dict[str, Path]:
     return dict(zip(labels, files, strict=True))
 
 
-def _rows(each: Outside) -> list[dict[str, Any]]:
+def _rows(each: Outside) -> list[EvaluatedRow]:
     """A row for each metric of one file, those of the full ranking of a sampled protocol last."""
     found = each.evaluation
     rows = _valued(each.label, found.metrics, found.per_user, "")
@@ -149,8 +174,8 @@ def _rows(each: Outside) -> list[dict[str, Any]]:
     return rows
 
 
-def _valued(label: str, metrics: Any, per_user: Any, prefix: str) -> list[dict[str, Any]]:
-    rows = []
+def _valued(label: str, metrics: Any, per_user: Any, prefix: str) -> list[EvaluatedRow]:
+    rows: list[EvaluatedRow] = []
     for name, value in metrics.items():
         low = high = None
         if name in per_user and len(per_user[name]) > 1:
@@ -162,7 +187,7 @@ def _valued(label: str, metrics: Any, per_user: Any, prefix: str) -> list[dict[s
     return rows
 
 
-def _spread(label: str, found: Evaluation) -> list[dict[str, Any]]:
+def _spread(label: str, found: Evaluation) -> list[EvaluatedRow]:
     """The accuracy of the worst tenth of users, and the spread over users."""
     per_user = {"auc": np.full(len(found.user), np.nan), **found.per_user}
     values = fairness(per_user, found.candidates_ranking or found.ranking).named()

@@ -6,19 +6,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Unpack, cast
+from typing import Any, NoReturn, Unpack, cast
 
 import numpy as np
 
 from ..core.errors import InputError
 from ..core.keywords import at_least
-from ..data.frames import CallersFrame
+from ..core.values import SettingValue
+from ..data.frames import CallersFrame, Columns
 from ..data.interactions import Interactions
 from ..data.load import from_frame, load, load_part
 from ..data.options import FrameKeywords
 from ..data.split.given import Repeats, given
 from ..data.split.types import Held, Split
 from ..federation.shard import Threads
+from ..runs.manifest import TrainedPart
 from ..runs.options import Profile, RunPlan
 from ..runs.plan import check, check_parts, make
 from ..runs.train import Watch, train
@@ -32,7 +34,7 @@ from .arguments import (
     in_python,
     pure,
 )
-from .run import Served, Trained
+from .run import Served
 
 # The name of the split in which nothing is held out.
 ALL_ROWS = "all-rows"
@@ -53,9 +55,9 @@ class Recommender(Served[FrameT]):
         *,
         rounds: int | None = None,
         seed: int = 0,
-        settings: Mapping[str, Any] | None = None,
+        settings: Mapping[str, SettingValue] | None = None,
         profile: Profile = "paper",
-        protect: Mapping[str, Any] | None = None,
+        protect: Mapping[str, SettingValue] | None = None,
         threads: int = 0,
     ) -> None:
         with in_python():
@@ -72,13 +74,13 @@ class Recommender(Served[FrameT]):
             self.threads = pure(threads)
             at_least("--threads", self.threads, 0)
             check(self.plan)
-        self.manifest = {"algorithm": name, "seed": self.plan.seed, "rounds": 0}
+        self.manifest = TrainedPart(algorithm=name, seed=self.plan.seed, rounds=0)
 
     def __repr__(self) -> str:
         fitted = f"fitted to {self.train!r}" if "train" in vars(self) else "not fitted"
         return f"Recommender({self.name}, {fitted})"
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> NoReturn:
         if name in ("train", "recommender"):
             raise InputError(
                 "Recommender", f"{self.name} is not fitted", fix="call .fit(frame) first"
@@ -107,18 +109,20 @@ class Recommender(Served[FrameT]):
             check_parts(self.plan, [split], algorithm)
             watch = Watch(executor=Threads(self.threads), progress=shown)
             fitted = train(self.plan, algorithm, split, watch, [], ALL_ROWS)
-        self.recommender: Trained = fitted.recommender
-        self.train: Interactions = rows
-        self.manifest = {**self.manifest, "rounds": fitted.rounds}
+        self.recommender = fitted.recommender
+        self.train = rows
+        self.manifest = TrainedPart(
+            algorithm=self.plan.algorithm, seed=self.plan.seed, rounds=fitted.rounds
+        )
         return cast("Recommender[FitT]", self)
 
 
 def split(
     *,
     train: DataAsked[FrameT],
-    test: DataAsked[Any],
-    validation: DataAsked[Any] | None = None,
-    candidates: CallersFrame | Mapping[str, Any] | None = None,
+    test: DataAsked[CallersFrame],
+    validation: DataAsked[CallersFrame] | None = None,
+    candidates: CallersFrame | Columns | None = None,
     name: str = "given",
     refit: bool = False,
     repeats: Repeats = "drop",

@@ -9,7 +9,7 @@ import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Generic, NamedTuple, final
+from typing import ClassVar, Generic, NamedTuple, TypeVar, cast, final
 
 from ..core.cells import harmless
 from ..core.errors import InputError, did_you_mean
@@ -19,6 +19,9 @@ from ..report.figures import DrawnFigure
 from ..report.latex import booktabs, escaped
 from ..report.markup import Html, tag
 from .arguments import FrameT, columns_of, frame_of_records
+
+# The dictionary of a report.
+FoundT = TypeVar("FoundT", bound=Mapping[str, object])
 
 
 @final
@@ -71,10 +74,10 @@ class Table(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Report(Generic[FrameT]):
+class Report(Generic[FoundT, FrameT]):
     """The result of a comparison, an audit or their like."""
 
-    found: dict[str, Any]
+    found: FoundT
     """The whole report, as the command prints it with --json."""
     frames: str = POLARS
     """The library whose frames the tables are."""
@@ -110,7 +113,7 @@ class Report(Generic[FrameT]):
     def _repr_html_(self) -> str:
         return str(self._shown().html())
 
-    def _frame(self, records: Sequence[Mapping[str, Any]]) -> FrameT:
+    def _frame(self, records: Sequence[Mapping[str, object]]) -> FrameT:
         frame: FrameT = frame_of_records(records, self.frames)
         return frame
 
@@ -118,10 +121,9 @@ class Report(Generic[FrameT]):
         """The conditions of the figures, for the table."""
         raise NotImplementedError
 
-    def _records(self) -> list[dict[str, Any]]:
+    def _records(self) -> Sequence[Mapping[str, object]]:
         """A record for each row of the table."""
-        rows: list[dict[str, Any]] = self.found[self.of_rows]
-        return rows
+        return cast("Sequence[Mapping[str, object]]", self.found[self.of_rows])
 
     def _shown(self) -> Table:
         """The table as people read it."""
@@ -137,7 +139,7 @@ def _cell(value: object) -> str:
     return f"{value:.4f}" if isinstance(value, float) else str(value)
 
 
-def csv_text(records: Sequence[Mapping[str, Any]]) -> str:
+def csv_text(records: Sequence[Mapping[str, object]]) -> str:
     """Records as CSV, numbers in full."""
     text = io.StringIO()
     names = columns_of(records)

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, SupportsIndex, TypeAlias, final
+from typing import TYPE_CHECKING, Any, Generic, SupportsIndex, TypeAlias, cast, final
 
 import numpy as np
 
@@ -28,7 +28,9 @@ from ..evaluation.predict import predictions
 from ..evaluation.recommend import competing_of, list_of_each, lists_of, score_blocks, title_of
 from ..report import figures
 from ..report.figures import FigureFormat
+from ..report.training import STREAM, stream_figure
 from ..runs import store
+from ..runs.manifest import Look, Manifest, TrainedPart
 from ..runs.newcomer import scores_for
 from ..runs.options import RunOptions, TrainingOptions, TuneFirst
 from ..runs.pipeline import RunRequest, RunResult, carry_out
@@ -43,6 +45,7 @@ from ..runs.train import OnRound
 from ..runs.trec import TrecFiles, trec_files, write_trec
 from .arguments import (
     AlgorithmAsked,
+    Column,
     DataAsked,
     FrameT,
     Ids,
@@ -78,10 +81,10 @@ class Served(Generic[FrameT]):
     caller's frame.
     """
 
-    manifest: dict[str, Any]
-    """At least `algorithm`, `seed` and `rounds` of the training."""
+    manifest: TrainedPart
+    """`algorithm`, `seed` and `rounds` of the training."""
     recommender: Trained
-    train: Interactions
+    train: Interactions[FrameT]
 
     @property
     def algorithm(self) -> Algorithm:
@@ -217,7 +220,7 @@ class Served(Generic[FrameT]):
         # One line of the frame for each item of a list; lists may be shorter.
         row, place = np.nonzero(item >= 0)
         items = item[row, place]
-        columns: dict[str, Any] = {
+        columns: dict[str, Column] = {
             "rank": place + 1,
             "item": self.train.items.given[items],
             "title": [title_of(self.train, number) for number in items.tolist()],
@@ -227,11 +230,11 @@ class Served(Generic[FrameT]):
             columns = {"user": _given(users, self.train.users)[row], **columns}
         return self._frame(columns)
 
-    def _frame(self, columns: dict[str, Any]) -> FrameT:
+    def _frame(self, columns: Mapping[str, Column]) -> FrameT:
         frame: FrameT = frame_of(columns, self.train.frames)
         return frame
 
-    def _records(self, records: Sequence[dict[str, Any]], *names: str) -> FrameT:
+    def _records(self, records: Sequence[Mapping[str, object]], *names: str) -> FrameT:
         frame: FrameT = frame_of_records(records, self.train.frames, names)
         return frame
 
@@ -243,56 +246,26 @@ class Run(Served[FrameT]):
     where they came otherwise; ids have the type that they had there.
     """
 
-    manifest: dict[str, Any]
+    manifest: Manifest
     """All options and results, as `entrenous run --json` prints them."""
     recommender: Trained
-    train: Interactions
+    train: Interactions[FrameT]
     """The training rows, of the first fold."""
     users: Mapping[str, Array]
     """{metric: one value for each evaluated user, "user": their numbers}."""
-    trace: Sequence[dict[str, Any]] = ()
+    trace: Sequence[Look] = ()
     """A line for each look at validation."""
     arrays: Mapping[str, Array] = field(default_factory=dict)
     """The trained state by name."""
-    split: Split | None = None
+    split: Split[FrameT] | None = None
     """The rows that the run was trained and evaluated on; None where they are not known."""
     path: Path | None = None
     """The folder of the run, if it is stored."""
 
-    @staticmethod
-    def of(result: RunResult) -> Run[Any]:
-        """The run of a training that has just ended."""
-        first = result.evaluations[0]
-        return Run(
-            manifest=result.manifest,
-            recommender=result.recommender,
-            train=result.train,
-            path=result.path,
-            trace=result.trace,
-            arrays=result.arrays,
-            split=result.split,
-            users={"user": first.user, **first.per_user},
-        )
-
-    @staticmethod
-    def stored(
-        run: store.StoredRun, *, algorithm: str | None = None, todays_code: bool = False
-    ) -> Run[pl.DataFrame]:
-        """A run in a folder. Raises InputError as `runs.reopen.reopen` does."""
-        again = reopen(run, algorithm=algorithm, todays_code=todays_code)
-        return Run(
-            manifest=run.manifest,
-            users=run.users,
-            trace=run.trace,
-            path=run.path,
-            **again._asdict(),
-        )
-
     @property
     def metrics(self) -> dict[str, float]:
         """Metrics by name under the run's protocol, as means over users (and folds)."""
-        metrics: dict[str, float] = self.manifest["metrics"]
-        return metrics
+        return self.manifest["metrics"]
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{name} {value}" for name, value in self._shown())
@@ -337,7 +310,7 @@ class Run(Served[FrameT]):
     def curve(self) -> FrameT:
         """A frame of the learning curve: a row for each look at validation, with `phase`, `round`,
         `seconds`, bytes sent, and a column for each metric. Empty without looks: ask for them with
-        every=ROUNDS.
+        every=ROUNDS. Of a stream: a row for each window, with the rows that were tested in it.
         """
         rows = []
         for line in self.trace:
@@ -346,9 +319,12 @@ class Run(Served[FrameT]):
         return self._records(rows, "phase", "round", "seconds", "bytes_up", "bytes_down")
 
     def plot(self, metric: str = "ndcg@10") -> Figure:
-        """The learning curve: a metric on validation by round. Raises InputError for a run without
-        looks, and for a metric that the looks do not have.
+        """The learning curve: a metric on validation by round; of a stream by rows so far, with
+        popularity so far on the same rows. Raises InputError for a run without looks, and for a
+        metric that the looks do not have.
         """
+        if self.trace and self.trace[0]["phase"] == STREAM:
+            return Figure(stream_figure({self.name: self.trace}, self._title(), metric))
         lines = [(line["round"], line["validation"]) for line in self.trace]
         if not lines:
             raise InputError(
@@ -391,7 +367,7 @@ class Run(Served[FrameT]):
         # Rows in memory alone cannot be loaded again.
         if not self.manifest["data_by_name"]:
             store.write_arrays(folder / store.ROWS, arrays_of_rows(self.train))
-        store.write_trace(folder, list(self.trace))
+        store.write_trace(folder, self.trace)
         store.write_manifest(folder, {**self.manifest, "run": folder.name})
         return folder
 
@@ -444,6 +420,35 @@ class Run(Served[FrameT]):
             kept = self.path or self.save(Path(folder) / "run")
             run = store.read(str(kept), Path(folder))
             return write_report([run], Path(path), recommendations=items, user=name)
+
+
+def run_of(result: RunResult) -> Run[Any]:
+    """The run of a training that has just ended."""
+    first = result.evaluations[0]
+    return Run(
+        manifest=cast(Manifest, result.manifest),
+        recommender=result.recommender,
+        train=result.train,
+        path=result.path,
+        trace=cast("Sequence[Look]", result.trace),
+        arrays=result.arrays,
+        split=result.split,
+        users={"user": first.user, **first.per_user},
+    )
+
+
+def stored_run(
+    run: store.StoredRun, *, algorithm: str | None = None, todays_code: bool = False
+) -> Run[pl.DataFrame]:
+    """A run in a folder. Raises InputError as `runs.reopen.reopen` does."""
+    again = reopen(run, algorithm=algorithm, todays_code=todays_code)
+    return Run(
+        manifest=cast(Manifest, run.manifest),
+        users=run.users,
+        trace=cast("Sequence[Look]", run.trace),
+        path=run.path,
+        **again._asdict(),
+    )
 
 
 def _given(ids: Sequence[str], vocabulary: Vocabulary) -> Array:
@@ -515,7 +520,7 @@ def run(asked: RunKeywords[FrameT]) -> Run[FrameT]:
             from ..runs.tuning.before import chosen_before
 
             request = chosen_before(request, asked.tune).request
-        return Run.of(carry_out(request))
+        return run_of(carry_out(request))
 
 
 def open(
@@ -539,4 +544,4 @@ def open(
     with in_python():
         place = None if algorithm is None else algorithm_asked(algorithm)[0]
         found = store.read(str(run), Path(root), None if data is None else str(data))
-        return Run.stored(found, algorithm=place, todays_code=todays_code)
+        return stored_run(found, algorithm=place, todays_code=todays_code)

@@ -6,11 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations
-from typing import Any, TypeAlias
+from typing import NotRequired, TypeAlias, TypeVar
 
 import numpy as np
+from typing_extensions import TypedDict
 
 from ..core.types import Float64Array
+from ..core.values import SettingValue
 from ..evaluation.loss_win import against
 from ..evaluation.ratings import ERRORS
 from ..evaluation.significance import holm, interval, paired_spread, paired_t, wilcoxon
@@ -22,30 +24,87 @@ from .contestants import Judged
 SPREAD = "ndcg@10"
 OneRun: TypeAlias = RunResult | Judged
 Runs: TypeAlias = Mapping[str, Sequence[OneRun]]
+Pair = TypeVar("Pair", bound="ComparedPair")
 
 
-def row(label: str, runs: Sequence[OneRun], settings: Mapping[str, Any]) -> dict[str, Any]:
+class ComparedRow(TypedDict):
+    """One line of a comparison. Metrics are means over seeds."""
+
+    algorithm: str
+    """The label."""
+    settings: dict[str, SettingValue]
+    metrics: dict[str, float]
+    std: dict[str, float]
+    """The sample standard deviation of each metric over seeds."""
+    full_ranking: NotRequired[dict[str, float]]
+    """Metrics of the full ranking, where the protocol samples candidates."""
+    fairness: dict[str, float]
+    fairness_std: dict[str, float]
+    per_seed: dict[str, list[float]]
+    train_seconds: list[float]
+    model_sha256: list[str]
+
+
+class ComparedPair(TypedDict):
+    """The reference `a` against `b` on a metric."""
+
+    metric: str
+    a: str
+    b: str
+    difference: float
+    users: int
+    holm_p: float
+    """p after Holm's correction."""
+
+
+class PairedDifference(ComparedPair):
+    """A test that is paired over users."""
+
+    low: float
+    """Of the 95 % interval of the difference."""
+    high: float
+    t_p: float
+    wilcoxon_p: float
+
+
+class SpreadTest(ComparedPair):
+    """A test of the standard deviations over users."""
+
+    std_a: float
+    std_b: float
+    p: float
+
+
+class AgainstAll(TypedDict):
+    """Algorithms that predict ratings, over all cells of seed, fold and error."""
+
+    loss_win: list[dict[str, str | int | float]]
+    ranks: Mapping[str, float]
+    friedman_p: float
+
+
+def row(label: str, runs: Sequence[OneRun], settings: Mapping[str, SettingValue]) -> ComparedRow:
     """One line of the table: means and standard deviations over seeds (n - 1 in the denominator; 0
     of a single seed).
     """
     manifests = [run.manifest for run in runs]
     by_seed = _by_name([run.metrics for run in runs])
     fair = _by_name([manifest["fairness"] for manifest in manifests])
-    line: dict[str, Any] = {
+    line: ComparedRow = {
         "algorithm": label,
         "settings": described(settings),
         "metrics": _means(by_seed),
         "std": _stds(by_seed),
+        "fairness": _means(fair),
+        "fairness_std": _stds(fair),
+        "per_seed": by_seed,
+        "train_seconds": [manifest["seconds"]["train"] for manifest in manifests],
+        "model_sha256": [manifest["model_sha256"] for manifest in manifests],
     }
     # Only a sampled protocol has the full ranking apart.
     full = [manifest["full_ranking"] for manifest in manifests if manifest.get("full_ranking")]
     if full:
         line["full_ranking"] = _means(_by_name(full))
-    line["fairness"] = _means(fair)
-    line["fairness_std"] = _stds(fair)
-    line["per_seed"] = by_seed
-    line["train_seconds"] = [manifest["seconds"]["train"] for manifest in manifests]
-    line["model_sha256"] = [manifest["model_sha256"] for manifest in manifests]
     return line
 
 
@@ -66,7 +125,7 @@ def _stds(values: Mapping[str, Sequence[float]]) -> dict[str, float]:
     }
 
 
-def paired_tests(metric: str, runs: Runs, first: str) -> list[dict[str, Any]]:
+def paired_tests(metric: str, runs: Runs, first: str) -> list[PairedDifference]:
     """The reference `first` against each other contestant, on `metric`, paired over users; Holm's
     correction over these tests.
     """
@@ -77,21 +136,21 @@ def paired_tests(metric: str, runs: Runs, first: str) -> list[dict[str, Any]]:
         for other in runs
         if other != first
     ]
-    _correct(tests, "t_p")
-    return tests
+    return _corrected(tests, [test["t_p"] for test in tests])
 
 
-def tests_of_all_pairs(metric: str, values: Mapping[str, Float64Array]) -> list[dict[str, Any]]:
+def tests_of_all_pairs(metric: str, values: Mapping[str, Float64Array]) -> list[PairedDifference]:
     """Each contestant against each later one, on the values of the same users; Holm's correction
     over these tests.
     """
     tests = [_pair(metric, (a, b), values[a], values[b]) for a, b in combinations(values, 2)]
-    _correct(tests, "t_p")
-    return tests
+    return _corrected(tests, [test["t_p"] for test in tests])
 
 
-def _pair(metric: str, labels: tuple[str, str], a: Float64Array, b: Float64Array) -> dict[str, Any]:
-    """The tests of two contestants on one metric, paired over users."""
+def _pair(
+    metric: str, labels: tuple[str, str], a: Float64Array, b: Float64Array
+) -> PairedDifference:
+    """The tests of two contestants on one metric, paired over users; p not corrected yet."""
     t = paired_t(a, b)
     low, high = interval(a, b)
     return {
@@ -104,10 +163,11 @@ def _pair(metric: str, labels: tuple[str, str], a: Float64Array, b: Float64Array
         "users": t.pairs,
         "t_p": t.p,
         "wilcoxon_p": wilcoxon(a, b).p,
+        "holm_p": t.p,
     }
 
 
-def loss_win(runs: Runs, first: str) -> dict[str, Any]:
+def loss_win(runs: Runs, first: str) -> AgainstAll:
     """The reference `first` against each other contestant over every seed, fold and error, as in
     FBALF's table 3.
     """
@@ -124,12 +184,12 @@ def loss_win(runs: Runs, first: str) -> dict[str, Any]:
     }
 
 
-def spread_tests(runs: Runs, first: str) -> list[dict[str, Any]]:
+def spread_tests(runs: Runs, first: str) -> list[SpreadTest]:
     """Tests that the standard deviation over users is the same for the reference `first` and for
     each other contestant. A user's value is their mean over seeds. No tests of fewer than three
     users.
     """
-    tests: list[dict[str, Any]] = []
+    tests: list[SpreadTest] = []
     a = per_user(SPREAD, runs[first])
     # The test needs three users.
     if len(a) < 3:
@@ -139,7 +199,7 @@ def spread_tests(runs: Runs, first: str) -> list[dict[str, Any]]:
             continue
         b = per_user(SPREAD, runs[other])
         spread = paired_spread(a, b)
-        test = {
+        test: SpreadTest = {
             "metric": f"std_{SPREAD}",
             "a": first,
             "b": other,
@@ -148,17 +208,17 @@ def spread_tests(runs: Runs, first: str) -> list[dict[str, Any]]:
             "difference": spread.difference,
             "users": spread.pairs,
             "p": spread.p,
+            "holm_p": spread.p,
         }
         tests.append(test)
-    _correct(tests, "p")
-    return tests
+    return _corrected(tests, [test["p"] for test in tests])
 
 
-def _correct(tests: list[dict[str, Any]], p: str) -> None:
-    """Adds Holm's correction of the p-values that the tests have by the name `p`."""
-    corrected = holm([test[p] for test in tests]).tolist()
-    for test, holm_p in zip(tests, corrected, strict=True):
+def _corrected(tests: list[Pair], p: Sequence[float]) -> list[Pair]:
+    """The tests with Holm's correction of their p-values."""
+    for test, holm_p in zip(tests, holm(p).tolist(), strict=True):
         test["holm_p"] = holm_p
+    return tests
 
 
 def per_user(metric: str, runs: Sequence[OneRun]) -> Float64Array:

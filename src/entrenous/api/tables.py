@@ -4,15 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import NotRequired
+
+from typing_extensions import TypedDict
 
 from ..evaluation.metric_kinds import ARROWS, arrowed
 from ..report.latex import booktabs, escaped
-from .budgets import in_short
+from .budgets import AllBudgets, in_short
+from .statistics import ComparedRow, PairedDifference, SpreadTest
 
 USUAL = ("rmse", "mae", "hr@10", "ndcg@10", "recall@10", "auc")
 # A corrected p below this level is marked.
 LEVEL = 0.05
+
+
+class ComparisonFound(TypedDict):
+    """The report of a comparison."""
+
+    data: str
+    protocol: str
+    seeds: int
+    """How many."""
+    seed_numbers: list[int]
+    reference: str
+    """The label that the others are tested against."""
+    rows: list[ComparedRow]
+    tests: list[PairedDifference]
+    fairness_tests: list[SpreadTest]
+    loss_win: NotRequired[list[dict[str, str | int | float]]]
+    """Where all predict ratings: cells won and lost by the reference, as in FBALF's table 3."""
+    ranks: NotRequired[Mapping[str, float]]
+    friedman_p: NotRequired[float]
+    privacy: NotRequired[AllBudgets]
+    protocol_text: list[str]
+    """The protocol in sentences."""
+    notes: list[str]
+    versions: dict[str, str]
 
 
 def p_text(p: float) -> str:
@@ -24,13 +51,13 @@ def p_text(p: float) -> str:
     return "<0.0001" if p < 0.0001 else f"{p:.4f}"
 
 
-def records(found: Mapping[str, Any]) -> list[dict[str, Any]]:
+def records(found: ComparisonFound) -> list[dict[str, str | float]]:
     """A dictionary for each algorithm: its label, and mean and standard deviation over seeds of
     each metric.
     """
     rows = []
     for row in found["rows"]:
-        record = {"algorithm": row["algorithm"]}
+        record: dict[str, str | float] = {"algorithm": row["algorithm"]}
         for name, mean in row["metrics"].items():
             record[name] = mean
             record[f"{name} std"] = row["std"][name]
@@ -38,13 +65,13 @@ def records(found: Mapping[str, Any]) -> list[dict[str, Any]]:
     return rows
 
 
-def shown(found: Mapping[str, Any], asked: Sequence[str] = ()) -> list[str]:
+def shown(found: ComparisonFound, asked: Sequence[str] = ()) -> list[str]:
     """The metrics that a table shows: those asked for, or the usual ones that there are."""
     known = found["rows"][0]["metrics"]
     return [name for name in asked or USUAL if name in known]
 
 
-def caption(found: Mapping[str, Any]) -> str:
+def caption(found: ComparisonFound) -> str:
     """The conditions of the figures: data, protocol, seeds, spread, and the spent differential
     privacy.
     """
@@ -57,12 +84,12 @@ def caption(found: Mapping[str, Any]) -> str:
             listed = f"0-{numbers[-1]}"
         seeds = f"mean ± sample standard deviation over seeds {listed}"
     parts = [data, found["protocol"], seeds]
-    if found.get("privacy"):
+    if "privacy" in found:
         parts.append(in_short(found["privacy"]))
     return ", ".join(parts)
 
 
-def cells(found: Mapping[str, Any], names: Sequence[str]) -> list[list[str]]:
+def cells(found: ComparisonFound, names: Sequence[str]) -> list[list[str]]:
     """The table's body: a label and a text for each metric."""
     several_seeds = found["seeds"] > 1
     body = []
@@ -77,7 +104,7 @@ def cells(found: Mapping[str, Any], names: Sequence[str]) -> list[list[str]]:
     return body
 
 
-def latex(found: Mapping[str, Any], asked: Sequence[str] = ()) -> str:
+def latex(found: ComparisonFound, asked: Sequence[str] = ()) -> str:
     """The table for LaTeX with booktabs: the best of each metric in bold, a dagger where p < 0.05
     after Holm against the reference.
     """
@@ -98,7 +125,7 @@ def _headed(name: str) -> str:
     return f"{escaped(name.upper())} {arrow}"
 
 
-def _best(found: Mapping[str, Any], name: str) -> float:
+def _best(found: ComparisonFound, name: str) -> float:
     values = [row["metrics"][name] for row in found["rows"]]
     return min(values) if _lower_is_better(name) else max(values)
 
@@ -108,10 +135,10 @@ def _lower_is_better(name: str) -> bool:
 
 
 def _latex_row(
-    row: Mapping[str, Any],
+    row: ComparedRow,
     names: Sequence[str],
     best: Mapping[str, float],
-    found: Mapping[str, Any],
+    found: ComparisonFound,
 ) -> list[str]:
     label = row["algorithm"]
     tests = [test for test in found["tests"] if test["b"] == label]

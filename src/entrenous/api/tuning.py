@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, final
+from typing import Generic, final
 
 from ..core.keywords import values
 from ..core.registry.discover import short
+from ..core.values import SettingValue
 from ..runs.options import TuneOptions
 from ..runs.tuning.choose import chosen
-from ..runs.tuning.grid import TuneRequest
+from ..runs.tuning.grid import TuneRequest, TuningFound
 from .arguments import (
     AlgorithmAsked,
     DataAsked,
@@ -26,16 +27,15 @@ from .results import Report
 
 
 @final
-class TunedSettings(Report[FrameT]):
+class TunedSettings(Report[TuningFound, FrameT]):
     """The result of a choice of settings. `table()` has a row for each choice, the best first:
     settings, `rounds`, and each metric on validation.
     """
 
     @property
-    def best(self) -> dict[str, Any]:
+    def best(self) -> dict[str, SettingValue]:
         """The settings that did best on validation, for `entrenous.run(..., settings=...)`."""
-        chosen: dict[str, Any] = self.found["rows"][0]["settings"]
-        return chosen
+        return self.found["rows"][0]["settings"]
 
     def _caption(self) -> str:
         found = self.found
@@ -44,7 +44,7 @@ class TunedSettings(Report[FrameT]):
             f" validation, mean of {found['seeds']} seed(s), best first"
         )
 
-    def _records(self) -> list[dict[str, Any]]:
+    def _records(self) -> list[dict[str, object]]:
         return [
             {**row["settings"], "rounds": row["rounds"], **row["validation"]}
             for row in self.found["rows"]

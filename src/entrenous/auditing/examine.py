@@ -6,9 +6,11 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import Any
+from typing import Any, NotRequired, cast
 
 import numpy as np
+from pydantic import JsonValue
+from typing_extensions import TypedDict
 
 from ..core.contract.declared import is_gossip
 from ..core.contract.protocols import Progress, silent
@@ -21,17 +23,109 @@ from .apart import attempts
 from .claims import Claims
 from .endings import Ending, trained_to_end, without_some
 from .known import check_names, known
-from .measures import FIGURES, measured, popularity_guess, seen_users
+from .measures import FIGURES, PopularityFigures, measured, popularity_guess, seen_users
 from .observe import observe
 from .other_questions import communities_found, members_found
-from .plan import AuditPlan
-from .promised import by_canaries, spent_by
+from .plan import AuditPlan, View
+from .promised import CanaryFigures, SeenPrivacy, by_canaries, spent_by
 from .scene import check_scene
 from .subject import Subject, subject_of
 from .transcript import Transcript
 
 MEMBERS = "user-membership"  # the attack that needs a training without some users
 NOBODY = np.empty(0, np.bool_)
+
+
+class AttackFigures(TypedDict):
+    """The findings of one attack. All figures of an attack that was not tried are None;
+    `auditing.measures.measured` says what each is.
+    """
+
+    name: str
+    view: str
+    source: str
+    """The paper of the attack, or "ours"."""
+    seconds: float
+    asks: str
+    """histories, members or communities."""
+    precision: float | None
+    recall: float | None
+    f1: float | None
+    share: float | None
+    r_precision: float | None
+    auc: float | None
+    popularity_r_precision: float | None
+    advantage: float | None
+    low: float | None
+    high: float | None
+    worst: float | None
+    rounds_to_half: int | None
+    spread: NotRequired[list[float]]
+    popularity_spread: NotRequired[list[float]]
+    users: NotRequired[int]
+    """The users of whom it speaks."""
+    of_users: NotRequired[int]
+    """The users who were seen."""
+    by_round: NotRequired[list[tuple[int, float]]]
+    """Numbers of rounds, and the recall by then."""
+    named: bool
+    """False for an attack that finds histories without names."""
+    note: str
+    verdict: str
+
+
+class Equations(TypedDict):
+    """Equations that sums give for each item, against the unknowns."""
+
+    rounds: int
+    numbers: int
+    equations: int
+    parties: int
+
+
+class SeenAmounts(TypedDict):
+    """The amount of material that the onlooker has seen."""
+
+    users: int
+    entries: int
+    """Messages or sums."""
+    bytes: int
+
+
+class AuditFound(SeenPrivacy):
+    """The report of an audit."""
+
+    algorithm: str
+    view: View | None
+    """What the onlooker sees."""
+    cohort: int
+    rounds: int
+    profile: str
+    popularity: PopularityFigures
+    attacks: list[AttackFigures]
+    accuracy: dict[str, float]
+    """Of the same training to its end; {} where it was left out."""
+    epsilon_whole: float | None
+    """Spent by the training to its end."""
+    canaries: CanaryFigures | None
+    protect: dict[str, JsonValue]
+    """The protection in force."""
+    run: str | None
+    """The stored run that was audited."""
+    data: str
+    protocol: str
+    seed: int
+    settings: dict[str, JsonValue]
+    """The settings in force."""
+    fixed: bool
+    people: int
+    watched: int | None
+    public_draws: bool
+    replayed: bool
+    chosen: int
+    seen: SeenAmounts
+    equations: Equations | None
+    seconds: float
 
 
 def audited(
@@ -41,7 +135,7 @@ def audited(
     *,
     todays_code: bool = False,
     progress: Progress = silent,
-) -> dict[str, Any]:
+) -> AuditFound:
     """Returns the report of an audit, as `entrenous audit --json` prints it.
 
     rows: the data, where it is at hand. stored: a run, whose plan then holds. todays_code: audits a
@@ -57,7 +151,7 @@ def audited(
     canaries = _canaries(subject, progress) if plan.canaries else None
     # What the onlooker sees of messages, unless it has nothing but the final model.
     seen = None
-    attacks: list[dict[str, Any]] = []
+    attacks: list[AttackFigures] = []
     if plan.view != "model" or is_gossip(subject.made):
         seen = observe(
             plan,
@@ -110,7 +204,7 @@ def audited(
     }
 
 
-def _canaries(subject: Subject, progress: Progress) -> dict[str, Any]:
+def _canaries(subject: Subject, progress: Progress) -> CanaryFigures:
     """The findings of canaries: in sums, with all noise added by the server."""
     plan = subject.audit
     # Canaries are read from sums, whatever the onlooker of the audit sees.
@@ -124,7 +218,7 @@ def _canaries(subject: Subject, progress: Progress) -> dict[str, Any]:
 
 def _attacked(
     seen: Transcript, subject: Subject, progress: Progress, inside: BoolArray = NOBODY
-) -> list[dict[str, Any]]:
+) -> list[AttackFigures]:
     """Runs attacks on a transcript. Returns an entry for each with its figures, or with the reason
     why it failed.
 
@@ -145,7 +239,8 @@ def _attacked(
         else:
             entry["asks"] = attempt.claims.asks
             entry |= _measured(attempt.claims, seen, subject.train, inside)
-        entries.append(entry)
+        # The names of figures depend on the question.
+        entries.append(cast(AttackFigures, entry))
     return entries
 
 
@@ -160,7 +255,7 @@ def _measured(
     return measured(claims, seen, train)
 
 
-def equations(seen: Transcript) -> dict[str, int] | None:
+def equations(seen: Transcript) -> Equations | None:
     """Counts the equations that sums give for each item, rounds x numbers, against the unknowns,
     the parties. With as many equations as parties a fixed set of parties can come apart.
 
@@ -186,7 +281,7 @@ def equations(seen: Transcript) -> dict[str, int] | None:
     }
 
 
-def _amounts(seen: Transcript) -> dict[str, int]:
+def _amounts(seen: Transcript) -> SeenAmounts:
     """The amount of material that the onlooker has seen: users, messages or sums, and bytes."""
     arrays = list(seen.model.values())
     for entry in seen.rounds:

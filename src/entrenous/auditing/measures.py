@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from typing_extensions import TypedDict
 
 from ..core.keys import key
 from ..core.types import BoolArray, Float64Array, Int64Array
@@ -44,6 +45,13 @@ FIGURES = (
     "worst",
     "rounds_to_half",
 )
+
+
+class PopularityFigures(TypedDict):
+    """The figures of a guess by popularity alone, the yardstick; None without a history."""
+
+    r_precision: float | None
+    auc: float | None
 
 
 class BesideTruth(NamedTuple):
@@ -209,7 +217,7 @@ def verdict(figures: dict[str, Any]) -> str:
     return NOTHING
 
 
-def popularity_guess(data: Interactions, users: Int64Array) -> dict[str, float | None]:
+def popularity_guess(data: Interactions, users: Int64Array) -> PopularityFigures:
     """The figures of a guess by popularity alone, over some users: mean R-precision and AUC."""
     history = histories_of(data, users)
     score = np.broadcast_to(data.popularity.astype(np.float64), history.shape)

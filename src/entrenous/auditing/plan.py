@@ -6,8 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, final
+from typing import Literal, final
 
+from ..core.values import SettingValue
 from ..runs.options import Profile
 
 View = Literal["individual", "sum", "difference", "neighbour", "model"]
@@ -23,7 +24,7 @@ SUM_PARTIES = 100  # usual parties in a sum: as many as the profile `private` as
 class JudgedOptions:
     """The options of every training that is judged here: how it is set up, and on which rows."""
 
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, SettingValue] = field(default_factory=dict)
     """Hyper-parameters by name, where they differ from the algorithm's own."""
     protocol: str | None = None
     """How rows are held out, as for `entrenous run`. Attacks are judged by the rows that are
@@ -31,7 +32,7 @@ class JudgedOptions:
     refit: bool | None = None
     """Whether devices train on validation rows too, as for `entrenous run`; --no-refit: on the
     training rows alone."""
-    load: Mapping[str, Any] = field(default_factory=dict)
+    load: Mapping[str, SettingValue] = field(default_factory=dict)
     """How to read a file, such as item=venue. `entrenous data check --help` lists the names."""
 
 
@@ -59,7 +60,7 @@ class AuditOptions(JudgedOptions):
     512 MB hold."""
     profile: Profile = "paper"
     """The limits on the data that leaves devices, as for `entrenous run`."""
-    protect: Mapping[str, Any] = field(default_factory=dict)
+    protect: Mapping[str, SettingValue] = field(default_factory=dict)
     """Settings of the protection that differ from the profile's. Names: {protect}."""
     public_draws: bool = False
     """The onlooker knows the seed, as where everybody can repeat the draws of devices."""
@@ -69,7 +70,7 @@ class AuditOptions(JudgedOptions):
     """Users among whom an active server draws every cohort. 0 = all."""
     attacks: tuple[str, ...] = ()
     """Attacks by name; default: all that apply."""
-    network: Mapping[str, Any] = field(default_factory=dict)
+    network: Mapping[str, SettingValue] = field(default_factory=dict)
     """The network between peers that gossip, as for `entrenous run`; default: rounds in lock
     step."""
     seed: int = 0
@@ -126,7 +127,7 @@ class AttackOptions(JudgedOptions):
     defences: tuple[str, ...] = ()
     """Defences by name. With a server: {defences}; default: none and robust. Between peers:
     {peerdefences}; default: all of these."""
-    attack_settings: Mapping[str, Any] = field(default_factory=dict)
+    attack_settings: Mapping[str, SettingValue] = field(default_factory=dict)
     """Settings of the attack by name, such as strength=10. An unknown name lists the known ones."""
     rounds: int | None = None
     """Rounds of training; default: the algorithm's own."""

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from typing_extensions import TypedDict
 
 from ..core.contract.declared import is_federated
 from ..core.contract.protocols import Progress
@@ -23,7 +24,31 @@ from .scene import with_cohort
 from .transcript import Transcript
 
 
-def spent_by(seen: Transcript, trained: Mapping[str, Any]) -> dict[str, Any]:
+class SeenPrivacy(TypedDict):
+    """The differential privacy that what was seen has spent; None without a budget."""
+
+    epsilon: float | None
+    budget: float | None
+    delta: float | None
+
+
+class CanaryFigures(TypedDict):
+    """The findings of canaries."""
+
+    users: int
+    """Canaries."""
+    rounds: int
+    guesses: int
+    right: int
+    epsilon: float | None
+    """As promised for these rounds; None without a promise."""
+    epsilon_at_least: float
+    """The lower bound, at 95 % confidence."""
+    most: float
+    """The highest bound that so many canaries can show."""
+
+
+def spent_by(seen: Transcript, trained: Mapping[str, Any]) -> SeenPrivacy:
     """Returns the epsilon that the releases in a transcript have spent, its budget and delta; all
     None without a budget.
 
@@ -48,7 +73,7 @@ def spent_by(seen: Transcript, trained: Mapping[str, Any]) -> dict[str, Any]:
 
 def by_canaries(
     plan: AuditPlan, made: Any, data: Interactions, protection: Protection, progress: Progress
-) -> dict[str, Any]:
+) -> CanaryFigures:
     """Trains once with the canaries of a plan, to the end or for the rounds of the plan. Returns
     the number of their tosses that were guessed, the lower bound of epsilon that follows, and the
     epsilon that was promised for this training.

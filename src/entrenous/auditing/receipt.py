@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
+from pydantic import JsonValue
+from typing_extensions import TypedDict
 
 from ..core.contract.declared import Contract, bound, is_central, is_federated, is_gossip
 from ..core.contract.protocols import Progress, silent
@@ -86,6 +88,37 @@ class GivenAway(NamedTuple):
     """int32, the consumed items that the message was made of."""
 
 
+class ReceiptFound(TypedDict):
+    """The receipt of one user. A number is None where it is not known."""
+
+    run: str | None
+    user: str
+    algorithm: str
+    data: str
+    profile: str
+    protect: dict[str, JsonValue]
+    history: int
+    """The user's training rows."""
+    rounds: list[dict[str, int | None]]
+    """`round`, `rows`, `positives` and `numbers` of each round in which the device answered."""
+    rounds_answered: int | None
+    rows: int | None
+    """Rows of items that left the device."""
+    positives: int | None
+    """Those of items that the user has consumed."""
+    different_positives: int | None
+    numbers: int | None
+    """Numbers in all arrays, rows and others."""
+    arrays: list[str]
+    """Names of the arrays that leave besides rows."""
+    epsilon: float | None
+    sentences: list[str]
+    expected: list[dict[str, JsonValue]]
+    """The expected findings of each attack."""
+    not_measured: str
+    """The reason why nothing is expected, or ""."""
+
+
 class Repetition(NamedTuple):
     """A stored run that is repeated, and the user whose device is watched."""
 
@@ -132,7 +165,7 @@ def receipt_of_run(
     how: OpenOptions = OpenOptions(),  # noqa: B008  # it is frozen
     threads: int = 0,
     progress: Progress = silent,
-) -> dict[str, Any]:
+) -> ReceiptFound:
     """The receipt of one user of a stored run, as `entrenous receipt --json` prints it.
 
     how: `store.read` has put its data into the run. Training before the
@@ -168,7 +201,8 @@ def receipt_of_run(
     drawn = again.protection
     forgotten = drawn.sampling == "poisson" and drawn.noise_from == "system"
     if is_federated(made) and forgotten:
-        return {**about, **_without_rounds(again), "epsilon": epsilon}
+        unknown = {**about, **_without_rounds(again), "epsilon": epsilon}
+        return cast(ReceiptFound, unknown)
     given = list(_given(again, threads, progress))
     attacks = _expected(again, len(given))
     sentences = [
@@ -176,7 +210,8 @@ def receipt_of_run(
         *in_words(attacks["expected"], history),
         *_limits(run),
     ]
-    return {**about, **summed(given, epsilon), "sentences": sentences, **attacks}
+    found = {**about, **summed(given, epsilon), "sentences": sentences, **attacks}
+    return cast(ReceiptFound, found)
 
 
 # ---- expectations and sentences ------------------------------------------------------------------

@@ -9,9 +9,10 @@ receives, nothing else.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+from typing_extensions import TypedDict
 
 from ..core.contract.declared import bound, declared
 from ..core.contract.protocols import Progress, silent
@@ -19,6 +20,7 @@ from ..core.errors import InputError
 from ..core.keys import key
 from ..core.keywords import at_least
 from ..core.registry.discover import offers, pick, short
+from ..core.values import SettingValue
 from ..data.interactions import Interactions
 from ..federation.defences import DEFENCES, known_of
 from ..kernels.generator import generator
@@ -40,9 +42,46 @@ COLD_LEAST = 5
 COLD_MOST = 9
 
 
+class AttackedItem(TypedDict):
+    """An item that an attack promotes."""
+
+    item: str
+    consumers: int
+
+
+# `defence`, `hr@10`, `hr@10_attacked`, `er@K_before`, `er@K`, `er@K_most`, `rounds_to_half`,
+# `refused`: the length K of lists is in the names.
+DefenceRow: TypeAlias = dict[str, str | float | None]
+
+
+class AttackFound(TypedDict):
+    """The report of an attack on training."""
+
+    algorithm: str
+    data: str
+    protocol: str | None
+    rounds: int
+    attack: str
+    source: str
+    """The paper of the attack."""
+    knows: str
+    """What the attack knows of the users, by its paper."""
+    settings: dict[str, float]
+    share: float
+    colluders: int
+    honest: int
+    """Users who do not collude."""
+    seed: int
+    seeds: int
+    k: int
+    targets: list[AttackedItem]
+    rows: list[DefenceRow]
+    """The figures under each defence."""
+
+
 def attack(
     plan: AttackPlan, rows: Interactions | None = None, *, progress: Progress = silent
-) -> dict[str, Any]:
+) -> AttackFound:
     """Trains a federation with and without colluding devices, under each of some defences.
 
     rows: the data, where it is at hand; None = loaded as the plan says.
@@ -86,13 +125,13 @@ def attack(
     )
     # All options are refused before anything is trained.
     check(training)
-    all_rows, parts = material(training, rows)
-    train = parts[0].final_train
+    given = material(training, rows)
+    train = given.parts[0].final_train
     check_trainable(train)
-    made: Any = make(training, all_rows)
+    made: Any = make(training, given.rows)
     contest = Contest(
         algorithm=_among_honest(made, plan, train, poison),
-        split=parts[0],
+        split=given.parts[0],
         attack=plan.attack,
         poison=poison,
         settings=_settings(poison, plan.attack_settings),
@@ -136,7 +175,7 @@ def _outcomes(
     defences: Sequence[str],
     targets: Sequence[int],
     progress: Progress,
-) -> list[dict[str, Any]]:
+) -> list[DefenceRow]:
     """Trains under each defence with every seed: once without the attack, and once a target."""
     # For each seed one training without the attack, and one for each target.
     work = len(defences) * plan.seeds * (1 + len(targets))
@@ -160,7 +199,7 @@ def _outcomes(
 
 def _row(
     defence: str, clean: list[AttackOutcome], attacked: list[AttackOutcome], k: int
-) -> dict[str, Any]:
+) -> DefenceRow:
     """The figures of one defence over all its trainings."""
     exposed = [outcome.exposed for outcome in attacked]
     halves = [outcome.half for outcome in attacked if outcome.half is not None]
@@ -229,7 +268,7 @@ def _among_honest(made: Any, plan: AttackPlan, train: Interactions, poison: Pois
     return configured
 
 
-def _settings(poison: Poison, given: Mapping[str, Any]) -> dict[str, float]:
+def _settings(poison: Poison, given: Mapping[str, SettingValue]) -> dict[str, float]:
     """The settings of an attack with those that were given. Raises InputError for an unknown one,
     or for one that is no finite number.
     """
@@ -243,7 +282,7 @@ def _settings(poison: Poison, given: Mapping[str, Any]) -> dict[str, float]:
             )
         # A number that float cannot read is refused below, with those that are not finite.
         try:
-            settings[name] = float(value)
+            settings[name] = float(value)  # type: ignore[arg-type]
         except (TypeError, ValueError):
             settings[name] = np.nan
         if not np.isfinite(settings[name]):

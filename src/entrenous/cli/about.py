@@ -4,6 +4,7 @@ one.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..core.printed import summary_of
@@ -133,6 +134,6 @@ def _explain_network(json: bool) -> None:
     tell(f"period, latency and bandwidth are numbers or spread: {FORMS}")
 
 
-def _show_settings(option: str, settings: list[dict[str, Any]]) -> None:
+def _show_settings(option: str, settings: Sequence[Mapping[str, Any]]) -> None:
     rows = [[row["name"], row["default"], row["description"]] for row in settings]
     table([option, "default", "meaning"], rows, title="Settings")

@@ -5,6 +5,7 @@ predicted ratings for one.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -76,7 +77,7 @@ def recommend(
         show_recommendations(name, rows)
 
 
-def _as_json(users: list[str], lists: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
+def _as_json(users: list[str], lists: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, Any]:
     """Returns the list of one user, or the lists of several, for JSON."""
     if len(users) == 1:
         return {"user": users[0], "recommendations": lists.get(users[0], [])}
@@ -165,7 +166,7 @@ def _name_latest(asked: str, stored: store.StoredRun) -> None:
         say(f"run {stored.path.name}, of {stored.manifest.get('started', 'an unknown time')}")
 
 
-def show_recommendations(user: str, items: list[dict[str, Any]]) -> None:
+def show_recommendations(user: str, items: Sequence[Mapping[str, Any]]) -> None:
     """Prints the recommended items of one user as a table, best first."""
     rows = []
     for rank, row in enumerate(items, 1):

@@ -4,6 +4,7 @@ each defence.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ..auditing.plan import AttackOptions
@@ -52,7 +53,7 @@ def attack(
         _show(comparison)
 
 
-def _show(comparison: dict[str, Any]) -> None:
+def _show(comparison: Mapping[str, Any]) -> None:
     """Prints the comparison as a table, then the attackers, their targets and their knowledge."""
     k = comparison["k"]
     names = [

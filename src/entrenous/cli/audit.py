@@ -5,7 +5,7 @@ give away.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
@@ -13,6 +13,9 @@ from ..auditing.plan import AuditOptions
 from ..core.errors import InputError
 from .console import emit_json, progress_bar, table, tell
 from .options import Runs, takes
+
+if TYPE_CHECKING:
+    from ..auditing.examine import AuditFound
 
 
 @takes(AuditOptions)
@@ -88,7 +91,7 @@ def _list(json: bool) -> None:
     table(["attack", "needs the view", "source"], rows)
 
 
-def _show(found: dict[str, Any]) -> None:
+def _show(found: AuditFound) -> None:
     """Prints an audit as a table, then sentences on what its figures rest on."""
     from ..api.audit_tables import HEADERS, caption, cells, sentences
 

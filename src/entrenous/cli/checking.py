@@ -4,6 +4,7 @@ an experiment with chance.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ..core.errors import CheckFailed, one_line
@@ -99,7 +100,7 @@ def leakcheck(algorithm: str = "fpl", /, *, json: bool = False, **options: Any) 
     return 0 if report["passed"] else 1
 
 
-def _show_leaks(report: dict[str, Any]) -> None:
+def _show_leaks(report: Mapping[str, Any]) -> None:
     """Prints the checks as a table."""
     names = ("metric", "obtained", "chance", "standard_errors")
     rows = []

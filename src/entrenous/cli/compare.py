@@ -4,8 +4,9 @@ seeds.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
@@ -15,6 +16,9 @@ from .console import advice_if_it_diverges, emit_json, progress_bar, say, tell
 from .console import table as show_table
 from .options import takes
 from .run import CHANCE, SHOWN
+
+if TYPE_CHECKING:
+    from ..api.tables import ComparisonFound
 
 ENDINGS = (".csv", ".tex")
 
@@ -66,7 +70,7 @@ def compare(
         _show(comparison)
 
 
-def _show(comparison: dict[str, Any]) -> None:
+def _show(comparison: ComparisonFound) -> None:
     """Prints a comparison: metrics, fairness, and tests of the differences."""
     from ..api.budgets import in_full
     from ..api.tables import caption, cells
@@ -89,7 +93,7 @@ def _show(comparison: dict[str, Any]) -> None:
         tell(f"- {sentence}")
 
 
-def _show_fairness(rows: list[dict[str, Any]]) -> None:
+def _show_fairness(rows: Sequence[Mapping[str, Any]]) -> None:
     names = list(rows[0]["fairness"])
     body = []
     for row in rows:
@@ -101,7 +105,7 @@ def _show_fairness(rows: list[dict[str, Any]]) -> None:
     show_table(["algorithm", *names], body, title=title)
 
 
-def show_tests(tests: list[dict[str, Any]]) -> None:
+def show_tests(tests: Sequence[Mapping[str, Any]]) -> None:
     """Prints tests that are paired over users."""
     from ..api.tables import p_text
 
@@ -123,7 +127,7 @@ def show_tests(tests: list[dict[str, Any]]) -> None:
     show_table(headers, body, title="Paired tests over users; Holm over the tests of one metric")
 
 
-def _show_spreads(tests: list[dict[str, Any]]) -> None:
+def _show_spreads(tests: Sequence[Mapping[str, Any]]) -> None:
     from ..api.tables import p_text
 
     headers = ["pair", "std of the first", "std of the second", "difference", "p", "p (Holm)"]
@@ -136,7 +140,7 @@ def _show_spreads(tests: list[dict[str, Any]]) -> None:
     show_table(headers, body, title=title)
 
 
-def _show_loss_win(comparison: dict[str, Any]) -> None:
+def _show_loss_win(comparison: Mapping[str, Any]) -> None:
     """Prints FBALF's statistics of rating prediction: each algorithm against the first."""
     from ..api.tables import p_text
 

@@ -4,6 +4,7 @@ recommend from it. founding.py and members.py add further commands.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -259,7 +260,7 @@ def recommend(folder: Path, /, *, user: str | None = None, n: int = 10, json: bo
         say(limits)
 
 
-def show_list(node: str, user: str, number: int, items: list[dict[str, Any]]) -> None:
+def show_list(node: str, user: str, number: int, items: Sequence[Mapping[str, Any]]) -> None:
     """Prints a user's recommended items as a table. node: its name or folder. number: the round of
     the model.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -59,7 +60,7 @@ def receipt(
                     expected="--user alone",
                     fix="leave --data, --algorithm and --todays-code out",
                 )
-            slip = receipt_of_node(Path(subject), user)
+            slip: Mapping[str, Any] = receipt_of_node(Path(subject), user)
         else:
             from ..auditing.receipt import receipt_of_run
             from ..runs import store
@@ -77,7 +78,7 @@ def receipt(
         _show(slip)
 
 
-def _show(slip: dict[str, Any]) -> None:
+def _show(slip: Mapping[str, Any]) -> None:
     """Prints a receipt as tables and sentences."""
     from ..privacy.evidence import percent
 
@@ -118,7 +119,7 @@ def _show(slip: dict[str, Any]) -> None:
         tell(f"- {slip['not_measured']}")
 
 
-def _show_rounds(slip: dict[str, Any]) -> None:
+def _show_rounds(slip: Mapping[str, Any]) -> None:
     """Prints the rows that left the device, by groups of rounds, and their sum."""
     lines = [*_grouped(slip["rounds"]), {**slip, "rounds": "all"}]
     rows = []
@@ -131,7 +132,7 @@ def _show_rounds(slip: dict[str, Any]) -> None:
     table(headers, rows, title="What left")
 
 
-def _grouped(rounds: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _grouped(rounds: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Returns rounds as at most LINES lines, each a sum over rounds that follow one another."""
     from ..privacy.told import sum_if_known
 

@@ -219,7 +219,7 @@ def export(
     folder:
         The folder that holds the stored runs.
     """
-    from ..api.run import Run
+    from ..api.run import stored_run
     from ..core.files import write_all
     from ..runs import store
 
@@ -228,7 +228,7 @@ def export(
     stored = store.read(run, folder, how.data)
     # Refused before anything is computed: lists for all users may take a minute.
     _check_folder(out)
-    result = Run.stored(stored, algorithm=how.algorithm, todays_code=how.todays_code)
+    result = stored_run(stored, algorithm=how.algorithm, todays_code=how.todays_code)
     trec = {}
     if "trec" in format:
         # TREC's measures look at longer lists than people do.

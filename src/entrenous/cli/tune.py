@@ -53,7 +53,7 @@ def tune(
         asked = TuneRequest(algorithm, data, progress=progress, **options)
         if several and asked.grid and not asked.space:
             refuse_of_search(asked)
-            result = transfer(several, asked)
+            result: Mapping[str, Any] = transfer(several, asked)
         elif several and asked.space and not asked.grid:
             # A search draws other settings on each data set: there is nothing to rank over all.
             raise InputError(
@@ -81,7 +81,7 @@ def _several(data: str) -> list[str]:
     return [name.strip() for name in data.split(",")]
 
 
-def _show_transfer(result: dict[str, Any], fixed: list[str]) -> None:
+def _show_transfer(result: Mapping[str, Any], fixed: list[str]) -> None:
     """Prints settings by mean rank, with their metrics on every data set, and the best settings of
     each set. fixed: settings that were not varied.
     """
@@ -117,7 +117,7 @@ def _named(settings: Mapping[str, Any], names: list[str]) -> str:
     return ", ".join(f"{name}={settings[name]}" for name in names)
 
 
-def _read(algorithm: str, name: str, row: dict[str, Any]) -> Any:
+def _read(algorithm: str, name: str, row: Mapping[str, Any]) -> Any:
     """Returns a setting of a row with the type that the algorithm gives it."""
     from ..systems.named import kind_of
 
@@ -126,7 +126,7 @@ def _read(algorithm: str, name: str, row: dict[str, Any]) -> Any:
     return dict(parsed)[name]
 
 
-def _show_tuning(result: dict[str, Any], fixed: list[str], load: Mapping[str, Any]) -> None:
+def _show_tuning(result: Mapping[str, Any], fixed: list[str], load: Mapping[str, Any]) -> None:
     """Prints the best settings as a table, the trials that did not end, and the command that runs
     the best. fixed: settings that were not varied.
     """
@@ -154,7 +154,7 @@ def _show_tuning(result: dict[str, Any], fixed: list[str], load: Mapping[str, An
     tell(f"the best: {_command(result, load)}")
 
 
-def _command(result: dict[str, Any], load: Mapping[str, Any]) -> str:
+def _command(result: Mapping[str, Any], load: Mapping[str, Any]) -> str:
     """Returns the command that trains and tests the best settings."""
     best = result["rows"][0]
     words = ["entrenous", "run", result["algorithm"]]

@@ -7,11 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..core.contract.item_features import NUMBER
 from ..core.errors import InputError
 from ..core.types import Array, Int32Array, Int64Array
 from .bad_rows import Step, read_good_rows
 from .columns import FEATURES, USUAL, find_usual
-from .interactions import Vocabulary
+from .interactions import SHOWN, Vocabulary
 from .options import LoadOptions
 from .reading import LeftOut
 from .table import ColumnTable, refuse, refuse_control_in
@@ -52,7 +53,7 @@ NEWS = (
 )
 
 
-class ItemFeatures(NamedTuple):
+class ReadFeatures(NamedTuple):
     """The features of items and the report of their reading."""
 
     columns: dict[str, Array]
@@ -69,7 +70,7 @@ def features(
     options: LoadOptions,
     *,
     columns: Mapping[str, str] | None = None,
-) -> ItemFeatures:
+) -> ReadFeatures:
     """Returns item features from a table with one row per item.
 
     columns: {feature: column}; by default `title`, `category`, `lat` and `lon` under their usual
@@ -88,16 +89,28 @@ def features(
     if columns is None:
         usual = {feature: find_usual(names, known) for feature, known in FEATURES.items()}
         columns = {feature: name for feature, name in usual.items() if name is not None}
+    learnt = {name: name for name in options.features or () if name not in columns.values()}
+    columns = {**columns, **learnt}
     for column in columns.values():
         if column not in names:
             raise InputError(
                 table.source, f"no column '{column}'", expected="one of " + ", ".join(names[:12])
             )
+    for feature in set(learnt) & set(SHOWN):
+        raise InputError(
+            "features",
+            f"'{feature}' is shown and not learnt from",
+            expected="columns such as genres, year or embedding",
+            fix=f"rename the column {feature}, or leave it out",
+        )
     table, (_, item_texts) = read_good_rows(table, _steps(item), options)
     # -1 for an item that no row has.
     index = items.indices(item_texts)
     known = np.flatnonzero(index >= 0)
-    texts = {feature: _feature(table, feature, column) for feature, column in columns.items()}
+    texts = {
+        feature: _cells(table, column) if feature in learnt else _feature(table, feature, column)
+        for feature, column in columns.items()
+    }
     # MovieLens-100K alone has these columns.
     if set(GENRES) <= set(names):
         texts["category"] = _from_flags(table)
@@ -111,7 +124,7 @@ def features(
     placed = {}
     for feature, of_rows in texts.items():
         placed[feature] = _placed(of_rows, kept, index, len(items))
-    return ItemFeatures(placed, (*table.left_out, *repeats), tuple(notes))
+    return ReadFeatures(placed, (*table.left_out, *repeats), tuple(notes))
 
 
 def _steps(item: str) -> list[Step]:
@@ -203,6 +216,33 @@ def _text(table: ColumnTable, name: str) -> list[str]:
         )
     texts = column.cast(pl.String).fill_null("").str.strip_chars().to_list()
     return [text[:LONGEST] for text in texts]
+
+
+def _cells(table: ColumnTable, name: str) -> list[str]:
+    """Returns the fields of a column to learn from as text: "|" between the categories or numbers
+    of an item, whether the file has a list, `[0.1, 0.2]` or `0.1 0.2`.
+    """
+    import polars as pl
+
+    column = table.frame[name]
+    if column.dtype.base_type() in (pl.List, pl.Array):
+        parts = column.cast(pl.List(pl.String), strict=False)
+        return parts.list.join("|").fill_null("").to_list()
+    refuse_control_in(table, name)
+    texts = column.cast(pl.String, strict=False).fill_null("").str.strip_chars().to_list()
+    return [_divided(text) for text in texts]
+
+
+def _divided(text: str) -> str:
+    """Returns numbers with "|" between them; any other text as it is.
+
+    >>> _divided("[0.5, -1e-3]"), _divided("0.5 2"), _divided("New York|Rome")
+    ('0.5|-1e-3', '0.5|2', 'New York|Rome')
+    """
+    parts = text.strip("[]()").replace(",", " ").split()
+    if all(NUMBER.fullmatch(part) for part in parts):
+        return "|".join(parts)
+    return text
 
 
 def _feature(table: ColumnTable, feature: str, column: str) -> list[str]:

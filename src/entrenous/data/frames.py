@@ -4,7 +4,7 @@ importing pandas or pyarrow.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -32,7 +32,7 @@ class CallersFrame(Protocol):
     """A pandas, polars or Arrow table, or another that narwhals knows."""
 
     @property
-    def columns(self) -> Any: ...
+    def columns(self) -> object: ...
     @property
     def shape(self) -> tuple[int, int]: ...
 
@@ -40,19 +40,20 @@ class CallersFrame(Protocol):
 class LazyTable(Protocol):
     """A query that gives a table when it is collected, such as a polars LazyFrame."""
 
-    def collect(self) -> Any: ...
+    def collect(self) -> object: ...
 
 
 class SparseMatrix(Protocol):
     """A SciPy sparse matrix, users by items."""
 
-    def tocoo(self) -> Any: ...
+    def tocoo(self) -> object: ...
 
 
 # The kind of the caller's frame, in which results come back; polars where no frame was given.
 FrameT = TypeVar("FrameT", bound=CallersFrame, default="pl.DataFrame")
 # Rows in memory in another form than a frame: a query, a sparse matrix, columns, or tuples.
-OtherRows: TypeAlias = LazyTable | SparseMatrix | Mapping[str, Any] | Sequence[tuple[object, ...]]
+Columns: TypeAlias = Mapping[str, Iterable[object]]
+OtherRows: TypeAlias = LazyTable | SparseMatrix | Columns | Sequence[tuple[object, ...]]
 
 
 def library_of(data: object) -> str:

@@ -13,6 +13,7 @@ from typing import Any, Generic, NamedTuple, Self, final
 import numpy as np
 from typing_extensions import TypeVar
 
+from ..core.contract.item_features import ItemFeatures
 from ..core.contract.protocols import Catalogue, Histories, Moments, Visits, some_visits
 from ..core.errors import InputError, did_you_mean
 from ..core.lanes.memory import rows_of, starts_of
@@ -27,6 +28,9 @@ NO_TIME = np.iinfo(np.int64).min
 NOT_READ = Reading()
 # The microseconds of a second: times are whole microseconds.
 SECOND = 1_000_000
+# The item columns that are shown to people or say where an item is, and are no features to learn
+# from.
+SHOWN = ("title", "lat", "lon")
 # Stands in the note on bad times, by which `known_times` finds it again.
 BAD_TIMES = "times that cannot be used, taken as missing"
 WITHOUT_TIMES = "use random-80-20, or ncf-99 for a data set of which NCF published test rows"
@@ -204,7 +208,17 @@ class Interactions(Generic[KindT]):
     @property
     def catalogue(self) -> Catalogue:
         """The sizes that an algorithm may know."""
-        return Catalogue(len(self.users), len(self.items), len(self), self.rating_scale)
+        return Catalogue(
+            len(self.users), len(self.items), len(self), self.rating_scale, self.item_features
+        )
+
+    @cached_property
+    def item_features(self) -> ItemFeatures | None:
+        """The features of the items that an algorithm may learn from: their categories, and the
+        columns that `features=` named. None without any.
+        """
+        texts = {name: texts for name, texts in self.features.items() if name not in SHOWN}
+        return ItemFeatures(texts) if texts else None
 
     @property
     def rating_scale(self) -> tuple[float, float]:
@@ -279,6 +293,7 @@ class Interactions(Generic[KindT]):
             None if self.row is None else self.row[rows],
             self.places,
             None if self.visits is None else some_visits(self.visits, rows),
+            self.item_features,
         )
 
     def _extent(self, users: Int64Array) -> tuple[Int64Array, slice | Int64Array]:

@@ -60,6 +60,7 @@ def read_rule(given: Any) -> str:
         number = float(bar)
     except ValueError:
         number = math.nan
+    # NaN and infinity are numbers to Python, and bars to nobody.
     if not math.isfinite(number):
         raise InputError("likes", f"got {given!r:.80}", expected="a number, such as at_least=4")
     # Nine digits tell all numbers of float32 apart.
@@ -127,6 +128,7 @@ def rows_that_count(
 
     Raises InputError if there are no values to judge, and if no row is left.
     """
+    # Each step leaves out some more rows, and reports them.
     counting = Counting(np.ones(table.frame.height, bool))
     if not_rated is not None:
         if value is None:
@@ -142,6 +144,7 @@ def rows_that_count(
 
 def _without(table: ColumnTable, counting: Counting, keep: BoolArray, reason: str) -> Counting:
     rows, left_out, notes = counting
+    # Rows that an earlier step left out are not counted twice.
     gone = rows & ~keep
     if gone.all():
         problem = f"no row is left, since of each one {reason}"
@@ -164,6 +167,7 @@ def labels_of(table: ColumnTable, name: str) -> BoolArray:
             "likes", f"no rule and no column '{name}' in {table.source}", expected=RULES, fix=fix
         )
     text = label_text(table, name)
+    # A field that is neither is an error, not a no.
     yes = text.is_in(list(YES)).to_numpy()
     strange = ~(yes | text.is_in(list(NO)).to_numpy())
     if strange.any():
@@ -217,7 +221,9 @@ def judge(
         if rule is not None and rule != ANY and not by_column(rule):
             _refuse_without_values(table, f"likes={rule}")
         return LikedRows()
+    # Values of 0 or less can mean "disliked", "not rated" or a low rating.
     low = value <= 0
+    # Without a rule every row is a like, unless low values make that doubtful.
     if rule is None:
         if not low.any():
             return LikedRows(notes=_whatever(value))
@@ -232,6 +238,7 @@ def judge(
     notes: tuple[str, ...] = ()
     if (low & keep).any():
         notes = (f"{_count_low(low & keep)}, which count as likes (likes={rule})",)
+    # The rule left nothing out, which needs no entry in the report.
     if keep.all():
         return LikedRows(notes=notes)
     first = table.where(_first(rows, ~keep))
@@ -253,6 +260,7 @@ def _whatever(value: Float32Array) -> tuple[str, ...]:
 
 def _first(rows: Int64Array | slice, which: BoolArray) -> int:
     """Returns the place of the first of the `rows` that `which` marks."""
+    # The places of a slice begin at 0.
     number = int(np.argmax(which))
     if isinstance(rows, slice):
         return number
@@ -292,6 +300,7 @@ def ask_about_labels(table: ColumnTable, names: Sequence[str], denials: Sequence
             says = text.is_in(list(YES))
         if not says.any():
             continue
+        # A column of numbers; labels and denials have words of their own below.
         word = "is 0 or less"
         option = "any"
         fix = f"say value={name} with likes=positive to leave these rows out"
@@ -311,6 +320,7 @@ def _zeros(text: Any) -> Any:
     """Returns True for the numbers of 0 or less in a column of numbers; nowhere in any other."""
     import polars as pl
 
+    # One word among the numbers makes it another kind of column.
     number = text.cast(pl.Float64, strict=False)
     if ((text != "") & number.is_null()).any():
         return pl.Series([False])
@@ -368,6 +378,7 @@ def refuse_unsaid(where: str, value: Float32Array, further: Sequence[str] | None
     if highest > 0:
         options.append("likes=positive (values above 0 are)")
         options.append("likes=at_least=X")
+    # Only answers that fit these values are offered.
     missing = np.unique(value[low])
     # A value that stands among others of its kind is not the mark of a missing one.
     if len(missing) == 1 and highest > 0:

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 
 from ..core.errors import InputError, did_you_mean
+from ..core.values import SettingValue
 from .columns import assemble, inspect
 from .dataset import datasets
-from .features import features
+from .features import features as features_of
 from .files import read_table
 from .filters import k_core, max_user_items
 from .folders import add_features, read_folder
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-def load_arguments(values: Mapping[str, Any]) -> dict[str, Any]:
+def load_arguments(values: Mapping[str, SettingValue]) -> dict[str, Any]:
     """Returns keyword arguments for `load` from names and values. Raises InputError for an unknown
     name or a wrong value.
     """
@@ -86,6 +87,8 @@ def load(
     core).
 
     items: a file with title and category of the items, with items_encoding and items_delimiter.
+    features: its further columns that algorithms may learn from, such as "year,embedding":
+    categories between |, a number, or a list of numbers.
     fetch: True downloads a named data set that is missing.
 
     Raises InputError: one line with file and line, the problem, the expectation, and a fix.
@@ -165,6 +168,10 @@ def _filtered(data: Interactions, options: LoadOptions, part: bool) -> Interacti
     """
     if options.strict:
         refuse_guesses(data.reading)
+    features = data.item_features
+    if options.features is not None and features is not None:
+        # Made into numbers here, so that what is wrong with them is said here.
+        data = data.noted(f"features to learn from: {len(features.names):,} columns of numbers")
     if options.max_items_of_a_user is not None:
         data = max_user_items(data, options.max_items_of_a_user)
     if options.min_rows != 1:
@@ -193,6 +200,7 @@ ANYWHERE = (
     "items",
     "items_encoding",
     "items_delimiter",
+    "features",
     "max_items_of_a_user",
     "strict",
 )
@@ -266,7 +274,7 @@ def from_frame(
     data = replace(data, frames=library_of(frame))
     if items is not None:
         table = from_any(items, f"{name} items")
-        added = features(table, data.items, asked)
+        added = features_of(table, data.items, asked)
         reading = data.reading.noted(*added.notes)
         reading = reading._replace(left_out=(*reading.left_out, *added.left_out))
         data = replace(data, reading=reading, features=added.columns)

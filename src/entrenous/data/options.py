@@ -57,6 +57,7 @@ class FrameKeywords(TypedDict, total=False):
     not_rated: float | None
     min_value: float | None
     min_rows: int
+    features: str | Sequence[str] | None
 
 
 class LoadKeywords(FrameKeywords, total=False):
@@ -167,6 +168,13 @@ class LoadOptions(Settings):
         1, ge=1, description="keep users and items with at least this many rows (the core)"
     )
     items: str | None = Field(None, description="a file with title and category of the items")
+    features: tuple[str, ...] | None = Field(
+        None,
+        description=(
+            "further columns of the file of items that algorithms may learn from, separated by"
+            " commas: categories between |, a number, or a list of numbers"
+        ),
+    )
     items_encoding: str | None = Field(
         None, description="of the file of items; else UTF-8 if it is that, or that of the rows"
     )
@@ -209,7 +217,7 @@ class LoadOptions(Settings):
             return None
         return read_rule(likes)
 
-    @field_validator("names", "scale", mode="before")
+    @field_validator("names", "features", "scale", mode="before")
     @classmethod
     def _separated(cls, given: Any) -> Any:
         """Returns the parts of a text such as `1,5`; anything else as it is."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple, final
+from typing import NamedTuple, final
 
 from pydantic import TypeAdapter
 
@@ -93,7 +93,7 @@ class Reading(NamedTuple):
         """Returns the report with further notes at its end."""
         return self._replace(notes=(*self.notes, *sentences))
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Returns the report as plain values, for JSON; `parse` reads them."""
         return {
             "source": self.source,
@@ -106,7 +106,7 @@ class Reading(NamedTuple):
         }
 
     @classmethod
-    def parse(cls, given: Any) -> Reading:
+    def parse(cls, given: object) -> Reading:
         """Returns the report in plain values. Raises ValueError for values that are none."""
         return TypeAdapter(cls).validate_python(given)
 

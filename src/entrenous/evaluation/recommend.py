@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, get_args
+from typing import NamedTuple, get_args
 
 import numpy as np
+from typing_extensions import TypedDict
 
 from ..core.contract.protocols import Scorer, TopN
 from ..core.errors import EntrenousWarning, InputError, NonFiniteError
@@ -24,6 +25,16 @@ from .list_options import ListOptions, Seen, Unknown
 BLOCK_SCORES = 1 << 22
 # Ids that an error or a warning names; the others are counted.
 NAMED = 20
+
+
+class Recommended(TypedDict):
+    """An item of a list."""
+
+    item: str
+    """The external id."""
+    title: str
+    score: float | None
+    """None for a user whom the training does not know."""
 
 
 class Allowed(NamedTuple):
@@ -217,7 +228,7 @@ def list_of_each(
     *,
     label: str,
     seed: int,
-) -> dict[str, list[dict[str, Any]]]:
+) -> dict[str, list[Recommended]]:
     """The lists of `lists_of`, computed user by user, since loading compiled code would take longer
     than a few lists: {user: [{"item", "title", "score"}]}, best first; the score is None for a
     user whom the training does not know.
@@ -227,7 +238,7 @@ def list_of_each(
     at_least("--n", n, 1)
     numbers, names = _served(train, users, options)
     allowed = _allowed(train, options or ListOptions())
-    lists: dict[str, list[dict[str, Any]]] = {}
+    lists: dict[str, list[Recommended]] = {}
     for u, name in zip(numbers.tolist(), names, strict=True):
         score = None
         if u < 0:
@@ -235,7 +246,7 @@ def list_of_each(
         else:
             score = scores_of_one(recommender, train, u, label)
             best = best_of_one(score, _competing(train, u, allowed), n, seed)
-        rows = []
+        rows: list[Recommended] = []
         for item in best.tolist():
             value = None
             if score is not None:

@@ -79,7 +79,7 @@ class Reconstructed(NamedTuple):
     """float32 [m], n_i, the examples of each query set."""
 
 
-class _Room(NamedTuple):
+class _ReconstructionRoom(NamedTuple):
     """Memory for one device after the other."""
 
     p: Float32Array
@@ -106,12 +106,14 @@ class _Room(NamedTuple):
     """[items], the examples of each item in the query set; 0 between devices."""
 
 
-def _room(data: ReconstructionData, items: int, factors: int, negatives: int) -> _Room:
+def _room(
+    data: ReconstructionData, items: int, factors: int, negatives: int
+) -> _ReconstructionRoom:
     """Returns memory that suffices for the device with the longest history."""
     width = padded(factors)
     most = int(np.diff(data.ptr).max(initial=0)) * (1 + negatives)
     avoided = int(np.diff(data.avoid_ptr).max(initial=0))
-    return _Room(
+    return _ReconstructionRoom(
         p=zeros(1, width),
         g=zeros(1, width),
         x=zeros(most + 1, width),
@@ -142,11 +144,18 @@ def reconstruct(
     p = np.array(first, np.float32, order="C")
     ptr = np.zeros(len(p) + 1, np.int64)
     queries = np.zeros(len(p), np.float32)
+    # A device sends a row for each item of its query set, and no item twice.
     most = np.minimum(np.diff(data.ptr) * (1 + rates.negatives), items)
     rows = int(most.sum()) if update else 0
     item = np.empty(rows, np.int32)
     c = np.empty(rows, np.float32)
-    given = ReconstructionData(*map(sealed, data))
+    given = ReconstructionData(
+        ptr=sealed(data.ptr),
+        item=sealed(data.item),
+        avoid_ptr=sealed(data.avoid_ptr),
+        avoid=sealed(data.avoid),
+        keys=sealed(data.keys),
+    )
     n = _reconstruct(
         rates, sealed(q), sealed(b), given, update, room, Reconstructed(p, ptr, item, c, queries)
     )
@@ -160,21 +169,25 @@ def _reconstruct(
     b: Float32Array,
     data: ReconstructionData,
     update: bool,
-    room: _Room,
+    room: _ReconstructionRoom,
     out: Reconstructed,
 ) -> int:
     """Writes the results of all devices to `out`, and returns how many rows they send."""
     items, factors = q.shape
     n = 0
     for d in range(len(data.keys)):
+        # 1. The examples of the device, and the vectors of their items.
         examples = _draw_examples(d, data, items, rates.negatives, room)
         _gather(q, b, examples, room)
+        # 2. The first half, of a random order, is the support set (Alg. 1).
         support = (examples + 1) // 2 if update else examples
         for f in range(0, room.p.shape[1], LANES):
             store(room.p, f, load(out.p, d * factors + f, max(1, factors - f)))
+        # 3. The vector is rebuilt from it.
         _fit_vector(rates, support, room)
         for f in range(factors):
             out.p[d, f] = room.p[0, f]
+        # 4. The items learn from the other half, with the vector held fixed.
         if update:
             _fit_items(rates, support, examples, room)
             out.queries[d] = np.float32(examples - support)
@@ -184,6 +197,7 @@ def _reconstruct(
                     out.item[n] = np.int32(i)
                     out.c[n] = room.learnt[i]
                     n += 1
+                    # The table is clean again for the next device.
                     room.asked[i] = 0
                     room.learnt[i] = 0
         out.ptr[d + 1] = n
@@ -192,7 +206,7 @@ def _reconstruct(
 
 @inside
 def _draw_examples(
-    d: int, data: ReconstructionData, items: int, negatives: int, room: _Room
+    d: int, data: ReconstructionData, items: int, negatives: int, room: _ReconstructionRoom
 ) -> int:
     """Writes the consumed items of a device and `negatives` others for each to `room`, in a random
     order. Returns how many.
@@ -204,13 +218,16 @@ def _draw_examples(
     # If nothing is left to draw, the device learns from its items alone.
     drawn = length * negatives if avoided < items else 0
     shuffle(room.order, 0, length + drawn, fold(data.keys[d], ORDER))
+    # Order and negatives have keys of their names: one does not shift the other.
     draws = fold(data.keys[d], NEGATIVES)
     for r in range(length):
+        # Example r lands where the shuffled order says.
         at = room.order[r]
         room.item[at] = data.item[start + r]
         room.label[at] = 1
     for r in range(drawn):
         at = room.order[length + r]
+        # The k-th of the items that may be drawn.
         k = below(draw(draws, r), items - avoided)
         room.item[at] = np.int32(k + count_gaps(room.gaps, avoided, k))
         room.label[at] = 0
@@ -218,7 +235,7 @@ def _draw_examples(
 
 
 @inside
-def _gather(q: Float32Array, b: Float32Array, examples: int, room: _Room) -> None:
+def _gather(q: Float32Array, b: Float32Array, examples: int, room: _ReconstructionRoom) -> None:
     """Copies the vectors and biases of all examples, which are then read in many steps."""
     factors = q.shape[1]
     width = room.x.shape[1]
@@ -230,9 +247,10 @@ def _gather(q: Float32Array, b: Float32Array, examples: int, room: _Room) -> Non
 
 
 @inside
-def _fit_vector(rates: ReconstructionRates, support: int, room: _Room) -> None:
+def _fit_vector(rates: ReconstructionRates, support: int, room: _ReconstructionRoom) -> None:
     """Takes the steps of the vector, each along the mean gradient of a batch of the support set."""
     width = room.x.shape[1]
+    # Batches of the support set, one after the other; without a batch size, all of it.
     size = min(rates.batch, support) if rates.batch else support
     steps = rates.steps if support > 0 else 0
     low = 0
@@ -242,6 +260,7 @@ def _fit_vector(rates: ReconstructionRates, support: int, room: _Room) -> None:
         for f in range(0, width, LANES):
             store(room.g, f, every(np.float32(0)))
         for s in range(low, high):
+            # s(p_u . q_i + b_i) less the label: the slope of the loss by the logit.
             x = inner_product(room.p, 0, room.x, s * width, width) + room.b[s]
             error = every(logistic(x) - room.label[s])
             for f in range(0, width, LANES):
@@ -249,9 +268,11 @@ def _fit_vector(rates: ReconstructionRates, support: int, room: _Room) -> None:
         mean = every(np.float32(1) / np.float32(high - low))
         for f in range(0, width, LANES):
             p = load(room.p, f)
+            # The mean over the batch, and the pull of the regulariser.
             step = mean * load(room.g, f) + every(rates.reg) * p
             store(room.p, f, p - every(rates.rate) * step)
         low = high
+        # One pass over the support set is done.
         if low == support:
             low = 0
             done += 1
@@ -260,14 +281,18 @@ def _fit_vector(rates: ReconstructionRates, support: int, room: _Room) -> None:
 
 
 @inside
-def _fit_items(rates: ReconstructionRates, support: int, examples: int, room: _Room) -> None:
+def _fit_items(
+    rates: ReconstructionRates, support: int, examples: int, room: _ReconstructionRoom
+) -> None:
     """Takes the steps of the items, each along the mean gradient of a batch of the query set;
     leaves c_i in `learnt`.
     """
     width = room.x.shape[1]
+    # q_i moves along p_u alone, by c_i in all: its logit then moves by c_i (|p_u|^2 + 1).
     square = inner_product(room.p, 0, room.p, 0, width) + rates.biased
     for s in range(support, examples):
         room.b[s] += inner_product(room.p, 0, room.x, s * width, width)
+        # Here b becomes the logit before any step, since the vectors are not needed again.
         room.asked[room.item[s]] += 1
     queries = examples - support
     size = min(rates.batch, queries) if rates.batch else queries
@@ -276,6 +301,7 @@ def _fit_items(rates: ReconstructionRates, support: int, examples: int, room: _R
     for _ in range(steps):
         high = min(low + size, examples)
         for s in range(low, high):
+            # All errors of a batch first: an item may occur in it twice.
             x = room.b[s] + square * room.learnt[room.item[s]]
             room.error[s] = room.label[s] - logistic(x)
         rate = rates.item_rate / np.float32(high - low)

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
+from ..core.errors import InputError, did_you_mean
 from . import figures, numbers
 from .markup import Child, Html, folded, join, table, tag
 from .runs import ERRORS, FIRST, MAIN, Group, ShownRun, is_error
 from .theme import figure, side_by_side
 
 # A line of trace.jsonl.
-Line = dict[str, Any]
+Line = Mapping[str, Any]
+# The phase of the windows of a stream, which have the figures of popularity on the same rows too.
+STREAM = "stream"
+POPULAR = "popular"
 # The metrics in the tables of looks.
 SHOWN = (*ERRORS, MAIN, "hr@10", "auc")
 # An axis is logarithmic if its series end further apart than this factor.
@@ -57,6 +63,12 @@ def _why(shown: ShownRun) -> Html:
 
 
 def _words(looked: dict[ShownRun, list[Line]]) -> str:
+    if any(lines[0]["phase"] == STREAM for lines in looked.values()):
+        return (
+            "Each row is predicted before it is learnt. A point is the mean over the rows of a"
+            " window, which the algorithm then learns; popularity so far recommends the items with"
+            " the most rows at that moment, for the same rows."
+        )
     words = (
         "Measured on the validation rows while training; the test rows are opened once, at the end."
     )
@@ -66,7 +78,12 @@ def _words(looked: dict[ShownRun, list[Line]]) -> str:
 
 
 def _curves(group: Group, looked: dict[ShownRun, list[Line]]) -> Html | None:
-    """The best known metric that all runs looked at, over rounds and over bytes."""
+    """The best known metric that all runs looked at, over rounds and over bytes; of a stream, over
+    the rows so far.
+    """
+    streams = {shown.label: lines for shown, lines in looked.items() if _is_stream(lines)}
+    if streams:
+        return figure(stream_figure(streams, "Prequential accuracy", MAIN, group.slug))
     first_looks = [lines[0]["validation"] for lines in looked.values()]
     common = [name for name in FIRST if all(name in metrics for metrics in first_looks)]
     # Runs that share no metric are drawn by one of the first.
@@ -85,6 +102,31 @@ def _curves(group: Group, looked: dict[ShownRun, list[Line]]) -> Html | None:
         _curve(group, over_rounds, metric, "round", "rounds"),
         _curve(group, over_bytes, metric, f"{unit} up and down, all devices", "bytes"),
     )
+
+
+def _is_stream(lines: Sequence[Line]) -> bool:
+    return lines[0]["phase"] == STREAM
+
+
+def stream_figure(
+    streams: Mapping[str, Sequence[Line]], title: str, metric: str, name: str = ""
+) -> str:
+    """A metric of each window of some streams by name, over the rows so far, with popularity so
+    far. Raises InputError for a metric that windows do not have.
+    """
+    series = {}
+    for label, lines in streams.items():
+        tested = [line for line in lines if line["validation"]]
+        known = tested[0]["validation"]
+        if f"{POPULAR} {metric}" not in known:
+            raise InputError("plot", f"no '{metric}'", fix=did_you_mean(metric, known))
+        rows = list(accumulate(line["rows"] for line in tested))
+        for words, column in ((label, metric), ("popularity so far", f"{POPULAR} {metric}")):
+            series[words] = rows, [line["validation"][column] for line in tested]
+    look = figures.FigureFormat(
+        title=title, x_label="rows so far", y_label=f"{metric} of a window", name=f"{name}-stream"
+    )
+    return figures.lines(series, look, marks=False)
 
 
 def _curve(

@@ -149,7 +149,11 @@ def _made_up(rated: bool) -> Interactions:
         data,
         value=ratings if rated else data.value,
         time=time,
-        features={"lat": 40 + item / 100, "lon": 3 - item / 100},
+        features={
+            "lat": 40 + item / 100,
+            "lon": 3 - item / 100,
+            "category": np.array([f"kind {number % 3}" for number in item], dtype=object),
+        },
         row=row,
         visits=grouped_visits(each, when, np.arange(len(each)), ROWS),
     )

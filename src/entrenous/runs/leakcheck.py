@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, final
 
 import numpy as np
+from typing_extensions import TypedDict
 
 from ..core.contract.declared import declared
 from ..core.contract.protocols import FederatedAlgorithm, Progress, silent, some_visits
@@ -31,7 +32,7 @@ from ..systems.named import maker_of
 from .options import LeakcheckTraining, RunPlan
 from .pipeline import material
 from .plan import check, leaky, make
-from .recommenders import check_trainable, fitted
+from .recommenders import check_trainable, fitted, refuse_whole_users
 
 # Standard errors from chance at which the check fails, which happens to one honest run in 16,000.
 SIGNIFICANT = 4.0
@@ -99,8 +100,34 @@ class LeakcheckRequest(LeakcheckTraining):
     progress: Progress = silent
 
 
+class ChanceCheck(TypedDict):
+    """One metric of purely local models, compared with chance."""
+
+    metric: str
+    obtained: float
+    chance: float
+    standard_errors: float
+    """The distance of both."""
+    passed: bool
+
+
+class LeakcheckFound(TypedDict):
+    """The report of a leak check."""
+
+    data: str
+    protocol: str
+    algorithm: str
+    negatives: str
+    seed: int
+    rounds: int | None
+    users: int
+    checks: list[ChanceCheck]
+    passed: bool
+    protocol_text: list[str]
+
+
 @called_with(LeakcheckRequest)
-def leakcheck(asked: LeakcheckRequest) -> dict[str, Any]:
+def leakcheck(asked: LeakcheckRequest) -> LeakcheckFound:
     """AUC and, with candidates, HR@10 of purely local models, compared with chance.
 
     `passed`: both are within SIGNIFICANT standard errors.
@@ -112,11 +139,12 @@ def leakcheck(asked: LeakcheckRequest) -> dict[str, Any]:
     plan = RunPlan(algorithm=asked.algorithm, **options)
     check(plan)
     _check_trains_alone(plan)
-    rows, parts = material(plan, rows_given)
-    split = parts[0]
+    given = material(plan, rows_given)
+    split = given.parts[0]
+    refuse_whole_users(split)
     train = split.final_train
     check_trainable(train)
-    made = _check_one_user(make(plan, rows), train)
+    made = _check_one_user(make(plan, given.rows), train)
     avoid = split.all_rows if leaky(plan) else train
     model = Alone(made, train, avoid, asked.rounds, plan.seed, asked.progress)
     evaluation = evaluate(
@@ -134,7 +162,7 @@ def leakcheck(asked: LeakcheckRequest) -> dict[str, Any]:
     if evaluation.candidates_ranking is not None:
         checks.append(_check("hr@10", per_user["hr@10"], ranking, *_hit_by_chance(ranking)))
     return {
-        "data": rows.name,
+        "data": given.rows.name,
         "protocol": asked.protocol,
         "algorithm": short(plan.algorithm),
         "negatives": "not in train, validation or test (leaky)" if leaky(plan) else "not in train",
@@ -208,7 +236,7 @@ def _check(
     ranking: Ranking,
     chance: Float64Array,
     variance: Float64Array,
-) -> dict[str, Any]:
+) -> ChanceCheck:
     """The mean over users, that of chance, and their distance in standard errors of chance. A
     user's value is the mean of their queries.
     """

@@ -12,13 +12,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NotRequired
 
 import numpy as np
+from pydantic import JsonValue
+from typing_extensions import TypedDict
 
 from .. import __version__
 from ..core.contract.declared import declared, is_central, is_federated, is_gossip
-from ..core.contract.protocols import model_sha256
+from ..core.contract.protocols import Catalogue, model_sha256
 from ..core.errors import InputError
 from ..core.registry.discover import short
 from ..core.registry.program import program_sha256, source_sha256
@@ -39,6 +41,110 @@ LIBRARIES = ("numpy", "numba", "polars")
 TODAY = "run it again, or say --todays-code to use today's"
 ALGORITHM = "algorithm_sha256"
 TRAINING = "program_sha256"
+
+
+class TrainedPart(TypedDict):
+    """The entries of every training."""
+
+    algorithm: str
+    """The name, or the place of the user's own class."""
+    seed: int
+    rounds: int
+
+
+class Look(TypedDict):
+    """A look at validation during a training."""
+
+    phase: str
+    """The training that was looked at, such as fold0-select."""
+    round: int
+    seconds: float
+    bytes_up: int
+    bytes_down: int
+    validation: dict[str, float]
+    """The metrics on validation rows; of a stream, on the rows of the window."""
+    until: NotRequired[str]
+    """The end of the window of a stream."""
+    rows: NotRequired[int]
+    """The rows of the window; users and items: those that there are at its end."""
+    users: NotRequired[int]
+    items: NotRequired[int]
+
+
+class SpentPrivacy(TypedDict):
+    """The differential privacy that a training has spent of each user."""
+
+    epsilon: float
+    """By PLD."""
+    epsilon_rdp: float
+    budget: float
+    delta: float
+    noise_multiplier: float
+    rate: float
+    """The chance that a user is in a sum."""
+    releases: int
+    stopped: bool
+    """True if the budget ended the training."""
+
+
+class Manifest(TrainedPart):
+    """The manifest of a finished run: its options, its results, and what is behind them."""
+
+    run: str | None
+    """The name of the run's folder; None if it is not stored."""
+    format: NotRequired[int]
+    """The version of the folder's format."""
+    data: str
+    protocol: str
+    """How rows are held out."""
+    load: dict[str, JsonValue]
+    given: str | None
+    refit: bool | None
+    network: dict[str, JsonValue]
+    profile: str
+    protect: dict[str, JsonValue]
+    settings: dict[str, JsonValue]
+    """Those that were asked for."""
+    settings_in_force: dict[str, JsonValue]
+    """All settings, the defaults too."""
+    settings_in_memory: list[str]
+    """Settings that JSON cannot hold."""
+    patience: int
+    every: int
+    negatives: str
+    rounds_asked: int | None
+    data_by_name: bool
+    """False for rows that were in memory."""
+    data_sha256: str
+    catalogue: dict[str, JsonValue]
+    """Numbers of users, items and rows, and the scale of ratings."""
+    status: str
+    started: str
+    command: str
+    algorithm_sha256: str
+    program_sha256: str
+    versions: dict[str, str]
+    metrics: dict[str, float]
+    """Means over users (and folds) under the protocol."""
+    full_ranking: NotRequired[dict[str, float]]
+    """The same of the full ranking, where the protocol samples candidates."""
+    fairness: dict[str, float]
+    fairness_full_ranking: NotRequired[dict[str, float]]
+    folds: NotRequired[list[dict[str, float]]]
+    """The metrics of each fold, where there are several."""
+    privacy: NotRequired[SpentPrivacy]
+    by_category: dict[str, JsonValue]
+    seconds: dict[str, float]
+    bytes: dict[str, int]
+    ledger: dict[str, int]
+    model_sha256: str
+    users_evaluated: int
+    protocol_text: list[str]
+    """The protocol in sentences."""
+    reading: list[dict[str, JsonValue]]
+    """What loading read, assumed and left out."""
+    notes: list[str]
+    """Sentences without which the figures must not be read."""
 
 
 class Fold(NamedTuple):
@@ -74,10 +180,17 @@ def opening(plan: RunPlan, rows: Interactions, by_name: bool) -> dict[str, Any]:
         "settings_in_memory": in_memory,
         "rounds_asked": rounds,
         "status": "running",
-        "catalogue": rows.catalogue._asdict(),
+        "catalogue": _sizes(rows.catalogue),
         "data_sha256": rows.sha256(),
         "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
     }
+
+
+def _sizes(catalogue: Catalogue) -> dict[str, Any]:
+    """Returns the numbers of a catalogue. The features of its items stay with the data."""
+    sizes = catalogue._asdict()
+    del sizes["features"]
+    return sizes
 
 
 def described(settings: Mapping[str, Any]) -> dict[str, Any]:

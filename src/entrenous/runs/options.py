@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, final
+from typing import Literal, TypeAlias, final
+
+from ..core.values import SettingValue
 
 Profile: TypeAlias = Literal["paper", "private", "dp", "robust"]
 Negatives: TypeAlias = Literal["train", "leaky"]
@@ -23,14 +25,17 @@ class BasicOptions:
     """How rows are held out: {protocols}. Numbers may differ, as in loo-50. X-given and ncf-99 need
     a data set that comes with the parts which X published; given reads a split from files.
     It leaves out held-out rows that are training rows too: given,repeats=refuse refuses them, and
-    given,repeats=keep lets the items that a user has be recommended. A split by time takes
+    given,repeats=keep lets the items that a user has be recommended. users-80-20 holds out whole
+    users, who give a part of their rows when they are tested; stream tests each row and then learns
+    it, once a day, or as in stream-week or stream-100 (rows). A split by time takes
     ties=file, random or refuse, for rows of one time: loo-99,ties=random. Default: loo-99; kfold-5
     for an algorithm that predicts ratings; for one that gossips pepper-given where the data set has
     those parts, else pepper-85-15."""
     rounds: int | None = None
-    """Rounds of training; default: the algorithm's own. Between peers a round is the time from one
+    """Rounds of training; default: the algorithm's own. Of a stream: after each window; default: 1.
+    Between peers a round is the time from one
     push of a node to its next."""
-    load: Mapping[str, Any] = field(default_factory=dict)
+    load: Mapping[str, SettingValue] = field(default_factory=dict)
     """How to read a file, such as item=venue. `entrenous data check --help` lists the names."""
 
 
@@ -39,20 +44,21 @@ class CommonOptions(BasicOptions):
     """The options that a run and a comparison of runs share, without algorithms and data."""
 
     given: str | None = None
-    """The folder of a given split, for --protocol given; default: the data."""
+    """The folder of a given split, for --protocol given; default: the data. Or a file of events,
+    for --protocol stream; default: the rows of the data in the order of time."""
     refit: bool | None = None
     """Train the final model on training and validation rows, once the latter have chosen
     (--patience, `entrenous tune`), as NCF and its successors do; --no-refit: on the training rows
     alone. Default: on both, except between peers, which weigh models by validation rows, and in a
     given split that does not say so."""
-    network: Mapping[str, Any] = field(default_factory=dict)
+    network: Mapping[str, SettingValue] = field(default_factory=dict)
     """The network between peers that gossip, such as loss=0.3 or latency=uniform:0:5; default:
     rounds in lock step. Names: {network}. `entrenous explain network` explains each."""
     profile: Profile = "paper"
     """The limits on the data that leaves devices: paper = what is published and no more; private =
     sums alone, with noise, of at least 100 people; dp = differential privacy for each user; robust.
     docs/privacy.md says what each does not protect, and what it costs."""
-    protect: Mapping[str, Any] = field(default_factory=dict)
+    protect: Mapping[str, SettingValue] = field(default_factory=dict)
     """Settings of the protection that differ from the profile's, such as noise=0.2. Names:
     {protect}."""
 
@@ -64,7 +70,7 @@ class TrainingOptions(CommonOptions):
     seed: int = 0
     """Names all randomness: the split, the candidates and the training. Same seed, same model
     bytes."""
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, SettingValue] = field(default_factory=dict)
     """Hyper-parameters by name. `entrenous explain ALGORITHM` lists them. pi=@file.csv reads a
     choice per user or per (user, item)."""
     patience: int = 0
@@ -84,7 +90,7 @@ class CompareOptions(CommonOptions):
 
     seeds: int = 5
     """Seeds 0 .. N - 1; each names split, candidates and training."""
-    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    settings: Mapping[str, Mapping[str, SettingValue]] = field(default_factory=dict)
     """Hyper-parameters of one algorithm, by its label; on the command line LABEL:name=value, which
     may be repeated."""
     reference: str | None = None
@@ -162,7 +168,7 @@ class OpenOptions:
 class TuneOptions(BasicOptions):
     """The options of a choice of settings on validation rows, without algorithm and data."""
 
-    grid: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    grid: Mapping[str, Sequence[SettingValue]] = field(default_factory=dict)
     """The values to try of each setting: every combination is tried. On the command line
     name=value,value,...; may be repeated."""
     space: Mapping[str, str] = field(default_factory=dict)
@@ -172,7 +178,7 @@ class TuneOptions(BasicOptions):
     """How many settings a search tries; default: 30."""
     search_seed: int | None = None
     """The seed of the search's own draws; default: 0. The trainings have the seeds of --seeds."""
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, SettingValue] = field(default_factory=dict)
     """Settings that are the same for all."""
     seeds: int = 1
     """Seeds 0 .. N - 1, averaged."""
@@ -200,7 +206,7 @@ class LeakcheckTraining:
 
     protocol: str = "loo-99"
     """How rows are held out: {protocols}."""
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, SettingValue] = field(default_factory=dict)
     """Settings of the algorithm."""
     seed: int = 0
     """Names the split, the candidates and the training."""
@@ -208,7 +214,7 @@ class LeakcheckTraining:
     """Rounds of local training; a leak grows with them."""
     given: str | None = None
     """The folder of a given split, for --protocol given."""
-    load: Mapping[str, Any] = field(default_factory=dict)
+    load: Mapping[str, SettingValue] = field(default_factory=dict)
     """How to read a file, such as item=venue. `entrenous data check --help` lists the names."""
     negatives: Negatives = "train"
     """The items that devices draw as negatives: train = any without a training row of the user;

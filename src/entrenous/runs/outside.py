@@ -68,6 +68,7 @@ class OutsideScores:
         """The levels of every item, float32 [len(users), items]."""
         out = np.full((len(users), len(self.held.items)), UNLISTED)
         for row, user in enumerate(users.tolist()):
+            # Held-out items that the file leaves out are below all others: a gap is no hit.
             held = slice(self.held.ptr[user], self.held.ptr[user + 1])
             out[row, self.held.item[held]] = UNLISTED_HELD
             own = slice(self.ptr[user], self.ptr[user + 1])
@@ -103,12 +104,14 @@ def read_scores(path: Path | str, split: Split) -> OutsideScores:
     """
     path = Path(path)
     held = split.test.rows
+    # Columns as text first; every check below can then name the line.
     lines = _lines(path)
     if not len(lines.user):
         raise InputError(str(path), "has a header and no scores", expected=EXPECTED)
     user = _numbers_of(lines.user, held.users, lines, path)
     item = _numbers_of(lines.item, held.items, lines, path)
     score = _scores_of(lines, path)
+    # By user and item, so that a pair that comes again is next to itself.
     order = np.lexsort((item, user))
     pairs = pair_numbers(user, item, len(held.items))[order]
     again = np.flatnonzero(np.diff(pairs) == 0)
@@ -136,8 +139,10 @@ def _levels(user: Array, score: Array) -> Float32Array:
     scores that differ in a late digit.
     """
     order = np.lexsort((-score, user))
+    # By user and falling score: a step down wherever the score changes.
     new_user = np.append(True, np.diff(user[order]) != 0)
     lower = np.append(False, np.diff(score[order]) != 0) & ~new_user
+    # Levels count up over the whole file.
     steps = np.cumsum(lower)
     # Each user's best has level 0.
     first = np.repeat(steps[new_user], np.diff(np.append(np.flatnonzero(new_user), len(user))))
@@ -151,6 +156,7 @@ def _lines(path: Path) -> Lines:
     import polars as pl
 
     first = _first_line(path)
+    # A first line with usual names is a header; else the file is a run of TREC.
     separator = "\t" if "\t" in first else ","
     names = [name.strip().strip('"') for name in first.split(separator)]
     if find_usual(names, USUAL["user"]) is None:
@@ -163,6 +169,7 @@ def _lines(path: Path) -> Lines:
             f"cannot be read: {problem}",
             expected=f"{len(names)} fields in each line, as in the header",
         ) from None
+    # A score outweighs a rank: ranks may hide ties.
     columns = {"user": USUAL["user"], "item": USUAL["item"], "score": SCORES, "rank": RANKS}
     found = {role: find_usual(frame.columns, usual) for role, usual in columns.items()}
     value = found["score"] or found["rank"]
@@ -219,6 +226,7 @@ def _trec(path: Path, first: str) -> Lines:
         lines = path.read_text(encoding="utf-8-sig").split("\n")
     except UnicodeDecodeError:
         raise InputError(str(path), "is no text in UTF-8", expected=EXPECTED) from None
+    # Blank lines are no lines, but they count in the numbers of the others.
     text = pl.Series("line", lines)
     number = np.flatnonzero((text.str.strip_chars() != "").to_numpy())
     fields = text[number].str.extract_groups(TREC).struct.unnest()
@@ -236,6 +244,7 @@ def _trec(path: Path, first: str) -> Lines:
 
 def _numbers_of(ids: Array, names: Vocabulary, lines: Lines, path: Path) -> Int64Array:
     """The numbers of ids. Raises InputError for one that the split does not have."""
+    # -1 for an id that the split does not have.
     numbers = names.indices(ids.tolist()).astype(np.int64)
     if len(numbers) and numbers.min() < 0:
         at = int(np.argmin(numbers))
@@ -289,12 +298,14 @@ def evaluate_outside(
     held = split.test
     if full:
         held = held._replace(candidates=None)
+    # Users whom the protocol asks about, those whose items are absent too.
     asked = held.rows.counts > 0
     if held.absent is not None:
         asked |= held.absent > 0
     gone = np.zeros(len(asked), np.bool_)
     if ignore_missing:
         for scores in files.values():
+            # One file without a user leaves it out of all: the same users for every file.
             gone |= asked & (scores.counts == 0)
         held = _without(held, gone)
         if gone.sum() == asked.sum():
@@ -326,12 +337,15 @@ def _refuse_missing(scores: OutsideScores, held: Held) -> None:
     """
     assert held.candidates is not None
     rows = held.rows
+    # The held-out item and its candidates, row by row; -1 fills short rows.
     needed = np.column_stack([rows.item, held.candidates])
     pairs = pair_numbers(rows.user[:, None], needed, len(rows.items))
     missing = ~np.isin(pairs, scores.pairs) & (needed >= 0)
+    # A user without any line counts as missed, which is said and is no error.
     missing &= (scores.counts > 0)[rows.user][:, None]
     if not missing.any():
         return
+    # The first gap is named at the last line of its user, where it could have stood.
     row, place = np.argwhere(missing)[0]
     user = int(rows.user[row])
     last = scores.line[scores.ptr[user] : scores.ptr[user + 1]].max()
@@ -354,12 +368,14 @@ def _evaluated(
     """
     train, masked = split.final_train, split.left_out
     found = evaluate(scores, train, held, label=label, n=LENGTHS, seed=seed, also_mask=masked)
+    # With a score for everything, the file is evaluated as a model is.
     if _all_competing(scores, train, masked, held, found.user):
         return found
     if found.candidates_ranking is not None:
         return _of_candidates(found, scores.counts[found.user] == 0)
     ranking = _missed_if_not_listed(scores, found.ranking, train.popularity > 0)
     per_user = user_values(ranking, LENGTHS)
+    # AUC needs the order of all items, which a list does not tell.
     del per_user["auc"]
     lists = found.lists._replace(item=_only_listed(scores, found))
     metrics = {name: float(values.mean()) for name, values in per_user.items()}
@@ -386,9 +402,11 @@ def _missed_if_not_listed(scores: OutsideScores, ranking: Ranking, known: BoolAr
     compete. Such items have the last ranks of their query.
     """
     held = scores.held
+    # The held-out items that the list has, by query.
     listed = np.isin(pairs_of(held), scores.pairs) & known[held.item]
     of_user = np.bincount(held.user[listed], minlength=len(held.users))
     present = np.repeat(of_user[ranking.user], ranking.relevant)
+    # Behind the last competitor: no list of any length reaches it.
     missed = np.repeat(ranking.candidates + 1, ranking.relevant)
     return ranking._replace(rank=np.where(ranking.position <= present, ranking.rank, missed))
 
@@ -401,7 +419,9 @@ def _all_competing(
     users: Int64Array,
 ) -> bool:
     """Tells whether a file has every item that competes for every evaluated user."""
+    # Items compete if training knows them, or the protocol is of cold ones.
     known = (train.popularity > 0) | held.cold
+    # What a user has seen does not compete, unless the protocol allows repeats.
     seen = np.empty(0, np.int64)
     if not held.repeats:
         parts = [train] if masked is None else [train, masked]
@@ -428,6 +448,7 @@ def _only_listed(scores: OutsideScores, found: Evaluation) -> Int32Array:
 def _notes(scores: OutsideScores, held: Held, asked: BoolArray, gone: BoolArray) -> tuple[str, ...]:
     """Sentences on the users without lines, and on the length of the lists."""
     counts = scores.counts
+    # Nothing silent: each user who was counted or left out is in a note.
     absent = int((asked & ~gone & (counts == 0)).sum())
     notes = []
     if absent:

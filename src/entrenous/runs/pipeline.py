@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, final
 
 from ..core.contract.declared import predicts_ratings
 from ..core.contract.protocols import Progress, silent
-from ..core.errors import EntrenousError, EntrenousWarning, NonFiniteError
+from ..core.errors import EntrenousError, EntrenousWarning, InputError, NonFiniteError
 from ..core.keywords import at_least, called_with, values
 from ..core.registry.discover import is_place, lasting, short
 from ..core.types import Array
@@ -22,11 +22,11 @@ from ..data.kept import arrays_of_rows
 from ..data.load import load as load_rows
 from ..data.load import load_arguments
 from ..data.scales import cause_in_values
-from ..data.split.protocol import is_given, splits
+from ..data.split.protocol import is_given, is_stream, splits
 from ..data.split.types import Split, refitted, refuse_mixed_parts
 from ..evaluation.metric_kinds import Metric
 from ..evaluation.protocol import Evaluation, evaluate
-from ..evaluation.recommend import list_of_each
+from ..evaluation.recommend import Recommended, list_of_each
 from ..federation.shard import Debug, Executor, Threads
 from ..federation.workers.crew import Crew
 from ..federation.workers.engine import EngineOptions, crew
@@ -43,6 +43,7 @@ from .recommenders import (
     FederatedRecommender,
     GossipRecommender,
 )
+from .stream import check_stream, stream
 from .train import OnRound, Say, Trace, Watch, train
 
 # The list lengths n of the metrics.
@@ -78,7 +79,7 @@ class RunResult:
         """The metrics of the run's protocol by name, as means over users and folds."""
         return self.manifest["metrics"]
 
-    def recommend(self, user: str, n: int = 10) -> list[dict[str, Any]]:
+    def recommend(self, user: str, n: int = 10) -> list[Recommended]:
         """Recommendations for a user: the n best items by external ids, [{"item", "title",
         "score"}].
         """
@@ -95,6 +96,8 @@ class Material(NamedTuple):
     """All rows, held-out ones too: the identity of the data."""
     parts: list[Split]
     """One split, or one for each fold."""
+    whole: Interactions | None = None
+    """The rows before they were split, where `rows` are those of the split."""
 
 
 @final
@@ -144,6 +147,10 @@ def carry_out(asked: RunRequest) -> RunResult:
     # Settings and splits are checked before anything is written.
     algorithm = make(plan, what.rows)
     check_parts(plan, what.parts, algorithm)
+    for part in what.parts:
+        if part.windows is not None:
+            check_stream(plan, algorithm, part.name)
+            _refuse_workers(asked, part.name)
     if asked.debug:
         executor = Debug(lambda user: what.rows.users[user])
     with hired_crew(engine, plan, what, algorithm, asked.debug) as hired:
@@ -164,6 +171,13 @@ def carry_out(asked: RunRequest) -> RunResult:
             return execute(replace(plan, network=network), what, algorithm, begun, watch)
 
 
+def _refuse_workers(options: RunOptions, protocol: str) -> None:
+    """Refuses workers, which are given their users once, where users come later."""
+    for option, given in (("--workers", options.workers), ("--ray", options.ray)):
+        if given is not None:
+            raise InputError(option, f"protocol {protocol} runs in one process", fix="leave it out")
+
+
 @called_with(RunRequest)
 def run(asked: RunRequest) -> RunResult:
     """Makes a request of its keywords, and carries it out."""
@@ -182,13 +196,16 @@ def planned(asked: RunRequest) -> RunPlan:
         options["given"] = None
     if options["given"] is not None:
         options["given"] = in_any_folder(options["given"])
+        if is_stream(asked.protocol):
+            # The events of a stream are its data.
+            data = options["given"]
     if asked.protocol is None:
         # The name of the user's own split stands where a protocol would.
         usual = asked.parts[0].name if asked.parts else usual_protocol(data, asked.algorithm)
         options["protocol"] = usual
     # The file of items is read again when the run is repeated.
     if "items" in asked.load:
-        options["load"] = {**asked.load, "items": in_any_folder(asked.load["items"])}
+        options["load"] = {**asked.load, "items": in_any_folder(str(asked.load["items"]))}
     algorithm = asked.algorithm
     if is_place(algorithm):
         algorithm = lasting(algorithm)
@@ -210,7 +227,7 @@ def engine_of(options: RunOptions) -> EngineOptions | None:
 def material(plan: RunPlan, data: Interactions | None = None) -> Material:
     """Loads the rows of a plan, unless `data` has them, and splits them."""
     protocol = plan.protocol or usual_protocol(plan.data if data is None else data, plan.algorithm)
-    if is_given(protocol):
+    if is_given(protocol) or (is_stream(protocol) and plan.given is not None):
         files = plan.given or plan.data
         load = load_arguments(plan.load)
         parts = splits(protocol, data, seed=plan.seed, given=files, load=load)
@@ -220,10 +237,11 @@ def material(plan: RunPlan, data: Interactions | None = None) -> Material:
     # A protocol such as pepper-given has users and items of its own, with numbers of their own; the
     # rows are then those of its split.
     first = parts[0]
+    whole = rows
     others = first.train.users is not rows.users or first.train.items is not rows.items
     if others and first.test.given is None:
         rows = first.all_rows
-    return Material(rows, parts_of(plan, parts))
+    return Material(rows, parts_of(plan, parts), whole)
 
 
 def parts_of(plan: RunPlan, parts: Sequence[Split]) -> list[Split]:
@@ -366,6 +384,10 @@ def _fold(
 ) -> Fold:
     """Trains, and then opens the test rows once."""
     began = time.perf_counter()
+    if split.windows is not None:
+        # Testing and training alternate, so that their seconds are counted together.
+        model, evaluation = stream(plan, algorithm, split, watch, trace)
+        return Fold(model, evaluation, split.train, time.perf_counter() - began, 0.0)
     with _cause_if_it_diverges(algorithm, split.final_train):
         model = train(plan, algorithm, split, watch, trace, fold)
     # The clock of training stops before the test rows are opened.

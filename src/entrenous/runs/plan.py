@@ -18,7 +18,7 @@ from ..data.interactions import Interactions
 from ..data.likes import refuse_unsaid
 from ..data.load import load_arguments
 from ..data.scales import check_counts
-from ..data.split.protocol import GIVEN, is_given
+from ..data.split.protocol import GIVEN, is_given, is_stream
 from ..data.split.types import Split
 from ..data.user_groups import read_groups
 from ..federation.network import Network
@@ -110,7 +110,8 @@ def check(plan: RunPlan) -> None:
                 fix="leave it out, or choose an algorithm without a server, such as pepper-gmf",
             )
     load_arguments(plan.load)
-    if plan.given is not None and not is_given(plan.protocol):
+    takes_given = is_given(plan.protocol) or is_stream(plan.protocol)
+    if plan.given is not None and not takes_given:
         protocol = plan.protocol or usual_protocol(plan.data, plan.algorithm)
         raise InputError("--given", f"the protocol is {protocol}", expected=f"--protocol {GIVEN}")
 
@@ -132,9 +133,13 @@ def algorithm_of(name: str, settings: Mapping[str, Any], profile: str = PAPER) -
     if profile in (PRIVATE, DP):
         traits = declared(kind.parse(preset)).traits
         preset = {**preset, **traits.private_settings}
-    refuse_moved(name, settings)
-    # The user's own settings are stronger than the profile's.
-    made: Algorithm = kind.parse({**preset, **settings})
+    try:
+        # The user's own settings are stronger than the profile's.
+        made: Algorithm = kind.parse({**preset, **settings})
+    except InputError:
+        # A setting of what the name meant before has a better answer than that it is unknown.
+        refuse_moved(name, settings)
+        raise
     return made
 
 
@@ -214,6 +219,8 @@ def check_parts(plan: RunPlan, parts: list[Split], algorithm: Algorithm) -> None
     bounded = plan.profile == DP or "epsilon" in plan.protect
     for part in parts:
         check_trainable(part.train)
+        if part.windows is not None:
+            continue
         if part.test.given is not None:
             _check_whole_users(plan, part.name, algorithm)
         if len(parts) > 1 and bounded:

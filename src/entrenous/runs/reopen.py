@@ -20,7 +20,7 @@ from ..data.split.protocol import without_candidates
 from ..data.split.types import Split
 from ..evaluation.list_options import ListOptions
 from ..evaluation.predict import predictions
-from ..evaluation.recommend import check_options, list_of_each
+from ..evaluation.recommend import Recommended, check_options, list_of_each
 from ..federation.shard import Threads
 from . import store
 from .manifest import check_algorithm, check_program
@@ -222,7 +222,7 @@ def recommended(
     n: int = 10,
     options: ListOptions | None = None,
     how: OpenOptions = OpenOptions(),  # noqa: B008  # it is frozen
-) -> dict[str, list[dict[str, Any]]]:
+) -> dict[str, list[Recommended]]:
     """Recommendations of a stored run for some users: see `evaluation.recommend.list_of_each`."""
     if options is not None:
         check_options(options)

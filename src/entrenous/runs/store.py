@@ -26,7 +26,7 @@ import os
 import shlex
 import shutil
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -154,7 +154,7 @@ def _from_anywhere(folder: Path, name: str) -> str:
     return os.path.normpath(folder / name)
 
 
-def write_trace(folder: Path, trace: list[dict[str, Any]]) -> None:
+def write_trace(folder: Path, trace: Sequence[Mapping[str, Any]]) -> None:
     """Writes trace.jsonl, one line for each evaluated point of training."""
     lines = "".join(json.dumps(line) + "\n" for line in trace)
     write_atomically(folder / "trace.jsonl", lines.encode())

@@ -142,9 +142,7 @@ class NCFSettings(ServedModel):
     @model_validator(mode="after")
     def _one_gradient(self) -> Self:
         if self.client == "gradient" and self.local_epochs > 1:
-            raise ValueError(
-                "client=gradient is one step, and local_epochs is above 1: set it to 1"
-            )
+            raise ValueError("with client=gradient, local_epochs=1: a client sends one gradient")
         return self
 
     @property
@@ -244,11 +242,7 @@ class NCFSettings(ServedModel):
         # One table for all: a device's rows take the place of w's while it scores.
         item = w.item.copy()
         for d in range(len(out)):
-            own = everyone._replace(
-                ptr=everyone.ptr[d : d + 2],
-                avoid_ptr=everyone.avoid_ptr[d : d + 2],
-                keys=keys[d : d + 1],
-            )
+            own = data_of_one(everyone, d)
             # the device's own model: w plus what it learnt
             learnt = ncf.train(
                 self.shape, rates, user[d : d + 1], w.item, w.network, one_network(1), own
@@ -314,6 +308,15 @@ def data_of(histories: Histories, users: Int64Array, key: np.uint64) -> ncf.NCFD
 def data_with(histories: Histories, keys: UInt64Array) -> ncf.NCFData:
     """Returns the private data of m devices, which draw from `keys`, uint64 [m]."""
     return ncf.NCFData(histories.ptr, histories.item, histories.avoid_ptr, histories.avoid, keys)
+
+
+def data_of_one(data: ncf.NCFData, device: int) -> ncf.NCFData:
+    """Returns the private data of one of the devices of `data`."""
+    return data._replace(
+        ptr=data.ptr[device : device + 2],
+        avoid_ptr=data.avoid_ptr[device : device + 2],
+        keys=data.keys[device : device + 1],
+    )
 
 
 def one_network(devices: int) -> Int32Array:

@@ -2,7 +2,7 @@
 not here, or a name that means something else now.
 
 In this field a letter makes another method: PFedRec is not FedRec, and FedNCF not FedMF. So only a
-name that can hardly be a method of its own is answered with a suggestion.
+name that can hardly be another method is answered with a suggestion.
 """
 
 from __future__ import annotations
@@ -30,9 +30,7 @@ _AVERAGED = "fedmf, fedncf"
 
 ELSEWHERE: Final = (
     Elsewhere("CoFedRec", f"a model for each cluster of users: {_OF_USERS}"),
-    Elsewhere("CoLR", f"updates of every number: {_AVERAGED}"),
     Elsewhere("F2MF", f"averaged factors without its fairness term: {_AVERAGED}"),
-    Elsewhere("FedAvg", f"averaged networks: fedavg-gmf, fedavg-mlp, fedavg-neumf, {_AVERAGED}"),
     Elsewhere("FedCA", f"a model for each user beside the common one: {_OF_USERS}"),
     Elsewhere("FedCIA", f"factors from closed-form sums: fcf, fcf-newton; averaged: {_AVERAGED}"),
     Elsewhere("FedCORE", f"averaged factors: {_AVERAGED}"),
@@ -42,17 +40,14 @@ ELSEWHERE: Final = (
     Elsewhere("FedNCF-NeuMF", "fedncf itself"),
     Elsewhere("FedPEFT", f"averaged factors, no adapters: {_AVERAGED}"),
     Elsewhere("FedPerGNN", f"no graph of users, averaged factors: {_AVERAGED}"),
-    Elsewhere("FedRAP", f"a model for each user beside the common one: {_OF_USERS}"),
     Elsewhere("FedRec-SVD", "fedrec with --set model=svd++"),
     Elsewhere("FedVLR", f"averaged factors, no pictures or texts: {_AVERAGED}"),
-    Elsewhere("GPFedRec", f"a model for each cluster of users: {_OF_USERS}"),
     Elsewhere("IFedRec", f"averaged factors, no features of items: {_AVERAGED}"),
     Elsewhere("LightFR", f"averaged factors, not binary: {_AVERAGED}"),
     Elsewhere("NexusRec", f"averaged factors, no texts or pictures: {_AVERAGED}"),
-    Elsewhere("PFedRec", f"a model for each user beside the common one: {_OF_USERS}"),
     Elsewhere("SemiDFEGL", "no server: pepper-gmf, gossip-average-gmf"),
 )
-"""What papers compare with, in alphabetical order. A system that comes goes from here."""
+"""Systems that papers compare with, in alphabetical order. A system that comes goes from here."""
 
 MOVED: Final[Mapping[str, tuple[str, frozenset[str]]]] = {
     "fedmf": (

@@ -13,6 +13,7 @@ from entrenous.data.interactions import NO_TIME, SECOND, Interactions
 from entrenous.data.split.protocol import splits, without_candidates
 from entrenous.data.split.types import Split, refitted
 from entrenous.runs.pipeline import run
+from entrenous.runs.tuning.grid import TuneRequest, begin
 
 DAY = 86_400 * SECOND
 
@@ -56,13 +57,9 @@ def test_no_held_out_row_is_before_a_row_to_train_on(name: str, seed: int) -> No
 def test_a_tie_at_the_moment_is_tested_whole() -> None:
     data = log("a x 0, b x 0, a y 1, b y 1, a z 2, b z 2, a p 2, b q 2, c x 0, c y 2")
     [split] = splits("global-80-20", data)
-    assert rows_of(split.test.rows) == {
-        ("a", "z"),
-        ("b", "z"),
-        ("a", "p"),
-        ("b", "q"),
-        ("c", "y"),
-    }
+    # The rows of z, p and q, which nobody had before, are missed.
+    assert rows_of(split.test.rows) == {("c", "y")}
+    assert split.test.absent is not None and split.test.absent.sum() == 4
     assert "the 5 of 10 rows at or after it (50.0 %) test" in split.notes[0]
     backward = interactions(
         [
@@ -78,17 +75,20 @@ NEWCOMERS = (
 )
 
 
-def test_new_users_are_left_out_and_new_items_stay_and_both_are_counted() -> None:
+def test_new_users_and_new_items_are_left_out_and_counted() -> None:
     data = log(NEWCOMERS)
     [split] = splits("global-at-1970-01-10", data)
-    assert rows_of(split.test.rows) == {("a", "w"), ("a", "q")}
+    # Rows of new items are missed, and nobody knows of the items before.
+    assert rows_of(split.test.rows) == set()
+    assert split.test.absent is not None and split.test.absent.sum() == 2
+    assert set(split.train.items.ids) == {"x", "y", "z"} and "new" not in split.train.users
     assert (
         "users without a row before the moment, who cannot be tested: 1 (new); test rows"
         in (split.notes[2])
     )
     assert split.notes[2].endswith("left out: 2")
     assert "items without a row before the moment" in split.notes[3]
-    assert "2 (q, w); test rows of theirs, which stay and count as missed: 2" in split.notes[3]
+    assert "2 (q, w); test rows of theirs, which count as missed: 2" in split.notes[3]
     assert "users without a row at or after the moment, who are not tested: 3" in split.notes
     # The user d began among the validation rows, and is trained on in the end.
     assert rows_of(split.final_train) == rows_of(data) - {
@@ -124,6 +124,32 @@ def test_users_on_one_side_of_the_moment_each_are_refused() -> None:
     apart = log("a x 0, a y 1, b x 5, b y 6, c z 1")
     with pytest.raises(InputError, match="no user has rows both before and after 1970-01-04"):
         splits("global-at-1970-01-04", apart)
+
+
+@pytest.mark.parametrize("name", ["fpl", "fcf", "fedavg-gmf"])
+def test_another_future_changes_no_model(name: str) -> None:
+    data = random_data(items=140, rows=900)
+    data = replace(data, time=times_of(data) * DAY)
+    moment = "global-at-1970-01-14"
+    whole = run(name, data, protocol=moment, rounds=2)
+    early = times_of(data) < 13 * DAY
+    # Of the rows after the moment, only one of a known user and item is left.
+    known = np.isin(data.item, data.item[early]) & np.isin(data.user, data.user[early])
+    one = early.copy()
+    one[np.flatnonzero(known & ~early)[:1]] = True
+    other = run(name, data.select(one), protocol=moment, rounds=2)
+    assert other.manifest["model_sha256"] == whole.manifest["model_sha256"]
+
+
+def test_settings_are_chosen_on_the_last_part_before_the_moment() -> None:
+    data = random_data(items=140, rows=900)
+    data = replace(data, time=times_of(data) * DAY)
+    asked = TuneRequest("fpl", data, protocol="global-80-20", grid={"factors": ["2"]}, seeds=2)
+    [split] = splits("global-80-20", data)
+    for part in begin(asked).parts:
+        assert rows_of(part.train) == rows_of(split.train)
+        assert times_of(part.train).max() < times_of(part.validation.rows).min()
+        assert times_of(part.validation.rows).max() < times_of(split.test.rows).min()
 
 
 def test_a_moment_needs_times_on_all_rows() -> None:

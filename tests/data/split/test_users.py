@@ -15,6 +15,7 @@ from entrenous.data.split.export import write
 from entrenous.data.split.protocol import splits
 from entrenous.data.split.types import Split, refitted, refuse_mixed_parts
 from entrenous.evaluation.protocol import evaluate
+from entrenous.runs.leakcheck import leakcheck
 from entrenous.runs.newcomer import scorer_of
 from entrenous.runs.pipeline import run
 
@@ -152,6 +153,11 @@ def test_an_algorithm_that_needs_its_users_is_refused_before_training(name: str)
     assert said.startswith(f"protocol users-80-20: {name} can recommend to nobody but") and (
         "\n" not in said
     )
+
+
+def test_a_leak_check_needs_users_who_train() -> None:
+    with pytest.raises(InputError, match=r"holds out whole users.*use one such as loo-99"):
+        leakcheck(algorithm="fpl", data=DATA, protocol="users-80-20", rounds=1)
 
 
 def test_leaky_negatives_mean_nothing_where_users_are_held_out() -> None:

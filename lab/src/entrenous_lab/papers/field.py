@@ -29,7 +29,7 @@ from .field_run import HONEST, LEAKY, RANKED, WORST, FieldPoint, FieldRunner, dr
 from .findings import tested_columns, verdict
 from .result import Context, Found, Row, row
 from .table import PaperTable, seed_row
-from .values import Settings, listed, printed, stored, worded
+from .values import listed, printed, stored, worded
 from .values import said as worded_settings
 
 HR, NDCG = RANKED
@@ -50,39 +50,43 @@ SPENT = {
     "cpu": "CPU s a device",
 }
 MESSAGES, SUMS, ROUNDS = "attack on messages", "attack on sums", "rounds"
+ALONE = {"aggregation": "off"}
 SEVERAL = 2  # users or more that a test needs
 
 
 class FieldSystem(NamedTuple):
-    """A line of the table. algorithm: a name, or the place of a researcher's own class. settings:
-    those of its program, where they are not the defaults."""
+    """A line of the table. algorithm: a name, or the place of a researcher's own class. program:
+    the name with the settings of the authors' program, "" = the same. attacked: the name under
+    which audits measured its messages, "" = the same."""
 
     label: str
     algorithm: str
-    settings: tuple[tuple[str, Any], ...] = ()
+    program: str = ""
+    attacked: str = ""
 
     @property
-    def given(self) -> Settings:
-        """Its settings by name."""
-        return dict(self.settings)
+    def as_program(self) -> str:
+        """The name that stands for the authors' program, where this version has it."""
+        return self.program if self.program in algorithms() else self.algorithm
 
     @property
-    def alone(self) -> Settings | None:
-        """Its settings with aggregation off; None if it has no such setting."""
-        made: Any = algorithm_of(self.algorithm, self.given)
-        if "aggregation" not in type(made).model_fields:
-            return None
-        return {**self.given, "aggregation": "off"}
+    def can_be_alone(self) -> bool:
+        """True if it has a setting that switches aggregation off."""
+        try:
+            algorithm_of(self.as_program, ALONE)
+        except InputError:
+            return False
+        return True
 
 
 THEIRS = (
-    FieldSystem("FedMF", "fedavg-gmf"),
-    FieldSystem("FedNCF", "fedavg-neumf"),
-    FieldSystem("PFedRec", "pfedrec"),
-    FieldSystem("FedRAP", "fedrap"),
-    FieldSystem("GPFedRec", "gpfedrec"),
-    FieldSystem("FedRecon", "fedrecon"),
-    FieldSystem("CoLR", "colr"),
+    FieldSystem("FedMF", "fedmf", "fedmf-printed"),
+    FieldSystem("FedNCF", "fedncf", "fedncf-printed"),
+    FieldSystem("PFedRec", "pfedrec", "pfedrec-printed"),
+    FieldSystem("FedRAP", "fedrap", "fedrap-printed"),
+    FieldSystem("GPFedRec", "gpfedrec", "gpfedrec-as-run"),
+    FieldSystem("FedRecon", "fedrecon", "fedrecon-printed"),
+    FieldSystem("CoLR", "colr", "colr-printed"),
 )
 OURS = (
     FieldSystem("FPL", "pfpl+"),
@@ -96,7 +100,10 @@ OURS = (
     FieldSystem("EASE", "ease"),
     FieldSystem("popular", "popular"),
 )
-QUICK = ("FedMF", "PFedRec", "FCF", "EASE", "popular")
+QUICK = (
+    *(each.label for each in THEIRS),
+    *("FPL", "fcf-newton", "iALS", "EASE", "popular"),
+)
 
 
 class FieldBudget(NamedTuple):
@@ -212,6 +219,7 @@ def _measured(
                 continue
             if not is_place(system.algorithm):
                 context.uses(system.algorithm, runner.data)
+                context.uses(system.as_program, runner.data)
             chosen[system] = said
             for reading, point in found.items():
                 points.setdefault(system, {}).setdefault(reading, []).append(point)
@@ -227,25 +235,27 @@ def _point(
     runner: FieldRunner, budget: FieldBudget, system: FieldSystem, seed: int
 ) -> tuple[str, dict[str, FieldPoint]]:
     """One seed of a system in every reading, and the chosen settings in words."""
-    name, given = system.algorithm, system.given
-    best = runner.searched(name, given, trials=budget.trials, rounds=budget.rounds)
-    train = partial(runner.point, name, seed=seed)
-    rounds = _rounds(system, runner.data, budget.cut)
-    found = {TRUE: train(given, rounds=rounds, negatives=HONEST)}
-    found[CHOSEN] = train({**given, **best.settings}, rounds=best.rounds, negatives=HONEST)
-    if draws(name):
-        found[LEAK] = train(given, rounds=rounds, negatives=LEAKY)
-        if system.alone is not None:
-            found[OFF_LEAK] = train(system.alone, rounds=rounds, negatives=LEAKY)
-            found[OFF] = train(system.alone, rounds=rounds, negatives=HONEST)
-    usual = dict(algorithm_of(name, given))
+    best = runner.searched(system.algorithm, {}, trials=budget.trials, rounds=budget.rounds)
+    train = partial(runner.point, system.as_program, seed=seed)
+    rounds = _rounds(system.as_program, runner.data, budget.cut)
+    found = {
+        TRUE: train({}, rounds=rounds, negatives=HONEST),
+        CHOSEN: runner.point(system.algorithm, best.settings, seed=seed, rounds=best.rounds),
+    }
+    if draws(system.as_program):
+        found[LEAK] = train({}, rounds=rounds, negatives=LEAKY)
+        if system.can_be_alone:
+            found[OFF_LEAK] = train(ALONE, rounds=rounds, negatives=LEAKY)
+            found[OFF] = train(ALONE, rounds=rounds, negatives=HONEST)
+    made: Any = algorithm_of(system.algorithm, {})
+    usual = dict(made)
     changed = {key: value for key, value in best.settings.items() if usual.get(key) != value}
     return f"{worded_settings(changed) or 'as they come'}; rounds {best.rounds or '-'}", found
 
 
-def _rounds(system: FieldSystem, data: Interactions, cut: int) -> int | None:
+def _rounds(algorithm: str, data: Interactions, cut: int) -> int | None:
     """The rounds of a training as its program does; None of one that has none."""
-    made: Any = algorithm_of(system.algorithm, system.given)
+    made: Any = algorithm_of(algorithm, {})
     if not hasattr(made, "default_rounds"):
         return None
     usual = int(made.configured(data.catalogue).default_rounds(data.catalogue))
@@ -278,7 +288,8 @@ def _rows(data: str, budget: FieldBudget, one: Measured, seeds: Sequence[int]) -
     label = one.system.label
     listed_seeds = ", ".join(map(str, seeds))
     said = (
-        f"{budget.protocol}, no refit; {one.system.algorithm}; chosen of {budget.trials} settings"
+        f"{budget.protocol}, no refit; leaky and honest: {one.system.as_program}; chosen:"
+        f" {one.system.algorithm}, of {budget.trials} settings"
         f" on validation rows: {one.said}; seeds {listed_seeds}"
     )
     paper = {**printed("field", "own")} if label in {each.label for each in THEIRS} else {}
@@ -316,7 +327,7 @@ def _attack(system: FieldSystem, views: Sequence[str]) -> float | None:
     was."""
     best = [
         attack["r_precision"]
-        for entry in evidence.measured(system.algorithm)
+        for entry in evidence.measured(system.attacked or system.algorithm)
         if entry["view"] in views and (attack := evidence.best(entry)) is not None
     ]
     return max(best, default=None)

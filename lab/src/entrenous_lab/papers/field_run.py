@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, final
 from entrenous.core.contract.declared import declared
 from entrenous.core.errors import EntrenousWarning, InputError, NonFiniteError
 from entrenous.data.interactions import Interactions
-from entrenous.runs.manifest import pins
+from entrenous.runs.manifest import ALGORITHM, pins
 from entrenous.runs.options import Negatives
 from entrenous.runs.pipeline import RunRequest, RunResult, carry_out
 from entrenous.runs.plan import algorithm_of
@@ -26,6 +26,7 @@ from entrenous.runs.recommenders import federated
 from entrenous.runs.store import write_atomically
 from entrenous.runs.tuning.before import chosen_before
 
+# Of what is remembered: another one after a change of this file that alters an outcome.
 FORMAT = 1
 HONEST: Negatives = "train"
 LEAKY: Negatives = "leaky"
@@ -133,15 +134,17 @@ class FieldRunner:
     def _identity(
         self, algorithm: str, settings: Mapping[str, Any], told: Mapping[str, Any]
     ) -> str:
-        """40 hex digits of all that determines an outcome."""
+        """40 hex digits of what determines an outcome: the algorithm's source, its settings, the
+        libraries, the rows. The engine is left out: golden hashes hold that it changes no model.
+        """
         pinned = pins(algorithm_of(algorithm, settings))
-        del pinned["command"]
+        of_algorithm = {name: pinned[name] for name in ("settings_in_force", ALGORITHM, "versions")}
         whole = {
-            **pinned,
+            **of_algorithm,
             **told,
+            "format": FORMAT,
             "rows": self._rows,
             "protocol": self.protocol,
-            "by": _program(),
         }
         text = json.dumps(whole, sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()[:40]
@@ -149,11 +152,6 @@ class FieldRunner:
     @cached_property
     def _rows(self) -> str:
         return self.data.sha256()
-
-
-def _program() -> str:
-    """The identity of this file."""
-    return hashlib.sha256(Path(__file__).read_bytes()).hexdigest()
 
 
 def _read(path: Path | None, name: str) -> dict[str, Any] | None:

@@ -85,7 +85,8 @@ def measured_point(
     found = audited(plan, rows_of(context))
     metric = next(name for name in ACCURACIES if name in run.metrics)
     attack = best(found) or {}
-    sure = [one["recall"] for one in found["attacks"] if (one.get("precision") or 0) >= SURE]
+    attacks = found["attacks"]
+    sure = [one["recall"] or 0.0 for one in attacks if (one["precision"] or 0) >= SURE]
     exact = max(sure, default=0.0) if attack else None
     return LeakPoint(
         system,
@@ -94,7 +95,7 @@ def measured_point(
         metric,
         run.metrics[metric],
         attack.get("r_precision"),
-        found["popularity"]["r_precision"],
+        found["popularity"]["r_precision"] or 0.0,
         exact,
         attack.get("name", "none"),
         verdict_of(found),

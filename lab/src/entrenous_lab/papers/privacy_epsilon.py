@@ -28,7 +28,10 @@ EVALUATED = 5000  # users of the large federations
 SEEDS, QUICK_SEEDS = 3, 1
 POPULAR, FEW = "popular", 200  # items, below which 99 candidates may not be found
 AS_PRIVATE = FBALF.traits.private_settings
-OF_FBALF = {"factors": 8, **{name: value for name, value in AS_PRIVATE.items() if name != "rounds"}}
+OF_FBALF: dict[str, Any] = {
+    "factors": 8,
+    **{name: value for name, value in AS_PRIVATE.items() if name != "rounds"},
+}
 
 
 def _cells(

@@ -22,7 +22,7 @@ from typing import Any, Literal, NamedTuple, cast
 Kind = Literal["code", "raises", "markdown", "bash"]
 HEAD = re.compile(r"# %%(?: \[(markdown|bash|raises)\])?")
 WIDTH = "92"
-SECONDS = 300
+SECONDS = 1800
 # Executes the cells of stdin, a JSON list of [kind, text], and prints a JSON list of outputs.
 KERNEL = Path(__file__).with_name("kernel.py")
 
@@ -63,9 +63,11 @@ def parsed(script: str) -> list[Cell]:
     return made
 
 
-def executed(cells: Sequence[Cell], files: Sequence[Path] = ()) -> list[Output]:
+def executed(
+    cells: Sequence[Cell], files: Sequence[Path] = (), data: Path | None = None
+) -> list[Output]:
     """Runs cells in order, in a new interpreter and a new folder that holds `files`, and returns an
-    output for each.
+    output for each. data: the folder of downloaded data sets; None = an empty one.
 
     Raises RuntimeError with the traceback of a cell that fails, and subprocess.TimeoutExpired.
     """
@@ -76,7 +78,7 @@ def executed(cells: Sequence[Cell], files: Sequence[Path] = ()) -> list[Output]:
         environment = {
             **os.environ,
             "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
-            "ENTRENOUS_DATA": str(Path(folder) / "data"),
+            "ENTRENOUS_DATA": str(data or Path(folder) / "data"),
             "COLUMNS": WIDTH,
             "NO_COLOR": "1",
             "PYTHONIOENCODING": "utf-8",

@@ -17,6 +17,8 @@ import entrenous
 from entrenous.cli import _app, main
 from entrenous.core.printed import summary_of
 from entrenous.core.registry.discover import modules, offers
+from entrenous.data.dataset import datasets
+from entrenous.data.home import data_home
 from entrenous.data.split.protocol import GIVEN
 from entrenous.evaluation.metric_kinds import ListMetric, QueryMetric, RatingMetric
 from entrenous.systems.named import algorithms, kind_of
@@ -26,6 +28,7 @@ from .prose import cell, markdown, table
 
 GENERATED = "*Written by `python -m entrenous_lab.site` from the code; do not edit.*"
 BOOKS = Path("docs") / "tutorials" / "books.csv"
+COMMANDS = Path("docs") / "reference" / "commands.md"
 WIDTH = "100"
 
 
@@ -151,7 +154,8 @@ def _declaration(kind: Any, names: list[str]) -> Iterator[str]:
 # ---- commands ------------------------------------------------------------------------------------
 
 # Real output of each command, on the book club of the tutorials. What needs a network, hours or the
-# reader's own keys has its help alone.
+# reader's own keys has its help alone. The demo is run where its data is.
+DEMO = "entrenous demo 2>/dev/null"
 EXAMPLES = {
     "algorithms": "entrenous algorithms | head -12",
     "data": "entrenous data check books.csv",
@@ -177,12 +181,13 @@ EXAMPLES = {
 
 def commands() -> str:
     """Every command: its help, and what it prints on the book club of the tutorials."""
-    outputs = example_outputs()
+    examples = {"demo": DEMO, **EXAMPLES}
+    outputs = {"demo": demo_output(), **example_outputs()}
     parts = []
     for name in names_of_commands():
         parts.append(f"## `{name}`")
-        if name in EXAMPLES:
-            parts.append(f"```bash\n{EXAMPLES[name]}\n```")
+        if name in examples:
+            parts.append(f"```bash\n{examples[name]}\n```")
             parts.append(f"```text\n{outputs[name]}\n```")
         for words in ([name], *([name, sub] for sub in subcommands(name))):
             parts.append(f"<details><summary>entrenous {' '.join(words)} --help</summary>")
@@ -228,6 +233,15 @@ def example_outputs() -> Mapping[str, str]:
     cells = [Cell("bash", command) for command in EXAMPLES.values()]
     outputs = executed(cells, [BOOKS])
     return {name: said.text for name, said in zip(EXAMPLES, outputs, strict=True)}
+
+
+def demo_output() -> str:
+    """Returns what the demo prints: run here, or as the page has it where its data is not here."""
+    if datasets()["ml-100k"].present():
+        return executed([Cell("bash", DEMO)], data=data_home())[0].text
+    stored = COMMANDS.read_text(encoding="utf-8")
+    said = re.search(rf"```bash\n{re.escape(DEMO)}\n```\n\n```text\n(.*?)\n```", stored, re.S)
+    return said[1] if said else ""
 
 
 # ---- the wire ------------------------------------------------------------------------------------

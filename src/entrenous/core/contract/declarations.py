@@ -23,7 +23,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, TypeAlias, final
+from typing import Literal, NamedTuple, TypeAlias, final
+
+from ..values import SettingValue
 
 
 class UpTo(NamedTuple):
@@ -186,11 +188,15 @@ class Traits:
     Sums of the same people are then equations in the same unknowns, however many devices fill a
     row.
     """
-    private: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    learns_features: bool = False
+    """The model of the server begins with what is known of the items (`catalogue.features`), so
+    that a federation over a network has that in its list of items.
+    """
+    private: Mapping[str, SettingValue] = field(default_factory=dict, hash=False)
     """Settings of `privacy.protection.Protection` that were measured for this algorithm, under the
     profile `private`.
     """
-    dp: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    dp: Mapping[str, SettingValue] = field(default_factory=dict, hash=False)
     """Such settings under the profile `dp`."""
-    private_settings: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    private_settings: Mapping[str, SettingValue] = field(default_factory=dict, hash=False)
     """Settings of the algorithm itself under both profiles, unless others are asked for."""

@@ -203,8 +203,10 @@ def _check_own_rows(where: str, fields: tuple[DeclaredArray, ...], may: bool) ->
 
 def _check_catalogue(name: str, algorithm: Any) -> None:
     """Checks that `init_devices` takes a catalogue, as it does from version 0.2 on."""
+    # The function of a class takes the instance too.
+    instance = ("self",) if isinstance(algorithm, type) else ()
     try:
-        signature(algorithm.init_devices).bind("users", "catalogue", "key")
+        signature(algorithm.init_devices).bind(*instance, "users", "catalogue", "key")
     except TypeError:
         problem = "`init_devices` cannot be called with users, catalogue and key"
         expected = "def init_devices(self, users, catalogue, key)"

@@ -1,7 +1,7 @@
 """`OwnRows`, the rows of a table of items that each device keeps as its own, where a whole table
 for each device would be too large.
 
-A device of PFedRec or FedRAP has item vectors of its own and touches few of them in a round. It
+A device of PFedRec or FedRAP has private item vectors and touches few of them in a round. It
 keeps these rows alone, in memory, in a stored run and on a node; the others are those of a table
 that all devices share.
 """
@@ -9,6 +9,7 @@ that all devices share.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import Any, Self, final
 
 import numpy as np
@@ -41,11 +42,13 @@ class OwnRows:
     def __init__(self, ptr: Int64Array, item: Int32Array, row: Float32Array) -> None:
         if not len(ptr) or not divides(ptr, len(item)) or len(item) != len(row):
             raise ValueError("ptr does not divide the rows among devices")
-        cuts = ptr[1:-1]
-        devices = len(ptr) - 1
+        item = view_only(item)
+        row = view_only(row)
+        cuts = ptr.tolist()
+        ranges = list(pairwise(cuts))
         # Views of the two arrays: replacing a device copies no rows.
-        self._items = np.split(view_only(item), cuts)[:devices]
-        self._rows = np.split(view_only(row), cuts)[:devices]
+        self._items = [item[low:high] for low, high in ranges]
+        self._rows = [row[low:high] for low, high in ranges]
         self._shape = row.shape[1:]
 
     @classmethod
@@ -66,6 +69,11 @@ class OwnRows:
             whole._items += part._items
             whole._rows += part._rows
         return whole
+
+    @property
+    def rows(self) -> int:
+        """The number of rows of all devices together."""
+        return sum(map(len, self._items))
 
     def of(self, device: int) -> tuple[Int32Array, Float32Array]:
         """Returns the items of which a device has own rows, int32 [n], and these rows."""

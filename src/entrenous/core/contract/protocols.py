@@ -15,6 +15,7 @@ from ..errors import InputError
 from ..lanes.memory import rows_of, starts_of
 from ..types import Array, Float32Array, Float64Array, Int32Array, Int64Array
 from .declarations import SentArray
+from .item_features import ItemFeatures
 from .own_rows import ITEM, PTR, ROW, OwnRows, named_arrays
 from .update import Total, Update
 
@@ -37,6 +38,8 @@ class Catalogue(NamedTuple):
     """Rows of all users together (X+)."""
     scale: tuple[float, float] = (1.0, 1.0)
     """(lowest, highest) rating; both 1 where nothing is rated."""
+    features: ItemFeatures | None = None
+    """What is known of the items; None if nothing is."""
 
 
 def rated(scale: tuple[float, float], where: str) -> tuple[float, float]:
@@ -110,6 +113,8 @@ class Histories(NamedTuple):
     private: the same for all devices."""
     visits: Visits | None = None
     """The visits of every row, where rows stand for several; None if each row is one visit."""
+    features: ItemFeatures | None = None
+    """What is known of the items, as in `Catalogue`. Not private: the same for all devices."""
 
 
 def some_visits(visits: Visits | None, rows: Int64Array | slice) -> Visits | None:
@@ -242,7 +247,7 @@ class Abilities(Protocol):
 
     def deliver_newcomer(self, download: State, told: Update | None, key: np.uint64) -> State:
         """Returns the download for one device of somebody who was not in training, where `deliver`
-        sends each device something of its own. told: what the device would have sent in its round
+        sends each device something else. told: what the device would have sent in its round
         before, which stays with it; None at first, when its own part comes from the key."""
         ...
 

@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Generator, Iterable, Mapping
-from typing import Any, Self
+from typing import Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ..errors import InputError, did_you_mean
+from ..values import SettingValue
 from .declarations import Traits
 
 EXAMPLES = {
@@ -35,12 +36,12 @@ class Settings(BaseModel):
         ignored_types=(type, tuple, Traits),
     )
 
-    def __iter__(self) -> Generator[tuple[str, Any], None, None]:
+    def __iter__(self) -> Generator[tuple[str, SettingValue], None, None]:
         """Yields the settings by name, as `dict` reads them; no cached properties."""
         for name in type(self).model_fields:
             yield name, getattr(self, name)
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> str | tuple[object, ...]:
         """Pickles an instance for another process. If its class is in a user's own file, it goes by
         the place of that file (core/registry/own.py).
         """
@@ -51,7 +52,7 @@ class Settings(BaseModel):
         return (again, (kind.__qualname__, dict(self)))
 
     @classmethod
-    def parse(cls, values: Mapping[str, Any], where: str = "--set") -> Self:
+    def parse(cls, values: Mapping[str, SettingValue], where: str = "--set") -> Self:
         """Makes settings from names and values (text is converted). Raises InputError for the first
         bad one.
         """

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import csv
 import re
+import shlex
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, NoReturn
 
@@ -471,10 +472,8 @@ def _refuse_names(fields: list[str], second: list[str], where: str) -> NoReturn:
     header if only the line below it holds one. second: the fields of that line.
     """
     user, item = fields[:2]
-    name_two = (
-        f"say what its columns are: user='{user}', item='{item}' (--load user={user}"
-        f" --load item={item})"
-    )
+    said = " ".join(f"--load {shlex.quote(word)}" for word in (f"user={user}", f"item={item}"))
+    name_two = f"say what its columns are: user='{user}', item='{item}' ({said})"
     name_all = (
         f"add one, or name all {len(fields)} columns, for example: --load"
         f" names={','.join(_example([fields]))}"
@@ -508,6 +507,10 @@ def _positional(rows: list[list[str]], where: str, above: int) -> list[str]:
     if not orders:
         # The first row alone may tell, where a later one is damaged.
         orders = readings([fields[:named]])
+    # Unusual names of columns stand above rows that fit, where a number or a time should be.
+    in_words = all(fields) and not any(map(is_number, fields))
+    if orders and width > 2 and in_words and not readings([fields[:named]]):
+        _refuse_names(fields, [], where)
     if len(orders) == 1 and is_usual(orders[0]):
         if _products_first(alike):
             orders.append((ITEM, USER, *orders[0][2:]))

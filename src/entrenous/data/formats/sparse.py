@@ -64,6 +64,7 @@ def _table(file: RawFile, of_rows: str, of_columns: str, other: str) -> ColumnTa
         _refuse(file, f"it holds no sparse matrix that can be read ({wrong})")
     if not len(entries.row):
         raise NoRows(file.source, "there are no entries", expected="at least one")
+    # Which side has the users is told by the format, since nothing in the file tells it.
     columns = {of_rows: entries.row, of_columns: entries.column, "rating": entries.value}
     # Whoever is asked for the user comes first.
     frame = pl.DataFrame({name: columns[name] for name in ("user_id", "item_id", "rating")})
@@ -76,6 +77,7 @@ def _npz(file: RawFile) -> Mapping[str, Array]:
     """Returns the arrays of an NPZ file by name; nothing in it is executed."""
     try:
         with zipfile.ZipFile(io.BytesIO(file.content)) as archive:
+            # The size that the archive claims, before anything is unpacked.
             size = sum(member.file_size for member in archive.infolist())
         if size > LIMIT:
             raise ValueError(f"it unpacks to {size:,} bytes")
@@ -102,6 +104,7 @@ def _hdf5(file: RawFile) -> Mapping[str, Array]:
             found = list(_matrices(content, h5py.Group))
             if len(found) != 1:
                 raise ValueError(f"there are {len(found)} sparse matrices in it")
+            # Other parts of the group are not read, however large they are.
             parts = {name: part for name, part in found[0].items() if name in _PARTS}
             size = sum(part.nbytes for part in parts.values())
             if size > LIMIT:
@@ -133,6 +136,7 @@ def _matrices(group: Any, kind: type) -> Iterator[Any]:
 
 def _entries(arrays: Mapping[str, Array]) -> Entries:
     """Returns the entries of a matrix. Raises ValueError for arrays that do not fit together."""
+    # Arrays of strangers: each is checked before it is used as a place.
     layout = _layout_of(arrays)
     if layout not in _READERS:
         raise ValueError(f"its form is '{layout}'")
@@ -140,6 +144,7 @@ def _entries(arrays: Mapping[str, Array]) -> Entries:
     value = entries.value
     if value.dtype.kind not in "biuf":
         raise ValueError(f"its values are {value.dtype}")
+    # Row, column and value of the same entries.
     sizes = {part.shape for part in entries}
     if len(sizes) != 1 or value.ndim != 1:
         raise ValueError("its arrays differ in length")
@@ -152,6 +157,7 @@ def _entries(arrays: Mapping[str, Array]) -> Entries:
 
 def _layout_of(arrays: Mapping[str, Array]) -> str:
     """Returns csr, csc, coo or what else SciPy names."""
+    # SciPy writes the layout as text; AnnData and MATLAB do not.
     if "format" in arrays:
         return bytes(arrays["format"].item()).decode("ascii", "replace")
     if set(BY_COLUMNS) <= arrays.keys():
@@ -169,6 +175,7 @@ def _shape_of(arrays: Mapping[str, Array]) -> tuple[int, int]:
 
 def _compressed(arrays: Mapping[str, Array], names: tuple[str, str, str]) -> Entries:
     value, index, ptr = (arrays[name] for name in names)
+    # Row r has the entries starts[r] to starts[r + 1].
     starts = _whole(ptr)
     counts = np.diff(starts)
     if not len(starts) or starts[0] != 0 or (counts < 0).any() or starts[-1] != len(value):
@@ -181,6 +188,7 @@ def _turned(entries: Entries) -> Entries:
 
 
 def _whole(array: Array) -> Int64Array:
+    # A fraction would be cut off without a word.
     if array.dtype.kind not in "iu" or array.ndim != 1:
         raise ValueError("its indices are no whole numbers")
     return array.astype(np.int64)

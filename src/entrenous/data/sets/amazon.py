@@ -1,5 +1,5 @@
 """Amazon's reviews by category, in the editions of 2018 (Ni et al. 2019) and 2023 (Hou et al.
-2024), and Amazon Video of 2014. A category is a data set of its own, `amazon-2023-Video_Games`.
+2024), and Amazon Video of 2014. A category is a separate data set, `amazon-2023-Video_Games`.
 """
 
 from __future__ import annotations

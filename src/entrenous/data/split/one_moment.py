@@ -7,12 +7,15 @@ beginning of that day (UTC). Rows that share the moment are all tested, so that 
 Validation rows are cut off by a moment too, before it: the last int(0.2 m) of the m rows before it.
 The final model trains on training and validation rows.
 
-A user without a row before the moment has no model, and is not tested: such test rows are left out
-and counted. An item without a row before it stays in the test, where it is never recommended.
+Nothing that comes later is known before: users and items without a row before the moment have no
+number in any part, so that no device draws such an item as a negative and no round counts such a
+user. A user without a row before it has no model, and is not tested: such test rows are left out
+and counted. A test row of an item without a row before it counts as missed.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import numpy as np
@@ -21,7 +24,8 @@ from ...core.errors import InputError
 from ...core.types import BoolArray, Int64Array
 from ..describe import iso
 from ..interactions import SECOND, Interactions
-from .types import Split, assemble, named, percents, share
+from .temporal import trained_items
+from .types import Held, Split, assemble, named, percents, share
 
 # Of the rows before the moment of `global-at-...`, the percentage that validates.
 VALIDATING = 20
@@ -90,7 +94,25 @@ def _split(data: Interactions, name: str, moment: int | None, percent: int) -> S
     # Masks of all rows are masks of the kept ones, in their order.
     kept = ~left_out
     rows = data.select(kept)
-    return assemble(name, rows, validation[kept], after[kept], refit=True, notes=tuple(notes))
+    split = assemble(name, rows, validation[kept], after[kept], refit=True)
+    # The notes above are about test rows; those of `assemble` are about validation rows too.
+    notes += [note for note in split.notes if "validation" in note]
+    return trained_items(_known_users(split._replace(notes=tuple(notes))), name)
+
+
+def _known_users(split: Split) -> Split:
+    """Returns the split without the users whom the final model has no row of."""
+    users = np.flatnonzero(split.final_train.counts)
+    train = split.train.of_users(users)
+
+    def theirs(held: Held) -> Held:
+        # The vocabulary itself, not an equal one: parts of one split share it.
+        return held._replace(rows=replace(held.rows.of_users(users), users=train.users))
+
+    validation = split.validation
+    if validation is not None:
+        validation = theirs(validation)
+    return split._replace(train=train, validation=validation, test=theirs(split.test))
 
 
 def _check(data: Interactions, name: str, moment: int, after: BoolArray, new: BoolArray) -> None:
@@ -139,8 +161,8 @@ def _newcomers(
     if len(items):
         notes.append(
             "items without a row before the moment, which no model can recommend:"
-            f" {len(items):,} {named(items, data.items)}; test rows of theirs, which stay and count"
-            f" as missed: {int(of_unknown.sum()):,}"
+            f" {len(items):,} {named(items, data.items)}; test rows of theirs, which count as"
+            f" missed: {int(of_unknown.sum()):,}"
         )
     gone = int((~new & (np.bincount(data.user[after], minlength=len(data.users)) == 0)).sum())
     if gone:

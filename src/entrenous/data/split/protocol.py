@@ -16,6 +16,7 @@ from ..interactions import Interactions
 from .given import given as given_split
 from .given import with_features
 from .read import read
+from .stream import STREAM, of_file
 from .types import Split
 
 GIVEN = "given"
@@ -63,6 +64,11 @@ def is_given(protocol: str | None) -> bool:
     return protocol is not None and protocol.split(",")[0] == GIVEN
 
 
+def is_stream(protocol: str | None) -> bool:
+    """Tells whether a protocol streams rows, whatever its windows."""
+    return protocol is not None and protocol.split("-")[0] == STREAM
+
+
 def _known() -> dict[str, Callable[..., list[Split]]]:
     return with_plugins("splits", offers("entrenous.data.split", "PROTOCOLS"))
 
@@ -81,7 +87,8 @@ def splits(
     protocol: a name, and options that its function has as keyword arguments, each behind a comma.
     They are part of the name of the splits.
 
-    given: for the protocol `given`, a Split made by `split.given.given`, or a folder with its parts
+    given: for a stream, a file of events in place of `data` (`data.events.Events.read`); for the
+    protocol `given`, a Split made by `split.given.given`, or a folder with its parts
     as files (`split.read.read`). `data` then only lends the features of items (titles) that the
     split lacks. load: how to read the files of that folder, by the names of `LoadOptions`.
 
@@ -92,6 +99,9 @@ def splits(
     if name == GIVEN:
         _check_options(name, given_split, options)
         return [_given(given, data, load or {}, options)]
+    if is_stream(name) and given is not None and not isinstance(given, Split):
+        _parse(name)
+        return of_file(given, name)
     # The numbers in the name, such as 80 and 20, become arguments.
     build, numbers = _parse(name)
     _check_options(name, build, options)

@@ -53,10 +53,10 @@ def temporal_trained(
     """
     name = percents("fpl", train, test)
     [split] = temporal(data, train, test, seed=seed, ties=ties)
-    return [_trained_items(split, name)]
+    return [trained_items(split, name)]
 
 
-def _trained_items(split: Split, name: str) -> Split:
+def trained_items(split: Split, name: str) -> Split:
     """Returns the split without the items that the final model has no row of."""
     # Judged by the final model, so that both trainings have one catalogue.
     known = split.final_train.popularity > 0

@@ -15,6 +15,7 @@ from ...core.errors import InputError
 from ...core.keys import fold, key
 from ...core.lanes.memory import starts_of
 from ...core.types import Array, BoolArray, Int32Array, Int64Array, UInt64Array
+from ..events import Windows
 from ..interactions import Interactions, KindT, Vocabulary, pair_numbers
 
 Ties = Literal["file", "random", "refuse"]
@@ -70,6 +71,10 @@ class Split(NamedTuple, Generic[KindT]):
     weighting: bool = False
     """True if the validation rows of a user are the weighting set of that device (PEPPER, algorithm
     2, lines 2-5), which may use them in training too.
+    """
+    windows: Windows | None = None
+    """The events of a stream, in the parts after which a model learns; every row in them is tested
+    before it is learnt, and `test` is empty. None for any other protocol.
     """
 
     @property

@@ -8,7 +8,7 @@ tested. `by=random` draws the given rows (D. Liang, R. Krishnan, M. Hoffman, T. 
 "Variational autoencoders for collaborative filtering", WWW 2018, section 4.1); `by=time` gives the
 earliest. The final model trains on the users of training and of validation.
 
-The parts have users of their own and share the items: a held-out user has no number in training.
+The parts have different users and share the items: a held-out user has no number in training.
 """
 
 from __future__ import annotations

@@ -9,13 +9,14 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from ...core.contract.item_features import ItemFeatures
 from ...core.errors import InputError
 from ...core.types import Float64Array
-from ...data.interactions import Interactions, Vocabulary
+from ...data.interactions import SHOWN, Interactions, Vocabulary, text_array
 
 ITEMS = "items.json"
 
@@ -29,19 +30,27 @@ class Items(NamedTuple):
     """Titles, "" where not known."""
     places: Float64Array | None
     """Latitude and longitude in degrees, float64 [items, 2], or None."""
+    features: Mapping[str, list[str]] = {}
+    """The texts of what algorithms may learn from, as in `ItemFeatures`, by name."""
 
     @classmethod
     def of(cls, rows: Interactions) -> Self:
-        """Returns the items of a data set, with their titles and places where it has them."""
+        """Returns the items of a data set, with their titles, places and features where it has
+        them.
+        """
         titles = [""] * len(rows.items)
         if "title" in rows.features:
             titles = rows.features["title"].tolist()
-        return cls(rows.items.ids.tolist(), titles, rows.places)
+        features = {}
+        if rows.item_features is not None:
+            features = {name: texts.tolist() for name, texts in rows.item_features.texts.items()}
+        return cls(rows.items.ids.tolist(), titles, rows.places, features)
 
     @classmethod
     def read_csv(cls, path: Path) -> Self:
-        """Reads a CSV file with a column `item` and, if known, `title`, `lat` and `lon`. Raises
-        InputError, also for an item that is there twice, and for places of some items only."""
+        """Reads a CSV file with a column `item` and, if known, `title`, `lat` and `lon`; further
+        columns are features. Raises InputError, also for an item that is there twice, and for
+        places of some items only."""
         lines = list(_lines(path))
         ids = [row.get("item", "") for _, row in lines]
         titles = [row.get("title", "") for _, row in lines]
@@ -49,14 +58,16 @@ class Items(NamedTuple):
             problem = "an item occurs twice, or has no name, or there are none"
             raise InputError(str(path), problem, expected="each item once")
         _, first = lines[0]
+        names = [name for name in first if name not in ("item", *SHOWN)]
+        features = {name: [row.get(name, "") for _, row in lines] for name in names}
         if not {"lat", "lon"} <= first.keys():
-            return cls(ids, titles, None)
+            return cls(ids, titles, None, features)
         places = []
         for number, row in lines:
             latitude = _degrees(path, number, row, "lat")
             longitude = _degrees(path, number, row, "lon")
             places.append((latitude, longitude))
-        return cls(ids, titles, np.array(places))
+        return cls(ids, titles, np.array(places), features)
 
     @classmethod
     def read(cls, path: Path, sha256: str) -> Self:
@@ -80,7 +91,7 @@ class Items(NamedTuple):
         titles = fields["titles"] or [""] * len(ids)
         if places is not None:
             places = np.array(places, np.float64)
-        return cls(ids, titles, places)
+        return cls(ids, titles, places, fields.get("features", {}))
 
     @property
     def text(self) -> str:
@@ -90,12 +101,22 @@ class Items(NamedTuple):
         if self.places is not None:
             places = self.places.tolist()
         # Its digest is in the terms, so neither the order nor the form of the fields may change.
-        return json.dumps({"ids": self.ids, "titles": titles, "places": places})
+        fields: dict[str, Any] = {"ids": self.ids, "titles": titles, "places": places}
+        if self.features:
+            fields["features"] = self.features
+        return json.dumps(fields)
 
     @property
     def sha256(self) -> str:
         """The SHA-256 of items.json in hexadecimal. The terms name the list of items by it."""
         return hashlib.sha256(self.text.encode()).hexdigest()
+
+    @property
+    def known(self) -> ItemFeatures | None:
+        """The features that algorithms may learn from; None if nothing is known."""
+        if not self.features:
+            return None
+        return ItemFeatures({name: text_array(texts) for name, texts in self.features.items()})
 
     @property
     def vocabulary(self) -> Vocabulary:

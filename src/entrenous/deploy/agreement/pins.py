@@ -32,7 +32,7 @@ from ...core.contract.declared import (
 from ...core.contract.protocols import Catalogue, State, arrays_of, grouped_visits, model_sha256
 from ...core.contract.settings import Settings
 from ...core.types import Array
-from ...data.interactions import Interactions, Vocabulary
+from ...data.interactions import Interactions, Vocabulary, text_array
 from ...federation.gossip import Gossip
 from ...federation.recorder import NeighbourRecorder, Recorder, Seen
 from ...federation.rounds import Rounds
@@ -42,6 +42,8 @@ from ...runs.manifest import in_force
 # The test round.
 USERS = 64
 ITEMS = 40
+# Different categories of items.
+KINDS = 3
 # Rows of its users: the fewest, and up to so many more.
 FEWEST = 3
 MORE = 18
@@ -337,7 +339,11 @@ def _made_up(scale: tuple[float, float]) -> Interactions:
         row=row,
         users=Vocabulary(size=USERS, kind="user"),
         items=Vocabulary(size=ITEMS, kind="item"),
-        features={"lat": 40 + place / 100, "lon": 3 - place / 100},
+        features={
+            "lat": 40 + place / 100,
+            "lon": 3 - place / 100,
+            "category": text_array(f"kind {number % KINDS}" for number in place),
+        },
         name="test round",
         scale=scale,
         visits=grouped_visits(visited, visit_time, visit, len(row)),

@@ -215,10 +215,12 @@ class NodeStore:
             times = [NO_TIME if row[3] is None else row[3] for row in table]
             time = np.array(times, np.int64)
             time = time if in_micros else from_seconds(time)
-        features = {}
+        features: dict[str, Array] = {}
+        if items.known is not None:
+            features = dict(items.known.texts)
         if items.places is not None:
             latitudes, longitudes = items.places.astype(str).T
-            features = {"lat": latitudes, "lon": longitudes}
+            features |= {"lat": latitudes, "lon": longitudes}
         data = build(
             np.searchsorted(numbers, user),
             [row[1] for row in table],

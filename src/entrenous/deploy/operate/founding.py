@@ -142,6 +142,9 @@ def found_federation(
     key = Ed25519PrivateKey.generate()
     kind, preset = kind_of(own or algorithm)
     users = plan.users or sum(count for _, count in requests)
+    # Every node gets the list of items, which holds no more than the algorithm needs.
+    if not declared(kind).traits.learns_features:
+        items = items._replace(features={})
     terms = FederationTerms.parse(
         {
             **plan.terms(),

@@ -9,7 +9,7 @@ from contextlib import closing
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
-from typing import Any, NamedTuple, Self, final
+from typing import NamedTuple, Self, final
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from ...core.contract.protocols import Scorer
 from ...core.errors import EntrenousWarning, InputError
 from ...core.keywords import at_least
 from ...core.types import BoolArray
-from ...evaluation.recommend import Allowed
+from ...evaluation.recommend import Allowed, Recommended
 from ...evaluation.recommend import recommend as best_items
 from ..agreement.files import read_json
 from ..agreement.terms import TERMS, FederationTerms
@@ -33,8 +33,8 @@ class NodeRecommendations(NamedTuple):
     """The user's external id."""
     round: int
     """The round of the model; of a peer the number of its pushes."""
-    items: list[dict[str, Any]]
-    """The items, best first, each with `item`, `title` and `score`."""
+    items: list[Recommended]
+    """The items, best first."""
 
 
 @final
@@ -106,7 +106,7 @@ class OpenNode:
             titles = node.items.titles
             places = best.item[0].tolist()
             scores = best.score[0].tolist()
-            items = []
+            items: list[Recommended] = []
             for i, score in zip(places, scores, strict=True):
                 # -1 fills the list of a user who has almost all items.
                 if i >= 0:

@@ -337,6 +337,7 @@ def run_all(folder: Path, say: Say) -> None:
     server is done. Raises EntrenousError if one of them fails."""
     server = folder / "server"
     nodes = sorted((folder / "nodes").iterdir())
+    # All processes end with this block, however it ends.
     with _telling(server, say), Processes() as processes:
         processes.start(server, "server")
         for node in nodes:
@@ -353,6 +354,7 @@ def run_all(folder: Path, say: Say) -> None:
 @contextmanager
 def _telling(folder: Path, say: Say) -> Iterator[None]:
     """Says when a round is over, by the status that the server's process writes."""
+    # In a thread of its own, since the caller waits for processes.
     over = threading.Event()
 
     def look() -> None:
@@ -393,6 +395,7 @@ def status_of_server(folder: Path) -> dict[str, Any]:
     one, returns a status made from the folder. Raises InputError for a folder that is no server's.
     """
     terms = FederationTerms.read(folder / TERMS)
+    # A server holds the lock of its folder while it runs, even if it was killed before.
     running = is_held(folder / "lock")
     written = told(folder)
     if written:
@@ -433,6 +436,7 @@ def gathered(folder: Path) -> Gathered:
     otherwise nobody has all folders.
     """
     terms = FederationTerms.read(folder / "server" / TERMS)
+    # The part of the server.
     arrays, _ = read_arrays(folder / "server" / "model.safetensors")
     parts: dict[int, dict[str, Any]] = {}
     for path in sorted((folder / "nodes").iterdir()):

@@ -244,7 +244,9 @@ def joined(parts: Sequence[DeviceData]) -> DeviceData:
         avoid=np.concatenate([part.avoid for part in rows]),
         time=_all([part.time for part in rows]),
         row=_all([part.row for part in rows]),
-        places=rows[0].places,  # of items, which all devices share
+        # Of items, which all devices share.
+        places=rows[0].places,
+        features=rows[0].features,
         visits=joined_visits([_moments(part) for part in rows]),
     )
     sets = [part.weighing for part in parts]

@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple, Protocol, Self, TypeVar, final
 import numpy as np
 
 from ... import __version__
+from ...core.contract.declared import declared
 from ...core.contract.protocols import FederatedAlgorithm, State, arrays_of, model_sha256
 from ...core.errors import EntrenousWarning, InputError, NotYet, may_pass, one_line
 from ...core.files import DiskHealth, Trouble, failed, write_text
@@ -26,6 +27,7 @@ from ...federation.shard import Ledger
 from ...privacy.secure_sum.memory import PastSum
 from ...runs import store
 from ...runs.recommenders import restore_state
+from ..agreement.catalogue import ITEMS, Items
 from ..agreement.files import (
     FORMAT,
     IDENTITY,
@@ -153,7 +155,12 @@ def standing(folder: ServerFolder, algorithm: FederatedAlgorithm) -> ServerStand
 def first_standing(folder: ServerFolder, algorithm: FederatedAlgorithm) -> ServerStanding:
     """Returns where a federation stands before its first round."""
     terms = folder.terms
-    state = algorithm.init_server(terms.catalogue, key(terms.seed, "server"))
+    catalogue = terms.catalogue
+    # The only place where a server needs what is known of the items: its state has it from then on.
+    if declared(algorithm).traits.learns_features:
+        items = Items.read(folder.path / ITEMS, terms.items_sha256)
+        catalogue = catalogue._replace(features=items.known)
+    state = algorithm.init_server(catalogue, key(terms.seed, "server"))
     return ServerStanding(0, state, Ledger(), RoundCount())
 
 

@@ -17,8 +17,8 @@ from ...privacy.protection import Protection
 from ..shard import Ledger, Shard, Threads
 from .crew import About, Crew, about_here
 
-# The features of items that devices use.
-PLACES = ("lat", "lon")
+# The feature of items that no device uses.
+TITLE = "title"
 
 
 class ShardInput(NamedTuple):
@@ -215,8 +215,8 @@ def bounds(counts: Int64Array, many: int) -> list[tuple[int, int]]:
 
 
 def _part(data: Interactions, users: Int64Array) -> Interactions:
-    """The rows of some users without names, and with the places of the items as only features."""
-    features = {name: column for name, column in data.features.items() if name in PLACES}
+    """The rows of some users without names, and with the features of items that devices use."""
+    features = {name: column for name, column in data.features.items() if name != TITLE}
     return replace(
         data.of_users(users),
         users=Vocabulary(size=len(users)),

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...core.errors import InputError
-from .grid import TuneRequest, try_grid
+from .grid import TuneRequest, TuningFound, try_grid
 from .search import try_space
 
 OF_SEARCH = ("trials", "search_seed", "out", "resume")  # options that a grid does not have
 
 
-def chosen(asked: TuneRequest) -> dict[str, Any]:
+def chosen(asked: TuneRequest) -> TuningFound:
     """The result of the grid or of the search that is asked for. Raises InputError for both, for
     neither, and for a grid with options of a search.
     """

@@ -9,12 +9,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import product
-from typing import Any, NamedTuple, Protocol, final
+from typing import Any, NamedTuple, NotRequired, Protocol, final
+
+from typing_extensions import TypedDict
 
 from ...core.contract.declared import is_central
 from ...core.contract.protocols import Progress, silent
 from ...core.errors import InputError, NonFiniteError
 from ...core.keywords import at_least, called_with
+from ...core.values import SettingValue
 from ...data.interactions import Interactions
 from ...data.split.types import Held
 from ...evaluation.protocol import Goal, goal_of, look
@@ -35,6 +38,58 @@ from ..train import Periodic, Setup, advance, federation_of, fit_central
 Looks = dict[int, dict[str, float]]
 # (round, of how many, the goal's metric) -> True if this training is not worth going on with.
 Stop = Callable[[int, int, float], bool]
+
+
+class TriedSettings(TypedDict):
+    """Settings that were tried, with their metrics on validation rows, mean over seeds."""
+
+    trial: NotRequired[int]
+    """The number of the trial of a search."""
+    settings: dict[str, SettingValue]
+    rounds: int
+    validation: dict[str, float]
+
+
+class StoppedTrial(TypedDict):
+    """A trial of a search that was stopped early."""
+
+    trial: int
+    settings: dict[str, SettingValue]
+    rounds: int
+
+
+class FailedSettings(TypedDict):
+    """Settings that could not be trained."""
+
+    settings: dict[str, SettingValue]
+    reason: str
+
+
+class AboutTuning(TypedDict):
+    """The conditions of a choice of settings."""
+
+    algorithm: str
+    data: str
+    protocol: str | None
+    seeds: int
+    selected_by: str
+    """The metric, such as validation ndcg@10."""
+
+
+class TuningFound(AboutTuning):
+    """The report of a choice of settings."""
+
+    rows: list[TriedSettings]
+    """The best first."""
+    failed: list[FailedSettings]
+    trials: NotRequired[int]
+    """Trials of a search; the entries below are of a search too."""
+    stopped: NotRequired[list[StoppedTrial]]
+    search: NotRequired[dict[str, str]]
+    """The space."""
+    seed: NotRequired[int]
+    workers: NotRequired[int]
+    sampler: NotRequired[str]
 
 
 class TuningPart(NamedTuple):
@@ -87,7 +142,7 @@ class TuneRequest(TuneOptions):
     data: str | Interactions = field(default="ml-100k", kw_only=False)
     """The name of a data set, a file or folder, or rows in memory."""
     progress: Progress = silent
-    first: Mapping[str, Any] | None = None
+    first: Mapping[str, SettingValue] | None = None
     """Of a search: the settings of trial 0; None = they are drawn as the others are."""
     split_seed: int = 0
     """Of a search: the first of the `seeds` seeds."""
@@ -114,7 +169,7 @@ class TuneRequest(TuneOptions):
         )
 
 
-def try_grid(asked: TuneRequest) -> dict[str, Any]:
+def try_grid(asked: TuneRequest) -> TuningFound:
     """Trains every combination of `grid` over seeds 0 .. seeds - 1; the best on validation comes
     first. Workers never change a result.
 
@@ -152,7 +207,7 @@ def try_grid(asked: TuneRequest) -> dict[str, Any]:
             asked.progress(len(tries), count, asked.algorithm)
     asked.progress(count, count, "done")
     # Workers end in any order; the report is in that of the grid.
-    rows = []
+    rows: list[TriedSettings] = []
     reasons = []
     for place, settings in enumerate(combinations):
         tried = tries[place]
@@ -167,7 +222,7 @@ def try_grid(asked: TuneRequest) -> dict[str, Any]:
 
 
 @called_with(TuneRequest)
-def tune(asked: TuneRequest) -> dict[str, Any]:
+def tune(asked: TuneRequest) -> TuningFound:
     """Makes a request of its keywords, and tries its grid."""
     return try_grid(asked)
 
@@ -198,7 +253,7 @@ def begin(asked: TuneRequest) -> Task:
         # The rows are loaded once; each seed splits them in its own way.
         of_seed = first
         if seed != plan.seed:
-            of_seed = material(replace(plan, seed=seed), first.rows)
+            of_seed = material(replace(plan, seed=seed), first.whole or first.rows)
         split = of_seed.parts[0]
         if split.validation is None:
             problem = "there are no validation rows to choose on"
@@ -357,7 +412,7 @@ class TrialHand:
 # ---- reports -------------------------------------------------------------------------------------
 
 
-def described(task: Task) -> dict[str, Any]:
+def described(task: Task) -> AboutTuning:
     """A description of a tuning task (algorithm, data, protocol, seeds, metric), to be stored with
     its results.
     """
@@ -370,26 +425,28 @@ def described(task: Task) -> dict[str, Any]:
     }
 
 
-def rows_of(settings: Mapping[str, Any], tried: Tried) -> list[dict[str, Any]]:
+def rows_of(settings: Mapping[str, SettingValue], tried: Tried) -> list[TriedSettings]:
     """A row for each look, with the mean over seeds."""
-    rows = []
+    rows: list[TriedSettings] = []
     for number in tried.looks[0]:
         of_seeds = [looks[number] for looks in tried.looks]
-        row = {"settings": dict(settings), "rounds": number, "validation": mean_of(of_seeds)}
-        rows.append(row)
+        metrics = mean_of(of_seeds)
+        rows.append({"settings": dict(settings), "rounds": number, "validation": metrics})
     return rows
 
 
-def ordered(rows: list[dict[str, Any]], goal: Goal) -> list[dict[str, Any]]:
+def ordered(rows: list[TriedSettings], goal: Goal) -> list[TriedSettings]:
     """Best first; of equals the one with fewer rounds."""
     return sorted(rows, key=lambda row: (goal.key(row["validation"]), row["rounds"]))
 
 
-def failed(reasons: Sequence[tuple[Mapping[str, Any], str]], what: str) -> list[dict[str, Any]]:
+def failed(
+    reasons: Sequence[tuple[Mapping[str, SettingValue], str]], what: str
+) -> list[FailedSettings]:
     """The settings that could not be trained, each with its reason. Raises InputError when none
     could be.
     """
-    failures = [
+    failures: list[FailedSettings] = [
         {"settings": dict(settings), "reason": reason} for settings, reason in reasons if reason
     ]
     # There is nothing to choose from.

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from ...core.errors import InputError
 from ...core.keys import key
@@ -25,7 +25,9 @@ from .grid import (
     Each,
     Task,
     Tried,
+    TriedSettings,
     TuneRequest,
+    TuningFound,
     attempt,
     begin,
     described,
@@ -68,7 +70,7 @@ class Told(NamedTuple):
     """The settings of trial 0; None = they are drawn."""
 
 
-def try_space(asked: TuneRequest) -> dict[str, Any]:
+def try_space(asked: TuneRequest) -> TuningFound:
     """Trains `trials` settings of `space`, each over seeds 0 .. seeds - 1; the best on validation
     comes first.
 
@@ -118,16 +120,13 @@ def try_space(asked: TuneRequest) -> dict[str, Any]:
                     append(out, trial)
                 asked.progress(len(past), trials, _so_far(past, task.goal))
     asked.progress(trials, trials, "done")
-    return {
-        **described(task),
-        **draws,
-        "sampler": f"optuna {optuna.__version__} TPE",
-        **_summary(past, fixed, task.goal),
-    }
+    sampler = f"optuna {optuna.__version__} TPE"
+    found = {**described(task), **draws, "sampler": sampler, **_summary(past, fixed, task.goal)}
+    return cast(TuningFound, found)
 
 
 @called_with(TuneRequest)
-def search(asked: TuneRequest) -> dict[str, Any]:
+def search(asked: TuneRequest) -> TuningFound:
     """Makes a request of its keywords, and searches its space."""
     return try_space(asked)
 
@@ -150,7 +149,7 @@ def _summary(past: list[TuningTrial], fixed: Mapping[str, Any], goal: Goal) -> d
     once: dict[str, TuningTrial] = {}
     for trial in past:
         once.setdefault(json.dumps(trial.settings), trial)
-    rows = []
+    rows: list[TriedSettings] = []
     stopped = []
     reasons = []
     for trial in once.values():
@@ -161,7 +160,8 @@ def _summary(past: list[TuningTrial], fixed: Mapping[str, Any], goal: Goal) -> d
             stopped.append({"trial": trial.trial, "settings": settings, "rounds": rounds})
         elif not trial.reason:
             best = ordered(rows_of(settings, Tried(trial.looks)), goal)[0]
-            rows.append({"trial": trial.trial, **best})
+            best["trial"] = trial.trial
+            rows.append(best)
     return {
         "trials": len(past),
         "failed": failed(reasons, "trials"),

@@ -13,7 +13,7 @@ from ...core.errors import InputError
 from ...data.load import load, load_arguments
 from ...evaluation.distributions import mean_ranks
 from ...evaluation.protocol import GOALS
-from .grid import TuneRequest, try_grid
+from .grid import TriedSettings, TuneRequest, try_grid
 
 
 def transfer(sets: Sequence[str], asked: TuneRequest) -> dict[str, Any]:
@@ -37,9 +37,9 @@ def transfer(sets: Sequence[str], asked: TuneRequest) -> dict[str, Any]:
     first = tuned[sets[0]]
     goal = next(goal for goal in GOALS if first["selected_by"].endswith(goal.metric))
     # The rows of each set by what they tried: {set: {settings and rounds: row}}.
-    tried: dict[str, dict[str, Any]] = {}
-    for name, of_set in tuned.items():
-        tried[name] = {_identity(row): row for row in of_set["rows"]}
+    tried: dict[str, dict[str, TriedSettings]] = {}
+    for name, found in tuned.items():
+        tried[name] = {_identity(row): row for row in found["rows"]}
     first_tried = tried[sets[0]]
     # Settings that could not be trained on one set, or were not looked at there, have no rank.
     common = [key for key in first_tried if all(key in of_set for of_set in tried.values())]
@@ -64,7 +64,10 @@ def transfer(sets: Sequence[str], asked: TuneRequest) -> dict[str, Any]:
         }
         together.append(row)
     return {
-        **{name: first[name] for name in ("algorithm", "protocol", "seeds", "selected_by")},
+        "algorithm": first["algorithm"],
+        "protocol": first["protocol"],
+        "seeds": first["seeds"],
+        "selected_by": first["selected_by"],
         "data": list(sets),
         "rows": sorted(together, key=lambda row: (row["rank"], row["rounds"])),
         "best": {name: of_set["rows"][0] for name, of_set in tuned.items()},

@@ -1,0 +1,242 @@
+"""Events: made from rows, written and read back, and refused where they cannot be."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from small_data import interactions, random_data, rows_of
+
+import entrenous
+from entrenous import Event, Events, InputError
+from entrenous.data.events import KINDS, Standing
+from entrenous.data.interactions import SECOND
+
+LIFE = [
+    Event(0, "join", "ann"),
+    Event(0, "item", "", "a", 1.0, {"title": "=SUM(1)", "genre": "x\n\u2028y"}),
+    Event(0, "row", "ann", "a", 3.7),
+    Event(5, "item", "", "b"),
+    Event(5, "join", "bob"),
+    Event(6, "row", "bob", "a", 1.0),
+    Event(6, "row", "bob", "b", 2.0),
+    Event(7, "away", "ann"),
+    Event(8, "forget", "bob", "a"),
+    Event(8, "retire", "", "b"),
+    Event(9, "present", "ann"),
+    Event(9, "leave", "ann"),
+    Event(11, "join", "ann"),
+    Event(12, "row", "ann", "a"),
+    Event(12, "forget", "bob"),
+]
+
+
+def rows_after(events: Events, stop: int) -> set[tuple[str, str]]:
+    standing = Standing()
+    for event in events.numbers(0, stop):
+        assert not standing.take(*event)
+    return rows_of(standing.interactions(events, len(events.users), len(events.items)))
+
+
+def test_what_is_there_after_each_event() -> None:
+    events = Events.of(LIFE)
+    assert rows_after(events, 3) == {("ann", "a")}
+    assert rows_after(events, 7) == {("ann", "a"), ("bob", "a"), ("bob", "b")}
+    assert rows_after(events, 9) == {("ann", "a"), ("bob", "b")}
+    # A retired item has no rows, and a user who leaves takes theirs along.
+    assert rows_after(events, 10) == {("ann", "a")}
+    assert rows_after(events, 12) == set()
+    assert rows_after(events, 14) == {("ann", "a")}
+    assert rows_after(events, 15) == {("ann", "a")}
+    assert [user for user in events.users.ids] == ["ann", "bob"]
+
+
+def test_who_can_take_part() -> None:
+    events = Events.of(LIFE)
+    standing = Standing()
+    able = []
+    for event in events.numbers():
+        standing.take(*event)
+        able.append(standing.training(2).tolist())
+    assert able[2] == [True, False] and able[6] == [True, True]
+    assert able[7] == [False, True] and able[10] == [True, True]
+    assert able[11] == [False, True] and able[14] == [True, False]
+
+
+def same(one: Events, other: Events) -> None:
+    assert list(one) == list(other) and one.clock == other.clock
+    assert {name: texts.tolist() for name, texts in one.features.items()} == {
+        name: texts.tolist() for name, texts in other.features.items()
+    }
+
+
+@pytest.mark.parametrize("name", ["life.csv", "life.jsonl", "life.ndjson"])
+@pytest.mark.parametrize("clock", ["time", "round"])
+def test_files_keep_events(name: str, clock: str, tmp_path: Path) -> None:
+    events = Events.of(LIFE, clock=clock)
+    path = events.write(tmp_path / name)
+    same(Events.read(path), events)
+    assert path.read_bytes() == Events.read(path).write(tmp_path / f"again-{name}").read_bytes()
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows.jsonl"])
+def test_the_rows_of_data_are_events_in_the_order_of_time(name: str, tmp_path: Path) -> None:
+    data = random_data()
+    events = Events.of_rows(data)
+    same(Events.read(events.write(tmp_path / name)), events)
+    assert np.all(np.diff(events.at) >= 0)
+    assert rows_after(events, len(events)) == rows_of(data)
+    # Users and items come with their first row.
+    kinds = [KINDS[kind] for kind in events.kind.tolist()]
+    assert kinds[-1] == "row" and kinds[0] == "join"
+    first = [kinds.index("row", place) for place, kind in enumerate(kinds) if kind == "join"]
+    assert all(
+        place - start <= 2
+        for start, place in zip(
+            [place for place, kind in enumerate(kinds) if kind == "join"], first, strict=True
+        )
+    )
+    microseconds = interactions([("ann", "a", 3), ("ann", "b", 1_500_000)])
+    assert [event.at for event in Events.of_rows(microseconds)][-1] == 1_500_000
+
+
+def test_windows_hold_all_events_in_order() -> None:
+    events = Events.of_rows(random_data())
+    number = int((events.kind == KINDS.index("row")).sum())
+    for windows in (events.windows(7), events.windows(1, seconds=True)):
+        assert windows.ptr[0] == 0 and windows.ptr[-1] == len(events)
+        assert np.all(np.diff(windows.ptr) > 0)
+    of_seven = [
+        int((events.kind[start:stop] == KINDS.index("row")).sum())
+        for start, stop in zip(events.windows(7).ptr[:-1], events.windows(7).ptr[1:], strict=True)
+    ]
+    assert of_seven[:-1] == [7] * (number // 7)
+    rounds = Events.of([event._replace(at=event.at) for event in LIFE], clock="round")
+    assert len(rounds.windows(1, seconds=True).ptr) - 1 == len({event.at for event in LIFE})
+
+
+@pytest.mark.parametrize(
+    ("bad", "said"),
+    [
+        (Event(4, "row", "ann", "a"), "time goes back"),
+        (Event(20, "join", "ann"), "user 'ann' has joined already"),
+        (Event(20, "item", "", "a"), "item 'a' has appeared already"),
+        (Event(20, "item", "", "b"), "item 'b' has appeared already"),
+        (Event(20, "row", "eve", "a"), "user 'eve' is not a member"),
+        (Event(20, "leave", "eve"), "user 'eve' is not a member"),
+        (Event(20, "row", "ann", "z"), "item 'z' has not appeared"),
+        (Event(20, "row", "ann", "b"), "item 'b' is retired"),
+        (Event(20, "retire", "", "b"), "item 'b' is retired"),
+        (Event(20, "retire", "", "z"), "item 'z' has not appeared"),
+        (Event(20, "forget", "ann", "z"), "user 'ann' has no row of item 'z'"),
+        (Event(20, "row", "ann", "a", float("nan")), "value is nan"),
+        (Event(20, "row", "ann", "a", 1e39), "value is 1e"),
+        (Event(20, "row", "ann", "a", True), "value is True"),
+        (Event(1 << 60, "row", "ann", "a"), "time is 11529"),
+        (Event(True, "row", "ann", "a"), "time is True"),
+        (Event(20.5, "row", "ann", "a"), "time is 20.5"),  # type: ignore[arg-type]
+        (Event(20, "row", "ann"), "a row without its item"),
+        (Event(20, "join"), "a join without its user"),
+        (Event(20, "join", "eve", "a"), "a join has no item"),
+        (Event(20, "item", "ann", "c"), "a item has no user"),
+        (Event(20, "rwo", "ann", "a"), "unknown event 'rwo'"),
+        (Event(20, "join", "x" * 1001), "user is no text of 1000 characters"),
+        (Event(20, "join", 3), "user is no text"),  # type: ignore[arg-type]
+    ],
+)
+def test_an_event_that_cannot_be_is_refused(bad: Event, said: str) -> None:
+    with pytest.raises(InputError) as refused:
+        Events.of([*LIFE, bad])
+    line = str(refused.value)
+    assert line.startswith(f"events: event {len(LIFE) + 1}: ") and said in line
+    assert "\n" not in line
+
+
+HEADER = "time,event,user,item,value\n"
+BAD_CSV = [
+    ("", "its header is ''"),
+    ("event,user\n", "its header is 'event,user'"),
+    ("time,round,event,user,item,value\n", "its header is"),
+    ("time,time,event,user,item\n", "its header is"),
+    (HEADER, "there are no events"),
+    (HEADER + "0,join,ann\n", "3 cells; expected 5, as in the header"),
+    (HEADER + "x,join,ann,,\n", "time is 'x'"),
+    (HEADER + "nan,join,ann,,\n", "time is 'nan'"),
+    (HEADER + "1e300,join,ann,,\n", "time is '1e300'"),
+    (HEADER + "0,join,ann,,much\n", "value is 'much'"),
+    (HEADER + "0,join,ann,,inf\n", "value is 'inf'"),
+    (HEADER + '0,join,"ann,,\n', "no line of CSV"),
+    (HEADER + "5,join,ann,,\n4,join,bob,,\n", ":3: time goes back"),
+    (f"{HEADER[:-1]},title\n0,join,ann,,,Fargo\n", "title is said here"),
+    ("round,event,user,item,value\n1.5,join,ann,,\n", "round is 1.5"),
+    ("round,event,user,item,value\n-1,join,ann,,\n", "round is -1"),
+]
+
+
+@pytest.mark.parametrize(("text", "said"), BAD_CSV)
+def test_a_bad_line_of_csv_is_named(text: str, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "bad.csv"
+    path.write_text(text)
+    with pytest.raises(InputError) as refused:
+        Events.read(path)
+    assert str(refused.value).startswith(str(path)) and said in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+BAD_JSON = [
+    ("{", "no JSON"),
+    ("[" * 100_000, "no JSON"),
+    ("3", "no object with a time or a round"),
+    ('{"event": "join", "user": "ann"}', "no object with a time or a round"),
+    ('{"time": 0, "round": 0, "event": "join"}', "no object with a time or a round"),
+    ('{"time": NaN, "event": "join", "user": "ann"}', "time is nan"),
+    ('{"time": true, "event": "join", "user": "ann"}', "time is True"),
+    ('{"time": 1' + "0" * 400 + ', "event": "join", "user": "ann"}', "time is 1"),
+    ('{"time": 0, "event": ["join"], "user": "ann"}', "unknown event ['join']"),
+    ('{"time": 0, "user": "ann"}', "unknown event ''"),
+    ('{"time": 0, "event": "join", "user": {"a": 1}}', "user is no text"),
+    ('{"time": 0, "event": "join", "user": 1.5}', "user is no text"),
+    ('{"time": 0, "event": "item", "item": "a", "title": 3}', "title is 3"),
+    (
+        '{"time": 0, "event": "join", "user": "a"}\n{"round": 0, "event": "join", "user": "b"}',
+        ":2: it has a round; expected a time, as in line 1",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "said"), BAD_JSON)
+def test_a_bad_line_of_json_is_named(text: str, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "bad.jsonl"
+    path.write_text(text)
+    with pytest.raises(InputError) as refused:
+        Events.read(path)
+    assert str(refused.value).startswith(str(path)) and said in str(refused.value)
+
+
+def test_whole_numbers_are_ids_in_json_and_fractions_of_a_second_are_kept(tmp_path: Path) -> None:
+    path = tmp_path / "some.jsonl"
+    events = [
+        {"time": 1.25, "event": "join", "user": 7},
+        {"time": 2, "event": "item", "item": 9},
+        {"time": 2, "event": "row", "user": 7, "item": 9},
+    ]
+    path.write_text("\n".join(map(json.dumps, events)))
+    read = Events.read(path)
+    assert [event.at for event in read] == [1.25 * SECOND, 2 * SECOND, 2 * SECOND]
+    assert read.users.ids.tolist() == ["7"] and read.items.ids.tolist() == ["9"]
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "bytes.csv"
+    path.write_bytes(b"\xff\xfe\x00time")
+    for name in (path, tmp_path / "absent.csv", tmp_path):
+        with pytest.raises(InputError, match="cannot be read"):
+            Events.read(name)
+
+
+def test_rows_without_times_make_no_events() -> None:
+    with pytest.raises(InputError, match="the data has no times"):
+        Events.of_rows(interactions([("ann", "a")], times=False))
+    assert entrenous.Events is Events
