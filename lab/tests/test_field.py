@@ -145,6 +145,18 @@ def test_budgets_are_equal_for_all_systems_of_a_data_set() -> None:
     assert field.budgets(False)["ml-100k"].seeds == 5
 
 
+def test_who_can_switch_aggregation_off() -> None:
+    """PEPPER's setting of that name chooses how models are joined, and has no such value."""
+    alone = {each.label for each in (*field.THEIRS, *field.OURS) if each.can_be_alone}
+    assert alone >= {"FedMF", "FedNCF", "PFedRec", "FedRAP", "GPFedRec"}
+    assert not alone & {"PEPPER", "FPL", "EASE"}
+
+
+def test_every_system_of_the_table_is_here() -> None:
+    notes: list[str] = []
+    assert len(field.systems_of(False, (), notes)) == 17 and notes == []
+
+
 def test_the_diagonal_is_drawn_through_equal_values() -> None:
     svg = diagonal({"a": (0.5, 0.9), "b": (0.2, 0.2)}, FigureFormat("t", "honest", "leaky"))
     assert svg.count("<circle") + svg.count("<polygon") >= 2 and ">equal<" in svg

@@ -60,7 +60,7 @@ def plain(
         return (1 / (1 + np.exp(-(q[i] @ w + c))) - r) / len(i)
 
     for epoch in range(algorithm.local_epochs):
-        order = shuffled(len(item), fold(key_, epoch))
+        order = shuffled(len(item), np.uint64(fold(key_, epoch)))
         for start in range(0, len(item), algorithm.batch):
             batch = order[start : start + algorithm.batch]
             i, r = item[batch], label[batch]

@@ -75,7 +75,8 @@ def test_some_updates_of_fedrecon_are_the_whole_history(small: Any, biases: bool
         right(touched_rows.ATTACK.run(seen(small, "fedrecon", rounds=n, biases=biases)), small)
         for n in (1, 8)
     ]
-    assert min(one.precision for one in found) > 0.95
+    # The sign of a bias is that of the error; without biases the popularity chooses the side.
+    assert min(one.precision for one in found) > (0.99 if biases else 0.85)
     assert 0.3 < found[0].recall < 0.7 and found[1].recall > 0.95
 
 

@@ -59,7 +59,7 @@ JSON_LINES = (".jsonl", ".ndjson")
 
 
 class Event(NamedTuple):
-    """One event."""
+    """One thing that happens to a federation, at a time or in a round."""
 
     at: int
     """Its time in microseconds since 1970, or the number of its round."""

@@ -136,7 +136,7 @@ class FedCold(Settings):
         return self._devices.init_devices(users, catalogue, key)
 
     def select(self, server: ColdServer, catalogue: Catalogue, key: np.uint64) -> Int64Array:
-        """Returns all devices."""
+        """Returns all devices, which take part in every round."""
         return np.arange(catalogue.users)
 
     def download(self, server: ColdServer) -> FPLServer:

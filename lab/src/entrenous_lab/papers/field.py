@@ -50,6 +50,7 @@ SPENT = {
     "cpu": "CPU s a device",
 }
 MESSAGES, SUMS, ROUNDS = "attack on messages", "attack on sums", "rounds"
+ALONE = {"aggregation": "off"}
 SEVERAL = 2  # users or more that a test needs
 
 
@@ -71,8 +72,11 @@ class FieldSystem(NamedTuple):
     @property
     def can_be_alone(self) -> bool:
         """True if it has a setting that switches aggregation off."""
-        made: Any = algorithm_of(self.as_program, {})
-        return "aggregation" in type(made).model_fields
+        try:
+            algorithm_of(self.as_program, ALONE)
+        except InputError:
+            return False
+        return True
 
 
 THEIRS = (
@@ -100,7 +104,6 @@ QUICK = (
     *(each.label for each in THEIRS),
     *("FPL", "fcf-newton", "iALS", "EASE", "popular"),
 )
-ALONE = {"aggregation": "off"}
 
 
 class FieldBudget(NamedTuple):

@@ -7,15 +7,18 @@ and Adam keeps the signs. The more popular side is the history. Of NeuMF the par
 belongs to this factorisation is read, of an MLP all, where rows are multiples of one vector less
 exactly. It holds for FedAvg, Ditto, Reptile, FedFast and Cali3F, whose rows are moves, times a
 number or times their own size. Rows of FedRecon are exact multiples of p_u, of half of the samples
-in each round. Source: ours.
+in each round, and the biases beside them say which side is which. Source: ours.
 """
 
 from __future__ import annotations
 
+import numpy as np
+
+from ...core.types import Float64Array
 from ..claims import Attack, Claims
 from ..transcript import Transcript
 from ._directions import directions
-from ._rows_seen import claims_of, empty_tally, rounds_of_rows, sends
+from ._rows_seen import RowsSeen, claims_of, empty_tally, rounds_of_rows, sends
 from ._sides import claim_side, keep_constant, more_popular, no_visits
 
 
@@ -25,6 +28,15 @@ def applies(transcript: Transcript) -> bool:
     """
     one_vector = sends(transcript, "item", "network") or _halves(transcript)
     return sends(transcript, "item") and one_vector and "negatives" in transcript.settings
+
+
+def _raised(rows: RowsSeen, along: Float64Array) -> Float64Array:
+    """The sign that makes positive the side of each device whose biases rise, float64 [devices]:
+    the biases of consumed items do.
+    """
+    raised = along * rows.array("bias")[:, 0]
+    total = np.bincount(rows.device, raised, minlength=len(rows.seen.users))
+    return np.where(total >= 0, 1.0, -1.0)
 
 
 def _halves(transcript: Transcript) -> bool:
@@ -43,7 +55,9 @@ def run(transcript: Transcript) -> Claims:
         if factors:
             moves = moves[:, :factors]  # of NeuMF the part of matrix factorisation
         _, along, around = directions(moves, rows.seen.sent["ptr"])
-        along *= more_popular(transcript, rows, along)[rows.device]
+        biased = sends(transcript, "bias")
+        side = _raised(rows, along) if biased else more_popular(transcript, rows, along)
+        along *= side[rows.device]
         claim_side(tally, rows, along, around, transcript)
     if _halves(transcript):
         # An item without a row may be among the other half.
