@@ -11,15 +11,22 @@ NODES was loosened from 297,400 for the interface of Python: frames of the calle
 results with tables and plots, figures without Matplotlib, and Cali3F's single gradients.
 CSV_TO_RECOMMENDATION is tight again since formats, policies and rules are asked only where a file
 needs them.
+On 2026-11-26 the field's systems came, and the bounds were loosened for them: NODES from 306,160 for
+PFedRec, FedRAP, GPFedRec, FedRecon, CoLR, FedMF and FedNCF, item features and FedCold (11,900 in
+systems and kernels), streams and splits by users (5,300), recipes of data sets (3,000), files of other
+programs (3,500) and types of reports; CSV_TO_RECOMMENDATION from 45, since every column that is not
+read is looked at (`likes`, `unread`) and every run asks whether its users are held out (`newcomer`);
+FILES_OF_AN_ALGORITHM from 20, since the contract has item features, own rows and values of settings in
+files of their own.
 """
 
-NODES = 306_160
+NODES = 337_450
 NODES_A_LINE = 5.42
 LEAST_COMMENTS = 0.0400
 MORE_THAN_8 = 11
 MOST_PARAMETERS = 14
-CSV_TO_RECOMMENDATION = 45
+CSV_TO_RECOMMENDATION = 48
 HTTPS_ROUND = 29
-FILES_OF_AN_ALGORITHM = 20
+FILES_OF_AN_ALGORITHM = 23
 WEAK_OPENINGS = 0
 AVOIDED_WORDS = 0

@@ -367,10 +367,12 @@ def _means(
                 d = d + load(held, row + 3 * LANES)
             # The mean: a sum over the number of neighbours.
             share = every(np.float32(1) / np.float32(ptr[u + 1] - ptr[u]))
-            store(out, u * n + low, share * a)
+            # The last piece of a table may have fewer lanes.
+            place = u * n + low
+            store(out, place, share * a)
             if size > LANES:
-                store(out, u * n + low + LANES, share * b)
+                store(out, place + LANES, share * b)
             if size > 2 * LANES:
-                store(out, u * n + low + 2 * LANES, share * c)
+                store(out, place + 2 * LANES, share * c)
             if size > 3 * LANES:
-                store(out, u * n + low + 3 * LANES, share * d)
+                store(out, place + 3 * LANES, share * d)

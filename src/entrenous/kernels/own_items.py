@@ -298,11 +298,13 @@ def _copy_rows(given: _Given, d: int, room: _Room, table: Float32Array) -> None:
     for r in range(room.ptr[d + 1] - first):
         i = np.int64(item[first + r])
         for f in range(0, factors, LANES):
-            store(table, r * width + f, load(q, i * factors + f, factors - f))
+            numbers = load(q, i * factors + f, factors - f)
+            store(table, r * width + f, numbers)
     for r in range(given.own_ptr[d], given.own_ptr[d + 1]):
         at = np.int64(slot_of[own_item[r]]) * width
         for f in range(0, factors, LANES):
-            store(table, at + f, load(own_row, r * factors + f, factors - f))
+            numbers = load(own_row, r * factors + f, factors - f)
+            store(table, at + f, numbers)
 
 
 @inside
@@ -381,10 +383,12 @@ def _tune(
                 e = slope[s]
                 by_c += e
                 for f in range(0, width, LANES):
-                    store(step, f, load(step, f) + every(e) * load(table, at + f))
+                    along = every(e) * load(table, at + f)
+                    store(step, f, load(step, f) + along)
             # The score function, with the item vectors as they are.
+            rate = every(rates.score * mean)
             for f in range(0, width, LANES):
-                store(w, f, load(w, f) - every(rates.score * mean) * load(step, f))
+                store(w, f, load(w, f) - rate * load(step, f))
                 store(step, f, nothing)
             c -= rates.score * mean * by_c
             # Then the item vectors, with the new score function. Samples of one item add up.
@@ -534,8 +538,9 @@ def _tune_views(
                     towards_0 = unless_negative(common, of_size) - unless_negative(minus, of_size)
                     store(table, flat, common - by_loss + away - towards_0)
                     store(mine, flat, own - by_loss - away)
+            rate = every(score_rate * mean)
             for f in range(0, width, LANES):
-                store(w, f, load(w, f) - every(score_rate * mean) * load(step, f))
+                store(w, f, load(w, f) - rate * load(step, f))
                 store(step, f, nothing)
             c -= score_rate * mean * by_c
             # Both rates fall together.

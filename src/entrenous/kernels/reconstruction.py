@@ -182,7 +182,8 @@ def _reconstruct(
         # 2. The first half, of a random order, is the support set (Alg. 1).
         support = (examples + 1) // 2 if update else examples
         for f in range(0, room.p.shape[1], LANES):
-            store(room.p, f, load(out.p, d * factors + f, max(1, factors - f)))
+            numbers = load(out.p, d * factors + f, max(1, factors - f))
+            store(room.p, f, numbers)
         # 3. The vector is rebuilt from it.
         _fit_vector(rates, support, room)
         for f in range(factors):
@@ -243,7 +244,8 @@ def _gather(q: Float32Array, b: Float32Array, examples: int, room: _Reconstructi
         i = np.int64(room.item[s])
         room.b[s] = b[i]
         for f in range(0, width, LANES):
-            store(room.x, s * width + f, load(q, i * factors + f, max(1, factors - f)))
+            numbers = load(q, i * factors + f, max(1, factors - f))
+            store(room.x, s * width + f, numbers)
 
 
 @inside
@@ -253,6 +255,8 @@ def _fit_vector(rates: ReconstructionRates, support: int, room: _ReconstructionR
     # Batches of the support set, one after the other; without a batch size, all of it.
     size = min(rates.batch, support) if rates.batch else support
     steps = rates.steps if support > 0 else 0
+    rate = every(rates.rate)
+    reg = every(rates.reg)
     low = 0
     done = 0
     for _ in range(steps):
@@ -264,13 +268,14 @@ def _fit_vector(rates: ReconstructionRates, support: int, room: _ReconstructionR
             x = inner_product(room.p, 0, room.x, s * width, width) + room.b[s]
             error = every(logistic(x) - room.label[s])
             for f in range(0, width, LANES):
-                store(room.g, f, load(room.g, f) + error * load(room.x, s * width + f))
+                along = error * load(room.x, s * width + f)
+                store(room.g, f, load(room.g, f) + along)
         mean = every(np.float32(1) / np.float32(high - low))
         for f in range(0, width, LANES):
             p = load(room.p, f)
             # The mean over the batch, and the pull of the regulariser.
-            step = mean * load(room.g, f) + every(rates.reg) * p
-            store(room.p, f, p - every(rates.rate) * step)
+            step = mean * load(room.g, f) + reg * p
+            store(room.p, f, p - rate * step)
         low = high
         # One pass over the support set is done.
         if low == support:

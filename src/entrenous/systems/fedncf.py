@@ -95,7 +95,7 @@ class FedNCF(UniformRounds, AveragedNCF):
         self, users: Int64Array, catalogue: Catalogue, key: np.uint64
     ) -> FedNCFDevices:
         """Returns the initial user embeddings of the devices of `users`, each drawn on its device,
-        and no model beside it.
+        and no private network.
         """
         own = self.sizes(catalogue)["own_network"]
         network = np.zeros((len(users), own), np.float32)

@@ -1,5 +1,5 @@
 """The whole item table of a device, shown with its name: untouched rows go where the server sent
-them, and the others are the history and what was drawn beside it.
+them, and the others are the history and the negatives.
 
 A device of GPFedRec (C. Zhang et al., KDD 2024) shows how each row of its table moved. A row that
 was in no sample moves a share of the way to R_u, which the server made, and the share is the same

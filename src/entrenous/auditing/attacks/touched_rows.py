@@ -7,7 +7,7 @@ and Adam keeps the signs. The more popular side is the history. Of NeuMF the par
 belongs to this factorisation is read, of an MLP all, where rows are multiples of one vector less
 exactly. It holds for FedAvg, Ditto, Reptile, FedFast and Cali3F, whose rows are moves, times a
 number or times their own size. Rows of FedRecon are exact multiples of p_u, of half of the samples
-in each round, and the biases beside them say which side is which. Source: ours.
+in each round, and their biases say which side is which. Source: ours.
 """
 
 from __future__ import annotations

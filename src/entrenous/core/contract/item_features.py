@@ -51,8 +51,10 @@ class ItemFeatures:
         self.texts = dict(texts)
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, ItemFeatures) or self.texts.keys() != other.texts.keys():
-            return NotImplemented if not isinstance(other, ItemFeatures) else False
+        if not isinstance(other, ItemFeatures):
+            return NotImplemented
+        if self.texts.keys() != other.texts.keys():
+            return False
         return all(np.array_equal(self.texts[name], other.texts[name]) for name in self.texts)
 
     def __hash__(self) -> int:
@@ -112,16 +114,18 @@ def _refuse(name: str, item: int, text: str) -> NoReturn:
 
 def _categories(name: str, cells: Sequence[Sequence[str]]) -> _Encoded:
     found = sorted({part for cell in cells for part in cell if part})
+    names = [f"{name}={part}" for part in found]
     # Refused by the whole before any array of that size is made.
     if len(found) > WIDEST:
-        return _Encoded([f"{name}={part}" for part in found], np.empty((len(cells), 0), np.float32))
+        nothing = np.empty((len(cells), 0), np.float32)
+        return _Encoded(names, nothing)
     place = {part: number for number, part in enumerate(found)}
     values = np.zeros((len(cells), len(found)), np.float32)
     for item, cell in enumerate(cells):
         for part in cell:
             if part:
                 values[item, place[part]] = 1
-    return _Encoded([f"{name}={part}" for part in found], values)
+    return _Encoded(names, values)
 
 
 def _numbers(name: str, cells: Sequence[Sequence[str]], width: int) -> _Encoded:
@@ -145,5 +149,8 @@ def _standard(cells: Sequence[str]) -> list[float]:
     known = [float(cell) for cell in cells if cell]
     # Exact sums, so that every machine has the same bits.
     mean = math.fsum(known) / len(known)
-    spread = math.sqrt(math.fsum((number - mean) ** 2 for number in known) / len(known)) or 1.0
+    squares = [(number - mean) ** 2 for number in known]
+    variance = math.fsum(squares) / len(known)
+    # Equal numbers say nothing: all of them become 0.
+    spread = math.sqrt(variance) or 1.0
     return [(float(cell) - mean) / spread if cell else 0.0 for cell in cells]
