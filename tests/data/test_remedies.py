@@ -1607,6 +1607,21 @@ def a_curve_of_an_unknown_metric(tmp: Path) -> Case:
     yield lambda: run.plot(quoted(error))
 
 
+def too_few_users_to_hold_some_out(tmp: Path) -> Case:
+    rows = "1,10,5,1\n2,11,4,2\n2,12,3,3\n2,13,3,4\n2,14,3,5\n2,15,3,6\n3,16,1,7\n"
+    data = load(text(tmp / "a.csv", HEADER + rows))
+    yield lambda: splits("users-80-20", data)
+    yield lambda: splits("random-80-20", data)
+
+
+def accuracy_of_users_who_were_in_memory_alone(tmp: Path) -> Case:
+    asked: dict[str, Any] = {"progress": False, "split": "users-80-20"}
+    trained = entrenous.run("popular", random_data(), **asked)
+    stored = entrenous.open(trained.save(tmp / "kept"))
+    yield lambda: stored.per_user()
+    yield lambda: trained.per_user()
+
+
 # ---- the tests -----------------------------------------------------------------------------------
 
 
