@@ -55,6 +55,16 @@ def test_the_python_of_the_documentation_runs_as_written(
     page.test_my_algorithm_keeps_its_contract()
 
 
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_a_number_below_one_has_a_leading_zero(page: Path) -> None:
+    """In prose and tables; code and settings are as a program takes them."""
+    text = re.sub(r"```.*?```|`[^`]*`", "", page.read_text(encoding="utf-8"), flags=re.S)
+    assert re.findall(r"[^\n]*(?<![\w./\])-])\.\d+(?![\w.])[^\n]*", text) == []
+
+
 def test_every_command_of_the_pages_exists() -> None:
     from entrenous.cli import _app
 
