@@ -20,7 +20,7 @@ FILES_OF_AN_ALGORITHM from 20, since the contract has item features, own rows an
 files of their own.
 """
 
-NODES = 337_450
+NODES = 337_470
 NODES_A_LINE = 5.42
 LEAST_COMMENTS = 0.0400
 MORE_THAN_8 = 11

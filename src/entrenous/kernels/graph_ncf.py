@@ -353,7 +353,8 @@ def _means(
         # The same piece of every table lies together, so that it stays in the cache.
         for v in range(m):
             for f in range(0, size, LANES):
-                store(held, v * PIECE + f, load(tables, v * n + low + f))
+                numbers = load(tables, v * n + low + f)
+                store(held, v * PIECE + f, numbers)
         for u in range(m):
             a = every(np.float32(0))
             b = every(np.float32(0))

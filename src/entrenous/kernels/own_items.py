@@ -324,7 +324,8 @@ def _keep(table: Float32Array, d: int, room: _Room, out: Float32Array) -> None:
     for r in range(room.ptr[d + 1] - first):
         # Whole lanes, whose end the next row writes over.
         for f in range(0, factors, LANES):
-            store(out, (first + r) * factors + f, load(table, r * width + f))
+            numbers = load(table, r * width + f)
+            store(out, (first + r) * factors + f, numbers)
 
 
 @inside

@@ -266,7 +266,8 @@ def _fit_vector(rates: ReconstructionRates, support: int, room: _ReconstructionR
         for s in range(low, high):
             # s(p_u . q_i + b_i) less the label: the slope of the loss by the logit.
             x = inner_product(room.p, 0, room.x, s * width, width) + room.b[s]
-            error = every(logistic(x) - room.label[s])
+            gap = logistic(x) - room.label[s]
+            error = every(gap)
             for f in range(0, width, LANES):
                 along = error * load(room.x, s * width + f)
                 store(room.g, f, load(room.g, f) + along)
