@@ -30,7 +30,8 @@ from entrenous.core.contract.gossip import (
     Headers,
 )
 from entrenous.core.contract.gossip import NOBODY as NOBODY_THERE
-from entrenous.core.contract.protocols import Histories, arrays_of
+from entrenous.core.contract.own_rows import OwnRows
+from entrenous.core.contract.protocols import Histories, arrays_of, joined_states
 from entrenous.core.contract.settings import Settings
 from entrenous.core.contract.update import Update, add_update, empty_total
 from entrenous.core.errors import InputError
@@ -77,7 +78,10 @@ def interactions(users: int = USERS, items: int = 24) -> Interactions:
     user, item = np.nonzero(has)
     value = rng.integers(1, 6, len(user))
     names = {"users": Vocabulary(size=users), "items": Vocabulary(size=items)}
-    return build(user, item, value=value, **names, **when_and_where(user, items))
+    tastes = np.array([f"taste {number % 2}" for number in range(items)], dtype=object)
+    known = when_and_where(user, items)
+    known["features"] = {**known.get("features", {}), "category": tastes}
+    return build(user, item, value=value, **names, **known)
 
 
 CATALOGUE = interactions().catalogue
@@ -103,6 +107,8 @@ def same(left: Any, right: Any) -> bool:
         return left.keys() == right.keys() and all(same(left[name], right[name]) for name in left)
     if isinstance(left, tuple):
         return len(left) == len(right) and all(map(same, left, right))
+    if isinstance(left, OwnRows):
+        return isinstance(right, OwnRows) and same(left.flat(), right.flat())
     left, right = np.asarray(left), np.asarray(right)
     return (
         left.dtype == right.dtype
@@ -117,6 +123,8 @@ def copied(value: Any) -> Any:
         return {name: copied(part) for name, part in value.items()}
     if value is None:
         return None
+    if isinstance(value, OwnRows):
+        return value.copy()
     return type(value)(*map(copied, value)) if isinstance(value, tuple) else np.array(value)
 
 
@@ -588,9 +596,7 @@ def test_a_cohort_is_the_sum_of_its_blocks(federation, data):
         for users in (np.arange(13), np.arange(13, 14), np.arange(14, 40))
     ]
     states = [state for state, _ in blocks]
-    assert same(
-        devices, type(devices)(*(np.concatenate(parts) for parts in zip(*states, strict=True)))
-    )
+    assert same(devices, joined_states(states))
     parts = [part for _, part in blocks]
     assert same(np.diff(update.ptr), np.concatenate([np.diff(part.ptr) for part in parts]))
     assert same(update.item, np.concatenate([part.item for part in parts]))

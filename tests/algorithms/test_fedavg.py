@@ -101,7 +101,7 @@ def test_layers_are_lengths_with_commas(text: Any, layers: tuple[int, ...]) -> N
         ({"layers": "0"}, "--set layers: got '0'; expected greater than or equal to 1"),
         ({"optimiser": "adm"}, "--set optimiser: got 'adm'; expected 'sgd' or 'adam'"),
         ({"learning_rate": 0}, "--set learning_rate: got '0'; expected greater than 0"),
-        ({"client": "gradient", "local_epochs": 2}, "client=gradient is one step"),
+        ({"client": "gradient", "local_epochs": 2}, "with client=gradient, local_epochs=1"),
     ],
 )
 def test_settings_that_make_no_model(settings: dict[str, Any], message: str) -> None:
