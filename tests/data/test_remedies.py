@@ -54,6 +54,7 @@ BY_HAND = {
     "data/sets/ml_1m.py ncf": "the file is in another repository",
     "data/sets/pinterest_20.py ncf": "the file is in another repository",
     "data/sets/ml_1m.py _renamed": "get both again: two downloads",
+    "data/features.py features": "rename the column: two columns of one file have a usual name",
     "data/likes.py keep_likes": "a smaller number: rows are left, as is checked before",
     # Of processes that were forked after data was read; tests/data/test_forked.py forks them.
     "data/forked.py load_elsewhere": "read before the fork: a process without an interpreter",
@@ -855,12 +856,6 @@ def shares_that_do_not_add_up(tmp: Path) -> Case:
 def shares_that_leave_no_test_row(tmp: Path) -> Case:
     yield lambda: splits("random-99-1", random_data(rows=40))
     yield lambda: splits("random-50-50", random_data(rows=40))
-
-
-def users_that_are_too_few_to_hold_out(tmp: Path) -> Case:
-    data = random_data(rows=40)
-    error = yield lambda: splits("users-99-1", data)
-    yield lambda: splits(error.fix.split()[-1], data)
 
 
 def users_that_a_folder_cannot_hold_out(tmp: Path) -> Case:
