@@ -180,7 +180,7 @@ def test_events_made_in_python_are_run() -> None:
 
 
 def test_a_window_with_too_few_people_for_a_sum_has_no_round() -> None:
-    made = run("fpl", DATA, protocol="stream-50", profile="private", protect={"people": 30})
+    made = run("fpl", DATA, protocol="stream-20", profile="private", protect={"people": 30})
     rounds = [line["round"] for line in made.trace]
     people = [line["users"] for line in made.trace]
     assert rounds == np.cumsum([number >= 30 for number in people]).tolist()

@@ -36,6 +36,9 @@ def test_declared_spaces_hold_their_defaults() -> None:
     assert {name: gone for name, gone in elsewhere.items() if gone} == {
         "fcf-huawei": {"alpha"},
         "central-mlp": {"reg"},
+        "fedmf-printed": {"reg", "batch"},
+        "fedncf-printed": {"batch", "reg", "learning_rate_item", "learning_rate"},
+        "fedrecon-printed": {"reg", "server_rate", "learning_rate"},
     }
     usual = {
         "fcf",
