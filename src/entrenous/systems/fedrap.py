@@ -41,12 +41,13 @@ from ..core.contract.own_rows import OwnRows
 from ..core.contract.protocols import Catalogue, Histories
 from ..core.contract.settings import Settings
 from ..core.contract.update import Total, Update, real
-from ..core.keys import fold_name, folds, normals, uniforms
+from ..core.keys import fold_name, folds, normals
 from ..core.lanes.memory import owners_of, starts_of
 from ..core.types import BoolArray, Float32Array, Int64Array, UInt64Array
 from ..kernels import bpr_mf, own_items
 from ..kernels.logistic import logistic
 from ..kernels.sampling import cohort
+from ._own_items import first_score, sizes_of
 
 # As run: rates fall by this after each batch.
 STEP_DECAY = 0.95
@@ -160,16 +161,8 @@ class FedRAP(Settings):
         }
 
     def sizes(self, catalogue: Catalogue) -> dict[str, int]:
-        """Returns the sizes of the declared arrays: numbers of a score function (first), and the
-        items that a device touches with a history of the mean length and no item drawn twice
-        (usual_rows).
-        """
-        history = catalogue.interactions / max(1, catalogue.users)
-        touched = int(history * (1 + self.negatives))
-        return {
-            "first": self.factors + 1,
-            "usual_rows": max(1, min(catalogue.items, touched)),
-        }
+        """Returns the sizes of the declared arrays, first and usual_rows (`sizes_of`)."""
+        return sizes_of(catalogue, self.factors, self.negatives)
 
     # ---- the server ------------------------------------------------------------------------------
 
@@ -178,8 +171,7 @@ class FedRAP(Settings):
         +-1 / sqrt(F) (as run).
         """
         keys = folds(fold_name(key, "common"), np.arange(catalogue.items))
-        drawn = uniforms(folds(fold_name(key, "w"), np.arange(self.factors + 1)))
-        first = ((2 * drawn - 1) * self.factors**-0.5).astype(np.float32)
+        first = first_score(key, self.factors)
         seed = np.array([fold_name(key, "own")], np.uint64).view(np.int64)
         return FedRAPServer(normals(keys, self.factors, 1.0), first, seed, np.zeros(1, np.int64))
 

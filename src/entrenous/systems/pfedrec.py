@@ -34,10 +34,11 @@ from ..core.contract.protocols import Catalogue, Histories
 from ..core.contract.settings import Settings
 from ..core.contract.update import Total, Update, add_devices, real, tabled
 from ..core.errors import NonFiniteError
-from ..core.keys import fold_name, folds, normals, uniforms
+from ..core.keys import fold_name, folds, normals
 from ..core.types import BoolArray, Float32Array, Int64Array
 from ..kernels import bpr_mf, own_items
 from ..kernels.sampling import cohort
+from ._own_items import first_score, sizes_of
 
 
 class PFedRecServer(NamedTuple):
@@ -136,16 +137,8 @@ class PFedRec(Settings):
         }
 
     def sizes(self, catalogue: Catalogue) -> dict[str, int]:
-        """Returns the sizes of the declared arrays: numbers of a score function (first), and the
-        items that a device touches with a history of the mean length and no item drawn twice
-        (usual_rows).
-        """
-        history = catalogue.interactions / max(1, catalogue.users)
-        touched = int(history * (1 + self.negatives))
-        return {
-            "first": self.factors + 1,
-            "usual_rows": max(1, min(catalogue.items, touched)),
-        }
+        """Returns the sizes of the declared arrays, first and usual_rows (`sizes_of`)."""
+        return sizes_of(catalogue, self.factors, self.negatives)
 
     # ---- the server ------------------------------------------------------------------------------
 
@@ -154,9 +147,7 @@ class PFedRec(Settings):
         +-1 / sqrt(F) (as run).
         """
         q = normals(folds(fold_name(key, "q"), np.arange(catalogue.items)), self.factors, 1.0)
-        drawn = uniforms(folds(fold_name(key, "w"), np.arange(self.factors + 1)))
-        bound = self.factors**-0.5
-        return PFedRecServer(q, ((2 * drawn - 1) * bound).astype(np.float32))
+        return PFedRecServer(q, first_score(key, self.factors))
 
     def select(self, server: PFedRecServer, catalogue: Catalogue, key: np.uint64) -> Int64Array:
         """Draws the devices of a round, uniformly at random."""
