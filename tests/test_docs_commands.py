@@ -70,7 +70,8 @@ def small_place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "u.data").write_text("\n".join([*lines, "180\t242\t3\t880000100"]) + "\n")
     (place / "mine.csv").write_text("user_id,item_id\n1,10\n1,11\n2,10\n2,12\n")
     (place / "events.csv").write_text(
-        "time,event,user,item,value\n0,join,ann,,\n0,item,,fargo,\n5,row,ann,fargo,4\n"
+        "time,event,user,item,value\n0,join,ann,,\n0,join,bob,,\n0,item,,fargo,\n"
+        "5,row,ann,fargo,4\n7,row,bob,fargo,5\n"
     )
     (place / "choices.csv").write_text("user,pi\n196,0.5\n")
     with pytest.MonkeyPatch.context() as patch:

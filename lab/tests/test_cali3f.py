@@ -48,10 +48,12 @@ NAMES = [
     "cali3f-fig3",
     "cali3f-fig4",
     "cali3f-fig5",
+    "cali3f-metadata",
     "cali3f-printed",
     "cali3f-printed-fig5",
     "cali3f-printed-metadata",
     "cali3f-printed-rest",
+    "cali3f-speed",
     "cali3f-table2",
     "cali3f-table3",
 ]

@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 from entrenous_lab.papers import side_by_side
 from entrenous_lab.papers.effort import Budget, RowSource
+from entrenous_lab.papers.field import THEIRS
 from entrenous_lab.papers.remember import Cells
 from entrenous_lab.papers.side_by_side import CENTRAL, FEDERATED, GOSSIP, QUICK, front_note
 from entrenous_lab.papers.study import Study, System
@@ -16,8 +17,9 @@ from lab.tests.test_runner import tiny
 # needs places (PRME-G), a sibling that stands there with another network, or the same under another
 # name or with other presets
 LEFT_OUT = {"fpl", "rfrecf", "ditto-gmf", "ditto-mlp", "fedavg-mlp", "fedfast-mlp", "reptile-mlp"}
-# in the field's table instead (papers/field.py)
-LEFT_OUT |= {"fedrecon", "fedrecon-printed", "gpfedrec", "gpfedrec-as-run"}
+# in the field's table instead, with a sibling of other layers, and what needs features of items
+LEFT_OUT |= {name for each in THEIRS for name in (each.algorithm, each.program)}
+LEFT_OUT |= {"fedncf-mlp", "fedcold"}
 
 
 def test_every_federated_and_gossip_system_is_in_the_table():

@@ -18,7 +18,6 @@ import entrenous
 from entrenous.cli import LABORATORY, _app, about, lists, options
 from entrenous.cli.brought import Commands
 from entrenous.core.errors import InputError
-from entrenous.data.dataset import datasets
 from entrenous.data.load import LoadOptions
 from entrenous.data.split.protocol import protocols
 from entrenous.evaluation.metric_kinds import metrics
@@ -72,7 +71,9 @@ def parameters(function: Any) -> set[str]:
     for name, parameter in inspect.signature(function).parameters.items():
         metadata = getattr(parameter.annotation, "__metadata__", ())
         spelled = [one.name[0] for one in metadata if one.name]
-        names.add(spelled[0].removeprefix("--") if spelled else name.replace("_", "-"))
+        # A parameter whose name is a keyword of Python has an underscore behind it.
+        usual = name.removesuffix("_").replace("_", "-")
+        names.add(spelled[0].removeprefix("--") if spelled else usual)
     return names
 
 
@@ -118,7 +119,7 @@ def test_the_version(command: Command) -> None:
 
 HEAVY = ("numba", "llvmlite", "scipy", "polars", "matplotlib", "numpy")
 LISTED = {
-    "run": [*algorithms(), *protocols(), *datasets(), *metrics(), *Network.model_fields],
+    "run": [*algorithms(), *protocols(), *lists.datasets(), *metrics(), *Network.model_fields],
     "leakcheck": protocols(),
     "split": protocols(),
     "explain": algorithms(),

@@ -40,6 +40,8 @@ def crowd(folder: Path, nodes: int, items: int, rounds: int):
     numbers, each signed by its node.
     """
     data = synthetic(users=nodes, items=items, interactions=nodes * 5, seed=1)
+    sizes = data.catalogue._asdict()
+    del sizes["features"]
     key, keys = (
         Ed25519PrivateKey.generate(),
         {f"node-{n}": Ed25519PrivateKey.generate() for n in range(nodes)},
@@ -49,7 +51,7 @@ def crowd(folder: Path, nodes: int, items: int, rounds: int):
             "algorithm": "fpl",
             "settings": {"factors": 20, "triples": 20},
             "rounds": rounds,
-            **data.catalogue._asdict(),
+            **sizes,
             "operator": key.public_key().public_bytes_raw().hex(),
             "seed": 1,
             "draws": "public",

@@ -12,6 +12,7 @@ import pytest
 from entrenous.core.contract.update import (
     Total,
     Update,
+    add_update,
     clear_total,
     empty_total,
     gathered,
@@ -22,6 +23,7 @@ from entrenous.core.keys import key
 from entrenous.data.interactions import Interactions
 from entrenous.federation.shard import Ledger, Shard, Threads
 from tests.algorithms.test_conformance import FEDERATED, interactions, make
+from tests.algorithms.test_conformance import same as same_bits
 
 CUTS = (
     [0, 1, 2, 3, 4],
@@ -79,9 +81,8 @@ def test_shards_that_hold_only_their_own_rows_add_up_to_one_shard_of_everybody(
             own = shard.init_devices(key(0, "devices"))
             part, more = shard.work(download, own, now[np.isin(now, shard.users)], key(0, "round"))
             total, up = merge_totals(total, part), up.plus(more)
-            assert all(
-                np.array_equal(mine, of[shard.users]) for mine, of in zip(own, devices, strict=True)
-            )
+            expected_own = type(devices)(*(array[shard.users] for array in devices))
+            assert same_bits(own, expected_own)
         assert same(total, expected) and up == sent
 
 
@@ -101,7 +102,28 @@ def test_a_download_that_was_delivered_is_as_good_as_all_of_it(
             received, again, now, key(0, "round"), delivered=True
         )
         assert same(total, expected[0]) and sent == expected[1]
-        assert all(np.array_equal(one, two) for one, two in zip(devices, again, strict=True))
+        assert same_bits(devices, again)
+
+
+@pytest.mark.parametrize("name", FEDERATED)
+def test_adding_up_on_the_way_is_training_and_then_adding(name: str, data: Interactions) -> None:
+    algorithm, download = configured(name, data)
+    if not hasattr(algorithm, "local_sum"):
+        pytest.skip("this algorithm does not add up on the way")
+    users, drawn = np.arange(data.catalogue.users), key(0, "round")
+    download = Shard(algorithm, data.catalogue, data, users).contract.delivered(download, users)
+    histories = data.histories(users)
+    start = [algorithm.init_devices(users, data.catalogue, key(0, "devices")) for _ in range(2)]
+    kept, update = algorithm.local(download, start[0], histories, users, drawn)
+    none = empty_total(update, data.catalogue.items)
+    also, total, rows, nbytes = algorithm.local_sum(
+        download, start[1], histories, users, drawn, none
+    )
+    assert same(total, add_update(empty_total(update, data.catalogue.items), update))
+    assert same_bits(kept, also)
+    # A dense array counts by the rows in it that are not zero by nature (RFRec's unrated items).
+    if not update.dense:
+        assert (rows, nbytes) == (len(update.item), update.nbytes)
 
 
 @pytest.mark.parametrize("name", FEDERATED)

@@ -17,7 +17,7 @@ from entrenous.privacy.choice import Choice
 from entrenous.runs import store
 from entrenous.runs.options import RunPlan
 from entrenous.runs.pipeline import material, run
-from entrenous.runs.plan import SEEDS, check, check_parts, make
+from entrenous.runs.plan import SEEDS, algorithm_of, check, check_parts, make
 from entrenous.runs.reopen import LATER, plan_of
 from entrenous.systems import named
 from entrenous.systems.fpl import FPL
@@ -236,7 +236,8 @@ def test_rows_are_read_as_the_plan_says(tmp_path: Path) -> None:
 def test_patience_needs_validation_rows(tmp_path: Path) -> None:
     plan = RunPlan(algorithm="fpl", protocol="loo-20", patience=1, every=1)
     (part,) = material(plan, shop(tmp_path)).parts
-    check_parts(plan, [part])
+    made = algorithm_of(plan.algorithm, {})
+    check_parts(plan, [part], made)
     with pytest.raises(
         InputError,
         match=(
@@ -244,7 +245,7 @@ def test_patience_needs_validation_rows(tmp_path: Path) -> None:
             r" rounds$"
         ),
     ):
-        check_parts(plan, [part, part._replace(validation=None)])
+        check_parts(plan, [part, part._replace(validation=None)], made)
 
 
 def test_there_must_be_somebody_to_learn_from(tmp_path: Path) -> None:
@@ -252,7 +253,7 @@ def test_there_must_be_somebody_to_learn_from(tmp_path: Path) -> None:
     (part,) = material(plan, shop(tmp_path)).parts
     nothing = part.train.select(np.zeros(len(part.train), np.bool_))
     with pytest.raises(InputError, match=r"^shop: no training rows; expected at least one row"):
-        check_parts(plan, [part._replace(train=nothing)])
+        check_parts(plan, [part._replace(train=nothing)], algorithm_of(plan.algorithm, {}))
 
 
 def test_the_plan_of_a_stored_run_is_the_plan_that_made_it(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from ..core.contract.own_rows import OwnRows
 from ..core.contract.update import add_rows
 from ..core.keys import below, draw, fold
 from ..core.lanes.memory import padded, sealed, zeros
-from ..core.lanes.simd import LANES, every, inside, load, store, sum_of, unless_negative
+from ..core.lanes.simd import LANES, SCALE, every, inside, load, store, sum_of, unless_negative
 from ..core.types import BoolArray, Float32Array, Int32Array, Int64Array, UInt64Array
 from .logistic import logistic
 from .sampling import count_gaps, fill_gaps, shuffle
@@ -136,7 +136,7 @@ class _Room(NamedTuple):
     step: Float32Array
     """The gradient by w."""
     move: Float32Array
-    """The moves of a device's rows, each with a 1 behind it, as a sum takes them."""
+    """The moves of a device's rows, each with a sender behind it, as a sum takes them."""
     mine: Float32Array
     """The own view of the rows of `table`, padded; empty without one."""
     many: Float32Array
@@ -457,8 +457,8 @@ def _train(
                     before = load(q, i * factors + f, factors - f)
                     moved = load(table, r * width + f) - before
                     store(move, r * wide + f, moved)
-                # Counts the device as a sender of this item.
-                move[r, factors] = np.float32(1)
+                # A device more among the senders of this item: 1 in the fixed point of a sum.
+                move[r, factors] = np.float32(1) / SCALE
             # In fixed point, so that the order of devices cannot change the sum.
             finite &= add_rows(item[first : first + rows], move, total)
     return finite

@@ -31,7 +31,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, final
+from typing import Annotated, ClassVar, Literal, NamedTuple, Self, final
 
 import numpy as np
 from pydantic import Field
@@ -301,7 +301,7 @@ def _functions(download: FedRAPServer, devices: FedRAPDevices) -> tuple[Float32A
     return w, b
 
 
-ALGORITHMS: dict[str, Any] = {
+ALGORITHMS = {
     "fedrap": FedRAP,
     "fedrap-printed": partial(
         FedRAP, learning_rate=1e-4, learning_rate_item=1000.0, batch=2048, local_epochs=10

@@ -96,7 +96,7 @@ class FedRecon(Settings):
             " Delta_i, in which an item's step does not shrink with the number of devices"
         ),
     )
-    server_rate: float = Field(0.05, gt=0, le=1e6, description="eta_s")
+    server_rate: float = Field(0.05, gt=0, le=1e6, description="eta_s, of the server's step")
     cohort: int = Field(0, ge=0, description="m, devices in a round; 0 = all")
     rounds: int = Field(100, ge=1, description="training length")
     init_std: float = Field(0.1, ge=0, description="standard deviation of the first q_i")

@@ -23,7 +23,7 @@ the same. It scores untouched rows by the Q of the round before.
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, final
+from typing import Annotated, ClassVar, Literal, NamedTuple, Self, final
 
 import numpy as np
 from pydantic import Field
@@ -279,7 +279,7 @@ def _functions(
     return w, c
 
 
-ALGORITHMS: dict[str, Any] = {
+ALGORITHMS = {
     "pfedrec": PFedRec,
     "pfedrec-printed": partial(PFedRec, factors=32, learning_rate=0.1, eta=80.0, batch=256),
 }

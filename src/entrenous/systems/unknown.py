@@ -83,7 +83,7 @@ def suggested(name: str, known: Iterable[str]) -> str:
     """
     if any(_letters(one.name) == _letters(name) for one in ELSEWHERE):
         return ""
-    for same in (_same_letters, _swapped_or_doubled, _one_slip):
+    for same in (_same_letters, _doubled, _swapped, _one_slip):
         found = sorted(other for other in known if same(_letters(name), _letters(other)))
         if found:
             return found[-1]
@@ -108,10 +108,14 @@ def _same_letters(a: str, b: str) -> bool:
     return a == b != ""
 
 
-def _swapped_or_doubled(a: str, b: str) -> bool:
-    """Tells whether two neighbours changed places, or a letter was typed twice or once."""
-    swaps = {a[:i] + a[i + 1] + a[i] + a[i + 2 :] for i in range(len(a) - 1)}
-    return b in swaps or re.sub(r"(.)\1", r"\1", a) == re.sub(r"(.)\1", r"\1", b)
+def _doubled(a: str, b: str) -> bool:
+    """Tells whether a letter was typed twice, or once instead of twice."""
+    return re.sub(r"(.)\1", r"\1", a) == re.sub(r"(.)\1", r"\1", b)
+
+
+def _swapped(a: str, b: str) -> bool:
+    """Tells whether two neighbours changed places."""
+    return b in {a[:i] + a[i + 1] + a[i] + a[i + 2 :] for i in range(len(a) - 1)}
 
 
 def _one_slip(a: str, b: str) -> bool:

@@ -51,13 +51,16 @@ def crowd(
     from entrenous.deploy.agreement.terms import FederationTerms
 
     server, nodes = Ed25519PrivateKey.generate(), len(data.users)
+    sizes = data.catalogue._asdict()
+    # Terms have no features; the server's folder would.
+    del sizes["features"]
     terms = FederationTerms.parse(
         {
             "algorithm": "fpl",
             "settings": settings,
             "rounds": rounds,
             "draws": "public",
-            **data.catalogue._asdict(),
+            **sizes,
             "operator": server.public_key().public_bytes_raw().hex(),
         },
         "terms",
