@@ -14,9 +14,13 @@ from entrenous_lab.papers.confirm import BEGUN, MOST, confirm, drawn, outcome_sh
 from entrenous_lab.papers.documents import caption
 from entrenous_lab.papers.made_up import recorded_sha256, table_sha256
 from entrenous_lab.papers.stored import stored_in
+from paths import ROOT
 
+from entrenous.cli import main
 from entrenous.core.errors import CheckFailed
 from lab.tests.test_batch import GOOD
+
+RESULTS = ROOT / "lab" / "results"
 
 
 @pytest.fixture
@@ -208,6 +212,19 @@ def test_the_commit_says_whether_the_program_differs_from_it_and_nothing_of_what
     installed.mkdir(parents=True)
     (installed / "__init__.py").write_text("")
     assert provenance.commit(installed) == provenance.commit(program, installed) == ""
+
+
+def test_no_result_stays_of_a_program_that_nobody_can_have(tmp_path, monkeypatch, capsys):
+    named = [path.name for path in RESULTS.glob("*.json") if provenance.CHANGED in path.read_text()]
+    assert RESULTS.is_dir() and named == []
+    monkeypatch.setattr(provenance, "commit", lambda: "0123456789ab-dirty")
+    monkeypatch.chdir(tmp_path)
+    for option in ([], ["--confirm"], ["--restate"]):
+        with pytest.raises(SystemExit) as ended:
+            main(["papers", "cali3f-table2", *option])
+        assert ended.value.code == 2
+        assert "changes that 0123456789ab-dirty does not have" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
 
 
 def test_every_algorithm_and_data_set_is_drawn_once_before_any_is_drawn_twice():

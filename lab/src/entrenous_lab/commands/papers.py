@@ -80,12 +80,16 @@ def papers(
     from entrenous.data.home import data_home
 
     from ..papers.batch import Asked, estimates, run_papers, stock
+    from ..papers.provenance import need_committed
 
     at_least("--threads", threads, 0)
     at_least("--seeds", seeds, 0)
     if docs:
         _docs(out)
         return
+    # An excerpt, and what goes elsewhere, is nobody's origin.
+    if out == RESULTS and not (quick or list or estimate):
+        need_committed("--out")
     if confirm:
         _confirm(names, out, cells, threads, json)
         return

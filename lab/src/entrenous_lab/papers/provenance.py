@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import entrenous
+from entrenous.core.errors import InputError
 from entrenous.core.registry.discover import modules
 from entrenous.core.registry.program import closure, program_sha256
 from entrenous.runs.manifest import versions
@@ -26,6 +27,7 @@ TRAINING, SETTINGS, TABLE = PARTS = (
     "settings",
     "table",
 )  # of the program behind a result
+CHANGED = "-dirty"  # behind a commit from which the program's files differ
 
 
 def provenance(name: str, cells: Cells) -> dict[str, Any]:
@@ -121,8 +123,18 @@ def commit(*programs: Path) -> str:
     except (OSError, subprocess.SubprocessError):
         return ""
     if changed:
-        return f"{name}-dirty"
+        return name + CHANGED
     return name
+
+
+def need_committed(option: str) -> None:
+    """Raises InputError where the files of the program differ from their commit: a result that
+    stays would name a program that nobody can have. option: what the error is about.
+    """
+    name = commit()
+    if name.endswith(CHANGED):
+        fix = "commit them, or write elsewhere with --out FOLDER"
+        raise InputError(option, f"the program has changes that {name} does not have", fix=fix)
 
 
 def _git(folder: Path, *said: str) -> str:
