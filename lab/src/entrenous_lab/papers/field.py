@@ -54,20 +54,39 @@ ALONE = {"aggregation": "off"}
 SEVERAL = 2  # users or more that a test needs
 
 
+class FieldBudget(NamedTuple):
+    """How much is trained on a data set. trials: settings that validation rows choose from. rounds:
+    the most of each of them. cut: the most of a training as its program does, 0 = its own."""
+
+    protocol: str
+    seeds: int
+    trials: int
+    rounds: int
+    cut: int = 0
+
+
 class FieldSystem(NamedTuple):
     """A line of the table. algorithm: a name, or the place of a researcher's own class. program:
     the name with the settings of the authors' program, "" = the same. attacked: the name under
-    which audits measured its messages, "" = the same."""
+    which audits measured its messages, "" = the same. trials: the most settings that are tried
+    where one training takes minutes, 0 = as many as of the others. whole: its own number of rounds
+    is never cut, since its program has hardly begun by then."""
 
     label: str
     algorithm: str
     program: str = ""
     attacked: str = ""
+    trials: int = 0
+    whole: bool = False
 
     @property
     def as_program(self) -> str:
         """The name that stands for the authors' program, where this version has it."""
         return self.program if self.program in algorithms() else self.algorithm
+
+    def tried(self, budget: FieldBudget) -> int:
+        """How many settings validation rows choose from."""
+        return min(self.trials, budget.trials) if self.trials else budget.trials
 
     @property
     def can_be_alone(self) -> bool:
@@ -84,8 +103,8 @@ THEIRS = (
     FieldSystem("FedNCF", "fedncf", "fedncf-printed"),
     FieldSystem("PFedRec", "pfedrec", "pfedrec-printed"),
     FieldSystem("FedRAP", "fedrap", "fedrap-printed"),
-    FieldSystem("GPFedRec", "gpfedrec", "gpfedrec-as-run"),
-    FieldSystem("FedRecon", "fedrecon", "fedrecon-printed"),
+    FieldSystem("GPFedRec", "gpfedrec", "gpfedrec-as-run", trials=2),
+    FieldSystem("FedRecon", "fedrecon", "fedrecon-printed", whole=True),
     FieldSystem("CoLR", "colr", "colr-printed"),
 )
 OURS = (
@@ -104,17 +123,6 @@ QUICK = (
     *(each.label for each in THEIRS),
     *("FPL", "fcf-newton", "iALS", "EASE", "popular"),
 )
-
-
-class FieldBudget(NamedTuple):
-    """How much is trained on a data set. trials: settings that validation rows choose from. rounds:
-    the most of each of them. cut: the most of a training as its program does, 0 = its own."""
-
-    protocol: str
-    seeds: int
-    trials: int
-    rounds: int
-    cut: int = 0
 
 
 class Measured(NamedTuple):
@@ -235,9 +243,11 @@ def _point(
     runner: FieldRunner, budget: FieldBudget, system: FieldSystem, seed: int
 ) -> tuple[str, dict[str, FieldPoint]]:
     """One seed of a system in every reading, and the chosen settings in words."""
-    best = runner.searched(system.algorithm, {}, trials=budget.trials, rounds=budget.rounds)
+    trials = system.tried(budget)
+    best = runner.searched(system.algorithm, {}, trials=trials, rounds=budget.rounds)
     train = partial(runner.point, system.as_program, seed=seed)
-    rounds = _rounds(system.as_program, runner.data, budget.cut)
+    cut = 0 if system.whole else budget.cut
+    rounds = _rounds(system.as_program, runner.data, cut)
     found = {
         TRUE: train({}, rounds=rounds, negatives=HONEST),
         CHOSEN: runner.point(system.algorithm, best.settings, seed=seed, rounds=best.rounds),
@@ -289,7 +299,7 @@ def _rows(data: str, budget: FieldBudget, one: Measured, seeds: Sequence[int]) -
     listed_seeds = ", ".join(map(str, seeds))
     said = (
         f"{budget.protocol}, no refit; leaky and honest: {one.system.as_program}; chosen:"
-        f" {one.system.algorithm}, of {budget.trials} settings"
+        f" {one.system.algorithm}, of {one.system.tried(budget)} settings"
         f" on validation rows: {one.said}; seeds {listed_seeds}"
     )
     paper = {**printed("field", "own")} if label in {each.label for each in THEIRS} else {}
