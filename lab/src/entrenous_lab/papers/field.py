@@ -70,7 +70,7 @@ class FieldSystem(NamedTuple):
     the name with the settings of the authors' program, "" = the same. attacked: the name under
     which audits measured its messages, "" = the same. trials: the most settings that are tried
     where one training takes minutes, 0 = as many as of the others. whole: its own number of rounds
-    is never cut, since its program has hardly begun by then."""
+    is never cut, since it has hardly begun by then, and its rounds are cheap."""
 
     label: str
     algorithm: str
@@ -105,7 +105,7 @@ THEIRS = (
     FieldSystem("FedRAP", "fedrap", "fedrap-printed"),
     FieldSystem("GPFedRec", "gpfedrec", "gpfedrec-as-run", trials=2),
     FieldSystem("FedRecon", "fedrecon", "fedrecon-printed", whole=True),
-    FieldSystem("CoLR", "colr", "colr-printed"),
+    FieldSystem("CoLR", "colr", "colr-printed", whole=True),
 )
 OURS = (
     FieldSystem("FPL", "pfpl+"),
