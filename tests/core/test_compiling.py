@@ -56,6 +56,63 @@ def test_a_compiled_function_is_ready_once_it_has_run(tmp_path: Path) -> None:
     assert compiling.is_ready(again)
 
 
+GONE = """
+from typing import NamedTuple
+from entrenous.core.compiling import njit
+
+class Before(NamedTuple):
+    number: int
+
+@njit(cache=True)
+def doubled(pair):
+    return 2 * pair.number
+"""
+
+
+@pytest.mark.parametrize("suffix", ["nbi", "nbc"])
+@pytest.mark.parametrize("content", [b"", b"no pickle", b"\x80\x04\x95"])
+def test_a_damaged_entry_is_compiled_anew(tmp_path: Path, suffix: str, content: bytes) -> None:
+    path = tmp_path / "own_kernel.py"
+    path.write_text(OWN)
+    assert module_at(path).twice(21) == 42
+    for entry in tmp_path.rglob(f"*.twice-*.{suffix}"):
+        entry.write_bytes(content)
+    again = module_at(path).twice
+    assert again(21) == 42
+    assert sum(again.stats.cache_misses.values()) == 1
+    # What was compiled anew is read the next time.
+    third = module_at(path).twice
+    assert third(21) == 42 and sum(third.stats.cache_hits.values()) == 1
+
+
+def test_an_entry_that_names_a_class_that_is_gone_is_compiled_anew(tmp_path: Path) -> None:
+    path = tmp_path / "own_renamed.py"
+    path.write_text(GONE)
+    before = module_at(path)
+    assert before.doubled(before.Before(4)) == 8
+    path.write_text(GONE.replace("Before", "After"))
+    after = module_at(path)
+    assert after.doubled(after.After(5)) == 10
+    assert module_at(path).doubled(sys.modules["own_renamed"].After(6)) == 12
+
+
+def test_a_damaged_entry_that_cannot_be_replaced_is_compiled_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "own_kernel.py"
+    path.write_text(OWN)
+    assert module_at(path).twice(21) == 42
+    (index,) = tmp_path.rglob("*.twice-*.nbi")
+    index.write_bytes(b"no pickle")
+
+    def refuse(self: object) -> None:
+        raise PermissionError("a folder that can only be read")
+
+    monkeypatch.setattr(compiling.KeptCode, "flush", refuse)
+    assert module_at(path).twice(21) == 42
+    assert index.read_bytes() == b"no pickle"
+
+
 def test_other_errors_of_numba_are_not_taken_for_a_missing_cache(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -574,6 +574,7 @@ a_negative_time = corrected(HEADER + ROWS, ",1500000300", ",-5")
 a_time_after_2100 = corrected(HEADER + ROWS, ",1500000300", ",9e30")
 floating_ids = of_frame(user_id=pl.Series([1.0, 1.0, 2.0, 2.0]))
 dates_as_ids = of_frame(item_id=pl.Series([True, False, True, True]))
+bytes_as_values = of_frame(rating=pl.Series([b"1", b"2", b"3", b"4"]))
 lists_as_values = of_frame(rating=pl.Series([[1], [2], [3], [4]]))
 truths_as_times = of_frame(timestamp=pl.Series([True, False, True, False]))
 

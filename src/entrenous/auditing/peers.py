@@ -171,4 +171,5 @@ def honest_peers(gossip: Gossip, swarm: Swarm, data: Interactions) -> GossipReco
     """The recommender of the first nodes, those of the users of `data`."""
     n = len(data.users)
     nodes = type(swarm.nodes)(*(array[:n] for array in swarm.nodes))
-    return GossipRecommender(gossip.algorithm, swarm.models[:n], nodes, device_data(data, None))
+    private = device_data(data, None)
+    return GossipRecommender(gossip.algorithm, swarm.models[:n], nodes, private, data.users)

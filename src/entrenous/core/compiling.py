@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any
 
 import numba
+from numba.core.caching import FunctionCache
 from numba.core.dispatcher import Dispatcher
 
 from .errors import EntrenousWarning
@@ -21,16 +22,44 @@ NO_CACHE = (
 )
 
 
+class KeptCode(FunctionCache):  # type: ignore[misc]  # numba has no types
+    """numba's cache of one function, in which an entry that cannot be read counts as missing."""
+
+    def _load_overload(self, *asked: Any) -> Any:
+        """Returns the compiled code of some types; None, so that it is compiled anew, if there is
+        none or it cannot be read.
+        """
+        try:
+            return super()._load_overload(*asked)
+        except Exception:
+            # Entries are pickled: a class that was renamed since, or a damaged byte, may raise
+            # anything.
+            self._forget()
+            return None
+
+    def _forget(self) -> None:
+        """Empties the cache of the function; leaves it alone where it cannot be written to."""
+        try:
+            self.flush()
+        except OSError:
+            self.disable()
+
+
 def njit(*, cache: bool, **options: Any) -> Any:
     """Returns numba's decorator `njit`. Without a place for numba's cache, compiled code is kept in
-    memory, of which an EntrenousWarning tells once.
+    memory, of which an EntrenousWarning tells once. What the cache has and cannot be read is
+    compiled anew.
 
     cache: True keeps compiled code on disk for the next process. options: those of `numba.njit`.
     """
 
     def compiled(function: Callable[..., Any]) -> Any:
         try:
-            return numba.njit(cache=cache, **options)(function)
+            made = numba.njit(cache=cache, **options)(function)
+            # NUMBA_DISABLE_JIT leaves the function as it is.
+            if cache and isinstance(made, Dispatcher):
+                made._cache = KeptCode(function)
+            return made
         except RuntimeError as refused:
             if not cache or "cannot cache function" not in str(refused):
                 raise

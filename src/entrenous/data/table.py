@@ -299,10 +299,23 @@ def _sorted(distinct: Any, whole: bool) -> Any:
     return distinct.gather(numbers.arg_sort())
 
 
+def refuse_nested(table: ColumnTable, name: str, kind: str) -> None:
+    """Raises InputError for a column of lists or objects, as JSON and Parquet may have."""
+    column = table.frame[name]
+    if column.dtype.is_nested():
+        raise InputError(
+            table.where(int(column.is_not_null().arg_max() or 0)),
+            f"the {kind} column '{name}' holds lists or objects",
+            expected="one text or number in each row",
+            fix="write a row for each part, in which the part that is meant is a field of its own",
+        )
+
+
 def _id_text(table: ColumnTable, name: str, kind: str) -> Any:
     """Returns the column as text without blanks around it, "" where an id is missing."""
     import polars as pl
 
+    refuse_nested(table, name, kind)
     column = table.frame[name]
     # "1" became 1.0 somewhere, and whether 1.0 and "1" are one id is not known.
     if column.dtype.is_float():
@@ -411,6 +424,7 @@ def values(table: ColumnTable, name: str) -> Float32Array:
     """
     import polars as pl
 
+    refuse_nested(table, name, "value")
     column = table.frame[name]
     if not (column.dtype == pl.String or column.dtype.is_numeric() or column.dtype == pl.Boolean):
         raise InputError(

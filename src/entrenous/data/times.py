@@ -14,7 +14,15 @@ from .dates import CLOCK, read_dates
 from .interactions import BAD_TIMES, NO_TIME, SECOND, Interactions
 from .options import LoadOptions
 from .reading import Guess
-from .table import COMMA_DECIMAL, THOUSANDS, ColumnTable, refuse, refuse_number, shown
+from .table import (
+    COMMA_DECIMAL,
+    THOUSANDS,
+    ColumnTable,
+    refuse,
+    refuse_nested,
+    refuse_number,
+    shown,
+)
 
 # 2100-01-01; a later time is a mistake.
 LATEST = 4_102_444_800
@@ -209,6 +217,7 @@ def _column(table: ColumnTable, name: str) -> Any:
     if name not in frame.columns:
         day, _, clock = name.partition("+")
         return _joined(frame[day], frame[clock])
+    refuse_nested(table, name, "time")
     column = frame[name]
     if column.dtype == pl.String:
         column = column.str.strip_chars()

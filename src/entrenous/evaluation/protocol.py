@@ -16,6 +16,7 @@ import numpy as np
 
 from ..core.contract.declared import predicts_ratings
 from ..core.contract.protocols import Progress, Scorer, silent
+from ..core.errors import InputError
 from ..core.types import BoolArray, Float32Array, Float64Array, Int64Array
 from ..data.interactions import Interactions
 from ..data.likes import said
@@ -100,12 +101,13 @@ def evaluate(
     progress: is called with the number of users done.
 
     Raises NonFiniteError for a score that is NaN or infinite; InputError if there is nothing to
-    evaluate or parts overlap.
+    evaluate, parts overlap, or the recommender scores other users than those who give rows.
     """
     rows = held.rows
     # Lists are made once, for the longest length; shorter ones are their beginnings.
     lengths = sorted(set(np.atleast_1d(n).tolist()))
     rankings.check(train, also_mask, held)
+    _refuse_other_users(recommender, held)
     absent = held.absent
     if absent is None:
         absent = np.zeros(len(rows.users), np.int64)
@@ -143,6 +145,22 @@ def evaluate(
         # Errors come first: they are what such a system is judged by.
         return _with_ratings(evaluation, rows, predicted, label)
     return evaluation
+
+
+def _refuse_other_users(recommender: Scorer, held: Held) -> None:
+    """Raises InputError if users were held out whole and the recommender scores those that it was
+    trained with: the same numbers name other people there.
+    """
+    # Scores that somebody else made do not say whose they are.
+    knows = getattr(recommender, "knows", None)
+    if held.given is None or knows is None or knows.same(held.given.users):
+        return
+    raise InputError(
+        "evaluate",
+        "the split holds out whole users, and the recommender scores those it was trained with",
+        expected="a scorer of users who were not in training",
+        fix="give run.scorer(split.test) in place of run.recommender",
+    )
 
 
 def _with_ratings(

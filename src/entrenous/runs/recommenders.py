@@ -33,7 +33,7 @@ from ..core.contract.protocols import (
 from ..core.errors import EntrenousError, InputError, NonFiniteError
 from ..core.keys import key
 from ..core.types import Array, Float32Array, Int64Array
-from ..data.interactions import Interactions
+from ..data.interactions import Interactions, Vocabulary
 from ..data.split.types import Split
 from ..evaluation.protocol import Evaluation, evaluate
 from ..federation.gossip import Gossip, device_data
@@ -73,6 +73,11 @@ class FederatedRecommender:
     data: Interactions
     seed: int = 0
     """That of the run, which names the draws of scoring."""
+
+    @property
+    def knows(self) -> Vocabulary:
+        """The users whom it scores by their numbers."""
+        return self.data.users
 
     @property
     def contract(self) -> Contract:
@@ -115,6 +120,8 @@ class GossipRecommender:
     private: DeviceData
     """The training rows of each node. A node that trains before it scores draws its negatives from
     the other items, as devices of a `FederatedRecommender` do."""
+    knows: Vocabulary
+    """The users whom it scores by their numbers."""
 
     def scores(self, users: Int64Array) -> Float32Array:
         """Scores of every item for some users, float32 [len(users), items]."""
@@ -132,6 +139,11 @@ class CentralRecommender:
     algorithm: CentralAlgorithm
     model: State
     data: Interactions
+
+    @property
+    def knows(self) -> Vocabulary:
+        """The users whom it scores by their numbers."""
+        return self.data.users
 
     def scores(self, users: Int64Array) -> Float32Array:
         """Scores of every item for some users, float32 [len(users), items]."""
@@ -185,7 +197,11 @@ def _of_nodes(gossip: Gossip, swarm: Swarm) -> Fitted:
     arrays = {"nodes.models": swarm.compact(), **_prefixed("nodes", swarm.nodes)}
     _check_finite(arrays)
     recommender = GossipRecommender(
-        gossip.algorithm, arrays["nodes.models"], swarm.nodes, device_data(gossip.data, None)
+        gossip.algorithm,
+        arrays["nodes.models"],
+        swarm.nodes,
+        device_data(gossip.data, None),
+        gossip.data.users,
     )
     return Fitted(recommender, arrays, swarm.round, swarm.ledger)
 
@@ -225,7 +241,8 @@ def restore(
     if is_gossip(algorithm):
         configured = algorithm.configured(data.catalogue)
         nodes = restore_state(configured, "keeps", "nodes", arrays)
-        return GossipRecommender(configured, arrays["nodes.models"], nodes, device_data(data, None))
+        private = device_data(data, None)
+        return GossipRecommender(configured, arrays["nodes.models"], nodes, private, data.users)
     if is_federated(algorithm):
         concrete = algorithm.configured(data.catalogue)
         server = restore_state(concrete, "holds", "server", arrays)

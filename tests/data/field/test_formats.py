@@ -94,9 +94,30 @@ def test_json_by_content(name: str, content: str | bytes, tmp_path: Path) -> Non
         ('{"user_id": {"0": 1}, "item_id": {"0": 2}}', "to_json(orient="),
         ('{"user_id": 1, "user_id": 2}\n', "a key occurs twice"),
         ('{"user_id": 1, "item_id": "x"}\n{"user_id": 1.0, "item_id": "y"}\n', "a.json:2: user id"),
-        ('{"user_id": [1], "item_id": "x"}\n' * 2, "the user column 'user_id' holds List"),
+        ('{"user_id": [1], "item_id": "x"}\n' * 2, "the user column 'user_id' holds lists"),
         ('{"a": ' + "[" * 100_000 + "\n", "a.json:1: the line is no whole JSON object"),
         ("{'a': " + "-" * 100_000 + "1}\n", "a.json:1: the line is no whole JSON object"),
+        (
+            '{"user_id": 1, "item_id": 2}\n' + "{'user_id': 1, 'item_id': 3}\n",
+            "all as dictionaries of Python",
+        ),
+        # Reviews and games of Steam, a person a line.
+        (
+            "{'user_id': 'u', 'item_id': [{'id': '7', 'playtime': 6}]}\n" * 2,
+            "a.json:1: the item column 'item_id' holds lists or objects",
+        ),
+        (
+            '{"user_id": null, "item_id": 3}\n{"user_id": {"id": "u"}, "item_id": 2}\n',
+            "a.json:2: the user column 'user_id' holds lists or objects",
+        ),
+        (
+            '{"user_id": 1, "item_id": 2, "rating": {"stars": 3}}\n' * 2,
+            "a.json:1: the value column 'rating' holds lists or objects",
+        ),
+        (
+            '{"user_id": 1, "item_id": 2, "timestamp": [3]}\n' * 2,
+            "a.json:1: the time column 'timestamp' holds lists or objects",
+        ),
         ("{'a': __import__('os').getcwd()}\n", "a.json:1: the line is no whole JSON object"),
         ("x,y\n", "the name says JSON (.json), the content is not"),
     ],

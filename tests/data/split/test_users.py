@@ -121,6 +121,32 @@ def test_a_held_out_user_is_ranked_by_what_they_give(name: str) -> None:
         assert not set(own.tolist()) & set(items)
 
 
+@pytest.mark.parametrize("name", ["popular", "fcf"])
+def test_a_recommender_is_not_asked_for_users_it_never_met(name: str, tmp_path) -> None:
+    made = entrenous.run(name, DATA, split="users-80-20", rounds=2)
+    split = made.split
+    assert split is not None
+    with pytest.raises(InputError, match=r"holds out whole users.*run\.scorer\(split\.test\)"):
+        evaluate(made.recommender, made.train, split.test, label=name)
+    # The remedy gives the figures of the run, of a run from a folder too.
+    for kept in (made, entrenous.open(made.save(tmp_path / "kept"))):
+        found = evaluate(kept.scorer(split.test), made.train, split.test, label=name)
+        assert found.metrics == made.metrics
+    # Users who were in training are scored as ever.
+    usual = entrenous.run(name, DATA, split="loo-full", rounds=2)
+    assert usual.split is not None
+    assert usual.scorer(usual.split.test) is usual.recommender
+
+
+def test_a_peer_has_no_scorer_of_newcomers() -> None:
+    made = entrenous.run("pepper-gmf", DATA, split="random-80-20", rounds=1)
+    [split] = splits("users-80-20", DATA)
+    with pytest.raises(InputError, match="whole users"):
+        evaluate(made.recommender, split.final_train, split.test, label="pepper-gmf")
+    with pytest.raises(InputError, match="a newcomer has received none"):
+        made.scorer(split.test)
+
+
 def test_users_are_computed_alike_together_and_alone() -> None:
     made = run("fpl", DATA, protocol="users-80-20", rounds=2)
     assert made.split is not None

@@ -285,6 +285,7 @@ WRITERS = {
     "A node": "entrenous.deploy.node.node_store",
     "A peer": "entrenous.deploy.peers.folder",
     "Parties of a federation": "entrenous.deploy.agreement.files",
+    "The items of a federation": "entrenous.deploy.agreement.catalogue",
 }
 
 

@@ -31,6 +31,8 @@ MOST_KEYS = 2_000
 BATCH = 20_000
 START = re.compile(rb"\s*(\[\s*)?\{\s*(u?['\"]|\}|$)|\s*\[\s*(\[|$|\])")
 EXPECTED = "one object in each line, or one list of objects"
+# The beginning of a dictionary as Python spells it.
+PYTHON = re.compile(r"\{\s*u?'")
 BLANK = re.compile(r"\s*")
 
 
@@ -78,7 +80,7 @@ def _of_lines(text: bytes, file: RawFile, notes: list[str]) -> Iterator[JsonRow]
 
 def _decoder(first: str) -> Callable[[str], Any]:
     """Returns the function that reads lines like the first one."""
-    if re.match(r"\{\s*u?'", first):
+    if PYTHON.match(first):
         return _literal
     return _DECODER.decode
 
@@ -103,6 +105,8 @@ def _refuse_line(where: str, line: str, wrong: Exception) -> NoReturn:
     fix = "get it again"
     if line in ("{", "["):
         fix = "write one object in each line, such as with: jq -c . FILE"
+    elif PYTHON.match(line):
+        fix = "write all lines as JSON, or all as dictionaries of Python as Steam's are"
     problem = str(wrong).split("\n")[0][:100] or type(wrong).__name__
     raise InputError(
         where, f"the line is no whole JSON object ({problem})", expected=EXPECTED, fix=fix

@@ -1,5 +1,14 @@
-"""The list of items that all nodes of a federation number alike: the operator has it as a CSV file,
-everybody gets it as items.json.
+"""The list of items that all nodes of a federation number alike: the operator has it as a CSV file
+with a column `item`, everybody gets it as items.json.
+
+    ids       external ids in index order
+    titles    a title for each item, "" where not known; null if no item has one
+    places    [latitude, longitude] in degrees for each item; null if unknown
+    features  what algorithms may learn from, such as `category` or `year`: by the name of a column,
+              a text for each item, "" where not known; absent if there are none
+
+Features are the further columns of the CSV file, other than `title`, `lat` and `lon`. Everybody who
+takes part reads them. The terms name the file by its SHA-256, so that it cannot change later.
 """
 
 from __future__ import annotations
