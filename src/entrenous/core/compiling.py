@@ -58,7 +58,7 @@ def njit(*, cache: bool, **options: Any) -> Any:
             made = numba.njit(cache=cache, **options)(function)
             # NUMBA_DISABLE_JIT leaves the function as it is.
             if cache and isinstance(made, Dispatcher):
-                made._cache = KeptCode(function)
+                made._cache = KeptCode(function)  # type: ignore[attr-defined]
             return made
         except RuntimeError as refused:
             if not cache or "cannot cache function" not in str(refused):
