@@ -123,6 +123,8 @@ class AuditFound(SeenPrivacy):
     public_draws: bool
     replayed: bool
     chosen: int
+    knows: float
+    """The share of every history that the onlooker knew beforehand."""
     seen: SeenAmounts
     equations: Equations | None
     seconds: float
@@ -198,6 +200,7 @@ def audited(
         "public_draws": plan.public_draws,
         "replayed": plan.replayed,
         "chosen": plan.chosen,
+        "knows": plan.knows,
         "seen": _amounts(seen),
         "equations": equations(seen),
         "seconds": round(time.perf_counter() - began, 1),
