@@ -182,9 +182,10 @@ def _evidence(rounds: list[Round], terms: Terms, chance: Float32Array) -> Eviden
         x = _vectors(one.y, own, terms)
         # By how much a consumed item multiplies the direction of its user.
         times = terms.c - (terms.c - terms.w) * (x @ one.y.T)
-        rest = one.total - (own * times).T @ x
+        expected = (own * times).T @ x
+        rest: Float32Array = (one.total - expected).astype(np.float32)
         if one.shared and terms.w:
-            rest -= one.y @ _fit(one.y, rest)
+            rest = (rest - one.y @ _fit(one.y, rest)).astype(np.float32)
         slope[one.place] += times * (x @ rest.T)
         kernel[np.ix_(one.place, one.place)] += x @ x.T
         left += np.square(rest).sum(axis=1)
