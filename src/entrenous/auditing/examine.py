@@ -23,9 +23,11 @@ from .apart import attempts
 from .claims import Claims
 from .endings import Ending, trained_to_end, without_some
 from .known import check_names, known
+from .left_out import in_training
 from .measures import FIGURES, PopularityFigures, measured, popularity_guess, seen_users
 from .observe import observe
 from .other_questions import communities_found, members_found
+from .participation import PartFigures, by_taking_part, never_took_part, part_untried
 from .plan import AuditPlan, View
 from .promised import CanaryFigures, SeenPrivacy, by_canaries, spent_by
 from .scene import check_scene
@@ -72,6 +74,9 @@ class AttackFigures(TypedDict):
     """False for an attack that finds histories without names."""
     note: str
     verdict: str
+    participation: NotRequired[PartFigures]
+    """Of an attack on histories: what it guesses of people anyway, and what it knows because they
+    took part."""
 
 
 class Equations(TypedDict):
@@ -123,6 +128,8 @@ class AuditFound(SeenPrivacy):
     public_draws: bool
     replayed: bool
     chosen: int
+    knows: float
+    """The share of every history that the onlooker knew beforehand."""
     seen: SeenAmounts
     equations: Equations | None
     seconds: float
@@ -171,6 +178,7 @@ def audited(
         if not plan.attacks or MEMBERS in plan.attacks:
             without, inside = without_some(subject, progress)
             attacks += _attacked(without, subject, progress, inside)
+            _say_participation(attacks, ending.final, without, subject, progress)
     seen = seen or ending.final
     assert seen is not None  # one of the branches saw something
     about = seen.about
@@ -198,6 +206,7 @@ def audited(
         "public_draws": plan.public_draws,
         "replayed": plan.replayed,
         "chosen": plan.chosen,
+        "knows": plan.knows,
         "seen": _amounts(seen),
         "equations": equations(seen),
         "seconds": round(time.perf_counter() - began, 1),
@@ -242,6 +251,33 @@ def _attacked(
         # The names of figures depend on the question.
         entries.append(cast(AttackFigures, entry))
     return entries
+
+
+def _say_participation(
+    attacks: list[AttackFigures],
+    final: Transcript,
+    without: Transcript,
+    subject: Subject,
+    progress: Progress,
+) -> None:
+    """Gives each attack on histories its figures by participation. Attacks on a final model were
+    run on a training without some people; those on messages were not.
+    """
+    histories = [attack for attack in attacks if attack["asks"] == "histories"]
+    names = [attack["name"] for attack in histories if attack["view"] == "model"]
+    figures: dict[str, PartFigures] = {}
+    if names:
+        never = never_took_part(final, without)
+        guessed = {one.name: one.claims for one in attempts(never, names, progress=progress)}
+        took = {one.name: one.claims for one in attempts(final, names, progress=progress)}
+        inside = in_training(subject.audit.seed, len(subject.train.users))
+        for name in names:
+            figures[name] = by_taking_part(
+                took.get(name), guessed.get(name), inside, final, subject.train
+            )
+    for attack in histories:
+        of_model = attack["view"] == "model"
+        attack["participation"] = figures[attack["name"]] if of_model else part_untried()
 
 
 def _measured(

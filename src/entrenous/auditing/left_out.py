@@ -11,7 +11,7 @@ import numpy as np
 
 from ..core.contract.protocols import Progress
 from ..core.keys import key
-from ..core.types import BoolArray
+from ..core.types import BoolArray, Int64Array
 from ..data.interactions import Interactions
 from ..kernels.generator import generator
 from .observe import observe
@@ -23,6 +23,20 @@ from .transcript import Transcript
 SHARE = 0.2  # of the users, drawn at random, who are left out
 
 
+def in_training(seed: int, users: int) -> BoolArray:
+    """The users who train in `trained_without`, bool [users]."""
+    return _drawn(seed, users)[0]
+
+
+def _drawn(seed: int, users: int) -> tuple[BoolArray, Int64Array]:
+    """Who trains, bool [users], and the order of the candidates, int64 [users]."""
+    draws = generator(key(seed, "audit", "left out"))
+    inside = draws.uniform(users) >= SHARE
+    inside[: int(not inside.any())] = True  # at least one user trains
+    order = np.argsort(draws.uniform(users), kind="stable")
+    return inside, order.astype(np.int64)
+
+
 def trained_without(
     plan: AuditPlan, made: Any, data: Interactions, progress: Progress
 ) -> tuple[Transcript, BoolArray]:
@@ -32,14 +46,11 @@ def trained_without(
     plan: of the training; its cohort is cut to the users that there are. A protection that asks for
     more people in a sum than there are is not refused here.
     """
-    draws = generator(key(plan.seed, "audit", "left out"))
-    inside = draws.uniform(len(data.users)) >= SHARE
-    inside[: int(not inside.any())] = True  # at least one user trains
+    inside, order = _drawn(plan.seed, len(data.users))
     members = data.of_users(np.flatnonzero(inside))
     if plan.cohort:
         made = with_cohort(made, min(plan.cohort, len(members.users)))
     final = replace(plan, view="model", cohort=0, protect={**plan.protect, "people": 1})
     seen = observe(final, members, algorithm=made, progress=progress)
-    order = np.argsort(draws.uniform(len(data.users)), kind="stable")
     model = {name: array for name, array in seen.model.items() if not name.startswith("known/")}
     return seen._replace(model={**model, **histories_of("candidates", data, order)}), inside[order]

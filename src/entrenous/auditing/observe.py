@@ -4,6 +4,7 @@ attacks are given.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -40,10 +41,11 @@ from .scene import (
     watched_of,
     with_cohort,
 )
-from .side_knowledge import known_half, target_sets
+from .side_knowledge import SHARE, known_share, target_sets
 from .transcript import Transcript
 
-USUAL_ROUNDS = {"individual": 1, "sum": 20, "difference": 30}
+USUAL_ROUNDS = {"individual": 1, "difference": 30}
+LEAST_SUMS = 20  # rounds of sums that are kept whatever they weigh
 
 
 def observe(
@@ -110,6 +112,8 @@ def _around_server(
     if plan.view == "model":
         # A final model is that of a training to its end.
         usual = configured.default_rounds(data.catalogue)
+    elif plan.view == "sum":
+        usual = _sums_kept(configured, contract, data)
     else:
         usual = USUAL_ROUNDS[plan.view or "individual"]
     rounds = plan.rounds or usual
@@ -160,14 +164,34 @@ def _around_server(
         "watched": None if watched is None else len(watched),
         "rate": whole.protected.rate if by_chance else 1.0,
     }
-    known: Mapping[str, Array] = {}
+    known: Mapping[str, Array] = known_share(data, _share(plan))
     if plan.view == "individual":
         # What an onlooker may know of public sets of items, which no message tells.
-        known = target_sets(data)
+        known = {**known, **target_sets(data)}
     elif plan.view == "model":
-        known = arrays_of(configured.download(training.server)) | known_half(data)
+        known = {**arrays_of(configured.download(training.server)), **known}
     seen = () if recorder is None else tuple(recorder.rounds)
     return Transcript(about, data.popularity, seen, known)
+
+
+def _sums_kept(configured: FederatedAlgorithm, contract: Contract, data: Interactions) -> int:
+    """The rounds of sums that are watched: the whole training, or as many as `KEPT_BYTES` hold."""
+    whole = configured.default_rounds(data.catalogue)
+    numbers = 0
+    for sent in contract.sends:
+        # Rows are summed item by item.
+        size = math.prod(contract.shape(sent.sizes))
+        numbers += size * len(data.items) if sent.way == "rows" else size
+    # A number of a sum has 8 bytes, and one that devices received, about as many, 4.
+    fit = KEPT_BYTES // max(1, 12 * numbers)
+    return min(whole, max(LEAST_SUMS, fit))
+
+
+def _share(plan: AuditPlan) -> float:
+    """The share of every history that the onlooker knows beforehand."""
+    if plan.view == "model" and not plan.knows:
+        return SHARE
+    return plan.knows
 
 
 def with_noise(
@@ -196,9 +220,11 @@ def released(
     configured = made.configured(data.catalogue)
     contract = bound(configured, data.catalogue)
     # Of the options of the audit, the final model depends on these alone.
-    final = AuditPlan(algorithm=plan.algorithm, profile=plan.profile, view="model")
+    final = AuditPlan(
+        algorithm=plan.algorithm, profile=plan.profile, view="model", knows=plan.knows
+    )
     about = _about(final, configured, contract, data, protection) | {"cohort": 0, "watched": None}
-    return Transcript(about, data.popularity, (), {**model, **known_half(data)})
+    return Transcript(about, data.popularity, (), {**model, **known_share(data, _share(final))})
 
 
 def _copied(training: Training) -> Training:
@@ -280,4 +306,5 @@ def _between_peers(
         "watched": len(recorder.peers),
         "neighbours": recorder.peers.tolist(),
     }
-    return Transcript(about, data.popularity, tuple(recorder.rounds), target_sets(data))
+    known = known_share(data, plan.knows) | target_sets(data)
+    return Transcript(about, data.popularity, tuple(recorder.rounds), known)

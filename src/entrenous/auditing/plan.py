@@ -49,8 +49,8 @@ class AuditOptions(JudgedOptions):
     """Parties in a round. 0 = everybody; 100 in `sum`; 101 in `difference`, so that the smaller sum
     has 100; of a final model, the algorithm's own number."""
     rounds: int = 0
-    """Rounds that are seen; between peers, units of time. 0 = 1; 20 of sums; 30 of differences; of
-    a final model, the algorithm's own number."""
+    """Rounds that are seen; between peers, units of time. 0 = 1; of sums, the whole training or as
+    much of it as 512 MB hold; 30 of differences; of a final model, the algorithm's own number."""
     fixed: bool = False
     """The same parties take part in every round, instead of the algorithm's selection."""
     people: int = 1
@@ -66,6 +66,9 @@ class AuditOptions(JudgedOptions):
     """The onlooker knows the seed, as where everybody can repeat the draws of devices."""
     replayed: bool = False
     """An active server shows devices the same model in every round."""
+    knows: float = 0.0
+    """The share of every history that the onlooker knows beforehand, drawn at random; known items
+    are no find. 0 = nothing; with a final model, half."""
     chosen: int = 0
     """Users among whom an active server draws every cohort. 0 = all."""
     attacks: tuple[str, ...] = ()

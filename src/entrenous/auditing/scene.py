@@ -39,6 +39,13 @@ def check_scene(plan: AuditPlan) -> None:
     # 0 stands for all, or for the usual number; nothing below it means anything.
     for name, least in LEAST.items():
         at_least(f"--{name}", getattr(plan, name), least)
+    if not 0 <= plan.knows < 1:
+        raise InputError(
+            "--knows",
+            f"got {plan.knows:g}",
+            expected="a share of every history, 0 to below 1",
+            fix="--knows 0.1 = a tenth",
+        )
     # A passive onlooker has no say in what is sent to whom.
     if view not in ("individual", "sum"):
         for option, used in (("--replayed", plan.replayed), ("--chosen", plan.chosen)):

@@ -1,10 +1,10 @@
 """The knowledge of an onlooker on top of what it sees, where an attack needs that: sets of items,
 in a transcript as arrays of its `model`.
 
-* `known/ptr`, `known/item`, with a final model: half of every user's history, drawn at random, as
-  from a leaked profile. A model without anybody's vector says nothing of a named user by itself; an
-  onlooker that knows some of a person's items asks it for the others. Known items are no find:
-  measures leave them out.
+* `known/ptr`, `known/item`: a share of every user's history, drawn at random, as from a leaked
+  profile: as much as the plan says, and half with a final model unless it says another. A model
+  without anybody's vector says nothing of a named user by itself; an onlooker that knows some of a
+  person's items asks it for the others. Known items are no find: measures leave them out.
 * `candidates/ptr`, `candidates/item`, with a final model: whole histories of people of whom some
   were in training, in a random order. An onlooker that has such a history asks whether its owner
   took part.
@@ -32,10 +32,12 @@ TARGETS = 50
 LEAST = 10
 
 
-def known_half(data: Interactions) -> dict[str, Array]:
-    """Half of the rows of every user, as arrays of a transcript."""
+def known_share(data: Interactions, share: float = SHARE) -> dict[str, Array]:
+    """A share of the rows of every user, as arrays of a transcript; {} for a share of 0."""
+    if not share:
+        return {}
     draws = generator(key(0, "audit", "known"))
-    some = draws.uniform(len(data.item)) < SHARE
+    some = draws.uniform(len(data.item)) < share
     counts = np.bincount(data.user[some], minlength=len(data.users))
     ptr = starts_of(counts)
     return {"known/ptr": ptr, "known/item": data.item[some]}

@@ -1,0 +1,138 @@
+"""EM over everybody's direction: it reads sums of changing cohorts far better than popularity does,
+and takes hostile numbers for what they are.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from onlooker import movielens, observe
+
+from entrenous.auditing.attacks import em
+from entrenous.auditing.attacks._rows_seen import SURE
+from entrenous.auditing.claims import Claims
+from entrenous.auditing.measures import measured
+from entrenous.auditing.transcript import Transcript
+from entrenous.core.errors import InputError
+from entrenous.data.synthetic import synthetic
+from entrenous.federation.recorder import Seen
+
+some = pytest.mark.parametrize
+WEAK: Any = {
+    "view": "sum",
+    "profile": "private",
+    "protect": {"noise": 0.02, "people": 10},
+    "cohort": 10,
+    "settings": {"factors": 8, "reg": 2.0},
+}
+
+
+@pytest.fixture(scope="module")
+def small() -> Any:
+    return synthetic(users=40, items=120, interactions=800, seed=0)
+
+
+def found(transcript: Transcript, data: Any) -> dict[str, Any]:
+    return measured(em.ATTACK.run(transcript), transcript, data)
+
+
+def changed(transcript: Transcript, place: int, seen: Seen) -> Transcript:
+    rounds = list(transcript.rounds)
+    rounds[place] = seen
+    return transcript._replace(rounds=tuple(rounds))
+
+
+@some("form", ["printed", "gram"])
+@some("knows, beyond", [(0.0, 0.3), (0.2, 0.3)])
+def test_sums_of_changing_cohorts_come_apart_along_everybodys_direction(
+    small: Any, form: str, knows: float, beyond: float
+) -> None:
+    settings = {**WEAK["settings"], "form": form}
+    transcript = observe("fcf", small, **{**WEAK, "settings": settings}, rounds=60, knows=knows)
+    figures = found(transcript, small)
+    assert figures["advantage"] > beyond
+    assert figures["verdict"] in ("LEAKS", "EXPOSED")
+
+
+def test_the_same_transcript_gives_the_same_claims(small: Any) -> None:
+    transcript = observe("fcf", small, **WEAK, rounds=8)
+    assert np.array_equal(em.ATTACK.run(transcript).score, em.ATTACK.run(transcript).score)
+
+
+def test_loud_sums_leave_popularity(small: Any) -> None:
+    loud = {**WEAK, "protect": {"noise": 30.0, "people": 10}}
+    figures = found(observe("fcf", small, **loud, rounds=20), small)
+    assert abs(figures["advantage"]) < 0.05
+
+
+def test_known_items_are_certain_and_no_find(small: Any) -> None:
+    transcript = observe("fcf", small, **WEAK, rounds=8, knows=0.3)
+    claims = em.ATTACK.run(transcript)
+    item = transcript.model["known/item"]
+    owner = np.repeat(np.arange(transcript.users), np.diff(transcript.model["known/ptr"]))
+    watched = np.isin(owner, claims.users)
+    place = np.searchsorted(claims.users, owner[watched])
+    assert (claims.score[place, item[watched]] == SURE).all()
+    # Measures leave known items out, so that no claim of one counts.
+    assert claims.claimed is not None
+    known = np.zeros_like(claims.claimed)
+    known[place, item[watched]] = True
+    nothing_else = claims._replace(claimed=claims.claimed & known)
+    assert measured(nothing_else, transcript, small)["recall"] == 0
+
+
+def test_rounds_with_numbers_that_are_none_count_as_unseen(small: Any) -> None:
+    transcript = observe("fcf", small, **WEAK, rounds=30)
+    first = transcript.rounds[0]
+    broken = first.sent["f"].copy()
+    broken[0, 3] = np.nan
+    hostile = changed(transcript, 0, first._replace(sent={**first.sent, "f": broken}))
+    claims = em.ATTACK.run(hostile)
+    assert np.isfinite(claims.score).all()
+    without = em.ATTACK.run(transcript._replace(rounds=transcript.rounds[1:]))
+    assert np.array_equal(claims.users, without.users)
+    assert np.array_equal(claims.score, without.score)
+
+
+def test_empty_rounds_and_no_rounds_are_no_fault(small: Any) -> None:
+    transcript = observe("fcf", small, **WEAK, rounds=12)
+    empty = transcript.rounds[0]._replace(users=np.empty(0, np.int64))
+    claims = em.ATTACK.run(changed(transcript, 0, empty))
+    assert claims.tried and np.isfinite(claims.score).all()
+    nothing: Claims = em.ATTACK.run(transcript._replace(rounds=()))
+    assert not nothing.tried
+    infinite = empty._replace(users=transcript.rounds[0].users, sent=_infinite(empty))
+    assert not em.ATTACK.run(transcript._replace(rounds=(infinite,))).tried
+
+
+def _infinite(seen: Seen) -> dict[str, Any]:
+    return {name: np.full(array.shape, np.inf) for name, array in seen.sent.items()}
+
+
+def test_more_users_than_it_takes_are_said_not_guessed(
+    small: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(em, "MOST", 5)
+    claims = em.ATTACK.run(observe("fcf", small, **WEAK, rounds=2))
+    assert not claims.tried and "of whom it takes 5" in claims.note
+
+
+@some("share", [-0.1, 1.0, float("nan")])
+def test_a_share_of_histories_is_below_one(small: Any, share: float) -> None:
+    with pytest.raises(InputError, match="--knows"):
+        observe("fcf", small, **WEAK, rounds=1, knows=share)
+
+
+def test_sums_are_watched_as_long_as_they_are_trained(small: Any) -> None:
+    short = {**WEAK, "settings": {"factors": 4, "rounds": 23}}
+    assert len(observe("fcf", small, **short).rounds) == 23
+
+
+@pytest.mark.slow
+@some("knows, expected", [(0.0, 0.571), (0.1, 0.822)])
+def test_fcf_under_private_comes_apart_on_movielens(knows: float, expected: float) -> None:
+    asked: Any = {"view": "sum", "profile": "private", "protect": {"noise_by": "server"}}
+    transcript = observe("fcf", movielens(), **asked, knows=knows)
+    assert found(transcript, movielens())["r_precision"] == pytest.approx(expected, abs=0.03)
