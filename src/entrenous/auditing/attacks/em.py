@@ -49,7 +49,7 @@ class Terms(NamedTuple):
 
 
 class Round(NamedTuple):
-    """One sum."""
+    """The sum of one round, and who is in it."""
 
     place: Int64Array
     """[m], the places of the users who took part, in the claims."""
