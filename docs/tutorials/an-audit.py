@@ -43,8 +43,8 @@ single.plot()
 summed = attacked(view="sum", cohort=100, rounds=20)
 
 # %% [markdown]
-# A sum over a hundred devices hides most of a history from this attack, and not all. Stronger
-# attacks than this one [are known](../privacy.md#what-is-known-against-private).
+# A sum over a hundred devices hides most of a history from this attack, and not all. Over a whole
+# training [sums come apart](../privacy.md#what-is-known-against-private).
 #
 # ## Two sums that differ by one device
 #
