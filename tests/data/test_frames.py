@@ -134,10 +134,13 @@ def test_features_come_from_a_second_table() -> None:
             {"user": [1, 2], "item": [1, 2], "time": [1, -5]},
             "frame:row 1: the time -5 is before 1970",
         ),
-        ({"user": [1, 2], "item": [[1], [2]]}, "frame: the item column 'item' holds List"),
+        (
+            {"user": [1, 2], "item": [[1], [2]]},
+            "frame:row 0: the item column 'item' holds lists or objects",
+        ),
         (
             {"user": [1, 2], "item": [1, 2], "rating": [[1], [2]]},
-            "frame: the value column 'rating' holds List",
+            "frame:row 0: the value column 'rating' holds lists or objects",
         ),
         ({"user": [], "item": []}, "frame: there are no rows"),
         ({}, "frame: columns are"),

@@ -29,7 +29,7 @@ def in_training(seed: int, users: int) -> BoolArray:
 
 
 def _drawn(seed: int, users: int) -> tuple[BoolArray, Int64Array]:
-    """Who trains, bool [users], and the order of the candidates, int64 [users]."""
+    """Draws the users who train, bool [users], and the order of candidates, int64 [users]."""
     draws = generator(key(seed, "audit", "left out"))
     inside = draws.uniform(users) >= SHARE
     inside[: int(not inside.any())] = True  # at least one user trains

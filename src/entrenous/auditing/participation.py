@@ -1,4 +1,4 @@
-"""What an attack knows of people because they took part, and what it would have guessed anyway: the
+"""An attack's knowledge of people because they took part, apart from what it guesses anyway: the
 same attack on the same people, by a model trained with them and by one trained without them.
 """
 

@@ -62,7 +62,7 @@ class Round(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """What the sums say beyond the chances, added up over rounds."""
+    """The message of the sums beyond the chances, added up over rounds."""
 
     slope: Float32Array
     """[users, items], the unexplained sums along each user's direction."""
