@@ -28,6 +28,8 @@ def test_a_module_without_the_constant_and_one_with_something_else(tmp_path: Pat
     path = tmp_path / "odd.py"
     path.write_text("X = 1\n")
     assert names_offered(path, "ALGORITHMS") == []
+    path.write_text('"""Typed."""\nALGORITHMS: dict[str, int] = {"a": int(x = 1)}\n')
+    assert names_offered(path, "ALGORITHMS") == ["a"]
     path.write_text('"""Odd."""\nALGORITHMS = dict(a=1)\n')
     with pytest.raises(ValueError, match="no literal dictionary"):
         names_offered(path, "ALGORITHMS")

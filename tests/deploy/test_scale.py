@@ -28,6 +28,7 @@ from entrenous.deploy.server import server as server_module
 from entrenous.deploy.server.intake import RoundIntake
 from entrenous.deploy.server.server import serve
 from entrenous.federation.shard import Shard
+from entrenous.runs.manifest import catalogue_sizes
 
 
 def resident() -> int:
@@ -40,8 +41,6 @@ def crowd(folder: Path, nodes: int, items: int, rounds: int):
     numbers, each signed by its node.
     """
     data = synthetic(users=nodes, items=items, interactions=nodes * 5, seed=1)
-    sizes = data.catalogue._asdict()
-    del sizes["features"]
     key, keys = (
         Ed25519PrivateKey.generate(),
         {f"node-{n}": Ed25519PrivateKey.generate() for n in range(nodes)},
@@ -51,7 +50,7 @@ def crowd(folder: Path, nodes: int, items: int, rounds: int):
             "algorithm": "fpl",
             "settings": {"factors": 20, "triples": 20},
             "rounds": rounds,
-            **sizes,
+            **catalogue_sizes(data.catalogue),
             "operator": key.public_key().public_bytes_raw().hex(),
             "seed": 1,
             "draws": "public",

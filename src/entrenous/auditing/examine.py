@@ -5,6 +5,7 @@ accuracy of that model.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NotRequired, cast
 
@@ -19,7 +20,7 @@ from ..data.interactions import Interactions
 from ..privacy.protection import Protection
 from ..runs.plan import protection_in
 from ..runs.store import StoredRun
-from .apart import attempts
+from .apart import Attempt, attempts
 from .claims import Claims
 from .endings import Ending, trained_to_end, without_some
 from .known import check_names, known
@@ -167,18 +168,21 @@ def audited(
             weighting=subject.split.weighting_sets,
             progress=progress,
         )
-        attacks += _attacked(seen, subject, progress)
+        tried = attempts(seen, plan.attacks, progress=progress)
+        attacks += _entries(tried, seen, subject)
     # The training to its end: its accuracy, and what its model gives away.
     ending = Ending({}, None, {})
     if seen is None or not plan.quick:
         ending = trained_to_end(subject, todays_code, progress)
     if ending.final is not None:
-        attacks += _attacked(ending.final, subject, progress)
+        on_final = attempts(ending.final, plan.attacks, progress=progress)
+        attacks += _entries(on_final, ending.final, subject)
         # Who was in training can be asked only where some were not: one more training.
         if not plan.attacks or MEMBERS in plan.attacks:
             without, inside = without_some(subject, progress)
-            attacks += _attacked(without, subject, progress, inside)
-            _say_participation(attacks, ending.final, without, subject, progress)
+            tried = attempts(without, plan.attacks, progress=progress)
+            attacks += _entries(tried, without, subject, inside)
+            _say_participation(attacks, on_final, ending.final, without, subject, progress)
     seen = seen or ending.final
     assert seen is not None  # one of the branches saw something
     about = seen.about
@@ -225,16 +229,16 @@ def _canaries(subject: Subject, progress: Progress) -> CanaryFigures:
     return by_canaries(plan, subject.made, subject.train, protection, progress)
 
 
-def _attacked(
-    seen: Transcript, subject: Subject, progress: Progress, inside: BoolArray = NOBODY
+def _entries(
+    tried: Sequence[Attempt], seen: Transcript, subject: Subject, inside: BoolArray = NOBODY
 ) -> list[AttackFigures]:
-    """Runs attacks on a transcript. Returns an entry for each with its figures, or with the reason
-    why it failed.
+    """Returns an entry for each attack on a transcript with its figures, or with the reason why it
+    failed.
 
     inside: bool [candidates], true for those who were in training, where the onlooker has some.
     """
     entries = []
-    for attempt in attempts(seen, subject.audit.attacks, progress=progress):
+    for attempt in tried:
         entry = {
             "name": attempt.name,
             "view": seen.about["view"],
@@ -255,13 +259,15 @@ def _attacked(
 
 def _say_participation(
     attacks: list[AttackFigures],
+    on_final: Sequence[Attempt],
     final: Transcript,
     without: Transcript,
     subject: Subject,
     progress: Progress,
 ) -> None:
-    """Gives each attack on histories its figures by participation. Attacks on a final model were
-    run on a training without some people; those on messages were not.
+    """Gives each attack on histories its figures by participation. Attacks on a final model are
+    run on a training without some people, too; those on messages are not. on_final: the attacks on
+    the final model.
     """
     histories = [attack for attack in attacks if attack["asks"] == "histories"]
     names = [attack["name"] for attack in histories if attack["view"] == "model"]
@@ -269,7 +275,7 @@ def _say_participation(
     if names:
         never = never_took_part(final, without)
         guessed = {one.name: one.claims for one in attempts(never, names, progress=progress)}
-        took = {one.name: one.claims for one in attempts(final, names, progress=progress)}
+        took = {one.name: one.claims for one in on_final}
         inside = in_training(subject.audit.seed, len(subject.train.users))
         for name in names:
             figures[name] = by_taking_part(

@@ -180,13 +180,13 @@ def opening(plan: RunPlan, rows: Interactions, by_name: bool) -> dict[str, Any]:
         "settings_in_memory": in_memory,
         "rounds_asked": rounds,
         "status": "running",
-        "catalogue": _sizes(rows.catalogue),
+        "catalogue": catalogue_sizes(rows.catalogue),
         "data_sha256": rows.sha256(),
         "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
     }
 
 
-def _sizes(catalogue: Catalogue) -> dict[str, Any]:
+def catalogue_sizes(catalogue: Catalogue) -> dict[str, Any]:
     """Returns the numbers of a catalogue. The features of its items stay with the data."""
     sizes = catalogue._asdict()
     del sizes["features"]

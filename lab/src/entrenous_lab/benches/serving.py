@@ -49,18 +49,16 @@ def crowd(
     from entrenous.deploy.agreement.files import write_identity
     from entrenous.deploy.agreement.members import Member, Members
     from entrenous.deploy.agreement.terms import FederationTerms
+    from entrenous.runs.manifest import catalogue_sizes
 
     server, nodes = Ed25519PrivateKey.generate(), len(data.users)
-    sizes = data.catalogue._asdict()
-    # Terms have no features; the server's folder would.
-    del sizes["features"]
     terms = FederationTerms.parse(
         {
             "algorithm": "fpl",
             "settings": settings,
             "rounds": rounds,
             "draws": "public",
-            **sizes,
+            **catalogue_sizes(data.catalogue),
             "operator": server.public_key().public_bytes_raw().hex(),
         },
         "terms",

@@ -85,7 +85,7 @@ class FieldSystem(NamedTuple):
         return self.program if self.program in algorithms() else self.algorithm
 
     def tried(self, budget: FieldBudget) -> int:
-        """How many settings validation rows choose from."""
+        """The number of settings that validation rows choose from."""
         return min(self.trials, budget.trials) if self.trials else budget.trials
 
     @property

@@ -12,6 +12,7 @@ from __future__ import annotations
 import ast
 import importlib
 import pkgutil
+import re
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -79,10 +80,10 @@ def names_offered(path: Path, constant: str) -> list[str]:
     """
     source = path.read_text(encoding="utf-8")
     # To parse a whole file would take much longer than its last lines.
-    _, assigned, rest = source.partition(f"\n{constant} = ")
-    if not assigned:
+    assigned = re.search(rf"^{constant}(: .+?)? = ", source, re.MULTILINE)
+    if assigned is None:
         return []
-    table = ast.parse(rest).body[0]
+    table = ast.parse(source[assigned.end() :]).body[0]
     if not isinstance(table, ast.Expr) or not isinstance(table.value, ast.Dict):
         raise ValueError(f"{path}: {constant} is no literal dictionary")
     return [ast.literal_eval(key) for key in table.value.keys if key is not None]
