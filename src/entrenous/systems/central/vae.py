@@ -96,7 +96,9 @@ class Vae(Settings):
         seed = int(fold_name(key, "vae")) >> 1
         random = torch.Generator().manual_seed(seed)
         layers = self._start(torch, random, len(train.items))
-        adam = torch.optim.Adam(layers, lr=self.learning_rate)
+        # Fused: one pass over the weights a step. Over 25,000 items the default's passes take
+        # longer than the gradient.
+        adam = torch.optim.Adam(layers, lr=self.learning_rate, fused=True)
         # Users without a history teach nothing.
         users = np.flatnonzero(train.counts)
         steps = 0
