@@ -25,6 +25,14 @@ ALGORITHMS: dict[str, dict[str, Any]] = {
     "fbalf-bayes": {},
     "cali3f-gmf": {"factors": 4, "clusters": 3, "cohort": 9},
     "fedfast-gmf": {"factors": 4, "clusters": 3, "cohort": 9},
+    # What other papers compare with.
+    "fedmf": {"factors": 4},
+    "fedncf": {"factors": 4},
+    "pfedrec": {"factors": 4},
+    "fedrap": {"factors": 4},
+    "gpfedrec": {"factors": 16},
+    "fedrecon": {"factors": 4},
+    "colr": {"factors": 4, "rank": 2},
 }
 GROUPED = ("cali3f-gmf",)  # refused with masks
 USERS, ROUNDS = 12, 3
@@ -56,7 +64,12 @@ def promised(folder: Path, algorithm: str, nodes: int, secure: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("algorithm", "nodes", "secure"), [("fpl", EACH, "none"), ("fedfast-gmf", GATEWAYS, "masks")]
+    ("algorithm", "nodes", "secure"),
+    [
+        ("fpl", EACH, "none"),
+        ("fedfast-gmf", GATEWAYS, "masks"),
+        ("pfedrec", GATEWAYS, "masks"),
+    ],
 )
 def test_c7_over_sockets_the_model_is_that_of_one_process(
     tmp_path: Path, algorithm: str, nodes: int, secure: str

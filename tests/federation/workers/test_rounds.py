@@ -33,6 +33,8 @@ from tests.algorithms.test_prme import FedAvgPRME, made, visited
 pytest.importorskip("ray")
 
 PROMISED = ("pfpl+", "fcf", "fbalf-bayes", "cali3f-gmf")
+# What other papers compare with: item tables of their own, a half of the rows, low-rank uploads.
+FIELD = ("fedmf", "fedncf", "pfedrec", "fedrap", "gpfedrec", "fedrecon", "colr", "fedcold")
 SHOWING = (
     "fedfast-gmf",
     "metamf",
@@ -63,7 +65,7 @@ def advanced(rounds: Any, until: int = UNTIL) -> tuple[str, Any]:
     return digest(rounds, rounds.advance(rounds.advance(rounds.start(), 2), until))
 
 
-@pytest.mark.parametrize("name", [*PROMISED, *SHOWING])
+@pytest.mark.parametrize("name", [*PROMISED, *SHOWING, *FIELD])
 def test_two_shards_end_with_the_model_of_one_process(
     name: str, data: Interactions, two: Crew
 ) -> None:
