@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from .data.split.types import Held as Held
     from .data.split.types import Split as Split
     from .data.synthetic import synthetic as synthetic
-    from .deploy.operate.recommend import open_node as open_node
+    from .deploy.operate.device import Device as Device
     from .evaluation.metric_kinds import ListMetric as ListMetric
     from .evaluation.metric_kinds import QueryMetric as QueryMetric
     from .evaluation.metric_kinds import RatingMetric as RatingMetric
@@ -104,7 +104,7 @@ PLACES = {
     "data.split.stream": "stream",
     "data.split.types": "Held Split",
     "data.synthetic": "synthetic",
-    "deploy.operate.recommend": "open_node",
+    "deploy.operate.device": "Device",
     "evaluation.metric_kinds": "ListMetric QueryMetric RatingMetric",
     "evaluation.protocol": "evaluate",
     "kernels.generator": "generator negatives",

@@ -39,7 +39,7 @@ from federation_links import (
 )
 from service_processes import at_a_port, process
 
-from entrenous import cli, open_node
+from entrenous import Device, cli
 from entrenous.core.errors import InputError, NotYet, StartAgain, may_pass
 from entrenous.core.files import DiskHealth
 from entrenous.deploy.links.polling import (
@@ -52,8 +52,8 @@ from entrenous.deploy.links.polling import (
 )
 from entrenous.deploy.node.node import FederatedNode
 from entrenous.deploy.node.node_watch import AWAY, NodeWatch, node_status
+from entrenous.deploy.operate.device import recommend
 from entrenous.deploy.operate.founding import free_ports
-from entrenous.deploy.operate.recommend import recommend
 from entrenous.deploy.operate.running import status_of_server
 from entrenous.deploy.server.server import serve, serve_opened
 from entrenous.deploy.server.server_folder import ServerFolder
@@ -496,18 +496,18 @@ def test_a_node_that_is_held_open_recommends_by_the_newest_model(tmp_path: Path)
     made = federation(tmp_path / "f", nodes=2, rounds=3)
     folder, nodes, rounds = made.nodes["node-1"], nodes_of(made), list[int]()
     link = FaultyLink({name: node.answer for name, node in nodes.items()})
-    with open_node(folder) as held:
+    with Device(folder) as held:
         with pytest.raises(InputError, match="no model has come yet"):
             held.recommend()
 
         def look(done: int, of: int, what: str) -> None:
-            found = held.recommend("patient-3x", 5)
+            found = held.recommend(5, user="patient-3x")
             rounds.append(found.round)
             assert found == recommend(folder, "patient-3x", 5) and len(found.items) == 5
 
         serve(link, made.server, progress=look)
         assert rounds == [0, 1, 2]
-        assert held.recommend("patient-3x", 5).round == 3 and held.users[3] == "patient-3x"
+        assert held.recommend(5, user="patient-3x").round == 3 and held.users[3] == "patient-3x"
         newest = held._newest()
         assert held._newest() is newest  # nothing is read again where nothing was written
 

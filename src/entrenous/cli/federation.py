@@ -247,7 +247,7 @@ def recommend(folder: Path, /, *, user: str | None = None, n: int = 10, json: bo
     """
     need_libraries("federation", *NETWORK)
     from ..deploy.agreement.terms import TERMS, FederationTerms
-    from ..deploy.operate.recommend import recommend as best
+    from ..deploy.operate.device import recommend as best
 
     at_least("--n", n, 1)
     who, number, items = best(folder, user, n)

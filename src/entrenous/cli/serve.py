@@ -103,7 +103,13 @@ def server(
 
 
 def node(
-    folder: Path, /, *, threads: int = 0, insecure: Insecure = False, metrics: int | None = None
+    folder: Path,
+    /,
+    *,
+    threads: int = 0,
+    insecure: Insecure = False,
+    metrics: int | None = None,
+    serve: int | None = None,
 ) -> None:
     """Run a node until it is stopped: the device of one user, a gateway of many users, a relay, or
     a peer. It connects, and reconnects, by itself.
@@ -119,6 +125,10 @@ def node(
     metrics:
         Port on 127.0.0.1 that answers GET /metrics (counters, in Prometheus' format) and GET
         /v1/health (can the node work?). Default: none.
+    serve:
+        Port on 127.0.0.1 that serves the device to apps on this machine: recommendations, new rows,
+        forgetting (GET /openapi.json has the routes). Requests carry the token in serve.token of
+        the folder. Default: none.
     """
     need_libraries("federation", *NETWORK)
     from ..deploy.agreement.files import read_json
@@ -134,6 +144,9 @@ def node(
             from ..federation.shard import Threads
 
             if read_json(folder / NODE).get("relay"):
+                if serve is not None:
+                    problem = "a relay has no users to serve"
+                    raise InputError("--serve", problem, fix="leave it out")
                 return run_relay(folder, stop, say, insecure=insecure, metrics=metrics)
             return run_node(
                 folder,
@@ -142,7 +155,10 @@ def node(
                 threads=Threads(threads).workers,
                 insecure=insecure,
                 metrics=metrics,
+                served_at=serve,
             )
+        if serve is not None:
+            raise InputError("--serve", "is of nodes with a server", fix="leave it out at a peer")
         need_libraries("node", *PEERS)
         from ..deploy.peers.running import run
 

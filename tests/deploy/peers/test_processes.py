@@ -21,10 +21,10 @@ from small_gossip import shop
 
 from entrenous.core.errors import EntrenousError, InputError
 from entrenous.deploy.node.node_store import STORE
+from entrenous.deploy.operate.device import recommend
 from entrenous.deploy.operate.founding import FoundedFederation, found
 from entrenous.deploy.operate.plans import FoundingPlan
 from entrenous.deploy.operate.processes import LOG, Processes
-from entrenous.deploy.operate.recommend import recommend
 from entrenous.deploy.peers.folder import PeerFolder
 from entrenous.deploy.peers.node import PeerNode
 from entrenous.deploy.peers.replay import MESSAGE, PUSH, ReplayError

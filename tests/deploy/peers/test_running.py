@@ -11,9 +11,9 @@ import pytest
 from small_gossip import shop
 
 from entrenous.core.errors import NonFiniteError
+from entrenous.deploy.operate.device import recommend
 from entrenous.deploy.operate.founding import found
 from entrenous.deploy.operate.plans import FoundingPlan
-from entrenous.deploy.operate.recommend import recommend
 from entrenous.deploy.peers.folder import PeerFolder
 from entrenous.deploy.peers.node import RANKED, PeerNode
 from entrenous.deploy.peers.running import PeerTold

@@ -27,7 +27,7 @@ from ...core.contract.update import Total, Update, add_update
 from ...core.errors import InputError
 from ...core.keys import key as key_of
 from ...core.keys import local_key
-from ...core.types import Float32Array, Int64Array
+from ...core.types import Array, Float32Array, Int64Array
 from ...data.interactions import Interactions
 from ...federation.shard import Shard, Threads
 from ...privacy.secure_sum.terms import Floors
@@ -40,7 +40,18 @@ from ..frames.agreed_model import AGREED, KEPT, TAKEN, OfferedModel, check_agree
 from ..frames.frames import Code, Frame, FrameRefused
 from ..frames.request import NodeRequest, Responder, announced
 from ..frames.secure import KINDS, OPEN
-from .node_store import NODE, STORE, GivenAnswer, LeftDevice, MaskedVector, NodeStore
+from .node_store import (
+    CHANGES,
+    FORGOTTEN,
+    NODE,
+    PAUSED,
+    STORE,
+    GivenAnswer,
+    LeftDevice,
+    MaskedVector,
+    NodeStore,
+    RowsForgotten,
+)
 from .secure_node import SecureSide
 
 # The fact that names the trained model of which this node last said that it had come.
@@ -48,6 +59,8 @@ SAID = "said"
 BITS = 256  # of a node's secret
 TOGETHER = 64  # devices whose updates are in memory at once
 PERSON = b"entrenous draws"
+# Requests by which nothing of a user leaves: a paused node answers them.
+RECEIVED = {"hello", "model", AGREED}
 
 
 @final
@@ -68,21 +81,9 @@ class FederatedNode:
         self.items = Items.read(folder / ITEMS, self.terms.items_sha256)
         self.store = NodeStore(folder / STORE)
         self._turn = Lock()
-        self.rows: Interactions = self.store.rows(self.items)
         self._rounds = key_of(self.terms.seed, "rounds")
-        secret = self.terms.draws == "secret"
-        # With public draws compiled kernels add devices up, and show no single update.
-        self._tally = UpdateTally(self.rows, self.store.users) if secret else None
-        self.shard = Shard(
-            self.algorithm,
-            self.terms.catalogue,
-            self.rows,
-            self.store.users,
-            executor=Threads(threads),
-            recorder=self._tally,
-            protection=self.terms.protection,
-        )
-        self._secret = SecretDraws(self.shard, self.store.secret) if secret else None
+        self._executor = Threads(threads)
+        self._read_rows()
         self.contract = contribution.agreed(
             self.algorithm, self.terms.catalogue, self.terms.protection
         )
@@ -104,6 +105,45 @@ class FederatedNode:
             self._kinds |= dict.fromkeys((*KINDS, OPEN), secure.answer)
         else:
             self._kinds |= {"work": self._work, "model": self._model}
+        for kind in self._kinds.keys() - RECEIVED:
+            self._kinds[kind] = self._unless_paused(self._kinds[kind])
+
+    def _read_rows(self) -> None:
+        """Reads the rows of the node's users, and makes their devices."""
+        # Counted before they are read: of a row that comes meanwhile the next look tells.
+        self._changes = self.store.count(CHANGES)
+        self._forgotten = self.store.count(FORGOTTEN)
+        self.rows: Interactions = self.store.rows(self.items)
+        secret = self.terms.draws == "secret"
+        # With public draws compiled kernels add devices up, and show no single update.
+        self._tally = UpdateTally(self.rows, self.store.users) if secret else None
+        self.shard = Shard(
+            self.algorithm,
+            self.terms.catalogue,
+            self.rows,
+            self.store.users,
+            executor=self._executor,
+            recorder=self._tally,
+            protection=self.terms.protection,
+        )
+        self._secret = SecretDraws(self.shard, self.store.secret) if secret else None
+
+    def refresh(self) -> None:
+        """Reads the rows again if they have changed: new ones count from the next round on."""
+        if self.store.count(CHANGES) != self._changes:
+            self._read_rows()
+
+    def state_anew(self, place: int) -> dict[str, Array]:
+        """Returns the newest private state, arrays by name, in which one user begins again. place:
+        of the user among the node's.
+        """
+        newest = self.store.newest_state()
+        assert newest is not None  # the node has stored a first one when it was opened
+        devices = state_of(self.contract.declaration.keeps, newest[1])
+        first = self._first_state()
+        for array, new in zip(devices, first, strict=True):
+            array[place : place + 1] = new[place : place + 1]
+        return arrays_of(devices)
 
     def _first_state(self) -> State:
         """Returns the private state of all devices before the first round."""
@@ -121,6 +161,18 @@ class FederatedNode:
         # Two at once could train from the same private state, and answer one round twice.
         with self._turn:
             return self.responder.answer(request, self._kinds)
+
+    def _unless_paused(self, handle: Callable[[Frame], bytes]) -> Callable[[Frame], bytes]:
+        """Returns a function that handles a request as `handle` does, while the owner has not
+        paused the node.
+        """
+
+        def handled(frame: Frame) -> bytes:
+            if self.store.fact(PAUSED):
+                raise FrameRefused(Code.WITHHELD, "the owner of this node has paused it")
+            return handle(frame)
+
+        return handled
 
     # ---- requests --------------------------------------------------------------------------------
 
@@ -195,8 +247,10 @@ class FederatedNode:
 
     def before(self, request: NodeRequest) -> tuple[State, np.uint64]:
         """Returns all devices' private state as it was before a round, and the key of what they
-        draw in it. Raises FrameRefused for a round that is over; the node's owner may rewind.
+        draw in it. New rows are read. Raises FrameRefused for a round that is over; the node's
+        owner may rewind.
         """
+        self.refresh()
         number = request.round
         arrays = self.store.state_before(number)
         # Whatever the server says: two answers of one round may tell what one user sent.
@@ -251,7 +305,8 @@ class FederatedNode:
         masked: MaskedVector | None = None,
     ) -> None:
         """Writes private state, answer, facts and what was masked to the disk, before the answer
-        leaves.
+        leaves. Raises FrameRefused, and writes nothing, if rows of the answer were forgotten
+        meanwhile.
         """
         # The model is what the server announced only where every device receives the same.
         alike = self.contract.declaration.deliver is None
@@ -261,7 +316,13 @@ class FederatedNode:
         if self._tally is not None:
             counts = self._tally.taken()
         left = _left(request, counts)
-        self.store.advance(given, arrays_of(devices), model, facts or {}, masked, left)
+        try:
+            self.store.advance(
+                given, arrays_of(devices), model, facts or {}, masked, left, self._forgotten
+            )
+        except RowsForgotten:
+            text = "its users have forgotten rows while they were trained on"
+            raise FrameRefused(Code.WITHHELD, text) from None
 
     # ---- recommending ----------------------------------------------------------------------------
 

@@ -22,7 +22,7 @@ import numpy as np
 from ...core.errors import EntrenousError, InputError, NotYet, may_pass
 from ...core.files import write_private
 from ...core.types import Array, Int64Array
-from ...data.interactions import NO_TIME, Interactions, Vocabulary, build, from_seconds
+from ...data.interactions import NO_TIME, SECOND, Interactions, Vocabulary, build, from_seconds
 from ...data.visits import VisitColumns, visit_columns, with_visits
 from ...privacy.secure_sum.memory import PastSum, sharing
 from ..agreement.catalogue import Items
@@ -36,6 +36,13 @@ KEPT = 4
 # The unit of times, a fact of the store; stores of earlier versions have seconds, and no such fact.
 TIMES = "times"
 MICROSECONDS = "microseconds"
+# Facts that change while a node lives: how often its rows have changed, how often some of them were
+# forgotten, whether its owner has paused it, and what a user wants no more (a JSON list of item
+# numbers, by user).
+CHANGES = "changes"
+FORGOTTEN = "forgotten"
+PAUSED = "paused"
+UNWANTED = "unwanted {}"
 TABLES = """
 create table fact (name text primary key, value text not null) strict;
 create table user (number integer primary key, id text not null) strict;
@@ -93,6 +100,19 @@ class LeftDevice(NamedTuple):
     """Numbers in all arrays."""
     people: int
     """Users in the sum that left the node; 1 = the update left singly."""
+
+
+class StoredRow(NamedTuple):
+    """A row of a node's user."""
+
+    item: int
+    value: float
+    time: int | None
+    """Microseconds since 1970; None if it is not known."""
+
+
+class RowsForgotten(Exception):
+    """Raised where an answer was made with rows that were forgotten meanwhile."""
 
 
 class StoreStanding(NamedTuple):
@@ -240,6 +260,89 @@ class NodeStore:
         columns = VisitColumns(user_of_visit, item, visited, source)
         return with_visits(data, columns, str(self.path))
 
+    # ---- what happens to a user ------------------------------------------------------------------
+
+    def count(self, name: str) -> int:
+        """Returns a stored count, CHANGES or FORGOTTEN; 0 before the first."""
+        return int(self.fact(name) or 0)
+
+    def add_row(self, user: int, item: int, value: float, time: int) -> None:
+        """Stores a row of a user in place of the user's row of the same item, if there is one.
+        user: the federation's number. time: microseconds since 1970.
+        """
+        if self.fact(TIMES) != MICROSECONDS:
+            time //= SECOND
+        last = "select coalesce(max(source), -1) + 1 from row"
+        with self.connection as db:
+            values = user, item, value, time
+            db.execute(f"insert or replace into row values (?, ?, ?, ?, ({last}))", values)
+            # Where single visits are kept, this is one more.
+            if db.execute("select 1 from visit limit 1").fetchone():
+                last = "select max(source) + 1 from visit"
+                visit = user, item, time
+                db.execute(f"insert into visit values (?, ?, ?, ({last}))", visit)
+            self._add_one(CHANGES)
+
+    def rows_of(self, user: int) -> list[StoredRow]:
+        """Returns the rows of a user in the order in which they came."""
+        query = "select item, value, time from row where user = ? order by source"
+        rows = self.connection.execute(query, (user,)).fetchall()
+        in_micros = self.fact(TIMES) == MICROSECONDS
+        unit = 1 if in_micros else SECOND
+        return [
+            StoredRow(item, value, None if time is None else time * unit)
+            for item, value, time in rows
+        ]
+
+    def unwanted(self, user: int) -> list[int]:
+        """Returns the numbers of the items that a user wants no more."""
+        return list(json.loads(self.fact(UNWANTED.format(user)) or "[]"))
+
+    def leave_out(self, user: int, item: int) -> None:
+        """Stores that a user wants an item no more."""
+        items = {*self.unwanted(user), item}
+        self.note(UNWANTED.format(user), json.dumps(sorted(items)))
+
+    def forget(self, user: int, item: int | None, private: Mapping[str, Array] | None) -> int:
+        """Deletes a user's row of an item, or all rows (None), from the file itself, and the
+        answers that were made with them. Returns the number of rows.
+
+        private: the private state of all users from now on, arrays by name; None = it stays.
+        """
+        which = "user = ? and item = ?"
+        named: tuple[int, ...] = (user, item or 0)
+        if item is None:
+            which = "user = ?"
+            named = (user,)
+        # Deleted cells are overwritten with zeros.
+        self.connection.execute("pragma secure_delete = on")
+        with self.connection as db:
+            gone = db.execute(f"delete from row where {which}", named).rowcount
+            db.execute(f"delete from visit where {which}", named)
+            # Nothing that was made with these rows may leave later: neither an answer that is asked
+            # for again, nor a sum that waits for its masks.
+            db.execute("delete from answer")
+            db.execute("delete from masked")
+            newest = "select max(round) from state"
+            db.execute(f"delete from state where round < ({newest})")
+            if private is not None:
+                changed = f"update state set arrays = ? where round = ({newest})"
+                db.execute(changed, (_blob(private),))
+                db.execute("delete from fact where name = ?", (UNWANTED.format(user),))
+            self._add_one(FORGOTTEN)
+            self._add_one(CHANGES)
+        # Free pages and the log of writes still have the bytes of before.
+        self.connection.execute("vacuum")
+        self.connection.execute("pragma wal_checkpoint(truncate)")
+        return int(gone)
+
+    def _add_one(self, name: str) -> None:
+        """Adds one to a count, within the transaction of its caller."""
+        counted = (
+            "insert into fact values (?, '1') on conflict (name) do update set value = value + 1"
+        )
+        self.connection.execute(counted, (name,))
+
     # ---- rounds ----------------------------------------------------------------------------------
 
     def state_before(self, number: int) -> dict[str, Array] | None:
@@ -303,10 +406,14 @@ class NodeStore:
         facts: Mapping[str, str],
         masked: MaskedVector | None = None,
         left: Sequence[LeftDevice] = (),
+        forgotten: int | None = None,
     ) -> None:
         """Stores what a round changed, in one transaction: the private state, the answer, facts,
         what was put under masks, the model if all users received the same, and for receipts what
         left each device.
+
+        forgotten: the count FORGOTTEN when the round's rows were read; None = it does not matter.
+        Raises RowsForgotten, and stores nothing, if rows were forgotten since.
         """
         after = given.round + 1
         columns = ", ".join(LeftDevice._fields)
@@ -314,6 +421,9 @@ class NodeStore:
         with self.connection as db:
             # A state of a later round, from before a rewind, would be taken for the newest.
             db.execute("delete from state where round > ?", (given.round,))
+            # Looked at now, when no other process can write.
+            if forgotten is not None and forgotten != self.count(FORGOTTEN):
+                raise RowsForgotten
             db.execute("insert into state values (?, ?)", (after, _blob(private)))
             db.execute("delete from answer where round >= ?", (given.round,))
             db.execute("insert into answer values (?, ?, ?)", given)

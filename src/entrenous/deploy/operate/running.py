@@ -39,6 +39,7 @@ from ..server.pool import WorkerPool
 from ..server.ray_workers import LOCAL, HiredActor, RayPlan, RayWorkers
 from ..server.server import FederationServer, serve_opened
 from ..server.server_folder import LogFormat, LogLine, ServerFolder, told
+from .device import Device
 from .membership import certificate_ends
 from .processes import Processes, last_line
 
@@ -231,9 +232,11 @@ def run_node(
     threads: int = 1,
     insecure: bool = False,
     metrics: int | None = None,
+    served_at: int | None = None,
 ) -> None:
     """Runs a node until `stop` is set. metrics: port on 127.0.0.1 that answers GET /metrics; None =
-    none. Raises InputError for a folder or a server that cannot be used.
+    none. served_at: port on 127.0.0.1 that serves the device to apps; None = none. Raises
+    InputError for a folder, a port or a server that cannot be used.
     """
     from ..links.polling import serve  # with httpx, which a server does not need in its memory
 
@@ -250,7 +253,7 @@ def run_node(
         ca = folder / "ca.crt"
         trusted = ca if ca.exists() else None
         watch = NodeWatch(folder, node.terms, node.store.standing)
-        with closing(watch), served(watch, metrics):
+        with closing(watch), served(watch, metrics), _served_device(folder, served_at, say):
             asked = polling(node, watch)
             serve(
                 about["server"],
@@ -261,6 +264,19 @@ def run_node(
                 insecure=insecure,
                 say=say,
             )
+
+
+@contextmanager
+def _served_device(folder: Path, port: int | None, say: Say) -> Iterator[None]:
+    """Serves the device of a node's folder to apps meanwhile, if there is a port for it."""
+    if port is None:
+        yield
+        return
+    from ..links.device_http import HOST, TOKEN, serving
+
+    with Device(folder) as device, serving(device, folder, port) as number:
+        say(f"serving apps at http://{HOST}:{number}, with the token in {folder / TOKEN}")
+        yield
 
 
 def run_relay(

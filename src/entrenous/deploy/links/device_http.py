@@ -1,0 +1,335 @@
+"""A device over loopback HTTP, for apps in any language on the same machine: what `Device` does, as
+JSON.
+
+    GET  /v1/recommend   n, user, only, without (the last two may be repeated)
+    POST /v1/events      {"event": "row" | "forget" | "not for me", "item", "value", "time",
+                         "user"}, or a list of them
+    POST /v1/pause       nothing of a user leaves from now on
+    POST /v1/take-part   the end of a pause
+    GET  /v1/receipt     user: what has left the device
+    GET  /v1/rows        user: all rows of a user
+    GET  /v1/health      200, or 503 and why; without a token
+    GET  /v1/ready       200 once a model has come, else 503; without a token
+    GET  /openapi.json   these routes, for programs; without a token
+
+Every other request carries `Authorization: Bearer TOKEN`. The token is in the node's folder, in a
+file that its owner alone may read: other users of the machine, and web pages, do not have it.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol, final
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from ...core.errors import EntrenousError, InputError
+from ...core.files import write_private
+from .https import listen
+
+HOST = "127.0.0.1"
+TOKEN = "serve.token"
+MOST_BODY = 1 << 20  # bytes of a request, at most
+PATIENCE = 30.0  # seconds within which the port must answer
+ROW, FORGET, NOT_FOR_ME = EVENTS = ("row", "forget", "not for me")
+# The fields of an event, and the types of JSON that each may have.
+FIELDS: Mapping[str, tuple[type, ...]] = {
+    "event": (str,),
+    "item": (str, type(None)),
+    "value": (int, float, type(None)),
+    "time": (int, float, type(None)),
+    "user": (str, type(None)),
+}
+# The routes, as openapi.json says them: method, what it does, and the parameters of its address.
+ROUTES: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
+    "/v1/recommend": (
+        "get",
+        "The best items that a user does not have",
+        ("n", "user", "only", "without"),
+    ),
+    "/v1/events": ("post", "Takes what has happened: an event, or a list of them", ()),
+    "/v1/pause": ("post", "Lets nothing of a user leave from now on", ()),
+    "/v1/take-part": ("post", "Ends a pause", ()),
+    "/v1/receipt": ("get", "What has left the device of a user", ("user",)),
+    "/v1/rows": ("get", "All rows of a user", ("user",)),
+    "/v1/health": ("get", "Whether the device can work", ()),
+    "/v1/ready": ("get", "Whether a model has come", ()),
+}
+
+
+class ServedDevice(Protocol):
+    """A device that is served; see `Device`."""
+
+    def recommend(self, n: int, *, only: Any, without: Any, user: str | None) -> Any: ...
+    def consumed(
+        self, item: str, value: float | None, time: float | None, *, user: str | None
+    ) -> None: ...
+    def forget(self, item: str | None, *, user: str | None) -> int: ...
+    def not_for_me(self, item: str, *, user: str | None) -> None: ...
+    def pause(self) -> None: ...
+    def take_part(self) -> None: ...
+    def receipt(self, *, user: str | None) -> dict[str, Any]: ...
+    def export(self, *, user: str | None) -> Any: ...
+
+
+@contextmanager
+def serving(device: ServedDevice, folder: Path, port: int | None) -> Iterator[int]:
+    """Serves a device on 127.0.0.1 meanwhile. port: 0 = a free one; None = nothing is served.
+    Yields the port. Raises InputError for a port that is taken.
+    """
+    if port is None:
+        yield 0
+        return
+    listening = listen(HOST, port)
+    config = uvicorn.Config(
+        DeviceRoutes(device, token_of(folder)).application(),
+        loop="asyncio",
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        timeout_graceful_shutdown=1,
+    )
+    server = uvicorn.Server(config)
+    # The signals of the process are its main thread's.
+    thread = threading.Thread(
+        target=server.run, kwargs={"sockets": [listening]}, daemon=True, name="device"
+    )
+    thread.start()
+    waited = time.monotonic() + PATIENCE
+    while not server.started and thread.is_alive() and time.monotonic() < waited:
+        time.sleep(0.01)
+    if not server.started:
+        raise InputError("--serve", f"the port {HOST}:{port} does not answer")
+    try:
+        yield int(listening.getsockname()[1])
+    finally:
+        server.should_exit = True
+        thread.join()
+        listening.close()
+
+
+def token_of(folder: Path) -> str:
+    """Returns the token of a node, drawn when it is first asked for."""
+    path = folder / TOKEN
+    if not path.exists():
+        write_private(path, secrets.token_urlsafe(32).encode())
+    return path.read_text().strip()
+
+
+@final
+class DeviceRoutes:
+    """The routes of a device. Those that need the token answer 401 without it; bad input is 400 and
+    one line.
+    """
+
+    def __init__(self, device: ServedDevice, token: str) -> None:
+        self._device = device
+        self._token = token
+
+    def application(self) -> Starlette:
+        """Returns the ASGI application."""
+        handlers = {
+            "/v1/recommend": self._recommend,
+            "/v1/events": self._events,
+            "/v1/pause": self._pause,
+            "/v1/take-part": self._take_part,
+            "/v1/receipt": self._receipt,
+            "/v1/rows": self._rows,
+            "/v1/health": self._health,
+            "/v1/ready": self._ready,
+        }
+        routes = [
+            Route(place, handlers[place], methods=[method.upper()])
+            for place, (method, _, _) in ROUTES.items()
+        ]
+        return Starlette(routes=[*routes, Route("/openapi.json", _openapi)])
+
+    # ---- what is asked for -----------------------------------------------------------------------
+
+    async def _recommend(self, request: Request) -> Response:
+        asked = request.query_params
+        only = asked.getlist("only")
+        without = asked.getlist("without")
+
+        def recommended() -> dict[str, Any]:
+            n = _whole("n", asked.get("n", "10"))
+            found = self._device.recommend(
+                n, only=only or None, without=without, user=asked.get("user")
+            )
+            return {"user": found.user, "round": found.round, "items": found.items}
+
+        return await self._done(request, recommended)
+
+    async def _receipt(self, request: Request) -> Response:
+        user = request.query_params.get("user")
+        return await self._done(request, partial(self._device.receipt, user=user))
+
+    async def _rows(self, request: Request) -> Response:
+        user = request.query_params.get("user")
+        return await self._done(request, partial(self._device.export, user=user))
+
+    async def _ready(self, request: Request) -> Response:
+        try:
+            await run_in_threadpool(
+                partial(self._device.recommend, 1, only=None, without=(), user=None)
+            )
+        except (EntrenousError, sqlite3.Error) as why:
+            return _error(503, str(why))
+        return JSONResponse({"ready": True})
+
+    async def _health(self, request: Request) -> Response:
+        try:
+            await run_in_threadpool(partial(self._device.export, user=None))
+        except (EntrenousError, sqlite3.Error) as why:
+            return _error(503, str(why))
+        return JSONResponse({"ok": True})
+
+    # ---- what has happened -----------------------------------------------------------------------
+
+    async def _pause(self, request: Request) -> Response:
+        return await self._done(request, self._device.pause)
+
+    async def _take_part(self, request: Request) -> Response:
+        return await self._done(request, self._device.take_part)
+
+    async def _events(self, request: Request) -> Response:
+        if not self._may(request):
+            return _stranger()
+        body = await _body(request)
+        if body is None:
+            return _error(413, f"the body has more than {MOST_BODY} bytes")
+        return await self._done(request, partial(self._happened, body))
+
+    def _happened(self, body: bytes) -> dict[str, int]:
+        """Takes events in their order. Raises InputError, which says of which event, for one that
+        cannot be; those before it have been taken.
+        """
+        events = _events_of(body)
+        for number, event in enumerate(events):
+            try:
+                self._take(event)
+            except InputError as bad:
+                where = f"event {number}, {bad.where}"
+                taken = f"the {number} before it were taken"
+                raise InputError(
+                    where, f"{bad.problem} ({taken})", expected=bad.expected, fix=bad.fix
+                ) from None
+        return {"taken": len(events)}
+
+    def _take(self, event: Mapping[str, Any]) -> None:
+        item = event.get("item")
+        user = event.get("user")
+        if event["event"] == FORGET:
+            self._device.forget(item, user=user)
+            return
+        if item is None:
+            raise InputError("item", "is missing", expected="the id of an item")
+        if event["event"] == ROW:
+            self._device.consumed(item, event.get("value"), event.get("time"), user=user)
+        else:
+            self._device.not_for_me(item, user=user)
+
+    # ---- answers ---------------------------------------------------------------------------------
+
+    def _may(self, request: Request) -> bool:
+        """Tells whether a request has the token."""
+        shown = request.headers.get("authorization", "").encode()
+        return secrets.compare_digest(shown, f"Bearer {self._token}".encode())
+
+    async def _done(self, request: Request, act: Callable[[], Any]) -> Response:
+        """Answers with what `act` returns, or with the line that says why not."""
+        if not self._may(request):
+            return _stranger()
+        try:
+            # In a thread: the device waits for the disk, and for its turn.
+            found = await run_in_threadpool(act)
+        except InputError as why:
+            return _error(400, str(why))
+        except (EntrenousError, sqlite3.Error) as why:
+            return _error(503, str(why))
+        return JSONResponse({} if found is None else found)
+
+
+def _error(status: int, line: str) -> Response:
+    return JSONResponse({"error": line}, status)
+
+
+def _stranger() -> Response:
+    return _error(401, f"the token is missing or wrong: it is in {TOKEN} of the node's folder")
+
+
+async def _body(request: Request) -> bytes | None:
+    """Returns the body of a request; None if it is too long, whatever its head says."""
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > MOST_BODY:
+            return None
+    return body
+
+
+def _events_of(body: bytes) -> list[Mapping[str, Any]]:
+    """Returns the events of a body. Raises InputError before any is taken."""
+    expected = f'such as {{"event": "{ROW}", "item": "42"}}, or a list of these'
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError):
+        raise InputError("the body", "is no JSON", expected=expected) from None
+    events = found if isinstance(found, list) else [found]
+    for number, event in enumerate(events):
+        if not isinstance(event, dict) or event.get("event") not in EVENTS:
+            problem = f"event {number} is none of {', '.join(EVENTS)}"
+            raise InputError("the body", problem, expected=expected)
+        for name, value in event.items():
+            # A bool is a number for Python, and none for JSON.
+            known = isinstance(value, FIELDS.get(name, ())) and not isinstance(value, bool)
+            if not known:
+                problem = f"event {number} has {name!r:.40}: {value!r:.40}"
+                raise InputError("the body", problem, expected=f"fields {', '.join(FIELDS)}")
+    return events
+
+
+def _whole(name: str, text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise InputError(name, f"is {text!r:.40}", expected="a whole number") from None
+
+
+async def _openapi(request: Request) -> Response:
+    """Answers with the routes in OpenAPI 3.1."""
+    paths = {}
+    for place, (method, summary, named) in ROUTES.items():
+        parameters = [
+            {"name": name, "in": "query", "required": False, "schema": {"type": "string"}}
+            for name in named
+        ]
+        answers = {"200": {"description": "Done"}, "400": {"description": "Bad input, in a line"}}
+        said = {"summary": summary, "parameters": parameters, "responses": answers}
+        paths[place] = {method: said}
+    bearer = {"type": "http", "scheme": "bearer"}
+    return JSONResponse(
+        {
+            "openapi": "3.1.0",
+            "info": {"title": "An Entrenous device", "version": "1"},
+            "components": {"securitySchemes": {"token": bearer}},
+            "security": [{"token": []}],
+            "paths": paths,
+        }
+    )

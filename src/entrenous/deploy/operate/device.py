@@ -1,0 +1,335 @@
+"""`Device`: a node or a peer held open by an app or a program on its own machine. It recommends to
+the node's own users, and takes what happens to them: a row, a wish to forget, an item that nobody
+should recommend again. Nothing is sent to anybody here.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Collection
+from contextlib import closing
+from pathlib import Path
+from threading import Lock
+from time import time as now
+from types import TracebackType
+from typing import Any, NamedTuple, Self, TypedDict, final
+
+import numpy as np
+
+from ...core.contract.protocols import Scorer
+from ...core.errors import EntrenousWarning, InputError
+from ...core.keywords import at_least
+from ...core.types import BoolArray
+from ...data.interactions import SECOND
+from ...evaluation.recommend import Allowed, Recommended
+from ...evaluation.recommend import recommend as best_items
+from ..agreement.files import read_json
+from ..agreement.terms import TERMS, FederationTerms
+from ..node.node import FederatedNode
+from ..node.node_store import NODE, PAUSED, NodeStore
+from ..peers.folder import PeerFolder
+from .receipt import receipt_of_node
+
+# Values beyond this would become infinite in float32.
+LARGEST = 1e30
+# The latest time, in seconds, whose microseconds a JSON number of a browser holds.
+LATEST = 2**53 / SECOND
+
+
+class NodeRecommendations(NamedTuple):
+    """The recommendations of a node."""
+
+    user: str
+    """The user's external id."""
+    round: int
+    """The round of the model; of a peer the number of its pushes."""
+    items: list[Recommended]
+    """The items, best first."""
+
+
+class OwnRow(TypedDict):
+    """A row of a user, as it is given back to the user."""
+
+    user: str
+    item: str
+    title: str
+    value: float
+    time: float | None
+    """Seconds since 1970; None if it is not known."""
+
+
+@final
+class Device:
+    """A node or a peer that is held open on its own machine, also while another process runs it.
+
+    A newer model, and what other processes write, count from the next call on. Calls from several
+    threads take turns. `close` it, or use it in `with`. In each method, user: an external id of the
+    node's; None = its first, which on a device of one person is that person.
+
+    Raises InputError for a folder that is no node's.
+    """
+
+    def __init__(self, folder: Path | str) -> None:
+        self._folder = Path(folder)
+        has_server = FederationTerms.read(self._folder / TERMS).has_server
+        self._node = FederatedNode(self._folder) if has_server else PeerFolder(self._folder)
+        place = str(read_json(self._folder / NODE).get("algorithm", ""))
+        warning = self._node.terms.other_source(place)
+        if warning:
+            warnings.warn(warning, EntrenousWarning, stacklevel=2)
+        # Every item counts as known: other nodes have trained on items that no user here has.
+        self._known: BoolArray = np.ones(len(self._node.items.ids), np.bool_)
+        self._seen = -1  # the version of the store that `_model` was read from
+        self._model: tuple[int, Scorer] | None = None
+        # SQLite's connections and a node's arrays serve one thread at a time.
+        self._turn = Lock()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the node's store."""
+        self._node.close()
+
+    @property
+    def users(self) -> list[str]:
+        """The external ids of the node's users."""
+        return [str(user) for user in self._node.rows.users.ids]
+
+    # ---- recommending ----------------------------------------------------------------------------
+
+    def recommend(
+        self,
+        n: int = 10,
+        *,
+        only: Collection[str] | None = None,
+        without: Collection[str] = (),
+        user: str | None = None,
+    ) -> NodeRecommendations:
+        """Recommends n items that a user does not have, by the newest model.
+
+        only: ids of the items to choose from, such as those in stock; None = all. without: ids of
+        items to leave out. Items of `not_for_me` are left out too.
+
+        Raises InputError for a node that has no model yet, for a user of another node, and for an
+        unknown item.
+        """
+        at_least("n", n, 1)
+        with self._turn:
+            node = self._node
+            place = self._place(user)
+            number, recommender = self._newest()
+            best = best_items(
+                recommender,
+                node.rows,
+                np.array([place]),
+                n,
+                # The rows of a few users do not tell which items others have.
+                allowed=Allowed(self._allowed(place, only, without)),
+                label=node.terms.algorithm,
+                seed=node.terms.seed,
+            )
+            ids = node.items.ids
+            titles = node.items.titles
+            places = best.item[0].tolist()
+            scores = best.score[0].tolist()
+            items: list[Recommended] = []
+            for i, score in zip(places, scores, strict=True):
+                # -1 fills the list of a user who has almost all items.
+                if i >= 0:
+                    items.append({"item": ids[i], "title": titles[i], "score": float(score)})
+            return NodeRecommendations(node.rows.users[place], number, items)
+
+    def _allowed(
+        self, place: int, only: Collection[str] | None, without: Collection[str]
+    ) -> BoolArray:
+        """Returns the items that a list of a user may have, bool [items]."""
+        allowed = self._known
+        if only is not None:
+            allowed = np.zeros_like(self._known)
+            allowed[[self._item(item) for item in only]] = True
+        left_out = [self._item(item) for item in without]
+        left_out += self._store.unwanted(self._number(place))
+        if left_out:
+            allowed = allowed.copy()
+            allowed[left_out] = False
+        return allowed
+
+    # ---- what happens to a user ------------------------------------------------------------------
+
+    def consumed(
+        self,
+        item: str,
+        value: float | None = None,
+        time: float | None = None,
+        *,
+        user: str | None = None,
+    ) -> None:
+        """Adds a row: a user has consumed, bought or rated an item. It takes the place of the
+        user's row of the same item. It is not recommended again, and counts in training from the
+        next round on.
+
+        value: a rating or a count; None = 1, where the algorithm predicts no ratings. time: seconds
+        since 1970; None = now.
+
+        Raises InputError for an unknown item or user, a value or time that is no number, a rating
+        that is missing, and at a peer, whose rows are those that it joined with.
+        """
+        with self._turn:
+            place = self._place(user)
+            node = self._with_server()
+            number = self._item(item)
+            if value is None and node.contract.declaration.traits.predicts_ratings:
+                problem = "a rating is missing"
+                raise InputError("value", problem, expected="a rating on the scale of the data")
+            checked = _checked("value", 1.0 if value is None else value, LARGEST)
+            seconds = _checked("time", now() if time is None else time, LATEST)
+            self._store.add_row(self._number(place), number, checked, round(seconds * SECOND))
+            self._look_again()
+
+    def forget(self, item: str | None = None, *, user: str | None = None) -> int:
+        """Deletes a user's row of an item; without an item all rows, the private vector that was
+        learnt from them, and what `not_for_me` left out. Returns the number of rows.
+
+        Whatever leaves the node later was made without these rows, and the node's file has no byte
+        of them. The model of the federation has learnt from what left before, and a private vector
+        from a single row that is forgotten: neither can be undone here.
+
+        Raises InputError for an unknown item or user, and at a peer.
+        """
+        with self._turn:
+            place = self._place(user)
+            node = self._with_server()
+            number = None if item is None else self._item(item)
+            anew = node.state_anew(place) if item is None else None
+            gone = self._store.forget(self._number(place), number, anew)
+            self._look_again()
+            return gone
+
+    def not_for_me(self, item: str, *, user: str | None = None) -> None:
+        """Leaves an item out of all lists of a user from now on. Training does not learn of it.
+        Raises InputError for an unknown item or user.
+        """
+        with self._turn:
+            number = self._number(self._place(user))
+            self._store.leave_out(number, self._item(item))
+
+    def pause(self) -> None:
+        """Stops the node's answers until `take_part`: nothing of a user leaves it. It still
+        recommends, and takes newer models where the server sends them to all.
+
+        Raises InputError at a peer.
+        """
+        with self._turn:
+            self._with_server().store.note(PAUSED, "paused")
+
+    def take_part(self) -> None:
+        """Ends a `pause`. Raises InputError at a peer."""
+        with self._turn:
+            self._with_server().store.note(PAUSED, "")
+
+    # ---- what a user may see ---------------------------------------------------------------------
+
+    def receipt(self, *, user: str | None = None) -> dict[str, Any]:
+        """Returns what has left the device of a user so far, and what that tells, as `entrenous
+        receipt --json` prints it. Raises InputError for an unknown user.
+        """
+        with self._turn:
+            place = self._place(user)
+        return receipt_of_node(self._folder, self._node.rows.users[place])
+
+    def export(self, *, user: str | None = None) -> list[OwnRow]:
+        """Returns all rows of a user, in the order in which they came. Raises InputError for an
+        unknown user.
+        """
+        with self._turn:
+            place = self._place(user)
+            items = self._node.items
+            rows: list[OwnRow] = []
+            for row in self._store.rows_of(self._number(place)):
+                rows.append(
+                    {
+                        "user": self._node.rows.users[place],
+                        "item": items.ids[row.item],
+                        "title": items.titles[row.item],
+                        "value": row.value,
+                        "time": None if row.time is None else row.time / SECOND,
+                    }
+                )
+            return rows
+
+    # ---- the node --------------------------------------------------------------------------------
+
+    @property
+    def _store(self) -> NodeStore:
+        return self._node.store
+
+    def _with_server(self) -> FederatedNode:
+        """Returns the node. Raises InputError at a peer."""
+        if isinstance(self._node, PeerFolder):
+            raise InputError(
+                str(self._folder),
+                "a peer's rows are those that it joined with, and it pushes while it runs",
+                expected="a node of a federation with a server",
+            )
+        return self._node
+
+    def _item(self, item: str) -> int:
+        """Returns the number of an item. Raises InputError for an unknown one."""
+        return self._node.items.vocabulary.index(item)
+
+    def _number(self, place: int) -> int:
+        """Returns the federation's number of a user."""
+        return int(self._store.users[place])
+
+    def _place(self, user: str | None) -> int:
+        """Returns where a user is among the node's. Raises InputError, which names no other user:
+        its reader may be none of them.
+        """
+        if user is None:
+            return 0
+        place = int(self._node.rows.users.indices([user])[0])
+        if place < 0:
+            problem = "no user of this node has that id"
+            raise InputError("--user", problem, expected="an id of the rows that it joined with")
+        return place
+
+    def _look_again(self) -> None:
+        """Forgets the model that was read: this connection has written, and sees no other version
+        of the store by itself.
+        """
+        self._seen = -1
+
+    def _newest(self) -> tuple[int, Scorer]:
+        """Returns the newest model, read again only when the store was written to."""
+        version = self._store.version()
+        if self._model is None or version != self._seen:
+            # Rows are read once when they have changed; a model comes with every round.
+            if isinstance(self._node, FederatedNode):
+                self._node.refresh()
+            self._model = self._node.recommender()
+            self._seen = version
+        return self._model
+
+
+def recommend(folder: Path, user: str | None, n: int) -> NodeRecommendations:
+    """Recommends n items to one of a node's users, once; see `Device`."""
+    with closing(Device(folder)) as device:
+        return device.recommend(n, user=user)
+
+
+def _checked(name: str, number: float, most: float) -> float:
+    """Returns a number as a float. Raises InputError unless it is finite and within `most`."""
+    is_number = isinstance(number, int | float) and not isinstance(number, bool)
+    if not is_number or not math.isfinite(number) or abs(number) > most:
+        raise InputError(name, f"is {number!r:.40}", expected=f"a number within {most:g}")
+    return float(number)
