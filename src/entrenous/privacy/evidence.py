@@ -91,6 +91,12 @@ def found_out(attack: Mapping[str, Any]) -> str:
     """The findings of an attack, in figures."""
     guess = _figure(attack["popularity_r_precision"])
     ranked = f"R-precision {_figure(attack['r_precision'])} (popularity alone {guess})"
+    part = attack.get("participation")
+    if part:
+        ranked += (
+            f", {_figure(part['guessable'])} guessable anyway, {part['because']:+.3f} known because"
+            " people took part"
+        )
     # An attack that is sure of nothing only ranks.
     if attack.get("precision") is None or not attack.get("recall"):
         return f"'{attack['name']}' has {ranked}"
@@ -166,6 +172,7 @@ def _expected(entry: Entry, attack: Mapping[str, Any], rounds: int) -> dict[str,
         "precision": attack.get("precision"),
         "r_precision": attack["r_precision"],
         "popularity": attack.get("popularity_r_precision"),
+        "participation": attack.get("participation"),
         "verdict": attack["verdict"],
         "measured": (
             f"{entry['data']}, {entry['protocol']}, seed {entry['seed']}, {entry['users']} users"
