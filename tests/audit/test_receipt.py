@@ -249,8 +249,8 @@ def test_a_run_with_a_budget_says_its_epsilon_and_tells_no_draw_that_was_not_tha
     spent = store.read("latest", Path("runs")).manifest["privacy"]
     assert 0 < found["epsilon"] == spent["epsilon"]
     assert (
-        f"differential privacy: epsilon {spent['epsilon']:.3f} at delta 0.001 of each user"
-        in found["because"][-1]
+        f"epsilon {spent['epsilon']:.3f} at delta 0.001 of each user, of 1 training, over noise of"
+        " the operating system" in found["because"][-1]
     )
     assert not any("no differential privacy" in said for said in found["because"])
     assert (

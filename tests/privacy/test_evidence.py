@@ -169,7 +169,8 @@ def test_a_figure_of_members_is_not_said_of_strangers(monkeypatch: pytest.Monkey
     found = told_.of_profiles("pfpl+")["paper"]
     assert found["guessable"] == ["Not measured."]
     assert found["because"] == [
-        "Who reads these messages can name about 50 of 100 items (attack 'match')."
+        "Who reads these messages can name about 50 of 100 items (attack 'match'), measured at"
+        " settings that were not kept."
     ]
     monkeypatch.setattr(evidence, "entries", lambda: ())
     nothing = told_.account([], told_.expected("pfpl+", "paper", 1), 9)

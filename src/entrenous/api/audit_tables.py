@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from ..auditing.examine import AttackFigures, AuditFound
 from ..auditing.promised import CanaryFigures
 from ..privacy.evidence import rounds_in_words
+from ..privacy.protection import epsilon_in_words
 from ..privacy.told import NOT_TRIED
 
 # `anyway`, `part`: the shares of a history that are guessable anyway, and known by taking part.
@@ -185,13 +186,14 @@ def _by_part(attacks: Sequence[AttackFigures]) -> list[str]:
 
 def _bound(found: AuditFound) -> str:
     """Returns a sentence on the differential privacy that was spent."""
-    if found["epsilon"] is None:
+    if found["epsilon"] is None or found["delta"] is None:
         return "no proven bound: epsilon is infinite"
-    budget = f"of a budget of {found['budget']:g} at delta {found['delta']:g}"
+    spent = epsilon_in_words(found["epsilon"], found["delta"])
+    budget = f"of a budget of {found['budget']:g}"
     whole = ""
     if found["epsilon_whole"] is not None:
         whole = f"; the training to its end has spent {found['epsilon_whole']:.3f}"
-    return f"proven bound: what was seen has spent epsilon {found['epsilon']:.3f} {budget}{whole}"
+    return f"proven bound: what was seen has spent {spent}, {budget}{whole}"
 
 
 def _shown_by_canaries(canaries: CanaryFigures | None) -> list[str]:

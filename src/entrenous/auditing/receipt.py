@@ -24,7 +24,7 @@ from ..data.split.types import Split
 from ..federation.recorder import Recorder, Seen
 from ..federation.rounds import Rounds, Training
 from ..federation.shard import Threads
-from ..privacy.protection import Protection
+from ..privacy.protection import Protection, epsilon_in_words
 from ..privacy.told import (
     KNOWN_ATTACKS,
     Account,
@@ -72,10 +72,7 @@ CENTRAL = "The server was given your whole list."
 ALL_KNOWN = "All your {} items: the server has them."
 UNCOUNTED = "Training to find the number of rounds is not counted."
 NO_PROOF = "No guarantee: there is no differential privacy."
-PROOF = (
-    "differential privacy: epsilon {:.3f} at delta {:g} of each user, asked or not, for the sums"
-    " and the model of this training"
-)
+PROOF = "Differential privacy, for the sums and the model, asked or not: {}."
 
 
 class GivenAway(NamedTuple):
@@ -320,7 +317,7 @@ def _proof(again: Repetition, given: Sequence[object]) -> list[str]:
         return [ALL_KNOWN.format(len(again.history))]
     privacy = again.run.manifest.get("privacy", {})
     if privacy:
-        return [PROOF.format(privacy["epsilon"], privacy["delta"])]
+        return [PROOF.format(epsilon_in_words(privacy["epsilon"], privacy["delta"]))]
     return [NO_PROOF] if given else []
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from ...core.errors import InputError
 from ...core.registry.discover import short
+from ...privacy.protection import epsilon_in_words
 from ...privacy.told import account, expected, sum_if_known
 from ..agreement.files import read_json
 from ..agreement.terms import TERMS, FederationTerms
@@ -35,8 +36,8 @@ UNCOUNTED = (
 )
 NO_PROOF = "No guarantee: there is no differential privacy."
 PROOF = (
-    "differential privacy: epsilon {:.3g} at delta {:g} so far, if {} people in each sum add their"
-    " noise and keep it to themselves"
+    "Differential privacy so far, if {} people in each sum add their noise and keep it to"
+    " themselves: {}."
 )
 PEER = (
     "Your device pushed its whole model {} times. It holds what the device has trained on, and whom"
@@ -72,7 +73,7 @@ def receipt_of_node(folder: Path, user: str) -> dict[str, Any]:
     epsilon = terms.proven(people, len(left))
     proof = [NO_PROOF] if left else []
     if epsilon is not None:
-        proof = [PROOF.format(epsilon, terms.protection.delta, people)]
+        proof = [PROOF.format(people, epsilon_in_words(epsilon, terms.protection.delta))]
     rounds = []
     for device in left:
         counts = {"rows": device.rows, "positives": device.positives, "numbers": device.numbers}
