@@ -19,6 +19,7 @@ from ..core.types import BoolArray
 from ..data.interactions import Interactions
 from ..privacy.protection import Protection
 from ..runs.plan import protection_in
+from ..runs.reopen import refuse_forgotten
 from ..runs.store import StoredRun
 from .apart import Attempt, attempts
 from .claims import Claims
@@ -153,6 +154,8 @@ def audited(
     # Names and numbers first: a training takes minutes.
     check_names(plan.attacks)
     check_scene(plan)
+    if stored is not None and not plan.quick:
+        refuse_forgotten(stored)
     began = time.perf_counter()
     subject = subject_of(plan, rows, stored)
     plan = subject.audit

@@ -133,6 +133,10 @@ class Manifest(TrainedPart):
     folds: NotRequired[list[dict[str, float]]]
     """The metrics of each fold, where there are several."""
     privacy: NotRequired[SpentPrivacy]
+    forget_devices: NotRequired[bool]
+    """True of a run whose folder is to hold nothing of single devices."""
+    of_people: NotRequired[list[str]]
+    """Files of its folder that are of single people, with the names of their arrays."""
     by_category: dict[str, JsonValue]
     seconds: dict[str, float]
     bytes: dict[str, int]
