@@ -179,6 +179,7 @@ def test_every_attack_says_what_is_known_by_taking_part_or_why_nobody_tried(fold
         part = one["participation"]
         assert part["verdict"] == "NOT TRIED" and "final model" in part["reason"]
     assert any(said.startswith("known by taking part, NOT TRIED of") for said in quick.notes)
+    assert "guessable anyway" not in told.said(quick.found)
     whole = entrenous.audit("fcf", "shop.csv", attacks=("membership",), **asked)
     (one,) = whole.found["attacks"]
     part = one["participation"]
@@ -187,6 +188,9 @@ def test_every_attack_says_what_is_known_by_taking_part_or_why_nobody_tried(fold
     assert table["guessable"].to_list() == [None, part["guessable"]]
     assert table["because"].to_list() == [None, part["because"]]
     assert f"{part['guessable']:.3f} is guessable anyway" in " ".join(whole.notes)
+    assert f"{part['guessable']:.3f} guessable anyway" in told.said(
+        {**whole.found, "view": "model"}
+    )
 
 
 def test_an_attack_that_failed_is_said_to_have_failed(

@@ -100,7 +100,8 @@ def test_the_rest_goes_on(shop: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert "- of single people the folder holds model.safetensors (devices.x), users" in said.out
     said = command(*words, "--rounds", "3", "--forget-devices")
     assert "- the devices were forgotten: of single people the folder holds nothing" in said.out
-    assert command("report", "latest").code == 0
+    assert command("report", "latest", "--out", "page.html").code == 0
+    assert "of single people the folder holds" in Path("page.html").read_text()
     assert command("runs").code == 0
     assert command("receipt", "latest", "--user", "u7", "--json").json["rounds_answered"] == 3
     assert command("audit", "latest", "--quick", "--json").json["attacks"]
