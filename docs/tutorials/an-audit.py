@@ -85,7 +85,7 @@ for profile in ("paper", "private"):
 
 # %% [bash]
 # entrenous run fcf --data books.csv --rounds 10 >/dev/null 2>&1
-# entrenous receipt latest --user r007 2>/dev/null | grep "^- "
+# entrenous receipt latest --user r007 2>/dev/null | grep -E "^- |:$"
 
 # %% [markdown]
 # The last line says which measurements these expectations rest on. [What leaks](../audit.md) puts

@@ -320,10 +320,10 @@ def test_a_comparison_under_a_budget_prints_epsilon_in_every_form(
     found = command(*asked, "--json").json["privacy"]
     printed = " ".join(command(*asked, "--table", "t.tex").out.split())
     assert (
-        f"fcf, seed 1: epsilon {found['runs'][1]['epsilon']:.3f} of each user at delta 0.001"
+        f"fcf, seed 1: epsilon {found['runs'][1]['epsilon']:.3f} at delta 0.001 of each user, of 1"
         in printed
     )
-    whole = f"{found['epsilon']:.3f} for all 4 trainings on the same people, at delta 0.001"
+    whole = f"{found['epsilon']:.3f} at delta 0.001 of each user, of all 4 trainings on the same"
     assert whole in printed and whole in Path("t.tex").read_text()
 
 

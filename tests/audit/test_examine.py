@@ -168,6 +168,31 @@ def test_the_final_model_alone_is_that_of_the_training_whose_accuracy_is_shown(
     assert {one["view"] for one in found["attacks"]} <= {"model"}
 
 
+def test_every_attack_says_what_is_known_by_taking_part_or_why_nobody_tried(folder: Path) -> None:
+    """Of messages alone (--quick) it is not tried; of a final model both figures are in the table,
+    though one attack is asked for.
+    """
+    asked: Any = {"protocol": "loo-20", "settings": SMALL, "rounds": 2}
+    quick = entrenous.audit("fcf", "shop.csv", quick=True, view="sum", cohort=8, **asked)
+    assert quick.found["attacks"]
+    for one in quick.found["attacks"]:
+        part = one["participation"]
+        assert part["verdict"] == "NOT TRIED" and "final model" in part["reason"]
+    assert any(said.startswith("known by taking part, NOT TRIED of") for said in quick.notes)
+    assert "guessable anyway" not in told.said(quick.found)
+    whole = entrenous.audit("fcf", "shop.csv", attacks=("membership",), **asked)
+    (one,) = whole.found["attacks"]
+    part = one["participation"]
+    assert part["guessable"] is not None and part["reason"] == "" and part["people"] > 0
+    table = whole.table()
+    assert table["guessable"].to_list() == [None, part["guessable"]]
+    assert table["because"].to_list() == [None, part["because"]]
+    assert f"{part['guessable']:.3f} is guessable anyway" in " ".join(whole.notes)
+    assert f"{part['guessable']:.3f} guessable anyway" in told.said(
+        {**whole.found, "view": "model"}
+    )
+
+
 def test_an_attack_that_failed_is_said_to_have_failed(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

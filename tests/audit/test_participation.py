@@ -53,7 +53,7 @@ def test_an_attack_that_failed_or_declined_or_left_nobody_out_is_not_tried(final
         (truth, truth, everybody),
     ):
         found = by_taking_part(took, never, who, final, DATA)
-        assert found["verdict"] == "NOT TRIED" and found["because"] is None
+        assert found["verdict"] == "NOT TRIED" and found["because"] is None and found["reason"]
 
 
 def test_scores_that_are_no_numbers_rank_last(final: Any) -> None:

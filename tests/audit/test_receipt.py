@@ -56,6 +56,15 @@ MEMBERSHIP = {
     "auc": 0.9,
     "by_round": [],
     "verdict": "LEAKS",
+    "participation": {
+        "people": 179,
+        "guessable": 0.402,
+        "took_part": 0.432,
+        "because": 0.03,
+        "low": 0.021,
+        "high": 0.038,
+        "verdict": "KNOWN BECAUSE THEY TOOK PART",
+    },
 }
 OF_MODEL: dict[str, Any] = {**OF_MESSAGES, "view": "model", "rounds": 0, "attacks": [MEMBERSHIP]}
 TOTALS = ("rows", "positives", "numbers")
@@ -133,26 +142,22 @@ def test_who_was_in_no_round_is_told_so_and_of_no_attack_on_messages(
         found["rounds"] == found["expected"] == []
         and found["rounds_answered"] == found["numbers"] == 0
     )
-    assert (
-        found["sentences"][0]
-        == "this device was in none of the 3 rounds of the training: nothing left it"
-    )
-    guess = found["sentences"][1]
-    assert (
-        "yours or anybody's, guessed 43 of 100 items rightly (attack 'membership'" in guess
-        and "popular 25" in guess
-    )
-    assert (
-        "where that was measured: at factors 32 (here 4)" in guess
-        and "measured on people who took part, not on others" in guess
-    )
+    assert found["part"] == [
+        "You were not in this run, in none of its 3 rounds; nothing left your device."
+    ]
+    assert found["guessable"] == [
+        "The model of a whole training, with half of a list known, guesses 40 of 100 other items of"
+        " anybody, a list of what is popular 25 (attack 'membership', tried on 179 people who never"
+        " took part, measured at factors 32 (here 4))."
+    ]
+    assert found["because"] == ["Nothing: you did not take part."]
     printed = command("receipt", "latest", "--user", user).out
     for word in (
         "gradient",
         "EXPOSED",
         "LEAKS",
         "What left",
-        "could read each message",
+        "could read each answer",
         "sums alone",
     ):
         assert word not in printed, word
@@ -172,17 +177,19 @@ def test_of_messages_that_hold_the_whole_list_no_row_is_said_to_be_0(
         "rows"
     ] is None
     assert found["numbers"] == 5 * 60 * 32 and found["different_positives"] == size
-    assert "this device answered in 5 of 5 rounds" in found["sentences"]
-    assert (
-        f"each answer has numbers for every item at once (f), made from the whole history of {size}"
-        " items" in str(found)
-    )
-    assert (
-        f"who reads these messages can name about {size} of your {size} items (attack 'gradient')"
-        in found["sentences"]
-    )
+    assert found["part"][:2] == [
+        "Your device answered 5 times, in 5 rounds.",
+        f"Each answer contains your whole list of {size} items: it has numbers for every item at"
+        " once (f), and rows are not counted.",
+    ]
+    assert found["because"] == [
+        f"Who reads these messages can name all of your {size} items (attack 'gradient').",
+        "The model knows 3.0 of 100 items more of people who took part (95 % interval 2.1 to 3.8).",
+        "No guarantee: there is no differential privacy.",
+    ]
+    assert "guesses 40 of 100 other items of anybody" in found["guessable"][0]
     printed = " ".join(command("receipt", "latest", "--user", "u7").out.split())
-    assert "not counted" in printed and f"can name about {size} of your {size} items" in printed
+    assert "not counted" in printed and f"can name all of your {size} items" in printed
 
 
 def test_an_attack_that_was_measured_in_other_settings_is_said_to_be_so(
@@ -206,12 +213,13 @@ def test_an_attack_that_was_measured_in_other_settings_is_said_to_be_so(
     run("pfpl+", rounds=10, settings={"pi": 0, "factors": 80})
     found = command("receipt", "latest", "--user", "u7", "--json").json
     assert found["rows"] > 0 and found["positives"] == found["different_positives"] == 0
-    assert any(said.startswith("no row of an item consumed left") for said in found["sentences"])
+    assert found["part"][1].startswith("You sent no row of an item that you consumed.")
+    assert found["part"][2] == "Your list is not sent; it can be computed from what is."
     named = (
-        "who reads these messages named about 90 of 100 items (attack 'sign'), where that was"
-        " measured: at pi 1 (here 0)"
+        "Who reads these messages can name about 90 of 100 items (attack 'sign'), measured at pi 1"
+        " (here 0)."
     )
-    assert named in found["sentences"]
+    assert named in found["because"]
     assert [one["otherwise"] for one in found["expected"]] == ["pi 1 (here 0)"]
     assert "measured at" in " ".join(command("receipt", "latest", "--user", "u7").out.split())
     run("pfpl+", rounds=10, settings={"pi": 1, "factors": 80})
@@ -219,7 +227,7 @@ def test_an_attack_that_was_measured_in_other_settings_is_said_to_be_so(
     assert [one["otherwise"] for one in found["expected"]] == [""]
     size = found["history"]
     assert f"can name about {round(0.9 * size)} of your {size} items (attack 'sign')" in " ".join(
-        found["sentences"]
+        found["because"]
     )
 
 
@@ -241,18 +249,18 @@ def test_a_run_with_a_budget_says_its_epsilon_and_tells_no_draw_that_was_not_tha
     spent = store.read("latest", Path("runs")).manifest["privacy"]
     assert 0 < found["epsilon"] == spent["epsilon"]
     assert (
-        f"differential privacy: epsilon {spent['epsilon']:.3f} at delta 0.001 of each user"
-        in found["sentences"][-1]
+        f"epsilon {spent['epsilon']:.3f} at delta 0.001 of each user, of 1 training, over noise of"
+        " the operating system" in found["because"][-1]
     )
-    assert not any("no differential privacy" in said for said in found["sentences"])
+    assert not any("no differential privacy" in said for said in found["because"])
     assert (
         found["rounds"] == []
         and found["rounds_answered"] is None
         and found["rows"] is found["numbers"] is None
     )
     assert (
-        "by chance, 0.25 in each of the 4 rounds" in found["sentences"][0]
-        and "cannot be said" in found["sentences"][0]
+        "by chance, 0.25 in each of the 4 rounds" in found["part"][0]
+        and "cannot be said" in found["part"][0]
     )
     assert command("receipt", "latest", "--user", "u8", "--json").json["rounds_answered"] is None
     printed = command("receipt", "latest", "--user", "u7")
@@ -282,7 +290,7 @@ def test_under_private_a_row_leaves_for_every_item(command: Command) -> None:
     run("pfpl+", rounds=2, settings={"factors": 4}, profile="private", protect={"people": 20})
     found = command("receipt", "--user", "u3", "--json").json
     assert [one["rows"] for one in found["rounds"]] == [60, 60] and found["profile"] == "private"
-    assert any("sums alone" in said for said in found["sentences"]), found["sentences"]
+    assert any("sums alone" in said for said in found["part"]), found["part"]
     assert (found["expected"] == [] and "no audit" in found["not_measured"]) or found["expected"]
 
 
@@ -300,7 +308,7 @@ def test_a_central_server_was_given_the_whole_history(command: Command) -> None:
     run("popular")
     found = command("receipt", "--user", "u3", "--json").json
     assert found["rows"] == found["positives"] == found["history"] > 0
-    assert "whole history" in found["sentences"][0]
+    assert found["part"] == ["The server was given your whole list."]
 
 
 def test_who_is_unknown_and_what_cannot_be_repeated_is_one_line(command: Command) -> None:

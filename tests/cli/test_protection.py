@@ -118,7 +118,7 @@ def test_a_run_with_a_budget_says_what_it_spent_and_ends_before_it_is_passed(
         and spent["epsilon"] <= 5
     )
     assert "training ends after round" in found.err
-    assert any("differential privacy of each user" in note for note in found.json["notes"])
+    assert any("of each user, of 1 training" in note for note in found.json["notes"])
     (folder,) = Path("runs").glob("*")
     assert any(name.startswith("devices.") for name in load_file(folder / "model.safetensors"))
     printed = " ".join(command(*dp, "--protect", "epsilon=5").out.split())

@@ -386,6 +386,8 @@ def test_explain_says_what_leaves_the_device_and_which_settings_there_are(
         assert f"{of_the_list(name)} The device's own arrays stay on it." in " ".join(
             said.out.split()
         )
+        for account in found["people"].values():
+            assert account["guessable"] and account["because"] and account["part"]
         private = any(one["profile"] == "private" for one in found["measured"])
         assert ("read by stronger attacks" in said.out) is private
     else:

@@ -156,7 +156,7 @@ def test_an_owner_says_how_much_of_differential_privacy_a_user_gives_up_at_most(
         with pytest.raises(InputError, match=wrong):
             joining(proven, invitation(proven), epsilon=epsilon)
     assert joining(proven, invitation(proven), epsilon=4.0)["name"] == "node-1"
-    assert "for each user" in proven.terms.limits()
+    assert "of each user, of 1 training" in proven.terms.limits()
 
 
 def test_what_a_node_runs_by_is_what_its_owner_said(made: FoundedFederation) -> None:

@@ -45,8 +45,7 @@ def test_a_receipt_tells_what_masked_sums_with_a_clip_have_spent(tmp_path: Path)
     user = FederatedNode(made.nodes["node-1"]).rows.users[0]
     found = receipt_of_node(made.nodes["node-1"], user)
     assert (
-        found["epsilon"] == 0
-        and "if 5 people in each sum add their noise" in found["sentences"][-1]
+        found["epsilon"] == 0 and "if 5 people in each sum add their noise" in found["because"][-1]
     )
     left = epsilon_of_gaussian(40 * (5 / 16) ** 0.5, 4, 1e-5)  # shares are for 16 of the 20 devices
     assert made.terms.proven(5, 4) == pytest.approx(left)
@@ -106,13 +105,14 @@ def test_who_has_sent_nothing_is_told_so_and_of_no_attack_on_messages(
     one.ask(0, one.users[:1])
     other, first = (receipt_of_node(one.folder, one.names[place]) for place in (1, 0))
     assert (
-        other["sentences"][0] == "nothing of this user has left this node so far"
+        other["part"] == ["You took no part so far; nothing of you has left this node."]
+        and other["because"] == ["Nothing: you did not take part."]
         and other["expected"] == []
     )
-    assert "could read" in first["sentences"][0] and first["expected"]
+    assert "could read" in first["part"][1] and first["expected"]
     printed = command("receipt", str(one.folder), "--user", one.names[1]).out
     assert (
-        "nothing of this user has left" in printed
+        "nothing of you has left" in printed
         and "EXPOSED" not in printed
         and "What left" not in printed
     )
@@ -124,8 +124,8 @@ def test_of_messages_with_numbers_for_every_item_no_row_is_said_to_be_0(tmp_path
     one.ask(0, one.users[:1])
     found = receipt_of_node(one.folder, one.names[0])
     assert found["rows"] is found["positives"] is None and found["numbers"] > 0
-    assert any("numbers for every item at once" in said for said in found["sentences"])
-    assert not any("draws are public" in said for said in found["sentences"])
+    assert any("numbers for every item at once" in said for said in found["part"])
+    assert not any("draws are public" in said for said in found["part"])
     one.node.close()
 
 
@@ -151,8 +151,8 @@ def test_rows_and_positives_of_each_user_are_counted_as_they_leave(tmp_path: Pat
 
 def test_who_was_once_alone_in_an_answer_is_told_so_and_the_others_are_not(tmp_path: Path) -> None:
     one = answered(tmp_path)
-    first, other = (receipt_of_node(one.folder, name)["sentences"][0] for name in one.names[:2])
-    assert "could read each message by itself" in first
+    first, other = (receipt_of_node(one.folder, name)["part"][1] for name in one.names[:2])
+    assert "could read each answer by itself" in first
     assert f"sums of {len(one.users)} users" in other
     one.node.close()
 
@@ -185,7 +185,7 @@ def test_with_public_draws_a_receipt_says_that_nothing_was_counted(tmp_path: Pat
     one = answered(tmp_path, draws="public")
     found = receipt_of_node(one.folder, one.names[0])
     assert found["rows"] is None and found["rounds_answered"] == 2
-    assert any("draws are public" in said for said in found["sentences"])
+    assert any("draws are public" in said for said in found["part"])
     one.node.close()
 
 

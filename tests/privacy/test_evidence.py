@@ -154,3 +154,25 @@ def test_what_was_not_measured_is_said_to_be_so(told: None) -> None:
 def test_names_that_share_figures_are_of_one_class_with_the_same_settings() -> None:
     made = algorithms()
     assert all(made[name]() == made[other]() for name, other in evidence.SAME_AS.items())
+
+
+def test_a_figure_of_members_is_not_said_of_strangers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nobody was left out of a second training, both parts say that it was not measured."""
+    model = {**ENTRY, "view": "model", "rounds": 0, "attacks": [{**ATTACK, "name": "membership"}]}
+    monkeypatch.setattr(evidence, "entries", lambda: (model,))
+    found = told_.of_profiles("pfpl+")["paper"]
+    assert "tried on people who took part, not others" in found["guessable"][0]
+    assert found["because"] == [
+        "How much more the model knows of people who took part was not measured."
+    ]
+    monkeypatch.setattr(evidence, "entries", lambda: (ENTRY,))
+    found = told_.of_profiles("pfpl+")["paper"]
+    assert found["guessable"] == ["Not measured."]
+    assert found["because"] == [
+        "Who reads these messages can name about 50 of 100 items (attack 'match'), measured at"
+        " settings that were not kept."
+    ]
+    monkeypatch.setattr(evidence, "entries", lambda: ())
+    nothing = told_.account([], told_.expected("pfpl+", "paper", 1), 9)
+    assert nothing["guessable"] == nothing["because"]
+    assert "`entrenous audit pfpl+` makes one" in nothing["because"][0]

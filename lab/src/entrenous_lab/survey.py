@@ -79,6 +79,7 @@ OF_ATTACK = (
     "named",
     "note",
     "verdict",
+    "participation",
 )
 SAME = (
     "algorithm",
@@ -179,6 +180,8 @@ def _entry(found: Mapping[str, Any], view: str) -> dict[str, Any]:
             one["by_round"] = []
         if one["verdict"] != NOT_TRIED:
             del one["note"]  # of the others figures say enough
+        if one["participation"]["because"] is None:
+            del one["participation"]
     about = {name: found[name] for name in KEPT}
     return {**about, "users": found["seen"]["users"], "version": __version__, "attacks": attacks}
 
@@ -212,7 +215,7 @@ def _best(seen: Transcript, split: Split) -> dict[str, Any] | None:
         for name, claims in ran
         if claims.asks == "histories"
     ]
-    kept = [name for name in OF_ATTACK if name not in ("by_round", "note")]
+    kept = [name for name in OF_ATTACK if name not in ("by_round", "note", "participation")]
     attacks = [
         {name: one.get(name) for name in kept} for one in found if one["r_precision"] is not None
     ]
@@ -277,11 +280,12 @@ HEAD = """# What was measured of each algorithm
 
 Written by `make evidence` from the audits that it runs on MovieLens-100K (`loo-99`, or what is usual for an algorithm; seed 0); not by
 hand. Each line is the attack of `entrenous audit` that ranks histories best. `entrenous explain NAME` says the same, array by array. How it
-is measured, and what R-precision and the verdicts mean: [audit.md](audit.md). What is not here was not measured. Sums and final models
-under `private` have been read by stronger attacks than these: [privacy.md](privacy.md#what-is-known-against-private).
+is measured, and what R-precision and the verdicts mean: [audit.md](audit.md). What is not here was not measured. *anyway* is the R-precision of
+the same attack on people who never took part, *part* what is known because people took part; empty where that was not tried. Sums and final
+models under `private` have been read by stronger attacks than these: [privacy.md](privacy.md#what-is-known-against-private).
 
-| algorithm | profile | seen | best attack | precision | recall | R-precision | popularity alone | verdict | accuracy |
-| --- | --- | --- | --- | ---: | ---: | ---: | ---: | --- | --- |
+| algorithm | profile | seen | best attack | precision | recall | R-precision | popularity alone | anyway | part | verdict | accuracy |
+| --- | --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | --- | --- |
 """  # noqa: E501  # a page of the documentation, as it is written
 
 
@@ -304,6 +308,8 @@ def _cells(entry: Mapping[str, Any]) -> list[str]:
             for one in ("precision", "recall", "r_precision", "popularity_r_precision")
         )
     ]
+    part = attack.get("participation", {})
+    named += [part.get("guessable"), part.get("because")]
     figures = ["" if value is None else f"{value:.3f}" for value in named]
     verdict = verdict_of(entry)
     return [

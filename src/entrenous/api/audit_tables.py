@@ -4,10 +4,15 @@ limits of its figures.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from ..auditing.examine import AttackFigures, AuditFound
 from ..auditing.promised import CanaryFigures
 from ..privacy.evidence import rounds_in_words
+from ..privacy.protection import epsilon_in_words
+from ..privacy.told import NOT_TRIED
 
+# `anyway`, `part`: the shares of a history that are guessable anyway, and known by taking part.
 HEADERS = (
     "attack",
     "sees",
@@ -18,10 +23,13 @@ HEADERS = (
     "advantage",
     "worst 5 %",
     "half after",
+    "anyway",
+    "part",
     "verdict",
 )
 # The figures of an attack, as numbers.
 FIGURES = ("precision", "recall", "r_precision", "auc", "advantage", "low", "high", "worst")
+BY_PART = ("guessable", "because")
 
 
 def caption(found: AuditFound) -> str:
@@ -33,12 +41,18 @@ def caption(found: AuditFound) -> str:
 
 
 def records(found: AuditFound) -> list[dict[str, object]]:
-    """A dictionary for each attack: its name, view, question, figures and verdict; popularity alone
-    is the first.
+    """A dictionary for each attack: its name, view, question, figures and verdict, the share that
+    is `guessable` anyway and the one that is known `because` people took part; popularity alone is
+    the first.
     """
     guess = {"name": "popularity alone", "view": "", "asks": "histories", **found["popularity"]}
-    names = ("name", "view", "asks", *FIGURES, "rounds_to_half", "verdict")
-    return [{name: row.get(name) for name in names} for row in (guess, *found["attacks"])]
+    names = ("name", "view", "asks", *FIGURES, "rounds_to_half", *BY_PART, "verdict")
+    listed = [{name: guess.get(name) for name in names}]
+    for attack in found["attacks"]:
+        # What both have, such as the verdict, is that of the attack.
+        both: Mapping[str, object] = {**attack["participation"], **attack}
+        listed.append({name: both.get(name) for name in names})
+    return listed
 
 
 def cells(found: AuditFound) -> list[list[str]]:
@@ -55,7 +69,7 @@ def _row(attack: AttackFigures) -> list[str]:
     """Returns the row of one attack, in the order of HEADERS."""
     # An attack that was not tried has a verdict and no figures.
     if attack["r_precision"] is None:
-        return [attack["name"], attack["view"], *[""] * 7, attack["verdict"]]
+        return [attack["name"], attack["view"], *[""] * 9, attack["verdict"]]
     span = ""
     half = ""
     if attack["low"] is not None:
@@ -63,6 +77,10 @@ def _row(attack: AttackFigures) -> list[str]:
     if attack["rounds_to_half"] is not None:
         half = rounds_in_words(attack["rounds_to_half"])
     figures = (attack["precision"], attack["recall"], attack["r_precision"], attack["auc"])
+    part = attack["participation"]
+    because = ""
+    if part["because"] is not None:
+        because = f"{part['because']:+.3f}"
     name = attack["name"] if attack["named"] else f"{attack['name']} (pseudonyms)"
     return [
         name,
@@ -71,6 +89,8 @@ def _row(attack: AttackFigures) -> list[str]:
         span,
         _number(attack["worst"]),
         half,
+        _number(part["guessable"]),
+        because,
         attack["verdict"],
     ]
 
@@ -126,6 +146,7 @@ def sentences(found: AuditFound) -> list[str]:
     for attack in found["attacks"]:
         if attack.get("note"):
             listed.append(f"{attack['name']}: {attack['note']}")
+    listed += _by_part(found["attacks"])
     accuracy = "accuracy: not measured"
     if found["accuracy"]:
         figures = ", ".join(f"{name} {value:.4f}" for name, value in found["accuracy"].items())
@@ -140,15 +161,39 @@ def sentences(found: AuditFound) -> list[str]:
     ]
 
 
+def _by_part(attacks: Sequence[AttackFigures]) -> list[str]:
+    """Returns a sentence for each attack that was run on two trainings, with and without the same
+    people; and one for each reason why others were not.
+    """
+    listed = []
+    untried: dict[str, list[str]] = {}
+    for attack in attacks:
+        part = attack["participation"]
+        if part["because"] is None:
+            untried.setdefault(part["reason"], []).append(attack["name"])
+            continue
+        listed.append(
+            f"{attack['name']}, of {part['people']} people who were left out of a second training:"
+            f" {part['guessable']:.3f} is guessable anyway, {part['because']:+.3f}"
+            f" ({part['low']:+.3f} to {part['high']:+.3f}) is known because they took part:"
+            f" {part['verdict']}"
+        )
+    for reason, names in untried.items():
+        several = ", ".join(dict.fromkeys(names))
+        listed.append(f"known by taking part, {NOT_TRIED} of {several}: {reason}")
+    return listed
+
+
 def _bound(found: AuditFound) -> str:
     """Returns a sentence on the differential privacy that was spent."""
-    if found["epsilon"] is None:
+    if found["epsilon"] is None or found["delta"] is None:
         return "no proven bound: epsilon is infinite"
-    budget = f"of a budget of {found['budget']:g} at delta {found['delta']:g}"
+    spent = epsilon_in_words(found["epsilon"], found["delta"])
+    budget = f"of a budget of {found['budget']:g}"
     whole = ""
     if found["epsilon_whole"] is not None:
         whole = f"; the training to its end has spent {found['epsilon_whole']:.3f}"
-    return f"proven bound: what was seen has spent epsilon {found['epsilon']:.3f} {budget}{whole}"
+    return f"proven bound: what was seen has spent {spent}, {budget}{whole}"
 
 
 def _shown_by_canaries(canaries: CanaryFigures | None) -> list[str]:

@@ -10,6 +10,7 @@ from typing import Any
 from typing_extensions import TypedDict
 
 from ..privacy.accountant import SampledGaussian, epsilon_of_all
+from ..privacy.protection import epsilon_in_words
 
 
 class RunBudget(TypedDict):
@@ -83,10 +84,10 @@ def in_short(spent: AllBudgets) -> str:
     people = f"all {trainings} trainings on the same people"
     each = f"epsilon {max(known):.3f} a training at most"
     # One training without a budget may tell anything, so nothing bounds them together.
-    if spent["epsilon"] is None:
+    if spent["epsilon"] is None or spent["delta"] is None:
         without = trainings - len(known)
         return f"{each}; nothing bounds {people}, of which {without} had no budget"
-    return f"{each}, {spent['epsilon']:.3f} for {people}, at delta {spent['delta']:g}"
+    return f"{each}; {epsilon_in_words(spent['epsilon'], spent['delta'], trainings)}"
 
 
 def in_full(spent: AllBudgets) -> list[str]:
@@ -94,8 +95,8 @@ def in_full(spent: AllBudgets) -> list[str]:
     sentences = []
     for run in spent["runs"]:
         budget = "no budget"
-        if run["epsilon"] is not None:
-            budget = f"epsilon {run['epsilon']:.3f} of each user at delta {run['delta']:g}"
+        if run["epsilon"] is not None and run["delta"] is not None:
+            budget = epsilon_in_words(run["epsilon"], run["delta"])
         sentences.append(f"{run['algorithm']}, seed {run['seed']}: {budget}")
     whole = f"differential privacy: {in_short(spent)}; figures on held-out rows are not covered"
     return [*sentences, whole]

@@ -79,6 +79,8 @@ class ExplainedFound(TypedDict):
     """`name`, `shape`, `when`, `reveals` and `measured` of each array that it sends."""
     measured: list[dict[str, str]]
     """`profile`, and what audits under it have `said`."""
+    people: dict[str, told.Account]
+    """By profile: what is guessable of people anyway, and what is known because they took part."""
     settings: list[ExplainedSetting]
 
 
@@ -144,6 +146,7 @@ def explained(algorithm: str) -> ExplainedFound:
         "kept": _states(declaration.keeps, "kept"),
         "leaves_the_device": _sent(made, algorithm),
         "measured": measured,
+        "people": told.of_profiles(algorithm),
         "settings": settings_of(kind_of(algorithm)[0], about.preset),
     }
 

@@ -56,8 +56,11 @@ class DeviceReceipt(Report[ReceiptFound, FrameT]):
 
     @property
     def notes(self) -> list[str]:
-        """Sentences on the messages, and on the limits of what is known of them."""
-        return self.found["sentences"]
+        """Sentences on the user's part in the training, on what is guessable anyway, and on what is
+        known because the user took part.
+        """
+        found = self.found
+        return [*found["part"], *found["guessable"], *found["because"]]
 
     def expected(self) -> FrameT:
         """A frame of what attacks are expected to find out from these messages, by measured

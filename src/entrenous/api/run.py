@@ -374,13 +374,12 @@ class Run(Served[FrameT]):
             store.write_manifest(folder, store.read_manifest(self.path))
             return folder
         folder.mkdir(parents=True)
-        store.write_arrays(folder / "model.safetensors", self.arrays)
-        store.write_arrays(folder / "users.safetensors", self.users)
+        rows: Mapping[str, Array] = {}
         # Rows in memory alone cannot be loaded again.
         if not self.manifest["data_by_name"]:
-            store.write_arrays(folder / store.ROWS, arrays_of_rows(self.train))
-        store.write_trace(folder, self.trace)
-        store.write_manifest(folder, {**self.manifest, "run": folder.name})
+            rows = arrays_of_rows(self.train)
+        manifest = {**self.manifest, "run": folder.name}
+        store.write_run(folder, manifest, self.arrays, self.users, self.trace, rows)
         return folder
 
     def trec(self, folder: str | Path, n: int = 100) -> TrecFiles:

@@ -19,6 +19,7 @@ from ..core.types import BoolArray
 from ..data.interactions import Interactions
 from ..privacy.protection import Protection
 from ..runs.plan import protection_in
+from ..runs.reopen import refuse_forgotten
 from ..runs.store import StoredRun
 from .apart import Attempt, attempts
 from .claims import Claims
@@ -75,9 +76,9 @@ class AttackFigures(TypedDict):
     """False for an attack that finds histories without names."""
     note: str
     verdict: str
-    participation: NotRequired[PartFigures]
-    """Of an attack on histories: what it guesses of people anyway, and what it knows because they
-    took part."""
+    participation: PartFigures
+    """The share of histories that it guesses of people anyway, and the share that it knows because
+    they took part."""
 
 
 class Equations(TypedDict):
@@ -153,6 +154,8 @@ def audited(
     # Names and numbers first: a training takes minutes.
     check_names(plan.attacks)
     check_scene(plan)
+    if stored is not None and not plan.quick:
+        refuse_forgotten(stored)
     began = time.perf_counter()
     subject = subject_of(plan, rows, stored)
     plan = subject.audit
@@ -177,8 +180,8 @@ def audited(
     if ending.final is not None:
         on_final = attempts(ending.final, plan.attacks, progress=progress)
         attacks += _entries(on_final, ending.final, subject)
-        # Who was in training can be asked only where some were not: one more training.
-        if not plan.attacks or MEMBERS in plan.attacks:
+        # One more training, without some: who was in it, and what is guessed of people anyway.
+        if on_final or not plan.attacks or MEMBERS in plan.attacks:
             without, inside = without_some(subject, progress)
             tried = attempts(without, plan.attacks, progress=progress)
             attacks += _entries(tried, without, subject, inside)
@@ -244,6 +247,7 @@ def _entries(
             "view": seen.about["view"],
             "source": known()[attempt.name].source,
             "seconds": round(attempt.seconds, 2),
+            "participation": part_untried(),
         }
         # A failed attack is an entry of its own: that it was tried is part of the report.
         if attempt.claims is None:
@@ -265,25 +269,24 @@ def _say_participation(
     subject: Subject,
     progress: Progress,
 ) -> None:
-    """Gives each attack on histories its figures by participation. Attacks on a final model are
-    run on a training without some people, too; those on messages are not. on_final: the attacks on
-    the final model.
+    """Gives each attack on histories in the final model its figures by participation: it is run on
+    a training without some people, too. on_final: the attacks on the final model.
     """
-    histories = [attack for attack in attacks if attack["asks"] == "histories"]
-    names = [attack["name"] for attack in histories if attack["view"] == "model"]
-    figures: dict[str, PartFigures] = {}
-    if names:
-        never = never_took_part(final, without)
-        guessed = {one.name: one.claims for one in attempts(never, names, progress=progress)}
-        took = {one.name: one.claims for one in on_final}
-        inside = in_training(subject.audit.seed, len(subject.train.users))
-        for name in names:
-            figures[name] = by_taking_part(
-                took.get(name), guessed.get(name), inside, final, subject.train
-            )
-    for attack in histories:
-        of_model = attack["view"] == "model"
-        attack["participation"] = figures[attack["name"]] if of_model else part_untried()
+    of_model = {}
+    for attack in attacks:
+        if attack["view"] == "model" and attack["asks"] == "histories":
+            of_model[attack["name"]] = attack
+    if not of_model:
+        return
+    never = never_took_part(final, without)
+    again = attempts(never, list(of_model), progress=progress)
+    guessed = {one.name: one.claims for one in again}
+    took = {one.name: one.claims for one in on_final}
+    inside = in_training(subject.audit.seed, len(subject.train.users))
+    for name, attack in of_model.items():
+        attack["participation"] = by_taking_part(
+            took.get(name), guessed.get(name), inside, final, subject.train
+        )
 
 
 def _measured(

@@ -19,6 +19,13 @@ from .transcript import Transcript
 
 BECAUSE: Final = "KNOWN BECAUSE THEY TOOK PART"
 ANYWAY: Final = "NO MORE THAN GUESSABLE ANYWAY"
+# Reasons of NOT TRIED.
+MESSAGES_ALONE: Final = (
+    "only attacks that look for histories in a final model are tried on a training without these"
+    " people"
+)
+NOTHING_TO_GO_BY: Final = "the attack had nothing to go by in one of the two models"
+NOBODY_LEFT_OUT: Final = "nobody who was left out has an item that was not known beforehand"
 
 
 class PartFigures(TypedDict):
@@ -37,6 +44,8 @@ class PartFigures(TypedDict):
     high: float | None
     verdict: str
     """`BECAUSE`, `ANYWAY`, or NOT TRIED."""
+    reason: str
+    """The reason of NOT TRIED, else ""."""
 
 
 def never_took_part(final: Transcript, without: Transcript) -> Transcript:
@@ -48,7 +57,7 @@ def never_took_part(final: Transcript, without: Transcript) -> Transcript:
     return final._replace(model={**model, **knowledge})
 
 
-def part_untried() -> PartFigures:
+def part_untried(reason: str = MESSAGES_ALONE) -> PartFigures:
     """Returns the figures of an attack that was not run on a training without some people."""
     return {
         "people": 0,
@@ -58,6 +67,7 @@ def part_untried() -> PartFigures:
         "low": None,
         "high": None,
         "verdict": NOT_TRIED,
+        "reason": reason,
     }
 
 
@@ -75,8 +85,8 @@ def by_taking_part(
     """
     outside = np.flatnonzero(~inside)
     tried = took is not None and never is not None and took.tried and never.tried
-    if not tried or not len(outside):
-        return part_untried()
+    if not tried:
+        return part_untried(NOTHING_TO_GO_BY)
     assert took is not None and never is not None  # both were tried
     known = known_items(transcript)
     guess = _precisions(never, outside, known, data)
@@ -84,7 +94,7 @@ def by_taking_part(
     # People without an item that was not known beforehand have no figure.
     some = ~np.isnan(guess) & ~np.isnan(found)
     if not some.any():
-        return part_untried()
+        return part_untried(NOBODY_LEFT_OUT)
     more = (found - guess)[some]
     low, high = bootstrap(more)
     because = float(more.mean())
@@ -97,6 +107,7 @@ def by_taking_part(
         "low": low,
         "high": high,
         "verdict": BECAUSE if leaks else ANYWAY,
+        "reason": "",
     }
 
 

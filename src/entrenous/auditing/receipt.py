@@ -7,13 +7,12 @@ watches the one device.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 from pydantic import JsonValue
-from typing_extensions import TypedDict
 
 from ..core.contract.declared import Contract, bound, is_central, is_federated, is_gossip
 from ..core.contract.protocols import Progress, silent
@@ -25,8 +24,15 @@ from ..data.split.types import Split
 from ..federation.recorder import Recorder, Seen
 from ..federation.rounds import Rounds, Training
 from ..federation.shard import Threads
-from ..privacy.protection import Protection
-from ..privacy.told import KNOWN_ATTACKS, expected, in_words, of_anybody, sum_if_known
+from ..privacy.protection import Protection, epsilon_in_words
+from ..privacy.told import (
+    KNOWN_ATTACKS,
+    Account,
+    account,
+    expected,
+    of_the_list,
+    sum_if_known,
+)
 from ..runs.manifest import check_algorithm
 from ..runs.options import OpenOptions, RunPlan
 from ..runs.plan import algorithm_of, leaky, make, network_of, protection_in
@@ -37,39 +43,36 @@ from ..runs.train import Setup, federation_of
 
 BESIDE = ("ptr", "item", "weight")  # names in a message that are no declared arrays
 
-NEVER = "this device was in none of the {} rounds of the training: nothing left it"
-ALONE = "the server could read each message by itself"
-IN_SUMS = (
-    "the server was given sums alone, in which what this device sent is added to what others sent"
-)
-ALL_ROWS = "a row left for every item of the catalogue, so that which items have rows says nothing"
+NEVER = "You were not in this run, in none of its {} rounds; nothing left your device."
+ANSWERED = "Your device answered {}."
+ALONE = "The server could read each answer by itself."
+IN_SUMS = "The server was given sums alone, in which your answer is added to those of others."
+ALL_ROWS = "A row left for every item of the catalogue, so that which items have rows says nothing."
 NO_OWN_ROW = (
-    "no row of an item consumed left; the other rows were made from the history, and attacks read"
-    " them too"
+    "You sent no row of an item that you consumed. The rows that you sent are made from your list."
 )
+SOME_ROWS = "Rows of {} of your {} items left at least once."
 WHOLE = (
-    "each answer has numbers for every item at once ({}), made from the whole history of {} items:"
-    " rows are not counted"
+    "Each answer contains your whole list of {} items: it has numbers for every item at once ({}),"
+    " and rows are not counted."
 )
+BESIDE_ROWS = "In addition to rows, each answer has: {}."
 NO_REPEAT = (
-    "noise came from the operating system: the repetition has other noise, and other devices where"
-    " its model chooses them"
+    "Noise came from the operating system: the repetition has other noise, and other devices where"
+    " its model chooses them."
 )
 NOT_KEPT = (
-    "who took part was drawn by the operating system and not kept: each user by chance, {:.3g} in"
-    " each of the {} rounds; in which of them this device answered, and whether in any, cannot be"
-    " said"
+    "Who took part was drawn by the operating system and not kept: each user by chance, {:.3g} in"
+    " each of the {} rounds; in which of them your device answered, and whether in any, cannot be"
+    " said."
 )
-IN_A_ROUND = "in a round in which it answered, {}"
-PUSHED = (
-    "each push was the whole model of the device, which others could read; it holds what the device"
-    " has trained on"
-)
-NO_PROOF = "no guarantee: there is no differential privacy"
-PROOF = (
-    "differential privacy: epsilon {:.3f} at delta {:g} of each user, asked or not, for the sums"
-    " and the model of this training"
-)
+IN_A_ROUND = "In a round in which it answered, your device sent {}."
+PUSHED = "Your device pushed its model {}. It holds your list, and others could read it."
+CENTRAL = "The server was given your whole list."
+ALL_KNOWN = "All your {} items: the server has them."
+UNCOUNTED = "Training to find the number of rounds is not counted."
+NO_PROOF = "No guarantee: there is no differential privacy."
+PROOF = "Differential privacy, for the sums and the model, asked or not: {}."
 
 
 class GivenAway(NamedTuple):
@@ -88,7 +91,7 @@ class GivenAway(NamedTuple):
     """int32, the consumed items that the message was made of."""
 
 
-class ReceiptFound(TypedDict):
+class ReceiptFound(Account):
     """The receipt of one user. A number is None where it is not known."""
 
     run: str | None
@@ -112,11 +115,6 @@ class ReceiptFound(TypedDict):
     arrays: list[str]
     """Names of the arrays that leave besides rows."""
     epsilon: float | None
-    sentences: list[str]
-    expected: list[dict[str, JsonValue]]
-    """The expected findings of each attack."""
-    not_measured: str
-    """The reason why nothing is expected, or ""."""
 
 
 class Repetition(NamedTuple):
@@ -204,14 +202,13 @@ def receipt_of_run(
         unknown = {**about, **_without_rounds(again), "epsilon": epsilon}
         return cast(ReceiptFound, unknown)
     given = list(_given(again, threads, progress))
-    attacks = _expected(again, len(given))
-    sentences = [
-        *_sentences(given, again),
-        *in_words(attacks["expected"], history),
-        *_limits(run),
-    ]
-    found = {**about, **summed(given, epsilon), "sentences": sentences, **attacks}
-    return cast(ReceiptFound, found)
+    # One round stands for a training: the final model is the same for all.
+    findings = _expected(again, max(1, len(given)))
+    if is_central(made):
+        findings = {"expected": [], "not_measured": ""}
+    part = [*_part(given, again), *_uncounted(run)]
+    told = account(part, findings, history, took_part=bool(given), proof=_proof(again, given))
+    return cast(ReceiptFound, {**about, **summed(given, epsilon), **told})
 
 
 # ---- expectations and sentences ------------------------------------------------------------------
@@ -254,11 +251,11 @@ def _without_rounds(again: Repetition) -> dict[str, Any]:
     sent = list(arrays)
     if contract.way("rows"):
         sent.insert(0, f"rows of {'every item' if protection.rows == 'all' else 'items'}")
-    sentences = [
+    part = [
         NOT_KEPT.format(rate, again.rounds),
         IN_A_ROUND.format(" and ".join(sent)),
         IN_SUMS if protection.secure_sum else ALONE,
-        *_limits(again.run),
+        *_uncounted(again.run),
     ]
     unknown = ("rounds_answered", "rows", "positives", "different_positives", "numbers")
     likely = max(1, round(rate * again.rounds))
@@ -266,59 +263,62 @@ def _without_rounds(again: Repetition) -> dict[str, Any]:
         "rounds": [],
         **dict.fromkeys(unknown),
         "arrays": sorted(arrays),
-        "sentences": sentences,
-        **_expected(again, likely),
+        **account(
+            part, _expected(again, likely), len(again.history), proof=_proof(again, [likely])
+        ),
     }
 
 
-def _sentences(given: list[GivenAway], again: Repetition) -> list[str]:
+def _part(given: list[GivenAway], again: Repetition) -> list[str]:
     """Sentences on the messages of a device and on who saw them, or on there being none."""
     if is_central(again.made):
-        return ["the server was given the whole history"]
+        return [CENTRAL]
     if not given:
-        never = NEVER.format(again.rounds)
-        guess = of_anybody(short(again.plan.algorithm), again.plan.profile, *_in_force(again))
-        if guess:
-            return [never, guess]
-        return [never]
-    times = f"in {len(given)} of {again.rounds} rounds"
+        return [NEVER.format(again.rounds)]
+    times = f"{len(given)} times, in {again.rounds} rounds"
     if not is_federated(again.made):
-        return [f"this device pushed {times}", PUSHED]
+        return [PUSHED.format(times)]
     protection = again.protection
-    sentences = [f"this device answered {times}"]
-    sentences += [IN_SUMS, KNOWN_ATTACKS] if protection.secure_sum else [ALONE]
-    sentences += _of_rows(given, protection, len(again.history))
+    sentences = [ANSWERED.format(times), *_of_rows(given, again)]
     arrays = sorted({name for sent in given if sent.rows is not None for name in sent.arrays})
     if arrays:
-        sentences.append(f"beside rows, each round: {', '.join(arrays)}")
+        sentences.append(BESIDE_ROWS.format(", ".join(arrays)))
+    sentences += [IN_SUMS, KNOWN_ATTACKS] if protection.secure_sum else [ALONE]
     if protection.noise_from == "system" and protection.noisy:
         sentences.append(NO_REPEAT)
     return sentences
 
 
-def _of_rows(given: list[GivenAway], protection: Protection, history: int) -> list[str]:
+def _of_rows(given: list[GivenAway], again: Repetition) -> list[str]:
     """The information in the rows of a device by themselves."""
+    protection = again.protection
+    history = len(again.history)
     if any(sent.rows is None for sent in given):
-        return [WHOLE.format(", ".join(given[0].arrays), history)]
+        return [WHOLE.format(history, ", ".join(given[0].arrays))]
     if not any(sent.rows for sent in given):
         return []
     if protection.noisy or protection.rows == "all":
         return [ALL_ROWS]
     if not any(sent.positives for sent in given):
-        return [NO_OWN_ROW]
-    return [f"rows of {_different(given)} of the items consumed left at least once"]
+        return [NO_OWN_ROW, of_the_list(short(again.plan.algorithm))]
+    return [SOME_ROWS.format(_different(given), history)]
 
 
-def _limits(run: StoredRun) -> list[str]:
-    """Sentences on the limits of the counts, and on the proven bound."""
-    sentences = []
-    if run.manifest.get("patience"):
-        sentences.append("training to find the number of rounds is not counted")
-    privacy = run.manifest.get("privacy", {})
-    proof = NO_PROOF
+def _uncounted(run: StoredRun) -> list[str]:
+    """A sentence on rounds that are not in a receipt, if there are any."""
+    return [UNCOUNTED] if run.manifest.get("patience") else []
+
+
+def _proof(again: Repetition, given: Sequence[object]) -> list[str]:
+    """A sentence on the proven bound of what is known of each user; where something was given away,
+    also on there being none.
+    """
+    if is_central(again.made):
+        return [ALL_KNOWN.format(len(again.history))]
+    privacy = again.run.manifest.get("privacy", {})
     if privacy:
-        proof = PROOF.format(privacy["epsilon"], privacy["delta"])
-    return [*sentences, proof]
+        return [PROOF.format(epsilon_in_words(privacy["epsilon"], privacy["delta"]))]
+    return [NO_PROOF] if given else []
 
 
 # ---- counts --------------------------------------------------------------------------------------

@@ -79,6 +79,11 @@ def explain(algorithm: str, /, *, json: bool = False) -> None:
         headers = ["array", "shape", "when", "what it reveals"]
         table(headers, rows, title="What leaves the device")
         _show_measured(algorithm, about["measured"])
+        for profile, account in about["people"].items():
+            tell(f"Under {profile}")
+            for name, title in told.PARTS.items():
+                tell(f"- {title}: {' '.join(account[name])}")  # type: ignore[literal-required]
+            tell()
         if about["kind"] == "gossip":
             tell(
                 "There is no server: other nodes receive it. `entrenous explain network` says what"
@@ -115,7 +120,7 @@ def _show_measured(algorithm: str, lines: list[dict[str, str]]) -> None:
     headers = ["profile", "seen", "what the best attack finds out"]
     table(headers, rows, title="Measured on MovieLens-100K, by attacks of `entrenous audit`")
     if any(line["profile"] == PRIVATE for line in lines):
-        tell(f"Under {PRIVATE} {KNOWN_ATTACKS}.\n")
+        tell(f"Under {PRIVATE}: {KNOWN_ATTACKS}\n")
 
 
 def _explain_network(json: bool) -> None:

@@ -81,6 +81,7 @@ def receipt(
 def _show(slip: Mapping[str, Any]) -> None:
     """Prints a receipt as tables and sentences."""
     from ..privacy.evidence import percent
+    from ..privacy.told import PARTS
 
     place = slip.get("run") or slip.get("node")
     tell(
@@ -89,8 +90,10 @@ def _show(slip: Mapping[str, Any]) -> None:
     )
     if slip["rounds"]:
         _show_rounds(slip)
-    for sentence in slip["sentences"]:
-        tell(f"- {sentence}")
+    for name, title in PARTS.items():
+        tell(f"{title}:")
+        for sentence in slip[name]:
+            tell(f"- {sentence}")
     if slip["expected"]:
         headers = [
             "attack",
@@ -115,8 +118,6 @@ def _show(slip: Mapping[str, Any]) -> None:
         table(headers, rows, title="What attacks are expected to know from that")
         for source in sorted({attack["measured"] for attack in slip["expected"]}):
             tell(f"- measured on {source}; of this user more or less may be known")
-    elif slip["not_measured"]:
-        tell(f"- {slip['not_measured']}")
 
 
 def _show_rounds(slip: Mapping[str, Any]) -> None:

@@ -32,11 +32,10 @@ CHANCE = (
     "a std over users tells how unevenly they are served only when compared with std_by_chance,"
     " luck at the same hit rate: it follows hr@10"
 )
-# The line on the privacy of a run's folder.
-FOLDER = (
-    "epsilon does not cover the folder of the run: its model.safetensors holds every device's own"
-    " arrays (devices.*), and its counts of messages and bytes are exact; give away neither"
-)
+# Lines on the privacy of a run's folder.
+OF_PEOPLE = "of single people the folder holds {}; --forget-devices leaves arrays out"
+FORGOTTEN = "the devices were forgotten: of single people the folder holds {}"
+COUNTS = "epsilon covers neither that nor the counts of messages and bytes, which are exact"
 
 
 @takes(RunPlan, TuneFirst, RunOptions)
@@ -195,8 +194,7 @@ def show_run(manifest: dict[str, Any], name: str) -> None:
         *manifest["protocol_text"],
         *manifest["notes"],
     ]
-    if manifest.get("privacy"):
-        sentences.append(FOLDER)
+    sentences += _of_people(manifest)
     # A note may be in the text of the protocol too.
     for sentence in dict.fromkeys(sentences):
         tell(f"- {sentence}")
@@ -210,6 +208,13 @@ def show_run(manifest: dict[str, Any], name: str) -> None:
         tell(_messages(manifest["ledger"]))
     tell(f"model {manifest['model_sha256']}")
     tell(f"stored as {name}: entrenous recommend {name} --user ID, entrenous report {name}")
+
+
+def _of_people(manifest: dict[str, Any]) -> list[str]:
+    """Returns a line on what a run's folder holds of single people."""
+    line = FORGOTTEN if manifest.get("forget_devices") else OF_PEOPLE
+    said = line.format(", ".join(manifest["of_people"]) or "nothing")
+    return [f"{said}; {COUNTS}" if manifest.get("privacy") else said]
 
 
 def _messages(ledger: dict[str, int]) -> str:

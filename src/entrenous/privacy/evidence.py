@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
-from typing import Any, Final
+from typing import Any, Final, cast
 
 Entry = Mapping[str, Any]
 """One audit, as `entrenous audit --json` prints it, less the parts that nobody reads here."""
@@ -91,11 +91,27 @@ def found_out(attack: Mapping[str, Any]) -> str:
     """The findings of an attack, in figures."""
     guess = _figure(attack["popularity_r_precision"])
     ranked = f"R-precision {_figure(attack['r_precision'])} (popularity alone {guess})"
+    part = by_part(attack)
+    if part is not None:
+        ranked += (
+            f", {_figure(part['guessable'])} guessable anyway, {part['because']:+.3f} known because"
+            " people took part"
+        )
     # An attack that is sure of nothing only ranks.
     if attack.get("precision") is None or not attack.get("recall"):
         return f"'{attack['name']}' has {ranked}"
     named = f"'{attack['name']}' names {attack['recall']:.0%} of a history"
     return f"{named}, {_figure(attack['precision'])} of it rightly; {ranked}"
+
+
+def by_part(attack: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The figures of an attack by models with and without some people; None if it was not tried on
+    these.
+    """
+    part = attack.get("participation")
+    if part is None or part["because"] is None:
+        return None
+    return cast(Mapping[str, Any], part)
 
 
 def of_array(algorithm: str, array: str) -> str:
@@ -166,6 +182,7 @@ def _expected(entry: Entry, attack: Mapping[str, Any], rounds: int) -> dict[str,
         "precision": attack.get("precision"),
         "r_precision": attack["r_precision"],
         "popularity": attack.get("popularity_r_precision"),
+        "participation": by_part(attack),
         "verdict": attack["verdict"],
         "measured": (
             f"{entry['data']}, {entry['protocol']}, seed {entry['seed']}, {entry['users']} users"

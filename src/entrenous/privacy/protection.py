@@ -231,6 +231,20 @@ PROFILES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
 )
 
 
+def epsilon_in_words(epsilon: float, delta: float, trainings: int = 1) -> str:
+    """The sentence of every epsilon: whose it is, of how many trainings, and over which noise.
+
+    >>> epsilon_in_words(7.98, 1e-5)
+    'epsilon 7.980 at delta 1e-05 of each user, of 1 training, over noise of the operating system'
+    """
+    of = "1 training"
+    if trainings > 1:
+        of = f"all {trainings} trainings on the same people"
+    # Noise of the seed proves nothing, and no protection with an epsilon has it.
+    noise = "noise of the operating system"
+    return f"epsilon {epsilon:.3f} at delta {delta:g} of each user, of {of}, over {noise}"
+
+
 def refuse_groups(protection: Protection) -> None:
     """Raises InputError for a protection with groups, which a simulation has no nodes for."""
     if protection.groups > 1:

@@ -10,6 +10,9 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
+from pydantic import JsonValue
+from typing_extensions import TypedDict
+
 from . import evidence
 from .evidence import Entry, best, measured, on_histories
 
@@ -23,11 +26,36 @@ OF_TRUST: Final = frozenset({"noise_by", "noise_from", "people", "parties", "del
 NOT_TRIED: Final = "NOT TRIED"
 NO_ATTACK: Final = "no attack applies"
 SURE: Final = 0.9  # precision from which the items that an attack names count as known
-OF_THE_MODEL: Final = "who has the model of a whole training and half of a list"
+OF_THE_MODEL: Final = "The model of a whole training, with half of a list known,"
 KNOWN_ATTACKS: Final = (
-    "sums have been read by stronger attacks than those of `entrenous audit`: docs/privacy.md says"
-    " what is known"
+    "Sums have been read by stronger attacks than those of `entrenous audit`: docs/privacy.md says"
+    " what is known."
 )
+NOTHING: Final = "Nothing: you did not take part."
+UNTRIED: Final = "Not measured."
+NOT_IN_IT: Final = "If you do not take part, nothing leaves your device."
+WHOLE_TRAINING: Final = 1_000_000  # rounds, as many as were measured at most
+# The parts of an account of somebody's privacy, with their titles.
+PARTS: Final = {
+    "part": "Your part",
+    "guessable": "Guessable anyway",
+    "because": "Known because you took part",
+}
+
+
+class Account(TypedDict):
+    """The account of one person's privacy: three parts, each in sentences."""
+
+    part: list[str]
+    """The part that the person's device took in the training, or that it took none."""
+    guessable: list[str]
+    """The share of a list that is guessed of people who never took part."""
+    because: list[str]
+    """The share that is known because the person took part."""
+    expected: list[dict[str, JsonValue]]
+    """The expected findings of each attack on what the person's device sent."""
+    not_measured: str
+    """The reason why nothing is expected, or ""."""
 
 
 def verdict_of(entry: Entry) -> str:
@@ -155,18 +183,81 @@ def _short(value: Any) -> str:
     return str(value)
 
 
-def in_words(lines: Sequence[Mapping[str, Any]], history: int) -> list[str]:
-    """Returns what the strongest attacks are expected to find out about a history: one sentence on
-    messages on their way, and one on the final model.
+def account(
+    part: list[str],
+    findings: Mapping[str, Any],
+    history: int,
+    *,
+    took_part: bool = True,
+    proof: Sequence[str] = (),
+) -> Account:
+    """The account of somebody's privacy, from measured findings alone.
 
-    lines: the attacks, as `expected` gives them. history: the number of items that the user has
-    consumed.
+    part: sentences on what the person's device sent. findings: as `expected` gives them for one
+    round at least. history: the number of items that the person has consumed. proof: sentences on
+    the proven bound of what is known of who took part.
     """
-    messages = [line for line in lines if line["view"] in MESSAGES]
-    model = [line for line in lines if line["view"] == "model"]
-    # Messages and the final model are read by different people, so each has a sentence.
-    sentences = [f"{_who(line)} {_known(line, history)}" for line in _strongest(messages)]
-    return sentences + [f"{OF_THE_MODEL} {_known(line, history)}" for line in _strongest(model)]
+    lines = findings["expected"]
+    guessable = []
+    if findings["not_measured"]:
+        guessable.append(f"Not measured: {findings['not_measured']}.")
+    because = list(guessable)
+    for line in _strongest([line for line in lines if line["view"] in MESSAGES]):
+        because.append(f"{_who(line)} {_known(line, history)}.")
+    for line in _strongest([line for line in lines if line["view"] == "model"]):
+        guessable.append(_anyway(line))
+        because.append(_added(line))
+    if not took_part:
+        # Nothing was sent of which attacks could find anything.
+        lines = []
+        because = [NOTHING]
+    return {
+        "part": part,
+        "guessable": guessable or [UNTRIED],
+        "because": [*because, *proof],
+        "expected": lines,
+        "not_measured": findings["not_measured"],
+    }
+
+
+def of_profiles(algorithm: str) -> dict[str, Account]:
+    """The accounts of anybody in a whole training, by the profiles that were measured."""
+    profiles = {entry["profile"] for entry in measured(algorithm)}
+    return {
+        profile: account([NOT_IN_IT], expected(algorithm, profile, WHOLE_TRAINING), 0)
+        for profile in sorted(profiles)
+    }
+
+
+def _anyway(line: Mapping[str, Any]) -> str:
+    """The guess of a final model about somebody who never took part, if that was measured."""
+    share = line["r_precision"]
+    of_whom = "people who took part, not others"
+    if line["participation"]:
+        share = line["participation"]["guessable"]
+        of_whom = f"{line['participation']['people']} people who never took part"
+    popular = round((line["popularity"] or 0) * 100)
+    return (
+        f"{OF_THE_MODEL} guesses {round(share * 100)} of 100 other items of anybody, a list of what"
+        f" is popular {popular} (attack '{line['attack']}', tried on {of_whom}{_at(line)})."
+    )
+
+
+def _added(line: Mapping[str, Any]) -> str:
+    """The knowledge that a final model has of people because they took part."""
+    part = line["participation"]
+    if not part:
+        return "How much more the model knows of people who took part was not measured."
+    more, low, high = (f"{100 * part[name]:.1f}" for name in ("because", "low", "high"))
+    return (
+        f"The model knows {more} of 100 items more of people who took part (95 % interval {low} to"
+        f" {high}{_at(line)})."
+    )
+
+
+def _at(line: Mapping[str, Any]) -> str:
+    """The settings in which a finding was measured otherwise, as the end of a clause."""
+    return f", measured at {line['otherwise']}" if line["otherwise"] else ""
 
 
 def _strongest(lines: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -190,43 +281,28 @@ def _who(line: Mapping[str, Any]) -> str:
     findings from sums are not.
     """
     if line["view"] in ("individual", "neighbour"):
-        return "who reads these messages"
-    return f"who has {line['seen']},"
+        return "Who reads these messages"
+    return f"Who has {line['seen']},"
 
 
 def _known(line: Mapping[str, Any], history: int) -> str:
     """The knowledge of an attack: of the user's own number of items where it was measured in the
     settings of the training; else of a hundred items where it was measured, with those settings.
+    history: 0 = of a hundred items.
     """
     attack = f"(attack '{line['attack']}')"
     ranked = round(line["r_precision"] * 100)
     popular = round((line["popularity"] or 0) * 100)
     compared = "" if _exact(line) else f", a list of what is popular {popular}"
     # A figure of other settings is not carried over to this user's own list.
-    if line["otherwise"]:
-        finding = f"guessed {ranked} of 100 items rightly"
-        if _exact(line):
-            finding = f"named about {round(line['recall'] * 100)} of 100 items"
-        return f"{finding} {attack}{compared}, where that was measured: at {line['otherwise']}"
+    own = bool(history) and not line["otherwise"]
+    size = history if own else 100
     finding = f"guesses {ranked} of 100 items rightly"
     if _exact(line):
-        finding = f"can name about {round(line['recall'] * history)} of your {history} items"
-    return f"{finding} {attack}{compared}"
-
-
-def of_anybody(
-    algorithm: str, profile: str, settings: Mapping[str, Any], protect: Mapping[str, Any]
-) -> str:
-    """The information in the final model about somebody who was not asked; "" if it was not
-    measured.
-    """
-    # One round stands for a training: the final model is the same for all.
-    lines = expected(algorithm, profile, 1, settings, protect)["expected"]
-    of_others = "measured on people who took part, not on others"
-    return "".join(
-        f"{OF_THE_MODEL}, yours or anybody's, {_known(line, 100)} ({of_others})"
-        for line in _strongest([line for line in lines if line["view"] == "model"])
-    )
+        named = round(line["recall"] * size)
+        share = f"about {named}" if named < size else "all"
+        finding = f"can name {share} of {'your ' * own}{size} items"
+    return f"{finding} {attack}{compared}{_at(line)}"
 
 
 def sum_if_known(counts: Sequence[int | None]) -> int | None:

@@ -214,6 +214,10 @@ def _identity(shown: ShownRun) -> Html:
         ("users evaluated", f"{manifest['users_evaluated']:,}"),
         ("model sha256", tag("code", manifest["model_sha256"])),
     ]
+    # Manifests of earlier versions do not say it.
+    if "of_people" in manifest:
+        held = ", ".join(manifest["of_people"]) or "nothing"
+        pairs.append(("of single people the folder holds", held))
     return facts(pairs, class_="facts")
 
 

@@ -31,7 +31,7 @@ from ..evaluation.metrics.defined import fairness
 from ..evaluation.protocol import Evaluation
 from ..federation.shard import Ledger
 from ..privacy import evidence
-from ..privacy.protection import PAPER
+from ..privacy.protection import PAPER, epsilon_in_words
 from .options import RunPlan
 from .recommenders import Algorithm, Fitted, federated
 
@@ -133,6 +133,10 @@ class Manifest(TrainedPart):
     folds: NotRequired[list[dict[str, float]]]
     """The metrics of each fold, where there are several."""
     privacy: NotRequired[SpentPrivacy]
+    forget_devices: NotRequired[bool]
+    """True of a run whose folder is to hold nothing of single devices."""
+    of_people: NotRequired[list[str]]
+    """Files of its folder that are of single people, with the names of their arrays."""
     by_category: dict[str, JsonValue]
     seconds: dict[str, float]
     bytes: dict[str, int]
@@ -235,17 +239,14 @@ def spent(privacy: Mapping[str, Any]) -> list[str]:
     """
     if not privacy:
         return []
-    epsilon = (
-        f"epsilon {privacy['epsilon']:.3f} (PLD; {privacy['epsilon_rdp']:.3f} by RDP) at delta"
-        f" {privacy['delta']:g}"
-    )
+    epsilon = epsilon_in_words(privacy["epsilon"], privacy["delta"])
     sums = (
         f"{privacy['releases']} noisy sums, noise {privacy['noise_multiplier']:.3f} x clip, each"
         f" user sampled at {privacy['rate']:.3f}"
     )
     return [
-        f"differential privacy of each user, for the model and all sums: {epsilon}; {sums};"
-        " figures on held-out rows are not covered"
+        f"differential privacy, for the model and all sums: {epsilon} (by PLD; by RDP"
+        f" {privacy['epsilon_rdp']:.3f}); {sums}; figures on held-out rows are not covered"
     ]
 
 

@@ -145,6 +145,11 @@ class RunOptions:
     """Rounds between checkpoints, 0 = none; default: a tenth of the training."""
     out: str | Path | None = None
     """The folder in which runs are stored."""
+    forget_devices: bool = False
+    """Leave out of the stored run what is of single people: the arrays of each device, every other
+    array with a row for each user, the accuracy of each user, and training rows that were in
+    memory. Such a run can be reported and repeated, and nobody can recommend from it. Checkpoints
+    have these arrays until training ends."""
     debug: bool = False
     """One device at a time; an error then names the round, the stage and the device."""
 

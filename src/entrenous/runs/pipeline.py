@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple, final
 
-from ..core.contract.declared import predicts_ratings
+from ..core.contract.declared import is_central, predicts_ratings
 from ..core.contract.protocols import Progress, silent
 from ..core.errors import EntrenousError, EntrenousWarning, InputError, NonFiniteError
 from ..core.keywords import at_least, called_with, values
@@ -284,6 +284,7 @@ def _opened(
     """
     by_name = isinstance(asked.data, str) and not asked.parts
     manifest = opening(plan, what.rows, by_name) | pins(algorithm)
+    manifest |= forgetting(asked, algorithm)
     if asked.out is None:
         return None, manifest
     # The folder's name warns too: leaky figures must not pass for honest ones.
@@ -295,11 +296,23 @@ def _opened(
     manifest["settings"] = _keep_files(manifest["settings"], folder, "@", "{}.csv")
     manifest["network"] = _keep_files(manifest["network"], folder, TRACE, "network-{}.txt")
     store.write_manifest(folder, manifest)
-    if not by_name:
-        # Recommendations leave out the items of the training rows, so these are kept.
-        kept = what.parts[0].final_train
-        store.write_arrays(folder / store.ROWS, arrays_of_rows(kept))
     return folder, manifest
+
+
+def forgetting(options: RunOptions, algorithm: Algorithm) -> dict[str, bool]:
+    """The entry of a manifest of a run that forgets its devices, {} of another. Raises InputError
+    for a centralised algorithm.
+    """
+    if not options.forget_devices:
+        return {}
+    if is_central(algorithm):
+        raise InputError(
+            "--forget-devices",
+            "a centralised algorithm has no devices: its model is made of everybody's rows",
+            expected="an algorithm with devices",
+            fix="leave it out",
+        )
+    return {"forget_devices": True}
 
 
 @contextmanager
@@ -359,7 +372,7 @@ def execute(
         notes = ignored(plan, algorithm) + between(begun["network"], algorithm, what.parts[0])
         manifest = {**begun, **closing(what.parts, folds, leak, notes)}
         if watch.folder is not None:
-            _write(watch.folder, manifest, folds[0], trace)
+            manifest = _write(watch.folder, manifest, folds[0], trace)
     # A run of several folds keeps the model of the first.
     first = folds[0]
     return RunResult(
@@ -428,13 +441,14 @@ def _cause_if_it_diverges(algorithm: Algorithm, rows: Interactions) -> Iterator[
         raise NonFiniteError(f"{cause}; {diverged}") from diverged
 
 
-def _write(folder: Path, manifest: dict[str, Any], first: Fold, trace: Trace) -> None:
-    """Writes the files of a finished run."""
+def _write(folder: Path, manifest: dict[str, Any], first: Fold, trace: Trace) -> dict[str, Any]:
+    """Writes the files of a finished run. Returns its manifest."""
     users = {"user": first.evaluation.user, **first.evaluation.per_user}
-    store.write_arrays(folder / "model.safetensors", first.fitted.arrays)
-    store.write_arrays(folder / "users.safetensors", users)
-    store.write_trace(folder, trace)
-    # The manifest says `finished`: it is written after everything else is there.
-    store.write_manifest(folder, manifest)
+    rows: dict[str, Array] = {}
+    if not manifest["data_by_name"]:
+        # Recommendations leave out the items of the training rows, so these are kept.
+        rows = arrays_of_rows(first.train)
+    written = store.write_run(folder, manifest, first.fitted.arrays, users, trace, rows)
     # Checkpoints are of no use from here on.
     store.clean(folder)
+    return written

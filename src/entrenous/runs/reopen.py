@@ -25,7 +25,7 @@ from ..federation.shard import Threads
 from . import store
 from .manifest import check_algorithm, check_program
 from .options import OpenOptions, RunOptions, RunPlan
-from .pipeline import Material, RunResult, engine_of, execute, hired_crew, material
+from .pipeline import Material, RunResult, engine_of, execute, forgetting, hired_crew, material
 from .plan import TRACE, make
 from .recommenders import CentralRecommender, FederatedRecommender, GossipRecommender, restore
 from .train import Say, Watch
@@ -177,6 +177,7 @@ def reopen(
             "this run is not finished",
             fix=f"continue it with `entrenous run --resume {run.path}`",
         )
+    refuse_forgotten(run)
     plan = plan_of(run, algorithm)
     # Candidates take longer to draw than everything else here.
     if not candidates:
@@ -184,11 +185,22 @@ def reopen(
     rows, train, split = _rows_of(run, plan)
     made = make(plan, rows)
     check_algorithm(run.manifest, made, str(run.path), todays_code)
-    arrays, _ = store.read_arrays(run.path / "model.safetensors")
+    arrays, _ = store.read_arrays(run.path / store.MODEL)
     # The file's own seal holds for any model; the manifest names this one.
     if model_sha256(arrays) != run.manifest["model_sha256"]:
         raise EntrenousError(f"{run.path}: the model is not the one in the manifest; run it again")
     return ReopenedRun(restore(made, arrays, train, plan.seed), train, split, arrays)
+
+
+def refuse_forgotten(run: store.StoredRun) -> None:
+    """Raises InputError for a run whose devices were forgotten."""
+    if run.manifest.get("forget_devices"):
+        raise InputError(
+            str(run.path),
+            "its devices were forgotten, and its model is not whole without them",
+            expected="a run that has its devices",
+            fix="train again without --forget-devices",
+        )
 
 
 def _rows_of(
@@ -270,6 +282,7 @@ def resume(
     made = make(plan, what.rows)
     check_algorithm(stored.manifest, made, str(stored.path), todays_code)
     check_program(stored.manifest, str(stored.path), todays_code)
+    begun = {**stored.manifest, **forgetting(options, made)}
     # All checks are done: from here on the run is continued.
     with hired_crew(engine, plan, what, made) as hired:
         watch = Watch(
@@ -282,4 +295,4 @@ def resume(
             say=say,
             crew=hired,
         )
-        return execute(plan, what, made, stored.manifest, watch)
+        return execute(plan, what, made, begun, watch)

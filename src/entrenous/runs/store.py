@@ -14,6 +14,11 @@ A run is a folder `runs/<run>` with these files:
     <setting>.csv, network-<setting>.txt
                         the run's copies of the files that its settings name
 
+Of single people are, by the entry `of_people` of the manifest: arrays of the model (`devices.`,
+`nodes.`, and others with a row for each user; all of a centralised model), users.safetensors,
+rows.safetensors, and copies of files with a choice of each user. --forget-devices leaves out all
+but these copies.
+
 Every file is written whole or not at all, and arrays are verified when they are loaded. Nothing is
 ever unpickled.
 """
@@ -42,7 +47,11 @@ from ..core.registry.discover import is_place, place_parts
 from ..core.types import Array
 from ..data.dataset import datasets, in_any_folder
 
+MODEL = "model.safetensors"
+USERS = "users.safetensors"
 ROWS = "rows.safetensors"
+# Arrays of a device, of a peer, and of a centralised model, which everybody's rows have made.
+OF_PEOPLE = ("devices.", "nodes.", "model.")
 LOCK = "lock"
 USUAL_ROOT = Path("runs")
 # The format of the files of a run; a run of another format is refused by number.
@@ -152,6 +161,43 @@ def _from_anywhere(folder: Path, name: str) -> str:
     if not name.startswith(("./", "../")):
         return name
     return os.path.normpath(folder / name)
+
+
+def write_run(
+    folder: Path,
+    manifest: Mapping[str, Any],
+    arrays: Mapping[str, Array],
+    users: Mapping[str, Array],
+    trace: Sequence[Mapping[str, Any]],
+    rows: Mapping[str, Array],
+) -> dict[str, Any]:
+    """Writes the files of a finished run, without what is of single people where its manifest says
+    `forget_devices`. Returns the manifest, with what is `of_people` in the folder.
+
+    arrays: of the model. users: the accuracy of each user. rows: training rows that are loaded from
+    nowhere else; {} = none.
+    """
+    number = manifest["catalogue"]["users"]
+    own = {}
+    for name, array in arrays.items():
+        if name.startswith(OF_PEOPLE) or array.shape[:1] == (number,):
+            own[name] = array
+    held = {MODEL: own, USERS: users, ROWS: rows}
+    files = {MODEL: arrays, USERS: users, ROWS: rows}
+    if manifest.get("forget_devices"):
+        held = {}
+        files = {MODEL: {name: array for name, array in arrays.items() if name not in own}}
+    of_people = [f"{file} ({', '.join(sorted(held[file]))})" for file in held if held[file]]
+    # Copies of files such as pi.csv have a choice of each user.
+    of_people += sorted(path.name for path in folder.glob("*.csv"))
+    for file, content in files.items():
+        if content or file == MODEL:
+            write_arrays(folder / file, content)
+    write_trace(folder, trace)
+    # The manifest says `finished`: it is written after everything else is there.
+    whole = {**manifest, "of_people": of_people}
+    write_manifest(folder, whole)
+    return whole
 
 
 def write_trace(folder: Path, trace: Sequence[Mapping[str, Any]]) -> None:
@@ -405,7 +451,7 @@ def read(run: str, root: Path, data: str | None = None) -> StoredRun:
     Raises InputError for `data` where the run keeps its rows.
     """
     path = find(run, root)
-    file = path / "users.safetensors"
+    file = path / USERS
     users = {}
     if file.is_file():
         users = read_arrays(file)[0]

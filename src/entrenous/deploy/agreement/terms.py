@@ -23,7 +23,15 @@ from ...core.errors import InputError, one_line
 from ...core.registry.discover import is_place, short
 from ...core.registry.program import source_sha256
 from ...privacy import evidence
-from ...privacy.protection import DP, PAPER, PROTECT, ROBUST, Protection, ProtectionInForce
+from ...privacy.protection import (
+    DP,
+    PAPER,
+    PROTECT,
+    ROBUST,
+    Protection,
+    ProtectionInForce,
+    epsilon_in_words,
+)
 from ...privacy.unsampled import proven_for_all_rounds
 from ...runs.plan import algorithm_of
 from ...systems.gossip_learning import GossipLearning
@@ -586,7 +594,7 @@ class FederationTerms(Settings):
         epsilon = self.proven(own.people)
         proof = "no epsilon"
         if epsilon is not None:
-            proof = f"epsilon {epsilon:.3g} at delta {own.delta:g} for each user"
+            proof = epsilon_in_words(epsilon, own.delta)
         return f"{sums}{singly}; {noise}{clip}; {proof}"
 
     def _and_singly(self, place: str) -> str:

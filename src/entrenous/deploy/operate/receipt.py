@@ -11,35 +11,37 @@ from typing import Any
 
 from ...core.errors import InputError
 from ...core.registry.discover import short
-from ...privacy.told import expected, in_words, sum_if_known
+from ...privacy.protection import epsilon_in_words
+from ...privacy.told import account, expected, sum_if_known
 from ..agreement.files import read_json
 from ..agreement.terms import TERMS, FederationTerms
 from ..node.node_store import NODE, STORE, LeftDevice, NodeStore
 from ..peers.replay import PUSH
 
 # Sentences of a receipt, for its user.
-SINGLY = "the server could read each message by itself"
+NEVER = "You took no part so far; nothing of you has left this node."
+ANSWERED = "Your device answered {} times."
+SINGLY = "The server could read each answer by itself."
 GATEWAY = (
-    "this node added its users up before anything left it: the server saw sums of {} users, and"
-    " nothing of one alone"
+    "This node added its users up before anything left it: the server saw sums of {} users, and"
+    " nothing of one alone."
 )
-MASKED = "the server saw masked sums of several nodes, of at least {} people and {} parties"
-NEVER = "nothing of this user has left this node so far"
+MASKED = "The server saw masked sums of several nodes, of at least {} people and {} parties."
 WHOLE = (
-    "each answer has numbers for every item at once, made from the whole history: rows are not"
-    " counted"
+    "Each answer contains your whole list of {} items: it has numbers for every item at once, and"
+    " rows are not counted."
 )
 UNCOUNTED = (
-    "rows were not counted: draws are public, so that others can work out what each device drew"
+    "Rows were not counted: draws are public, so that others can work out what each device drew."
 )
-NO_PROOF = "no guarantee: there is no differential privacy"
+NO_PROOF = "No guarantee: there is no differential privacy."
 PROOF = (
-    "differential privacy: epsilon {:.3g} at delta {:g} so far, if {} people in each sum add their"
-    " noise and keep it to themselves"
+    "Differential privacy so far, if {} people in each sum add their noise and keep it to"
+    " themselves: {}."
 )
 PEER = (
-    "each push was the whole model of this peer; it holds what the peer has trained on, and whom it"
-    " went to can read it"
+    "Your device pushed its whole model {} times. It holds what the device has trained on, and whom"
+    " it went to can read it."
 )
 
 
@@ -58,21 +60,20 @@ def receipt_of_node(folder: Path, user: str) -> dict[str, Any]:
         count = "select count(*) from row where user = ?"
         (history,) = store.connection.execute(count, (number,)).fetchone()
     algorithm = short(terms.algorithm)
-    sentences = [_sentence(terms, left)]
+    part = _part(terms, left)
     if terms.has_server and None in [device.rows for device in left]:
-        sentences.append(UNCOUNTED if terms.draws == "public" else WHOLE)
+        part.append(UNCOUNTED if terms.draws == "public" else WHOLE.format(history))
     # Attacks that were measured under the same settings tell what to expect from so many messages.
     protection = dict(terms.protection) if terms.has_server else {}
-    known = expected(algorithm, terms.profile, len(left), terms.settings, protection)
-    sentences += in_words(known["expected"], history)
+    answers = max(1, len(left))
+    findings = expected(algorithm, terms.profile, answers, terms.settings, protection)
     # The proof rests on the noise of the people in a sum: as many as terms and owner insist on.
     owners_floor = int(about.get("floors", {}).get("people", 1))
     people = max(terms.protection.people, owners_floor)
     epsilon = terms.proven(people, len(left))
-    if epsilon is None:
-        sentences.append(NO_PROOF)
-    else:
-        sentences.append(PROOF.format(epsilon, terms.protection.delta, people))
+    proof = [NO_PROOF] if left else []
+    if epsilon is not None:
+        proof = [PROOF.format(people, epsilon_in_words(epsilon, terms.protection.delta))]
     rounds = []
     for device in left:
         counts = {"rows": device.rows, "positives": device.positives, "numbers": device.numbers}
@@ -89,9 +90,8 @@ def receipt_of_node(folder: Path, user: str) -> dict[str, Any]:
         "rows": sum_if_known([device.rows for device in left]),
         "positives": sum_if_known([device.positives for device in left]),
         "numbers": sum_if_known([device.numbers for device in left]),
-        "sentences": sentences,
         "epsilon": epsilon,
-        **known,
+        **account(part, findings, history, took_part=bool(left), proof=proof),
     }
 
 
@@ -102,16 +102,15 @@ def _pushes(store: NodeStore, number: int) -> list[LeftDevice]:
     return [LeftDevice(int(push), number, None, None, None, 1) for (push,) in rows]
 
 
-def _sentence(terms: FederationTerms, left: Sequence[LeftDevice]) -> str:
-    """Returns a sentence on who could read the messages."""
+def _part(terms: FederationTerms, left: Sequence[LeftDevice]) -> list[str]:
+    """Returns sentences on the messages of a user, and on who could read them."""
     if not left:
-        return NEVER
+        return [NEVER]
     if not terms.has_server:
-        return PEER
+        return [PEER.format(len(left))]
+    answered = ANSWERED.format(len(left))
     if terms.masked:
-        return MASKED.format(terms.protection.people, terms.protection.parties)
+        return [answered, MASKED.format(terms.protection.people, terms.protection.parties)]
     # A gateway adds the updates of its users up; the smallest of its sums says most about one.
     least = min(device.people for device in left)
-    if least == 1:
-        return SINGLY
-    return GATEWAY.format(least)
+    return [answered, SINGLY if least == 1 else GATEWAY.format(least)]
