@@ -21,9 +21,9 @@ from ...runs.options import RunPlan, TrainingOptions
 from ...runs.pipeline import RunResult, material
 from ...runs.plan import algorithm_of, check, make, usual_protocol
 from ..agreement.files import read_json, write_json
+from .device import recommend
 from .founding import MOST_NODES, FoundedFederation, Place, found, free_ports, must_be_new
 from .plans import FoundingPlan, TrialPlan
-from .recommend import recommend
 from .running import gathered, run_all, status
 
 TRIAL = "trial.json"

@@ -17,10 +17,10 @@ from ...core.keywords import at_least
 from ...data.load import load
 from ..agreement.invitation import BOOTSTRAPS
 from ..peers.running import check, status
+from .device import recommend
 from .founding import found, must_be_new
 from .plans import FoundingPlan, TrialPlan
 from .processes import LOG, Processes
-from .recommend import recommend
 
 LEAST = 10  # peers: five are killed, then both bootstraps, and some must be left
 KILLED = 5
