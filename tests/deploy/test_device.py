@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import re
 import struct
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -15,6 +17,7 @@ import httpx
 import numpy as np
 import pytest
 from federation_links import (
+    PATIENCE,
     FaultyLink,
     federation,
     nodes_of,
@@ -376,3 +379,53 @@ def test_a_device_without_a_model_is_not_ready(tmp_path: Path) -> None:
         assert answer.status_code == 503
         assert "no model has come yet" in answer.json()["error"]
         assert httpx.get(f"http://127.0.0.1:{port}/v1/health", timeout=60).status_code == 200
+
+
+# ---- a file of new rows --------------------------------------------------------------------------
+
+
+def added(folder: Path, text: str, *words: str) -> tuple[int, str]:
+    """The exit code and the messages of `entrenous federation add`."""
+    file = folder.parent / "new.csv"
+    file.write_text(text)
+    command = [sys.executable, "-m", "entrenous", "federation", "add", str(folder)]
+    done = subprocess.run(
+        [*command, "--data", str(file), *words], capture_output=True, text=True, timeout=PATIENCE
+    )
+    assert "Traceback" not in done.stderr
+    return done.returncode, done.stderr
+
+
+def test_a_file_adds_rows_of_several_users(tmp_path: Path) -> None:
+    made = trained(tmp_path / "f", rounds=1)
+    folder = made.nodes["node-1"]
+    with Device(folder) as device:
+        one, other = free_item(device), free_item(device, "patient-0x")
+        before = len(device.export(user=USER)), len(device.export(user="patient-0x"))
+        head = "user,item,rating,timestamp\n"
+        rows = f"{USER},{one},1,1000007\npatient-0x,{other},5,1000008\n{USER},{one},3,1000009\n"
+        code, line = added(folder, head + rows, "--load", "duplicates=last")
+        assert code == 0, line
+        assert "2 of 2 rows added" in line
+        mine = device.export(user=USER)
+        assert (mine[-1]["item"], mine[-1]["value"], mine[-1]["time"]) == (one, 3.0, 1_000_009.0)
+        after = len(mine), len(device.export(user="patient-0x"))
+        assert after == (before[0] + 1, before[1] + 1)
+
+
+def test_strange_rows_are_refused_or_left_out_and_counted(tmp_path: Path) -> None:
+    made = trained(tmp_path / "f", rounds=1)
+    folder = made.nodes["node-1"]
+    with Device(folder) as device:
+        one = free_item(device)
+        before = device.export(user=USER)
+        rows = f"user,item\n{USER},{one}\nsomebody,{one}\n{USER},nothing\n"
+        code, line = added(folder, rows)
+        assert code == 2
+        assert "1 rows of an unknown user, first 'somebody'" in line
+        assert "--ignore-unknown" in line
+        assert device.export(user=USER) == before
+        code, line = added(folder, rows, "--ignore-unknown")
+        assert code == 0
+        assert "1 of 3 rows added" in line
+        assert device.export(user=USER)[-1]["item"] == one

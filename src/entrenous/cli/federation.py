@@ -16,7 +16,7 @@ from ..core.errors import EntrenousError, InputError
 from ..core.keywords import at_least
 from ..deploy.operate.plans import TrialPlan
 from .console import emit_json, goes_on, say, table, tell
-from .options import NETWORK, PEERS, need_libraries, takes
+from .options import NETWORK, PEERS, Load, loading, need_libraries, takes
 
 app = App(
     name="federation",
@@ -258,6 +258,31 @@ def recommend(folder: Path, /, *, user: str | None = None, n: int = 10, json: bo
     else:
         show_list(str(folder), who, number, items)
         say(limits)
+
+
+@app.command
+def add(folder: Path, /, *, data: str, load: Load = None, ignore_unknown: bool = False) -> None:
+    """On a node: add rows of its users. They count in training from the next round on, also if the
+    node is running, and their items are not recommended again.
+
+    Parameters
+    ----------
+    folder:
+        The node's folder.
+    data:
+        A file with the new rows; a row takes the place of its user's row of the same item.
+    ignore_unknown:
+        Leave out rows of users who are not of this node, and of items that are not on the
+        federation's list. Without it such a file is refused, and nothing is added.
+    """
+    need_libraries("federation", *NETWORK)
+    from ..data.load import load_part
+    from ..deploy.operate.device import Device
+
+    rows = load_part(Path(data), **loading(load))
+    with Device(folder) as device:
+        added = device.add(rows, ignore_unknown=ignore_unknown)
+    say(f"{added} of {len(rows)} rows added to {folder}")
 
 
 def show_list(node: str, user: str, number: int, items: Sequence[Mapping[str, Any]]) -> None:

@@ -102,6 +102,17 @@ class LeftDevice(NamedTuple):
     """Users in the sum that left the node; 1 = the update left singly."""
 
 
+class AddedRow(NamedTuple):
+    """A row that comes to a node."""
+
+    user: int
+    """The federation's number."""
+    item: int
+    value: float
+    time: int
+    """Microseconds since 1970."""
+
+
 class StoredRow(NamedTuple):
     """A row of a node's user."""
 
@@ -266,21 +277,23 @@ class NodeStore:
         """Returns a stored count, CHANGES or FORGOTTEN; 0 before the first."""
         return int(self.fact(name) or 0)
 
-    def add_row(self, user: int, item: int, value: float, time: int) -> None:
-        """Stores a row of a user in place of the user's row of the same item, if there is one.
-        user: the federation's number. time: microseconds since 1970.
+    def add_rows(self, rows: Sequence[AddedRow]) -> None:
+        """Stores rows, in their order, all or none. Each takes the place of its user's row of the
+        same item, if there is one.
         """
-        if self.fact(TIMES) != MICROSECONDS:
-            time //= SECOND
+        unit = 1 if self.fact(TIMES) == MICROSECONDS else SECOND
         last = "select coalesce(max(source), -1) + 1 from row"
+        add = f"insert or replace into row values (?, ?, ?, ?, ({last}))"
         with self.connection as db:
-            values = user, item, value, time
-            db.execute(f"insert or replace into row values (?, ?, ?, ?, ({last}))", values)
-            # Where single visits are kept, this is one more.
-            if db.execute("select 1 from visit limit 1").fetchone():
-                last = "select max(source) + 1 from visit"
-                visit = user, item, time
-                db.execute(f"insert into visit values (?, ?, ?, ({last}))", visit)
+            # Where single visits are kept, a row is one more.
+            visited = db.execute("select 1 from visit limit 1").fetchone() is not None
+            for row in rows:
+                time = row.time // unit
+                db.execute(add, (row.user, row.item, row.value, time))
+                if visited:
+                    last = "select max(source) + 1 from visit"
+                    visit = row.user, row.item, time
+                    db.execute(f"insert into visit values (?, ?, ?, ({last}))", visit)
             self._add_one(CHANGES)
 
     def rows_of(self, user: int) -> list[StoredRow]:

@@ -21,13 +21,13 @@ from ...core.contract.protocols import Scorer
 from ...core.errors import EntrenousWarning, InputError
 from ...core.keywords import at_least
 from ...core.types import BoolArray
-from ...data.interactions import SECOND
+from ...data.interactions import NO_TIME, SECOND, Interactions
 from ...evaluation.recommend import Allowed, Recommended
 from ...evaluation.recommend import recommend as best_items
 from ..agreement.files import read_json
 from ..agreement.terms import TERMS, FederationTerms
 from ..node.node import FederatedNode
-from ..node.node_store import NODE, PAUSED, NodeStore
+from ..node.node_store import NODE, PAUSED, AddedRow, NodeStore
 from ..peers.folder import PeerFolder
 from .receipt import receipt_of_node
 
@@ -193,8 +193,41 @@ class Device:
                 raise InputError("value", problem, expected="a rating on the scale of the data")
             checked = _checked("value", 1.0 if value is None else value, LARGEST)
             seconds = _checked("time", now() if time is None else time, LATEST)
-            self._store.add_row(self._number(place), number, checked, round(seconds * SECOND))
+            row = AddedRow(self._number(place), number, checked, round(seconds * SECOND))
+            self._store.add_rows([row])
             self._look_again()
+
+    def add(self, rows: Interactions, *, ignore_unknown: bool = False) -> int:
+        """Adds the rows of several users, as `consumed` does; a row without a time gets that of
+        now. Returns the number of rows added.
+
+        ignore_unknown: leaves out rows of users who are not of this node, and of items that are not
+        on the federation's list. Raises InputError for such rows otherwise, and at a peer; then
+        nothing is added.
+        """
+        with self._turn:
+            node = self._with_server()
+            user = node.rows.users.indices(rows.users.ids.tolist())[rows.user]
+            item = node.items.vocabulary.indices(rows.items.ids.tolist())[rows.item]
+            strange = (user < 0) | (item < 0)
+            if strange.any() and not ignore_unknown:
+                raise _strangers(rows, user < 0, item < 0)
+            times = rows.time
+            if times is None:
+                times = np.full(len(rows), NO_TIME)
+            times = np.where(times == NO_TIME, round(now() * SECOND), times)
+            known = np.flatnonzero(~strange)
+            if rows.row is not None:
+                # In the order of their source, so that of a repeated item the last row stays.
+                known = known[np.argsort(rows.row[known], kind="stable")]
+            numbers = self._store.users
+            added = [
+                AddedRow(int(numbers[user[r]]), int(item[r]), float(rows.value[r]), int(times[r]))
+                for r in known.tolist()
+            ]
+            self._store.add_rows(added)
+            self._look_again()
+            return len(added)
 
     def forget(self, item: str | None = None, *, user: str | None = None) -> int:
         """Deletes a user's row of an item; without an item all rows, the private vector that was
@@ -279,7 +312,7 @@ class Device:
             raise InputError(
                 str(self._folder),
                 "a peer's rows are those that it joined with, and it pushes while it runs",
-                expected="a node of a federation with a server",
+                expected="the folder of a node with a server",
             )
         return self._node
 
@@ -325,6 +358,24 @@ def recommend(folder: Path, user: str | None, n: int) -> NodeRecommendations:
     """Recommends n items to one of a node's users, once; see `Device`."""
     with closing(Device(folder)) as device:
         return device.recommend(n, user=user)
+
+
+def _strangers(rows: Interactions, of_users: BoolArray, of_items: BoolArray) -> InputError:
+    """Returns the error of rows whose user or item a node does not know. marks: bool [rows]."""
+    counts = []
+    for noun, marks, ids in (
+        ("user", of_users, rows.users.ids[rows.user]),
+        ("item", of_items, rows.items.ids[rows.item]),
+    ):
+        if marks.any():
+            first = ids[np.argmax(marks)]
+            counts.append(f"{int(marks.sum())} rows of an unknown {noun}, first '{first}'")
+    return InputError(
+        rows.name,
+        "; ".join(counts),
+        expected="users of this node, and items of the federation's list",
+        fix="leave these rows out of the file, or say --ignore-unknown",
+    )
 
 
 def _checked(name: str, number: float, most: float) -> float:
