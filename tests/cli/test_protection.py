@@ -123,7 +123,7 @@ def test_a_run_with_a_budget_says_what_it_spent_and_ends_before_it_is_passed(
     assert any(name.startswith("devices.") for name in load_file(folder / "model.safetensors"))
     printed = " ".join(command(*dp, "--protect", "epsilon=5").out.split())
     assert (
-        "epsilon does not cover the folder of the run" in printed
-        and "every device's own arrays (devices.*)" in printed
+        "of single people the folder holds model.safetensors (devices." in printed
+        and "epsilon covers no such arrays" in printed
     )
     assert (folder / "releases").stat().st_size == spent["releases"]

@@ -175,4 +175,4 @@ def test_a_figure_of_members_is_not_said_of_strangers(monkeypatch: pytest.Monkey
     monkeypatch.setattr(evidence, "entries", lambda: ())
     nothing = told_.account([], told_.expected("pfpl+", "paper", 1), 9)
     assert nothing["guessable"] == nothing["because"]
-    assert "`entrenous audit pfpl+` makes one" in nothing["because"][0]
+    assert "`entrenous audit pfpl+ --profile paper` measures it" in nothing["because"][0]

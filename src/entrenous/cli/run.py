@@ -35,7 +35,7 @@ CHANCE = (
 # Lines on the privacy of a run's folder.
 OF_PEOPLE = "of single people the folder holds {}; --forget-devices leaves arrays out"
 FORGOTTEN = "the devices were forgotten: of single people the folder holds {}"
-COUNTS = "epsilon covers neither that nor the counts of messages and bytes, which are exact"
+COUNTS = "epsilon covers no such arrays, nor the counts of messages and bytes, which are exact"
 
 
 @takes(RunPlan, TuneFirst, RunOptions)

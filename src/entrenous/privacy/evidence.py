@@ -165,7 +165,7 @@ def expected(algorithm: str, profile: str, rounds: int) -> dict[str, Any]:
     if not lines:
         why = (
             f"no audit of {algorithm} under profile {profile} is kept; `entrenous audit"
-            f" {algorithm}` makes one"
+            f" {algorithm} --profile {profile}` measures it"
         )
     return {"expected": lines, "not_measured": why}
 
