@@ -65,7 +65,7 @@ def observe(
     In the view `difference` every two entries are the sum of some parties and the sum of all but
     one of them, another one each time: of the same model and the same round, each with noise of its
     own; training goes on from the first. Masked devices do not answer twice: then the second sum
-    is of the next round and its model (`about["same_model"]` is false).
+    is of the next round and its model.
 
     Raises InputError for a plan that makes no sense, and for a view that the algorithm does not
     have.
@@ -149,6 +149,9 @@ def _around_server(
         # The second sum of a pair starts where the first one started, on a copy of the devices.
         before = _copied(training) if less_one is not None else training
         training = whole.one_round(training)
+        if training.ledger.unopened > before.ledger.unopened:
+            # Without a sum there is no second one.
+            continue
         if plan.replayed:
             # The server shows its old model again: what devices have learnt stays with them.
             training = training._replace(server=before.server)
@@ -247,7 +250,6 @@ def _about(
         "view": plan.view,
         "profile": plan.profile,
         "protect": protection.model_dump(),
-        "same_model": not (plan.view == "difference" and protection.secure_sum),
         "users": len(data.users),
         "items": len(data.items),
         "interactions": len(data),

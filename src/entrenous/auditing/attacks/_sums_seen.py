@@ -49,6 +49,32 @@ def same_model(seen: Seen, other: Seen) -> bool:
     )
 
 
+def differences(transcript: Transcript) -> tuple[Seen, ...]:
+    """The differences of every two entries of a transcript, the sum of some parties and that of
+    fewer of them, where devices received one model: each as the sum of those who are in the first
+    alone. Noise of the two adds up.
+    """
+    # Two rounds after each other: with some people, and without them.
+    whole = transcript.rounds[::2]
+    less = transcript.rounds[1::2]
+    pairs = zip(whole, less, strict=False)
+    found = (_difference(transcript, one, other) for one, other in pairs)
+    return tuple(seen for seen in found if seen is not None)
+
+
+def _difference(transcript: Transcript, whole: Seen, less: Seen) -> Seen | None:
+    """The sum of those who are in one of two sums alone; None where that is no sum of theirs."""
+    apart = np.setdiff1d(whole.users, less.users)
+    if not len(apart) or len(whole.users) != len(less.users) + len(apart):
+        return None
+    if not same_model(less, whole):
+        return None
+    names = ["weight"] if "weight" in whole.sent else []
+    names += added_up(transcript, whole)
+    sent = {name: whole.sent[name] - less.sent[name] for name in names}
+    return Seen(whole.round, whole.received, apart, sent)
+
+
 def senders_of(seen: Seen) -> Int64Array:
     """The number of devices that added to each row of a sum of FPL, int64 [items]; 0 where the
     counts stay inside the sum.

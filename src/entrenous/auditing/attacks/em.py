@@ -10,6 +10,8 @@ directions: the linear estimate of least mean square error, over one eigen-decom
 directions' Gram matrix; (3) what a user's own direction says of an item, and nothing that was
 assumed of it before, joins the popularity in new log odds. They move half way, since directions and
 histories are guesses about each other. Known items of people are certain from the first turn on.
+Two sums of one model that differ by some people are, one less the other, a sum of these people with
+the noise of two: few directions, and nothing that others add.
 Source: review `privacy-2`, section 1; ours.
 """
 
@@ -26,6 +28,7 @@ from ..claims import Attack, Claims
 from ..side_knowledge import known_items
 from ..transcript import Transcript
 from ._rows_seen import SURE, declined, empty_tally, sends
+from ._sums_seen import differences
 
 TURNS = 20  # at most
 STEP = 0.5  # of the way to new log odds
@@ -78,6 +81,10 @@ class Evidence(NamedTuple):
 
 def run(transcript: Transcript) -> Claims:
     """Ranks items by their posterior odds, and claims those that are likelier than not."""
+    # Where no two sums are of one model, all are read as sums.
+    few = differences(transcript) if transcript.about["view"] == "difference" else ()
+    if few:
+        transcript = transcript._replace(rounds=few)
     tally = empty_tally(transcript)
     users = len(tally.users)
     rounds = list(_usable(transcript, tally.users))
@@ -89,7 +96,7 @@ def run(transcript: Transcript) -> Claims:
     certain = np.zeros((users, transcript.items), np.bool_)
     if known is not None:
         certain = known[tally.users]
-    terms = _terms(transcript)
+    terms = _terms(transcript, sums=2 if few else 1)
     prior = _prior(transcript, known)
     odds = np.zeros(certain.shape, np.float32)
     chance = _chance(prior + odds, certain)
@@ -134,7 +141,8 @@ def _total(seen: Seen, shared: bool) -> Float32Array:
     return seen.sent["own"].astype(np.float32)
 
 
-def _terms(transcript: Transcript) -> Terms:
+def _terms(transcript: Transcript, sums: int) -> Terms:
+    """The constants of a transcript. sums: whose noise is in each that is read."""
     w = float(transcript.setting("unobserved"))
     c = 1.0
     if w:
@@ -143,7 +151,7 @@ def _terms(transcript: Transcript) -> Terms:
     # Without noise there is rounding to the grid.
     noise = max(noise, float(transcript.about["step"]))
     reg = float(transcript.setting("reg"))
-    return Terms(w, c, reg, str(transcript.setting("reg_by")), noise**2)
+    return Terms(w, c, reg, str(transcript.setting("reg_by")), sums * noise**2)
 
 
 def _prior(transcript: Transcript, known: BoolArray | None) -> Float32Array:
@@ -265,4 +273,4 @@ def applies(transcript: Transcript) -> bool:
     return sent and "unobserved" in settings and not settings["ratings"]
 
 
-ATTACK = Attack("em", ("sum",), "ours", applies, run)
+ATTACK = Attack("em", ("sum", "difference"), "ours", applies, run)
