@@ -4,6 +4,8 @@ item by item.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from ...core.types import Array, Float64Array, Int64Array
@@ -54,25 +56,37 @@ def differences(transcript: Transcript) -> tuple[Seen, ...]:
     fewer of them, where devices received one model: each as the sum of those who are in the first
     alone. Noise of the two adds up.
     """
-    # Two rounds after each other: with some people, and without them.
-    whole = transcript.rounds[::2]
-    less = transcript.rounds[1::2]
-    pairs = zip(whole, less, strict=False)
-    found = (_difference(transcript, one, other) for one, other in pairs)
-    return tuple(seen for seen in found if seen is not None)
+    found = []
+    for whole, less in _pairs(transcript):
+        apart = np.setdiff1d(whole.users, less.users)
+        if len(apart) and len(whole.users) == len(less.users) + len(apart):
+            found.append(_less(transcript, whole, less)._replace(users=apart))
+    return tuple(found)
 
 
-def _difference(transcript: Transcript, whole: Seen, less: Seen) -> Seen | None:
-    """The sum of those who are in one of two sums alone; None where that is no sum of theirs."""
-    apart = np.setdiff1d(whole.users, less.users)
-    if not len(apart) or len(whole.users) != len(less.users) + len(apart):
-        return None
-    if not same_model(less, whole):
-        return None
-    names = ["weight"] if "weight" in whole.sent else []
-    names += added_up(transcript, whole)
-    sent = {name: whole.sent[name] - less.sent[name] for name in names}
-    return Seen(whole.round, whole.received, apart, sent)
+def changes(transcript: Transcript) -> tuple[Seen, ...]:
+    """The differences of every two entries of a transcript that are of the same people, where
+    devices received one model.
+    """
+    return tuple(
+        _less(transcript, one, other)
+        for one, other in _pairs(transcript)
+        if np.array_equal(one.users, other.users)
+    )
+
+
+def _pairs(transcript: Transcript) -> Iterator[tuple[Seen, Seen]]:
+    """Yields every two entries one after the other whose devices received one model."""
+    for one, other in zip(transcript.rounds[::2], transcript.rounds[1::2], strict=False):
+        if same_model(other, one):
+            yield one, other
+
+
+def _less(transcript: Transcript, one: Seen, other: Seen) -> Seen:
+    """The first sum less the second one."""
+    names = ["weight"] if "weight" in one.sent else []
+    names += added_up(transcript, one)
+    return one._replace(sent={name: one.sent[name] - other.sent[name] for name in names})
 
 
 def senders_of(seen: Seen) -> Int64Array:

@@ -104,9 +104,11 @@ def _singly(transcript: Transcript, seen: Seen) -> Seen:
 
 
 def applies(transcript: Transcript) -> bool:
-    """Checks whether devices send rows or dense arrays, which are added up."""
+    """Checks whether devices send rows or dense arrays, which are added up, and two sums are of
+    other people.
+    """
     ways = {sent["way"] for sent in transcript.about["sends"]}
-    return not ways.isdisjoint(("rows", "dense"))
+    return not ways.isdisjoint(("rows", "dense")) and not transcript.about["new_row"]
 
 
 ATTACK = Attack("differencing", ("difference",), "ours", applies, run)
