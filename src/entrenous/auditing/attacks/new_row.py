@@ -43,7 +43,7 @@ def run(transcript: Transcript) -> Claims:
 
 
 def _by_size(transcript: Transcript, seen: Seen) -> Float32Array:
-    """How much the row of each item changed, in standard deviations: float32 [items]."""
+    """The change of the row of each item, in standard deviations: float32 [items]."""
     if pairwise(transcript):
         size = seen.sent["b"].astype(np.float64)
     else:
