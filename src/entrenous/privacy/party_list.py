@@ -53,7 +53,7 @@ class PartyList(NamedTuple):
 class Demands(NamedTuple):
     """The demands of the owner of a device, which no message lowers."""
 
-    people: int = 300
+    people: int = 250
     """In a sum, at least."""
     answers: int = 11
     """Sums that it answers in, in all."""
