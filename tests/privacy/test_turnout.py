@@ -150,3 +150,9 @@ def test_settings_that_contradict_each_other_get_one_line(
     with pytest.raises(InputError, match=said) as refused:
         Protection.parse(settings)
     assert "\n" not in str(refused.value)
+
+
+def test_a_floor_that_no_round_reaches_is_refused_before_anything_is_trained() -> None:
+    above = BY_DEVICES.model_copy(update={"people": 21, "secure_sum": False})
+    with pytest.raises(InputError, match="at least 21 in a sum"):
+        Rounds(FCF(factors=3, cohort=20), DATA, protection=above)

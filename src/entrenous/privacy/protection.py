@@ -490,7 +490,8 @@ def _check(protection: Protection, contract: Contract) -> None:
     cohort = contract.cohort
     people = protection.people
     groups = protection.groups
-    if protection.secure_sum and cohort < people:
+    counted = protection.secure_sum or protection.sampling == "poisson"
+    if counted and cohort < people:
         raise InputError(
             f"{PROTECT} people",
             f"a round of {contract.name} has {cohort} devices here",
