@@ -230,6 +230,8 @@ def test_an_attack_that_had_nothing_to_attack_with_is_not_said_to_have_found_not
         "--quick",
         "--view",
         "difference",
+        "--attack",
+        "differencing",
     ]
     masked = [
         *asked,

@@ -109,6 +109,31 @@ def test_a8_one_sum_less_another_is_the_party_that_was_away() -> None:
     assert found["precision"] >= 0.98 and found["recall"] >= 0.8 and found["users"] == 10
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("noise", "new_row", "low", "high"),
+    [
+        (0.3, False, 0.25, 1),
+        (2.0, False, -0.02, 0.02),
+        (0.3, True, 0.5, 1),
+        (2.0, True, -0.1, 0.05),
+    ],
+)
+def test_two_sums_that_differ_by_one_person_or_one_row_need_noise_of_two(
+    noise: float, new_row: bool, low: float, high: float
+) -> None:
+    found = audited(
+        "fcf",
+        "new-row" if new_row else "em",
+        view="difference",
+        profile="private",
+        protect={"secure_sum": False, "noise": noise},
+        new_row=new_row,
+        rounds=60,
+    )
+    assert low <= found["advantage"] <= high
+
+
 def test_a8_noise_on_sums_ends_what_regression_finds() -> None:
     found = audited("fcf", "regression", profile="private", rounds=60)
     assert found["advantage"] <= 0.02 and found["verdict"] == "NO ADVANTAGE FOUND BY THESE ATTACKS"

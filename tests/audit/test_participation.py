@@ -9,6 +9,7 @@ import pytest
 from onlooker import histories, observe
 
 from entrenous.auditing.claims import Claims
+from entrenous.auditing.examine import audited
 from entrenous.auditing.left_out import in_training
 from entrenous.auditing.participation import (
     ANYWAY,
@@ -16,6 +17,7 @@ from entrenous.auditing.participation import (
     by_taking_part,
     never_took_part,
 )
+from entrenous.auditing.plan import AuditPlan
 from entrenous.data.synthetic import synthetic
 
 DATA = synthetic(users=60, items=120, interactions=1200, seed=0)
@@ -68,3 +70,24 @@ def test_the_onlooker_of_both_models_knows_the_same(final: Any) -> None:
     assert set(never.model) == {"y", "known/ptr", "known/item"}
     assert np.array_equal(never.model["y"], other.model["y"])
     assert np.array_equal(never.model["known/item"], final.model["known/item"])
+
+
+@pytest.mark.parametrize("view", ["model", "sum"])
+def test_a_training_of_devices_that_decide_by_themselves_is_audited_whole(view: Any) -> None:
+    """The training without some people has the noise of the training with them."""
+    plan = AuditPlan(
+        algorithm="fcf",
+        view=view,
+        cohort=20,
+        rounds=8,
+        profile="private",
+        protect={"sampling": "poisson", "people": 14, "answers": 4, "noise": 0.2, "parties": 1},
+        settings={"factors": 4},
+        protocol="random-80-20",
+        threads=1,
+    )
+    found = audited(plan, DATA)
+    assert found["protect"]["answers"] == 4
+    names = {attack["name"]: attack["verdict"] for attack in found["attacks"]}
+    assert {"membership", "user-membership"} <= names.keys()
+    assert not any(verdict.startswith("failed") for verdict in names.values())

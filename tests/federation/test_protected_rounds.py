@@ -154,7 +154,9 @@ def test_noise_is_on_every_number_of_a_sum_whoever_adds_it(by: Any) -> None:
 def test_poisson_takes_each_user_with_the_same_probability_and_perhaps_nobody() -> None:
     protection = Protection(sampling="poisson", noise_by="server", clip=1, noise=0.1)
     rounds = Rounds(FPL(factors=2, triples=2, cohort=6), DATA, protection=protection)
-    cohorts = [rounds.protected.select(np.arange(6), np.uint64(number)) for number in range(2000)]
+    cohorts = [
+        rounds.protected.select(np.arange(6), np.uint64(0), number) for number in range(2000)
+    ]
     sizes = np.array([len(users) for users in cohorts])
     assert (
         abs(sizes.mean() - 6) < 0.3

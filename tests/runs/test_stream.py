@@ -197,6 +197,11 @@ def test_a_window_with_too_few_people_for_a_sum_has_no_round() -> None:
         ("fpl", {"every": 1, "patience": 1}, "--every: protocol stream"),
         ("fpl", {"negatives": "leaky"}, "--negatives: protocol stream"),
         ("fpl", {"profile": "dp"}, "--protect epsilon: protocol stream"),
+        (
+            "fpl",
+            {"protect": {"sampling": "poisson", "answers": 3}},
+            "--protect answers: protocol stream",
+        ),
         ("fpl", {"refit": True}, "protocol stream has no validation rows"),
         ("fpl", {"given": "/nowhere/events.csv"}, "cannot be read"),
     ],

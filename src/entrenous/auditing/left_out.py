@@ -9,11 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from ..core.contract.declared import declared
 from ..core.contract.protocols import Progress
 from ..core.keys import key
 from ..core.types import BoolArray, Int64Array
 from ..data.interactions import Interactions
 from ..kernels.generator import generator
+from ..privacy.protection import protection_of
 from .observe import observe
 from .plan import AuditPlan
 from .scene import with_cohort
@@ -50,7 +52,12 @@ def trained_without(
     members = data.of_users(np.flatnonzero(inside))
     if plan.cohort:
         made = with_cohort(made, min(plan.cohort, len(members.users)))
-    final = replace(plan, view="model", cohort=0, protect={**plan.protect, "people": 1})
+    protect = dict(plan.protect)
+    protection = protection_of(plan.profile, protect, declared(made).traits)
+    # Devices that decide by themselves make their noise for that many people.
+    if protection.sampling == "fixed":
+        protect["people"] = 1
+    final = replace(plan, view="model", cohort=0, protect=protect)
     seen = observe(final, members, algorithm=made, progress=progress)
     model = {name: array for name, array in seen.model.items() if not name.startswith("known/")}
     return seen._replace(model={**model, **histories_of("candidates", data, order)}), inside[order]

@@ -10,6 +10,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from ..core.contract.declared import Contract, bound, declared, is_federated, is_gossip
 from ..core.contract.protocols import FederatedAlgorithm, Progress, arrays_of, silent
 from ..core.contract.update import STEP
@@ -36,12 +38,14 @@ from .scene import (
     but_one,
     check_parties,
     check_scene,
+    fresh_row,
     parties_of,
     taking_part,
     watched_of,
     with_cohort,
+    without,
 )
-from .side_knowledge import SHARE, known_share, target_sets
+from .side_knowledge import SHARE, histories_of, known_share, target_sets
 from .transcript import Transcript
 
 USUAL_ROUNDS = {"individual": 1, "difference": 30}
@@ -64,8 +68,9 @@ def observe(
 
     In the view `difference` every two entries are the sum of some parties and the sum of all but
     one of them, another one each time: of the same model and the same round, each with noise of its
-    own; training goes on from the first. Masked devices do not answer twice: then the second sum
-    is of the next round and its model (`about["same_model"]` is false).
+    own; training goes on from the first. With `new_row` the second sum is of the same people, one
+    of whom has one row fewer. Masked devices do not answer twice: then the second sum is of the
+    next round and its model.
 
     Raises InputError for a plan that makes no sense, and for a view that the algorithm does not
     have.
@@ -101,12 +106,14 @@ def _around_server(
     progress: Progress,
 ) -> Transcript:
     masked = protection.secure_sum
-    if plan.replayed and masked:
-        raise InputError(
-            "--replayed",
-            "devices whose messages are masked answer a model once",
-            expected="a protection without secure_sum, or --view difference",
-        )
+    for option, used in (("--replayed", plan.replayed), ("--new-row", plan.new_row)):
+        if used and masked:
+            raise InputError(
+                option,
+                "devices whose messages are masked answer a model once",
+                expected="a protection without secure_sum",
+                fix="--protect secure_sum=false",
+            )
     configured = made.configured(data.catalogue)
     contract = bound(configured, data.catalogue)
     if plan.view == "model":
@@ -126,20 +133,21 @@ def _around_server(
         recorder = Recorder("individual" if plan.view == "individual" else "sum", watched)
     federation = partial(
         Rounds,
-        made,
-        data,
+        configured,
         seed=plan.seed,
         executor=Threads(plan.threads),
         protection=protection,
         recorder=recorder,
     )
-    whole = federation(cohorts=parties)
+    whole = federation(data, cohorts=parties)
     less_one = None
+    changed: list[int] = []
     if recorder is not None and plan.view == "difference":
         # Masked devices answer a model once, so their second sum is of the next round. Others are
         # the users that were seen last: draws of the operating system cannot be repeated.
         again = parties if masked else lambda number, selected: recorder.rounds[-1].users
-        less_one = federation(cohorts=but_one(again, plan.people), again=not masked)
+        left = again if plan.new_row else but_one(again, plan.people)
+        less_one = federation(data, cohorts=left, again=not masked)
     training = whole.start()
     for number in range(rounds):
         progress(number, rounds, "round")
@@ -149,9 +157,17 @@ def _around_server(
         # The second sum of a pair starts where the first one started, on a copy of the devices.
         before = _copied(training) if less_one is not None else training
         training = whole.one_round(training)
+        if training.ledger.unopened > before.ledger.unopened:
+            # Without a sum there is no second one.
+            continue
         if plan.replayed:
             # The server shows its old model again: what devices have learnt stays with them.
             training = training._replace(server=before.server)
+        if plan.new_row:
+            # The device of one person has a row fewer than it had in the first sum.
+            changed.append(fresh_row(data, recorder.rounds[-1].users, number))
+            fewer = without(data, changed[-1:])
+            less_one = federation(fewer, cohorts=left, again=True)
         if less_one is not None and masked:
             training = less_one.one_round(training)
         elif less_one is not None:
@@ -170,6 +186,9 @@ def _around_server(
         known = {**known, **target_sets(data)}
     elif plan.view == "model":
         known = {**arrays_of(configured.download(training.server)), **known}
+    elif plan.new_row:
+        known = histories_of("known", without(data, changed), np.arange(len(data.users)))
+        known["changed/user"] = data.user[changed].astype(np.int64)
     seen = () if recorder is None else tuple(recorder.rounds)
     return Transcript(about, data.popularity, seen, known)
 
@@ -247,7 +266,6 @@ def _about(
         "view": plan.view,
         "profile": plan.profile,
         "protect": protection.model_dump(),
-        "same_model": not (plan.view == "difference" and protection.secure_sum),
         "users": len(data.users),
         "items": len(data.items),
         "interactions": len(data),
@@ -263,6 +281,7 @@ def _about(
         "people": plan.people,
         "replayed": plan.replayed,
         "chosen": plan.chosen,
+        "new_row": plan.new_row,
     }
 
 

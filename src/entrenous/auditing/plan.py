@@ -69,6 +69,9 @@ class AuditOptions(JudgedOptions):
     knows: float = 0.0
     """The share of every history that the onlooker knows beforehand, drawn at random; known items
     are no find. 0 = nothing; with a final model, half."""
+    new_row: bool = False
+    """Of two sums, the second is of the same people, one of whom has one row fewer; the onlooker
+    knows who, and all other rows."""
     chosen: int = 0
     """Users among whom an active server draws every cohort. 0 = all."""
     attacks: tuple[str, ...] = ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, get_args
 
 import numpy as np
@@ -45,6 +45,10 @@ def check_scene(plan: AuditPlan) -> None:
             f"got {plan.knows:g}",
             expected="a share of every history, 0 to below 1",
             fix="--knows 0.1 = a tenth",
+        )
+    if plan.new_row and (view != "difference" or plan.people > 1):
+        raise InputError(
+            "--new-row", "there is no pair of sums", expected="--view difference without --people"
         )
     # A passive onlooker has no say in what is sent to whom.
     if view not in ("individual", "sum"):
@@ -154,6 +158,24 @@ def but_one(parties: Parties | None, people: int) -> Parties:
         return np.delete(users, slice(left_out, left_out + people))
 
     return rest
+
+
+def fresh_row(data: Interactions, users: Int64Array, number: int) -> int:
+    """The place of the row that one of `users` is without in the second sum of pair `number`:
+    another user each time, and a row of theirs that is drawn.
+    """
+    # Only who has a row can be without one.
+    able = users[data.counts[users] > 0]
+    user = able[number % len(able)]
+    draw = drawn(key(0, "audit", "new row", number), 1, int(data.counts[user]))
+    return int(data.ptr[user] + draw[0])
+
+
+def without(data: Interactions, rows: Sequence[int]) -> Interactions:
+    """Returns the data without some rows, by their places."""
+    keep = np.ones(len(data), np.bool_)
+    keep[rows] = False
+    return data.select(keep)
 
 
 def watched_of(

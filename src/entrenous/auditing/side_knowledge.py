@@ -10,6 +10,8 @@ in a transcript as arrays of its `model`.
   took part.
 * `targets/ptr`, `targets/item`, with single messages: sets of items that stand for a taste. They
   are histories of some users, and `targets/owner` says whose: a peer that asks who is like itself.
+* `changed/user`, with two sums of the same people: who of them has a new row, pair by pair. All
+  other rows are in `known`.
 
 ptr: int64 [sets + 1]; item: int32.
 """

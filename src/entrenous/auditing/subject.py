@@ -93,8 +93,10 @@ def same_noise(subject: Subject) -> Mapping[str, Any]:
     the same distribution, ten times as fast as with a share of noise from every device.
     """
     protection = protection_in(subject.plan, subject.made)
-    # Without a server there is nobody else who could add the noise.
+    # Without a server there is nobody else who could add the noise. Where devices decide by
+    # themselves, more of them than the fewest add more noise.
     by_devices = protection.noise > 0 and protection.noise_by == "devices"
-    if by_devices and is_federated(subject.made):
+    fixed = protection.sampling == "fixed"
+    if by_devices and fixed and is_federated(subject.made):
         return {**subject.plan.protect, "noise_by": "server"}
     return subject.plan.protect

@@ -40,9 +40,9 @@ class Transcript(NamedTuple):
     it.
 
     Of the onlooker: `watched`, the number of users, or of looking peers, whose messages were kept
-    (None = all); `same_model`, true if the two sums of a difference are of one model; `replayed`,
-    true if devices were shown one model; `chosen`, the number of users among whom they were asked
-    (0 = all); between peers `neighbours`, the peers that look on."""
+    (None = all); `replayed`, true if devices were shown one model; `chosen`, the number of users
+    among whom they were asked (0 = all); `new_row`, true if two sums are of the same people, one of
+    whom has one row fewer in the second; between peers `neighbours`, the peers that look on."""
     popularity: Int64Array
     """[items], the number of users who consumed each item."""
     rounds: tuple[Seen, ...]

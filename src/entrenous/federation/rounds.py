@@ -41,6 +41,13 @@ class Training(NamedTuple):
     clip: float = 0.0
     """The clip of messages in the next round, if rounds adapt it."""
 
+    def without_a_sum(self) -> Training:
+        """The state after a round whose sum is not opened, as too few people offered to be in it:
+        nothing was sent, and the model stays.
+        """
+        ledger = self.ledger._replace(unopened=self.ledger.unopened + 1)
+        return self._replace(round=self.round + 1, ledger=ledger)
+
 
 @final
 class Rounds:
@@ -174,9 +181,11 @@ class Rounds:
         local = np.uint64(local_key(self._key, number))
         with stage(number, "select"):
             users = self.algorithm.select(training.server, self.catalogue, chosen)
-            users = self.protected.select(users, chosen)
+            users = self.protected.select(users, self._key, number)
             if self._cohorts is not None:
                 users = self._cohorts(number, users)
+            elif len(users) < self.protected.floor:
+                return training.without_a_sum()
         with stage(number, "download"):
             download = read_only(self.algorithm.download(training.server))
         with stage(number, "local"):

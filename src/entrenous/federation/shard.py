@@ -59,6 +59,8 @@ class Ledger(NamedTuple):
     """Messages that did not arrive."""
     refused: int = 0
     """Models that their receiver did not take."""
+    unopened: int = 0
+    """Rounds without a sum, as too few people offered to be in it."""
 
     def down(self, received: State, devices: int, items: int) -> Ledger:
         """The ledger after `devices` devices each received the arrays `received`."""

@@ -25,7 +25,7 @@ from ..core.contract.declared import Contract
 from ..core.contract.settings import Settings
 from ..core.contract.update import STEP, Total, Update, fixed, real
 from ..core.errors import InputError, did_you_mean
-from ..core.keys import fold_name, folds, uniforms
+from ..core.keys import fold_name
 from ..core.types import Int64Array, UInt64Array
 from .adaptive_clip import AdaptiveClip, counting_clip
 from .clip import clip, row_clip
@@ -34,6 +34,7 @@ from .limit import Limit
 from .noise import Source, noise, share_of
 from .quantise import quantise
 from .rows import all_rows, padded_rows
+from .turnout import Turnout
 
 PROTECT = "--protect"
 MOST_GROUPS = 99
@@ -106,7 +107,14 @@ class Protection(Settings):
         "fixed",
         description=(
             "fixed: the algorithm's own choice of devices; poisson: each device by itself, with"
-            " probability cohort / users"
+            " probability cohort / users, and no sum is opened of fewer than `people`"
+        ),
+    )
+    answers: int = Field(
+        0,
+        ge=0,
+        description=(
+            "sums that a device answers in, at most; then it only downloads. 0 = any number"
         ),
     )
     defence: Literal[
@@ -149,12 +157,13 @@ class Protection(Settings):
 
     @model_serializer(mode="wrap")
     def _said(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """The settings without `groups` where there are none, so that terms from before this
-        setting hash as they did.
+        """The settings without `groups` and `answers` where there are none, so that terms from
+        before these settings hash as they did.
         """
         settings: dict[str, Any] = handler(self)
-        if self.groups == 1:
-            settings.pop("groups", None)
+        for name, none in (("groups", 1), ("answers", 0)):
+            if settings.get(name) == none:
+                del settings[name]
         return settings
 
     @model_validator(mode="after")
@@ -165,10 +174,17 @@ class Protection(Settings):
                 "groups together with secure_sum: where nodes are seen singly, `defence` is for"
                 " liars"
             )
-        if self.noise_by == "devices" and self.noisy and self.sampling == "poisson":
+        chosen_by_itself = self.sampling == "poisson"
+        shared = self.noisy and self.noise_by == "devices"
+        if shared and chosen_by_itself and self.people == 1:
             raise ValueError(
-                "noise_by=server with sampling=poisson: a device cannot know how many others add a"
-                " share of the noise"
+                "people above 1, or noise_by=server, with sampling=poisson: a device makes its"
+                " share of the noise large enough for the fewest people in a sum"
+            )
+        if self.answers and not (chosen_by_itself and self.noise_from == "seed"):
+            raise ValueError(
+                "answers together with sampling=poisson, by which a device itself decides whether"
+                " it answers, and with noise_from=seed, by which its draws can be had again"
             )
         if self.epsilon is not None and not (self.clip and self.sampling == "poisson"):
             raise ValueError(
@@ -179,6 +195,11 @@ class Protection(Settings):
             raise ValueError(
                 "epsilon together with noise_from=system: whoever knows a seed draws its noise"
                 " again and subtracts it"
+            )
+        if self.epsilon is not None and (self.people > 1 or self.answers):
+            raise ValueError(
+                "epsilon with people=1 and answers=0: its proof is of sums that all come out, each"
+                " of an independent draw"
             )
         if self.epsilon is not None and self.quantise:
             raise ValueError(
@@ -311,8 +332,17 @@ class ProtectionInForce:
 
     @property
     def in_sum(self) -> float:
-        """The number of devices in one sum: the cohort, or the mean size of its groups."""
+        """The number of devices in one sum, for which shares of noise are made: the cohort, or the
+        mean size of its groups; the fewest that a sum may have where each device decides by itself.
+        """
+        if self.by_devices:
+            return self.protection.people
         return self.contract.cohort / self.protection.groups
+
+    @property
+    def by_devices(self) -> bool:
+        """True where each device decides by itself whether it takes part."""
+        return self.protection.sampling == "poisson"
 
     @cached_property
     def noisy(self) -> bool:
@@ -387,20 +417,31 @@ class ProtectionInForce:
             limits.append(padded_rows(self.items, self.contract.sizes["rows"]))
         return tuple(limits)
 
-    def select(self, chosen: Int64Array, key: np.uint64) -> Int64Array:
-        """The users who take part in a round: those whom the algorithm chose or, under Poisson
-        sampling, each user by an independent draw, which may leave nobody.
+    def select(self, chosen: Int64Array, rounds: np.uint64, number: int) -> Int64Array:
+        """The users who take part in a round: those whom the algorithm chose or, where devices
+        decide by themselves, each user by an independent draw, which may leave nobody.
 
-        key: of the round's choice. The draws come from this key, or from the operating system if
-        the noise does too.
+        rounds: the key of the run for its rounds, from which the draws come, or they come from the
+        operating system if the noise does too. number: of the round.
         """
-        if self.protection.sampling == "fixed":
+        if not self.by_devices:
             return chosen
         if self.protection.noise_from == "system":
             # A random word of 64 bits is below rate 2^64 with probability `rate`.
             return np.flatnonzero(system_words(self.users) < np.float64(self.rate) * 2.0**64)
-        keys = folds(fold_name(key, "poisson"), np.arange(self.users))
-        return np.flatnonzero(uniforms(keys) < self.rate)
+        return self._turnout.of(rounds, number)
+
+    @property
+    def floor(self) -> int:
+        """The people without whom no sum is opened, where each device decides by itself; else 0."""
+        # A release that depended on how many came would break the proof of an epsilon.
+        if self.by_devices and self.protection.epsilon is None:
+            return self.protection.people
+        return 0
+
+    @cached_property
+    def _turnout(self) -> Turnout:
+        return Turnout(self.users, self.rate, self.floor, self.protection.answers)
 
     def next_clip(self, total: Total, key: np.uint64, moved: float) -> float:
         """The clip of the next round, moved by the noisy number of messages within this round's
@@ -463,7 +504,8 @@ def _check(protection: Protection, contract: Contract) -> None:
     cohort = contract.cohort
     people = protection.people
     groups = protection.groups
-    if protection.secure_sum and cohort < people:
+    counted = protection.secure_sum or protection.sampling == "poisson"
+    if counted and cohort < people:
         raise InputError(
             f"{PROTECT} people",
             f"a round of {contract.name} has {cohort} devices here",

@@ -250,6 +250,16 @@ def spent(privacy: Mapping[str, Any]) -> list[str]:
     ]
 
 
+def unopened(ledger: Ledger) -> list[str]:
+    """Notes on the rounds of a training whose sums were not opened."""
+    if not ledger.unopened:
+        return []
+    return [
+        f"rounds without a sum: {ledger.unopened}, as fewer people offered to be in it than"
+        " `people` asks for; nothing left a device in them, and the model stayed"
+    ]
+
+
 def closing(
     parts: list[Split], folds: list[Fold], leak: list[str], notes: list[str]
 ) -> dict[str, Any]:
@@ -301,7 +311,13 @@ def closing(
         "users_evaluated": len(first.evaluation.user),
         "protocol_text": [*leak, *first.evaluation.protocol],
         "reading": [reading.as_json() for reading in readings],
-        "notes": [*leak, *of_data, *notes, *spent(first.fitted.privacy)],
+        "notes": [
+            *leak,
+            *of_data,
+            *notes,
+            *unopened(ledger),
+            *spent(first.fitted.privacy),
+        ],
     }
 
 

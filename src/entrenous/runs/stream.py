@@ -70,6 +70,7 @@ def check_stream(plan: RunPlan, algorithm: Algorithm, protocol: str) -> None:
         "--patience": plan.patience,
         "--negatives": plan.negatives == "leaky",
         "--protect epsilon": protection_in(plan, algorithm).epsilon is not None,
+        "--protect answers": protection_in(plan, algorithm).answers > 0,
     }
     for option, given in asked.items():
         if given:

@@ -122,6 +122,20 @@ def test_a_clip_that_moves_is_the_same_for_all_shards(data: Interactions, two: C
     assert there.advance(there.start(), UNTIL).clip == here.advance(here.start(), UNTIL).clip != 0.5
 
 
+def test_devices_that_decide_by_themselves_are_the_same_in_all_shards(
+    data: Interactions, two: Crew
+) -> None:
+    protection = Protection(sampling="poisson", answers=2, people=3)
+    both = (
+        Rounds(make("fcf"), data, protection=protection),
+        ShardedRounds(two, make("fcf"), data, protection=protection),
+    )
+    ended = [rounds.advance(rounds.start(), UNTIL) for rounds in both]
+    assert digest(both[0], ended[0]) == digest(both[1], ended[1])
+    assert ended[0].ledger == ended[1].ledger
+    assert ended[0].ledger.unopened > 0, "everybody had answered twice"
+
+
 def sharded_on(hired: Crew) -> Any:
     return lambda *what, **how: ShardedRounds(hired, *what, **how)
 

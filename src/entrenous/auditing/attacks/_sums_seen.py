@@ -4,6 +4,8 @@ item by item.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from ...core.types import Array, Float64Array, Int64Array
@@ -47,6 +49,44 @@ def same_model(seen: Seen, other: Seen) -> bool:
         name in seen.received and np.array_equal(array, seen.received[name])
         for name, array in other.received.items()
     )
+
+
+def differences(transcript: Transcript) -> tuple[Seen, ...]:
+    """The differences of every two entries of a transcript, the sum of some parties and that of
+    fewer of them, where devices received one model: each as the sum of those who are in the first
+    alone. Noise of the two adds up.
+    """
+    found = []
+    for whole, less in _pairs(transcript):
+        apart = np.setdiff1d(whole.users, less.users)
+        if len(apart) and len(whole.users) == len(less.users) + len(apart):
+            found.append(_less(transcript, whole, less)._replace(users=apart))
+    return tuple(found)
+
+
+def changes(transcript: Transcript) -> tuple[Seen, ...]:
+    """The differences of every two entries of a transcript that are of the same people, where
+    devices received one model.
+    """
+    return tuple(
+        _less(transcript, one, other)
+        for one, other in _pairs(transcript)
+        if np.array_equal(one.users, other.users)
+    )
+
+
+def _pairs(transcript: Transcript) -> Iterator[tuple[Seen, Seen]]:
+    """Yields every two entries one after the other whose devices received one model."""
+    for one, other in zip(transcript.rounds[::2], transcript.rounds[1::2], strict=False):
+        if same_model(other, one):
+            yield one, other
+
+
+def _less(transcript: Transcript, one: Seen, other: Seen) -> Seen:
+    """The first sum less the second one."""
+    names = ["weight"] if "weight" in one.sent else []
+    names += added_up(transcript, one)
+    return one._replace(sent={name: one.sent[name] - other.sent[name] for name in names})
 
 
 def senders_of(seen: Seen) -> Int64Array:

@@ -5,7 +5,8 @@ A server that can have two sums over sets of parties that differ by one (one was
 was left out on purpose) of the same model needs no more: masks, however many parties there are, do
 not help. The difference is exact on the fixed-point grid; noise of the sums adds up. It is given to
 every attack on single updates that applies, and the claims are those of an attack that claims the
-most. A party of several users is told apart from the others, its users are not. Source: ours; for
+most. A party of several users is told apart from the others, its users are not: `em` reads their
+sum. Source: ours; for
 differencing of queries see D. E. Denning, P. J. Denning, M. D. Schwartz, "The tracker: a threat to
 statistical database security", ACM TODS 4(1), 1979.
 """
@@ -19,14 +20,14 @@ from ...federation.recorder import Seen
 from ..claims import Attack, Claims
 from ..transcript import Transcript
 from ._rows_seen import declined
-from ._sums_seen import added_up, same_model
+from ._sums_seen import added_up, differences
 
 
 def run(transcript: Transcript) -> Claims:
     """The claims of the best attack on the updates of the parties that two sums differ by; of all
     others popularity. Not tried where there are no such sums.
     """
-    alone = apart(transcript) if transcript.about.get("same_model", True) else ()
+    alone = apart(transcript)
     if not alone:
         return declined(transcript, "no two sums of one model differ by one party")
     surest = best_of(transcript, alone)
@@ -74,26 +75,15 @@ def apart(transcript: Transcript) -> tuple[Seen, ...]:
     """The updates of single users by which two entries of a transcript, one after the other,
     differ, as if they had been seen singly.
     """
-    # Two rounds after each other: with one party, and without it.
-    with_it = transcript.rounds[::2]
-    without = transcript.rounds[1::2]
-    pairs = zip(with_it, without, strict=False)
-    differences = (_difference(transcript, whole, less) for whole, less in pairs)
-    return tuple(seen for seen in differences if seen is not None)
+    alone = (seen for seen in differences(transcript) if len(seen.users) == 1)
+    return tuple(_singly(transcript, seen) for seen in alone)
 
 
-def _difference(transcript: Transcript, whole: Seen, less: Seen) -> Seen | None:
-    """The update of the only user who is in one of two sums and not in the other."""
-    party = np.setdiff1d(whole.users, less.users)
-    if len(party) != 1 or len(whole.users) != len(less.users) + 1:
-        return None
-    if not same_model(less, whole):
-        return None
-    others = added_up(transcript, less)
+def _singly(transcript: Transcript, seen: Seen) -> Seen:
+    """The sum of one user as an update."""
     rows = {}
     dense = {}
-    for name, (way, array) in added_up(transcript, whole).items():
-        left = array - others[name][1]
+    for name, (way, left) in added_up(transcript, seen).items():
         if way == "rows":
             rows[name] = left
         else:
@@ -108,16 +98,17 @@ def _difference(transcript: Transcript, whole: Seen, less: Seen) -> Seen | None:
     sent: dict[str, Array] = {"ptr": ptr, "item": item.astype(np.int32)}
     sent |= {name: left[item].astype(np.float32) for name, left in rows.items()}
     sent |= {name: left.astype(np.float32) for name, left in dense.items()}
-    if "weight" in whole.sent:
-        weight = (whole.sent["weight"] - less.sent["weight"]).sum()
-        sent["weight"] = np.atleast_1d(weight).astype(np.float32)
-    return Seen(whole.round, whole.received, party, sent)
+    if "weight" in seen.sent:
+        sent["weight"] = np.atleast_1d(seen.sent["weight"].sum()).astype(np.float32)
+    return seen._replace(sent=sent)
 
 
 def applies(transcript: Transcript) -> bool:
-    """Checks whether devices send rows or dense arrays, which are added up."""
+    """Checks whether devices send rows or dense arrays, which are added up, and two sums are of
+    other people.
+    """
     ways = {sent["way"] for sent in transcript.about["sends"]}
-    return not ways.isdisjoint(("rows", "dense"))
+    return not ways.isdisjoint(("rows", "dense")) and not transcript.about["new_row"]
 
 
 ATTACK = Attack("differencing", ("difference",), "ours", applies, run)

@@ -10,6 +10,8 @@ directions: the linear estimate of least mean square error, over one eigen-decom
 directions' Gram matrix; (3) what a user's own direction says of an item, and nothing that was
 assumed of it before, joins the popularity in new log odds. They move half way, since directions and
 histories are guesses about each other. Known items of people are certain from the first turn on.
+Two sums of one model that differ by some people are, one less the other, a sum of these people with
+the noise of two: few directions, and nothing that others add.
 Source: review `privacy-2`, section 1; ours.
 """
 
@@ -25,7 +27,9 @@ from ...federation.recorder import Seen
 from ..claims import Attack, Claims
 from ..side_knowledge import known_items
 from ..transcript import Transcript
+from ._fcf_cost import Terms, gradients, terms_of, vectors
 from ._rows_seen import SURE, declined, empty_tally, sends
+from ._sums_seen import differences
 
 TURNS = 20  # at most
 STEP = 0.5  # of the way to new log odds
@@ -33,19 +37,6 @@ SETTLED = 0.01  # of all chances together: the movement after which the search e
 CAP = 8.0  # log odds that sums alone may give: the model is a guess too
 MOST = 3000  # users: the eigen-decomposition of more takes minutes
 LEAST = 1e-3  # variance of a bit of which nothing seems in doubt
-
-
-class Terms(NamedTuple):
-    """The constants of FCF's cost."""
-
-    w: float
-    """The confidence in an item that was not consumed."""
-    c: float
-    """The confidence in a consumed item."""
-    reg: float
-    reg_by: str
-    noise: float
-    """The variance of the noise of a number of a sum."""
 
 
 class Round(NamedTuple):
@@ -78,6 +69,10 @@ class Evidence(NamedTuple):
 
 def run(transcript: Transcript) -> Claims:
     """Ranks items by their posterior odds, and claims those that are likelier than not."""
+    # Where no two sums are of one model, all are read as sums.
+    few = differences(transcript) if transcript.about["view"] == "difference" else ()
+    if few:
+        transcript = transcript._replace(rounds=few)
     tally = empty_tally(transcript)
     users = len(tally.users)
     rounds = list(_usable(transcript, tally.users))
@@ -89,7 +84,7 @@ def run(transcript: Transcript) -> Claims:
     certain = np.zeros((users, transcript.items), np.bool_)
     if known is not None:
         certain = known[tally.users]
-    terms = _terms(transcript)
+    terms = terms_of(transcript, sums=2 if few else 1)
     prior = _prior(transcript, known)
     odds = np.zeros(certain.shape, np.float32)
     chance = _chance(prior + odds, certain)
@@ -134,18 +129,6 @@ def _total(seen: Seen, shared: bool) -> Float32Array:
     return seen.sent["own"].astype(np.float32)
 
 
-def _terms(transcript: Transcript) -> Terms:
-    w = float(transcript.setting("unobserved"))
-    c = 1.0
-    if w:
-        c = 1 + float(transcript.setting("alpha"))
-    noise = float(transcript.about["protect"]["noise"])
-    # Without noise there is rounding to the grid.
-    noise = max(noise, float(transcript.about["step"]))
-    reg = float(transcript.setting("reg"))
-    return Terms(w, c, reg, str(transcript.setting("reg_by")), noise**2)
-
-
 def _prior(transcript: Transcript, known: BoolArray | None) -> Float32Array:
     """The log odds that somebody whose interest in an item is not known has consumed it, float32
     [items].
@@ -179,7 +162,7 @@ def _evidence(rounds: list[Round], terms: Terms, chance: Float32Array) -> Eviden
     parts = 0
     for one in rounds:
         own = chance[one.place]
-        x = _vectors(one.y, own, terms)
+        x = vectors(one.y, own, terms)
         # By how much a consumed item multiplies the direction of its user.
         times = terms.c - (terms.c - terms.w) * (x @ one.y.T)
         expected = (own * times).T @ x
@@ -195,38 +178,6 @@ def _evidence(rounds: list[Round], terms: Terms, chance: Float32Array) -> Eviden
     numbers = len(rounds) * rounds[0].y.shape[1]
     mean = (weight / parts).astype(np.float32)
     return Evidence(slope, kernel, left / numbers, reach / numbers, mean)
-
-
-def _vectors(y: Float32Array, chance: Float32Array, terms: Terms) -> Float32Array:
-    """x_u of users whose items have some chances, float32 [m, F]: FCF's closed form with expected
-    confidences.
-    """
-    factors = y.shape[1]
-    low = np.tril_indices(factors)
-    # sum_i chance_ui y_i y_i^T, by its lower triangle.
-    pairs = y[:, low[0]] * y[:, low[1]]
-    triangle = (terms.c - terms.w) * (chance @ pairs)
-    square = np.empty((len(chance), factors, factors))
-    square[:, low[0], low[1]] = triangle
-    square[:, low[1], low[0]] = triangle
-    square += terms.w * (y.T @ y)
-    ridge = _regs(chance, terms)
-    square += ridge[:, None, None] * np.eye(factors)
-    aim = terms.c * (chance @ y)
-    x = np.linalg.solve(square, aim[:, :, None].astype(np.float64))
-    return x[:, :, 0].astype(np.float32)
-
-
-def _regs(chance: Float32Array, terms: Terms) -> Float64Array:
-    """Lambda of x_u, float64 [m], and never quite 0, so that any catalogue can be solved."""
-    if terms.reg_by == "vector":
-        by = np.ones(len(chance))
-    else:
-        extra = (terms.c - terms.w) * chance.sum(axis=1, dtype=np.float64)
-        by = terms.w * chance.shape[1] + extra
-    if terms.reg_by == "root":
-        by = np.sqrt(by)
-    return np.maximum(terms.reg * by, 1e-6)
 
 
 def _fit(y: Float32Array, rest: Float32Array) -> Float32Array:
@@ -259,10 +210,8 @@ def _told(evidence: Evidence, chance: Float32Array, noise: float) -> Float32Arra
 
 
 def applies(transcript: Transcript) -> bool:
-    """Checks whether devices send FCF's gradient, of consumed items and of others."""
-    settings = transcript.settings
-    sent = sends(transcript, "f") or sends(transcript, "own")
-    return sent and "unobserved" in settings and not settings["ratings"]
+    """Checks whether devices send FCF's gradient, and two sums are of other people."""
+    return gradients(transcript) and not transcript.about["new_row"]
 
 
-ATTACK = Attack("em", ("sum",), "ours", applies, run)
+ATTACK = Attack("em", ("sum", "difference"), "ours", applies, run)

@@ -20,7 +20,7 @@ from ...federation.recorder import Seen
 from ..claims import Attack, Claims
 from ..transcript import Transcript
 from ._pairwise import GRID, matched, pairwise, pairwise_rates
-from ._rows_seen import SURE, prior
+from ._rows_seen import SURE, declined, prior
 from ._sums_seen import as_single_rows, senders_of
 
 MOST = 2  # pseudonyms for each user
@@ -84,6 +84,8 @@ def run(transcript: Transcript) -> Claims:
             pseudonyms.possible[at] &= took_part
             pseudonyms.items[at].setdefault(int(consumed), place)
             pseudonyms.against[at].add(int(other))
+    if not lone:
+        return declined(transcript, f"no lone row among {rows}")
     return _claims(transcript, pseudonyms, f"{lone} lone rows of {rows}")
 
 

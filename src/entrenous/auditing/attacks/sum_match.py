@@ -19,7 +19,7 @@ from ...core.types import Array, BoolArray, Float64Array, Int32Array, Int64Array
 from ..claims import Attack, Claims
 from ..transcript import Transcript
 from ._pairwise import GRID, matched, pairwise, pairwise_rates
-from ._rows_seen import claims_of, empty_tally
+from ._rows_seen import claims_of, declined, empty_tally
 from ._sums_seen import as_single_rows, senders_of
 
 NEAR = 0.25  # of the length of p_u: how far it may have moved between two rows of a pseudonym
@@ -46,6 +46,8 @@ def run(transcript: Transcript) -> Claims:
         rows += len(who)
         named += int(known.sum())
         tally.claim(who[known], lone[place].item[known], place)
+    if not rows:
+        return declined(transcript, "no row of one sender was solved")
     note = f"{rows} rows of one sender were solved, {named} of them named"
     return claims_of(transcript, tally, note)
 

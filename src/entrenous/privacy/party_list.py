@@ -1,0 +1,120 @@
+"""The list of the people whose answers are in one sum, and the rule by which a device answers.
+
+A server names the people of a sum before anybody answers. All of them sign the hash of one list, so
+that nobody is told something else; the device of each holds the list against those that it has
+answered, and against what its owner demands. What it then says no to cannot be opened without it.
+The rule is `refusal`; docs/participation.md says what each part prevents, and what it rests on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+from typing import Literal, NamedTuple, TypeAlias
+
+from .secure_sum.messages import encode
+
+DOMAIN = "entrenous people of a sum 1"
+CLOSE = 0.1  # of the people of a floor: two lists that differ by no more are close
+SHRUNK = 0.8  # of the most members that were claimed: fewer are not believed
+
+Refusal: TypeAlias = Literal[
+    "repeats",  # somebody is on the list twice, so that there are fewer than it says
+    "absent",  # this device is not on the list
+    "few",  # fewer people than the floor
+    "many",  # so large a share of the members that two lists by lot could be close
+    "population",  # fewer members than people, or far fewer than were claimed before
+    "again",  # this model was answered with other people
+    "close",  # too many lists that differ from this one by a few people
+    "spent",  # no answers are left
+]
+
+
+class PartyList(NamedTuple):
+    """The people whose answers are to be in one sum."""
+
+    round: int
+    model: bytes
+    """The sha256 of the download that they answer."""
+    population: int
+    """The members of the federation, by which devices draw whether they take part."""
+    people: tuple[str, ...]
+    """Their names, as they are enrolled, in any order."""
+
+    def digest(self) -> bytes:
+        """The sha256 that all of them sign: of the round, the model, the population and the sorted
+        names.
+        """
+        about = (DOMAIN, self.round, self.model, self.population, sorted(self.people))
+        return hashlib.sha256(encode(about)).digest()
+
+
+class Demands(NamedTuple):
+    """The demands of the owner of a device, which no message lowers."""
+
+    people: int = 250
+    """In a sum, at least."""
+    answers: int = 11
+    """Sums that it answers in, in all."""
+    share: float = 0.5
+    """Of the members that are in a sum, at most. Of two lists by lot a member is on both with the
+    square of it."""
+    close: int = 1
+    """Earlier lists that may be close to a new one: `close_lists`."""
+
+
+def close_lists(noise: float, needed: float) -> int:
+    """The number of pairs of close lists that the noise of a sum hides: D differences of one person
+    average to noise / sqrt(D), which must not be below what one difference needs.
+
+    noise, needed: standard deviations of a number of a sum; `needed` as measured by the view
+        `difference` of an audit.
+
+    >>> close_lists(2.0, 1.5), close_lists(0.3, 0.2), close_lists(1.0, 1.5)
+    (1, 2, 0)
+    """
+    return math.floor((noise / needed) ** 2)
+
+
+def difference(one: PartyList, other: PartyList) -> int:
+    """The number of people who are on one of two lists alone, from their overlap."""
+    mine = set(one.people)
+    theirs = set(other.people)
+    overlap = len(mine & theirs)
+    return len(mine) + len(theirs) - 2 * overlap
+
+
+def refusal(
+    listed: PartyList, me: str, answered: Sequence[PartyList], demands: Demands
+) -> Refusal | None:
+    """Returns the reason why the device of `me` does not answer in a sum; None = it answers, and
+    keeps the list.
+
+    answered: the lists that it has answered, and keeps. A list that it answered is answered again
+    with the same bytes, or not at all: that is no new answer.
+    """
+    people = listed.people
+    if len(set(people)) < len(people):
+        return "repeats"
+    if me not in people:
+        return "absent"
+    if len(people) < demands.people:
+        return "few"
+    most = max([len(people), *(SHRUNK * before.population for before in answered)])
+    if listed.population < most:
+        return "population"
+    if len(people) > demands.share * listed.population:
+        return "many"
+    digests = {before.digest() for before in answered}
+    if listed.digest() in digests:
+        return None
+    if listed.model in {before.model for before in answered}:
+        return "again"
+    if len(answered) >= demands.answers:
+        return "spent"
+    few = CLOSE * demands.people
+    close = [before for before in answered if 0 < difference(listed, before) <= few]
+    if len(close) > demands.close:
+        return "close"
+    return None

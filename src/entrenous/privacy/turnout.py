@@ -1,0 +1,65 @@
+"""`Turnout`: who takes part in a round where each device decides by itself.
+
+A device answers in a round with probability cohort / users, by a draw in which nobody else has a
+say (Poisson sampling: M. Abadi et al., CCS 2016), until it has answered in as many sums as its
+owner allows; then it only downloads. A sum that fewer people than its floor would be in is not
+opened: nobody answers, and no answer is spent.
+"""
+
+from __future__ import annotations
+
+from typing import final
+
+import numpy as np
+
+from ..core.keys import fold_name, folds, select_key, uniforms
+from ..core.types import Int64Array
+
+
+@final
+class Turnout:
+    """The devices of a federation that decide by themselves, with the draws of a seed.
+
+    The result of a round depends on the seed and the number of the round alone: what was answered
+    before is found out from the draws, wherever a training goes on. users: in the federation. rate:
+    the probability of a device to take part in a round. people: in a sum, at least. answers: sums
+    that a device answers in, at most; 0 = any number.
+    """
+
+    def __init__(self, users: int, rate: float, people: int, answers: int) -> None:
+        self._users = np.arange(users)
+        self._rate = rate
+        self._people = people
+        self._answers = answers
+        # The number of sums that each device has answered in before a round, of one seed.
+        self._known: tuple[np.uint64, int] | None = None
+        self._answered = np.zeros(users, np.int64)
+
+    def of(self, rounds: np.uint64, number: int) -> Int64Array:
+        """The users of round `number` who offer to answer, int64, ascending. rounds: the key of the
+        run for its rounds.
+        """
+        if not self._answers:
+            return self._drawn(rounds, number)
+        known = self._known
+        # Another seed, or a round from before: what was answered is counted anew.
+        if known is None or known[0] != rounds or known[1] > number:
+            known = (rounds, 0)
+            self._answered[:] = 0
+        for before in range(known[1], number):
+            users = self._able(rounds, before)
+            # Where too few offered, nobody answered.
+            if len(users) >= self._people:
+                self._answered[users] += 1
+        self._known = (rounds, number)
+        return self._able(rounds, number)
+
+    def _able(self, rounds: np.uint64, number: int) -> Int64Array:
+        """The users of a round who have an answer left."""
+        drawn = self._drawn(rounds, number)
+        return drawn[self._answered[drawn] < self._answers]
+
+    def _drawn(self, rounds: np.uint64, number: int) -> Int64Array:
+        """The users whose own draw says that they take part."""
+        keys = folds(fold_name(np.uint64(select_key(rounds, number)), "poisson"), self._users)
+        return np.flatnonzero(uniforms(keys) < self._rate)

@@ -1,0 +1,130 @@
+"""The rule by which a device answers in a sum: what a hostile server may say, and what an honest
+training of devices that decide by themselves looks like to each of them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+import numpy as np
+import pytest
+
+from entrenous.data.synthetic import synthetic
+from entrenous.federation.recorder import Recorder
+from entrenous.federation.rounds import Rounds
+from entrenous.privacy.party_list import (
+    Demands,
+    PartyList,
+    Refusal,
+    close_lists,
+    difference,
+    refusal,
+)
+from entrenous.privacy.protection import Protection
+from entrenous.systems.fcf import FCF
+
+DEMANDS = Demands(people=20, answers=3)
+
+
+def names(low: int, high: int) -> tuple[str, ...]:
+    return tuple(f"u{number}" for number in range(low, high))
+
+
+def listed(
+    number: int, people: tuple[str, ...], population: int = 100, model: int = 0
+) -> PartyList:
+    return PartyList(number, bytes([model or number]) * 32, population, people)
+
+
+FIRST = listed(1, ("me", *names(0, 24)))
+SECOND = listed(2, ("me", *names(24, 50)))
+THIRD = listed(3, ("me", *names(50, 76)))
+
+
+@pytest.mark.parametrize(
+    ("new", "answered", "why"),
+    [
+        (FIRST, (), None),
+        (SECOND, (FIRST,), None),
+        (FIRST, (FIRST,), None),  # the same answer again
+        (listed(2, ("me", *names(0, 23), "u0")), (), "repeats"),
+        (listed(2, ("me", "me", *names(0, 24))), (), "repeats"),
+        (listed(2, names(0, 25)), (), "absent"),
+        (listed(2, ()), (), "absent"),
+        (listed(2, ("me", *names(0, 18))), (), "few"),
+        (listed(2, ("me", *names(0, 24)), population=20), (), "population"),
+        (listed(2, ("me", *names(24, 48)), population=79), (FIRST,), "population"),
+        (listed(2, ("me", *names(24, 48)), population=80), (FIRST,), None),
+        (listed(2, ("me", *names(0, 50))), (), "many"),
+        (listed(2, ("me", *names(24, 50)), model=1), (FIRST,), "again"),
+        (listed(4, ("me", *names(0, 40))), (FIRST, SECOND, THIRD), "spent"),
+        (THIRD, (FIRST, SECOND, THIRD), None),  # answered already: no new answer
+    ],
+)
+def test_a_device_answers_only_what_its_owner_allows(
+    new: PartyList, answered: tuple[PartyList, ...], why: Refusal | None
+) -> None:
+    assert refusal(new, "me", answered, DEMANDS) == why
+
+
+def test_a_shrunk_population_counts_from_the_most_that_was_claimed() -> None:
+    smaller = SECOND._replace(population=81)
+    third = THIRD._replace(
+        population=65
+    )  # a fifth fewer than the list before, a third than the first
+    assert refusal(smaller, "me", (FIRST,), DEMANDS) is None
+    assert refusal(third, "me", (FIRST, smaller), DEMANDS) == "population"
+
+
+def test_lists_that_differ_by_one_person_are_answered_as_often_as_noise_hides_them() -> None:
+    without = listed(2, FIRST.people[:-1])
+    joined = listed(3, (*FIRST.people, "late"))
+    assert difference(FIRST, without) == 1 and difference(without, joined) == 2
+    assert refusal(without, "me", (FIRST,), DEMANDS) is None
+    assert refusal(joined, "me", (FIRST, without), DEMANDS) == "close"
+    assert refusal(without, "me", (FIRST,), DEMANDS._replace(close=0)) == "close"
+    # The very same people are no difference that shows anybody.
+    assert refusal(listed(2, FIRST.people), "me", (FIRST,), DEMANDS._replace(close=0)) is None
+    assert close_lists(2.0, 1.5) == 1 and close_lists(0.3, 0.5) == 0
+
+
+def test_the_hash_is_of_the_people_in_any_order_and_of_all_that_is_claimed() -> None:
+    backwards = FIRST._replace(people=FIRST.people[::-1])
+    assert backwards.digest() == FIRST.digest() and len(FIRST.digest()) == 32
+    others = (
+        FIRST._replace(round=2),
+        FIRST._replace(model=b"\x09" * 32),
+        FIRST._replace(population=101),
+        FIRST._replace(people=FIRST.people[1:]),
+        # Names are delimited: two of them do not join into one.
+        FIRST._replace(people=("meu0", *FIRST.people[2:])),
+    )
+    assert len({FIRST.digest(), *(other.digest() for other in others)}) == 6
+
+
+def test_every_device_of_an_honest_training_answers_and_stops_when_its_answers_are_spent() -> None:
+    data = synthetic(users=120, items=30, interactions=900, seed=0)
+    protection = Protection(
+        sampling="poisson", answers=5, people=20, secure_sum=True, noise=1.0, rows="all"
+    )
+    recorder = Recorder("sum")
+    rounds = Rounds(FCF(factors=2, cohort=40), data, protection=protection, recorder=recorder)
+    training = rounds.advance(rounds.start(), 25)
+    demands = Demands(people=20, answers=5)
+    kept: dict[int, list[PartyList]] = defaultdict(list)
+    for seen in recorder.rounds:
+        people = tuple(str(user) for user in seen.users)
+        model = seen.received["y"].tobytes()[:32]
+        new = PartyList(seen.round, model, 120, people)
+        for user in seen.users.tolist():
+            assert refusal(new, str(user), kept[user], demands) is None
+            kept[user].append(new)
+    spent = [len(lists) for lists in kept.values()]
+    assert max(spent) == 5 and len(recorder.rounds) + training.ledger.unopened == 25
+    # A server that asks on gets nothing from those who have answered enough.
+    done = next(user for user, lists in kept.items() if len(lists) == 5)
+    asked = PartyList(99, b"\x00" * 32, 120, tuple(str(user) for user in range(done, done + 30)))
+    refused: Any = refusal(asked, str(done), kept[done], demands)
+    assert refused == "spent"
+    assert np.bincount(spent).sum() == len(kept)
