@@ -37,6 +37,7 @@ from .manifest import Fold, between, closing, gives_away, ignored, opening, pins
 from .newcomer import scorer_of
 from .options import RunOptions, RunPlan, TrainingOptions
 from .plan import TRACE, check, check_parts, leaky, make, network_of, usual_protocol
+from .private_set import said, with_set
 from .recommenders import (
     Algorithm,
     CentralRecommender,
@@ -116,8 +117,8 @@ class RunRequest(RunOptions, TrainingOptions):
     """Further metrics by name."""
     progress: Progress = silent
     say: Say | None = None
-    """Receives, before the first round, a line on the leak of a run without a protection; None =
-    nobody reads it."""
+    """Receives, before the first round, a line on the leak of a run without a protection, and on
+    what a profile brings; None = nobody reads it."""
     on_round: OnRound | None = None
     """Called after each round of training with its number and the metrics on validation, or {} if
     there was no look."""
@@ -145,6 +146,7 @@ def carry_out(asked: RunRequest) -> RunResult:
         rows_given = None if isinstance(asked.data, str) else asked.data
         what = material(plan, rows_given)
     # Settings and splits are checked before anything is written.
+    plan = with_set(plan, len(what.rows.users))
     algorithm = make(plan, what.rows)
     check_parts(plan, what.parts, algorithm)
     for part in what.parts:
@@ -340,10 +342,11 @@ def execute(
     """Trains and evaluates every fold of a plan and, if `watch` has a folder, stores the run.
     begun: the manifest so far.
     """
+    brought = said(plan, len(what.rows.users))
     if watch.say is not None:
         line = gives_away(plan, algorithm)
-        if line:
-            watch.say(line)
+        for beforehand in filter(None, [line, *brought]):
+            watch.say(beforehand)
     leak = [LEAK] if leaky(plan) else []
     if leak:
         # A caller in Python sees no other line.
@@ -357,6 +360,7 @@ def execute(
             fold = _fold(plan, algorithm, split, watch, trace, f"fold{number}")
             folds.append(fold)
         notes = ignored(plan, algorithm) + between(begun["network"], algorithm, what.parts[0])
+        notes += brought
         manifest = {**begun, **closing(what.parts, folds, leak, notes)}
         if watch.folder is not None:
             _write(watch.folder, manifest, folds[0], trace)
