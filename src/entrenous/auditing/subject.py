@@ -15,7 +15,7 @@ from ..runs.options import RunPlan
 from ..runs.plan import algorithm_of, check, make, protection_in, usual_protocol
 from ..runs.private_set import with_set
 from ..runs.store import StoredRun
-from .plan import AuditPlan, View
+from .plan import SUM_PARTIES, AuditPlan, View
 
 
 class Subject(NamedTuple):
@@ -63,7 +63,7 @@ def subject_of(audit: AuditPlan, rows: Interactions | None, stored: StoredRun | 
     audit = replace(
         audit,
         view=view,
-        cohort=audit.cohort or _usual_cohort(audit, view, plan, users),
+        cohort=audit.cohort or _usual_cohort(audit, view, plan, made, users),
         settings=plan.settings,
         profile=plan.profile,
         protect=plan.protect,
@@ -96,14 +96,16 @@ def _usual_view(plan: RunPlan, made: Any) -> View:
     return "individual"
 
 
-def _usual_cohort(audit: AuditPlan, view: View, plan: RunPlan, users: int) -> int:
+def _usual_cohort(audit: AuditPlan, view: View, plan: RunPlan, made: Any, users: int) -> int:
     """The parties in a round of sums if none were asked for: those of the training where its
-    settings say a cohort; 0 = as usual in audits. Of two sums, the smaller has so many.
+    settings say a cohort, else as many as a sum must have; 0 = as usual in audits. Of two sums, the
+    smaller has so many.
     """
-    trained = int(str(plan.settings.get("cohort", 0)))
-    if not trained or audit.people > 1 or view not in ("sum", "difference"):
+    if audit.people > 1 or view not in ("sum", "difference"):
         return 0
-    return min(trained + (view == "difference"), users)
+    trained = int(str(plan.settings.get("cohort", 0)))
+    least = max(SUM_PARTIES, protection_in(plan, made).people)
+    return min((trained or least) + (view == "difference"), users)
 
 
 def same_noise(subject: Subject) -> Mapping[str, Any]:

@@ -214,7 +214,9 @@ class FCF(Settings):
         """
         if self.by_gram or not self.unobserved:
             return {}
-        return {"alpha": 3.0, "rounds": 20, "cohort": 300, "noise": 3.0}
+        # More rounds tell more of those who took part, of few people more than of many.
+        rounds = 20 if users < 1000 else 30
+        return {"alpha": 3.0, "rounds": rounds, "cohort": 300, "noise": 3.0}
 
     @property
     def by_gram(self) -> bool:
