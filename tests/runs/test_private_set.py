@@ -22,7 +22,7 @@ from entrenous.deploy.operate.plans import FoundingPlan
 from entrenous.privacy.protection import FEWER_PEOPLE, OF_A_HUNDRED, PRIVATE, Protection
 from entrenous.runs.options import RunPlan
 from entrenous.runs.pipeline import RunRequest, carry_out
-from entrenous.runs.private_set import said, with_set
+from entrenous.runs.plan import brought, with_set
 from entrenous.systems.named import algorithms, kind_of
 
 FPL_SET = {"factors": 8, "epochs": 23, "cohort": 300}
@@ -60,28 +60,28 @@ def test_a_cohort_is_a_third_of_all_and_300_at_least_where_they_are_there(
 
 def test_it_is_said_in_a_line_with_what_was_changed_of_it() -> None:
     brings = "private brings: factors 8, epochs 23, cohort 300, noise 0.3"
-    assert said(plan(), 900) == [brings] == said(with_set(plan(), 900), 900)
-    assert said(plan(profile="paper"), 900) == [] == said(plan("pepper-gmf"), 900)
-    few = said(plan(), 120)
+    assert brought(plan(), 900) == [brings] == brought(with_set(plan(), 900), 900)
+    assert brought(plan(profile="paper"), 900) == [] == brought(plan("pepper-gmf"), 900)
+    few = brought(plan(), 120)
     assert few[0] == brings.replace("300", "120") and few[1].startswith("all 120 users are in each")
     asked = plan(settings={"factors": "20"}, rounds=5)
-    assert said(asked, 2000) == [
+    assert brought(asked, 2000) == [
         "private brings: cohort 666, noise 0.3",
         "this is not the set that was tested: factors 20, epochs replaced by 5 rounds; tested:"
         " factors 16, epochs 23",
     ]
-    (brought, alone) = said(plan("fcf-newton"), 900)
-    assert brought == (
+    (first, few) = brought(plan("fcf-newton"), 900)
+    assert first == (
         "private brings: noise 0.3 alone: no settings of fcf-newton were tested with it"
     )
-    assert alone == f"128 factors for 900 people: {OF_A_HUNDRED}"
+    assert few == f"128 factors for 900 people: {OF_A_HUNDRED}"
 
 
 def test_below_a_thousand_people_more_than_eight_factors_say_the_figure() -> None:
     wide = plan(settings={"factors": "80"})
-    assert said(wide, 999)[-1] == f"80 factors for 999 people: {OF_A_HUNDRED}"
-    assert OF_A_HUNDRED not in "".join(said(wide, 1000)) and "0.42 with 8" in OF_A_HUNDRED
-    assert OF_A_HUNDRED not in "".join(said(plan(), 999))
+    assert brought(wide, 999)[-1] == f"80 factors for 999 people: {OF_A_HUNDRED}"
+    assert OF_A_HUNDRED not in "".join(brought(wide, 1000)) and "0.42 with 8" in OF_A_HUNDRED
+    assert OF_A_HUNDRED not in "".join(brought(plan(), 999))
 
 
 def test_every_set_is_of_settings_that_there_are() -> None:

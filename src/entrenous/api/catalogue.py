@@ -17,7 +17,7 @@ from ..data.dataset import datasets as known_datasets
 from ..evaluation.metric_kinds import Metric, better_of
 from ..evaluation.metric_kinds import metrics as known_metrics
 from ..privacy import evidence, told
-from ..runs.private_set import tested
+from ..runs.plan import tested
 from ..systems.named import algorithms as makers
 from ..systems.named import kind_of, maker_of
 from .arguments import FrameT, in_python

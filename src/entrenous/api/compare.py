@@ -23,8 +23,7 @@ from ..report import figures
 from ..report.figures import FigureFormat
 from ..runs.options import CommonOptions, CompareOptions, RunPlan
 from ..runs.pipeline import RunRequest, carry_out
-from ..runs.plan import check, make, usual_protocol
-from ..runs.private_set import with_set
+from ..runs.plan import check, make, usual_protocol, with_set
 from ..runs.train import Say
 from . import tables
 from .arguments import (

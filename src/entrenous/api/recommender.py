@@ -22,8 +22,7 @@ from ..data.split.types import Held, Split
 from ..federation.shard import Threads
 from ..runs.manifest import TrainedPart
 from ..runs.options import Profile, RunPlan
-from ..runs.plan import check, check_parts, make
-from ..runs.private_set import with_set
+from ..runs.plan import check, check_parts, make, with_set
 from ..runs.train import Watch, train
 from .arguments import (
     AlgorithmAsked,

@@ -18,8 +18,7 @@ from ..core.contract.protocols import Progress, silent
 from ..core.types import BoolArray
 from ..data.interactions import Interactions
 from ..privacy.protection import Protection
-from ..runs.plan import protection_in
-from ..runs.private_set import said
+from ..runs.plan import brought, protection_in
 from ..runs.store import StoredRun
 from ..runs.train import Say
 from .apart import Attempt, attempts
@@ -161,7 +160,7 @@ def audited(
     subject = subject_of(plan, rows, stored)
     plan = subject.audit
     if say is not None:
-        for line in said(subject.plan, len(subject.train.users)):
+        for line in brought(subject.plan, len(subject.train.users)):
             say(line)
     canaries = _canaries(subject, progress) if plan.canaries else None
     # What the onlooker sees of messages, unless it has nothing but the final model.

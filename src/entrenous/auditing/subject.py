@@ -12,8 +12,7 @@ from ..data.interactions import Interactions
 from ..data.split.types import Split
 from ..runs import pipeline, reopen
 from ..runs.options import RunPlan
-from ..runs.plan import algorithm_of, check, make, protection_in, usual_protocol
-from ..runs.private_set import with_set
+from ..runs.plan import algorithm_of, check, make, protection_in, usual_protocol, with_set
 from ..runs.store import StoredRun
 from .plan import SUM_PARTIES, AuditPlan, View
 

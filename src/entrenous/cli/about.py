@@ -56,7 +56,7 @@ def explain(algorithm: str, /, *, json: bool = False) -> None:
     from ..api.catalogue import explained
     from ..core.registry.discover import is_place
     from ..privacy import told
-    from ..runs.private_set import in_words
+    from ..runs.plan import in_words
     from ..systems.named import algorithms as known_algorithms
     from ..systems.unknown import unknown
 

@@ -93,7 +93,7 @@ def new(
     from ..core.registry.discover import is_place
     from ..deploy.agreement.catalogue import Items
     from ..deploy.operate.founding import Place, found_federation
-    from ..runs.private_set import said
+    from ..runs.plan import brought
 
     if not 0 < port < 65536:
         raise InputError("--port", f"got {port}", expected="1 to 65535")
@@ -104,7 +104,7 @@ def new(
     own_algorithm = plan.algorithm if is_place(plan.algorithm) else ""
     say(founded.terms.limits(own_algorithm))
     asked = replace(plan, algorithm=own_algorithm or founded.terms.algorithm)
-    for line in said(asked, founded.terms.users, everybody=True):
+    for line in brought(asked, founded.terms.users, everybody=True):
         say(line)
     begin = f"start it with: entrenous server {founded.server}"
     if plan.peers:

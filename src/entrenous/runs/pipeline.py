@@ -36,8 +36,17 @@ from . import store
 from .manifest import Fold, between, closing, gives_away, ignored, opening, pins
 from .newcomer import scorer_of
 from .options import RunOptions, RunPlan, TrainingOptions
-from .plan import TRACE, check, check_parts, leaky, make, network_of, usual_protocol
-from .private_set import said, with_set
+from .plan import (
+    TRACE,
+    brought,
+    check,
+    check_parts,
+    leaky,
+    make,
+    network_of,
+    usual_protocol,
+    with_set,
+)
 from .recommenders import (
     Algorithm,
     CentralRecommender,
@@ -342,11 +351,10 @@ def execute(
     """Trains and evaluates every fold of a plan and, if `watch` has a folder, stores the run.
     begun: the manifest so far.
     """
-    brought = said(plan, len(what.rows.users))
+    beforehand = brought(plan, len(what.rows.users))
     if watch.say is not None:
-        line = gives_away(plan, algorithm)
-        for beforehand in filter(None, [line, *brought]):
-            watch.say(beforehand)
+        for line in filter(None, [gives_away(plan, algorithm), *beforehand]):
+            watch.say(line)
     leak = [LEAK] if leaky(plan) else []
     if leak:
         # A caller in Python sees no other line.
@@ -360,7 +368,7 @@ def execute(
             fold = _fold(plan, algorithm, split, watch, trace, f"fold{number}")
             folds.append(fold)
         notes = ignored(plan, algorithm) + between(begun["network"], algorithm, what.parts[0])
-        notes += brought
+        notes += beforehand
         manifest = {**begun, **closing(what.parts, folds, leak, notes)}
         if watch.folder is not None:
             _write(watch.folder, manifest, folds[0], trace)

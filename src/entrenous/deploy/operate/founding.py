@@ -35,8 +35,7 @@ from ...core.types import Int64Array
 from ...data.interactions import Interactions
 from ...privacy.protection import DP, MOST_GROUPS, PAPER, PRIVATE, PROTECT, protection_of
 from ...privacy.secure_sum.terms import Floors
-from ...runs.plan import algorithm_of
-from ...runs.private_set import with_set
+from ...runs.plan import algorithm_of, with_set
 from ...systems.named import kind_of
 from ..agreement.address import joined_address
 from ..agreement.catalogue import ITEMS, Items
