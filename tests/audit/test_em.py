@@ -132,7 +132,9 @@ def test_sums_are_watched_as_long_as_they_are_trained(small: Any) -> None:
 
 @pytest.mark.slow
 @some("knows, expected", [(0.0, 0.571), (0.1, 0.822)])
-def test_fcf_under_private_comes_apart_on_movielens(knows: float, expected: float) -> None:
-    asked: Any = {"view": "sum", "profile": "private", "protect": {"noise_by": "server"}}
+def test_fcf_in_sums_of_a_hundred_comes_apart_on_movielens(knows: float, expected: float) -> None:
+    """With the noise and the sums that `private` had before it brought a tested set."""
+    protect = {"noise": 0.3, "people": 100, "noise_by": "server"}
+    asked: Any = {"view": "sum", "profile": "private", "protect": protect}
     transcript = observe("fcf", movielens(), **asked, knows=knows)
     assert found(transcript, movielens())["r_precision"] == pytest.approx(expected, abs=0.03)

@@ -49,7 +49,10 @@ def command(
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--profile", "private"], "devices here; expected at least 100 in a sum"),
+        (
+            ["--profile", "private"],
+            "devices here; expected at least 300 in a sum; --set cohort=300 where",
+        ),
         (["--protect", "nois=1"], "unknown setting"),
         (["--protect", "noise=-1"], "noise"),
         (["--profile", "dp", "--protect", "sampling=fixed"], "do not go together"),
@@ -93,7 +96,8 @@ def test_a_run_keeps_its_profile_and_says_nothing_of_what_it_does_not_give_away(
 ) -> None:
     private = ["--profile", "private", "--protect", "people=5"]
     found = command(*FPL, *private, "--json")
-    assert found.json["profile"] == "private" and found.json["protect"] == {"people": "5"}
+    assert found.json["profile"] == "private"
+    assert found.json["protect"] == {"people": "5", "noise": 0.3}, "the set is said"
     assert "profile paper" not in found.err and "profile paper" in command(*FPL).err
     assert (
         command(*FPL, *private, "--threads", "2", "--json").json["model_sha256"]

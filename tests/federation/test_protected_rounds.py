@@ -179,5 +179,5 @@ def test_profiles_are_protections() -> None:
 
 
 def test_too_few_people_and_arrays_shown_singly_are_refused() -> None:
-    with pytest.raises(InputError, match="at least 100 in a sum"):
+    with pytest.raises(InputError, match="at least 300 in a sum"):
         Rounds(FPL(), DATA, protection=Protection.parse(PROFILES["private"]))

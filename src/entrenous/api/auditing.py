@@ -14,6 +14,7 @@ from ..core.registry.discover import is_place
 from ..report import figures
 from ..report.figures import FigureFormat
 from ..runs import store
+from ..runs.train import Say
 from ..systems.named import algorithms
 from . import audit_tables
 from .arguments import (
@@ -99,8 +100,8 @@ def audit(asked: AuditKeywords[FrameT]) -> Audit[FrameT]:
     return Audit(audited_what(asked), kind_of(asked.data))
 
 
-def audited_what(asked: AuditKeywords[Any]) -> AuditFound:
-    """As `audit`, with errors in the words of the command line."""
+def audited_what(asked: AuditKeywords[Any], say: Say | None = None) -> AuditFound:
+    """As `audit`, with errors in the words of the command line. say: as of `audited`."""
     with asked_progress(asked.progress) as progress:
         stored = None
         if isinstance(asked.what, str | Path):
@@ -109,14 +110,15 @@ def audited_what(asked: AuditKeywords[Any]) -> AuditFound:
         # A stored run is a training already; anything else is trained for the audit.
         if stored is not None:
             plan = _plan_of_run(asked, stored)
-            return audited(plan, stored=stored, todays_code=asked.todays_code, progress=progress)
+            todays_code = asked.todays_code
+            return audited(plan, stored=stored, todays_code=todays_code, progress=progress, say=say)
         what = str(asked.what) if isinstance(asked.what, Path) else asked.what
         name, preset = algorithm_asked(what)
         data, rows = named_rows("ml-100k" if asked.data is None else asked.data)
         options = values(asked, AuditOptions)
         options["settings"] = {**preset, **asked.settings}
         plan = AuditPlan(algorithm=name, data=data, **options)
-        return audited(plan, rows, progress=progress)
+        return audited(plan, rows, progress=progress, say=say)
 
 
 def _plan_of_run(asked: AuditKeywords[Any], stored: store.StoredRun) -> AuditPlan:

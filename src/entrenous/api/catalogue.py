@@ -5,7 +5,7 @@ own account of what leaves a device.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple, final
+from typing import Any, Final, NamedTuple, final
 
 from typing_extensions import TypedDict
 
@@ -17,10 +17,13 @@ from ..data.dataset import datasets as known_datasets
 from ..evaluation.metric_kinds import Metric, better_of
 from ..evaluation.metric_kinds import metrics as known_metrics
 from ..privacy import evidence, told
+from ..runs.plan import tested
 from ..systems.named import algorithms as makers
 from ..systems.named import kind_of, maker_of
 from .arguments import FrameT, in_python
 from .results import Report
+
+FEDERATIONS: Final = (900, 9000)  # users, for whom sets of the profile `private` are shown
 
 
 class AlgorithmEntry(NamedTuple):
@@ -82,6 +85,9 @@ class ExplainedFound(TypedDict):
     people: dict[str, told.Account]
     """By profile: what is guessable of people anyway, and what is known because they took part."""
     settings: list[ExplainedSetting]
+    private_set: dict[str, dict[str, SettingValue]]
+    """Settings that the profile `private` brings, since they were tested together, by the number of
+    users; {} = none."""
 
 
 @final
@@ -148,6 +154,7 @@ def explained(algorithm: str) -> ExplainedFound:
         "measured": measured,
         "people": told.of_profiles(algorithm),
         "settings": settings_of(kind_of(algorithm)[0], about.preset),
+        "private_set": {str(users): tested(algorithm, users) for users in FEDERATIONS},
     }
 
 

@@ -23,7 +23,8 @@ from ..report import figures
 from ..report.figures import FigureFormat
 from ..runs.options import CommonOptions, CompareOptions, RunPlan
 from ..runs.pipeline import RunRequest, carry_out
-from ..runs.plan import check, make, usual_protocol
+from ..runs.plan import check, make, usual_protocol, with_set
+from ..runs.train import Say
 from . import tables
 from .arguments import (
     AlgorithmAsked,
@@ -131,8 +132,10 @@ def compare(asked: CompareKeywords[FrameT]) -> Comparison[FrameT]:
     return Comparison(compared(asked), kind_of(data))
 
 
-def compared(asked: CompareKeywords[Any]) -> ComparisonFound:
+def compared(asked: CompareKeywords[Any], say: Say | None = None) -> ComparisonFound:
     """Runs every algorithm with seeds 0 .. seeds - 1.
+
+    say: as of `runs.pipeline.RunRequest`, for the first training of each algorithm.
 
     Returns: rows: mean and standard deviation (n - 1) over seeds, and each seed's metrics. tests:
         the reference against each other one, paired over users, each user's value being their mean
@@ -161,7 +164,7 @@ def compared(asked: CompareKeywords[Any]) -> ComparisonFound:
     for contestant in every:
         results[contestant.label] = [judged(run) for run in contestant.runs]
     with asked_progress(asked.progress) as progress:
-        trainings = _requests(asked, new, seeds) if new else []
+        trainings = _requests(asked, new, seeds, say) if new else []
         for number, (label, request) in enumerate(trainings):
             progress(number, len(trainings), label)
             results[label].append(carry_out(request()))
@@ -189,7 +192,7 @@ Training: TypeAlias = tuple[str, Callable[[], RunRequest]]
 
 
 def _requests(
-    asked: CompareKeywords[Any], new: Sequence[Contestant], seeds: Sequence[int]
+    asked: CompareKeywords[Any], new: Sequence[Contestant], seeds: Sequence[int], say: Say | None
 ) -> list[Training]:
     """The trainings of a comparison with their labels, all of them checked. Rows are read once; a
     split in files is read by each run.
@@ -214,7 +217,7 @@ def _requests(
     # Settings that do not fit the rows are found here, not after hours of training.
     if isinstance(rows, Interactions) and not is_given(protocol):
         for each in plans:
-            make(each, rows)
+            make(with_set(each, len(rows.users)), rows)
     metrics = metrics_asked(asked.metrics)
     # A run that is stored names its data, so that it can be repeated.
     by_name = isinstance(data, str) and asked.out is not None
@@ -232,6 +235,8 @@ def _requests(
             metrics=metrics,
             threads=asked.threads,
             out=asked.out,
+            # The lines are the same for every seed.
+            say=say if seed == seeds[0] else None,
             **common,
         )
 

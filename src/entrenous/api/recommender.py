@@ -22,7 +22,7 @@ from ..data.split.types import Held, Split
 from ..federation.shard import Threads
 from ..runs.manifest import TrainedPart
 from ..runs.options import Profile, RunPlan
-from ..runs.plan import check, check_parts, make
+from ..runs.plan import check, check_parts, make, with_set
 from ..runs.train import Watch, train
 from .arguments import (
     AlgorithmAsked,
@@ -103,12 +103,13 @@ class Recommender(Served[FrameT]):
         """
         with in_python(), asked_progress(progress) as shown:
             rows = _rows(data, load)
-            algorithm = make(self.plan, rows)
+            plan = with_set(self.plan, len(rows.users))
+            algorithm = make(plan, rows)
             nothing = Held(rows.select(np.zeros(len(rows), bool)))
             split = Split(ALL_ROWS, rows, None, nothing, refit=False)
-            check_parts(self.plan, [split], algorithm)
+            check_parts(plan, [split], algorithm)
             watch = Watch(executor=Threads(self.threads), progress=shown)
-            fitted = train(self.plan, algorithm, split, watch, [], ALL_ROWS)
+            fitted = train(plan, algorithm, split, watch, [], ALL_ROWS)
         self.recommender = fitted.recommender
         self.train = rows
         self.manifest = TrainedPart(

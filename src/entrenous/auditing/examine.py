@@ -18,9 +18,10 @@ from ..core.contract.protocols import Progress, silent
 from ..core.types import BoolArray
 from ..data.interactions import Interactions
 from ..privacy.protection import Protection
-from ..runs.plan import protection_in
+from ..runs.plan import brought, protection_in
 from ..runs.reopen import refuse_forgotten
 from ..runs.store import StoredRun
+from ..runs.train import Say
 from .apart import Attempt, attempts
 from .claims import Claims
 from .endings import Ending, trained_to_end, without_some
@@ -144,12 +145,14 @@ def audited(
     *,
     todays_code: bool = False,
     progress: Progress = silent,
+    say: Say | None = None,
 ) -> AuditFound:
     """Returns the report of an audit, as `entrenous audit --json` prints it.
 
     rows: the data, where it is at hand. stored: a run, whose plan then holds. todays_code: audits a
-    stored run though its algorithm's code has changed. Raises InputError for what cannot be
-    audited, before anything is trained.
+    stored run though its algorithm's code has changed. say: receives, before the first round, lines
+    on what the profile brings. Raises InputError for what cannot be audited, before anything is
+    trained.
     """
     # Names and numbers first: a training takes minutes.
     check_names(plan.attacks)
@@ -159,6 +162,9 @@ def audited(
     began = time.perf_counter()
     subject = subject_of(plan, rows, stored)
     plan = subject.audit
+    if say is not None:
+        for line in brought(subject.plan, len(subject.train.users)):
+            say(line)
     canaries = _canaries(subject, progress) if plan.canaries else None
     # What the onlooker sees of messages, unless it has nothing but the final model.
     seen = None

@@ -17,7 +17,7 @@ knows who was asked. difference: a server that gets two sums, with and without o
 a peer, which keeps every message that reaches it. model: anybody who has the final model.
 """
 
-SUM_PARTIES = 100  # usual parties in a sum: as many as the profile `private` asks for
+SUM_PARTIES = 100  # usual parties in a sum
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,8 +46,9 @@ class AuditOptions(JudgedOptions):
     model alone. Default: individual; sum where messages are masked; neighbour where there is no
     server."""
     cohort: int = 0
-    """Parties in a round. 0 = everybody; 100 in `sum`; 101 in `difference`, so that the smaller sum
-    has 100; of a final model, the algorithm's own number."""
+    """Parties in a round. 0 = everybody; in `sum` as many as the settings of the training say, 100
+    without a cohort and 300 under `private`; in `difference` one more, so that the smaller sum has
+    as many; of a final model, the algorithm's own number."""
     rounds: int = 0
     """Rounds that are seen; between peers, units of time. 0 = 1; of sums, the whole training or as
     much of it as 512 MB hold; 30 of differences; of a final model, the algorithm's own number."""

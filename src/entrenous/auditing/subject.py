@@ -12,9 +12,9 @@ from ..data.interactions import Interactions
 from ..data.split.types import Split
 from ..runs import pipeline, reopen
 from ..runs.options import RunPlan
-from ..runs.plan import algorithm_of, check, make, protection_in, usual_protocol
+from ..runs.plan import algorithm_of, check, make, protection_in, usual_protocol, with_set
 from ..runs.store import StoredRun
-from .plan import AuditPlan, View
+from .plan import SUM_PARTIES, AuditPlan, View
 
 
 class Subject(NamedTuple):
@@ -52,11 +52,18 @@ def subject_of(audit: AuditPlan, rows: Interactions | None, stored: StoredRun | 
             expected="an algorithm of devices",
         )
     own = pipeline.material(plan, rows) if stored is None else reopen.material_of(stored, plan)
+    users = len(own.rows.users)
+    if stored is None:
+        # A stored run says all of its settings.
+        plan = with_set(plan, users)
     made = make(plan, own.rows)
     # From here on the audit says what is in force, not what was typed.
+    view = audit.view or _usual_view(plan, made)
     audit = replace(
         audit,
-        view=audit.view or _usual_view(plan, made),
+        view=view,
+        cohort=audit.cohort or _usual_cohort(audit, view, plan, made, users),
+        settings=plan.settings,
         profile=plan.profile,
         protect=plan.protect,
         network=plan.network,
@@ -86,6 +93,18 @@ def _usual_view(plan: RunPlan, made: Any) -> View:
     if protection_in(plan, made).secure_sum:
         return "sum"
     return "individual"
+
+
+def _usual_cohort(audit: AuditPlan, view: View, plan: RunPlan, made: Any, users: int) -> int:
+    """The parties in a round of sums if none were asked for: those of the training where its
+    settings say a cohort, else as many as a sum must have; 0 = as usual in audits. Of two sums, the
+    smaller has so many.
+    """
+    if audit.people > 1 or view not in ("sum", "difference"):
+        return 0
+    trained = int(str(plan.settings.get("cohort", 0)))
+    least = max(SUM_PARTIES, protection_in(plan, made).people)
+    return min((trained or least) + (view == "difference"), users)
 
 
 def same_noise(subject: Subject) -> Mapping[str, Any]:

@@ -56,6 +56,7 @@ def explain(algorithm: str, /, *, json: bool = False) -> None:
     from ..api.catalogue import explained
     from ..core.registry.discover import is_place
     from ..privacy import told
+    from ..runs.plan import in_words
     from ..systems.named import algorithms as known_algorithms
     from ..systems.unknown import unknown
 
@@ -99,6 +100,9 @@ def explain(algorithm: str, /, *, json: bool = False) -> None:
             " device.\n"
         )
     _show_settings("--set", about["settings"])
+    for users, tested in about["private_set"].items():
+        if tested:
+            tell(f"--profile private brings, for {users} users: {in_words(tested)}")
 
 
 def _show_arrays(title: str, arrays: list[dict[str, str]]) -> None:

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 
 from ..auditing.plan import AuditOptions
 from ..core.errors import InputError
-from .console import emit_json, progress_bar, table, tell
+from .console import emit_json, progress_bar, say, table, tell
 from .options import Runs, takes
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def audit(
         asked = AuditKeywords(
             what, data, root=root, todays_code=todays_code, progress=progress, **options
         )
-        report = audited_what(asked)
+        report = audited_what(asked, say)
     if json:
         emit_json(report)
     else:

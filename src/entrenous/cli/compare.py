@@ -58,7 +58,8 @@ def compare(
             expected = f"a file that ends in {' or '.join(ENDINGS)}"
             raise InputError("--table", f"got {path}", expected=expected)
     with progress_bar() as progress, advice_if_it_diverges():
-        comparison = compared(CompareKeywords(algorithms, data, progress=progress, **options))
+        asked = CompareKeywords(algorithms, data, progress=progress, **options)
+        comparison = compared(asked, say)
     for path in table or []:
         records = tables.records(comparison)
         text = csv_text(records) if path.suffix == ".csv" else tables.latex(comparison)

@@ -4,6 +4,7 @@ begins, with a server or of peers.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -92,6 +93,7 @@ def new(
     from ..core.registry.discover import is_place
     from ..deploy.agreement.catalogue import Items
     from ..deploy.operate.founding import Place, found_federation
+    from ..runs.plan import brought
 
     if not 0 < port < 65536:
         raise InputError("--port", f"got {port}", expected="1 to 65535")
@@ -101,6 +103,9 @@ def new(
     founded = found_federation(folder, Items.read_csv(items), requests, plan, place)
     own_algorithm = plan.algorithm if is_place(plan.algorithm) else ""
     say(founded.terms.limits(own_algorithm))
+    asked = replace(plan, algorithm=own_algorithm or founded.terms.algorithm)
+    for line in brought(asked, founded.terms.users, everybody=True):
+        say(line)
     begin = f"start it with: entrenous server {founded.server}"
     if plan.peers:
         begin = f"its key is in {founded.server}"

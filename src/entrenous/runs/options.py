@@ -56,7 +56,8 @@ class CommonOptions(BasicOptions):
     rounds in lock step. Names: {network}. `entrenous explain network` explains each."""
     profile: Profile = "paper"
     """The limits on the data that leaves devices: paper = what is published and no more; private =
-    sums alone, with noise, of at least 100 people; dp = differential privacy for each user; robust.
+    sums alone, with noise, of at least 300 people, and the settings that were tested with it
+    (`entrenous explain ALGORITHM`); dp = differential privacy for each user; robust.
     docs/privacy.md says what each does not protect, and what it costs."""
     protect: Mapping[str, SettingValue] = field(default_factory=dict)
     """Settings of the protection that differ from the profile's, such as noise=0.2. Names:

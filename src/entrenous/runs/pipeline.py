@@ -36,7 +36,17 @@ from . import store
 from .manifest import Fold, between, closing, gives_away, ignored, opening, pins
 from .newcomer import scorer_of
 from .options import RunOptions, RunPlan, TrainingOptions
-from .plan import TRACE, check, check_parts, leaky, make, network_of, usual_protocol
+from .plan import (
+    TRACE,
+    brought,
+    check,
+    check_parts,
+    leaky,
+    make,
+    network_of,
+    usual_protocol,
+    with_set,
+)
 from .recommenders import (
     Algorithm,
     CentralRecommender,
@@ -116,8 +126,8 @@ class RunRequest(RunOptions, TrainingOptions):
     """Further metrics by name."""
     progress: Progress = silent
     say: Say | None = None
-    """Receives, before the first round, a line on the leak of a run without a protection; None =
-    nobody reads it."""
+    """Receives, before the first round, a line on the leak of a run without a protection, and on
+    what a profile brings; None = nobody reads it."""
     on_round: OnRound | None = None
     """Called after each round of training with its number and the metrics on validation, or {} if
     there was no look."""
@@ -145,6 +155,7 @@ def carry_out(asked: RunRequest) -> RunResult:
         rows_given = None if isinstance(asked.data, str) else asked.data
         what = material(plan, rows_given)
     # Settings and splits are checked before anything is written.
+    plan = with_set(plan, len(what.rows.users))
     algorithm = make(plan, what.rows)
     check_parts(plan, what.parts, algorithm)
     for part in what.parts:
@@ -353,9 +364,9 @@ def execute(
     """Trains and evaluates every fold of a plan and, if `watch` has a folder, stores the run.
     begun: the manifest so far.
     """
+    beforehand = brought(plan, len(what.rows.users))
     if watch.say is not None:
-        line = gives_away(plan, algorithm)
-        if line:
+        for line in filter(None, [gives_away(plan, algorithm), *beforehand]):
             watch.say(line)
     leak = [LEAK] if leaky(plan) else []
     if leak:
@@ -370,6 +381,7 @@ def execute(
             fold = _fold(plan, algorithm, split, watch, trace, f"fold{number}")
             folds.append(fold)
         notes = ignored(plan, algorithm) + between(begun["network"], algorithm, what.parts[0])
+        notes += beforehand
         manifest = {**begun, **closing(what.parts, folds, leak, notes)}
         if watch.folder is not None:
             manifest = _write(watch.folder, manifest, folds[0], trace)

@@ -1,17 +1,27 @@
 """The plan of a run, checked before anything is loaded; and the algorithm, protection and network
-that it asks for.
+that it asks for. A plan gets the set of its profile (`with_set`) before anything is made of it, so
+that manifests and the terms of federations say it, and a later set changes no run.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, get_args
+from dataclasses import replace
+from typing import Any, ClassVar, Final, Protocol, TypeVar, get_args
 
 from ..core.contract.declarations import Traits
-from ..core.contract.declared import bound, declared, is_federated, is_gossip, predicts_ratings
+from ..core.contract.declared import (
+    bound,
+    declared,
+    is_federated,
+    is_gossip,
+    predicts_ratings,
+    private_set,
+)
 from ..core.errors import InputError, did_you_mean
 from ..core.keywords import at_least
 from ..core.registry.discover import short
+from ..core.values import SettingValue
 from ..data.dataset import datasets
 from ..data.divided import present as divided_here
 from ..data.interactions import Interactions
@@ -25,6 +35,7 @@ from ..federation.network import Network
 from ..privacy.choice import read_choice
 from ..privacy.protection import (
     DP,
+    OF_A_HUNDRED,
     PAPER,
     PRIVATE,
     Protection,
@@ -44,6 +55,11 @@ SEEDS = 1 << 63
 TRACE = "trace:"
 LEAVE_ONE_OUT = "loo-99"
 CROSS_VALIDATION = "kfold-5"
+# Settings of the length of training, which an asked number of rounds takes the place of.
+LENGTHS: Final = frozenset({"rounds", "epochs"})
+FEW: Final = 1000  # people, below whom a model with more than NARROW factors tells of them
+NARROW: Final = 8
+SHARE: Final = 3  # a cohort is at least one user in so many
 
 
 def usual_protocol(data: str | Interactions, *algorithms_named: str) -> str:
@@ -88,8 +104,7 @@ def check(plan: RunPlan) -> None:
     if plan.seed >= SEEDS:
         raise InputError("--seed", f"got {plan.seed}", expected=f"less than 2^63 = {SEEDS}")
     # Files are read in `make`, where the ids that they name are known.
-    settings = {name: value for name, value in plan.settings.items() if not _is_file(value)}
-    made = algorithm_of(plan.algorithm, settings, plan.profile)
+    made = _made(plan)
     if leaky(plan):
         _check_draws(plan.algorithm, made)
     # Patience counts looks, so there must be some.
@@ -288,3 +303,109 @@ def _value(name: str, value: Any, rows: Interactions) -> Any:
 
 def _is_file(value: Any) -> bool:
     return isinstance(value, str) and value.startswith("@")
+
+
+# ---- the set that the profile `private` brings: settings that were tested together ---------------
+
+
+class Asked(Protocol):
+    """The options of a training that a set may complete."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def algorithm(self) -> str: ...
+    @property
+    def profile(self) -> str: ...
+    @property
+    def settings(self) -> Mapping[str, SettingValue]: ...
+    @property
+    def protect(self) -> Mapping[str, SettingValue]: ...
+    @property
+    def rounds(self) -> int | None: ...
+
+
+PlanT = TypeVar("PlanT", bound=Asked)
+
+
+def with_set(plan: PlanT, users: int, *, everybody: bool = False) -> PlanT:
+    """Returns a plan with the settings of its algorithm's set, except those that were asked for.
+
+    users: of the federation, of which a cohort has no more. everybody: rounds ask all users, as
+    across a network, and no cohort is drawn.
+    """
+    settings = dict(plan.settings)
+    protect = dict(plan.protect)
+    for name, value in _tested(plan, users, everybody).items():
+        own = protect if name in Protection.model_fields else settings
+        own.setdefault(name, value)
+    return replace(plan, settings=settings, protect=protect)
+
+
+def brought(plan: Asked, users: int, *, everybody: bool = False) -> list[str]:
+    """Returns lines for before the training: what `private` brings, what was changed of it, and
+    what a model of few people tells. [] under other profiles. Arguments as of `with_set`.
+    """
+    made = _made(plan)
+    if plan.profile != PRIVATE or not is_federated(made):
+        return []
+    tested = _tested(plan, users, everybody)
+    whole = with_set(plan, users, everybody=everybody)
+    made = _made(whole)
+    values = {**dict(protection_of(PRIVATE, whole.protect, declared(made).traits)), **dict(made)}
+    changed = {name: values[name] for name in tested if values[name] != tested[name]}
+    # Asked rounds are the length of training, whatever the settings say.
+    for name in LENGTHS & tested.keys():
+        if plan.rounds:
+            changed[name] = f"replaced by {plan.rounds} rounds"
+    kept = {name: value for name, value in tested.items() if name not in changed}
+    lines = [f"{PRIVATE} brings: {in_words(kept)}"] if kept else []
+    if not tested:
+        alone = f"noise {values['noise']:g} alone"
+        name = short(plan.algorithm)
+        lines.append(f"{PRIVATE} brings: {alone}: no settings of {name} were tested with it")
+    elif tested.get("cohort") in (0, users):
+        lines.append(f"all {users} users are in each round: the set was tested on more people")
+    if changed:
+        was = in_words({name: tested[name] for name in changed})
+        lines.append(f"this is not the set that was tested: {in_words(changed)}; tested: {was}")
+    factors = values.get("factors", 0)
+    if users < FEW and isinstance(factors, int) and factors > NARROW:
+        lines.append(f"{factors} factors for {users} people: {OF_A_HUNDRED}")
+    return lines
+
+
+def tested(algorithm: str, users: int) -> dict[str, SettingValue]:
+    """Returns the set of an algorithm for so many users; {} = it has none."""
+    return _tested(RunPlan(algorithm=algorithm, profile=PRIVATE), users, False)
+
+
+def in_words(settings: Mapping[str, SettingValue]) -> str:
+    """Returns settings in one line.
+
+    >>> in_words({"factors": 8, "noise": 0.3})
+    'factors 8, noise 0.3'
+    """
+    words = []
+    for name, value in settings.items():
+        number = f"{value:g}" if isinstance(value, float) else value
+        words.append(f"{name} {number}")
+    return ", ".join(words)
+
+
+def _made(plan: Asked) -> Any:
+    """The algorithm of a plan, without the settings that are in files."""
+    settings = {name: value for name, value in plan.settings.items() if not _is_file(value)}
+    return algorithm_of(plan.algorithm, settings, plan.profile)
+
+
+def _tested(plan: Asked, users: int, everybody: bool) -> dict[str, SettingValue]:
+    """The set of a plan's algorithm for so many users; {} under other profiles."""
+    if plan.profile != PRIVATE:
+        return {}
+    tested = private_set(_made(plan), users)
+    if "cohort" in tested:
+        # In a larger federation larger sums cost a person no more answers.
+        cohort = max(int(str(tested["cohort"])), users // SHARE)
+        tested["cohort"] = 0 if everybody else min(cohort, users)
+    return tested

@@ -24,6 +24,7 @@ from ..core.keys import below, draw, fold, folds, local_key, normals, select_key
 from ..core.lanes.memory import padded, sealed, zeros
 from ..core.lanes.simd import LANES, SCALE, every, load, store, sum_of
 from ..core.types import Float32Array, Int32Array, Int64Array, UInt64Array
+from ..core.values import SettingValue
 from ..kernels import bpr_mf
 from ..kernels.logistic import logistic
 from ..kernels.sampling import (
@@ -162,6 +163,16 @@ class FPL(Settings):
             "learning_rate": "0.005..0.5:log",
             "init_std": "0.02..0.2:log",
         }
+
+    def private_set(self, users: int) -> dict[str, SettingValue]:
+        """Returns the settings that were tested together under the profile `private`, for parallel
+        training with all triples.
+        """
+        if self.cohort == 1 or self.triples == 1:
+            return {}
+        # A model of few people tells the more of them the larger it is.
+        factors = 8 if users < 1000 else 16
+        return {"factors": factors, "epochs": 23, "cohort": 300, "noise": 0.3}
 
     def sizes(self, catalogue: Catalogue) -> dict[str, int]:
         """Returns the sizes of the declared arrays: the most rows that a device sends in a round,

@@ -31,10 +31,12 @@ class Summed(NamedTuple):
         return f"{self.algorithm}, always the same" if self.fixed else self.algorithm
 
 
+# As published: the profile would bring the settings that were tested with its noise.
+AS_PUBLISHED = {"alpha": 1, "rounds": 100}
 SYSTEMS = (
     Summed("pfpl+", {"factors": 20}),
-    Summed("fcf", {}),
-    Summed("fcf", {}, fixed=True, rounds=8),
+    Summed("fcf", AS_PUBLISHED),
+    Summed("fcf", AS_PUBLISHED, fixed=True, rounds=8),
     Summed("fedavg-neumf", {}),
 )
 

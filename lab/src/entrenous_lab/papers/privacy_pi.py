@@ -30,7 +30,8 @@ def points(context: Context) -> Iterator[LeakPoint]:
     cohort = min(COHORT, users // 2)
     rounds = round(EPOCHS * users / cohort)
     for pi in QUICK_PI if context.quick else PI:
-        own = {"pi": pi}
+        # As published: the profile would bring fewer factors.
+        own = {"pi": pi, "factors": 80}
         singly = AuditPlan(
             algorithm="pfpl+",
             settings=own,

@@ -19,6 +19,7 @@ import numpy as np
 from ..errors import InputError, NonFiniteError
 from ..lanes.memory import view_only
 from ..types import Array, Float32Array, Int64Array
+from ..values import SettingValue
 from .declarations import Axes, SentArray, Size, Traits, UpTo
 from .gossip import GossipAlgorithm
 from .own_rows import OwnRows
@@ -371,6 +372,17 @@ def search_space(algorithm: Any) -> dict[str, str]:
     if own is None:
         return {}
     return dict(own())
+
+
+def private_set(algorithm: Any, users: int) -> dict[str, SettingValue]:
+    """Returns the settings of an algorithm, and of the protection of its sums (`noise`), that were
+    tested together under the profile `private` for about so many users, as the algorithm's
+    `private_set(users)` has them; {} if it has none.
+    """
+    own = getattr(algorithm, "private_set", None)
+    if own is None:
+        return {}
+    return dict(own(users))
 
 
 # ---- in one federation ---------------------------------------------------------------------------

@@ -25,6 +25,7 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ...core.contract.declared import declared, is_federated, is_gossip
+from ...core.contract.protocols import Catalogue
 from ...core.errors import EntrenousWarning, InputError
 from ...core.files import copy_file, make_folder, write_atomically, write_text
 from ...core.keywords import at_least
@@ -34,6 +35,7 @@ from ...core.types import Int64Array
 from ...data.interactions import Interactions
 from ...privacy.protection import DP, MOST_GROUPS, PAPER, PRIVATE, PROTECT, protection_of
 from ...privacy.secure_sum.terms import Floors
+from ...runs.plan import algorithm_of, with_set
 from ...systems.named import kind_of
 from ..agreement.address import joined_address
 from ..agreement.catalogue import ITEMS, Items
@@ -136,12 +138,13 @@ def found_federation(
         )
     algorithm = plan.algorithm or (GOSSIPING if plan.peers else "")
     own = algorithm if is_place(algorithm) else ""
+    users = plan.users or sum(count for _, count in requests)
+    plan = _with_set(replace(plan, algorithm=algorithm), users, len(items.ids))
     # The terms name a class of the user's own by its name alone: nobody loads a file because terms
     # say so.
     plan = replace(plan, algorithm=f"{OWN}:{short(own)}" if own else algorithm)
     key = Ed25519PrivateKey.generate()
     kind, preset = kind_of(own or algorithm)
-    users = plan.users or sum(count for _, count in requests)
     # Every node gets the list of items, which holds no more than the algorithm needs.
     if not declared(kind).traits.learns_features:
         items = items._replace(features={})
@@ -172,6 +175,18 @@ def found_federation(
     else:
         about = {"bootstraps": _bootstraps(requests, members)}
     return _founded(_Founding(operator, key, terms, items, own), members, about)
+
+
+def _with_set(plan: FoundingPlan, users: int, items: int) -> FoundingPlan:
+    """Returns a plan with the set of its profile, and with the set's number of rounds if none was
+    asked for.
+    """
+    whole = with_set(plan, users, everybody=True)
+    if plan.rounds or whole.settings == plan.settings:
+        return whole
+    catalogue = Catalogue(users, items, plan.interactions, plan.scale)
+    made: Any = algorithm_of(whole.algorithm, whole.settings, whole.profile)
+    return replace(whole, rounds=made.configured(catalogue).default_rounds(catalogue))
 
 
 def _in_groups(terms: FederationTerms, members: Members, own: str) -> FederationTerms:
@@ -283,6 +298,9 @@ def _protection(algorithm: Any, plan: FoundingPlan) -> dict[str, Any]:
         # Nodes refuse a sum that has less noise than was promised. Without room, no lying node
         # could ever be shut out, which takes as many people out of the rounds as a sum must have.
         lost = max(lost, ROOM)
+        # Sums must differ by as many people as each must have, so that a larger number would hold
+        # up the rounds from which somebody is missing.
+        across["people"] = str(JoinPlan.people)
     if lost:
         across["lost"] = str(lost)
     protection = protection_of(plan.profile, {**across, **plan.protect}, traits)

@@ -47,7 +47,7 @@ class FoundingPlan:
     settings: Mapping[str, Any] = field(default_factory=dict)
     """A setting of the algorithm, name=value; may be repeated."""
     rounds: int = 0
-    """Number of rounds of training, with a server."""
+    """Number of rounds of training, with a server; default: those that the profile brings."""
     interactions: int = 1
     """Number of rows that all nodes have together, roughly."""
     users: int = 0
@@ -57,9 +57,9 @@ class FoundingPlan:
     """Lowest and highest rating, for algorithms that predict ratings."""
     profile: NetworkProfile = "private"
     """private: the server learns only sums over at least 100 people of 3 nodes, with noise, and
-    nothing of a single node; peers push nothing that is theirs alone. robust: the server reads the
-    update of each device, one user a node, and refuses poisoned ones. paper: the algorithm as
-    published, whose messages can be read."""
+    nothing of a single node, and brings the settings that were tested with it; peers push nothing
+    that is theirs alone. robust: the server reads the update of each device, one user a node, and
+    refuses poisoned ones. paper: the algorithm as published, whose messages can be read."""
     protect: Mapping[str, Any] = field(default_factory=dict)
     """A setting of the protection that differs from the profile's, name=value; may be repeated,
     such as people=60 or noise=0.2. groups=9 sums each round in nine groups of nodes, and shortens

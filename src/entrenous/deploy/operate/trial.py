@@ -21,8 +21,9 @@ from ...runs.options import RunPlan, TrainingOptions
 from ...runs.pipeline import RunResult, material
 from ...runs.plan import algorithm_of, check, make, usual_protocol
 from ..agreement.files import read_json, write_json
+from ..agreement.terms import TERMS, FederationTerms
 from .device import recommend
-from .founding import MOST_NODES, FoundedFederation, Place, found, free_ports, must_be_new
+from .founding import MOST_NODES, SERVER, FoundedFederation, Place, found, free_ports, must_be_new
 from .plans import FoundingPlan, TrialPlan
 from .running import gathered, run_all, status
 
@@ -138,7 +139,9 @@ def carry_out(folder: Path, say: Callable[[str], None]) -> dict[str, Any]:
     if not (folder / "server" / "model.safetensors").exists():
         run_all(folder, say)
     say("the same in one process, for comparison")
-    simulated = _simulated(plan)
+    # The terms say the set of the profile, too, with everybody in each round.
+    agreed = FederationTerms.read(folder / SERVER / TERMS)
+    simulated = _simulated(replace(plan, settings=agreed.settings))
     # The algorithm as published shows the price of the protection.
     paper = simulated
     if plan.profile != PAPER:
