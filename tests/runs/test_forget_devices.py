@@ -97,7 +97,10 @@ def test_the_rest_goes_on(shop: Path, capsys: pytest.CaptureFixture[str]) -> Non
     command = Command(capsys)
     words = ["run", "fcf", "--data", "shop.csv", "--protocol", "loo-20", "--set", "factors=4"]
     said = command(*words, "--rounds", "3")
-    assert "- of single people the folder holds model.safetensors (devices.x), users" in said.out
+    assert (
+        "- of single people the folder holds model.safetensors (devices.x), users.safetensors"
+        in said.out
+    )
     said = command(*words, "--rounds", "3", "--forget-devices")
     assert "- the devices were forgotten: of single people the folder holds nothing" in said.out
     assert command("report", "latest", "--out", "page.html").code == 0

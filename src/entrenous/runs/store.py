@@ -182,12 +182,14 @@ def write_run(
     for name, array in arrays.items():
         if name.startswith(OF_PEOPLE) or array.shape[:1] == (number,):
             own[name] = array
-    held = {MODEL: own, USERS: users, ROWS: rows}
     files = {MODEL: arrays, USERS: users, ROWS: rows}
+    of_people = []
     if manifest.get("forget_devices"):
-        held = {}
         files = {MODEL: {name: array for name, array in arrays.items() if name not in own}}
-    of_people = [f"{file} ({', '.join(sorted(held[file]))})" for file in held if held[file]]
+    else:
+        of_people += [f"{MODEL} ({', '.join(sorted(own))})"] * bool(own)
+        of_people.append(f"{USERS} (the accuracy of each)")
+        of_people += [f"{ROWS} (training rows)"] * bool(rows)
     # Copies of files such as pi.csv have a choice of each user.
     of_people += sorted(path.name for path in folder.glob("*.csv"))
     for file, content in files.items():
