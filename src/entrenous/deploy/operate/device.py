@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import Lock
 from time import time as now
 from types import TracebackType
-from typing import Any, NamedTuple, Self, TypedDict, final
+from typing import NamedTuple, Self, TypedDict, final
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from ..agreement.terms import TERMS, FederationTerms
 from ..node.node import FederatedNode
 from ..node.node_store import NODE, PAUSED, AddedRow, NodeStore
 from ..peers.folder import PeerFolder
-from .receipt import receipt_of_node
+from .receipt import NodeReceipt, receipt_of_node
 
 # Values beyond this would become infinite in float32.
 LARGEST = 1e30
@@ -272,7 +272,7 @@ class Device:
 
     # ---- what a user may see ---------------------------------------------------------------------
 
-    def receipt(self, *, user: str | None = None) -> dict[str, Any]:
+    def receipt(self, *, user: str | None = None) -> NodeReceipt:
         """Returns what has left the device of a user so far, and what that tells, as `entrenous
         receipt --json` prints it. Raises InputError for an unknown user.
         """

@@ -7,12 +7,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any
-
 from ...core.errors import InputError
 from ...core.registry.discover import short
 from ...privacy.protection import epsilon_in_words
-from ...privacy.told import account, expected, sum_if_known
+from ...privacy.told import Account, account, expected, sum_if_known
 from ..agreement.files import read_json
 from ..agreement.terms import TERMS, FederationTerms
 from ..node.node_store import NODE, STORE, LeftDevice, NodeStore
@@ -45,7 +43,30 @@ PEER = (
 )
 
 
-def receipt_of_node(folder: Path, user: str) -> dict[str, Any]:
+class NodeReceipt(Account):
+    """The receipt of one user of a node. A number is None where it is not known."""
+
+    node: str
+    user: str
+    algorithm: str
+    data: str
+    """The node's folder."""
+    profile: str
+    history: int
+    """The user's rows on the node."""
+    rounds: list[dict[str, int | None]]
+    """`round`, `rows`, `positives` and `numbers` of each round in which the device answered."""
+    rounds_answered: int
+    rows: int | None
+    """Rows of items that left the device."""
+    positives: int | None
+    """Those of items that the user has consumed."""
+    numbers: int | None
+    """Numbers in all arrays."""
+    epsilon: float | None
+
+
+def receipt_of_node(folder: Path, user: str) -> NodeReceipt:
     """Returns the receipt of one user of a node, as `entrenous receipt --json` prints it. Raises
     InputError for a user who is not of this node.
     """
@@ -74,7 +95,7 @@ def receipt_of_node(folder: Path, user: str) -> dict[str, Any]:
     proof = [NO_PROOF] if left else []
     if epsilon is not None:
         proof = [PROOF.format(people, epsilon_in_words(epsilon, terms.protection.delta))]
-    rounds = []
+    rounds: list[dict[str, int | None]] = []
     for device in left:
         counts = {"rows": device.rows, "positives": device.positives, "numbers": device.numbers}
         rounds.append({"round": device.round, **counts})
