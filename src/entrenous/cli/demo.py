@@ -56,6 +56,7 @@ def demo(*, user: str = "196", threads: int = 0, out: Path = RUNS) -> None:
             threads=threads,
             out=out,
             progress=progress,
+            say=say,
         )
         fpl = pipeline.run("pfpl+", "ml-100k", every=5, threads=threads, out=out, progress=progress)
         # As published, the server sees each device's message; under the masks only sums.
