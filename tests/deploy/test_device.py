@@ -214,25 +214,27 @@ def test_an_answer_that_was_made_with_a_forgotten_row_does_not_leave(tmp_path: P
 
 
 def test_a_paused_node_answers_nothing_of_a_user_and_still_recommends(tmp_path: Path) -> None:
-    made = trained(tmp_path / "f")
+    made = federation(tmp_path / "f", nodes=2, rounds=2)
     folder = made.nodes["node-1"]
-    with Device(folder) as device, closing(FederatedNode(folder)) as node:
-        asked: list[str] = []
+    nodes = nodes_of(made)
+    refused: list[bytes] = []
+    with Device(folder) as device:
 
-        def handler(frame: Any) -> bytes:
-            asked.append("asked")
-            return b""
+        def answer(frame: bytes) -> bytes:
+            given = opened(nodes["node-1"].answer(frame))
+            if given.head.kind == "refused":
+                refused.append(bytes(given.body))
+                # The server asks again, once the owner lets the node take part.
+                device.take_part()
+            elif not refused and opened(frame).head.round == 1:
+                device.pause()
+                return answer(frame)
+            return nodes["node-1"].answer(frame)
 
-        train = node._unless_paused(handler)
-        train(None)  # type: ignore[arg-type]
+        serve(FaultyLink({"node-1": answer, "node-2": nodes["node-2"].answer}), made.server)
+        assert refused == [b"withheld\nthe owner of this node has paused it"]
         device.pause()
-        with pytest.raises(Exception, match="the owner of this node has paused it"):
-            train(None)  # type: ignore[arg-type]
-        assert asked == ["asked"]
         assert len(device.recommend(3, user=USER).items) == 3
-        device.take_part()
-        train(None)  # type: ignore[arg-type]
-        assert asked == ["asked", "asked"]
 
 
 def test_a_receipt_is_that_of_the_command(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ def three_runs(out: Path) -> tuple[StoredRun, ...]:
 
 def audits_of(runs: Sequence[StoredRun]) -> dict[str, dict[str, Any]]:
     """{name of a run: audit} of the first two."""
-    common: dict[str, Any] = {"algorithm": "fpl", "protocol": "loo-5", "rounds": 3, "quick": True}
+    common: dict[str, Any] = {"algorithm": "fpl", "protocol": "loo-5", "rounds": 4, "quick": True}
     common |= {"settings": SETTINGS, "cohort": 20}
     published = AuditPlan(view="individual", watched=20, **common)
     private = AuditPlan(view="sum", profile=PRIVATE, protect=PROTECT, **common)

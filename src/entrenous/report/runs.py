@@ -157,17 +157,21 @@ def labels(runs: Sequence[StoredRun]) -> list[str]:
     differences, at last a number.
     """
     parts: list[Callable[[StoredRun], str]] = [
-        _profile,
         lambda run: f"seed {run.manifest['seed']}",
         lambda run: f"{run.manifest['rounds']} rounds",
         lambda run: f"code {run.manifest.get('algorithm_sha256', 'unknown')[:6]}",
         lambda run: str(run.manifest["run"]),
     ]
-    names = [short(str(run.manifest["algorithm"])) for run in runs]
+    algorithms = [short(str(run.manifest["algorithm"])) for run in runs]
     settings = [given_settings(run) for run in runs]
+    # A profile brings settings too, which alone would not say that it is another profile.
+    names = _extended(algorithms, [_profile(run) for run in runs])
     # Settings that are too long for a label are added only to tell runs apart.
     if all(len(text) <= SHORT for text in settings):
-        names = [f"{name} {text}".strip() for name, text in zip(names, settings, strict=True)]
+        names = [
+            f"{algorithm} {text}{name.removeprefix(algorithm)}".strip()
+            for algorithm, text, name in zip(algorithms, settings, names, strict=True)
+        ]
     else:
         parts.insert(0, given_settings)
     for part in parts:

@@ -105,8 +105,6 @@ class FederatedNode:
             self._kinds |= dict.fromkeys((*KINDS, OPEN), secure.answer)
         else:
             self._kinds |= {"work": self._work, "model": self._model}
-        for kind in self._kinds.keys() - RECEIVED:
-            self._kinds[kind] = self._unless_paused(self._kinds[kind])
 
     def _read_rows(self) -> None:
         """Reads the rows of the node's users, and makes their devices."""
@@ -160,19 +158,13 @@ class FederatedNode:
         """
         # Two at once could train from the same private state, and answer one round twice.
         with self._turn:
-            return self.responder.answer(request, self._kinds)
-
-    def _unless_paused(self, handle: Callable[[Frame], bytes]) -> Callable[[Frame], bytes]:
-        """Returns a function that handles a request as `handle` does, while the owner has not
-        paused the node.
-        """
-
-        def handled(frame: Frame) -> bytes:
+            kinds = self._kinds
             if self.store.fact(PAUSED):
-                raise FrameRefused(Code.WITHHELD, "the owner of this node has paused it")
-            return handle(frame)
-
-        return handled
+                kinds = {
+                    kind: handler if kind in RECEIVED else _paused
+                    for kind, handler in kinds.items()
+                }
+            return self.responder.answer(request, kinds)
 
     # ---- requests --------------------------------------------------------------------------------
 
@@ -359,6 +351,11 @@ class FederatedNode:
         if self._secret is not None:
             return self._secret.key("score", 0, 0)
         return key_of(self.terms.seed, "score")
+
+
+def _paused(frame: Frame) -> bytes:
+    """Refuses a request: nothing of a user leaves a paused node."""
+    raise FrameRefused(Code.WITHHELD, "the owner of this node has paused it")
 
 
 @final

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
+
 from ...core.errors import InputError
 from ...core.registry.discover import short
 from ...privacy.protection import epsilon_in_words
