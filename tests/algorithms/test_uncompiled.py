@@ -8,6 +8,8 @@ import pytest
 from plain_python import printed, printed_both_ways
 from small_federations import GOSSIP
 
+from entrenous.federation.shard import Ledger
+
 PROGRAM = """
 from small_federations import PLAIN
 from entrenous.systems.cali3f import Cali3F
@@ -88,4 +90,5 @@ def test_peers_end_with_the_same_bytes_too(
     """
     plain, compiled = (way[name] for way in both_ways)
     assert plain == compiled
-    assert len(plain) == 3 == len(set(plain)) and int(plain[2].split(",")[-1]) > 0
+    refused = plain[2].split(",")[Ledger._fields.index("refused")]
+    assert len(plain) == 3 == len(set(plain)) and int(refused) > 0
