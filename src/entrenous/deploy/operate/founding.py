@@ -181,6 +181,9 @@ def _with_set(plan: FoundingPlan, users: int, items: int) -> FoundingPlan:
     """Returns a plan with the set of its profile, and with the set's number of rounds if none was
     asked for.
     """
+    # Sets are of sums, which peers do not have.
+    if plan.peers:
+        return plan
     whole = with_set(plan, users, everybody=True)
     if plan.rounds or whole.settings == plan.settings:
         return whole
