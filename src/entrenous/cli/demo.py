@@ -15,9 +15,9 @@ SEEN_ROUNDS = 10
 WATCHED = 100
 METRICS = ("hr@10", "ndcg@10", "mrr@10", "auc", "item_coverage@10", "gini@10")
 LEAVES = """As published, the server reads each message by itself and can work the histories out, at
-any pi. Private, it gets sums, with noise of standard deviation 0.1 on every number (the attacks
-were given sums of 100, smaller ones than the training's). No guarantee: others may find better
-attacks. One person's share: entrenous receipt latest --user 196"""
+any pi. Private, it gets sums of a third of all people, with noise of standard deviation 0.3 on
+every number. No guarantee: others may find better attacks. One person's share: entrenous receipt
+latest --user 196"""
 
 
 def demo(*, user: str = "196", threads: int = 0, out: Path = RUNS) -> None:
