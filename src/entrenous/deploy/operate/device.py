@@ -80,6 +80,8 @@ class Device:
             warnings.warn(warning, EntrenousWarning, stacklevel=2)
         # Every item counts as known: other nodes have trained on items that no user here has.
         self._known: BoolArray = np.ones(len(self._node.items.ids), np.bool_)
+        # The federation's numbers of the node's users.
+        self._numbers = self._node.store.users
         self._seen = -1  # the version of the store that `_model` was read from
         self._model: tuple[int, Scorer] | None = None
         # SQLite's connections and a node's arrays serve one thread at a time.
@@ -220,9 +222,8 @@ class Device:
             if rows.row is not None:
                 # In the order of their source, so that of a repeated item the last row stays.
                 known = known[np.argsort(rows.row[known], kind="stable")]
-            numbers = self._store.users
             added = [
-                AddedRow(int(numbers[user[r]]), int(item[r]), float(rows.value[r]), int(times[r]))
+                AddedRow(self._number(user[r]), int(item[r]), float(rows.value[r]), int(times[r]))
                 for r in known.tolist()
             ]
             self._store.add_rows(added)
@@ -322,7 +323,7 @@ class Device:
 
     def _number(self, place: int) -> int:
         """Returns the federation's number of a user."""
-        return int(self._store.users[place])
+        return int(self._numbers[place])
 
     def _place(self, user: str | None) -> int:
         """Returns where a user is among the node's. Raises InputError, which names no other user:
