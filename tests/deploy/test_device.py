@@ -5,11 +5,13 @@ round on, and what was forgotten leaves no more and is in no file.
 from __future__ import annotations
 
 import re
+import sqlite3
 import struct
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +84,9 @@ def test_lists_are_made_of_what_is_asked_for(tmp_path: Path) -> None:
         assert [one["item"] for one in only.items] == [second]
         without = device.recommend(5, without=[first], user=USER)
         assert without.items[0]["item"] == second
+        # A list cannot be longer than the catalogue, whatever is asked for.
+        had = len(device.export(user=USER))
+        assert len(device.recommend(10**12, user=USER).items) == 18 - had
         device.not_for_me(first, user=USER)
         assert device.recommend(5, user=USER).items == without.items
         # It is a wish of one user, and survives the process.
@@ -181,6 +186,47 @@ def test_who_forgets_everything_begins_again_and_nobody_else_does(tmp_path: Path
     assert learnt.tobytes() not in stored_bytes(folder)
 
 
+def test_bytes_are_gone_though_another_process_has_the_store_open(tmp_path: Path) -> None:
+    folder = trained(tmp_path / "f").nodes["node-1"]
+    mark = struct.pack(">d", VALUE)
+    with closing(FederatedNode(folder)) as node, Device(folder) as device:
+        item = free_item(device)
+        device.consumed(item, VALUE, TIME, user=USER)
+        assert device.forget(item, user=USER) == 1
+        assert mark not in stored_bytes(folder)
+        # Where it reads at that moment, the log of writes cannot be cut off, and that is said.
+        device.consumed(item, VALUE, TIME, user=USER)
+        node.store.connection.execute("begin")
+        node.store.counted()
+        with pytest.raises(InputError, match="the log of writes still has their bytes"):
+            device.forget(item, user=USER)
+        node.store.connection.execute("rollback")
+        assert device.forget(item, user=USER) == 0
+        assert mark not in stored_bytes(folder)
+
+
+def test_no_round_can_end_while_a_user_begins_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its state would be overwritten by the one that was read before."""
+    folder = trained(tmp_path / "f").nodes["node-1"]
+    begin = FederatedNode.begin_again
+    tried: list[str] = []
+
+    def begin_and_write(self: FederatedNode, place: int, private: Any) -> Any:
+        with closing(sqlite3.connect(folder / "store.sqlite", timeout=0)) as other:
+            try:
+                other.execute("begin immediate")
+            except sqlite3.OperationalError as locked:
+                tried.append(str(locked))
+        return begin(self, place, private)
+
+    monkeypatch.setattr(FederatedNode, "begin_again", begin_and_write)
+    with Device(folder) as device:
+        device.forget(user=USER)
+    assert tried == ["database is locked"]
+
+
 def test_an_answer_that_was_made_with_a_forgotten_row_does_not_leave(tmp_path: Path) -> None:
     """The row is forgotten by another process while the node trains on it."""
     made = federation(tmp_path / "f", nodes=2, rounds=2)
@@ -277,6 +323,12 @@ def test_a_rating_is_asked_for_where_ratings_are_predicted(tmp_path: Path) -> No
             device.consumed("film-1y", user=USER)
         device.consumed("film-1y", 3.0, user=USER)
         assert device.export(user=USER)[-1]["value"] == 3.0
+        before = device.export(user=USER)
+        with pytest.raises(InputError, match="a rating is 1e\\+06; expected a rating from"):
+            device.consumed("film-1y", 1e6, user=USER)
+        with pytest.raises(InputError, match="a rating is 9"):
+            device.add(replace(ratings().of_users([3]), value=np.full(len(before) - 1, 9.0)))
+        assert device.export(user=USER) == before
 
 
 # ---- over loopback HTTP --------------------------------------------------------------------------
@@ -319,6 +371,14 @@ def test_an_app_sees_over_http_what_a_program_sees(served: httpx.Client) -> None
     assert served.get("/v1/receipt", params={"user": USER}).json()["rounds_answered"] == 3
     assert served.post("/v1/pause").status_code == 200
     assert served.post("/v1/take-part").status_code == 200
+
+
+def test_a_misspelt_parameter_is_refused(served: httpx.Client) -> None:
+    answer = served.get("/v1/recommend", params={"user": USER, "with-out": "film-1y"})
+    assert answer.status_code == 400
+    assert answer.json()["error"] == (
+        "unknown parameter 'with-out'; expected n, user, only, without"
+    )
 
 
 def test_nobody_without_the_token_gets_an_answer_about_a_user(served: httpx.Client) -> None:

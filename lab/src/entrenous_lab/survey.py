@@ -303,10 +303,7 @@ def _cells(entry: Mapping[str, Any]) -> list[str]:
     attack = evidence.best(entry) or {}
     accuracy = ", ".join(f"{name} {value:.4f}" for name, value in entry["accuracy"].items())
     named = [
-        *(
-            attack.get(one)
-            for one in ("precision", "recall", "r_precision", "popularity_r_precision")
-        )
+        attack.get(one) for one in ("precision", "recall", "r_precision", "popularity_r_precision")
     ]
     part = attack.get("participation", {})
     named += [part.get("guessable"), part.get("because")]

@@ -27,7 +27,7 @@ from ..federation.shard import Threads
 from ..privacy.protection import Protection, epsilon_in_words
 from ..privacy.told import (
     KNOWN_ATTACKS,
-    Account,
+    UserReceipt,
     account,
     expected,
     of_the_list,
@@ -91,30 +91,14 @@ class GivenAway(NamedTuple):
     """int32, the consumed items that the message was made of."""
 
 
-class ReceiptFound(Account):
-    """The receipt of one user. A number is None where it is not known."""
+class ReceiptFound(UserReceipt):
+    """The receipt of one user of a run."""
 
     run: str | None
-    user: str
-    algorithm: str
-    data: str
-    profile: str
     protect: dict[str, JsonValue]
-    history: int
-    """The user's training rows."""
-    rounds: list[dict[str, int | None]]
-    """`round`, `rows`, `positives` and `numbers` of each round in which the device answered."""
-    rounds_answered: int | None
-    rows: int | None
-    """Rows of items that left the device."""
-    positives: int | None
-    """Those of items that the user has consumed."""
     different_positives: int | None
-    numbers: int | None
-    """Numbers in all arrays, rows and others."""
     arrays: list[str]
     """Names of the arrays that leave besides rows."""
-    epsilon: float | None
 
 
 class Repetition(NamedTuple):

@@ -53,6 +53,8 @@ OF_ITEMS = {"item", "retire"}
 COLUMNS = ("event", "user", "item", "value")
 # The latest time, in microseconds or rounds: a whole number that float64 holds.
 LATEST = 1 << 53
+# The largest value: float32 cannot hold much larger ones.
+LARGEST = 1e30
 LONGEST_ID = 1000
 # The endings of the names of files of JSON lines.
 JSON_LINES = (".jsonl", ".ndjson")
@@ -473,8 +475,7 @@ class _Checked:
         if at < self._last:
             raise self.error(line, f"{self.clock} goes back", "events in the order of time")
         number = isinstance(event.value, int | float) and not isinstance(event.value, bool)
-        # A number that float32 cannot hold would become infinite.
-        if not number or not abs(event.value) < 1e30:
+        if not number or not abs(event.value) < LARGEST:
             raise self.error(line, f"value is {event.value!r:.40}", "a finite number")
 
 

@@ -58,6 +58,27 @@ class Account(TypedDict):
     """The reason why nothing is expected, or ""."""
 
 
+class UserReceipt(Account):
+    """The receipt of one user. A number is None where it is not known."""
+
+    user: str
+    algorithm: str
+    data: str
+    profile: str
+    history: int
+    """The rows that the user's device has trained on."""
+    rounds: list[dict[str, int | None]]
+    """`round`, `rows`, `positives` and `numbers` of each round in which the device answered."""
+    rounds_answered: int | None
+    rows: int | None
+    """Rows of items that left the device."""
+    positives: int | None
+    """Those of items that the user has consumed."""
+    numbers: int | None
+    """Numbers in all arrays, rows and others."""
+    epsilon: float | None
+
+
 def verdict_of(entry: Entry) -> str:
     """The verdict on an entry: that of its best attack; without one, that attacks declined or that
     there were none.

@@ -355,9 +355,9 @@ def brought(plan: Asked, users: int, *, everybody: bool = False) -> list[str]:
     values = {**dict(protection_of(PRIVATE, whole.protect, declared(made).traits)), **dict(made)}
     changed = {name: values[name] for name in tested if values[name] != tested[name]}
     # Asked rounds are the length of training, whatever the settings say.
-    for name in LENGTHS & tested.keys():
-        if plan.rounds:
-            changed[name] = f"replaced by {plan.rounds} rounds"
+    if plan.rounds:
+        replaced = f"replaced by {plan.rounds} rounds"
+        changed |= dict.fromkeys(LENGTHS & tested.keys(), replaced)
     kept = {name: value for name, value in tested.items() if name not in changed}
     lines = [f"{PRIVATE} brings: {in_words(kept)}"] if kept else []
     if not tested:

@@ -178,18 +178,21 @@ def write_run(
     nowhere else; {} = none.
     """
     number = manifest["catalogue"]["users"]
-    own = {}
-    for name, array in arrays.items():
-        if name.startswith(OF_PEOPLE) or array.shape[:1] == (number,):
-            own[name] = array
+    own = [
+        name
+        for name, array in sorted(arrays.items())
+        if name.startswith(OF_PEOPLE) or array.shape[:1] == (number,)
+    ]
     files = {MODEL: arrays, USERS: users, ROWS: rows}
     of_people = []
     if manifest.get("forget_devices"):
         files = {MODEL: {name: array for name, array in arrays.items() if name not in own}}
     else:
-        of_people += [f"{MODEL} ({', '.join(sorted(own))})"] * bool(own)
+        if own:
+            of_people.append(f"{MODEL} ({', '.join(own)})")
         of_people.append(f"{USERS} (the accuracy of each)")
-        of_people += [f"{ROWS} (training rows)"] * bool(rows)
+        if rows:
+            of_people.append(f"{ROWS} (training rows)")
     # Copies of files such as pi.csv have a choice of each user.
     of_people += sorted(path.name for path in folder.glob("*.csv"))
     for file, content in files.items():

@@ -7,7 +7,7 @@ from __future__ import annotations
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -40,7 +40,7 @@ def recommending(threads: int, progress: Progress) -> dict[str, Any]:
         opened = [_milliseconds(partial(recommend, folder, None, 10)) for _ in range(OPENED)]
         progress(2, 4, "held open")
         with Device(folder) as device:
-            held = _calls(device)
+            held = _calls(lambda user: device.recommend(user=user), device.users)
             progress(3, 4, "over loopback HTTP")
             served = _requests(device, folder)
     progress(4, 4, "measured")
@@ -78,34 +78,26 @@ def _node_with_a_model(folder: Path) -> Path:
     return place
 
 
-def _calls(node: Device) -> list[float]:
+def _calls(ask: Callable[[str], object], users: Sequence[str]) -> list[float]:
     """Milliseconds of each of many calls, a user after the other."""
-    users = node.users
-    node.recommend(10, user=users[0])
-    return [
-        _milliseconds(partial(node.recommend, 10, user=users[n % len(users)])) for n in range(CALLS)
-    ]
+    ask(users[0])
+    return [_milliseconds(partial(ask, users[n % len(users)])) for n in range(CALLS)]
 
 
 def _requests(device: Device, folder: Path) -> list[float]:
-    """Milliseconds of each of many requests of an app, a user after the other, over one
-    connection.
-    """
+    """Milliseconds of each of many requests of an app, over one connection."""
     import httpx
 
     from entrenous.deploy.links.device_http import serving, token_of
 
-    users = device.users
     headers = {"Authorization": f"Bearer {token_of(folder)}"}
-    with serving(device, folder, 0) as port:
+    with serving(device, folder, 0) as port, httpx.Client(headers=headers) as client:
         place = f"http://127.0.0.1:{port}/v1/recommend"
-        with httpx.Client(headers=headers) as client:
-            asked = [
-                partial(client.get, place, params={"user": users[n % len(users)]})
-                for n in range(CALLS)
-            ]
-            asked[0]().raise_for_status()
-            return [_milliseconds(ask) for ask in asked]
+
+        def ask(user: str) -> None:
+            client.get(place, params={"user": user}).raise_for_status()
+
+        return _calls(ask, device.users)
 
 
 def _milliseconds(act: Callable[[], object]) -> float:

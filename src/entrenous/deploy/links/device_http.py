@@ -73,7 +73,9 @@ ROUTES: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
 class ServedDevice(Protocol):
     """A device that is served; see `Device`."""
 
-    def recommend(self, n: int, *, only: Any, without: Any, user: str | None) -> Any: ...
+    def recommend(
+        self, n: int, *, only: list[str] | None, without: list[str], user: str | None
+    ) -> Any: ...
     def consumed(
         self, item: str, value: float | None, time: float | None, *, user: str | None
     ) -> None: ...
@@ -144,11 +146,11 @@ class DeviceRoutes:
 
     def application(self) -> Starlette:
         """Returns the ASGI application."""
-        handlers = {
+        handlers: dict[str, Callable[..., Any]] = {
             "/v1/recommend": self._recommend,
             "/v1/events": self._events,
-            "/v1/pause": self._pause,
-            "/v1/take-part": self._take_part,
+            "/v1/pause": partial(self._done, act=self._device.pause),
+            "/v1/take-part": partial(self._done, act=self._device.take_part),
             "/v1/receipt": self._receipt,
             "/v1/rows": self._rows,
             "/v1/health": self._health,
@@ -185,28 +187,13 @@ class DeviceRoutes:
         return await self._done(request, partial(self._device.export, user=user))
 
     async def _ready(self, request: Request) -> Response:
-        try:
-            await run_in_threadpool(
-                partial(self._device.recommend, 1, only=None, without=(), user=None)
-            )
-        except (EntrenousError, sqlite3.Error) as why:
-            return _error(503, str(why))
-        return JSONResponse({"ready": True})
+        asked = partial(self._device.recommend, 1, only=None, without=[], user=None)
+        return await _works(asked)
 
     async def _health(self, request: Request) -> Response:
-        try:
-            await run_in_threadpool(partial(self._device.export, user=None))
-        except (EntrenousError, sqlite3.Error) as why:
-            return _error(503, str(why))
-        return JSONResponse({"ok": True})
+        return await _works(partial(self._device.export, user=None))
 
     # ---- what has happened -----------------------------------------------------------------------
-
-    async def _pause(self, request: Request) -> Response:
-        return await self._done(request, self._device.pause)
-
-    async def _take_part(self, request: Request) -> Response:
-        return await self._done(request, self._device.take_part)
 
     async def _events(self, request: Request) -> Response:
         if not self._may(request):
@@ -256,6 +243,13 @@ class DeviceRoutes:
         """Answers with what `act` returns, or with the line that says why not."""
         if not self._may(request):
             return _stranger()
+        # A misspelt `without` must not recommend what was to be left out.
+        _, _, named = ROUTES[request.url.path]
+        strange = sorted(request.query_params.keys() - set(named))
+        if strange:
+            return _error(
+                400, f"unknown parameter {strange[0]!r:.40}; expected {', '.join(named) or 'none'}"
+            )
         try:
             # In a thread: the device waits for the disk, and for its turn.
             found = await run_in_threadpool(act)
@@ -264,6 +258,15 @@ class DeviceRoutes:
         except (EntrenousError, sqlite3.Error) as why:
             return _error(503, str(why))
         return JSONResponse({} if found is None else found)
+
+
+async def _works(act: Callable[[], Any]) -> Response:
+    """Answers 200 if `act` works, and 503 with the reason if it does not."""
+    try:
+        await run_in_threadpool(act)
+    except (EntrenousError, sqlite3.Error) as why:
+        return _error(503, str(why))
+    return JSONResponse({})
 
 
 def _error(status: int, line: str) -> Response:

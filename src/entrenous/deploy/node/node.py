@@ -131,13 +131,11 @@ class FederatedNode:
         if self.store.count(CHANGES) != self._changes:
             self._read_rows()
 
-    def state_anew(self, place: int) -> dict[str, Array]:
-        """Returns the newest private state, arrays by name, in which one user begins again. place:
+    def begin_again(self, place: int, private: dict[str, Array]) -> dict[str, Array]:
+        """Returns a private state of all users, arrays by name, in which one begins again. place:
         of the user among the node's.
         """
-        newest = self.store.newest_state()
-        assert newest is not None  # the node has stored a first one when it was opened
-        devices = state_of(self.contract.declaration.keeps, newest[1])
+        devices = state_of(self.contract.declaration.keeps, private)
         first = self._first_state()
         for array, new in zip(devices, first, strict=True):
             array[place : place + 1] = new[place : place + 1]

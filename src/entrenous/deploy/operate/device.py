@@ -9,10 +9,10 @@ import math
 import warnings
 from collections.abc import Collection
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from time import time as now
-from types import TracebackType
 from typing import NamedTuple, Self, TypedDict, final
 
 import numpy as np
@@ -20,21 +20,17 @@ import numpy as np
 from ...core.contract.protocols import Scorer
 from ...core.errors import EntrenousWarning, InputError
 from ...core.keywords import at_least
-from ...core.types import BoolArray
+from ...core.types import Array, BoolArray
+from ...data.events import LARGEST, LATEST
 from ...data.interactions import NO_TIME, SECOND, Interactions
 from ...evaluation.recommend import Allowed, Recommended
 from ...evaluation.recommend import recommend as best_items
 from ..agreement.files import read_json
 from ..agreement.terms import TERMS, FederationTerms
 from ..node.node import FederatedNode
-from ..node.node_store import NODE, PAUSED, AddedRow, NodeStore
+from ..node.node_store import CHANGES, NODE, PAUSED, AddedRow, NodeStore
 from ..peers.folder import PeerFolder
 from .receipt import NodeReceipt, receipt_of_node
-
-# Values beyond this would become infinite in float32.
-LARGEST = 1e30
-# The latest time, in seconds, whose microseconds a JSON number of a browser holds.
-LATEST = 2**53 / SECOND
 
 
 class NodeRecommendations(NamedTuple):
@@ -82,7 +78,7 @@ class Device:
         self._known: BoolArray = np.ones(len(self._node.items.ids), np.bool_)
         # The federation's numbers of the node's users.
         self._numbers = self._node.store.users
-        self._seen = -1  # the version of the store that `_model` was read from
+        self._seen = (-1, -1)  # the version of the store that `_model` was read from
         self._model: tuple[int, Scorer] | None = None
         # SQLite's connections and a node's arrays serve one thread at a time.
         self._turn = Lock()
@@ -90,12 +86,7 @@ class Device:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -126,6 +117,8 @@ class Device:
         unknown item.
         """
         at_least("n", n, 1)
+        # A list cannot be longer than the catalogue.
+        n = min(n, len(self._known))
         with self._turn:
             node = self._node
             place = self._place(user)
@@ -144,11 +137,12 @@ class Device:
             titles = node.items.titles
             places = best.item[0].tolist()
             scores = best.score[0].tolist()
-            items: list[Recommended] = []
-            for i, score in zip(places, scores, strict=True):
+            items: list[Recommended] = [
+                {"item": ids[i], "title": titles[i], "score": float(score)}
+                for i, score in zip(places, scores, strict=True)
                 # -1 fills the list of a user who has almost all items.
-                if i >= 0:
-                    items.append({"item": ids[i], "title": titles[i], "score": float(score)})
+                if i >= 0
+            ]
             return NodeRecommendations(node.rows.users[place], number, items)
 
     def _allowed(
@@ -184,7 +178,8 @@ class Device:
         since 1970; None = now.
 
         Raises InputError for an unknown item or user, a value or time that is no number, a rating
-        that is missing, and at a peer, whose rows are those that it joined with.
+        that is missing or not on the scale, and at a peer, whose rows are those that it joined
+        with.
         """
         with self._turn:
             place = self._place(user)
@@ -194,18 +189,18 @@ class Device:
                 problem = "a rating is missing"
                 raise InputError("value", problem, expected="a rating on the scale of the data")
             checked = _checked("value", 1.0 if value is None else value, LARGEST)
-            seconds = _checked("time", now() if time is None else time, LATEST)
+            _check_ratings(node, "value", np.array([checked]))
+            seconds = _checked("time", now() if time is None else time, LATEST / SECOND)
             row = AddedRow(self._number(place), number, checked, round(seconds * SECOND))
             self._store.add_rows([row])
-            self._look_again()
 
     def add(self, rows: Interactions, *, ignore_unknown: bool = False) -> int:
         """Adds the rows of several users, as `consumed` does; a row without a time gets that of
         now. Returns the number of rows added.
 
         ignore_unknown: leaves out rows of users who are not of this node, and of items that are not
-        on the federation's list. Raises InputError for such rows otherwise, and at a peer; then
-        nothing is added.
+        on the federation's list. Raises InputError for such rows otherwise, for ratings that are
+        not on the scale, and at a peer; then nothing is added.
         """
         with self._turn:
             node = self._with_server()
@@ -214,6 +209,7 @@ class Device:
             strange = (user < 0) | (item < 0)
             if strange.any() and not ignore_unknown:
                 raise _strangers(rows, user < 0, item < 0)
+            _check_ratings(node, rows.name, rows.value)
             times = rows.time
             if times is None:
                 times = np.full(len(rows), NO_TIME)
@@ -227,7 +223,6 @@ class Device:
                 for r in known.tolist()
             ]
             self._store.add_rows(added)
-            self._look_again()
             return len(added)
 
     def forget(self, item: str | None = None, *, user: str | None = None) -> int:
@@ -244,9 +239,8 @@ class Device:
             place = self._place(user)
             node = self._with_server()
             number = None if item is None else self._item(item)
-            anew = node.state_anew(place) if item is None else None
+            anew = partial(node.begin_again, place) if item is None else None
             gone = self._store.forget(self._number(place), number, anew)
-            self._look_again()
             return gone
 
     def not_for_me(self, item: str, *, user: str | None = None) -> None:
@@ -288,18 +282,16 @@ class Device:
         with self._turn:
             place = self._place(user)
             items = self._node.items
-            rows: list[OwnRow] = []
-            for row in self._store.rows_of(self._number(place)):
-                rows.append(
-                    {
-                        "user": self._node.rows.users[place],
-                        "item": items.ids[row.item],
-                        "title": items.titles[row.item],
-                        "value": row.value,
-                        "time": None if row.time is None else row.time / SECOND,
-                    }
+            return [
+                OwnRow(
+                    user=self._node.rows.users[place],
+                    item=items.ids[row.item],
+                    title=items.titles[row.item],
+                    value=row.value,
+                    time=None if row.time is None else row.time / SECOND,
                 )
-            return rows
+                for row in self._store.rows_of(self._number(place))
+            ]
 
     # ---- the node --------------------------------------------------------------------------------
 
@@ -337,15 +329,10 @@ class Device:
             raise InputError("--user", problem, expected="an id of the rows that it joined with")
         return place
 
-    def _look_again(self) -> None:
-        """Forgets the model that was read: this connection has written, and sees no other version
-        of the store by itself.
-        """
-        self._seen = -1
-
     def _newest(self) -> tuple[int, Scorer]:
         """Returns the newest model, read again only when the store was written to."""
-        version = self._store.version()
+        # SQLite's number tells of other connections alone, the count of changes of this one too.
+        version = self._store.version(), self._store.count(CHANGES)
         if self._model is None or version != self._seen:
             # Rows are read once when they have changed; a model comes with every round.
             if isinstance(self._node, FederatedNode):
@@ -364,19 +351,28 @@ def recommend(folder: Path, user: str | None, n: int) -> NodeRecommendations:
 def _strangers(rows: Interactions, of_users: BoolArray, of_items: BoolArray) -> InputError:
     """Returns the error of rows whose user or item a node does not know. marks: bool [rows]."""
     counts = []
-    for noun, marks, ids in (
-        ("user", of_users, rows.users.ids[rows.user]),
-        ("item", of_items, rows.items.ids[rows.item]),
+    for ids, number, marks in (
+        (rows.users, rows.user, of_users),
+        (rows.items, rows.item, of_items),
     ):
         if marks.any():
-            first = ids[np.argmax(marks)]
-            counts.append(f"{int(marks.sum())} rows of an unknown {noun}, first '{first}'")
+            first = ids[number[np.argmax(marks)]]
+            counts.append(f"{int(marks.sum())} rows of an unknown {ids.kind}, first '{first}'")
     return InputError(
         rows.name,
         "; ".join(counts),
         expected="users of this node, and items of the federation's list",
         fix="leave these rows out of the file, or say --ignore-unknown",
     )
+
+
+def _check_ratings(node: FederatedNode, where: str, values: Array) -> None:
+    """Raises InputError for a value outside the scale, where the node predicts ratings."""
+    low, high = node.terms.scale
+    outside = values[(values < low) | (values > high)]
+    if len(outside) and node.contract.declaration.traits.predicts_ratings:
+        expected = f"a rating from {low:g} to {high:g}, as the terms say"
+        raise InputError(where, f"a rating is {outside[0]:g}", expected=expected)
 
 
 def _checked(name: str, number: float, most: float) -> float:

@@ -11,7 +11,7 @@ from pathlib import Path
 from ...core.errors import InputError
 from ...core.registry.discover import short
 from ...privacy.protection import epsilon_in_words
-from ...privacy.told import Account, account, expected, sum_if_known
+from ...privacy.told import UserReceipt, account, expected, sum_if_known
 from ..agreement.files import read_json
 from ..agreement.terms import TERMS, FederationTerms
 from ..node.node_store import NODE, STORE, LeftDevice, NodeStore
@@ -44,27 +44,10 @@ PEER = (
 )
 
 
-class NodeReceipt(Account):
-    """The receipt of one user of a node. A number is None where it is not known."""
+class NodeReceipt(UserReceipt):
+    """The receipt of one user of a node, whose folder is its `data`."""
 
     node: str
-    user: str
-    algorithm: str
-    data: str
-    """The node's folder."""
-    profile: str
-    history: int
-    """The user's rows on the node."""
-    rounds: list[dict[str, int | None]]
-    """`round`, `rows`, `positives` and `numbers` of each round in which the device answered."""
-    rounds_answered: int
-    rows: int | None
-    """Rows of items that left the device."""
-    positives: int | None
-    """Those of items that the user has consumed."""
-    numbers: int | None
-    """Numbers in all arrays."""
-    epsilon: float | None
 
 
 def receipt_of_node(folder: Path, user: str) -> NodeReceipt:

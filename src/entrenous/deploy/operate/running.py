@@ -39,7 +39,6 @@ from ..server.pool import WorkerPool
 from ..server.ray_workers import LOCAL, HiredActor, RayPlan, RayWorkers
 from ..server.server import FederationServer, serve_opened
 from ..server.server_folder import LogFormat, LogLine, ServerFolder, told
-from .device import Device
 from .membership import certificate_ends
 from .processes import Processes, last_line
 
@@ -272,7 +271,9 @@ def _served_device(folder: Path, port: int | None, say: Say) -> Iterator[None]:
     if port is None:
         yield
         return
+    # A server, and a node without apps, need neither.
     from ..links.device_http import HOST, TOKEN, serving
+    from .device import Device
 
     with Device(folder) as device, serving(device, folder, port) as number:
         say(f"serving apps at http://{HOST}:{number}, with the token in {folder / TOKEN}")
