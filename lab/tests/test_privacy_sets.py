@@ -39,7 +39,9 @@ def test_every_setting_that_is_tried_is_one_of_its_algorithm() -> None:
 
 
 def test_a_small_table_has_all_candidates_and_the_choice() -> None:
-    context = Context(cells=Cells(None), data=tiny(), quick=True)
+    steps = []
+    cells = Cells(None, progress=lambda step, total, what: steps.append((step, total)))
+    context = Context(cells=cells, data=tiny(), quick=True)
     told = found(context)
     systems = {row["system"] for row in told.rows}
     assert systems == {
@@ -48,5 +50,6 @@ def test_a_small_table_has_all_candidates_and_the_choice() -> None:
         "fcf, as published",
         "fcf, private",
     }
+    assert steps == [(1, 2), (2, 2)]
     assert all(row["obtained"] is not None for row in told.rows)
     assert "choose alpha" in told.notes[0] and list(told.figures) == ["fcf-tiny"]

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import count, product
 from pathlib import Path
 from typing import Any, NamedTuple, final
 
@@ -243,12 +243,22 @@ class SetRunner:
 def found(context: Context) -> Found:
     """Chooses for every size and algorithm, and measures the choice."""
     whole = Found()
-    for sets in _sizes(context):
+    sizes = [*_sizes(context)]
+    total = sum(
+        len(sets.data) * len(candidates(grid)) for sets in sizes for grid in sets.grid.values()
+    )
+    steps = count(1)
+
+    def tell(what: str) -> None:
+        context.cells._progress(next(steps), total, what)
+
+    for sets in sizes:
         runners = [_runner(name, sets, context) for name in sets.data]
         for algorithm, grid in sets.grid.items():
             for runner in runners:
                 context.uses(algorithm, runner.data)
-            whole.add(_of_algorithm(sets, algorithm, candidates(grid), runners, context))
+            seeds = QUICK_SEEDS if context.quick else SEEDS
+            whole.add(_of_algorithm(sets, algorithm, candidates(grid), runners, seeds, tell))
     return whole
 
 
@@ -273,16 +283,16 @@ def _of_algorithm(
     algorithm: str,
     several: Sequence[Settings],
     runners: Sequence[SetRunner],
-    context: Context,
+    seeds: Sequence[int],
+    tell: Callable[[str], None],
 ) -> Found:
     """What was tried of one algorithm, the choice, and what it costs and tells."""
     tried = {
-        runner.data.name: [_tried(runner, algorithm, settings, context) for settings in several]
+        runner.data.name: [_tried(runner, algorithm, settings, tell) for settings in several]
         for runner in runners
     }
     place = choice(tried)
     chosen = several[place]
-    seeds = QUICK_SEEDS if context.quick else SEEDS
     lines = list[Row]()
     for runner in runners:
         lines += _tried_rows(sets, algorithm, runner, tried[runner.data.name])
@@ -297,9 +307,11 @@ def _of_algorithm(
     return Found(rows=lines, notes=[note], figures=dict(_figures(algorithm, tried)))
 
 
-def _tried(runner: SetRunner, algorithm: str, settings: Settings, context: Context) -> Tried:
+def _tried(
+    runner: SetRunner, algorithm: str, settings: Settings, tell: Callable[[str], None]
+) -> Tried:
     """Trains and attacks a candidate with the seed of the choice."""
-    context.cells._progress(0, 0, f"{runner.data.name}: {algorithm} {dict(settings)}")
+    tell(f"{runner.data.name}: {algorithm} {dict(settings)}")
     tells = {
         share: runner.tells(algorithm, settings, CHOICE_SEED, share) for share in KNOWN.values()
     }
