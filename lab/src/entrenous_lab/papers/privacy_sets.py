@@ -64,18 +64,21 @@ class SizedSets(NamedTuple):
     grid: Mapping[str, Mapping[str, Sequence[float]]]
 
 
-FCF_GRID = {"alpha": (1.0, 3.0, 8.0), "rounds": (10, 20, 30, 40)}
 PFPL_GRID = {"factors": (8, 16, 32), "epochs": (12, 23, 46)}
 SIZES = (
     SizedSets(
         "below 1,000 people",
         {"ml-100k": "loo-99"},
-        {"fcf": FCF_GRID, "pfpl+": PFPL_GRID, "fedncf": {"factors": (8, 16, 32, 64)}},
+        {
+            "fcf": {"alpha": (1.0, 3.0, 8.0), "rounds": (10, 20, 40)},
+            "pfpl+": PFPL_GRID,
+            "fedncf": {"factors": (8, 16, 32)},
+        },
     ),
     SizedSets(
         "1,000 people or more",
         {"ml-1m": "ncf-99", "gowalla-nyc": "loo-99"},
-        {"fcf": FCF_GRID, "pfpl+": PFPL_GRID},
+        {"fcf": {"alpha": (1.0, 3.0), "rounds": (20, 30)}, "pfpl+": PFPL_GRID},
     ),
 )
 OF_TESTS = {"fcf": {"alpha": (1.0, 3.0), "rounds": (2,)}}
