@@ -8,13 +8,36 @@ import json
 import re
 import shutil
 import subprocess
+import threading
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+from federation_links import ratings, server_sha256, simulated
 from paths import ROOT
 
+from entrenous.data.interactions import Interactions
+from entrenous.deploy.agreement.catalogue import Items
+from entrenous.deploy.agreement.files import read_json
 from entrenous.deploy.frames.frames import Code, Head
 from entrenous.deploy.links.device_http import ROUTES
+from entrenous.deploy.links.https import HttpsPlan
+from entrenous.deploy.links.polling import serve
+from entrenous.deploy.node.node import FederatedNode
+from entrenous.deploy.operate import running
+from entrenous.deploy.operate.enrolment import EnrolmentRequest, identity, join
+from entrenous.deploy.operate.founding import (
+    FoundedFederation,
+    Place,
+    found_federation,
+    free_ports,
+)
+from entrenous.deploy.operate.plans import FoundingPlan, JoinPlan
+from entrenous.deploy.server.server import serve_opened
+from entrenous.deploy.server.server_folder import ServerFolder
+from entrenous.federation.rounds import Training
 from entrenous.privacy.secure_sum.refusal import CODES
 from tests.vectors import FOLDER, vectors
 
@@ -62,3 +85,174 @@ def test_the_page_has_every_field_of_a_head_and_every_route(page: str) -> None:
     assert len(routes) == 3
     for route in (*routes, *ROUTES):
         assert route in page, route
+
+
+# ---- a device in JavaScript ----------------------------------------------------------------------
+
+PATIENCE = 120.0  # seconds for what takes five on an idle machine
+needs_node = pytest.mark.skipif(NODE is None, reason="Node is absent")
+SETTINGS: dict[str, dict[str, Any]] = {"fcf": {"factors": 5}, "fpl": {"factors": 18, "triples": 9}}
+ROUNDS = 3
+
+
+def in_node(*words: object) -> list[str]:
+    """The command of the device, or of another script beside it."""
+    assert NODE is not None
+    return [NODE, "--no-warnings", *map(str, words)]
+
+
+def done(*words: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(in_node(*words), capture_output=True, text=True, timeout=PATIENCE)
+
+
+@needs_node
+def test_javascript_reproduces_the_vectors() -> None:
+    ended = done(DEVICE.with_name("vectors.mjs"))
+    assert ended.returncode == 0, ended.stderr
+    assert len(ended.stdout.splitlines()) == len(list(FOLDER.glob("*.json")))
+
+
+@needs_node
+@pytest.mark.parametrize("name", ["keys", "draws", "frames", "masks", "round"])
+def test_javascript_sees_a_vector_that_is_wrong(tmp_path: Path, name: str) -> None:
+    shutil.copytree(DEVICE.parent, tmp_path / "js")
+    shutil.copytree(FOLDER, tmp_path / "vectors")
+    path = tmp_path / "vectors" / f"{name}.json"
+    text = path.read_text()
+    # The last digit of the last output of the file.
+    at = max(found.start() for found in re.finditer(r"[0-9](?=[^0-9]*$)", text))
+    path.write_text(text[:at] + str((int(text[at]) + 1) % 10) + text[at + 1 :])
+    ended = done(tmp_path / "js" / "vectors.mjs")
+    assert ended.returncode == 1 and "AssertionError" in ended.stderr
+
+
+@pytest.fixture
+def mixed(tmp_path: Path, request: pytest.FixtureRequest) -> FoundedFederation:
+    """A federation of a Python node with five users and a device in JavaScript with the sixth,
+    which has joined by its own means.
+    """
+    name: str = request.param
+    rows = ratings(users=6)
+    ended = done(DEVICE, "identity", tmp_path / "js", "browser")
+    assert ended.returncode == 0, ended.stderr
+    shop = identity(tmp_path / "shop", "shop")
+    browser = EnrolmentRequest.read(tmp_path / "js" / "request.json")
+    plan = FoundingPlan(
+        algorithm=name,
+        settings=SETTINGS[name],
+        rounds=ROUNDS,
+        profile="paper",
+        draws="public",
+        seed=1,
+    ).with_catalogue(rows.catalogue)
+    place = Place(port=free_ports()[0])
+    founded = found_federation(
+        tmp_path / "book", Items.of(rows), [(shop, 5), (browser, 1)], plan, place
+    )
+    first = rows.of_users(np.arange(5))
+    join(tmp_path / "shop", founded.nodes["shop"], first, JoinPlan(public_draws=True))
+    own = rows.of_users(np.array([5]))
+    lines = [f"me,{rows.items[number]}" for number in own.item.tolist()]
+    (tmp_path / "rows.csv").write_text("\n".join(["user,item", *lines]))
+    ended = done(
+        DEVICE, "join", tmp_path / "js", founded.nodes["browser"], tmp_path / "rows.csv"
+    )
+    assert ended.returncode == 0, ended.stderr
+    nodes = {"shop": tmp_path / "shop", "browser": tmp_path / "js"}
+    return founded._replace(nodes=nodes)
+
+
+def served(made: FoundedFederation) -> tuple[str | None, str]:
+    """What the server of a mixed federation ends with, and what its JavaScript device said. All is
+    over after PATIENCE.
+    """
+    stop = threading.Event()
+    late = threading.Timer(PATIENCE, stop.set)
+
+    def watched() -> None:
+        """Stops the server if the device fails: nobody else would end it before PATIENCE."""
+        if browser.wait() != 0:
+            stop.set()
+
+    plan = HttpsPlan(port=read_json(made.server / "place.json")["port"], keys=made.server / "keys")
+    with (
+        closing(FederatedNode(made.nodes["shop"])) as shop,
+        closing(ServerFolder(made.server)) as held,
+        closing(running.https_link(held, plan)) as link,
+        subprocess.Popen(
+            in_node(DEVICE, "run", made.nodes["browser"]), stderr=subprocess.PIPE, text=True
+        ) as browser,
+    ):
+        link.start()
+        late.start()
+        threading.Thread(target=watched, daemon=True).start()
+        at_work = threading.Thread(
+            target=serve,
+            args=(link.address, made.server / "keys" / "ca.crt", [running.polling(shop)], stop),
+            kwargs={"say": lambda text: None},
+        )
+        at_work.start()
+        try:
+            digest = serve_opened(link, held, stop)
+            _, said = browser.communicate(timeout=PATIENCE)
+        finally:
+            stop.set()
+            late.cancel()
+            browser.kill()
+            at_work.join(PATIENCE)
+    assert browser.returncode == 0, said
+    return digest, said
+
+
+@needs_node
+@pytest.mark.parametrize("mixed", list(SETTINGS), indirect=True)
+def test_a_device_in_javascript_takes_part_and_the_model_is_that_of_the_simulation(
+    mixed: FoundedFederation,
+) -> None:
+    rows = ratings(users=6)
+    digest, _ = served(mixed)
+    training = simulated(mixed, rows)
+    assert digest == server_sha256(training)
+    # Without the sixth user the model is another: the device's numbers are in it.
+    without = simulated(mixed, rows, cohorts=lambda number, users: users[:-1])
+    assert digest != server_sha256(without)
+    ended = done(DEVICE, "recommend", mixed.nodes["browser"], 3)
+    assert ended.stdout.split() == best_of(mixed, rows, training)
+
+
+def best_of(made: FoundedFederation, rows: Interactions, training: Training) -> list[str]:
+    """The three best items of the sixth user by the simulation."""
+    algorithm = made.terms.make()
+    own = np.array([5])
+    devices = type(training.devices)(*(array[own] for array in training.devices))
+    download = algorithm.download(training.server)
+    history = rows.histories(own)
+    scores = algorithm.score(download, devices, history)[0]
+    scores[history.item] = -np.inf
+    return [rows.items[number] for number in np.argsort(-scores, kind="stable")[:3].tolist()]
+
+
+@needs_node
+@pytest.mark.parametrize("mixed", ["fpl"], indirect=True)
+def test_a_device_in_javascript_refuses_a_request_that_is_not_the_operator_s(
+    mixed: FoundedFederation, tmp_path: Path
+) -> None:
+    """What the device answers to frames that it must not take: see refusals.mjs."""
+    folder = mixed.nodes["browser"]
+    operator = (mixed.server / "identity.key").read_text().strip()
+    ended = done(DEVICE.with_name("refusals.mjs"), folder, operator)
+    assert ended.returncode == 0, ended.stderr
+    assert json.loads(ended.stdout) == {
+        "stranger": "bad-signature",
+        "run": "wrong-run",
+        "kind": "wrong-kind",
+        "round": "future-round",
+        "users": "wrong-count",
+        "other": "not-asked",
+        "model": "wrong-model",
+        "nan": "malformed",
+        "cut": "truncated",
+        "good": "update",
+        "again": "the same",
+        "past": "past-round",
+    }

@@ -327,14 +327,12 @@ def of_round(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
                 "body": body.hex(),
             }
         )
-    after = algorithm.aggregate(server, total)
     return {
         "settings": {**settings, "seed": SEED, "users": USERS, "items": ITEMS},
         "download": b"".join(write_download(download, {})).hex(),
         "model": announced(contract, download).hex(),
         "devices": devices,
         "sum": contribution.of_total(total).hex(),
-        "next_model": announced(contract, algorithm.download(after)).hex(),
     }
 
 
