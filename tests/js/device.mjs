@@ -1,8 +1,10 @@
 // A device of a federation in JavaScript, written from docs/protocol.md: one user, the algorithms
-// FCF and FPL, rounds without masks.
+// FCF and FPL, rounds with and without masks.
 //
 //   node device.mjs identity FOLDER NAME               makes a key, and request.json for the operator
-//   node device.mjs join FOLDER INVITATION ROWS.csv    takes an invitation, with the user's rows
+//   node device.mjs join FOLDER INVITATION ROWS.csv [people=300] [parties=3] [occupancy=10]
+//                                                      takes an invitation, with the user's rows; the
+//                                                      rest is the least that a masked sum must have
 //   node device.mjs run FOLDER                         takes part until the trained model has come
 //   node device.mjs recommend FOLDER [N]               prints the best items that the user lacks
 //
@@ -16,6 +18,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 
+import { KINDS, MaskedSide } from "./masked.mjs";
 import { MODELS, settingsOf } from "./models.mjs";
 import * as p from "./protocol.mjs";
 
@@ -24,7 +27,7 @@ const HELD = 20_000; // milliseconds for which a server holds a question
 const CALL = 30_000; // without a byte, after which a connection is lost
 const SHOWN = 60_000; // for which one signed header is shown
 const NEVER = new Set(["no-key", "wrong-run"]); // refusals that no later attempt mends
-const ROUND = 1 << 24; // bytes of a response besides the numbers of a download, at most
+const ROOM = 1 << 24; // bytes of a response besides the numbers of a download, at most
 
 class BadInput extends Error {}
 
@@ -55,7 +58,13 @@ async function identity(folder, name) {
   write(join(folder, "request.json"), JSON.stringify(request));
 }
 
-async function joinFederation(folder, invitation, rows) {
+async function joinFederation(folder, invitation, rows, ...insisted) {
+  const floors = { people: 300, parties: 3, occupancy: 10 };
+  for (const floor of insisted) {
+    const [name, value] = floor.split("=");
+    if (!(name in floors) || !(Number(value) >= 0)) throw new BadInput(`got '${floor}'; expected one of ${Object.keys(floors).join(", ")}, such as people=60`);
+    floors[name] = Number(value);
+  }
   const own = readJson(folder, "request.json");
   const terms = readJson(invitation, "terms.json");
   const { server, tls } = readJson(invitation, "invitation.json");
@@ -65,15 +74,17 @@ async function joinFederation(folder, invitation, rows) {
   const [[first, last]] = member.users;
   if (member.users.length !== 1 || first !== last) throw new BadInput(`${invitation}: is for several users; expected one`);
   if (terms.topology !== "server" || !(terms.algorithm in MODELS)) throw new BadInput(`${invitation}: ${terms.algorithm}; expected one of ${Object.keys(MODELS)}`);
-  // Whoever goes without masks where the terms promise them would send what the owner did not agree to.
-  const { protection, profile } = terms;
-  if (protection.secure_sum || protection.noise || protection.clip || protection.quantise) throw new BadInput(`${invitation}: profile ${profile}; expected paper, with no limits`);
+  // What a device leaves out of a protection, its owner would believe to be there.
+  const { clip, row_clip: rowClip, quantise, groups = 1, defence, rows: order, noise, secure_sum: masked } = terms.protection;
+  if (clip || rowClip || quantise || groups > 1 || defence !== "none" || order === "padded" || (noise && !masked) || terms.above || terms.relays) {
+    throw new BadInput(`${invitation}: a protection of which this device knows masks and noise alone, in one group`);
+  }
   const list = readFileSync(join(invitation, "items.json"));
   if (p.hex(await p.sha256(list)) !== terms.items_sha256) throw new BadInput(`${invitation}: items.json is not that of the terms`);
   const history = historyOf(rows, JSON.parse(list).ids);
   const parts = ["terms.json", "items.json", "members.json", "invitation.json", ...(tls ? ["ca.crt"] : [])];
   for (const part of parts) copyFileSync(join(invitation, part), join(folder, part));
-  write(join(folder, "device.json"), JSON.stringify({ name: own.name, user: first, server, tls, history }));
+  write(join(folder, "device.json"), JSON.stringify({ name: own.name, user: first, server, tls, history, floors }));
 }
 
 // The numbers of the items in a CSV file with a column `item`, ascending, each once.
@@ -105,9 +116,12 @@ export class Device {
     device.model = MODELS[device.terms.algorithm];
     device.settings = settingsOf(device.terms);
     device.schema = device.model.receives(device.settings);
+    device.length = device.model.length(device.settings);
     const path = join(folder, "state.json");
     // What a device begins with is drawn once: from secret draws it would be another each time.
     device.state = existsSync(path) ? JSON.parse(read(path)) : { round: -1, private: packed(device.model.first(device.settings, device.user)) };
+    // Under masks a device answers no request whose answer would be about itself alone.
+    if (device.terms.protection.secure_sum) device.masks = new MaskedSide(device, readJson(folder, "members.json"), device.floors);
     return device;
   }
 
@@ -128,9 +142,15 @@ export class Device {
       const { round, attempt, model } = head;
       about = { round, attempt, model, items: this.terms.items };
       if (head.run !== this.run) throw new p.Refused("wrong-run");
+      const answering = { ...about, about: { users: 1 } };
+      if (this.masks) {
+        if (head.kind === "model") return await this.masks.offered(head, body);
+        if (KINDS.has(head.kind)) return await this.masks.answer(head, body, answering);
+        throw new p.Refused("wrong-kind");
+      }
       if (round > this.terms.rounds) throw new p.Refused("future-round");
       if (head.kind === "model") return await this.taken(head, body);
-      if (head.kind === "work") return await this.worked(head, body, { ...about, about: { users: 1 } });
+      if (head.kind === "work") return await this.worked(head, body, answering);
       throw new p.Refused("wrong-kind");
     } catch (why) {
       // By class alone: the text of another error might name rows.
@@ -142,43 +162,59 @@ export class Device {
   async worked(head, body, about) {
     if (head.round === this.terms.rounds) throw new p.Refused("future-round");
     if (head.about.users !== 1) throw new p.Refused("wrong-count");
-    const { users, ...download } = await this.received(body, { users: ["I64", [1]] });
-    if (users[0] !== BigInt(this.user)) throw new p.Refused("not-asked");
-    // All nodes train from one model: one made for this device alone would tell more of it.
-    const parts = Object.entries(this.schema).map(([name, [type, shape]]) => [name, [type, shape, download[name]]]);
-    if (!p.same(await p.modelDigest(Object.fromEntries(parts)), head.model)) throw new p.Refused("wrong-model");
+    const { download } = await this.workOf(body, head.model, {});
     const asked = `${head.round} ${p.hex(head.model)}`;
     // A second training would be a second answer, and the two may tell what the user sent.
-    if (asked === this.state.asked) return Buffer.from(this.state.answer, "base64");
+    if (asked === this.state.asked) return new Uint8Array(Buffer.from(this.state.answer, "base64"));
     if (head.round <= this.state.round) throw new p.Refused("past-round");
-    const before = unpacked(this.state.private);
-    const { private: after, update } = this.model.local(download, before, this.history, this.settings, this.user, head.round);
+    const { private: after, update } = this.trained(download, head.round);
     const answer = await this.seal("update", p.writeArrays(update), about);
     // On the disk before it leaves: a device that is killed now gives the same answer again.
-    const newest = Buffer.from(await this.written(download)).toString("base64");
-    this.keep({ round: head.round, asked, answer: Buffer.from(answer).toString("base64"), private: packed(after), newest });
+    this.keep({ round: head.round, asked, answer: Buffer.from(answer).toString("base64"), private: after, newest: this.kept(download) });
     return answer;
+  }
+
+  // The download of a request to train, and further arrays.
+  async workOf(body, model, further) {
+    const { users, ...arrays } = await this.received(body, { users: ["I64", [1]], ...further });
+    if (users[0] !== BigInt(this.user)) throw new p.Refused("not-asked");
+    const download = Object.fromEntries(Object.keys(this.schema).map((name) => [name, arrays[name]]));
+    // All nodes train from one model: one made for this device alone would tell more of it.
+    if (!p.same(await this.digestOf(download), model)) throw new p.Refused("wrong-model");
+    return { ...arrays, download };
+  }
+
+  trained(download, round) {
+    const before = unpacked(this.state.private);
+    const { private: after, update } = this.model.local(download, before, this.history, this.settings, this.user, round);
+    return { private: packed(after), update };
   }
 
   async taken(head, body) {
     const download = await this.received(body, {});
-    const newest = Buffer.from(await this.written(download)).toString("base64");
-    this.keep({ newest, trained: head.round === this.terms.rounds });
+    this.keep({ newest: this.kept(download), trained: head.round === this.terms.rounds });
     return this.seal("taken", new Uint8Array(), { round: head.round });
   }
 
   async received(body, further) {
     const arrays = p.readArrays(body, { ...this.schema, ...further });
-    for (const numbers of Object.values(arrays)) {
-      if (numbers instanceof BigInt64Array) continue;
-      if (!numbers.every(Number.isFinite)) throw new p.Refused("malformed", "a number is not finite");
+    for (const name of Object.keys(this.schema)) {
+      if (!arrays[name].every(Number.isFinite)) throw new p.Refused("malformed", "a number is not finite");
     }
     return arrays;
   }
 
-  written(download) {
-    const parts = Object.entries(this.schema).map(([name, [type, shape]]) => [name, [type, shape, download[name]]]);
-    return p.writeArrays(Object.fromEntries(parts));
+  shaped(download) {
+    return Object.fromEntries(Object.entries(this.schema).map(([name, [type, shape]]) => [name, [type, shape, download[name]]]));
+  }
+
+  digestOf(download) {
+    return p.modelDigest(this.shaped(download));
+  }
+
+  // A download as text for the state.
+  kept(download) {
+    return Buffer.from(p.writeArrays(this.shaped(download))).toString("base64");
   }
 
   recommended(n) {
@@ -209,7 +245,7 @@ class Line {
     this.shown = { since: -Infinity };
     const bytes = { F32: 4, F64: 8 };
     const numbers = Object.values(device.schema).map(([type, shape]) => bytes[type] * shape.reduce((a, b) => a * b, 1));
-    this.most = numbers.reduce((a, b) => a + b, ROUND);
+    this.most = numbers.reduce((a, b) => a + b, ROOM);
   }
 
   // One header is good for five minutes; the server checks the signature of each but once.

@@ -21,6 +21,8 @@ function best(scores, history, n) {
 
 export const fcf = {
   receives: ({ items, factors }) => ({ y: ["F32", [items, factors]], gram: ["F64", [factors, factors]] }),
+  // Numbers of a sum: senders and f of every item, weight, devices.
+  length: ({ items, factors }) => items * (1 + factors) + 2,
   first: () => ({}),
 
   local(download, _private, history, settings) {
@@ -81,6 +83,8 @@ const confidence = ({ alpha, unobserved }) => f32(unobserved ? 1 + alpha : 1);
 
 export const fpl = {
   receives: ({ items, factors }) => ({ q: ["F32", [items, factors]], b: ["F32", [items]] }),
+  // Numbers of a sum: q, b and senders of every item, weight, devices.
+  length: ({ items, factors }) => items * (factors + 2) + 2,
 
   first({ seed, draws, factors, init_std: spread }, user) {
     const key = draws === "public" ? fold(keyOf(seed, "devices"), user) : randomKey();

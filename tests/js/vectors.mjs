@@ -3,6 +3,7 @@
 import { deepStrictEqual as equal } from "node:assert";
 import { readFileSync } from "node:fs";
 
+import { fixed } from "./masked.mjs";
 import { checkMasks } from "./masks_vectors.mjs";
 import { MODELS, settingsOf } from "./models.mjs";
 import * as p from "./protocol.mjs";
@@ -83,14 +84,6 @@ async function frames() {
   const fields = { run: here.run, node: here.node, nonce: p.unhex(here.nonce), about: { time: here.time } };
   const frame = await p.seal(p.unhex(here.private), "here", new Uint8Array(), fields);
   equal(`Entrenous ${btoa(String.fromCharCode(...frame)).replaceAll("+", "-").replaceAll("/", "_")}`, here.header);
-}
-
-// Half to even, as sums have it: 65,536 times a float32 is exact.
-function fixed(number) {
-  const steps = number * 65536;
-  const down = Math.floor(steps);
-  if (steps - down !== 0.5) return BigInt(Math.round(steps));
-  return BigInt(down % 2 ? down + 1 : down);
 }
 
 async function rounds() {
