@@ -9,7 +9,7 @@ import re
 import shutil
 import subprocess
 import threading
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from entrenous.deploy.agreement.files import read_json
 from entrenous.deploy.frames.frames import Code, Head
 from entrenous.deploy.links.device_http import ROUTES
 from entrenous.deploy.links.https import HttpsPlan
-from entrenous.deploy.links.polling import serve
+from entrenous.deploy.links.polling import PollingNode, serve
 from entrenous.deploy.node.node import FederatedNode
 from entrenous.deploy.operate import running
 from entrenous.deploy.operate.enrolment import EnrolmentRequest, identity, join
@@ -126,46 +126,54 @@ def test_javascript_sees_a_vector_that_is_wrong(tmp_path: Path, name: str) -> No
     assert ended.returncode == 1 and "AssertionError" in ended.stderr
 
 
+PLAIN: dict[str, Any] = {"profile": "paper", "draws": "public"}
+# Sums without noise end with the simulation's bytes; people and parties are as few as six users are.
+MASKED: dict[str, Any] = {
+    **PLAIN,
+    "protect": {"secure_sum": True, "people": 4, "parties": 3},
+}
+# As `entrenous federation new` has it, but for the people.
+PRIVATE: dict[str, Any] = {
+    "profile": "private",
+    "draws": "secret",
+    "protect": {"people": 4, "noise": 0.01},
+}
+OWNER = {"people": 4, "parties": 3, "occupancy": 0}
+
+
 @pytest.fixture
 def mixed(tmp_path: Path, request: pytest.FixtureRequest) -> FoundedFederation:
-    """A federation of a Python node with five users and a device in JavaScript with the sixth,
-    which has joined by its own means.
+    """A federation of three Python nodes with five users and a device in JavaScript with the sixth,
+    which has joined by its own means. The parameter: an algorithm, and terms.
     """
-    name: str = request.param
+    name, terms = request.param
     rows = ratings(users=6)
     ended = done(DEVICE, "identity", tmp_path / "js", "browser")
     assert ended.returncode == 0, ended.stderr
-    shop = identity(tmp_path / "shop", "shop")
-    browser = EnrolmentRequest.read(tmp_path / "js" / "request.json")
+    shares = {"shop-1": [0, 1], "shop-2": [2, 3], "shop-3": [4]}
+    requests = [(identity(tmp_path / shop, shop), len(own)) for shop, own in shares.items()]
+    requests.append((EnrolmentRequest.read(tmp_path / "js" / "request.json"), 1))
     plan = FoundingPlan(
-        algorithm=name,
-        settings=SETTINGS[name],
-        rounds=ROUNDS,
-        profile="paper",
-        draws="public",
-        seed=1,
+        algorithm=name, settings=SETTINGS[name], rounds=ROUNDS, seed=1, **terms
     ).with_catalogue(rows.catalogue)
     place = Place(port=free_ports()[0])
-    founded = found_federation(
-        tmp_path / "book", Items.of(rows), [(shop, 5), (browser, 1)], plan, place
-    )
-    first = rows.of_users(np.arange(5))
-    join(tmp_path / "shop", founded.nodes["shop"], first, JoinPlan(public_draws=True))
-    own = rows.of_users(np.array([5]))
-    lines = [f"me,{rows.items[number]}" for number in own.item.tolist()]
+    founded = found_federation(tmp_path / "book", Items.of(rows), requests, plan, place)
+    for shop, own in shares.items():
+        owner = JoinPlan(public_draws=True, **OWNER)
+        join(tmp_path / shop, founded.nodes[shop], rows.of_users(np.array(own)), owner)
+    history = rows.of_users(np.array([5])).item.tolist()
+    lines = [f"me,{rows.items[number]}" for number in history]
     (tmp_path / "rows.csv").write_text("\n".join(["user,item", *lines]))
-    ended = done(
-        DEVICE, "join", tmp_path / "js", founded.nodes["browser"], tmp_path / "rows.csv"
-    )
+    floors = [f"{floor}={value}" for floor, value in OWNER.items()]
+    invitation = founded.nodes["browser"]
+    ended = done(DEVICE, "join", tmp_path / "js", invitation, tmp_path / "rows.csv", *floors)
     assert ended.returncode == 0, ended.stderr
-    nodes = {"shop": tmp_path / "shop", "browser": tmp_path / "js"}
-    return founded._replace(nodes=nodes)
+    nodes = {shop: tmp_path / shop for shop in shares}
+    return founded._replace(nodes={**nodes, "browser": tmp_path / "js"})
 
 
-def served(made: FoundedFederation) -> tuple[str | None, str]:
-    """What the server of a mixed federation ends with, and what its JavaScript device said. All is
-    over after PATIENCE.
-    """
+def served(made: FoundedFederation) -> str | None:
+    """The model with which the server of a mixed federation ends. All is over after PATIENCE."""
     stop = threading.Event()
     late = threading.Timer(PATIENCE, stop.set)
 
@@ -175,20 +183,21 @@ def served(made: FoundedFederation) -> tuple[str | None, str]:
             stop.set()
 
     plan = HttpsPlan(port=read_json(made.server / "place.json")["port"], keys=made.server / "keys")
+    command = in_node(DEVICE, "run", made.nodes["browser"])
+    shops = [path for name, path in made.nodes.items() if name != "browser"]
     with (
-        closing(FederatedNode(made.nodes["shop"])) as shop,
+        ExitStack() as opened,
         closing(ServerFolder(made.server)) as held,
         closing(running.https_link(held, plan)) as link,
-        subprocess.Popen(
-            in_node(DEVICE, "run", made.nodes["browser"]), stderr=subprocess.PIPE, text=True
-        ) as browser,
+        subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as browser,
     ):
+        nodes = [opened.enter_context(closing(FederatedNode(path))) for path in shops]
         link.start()
         late.start()
         threading.Thread(target=watched, daemon=True).start()
         at_work = threading.Thread(
             target=serve,
-            args=(link.address, made.server / "keys" / "ca.crt", [running.polling(shop)], stop),
+            args=(link.address, made.server / "keys" / "ca.crt", nodes_of(nodes), stop),
             kwargs={"say": lambda text: None},
         )
         at_work.start()
@@ -201,16 +210,23 @@ def served(made: FoundedFederation) -> tuple[str | None, str]:
             browser.kill()
             at_work.join(PATIENCE)
     assert browser.returncode == 0, said
-    return digest, said
+    return digest
+
+
+def nodes_of(nodes: list[FederatedNode]) -> list[PollingNode]:
+    """The nodes as `serve` takes them."""
+    return [running.polling(node) for node in nodes]
 
 
 @needs_node
-@pytest.mark.parametrize("mixed", list(SETTINGS), indirect=True)
+@pytest.mark.parametrize(
+    "mixed", [("fcf", PLAIN), ("fpl", PLAIN), ("fcf", MASKED), ("fpl", MASKED)], indirect=True
+)
 def test_a_device_in_javascript_takes_part_and_the_model_is_that_of_the_simulation(
     mixed: FoundedFederation,
 ) -> None:
     rows = ratings(users=6)
-    digest, _ = served(mixed)
+    digest = served(mixed)
     training = simulated(mixed, rows)
     assert digest == server_sha256(training)
     # Without the sixth user the model is another: the device's numbers are in it.
@@ -218,6 +234,23 @@ def test_a_device_in_javascript_takes_part_and_the_model_is_that_of_the_simulati
     assert digest != server_sha256(without)
     ended = done(DEVICE, "recommend", mixed.nodes["browser"], 3)
     assert ended.stdout.split() == best_of(mixed, rows, training)
+
+
+@needs_node
+@pytest.mark.parametrize("mixed", [("fpl", PRIVATE), ("fcf", PRIVATE)], indirect=True)
+def test_a_device_in_javascript_takes_part_under_the_private_profile(
+    mixed: FoundedFederation,
+) -> None:
+    """With noise of its own no run is another's, so the sums are counted and the devices in them."""
+    assert served(mixed) is not None
+    log = (mixed.server / "server.log").read_text()
+    for number in range(ROUNDS):
+        assert f"round {number}: 6 of 6 devices" in log
+    assert "lied" not in log and "refused" not in log, log
+    state = json.loads((mixed.nodes["browser"] / "state.json").read_text())
+    assert state["inputs"] == ROUNDS and state["trained"]
+    assert [len(past["parties"]) for past in state["past"]] == [4] * ROUNDS
+    assert len(done(DEVICE, "recommend", mixed.nodes["browser"], 3).stdout.split()) == 3
 
 
 def best_of(made: FoundedFederation, rows: Interactions, training: Training) -> list[str]:
@@ -233,7 +266,7 @@ def best_of(made: FoundedFederation, rows: Interactions, training: Training) -> 
 
 
 @needs_node
-@pytest.mark.parametrize("mixed", ["fpl"], indirect=True)
+@pytest.mark.parametrize("mixed", [("fpl", PLAIN)], indirect=True)
 def test_a_device_in_javascript_refuses_a_request_that_is_not_the_operator_s(
     mixed: FoundedFederation, tmp_path: Path
 ) -> None:
