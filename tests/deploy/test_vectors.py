@@ -138,7 +138,7 @@ PRIVATE: dict[str, Any] = {
     "draws": "secret",
     "protect": {"people": 4, "noise": 0.01},
 }
-OWNER = {"people": 4, "parties": 3, "occupancy": 0}
+OWNER: dict[str, Any] = {"people": 4, "parties": 3, "occupancy": 0}
 
 
 @pytest.fixture

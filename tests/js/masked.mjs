@@ -14,7 +14,16 @@ function sumTerms({ terms, run, settings, length }, { round, attempt, model }) {
   const cohort = Math.min(settings.cohort, settings.users) || settings.users;
   const share = noise ? noise / Math.sqrt(cohort * (1 - lost)) : 0;
   const fewest = noise ? Math.ceil(cohort * (1 - lost) - 1e-9) : 1;
-  return { run, round, attempt, model, length, people: Math.max(people, fewest), parties, noise: share };
+  return {
+    run,
+    round,
+    attempt,
+    model,
+    length,
+    people: Math.max(people, fewest),
+    parties,
+    noise: share,
+  };
 }
 
 // ---- the vector ---------------------------------------------------------------------------------
@@ -40,13 +49,25 @@ export function packed({ item, weight, ...arrays }, items, wide, sigma) {
     const [, [, ...shape], numbers] = arrays[name];
     const width = product(shape);
     const whole = new Float32Array(items * width);
-    item[2].forEach((i, at) => whole.set(numbers.subarray(at * width, at * width + width), i * width));
+    item[2].forEach((i, at) =>
+      whole.set(numbers.subarray(at * width, at * width + width), i * width),
+    );
     return Array.from(whole, wide ? noised : fixed);
   });
   const sent = new Set(item[2]);
-  const senders = Array.from({ length: items }, (_, i) => BigInt(rows.length > 0 && (wide || sent.has(i))));
-  const dense = names.filter((name) => !rows.includes(name)).map((name) => Array.from(arrays[name][2], sigma ? noised : fixed));
-  return BigInt64Array.from([...parts.flat(), ...senders, ...dense.flat(), fixed(weight[2][0]), 1n]);
+  const senders = Array.from({ length: items }, (_, i) =>
+    BigInt(rows.length > 0 && (wide || sent.has(i))),
+  );
+  const dense = names
+    .filter((name) => !rows.includes(name))
+    .map((name) => Array.from(arrays[name][2], sigma ? noised : fixed));
+  return BigInt64Array.from([
+    ...parts.flat(),
+    ...senders,
+    ...dense.flat(),
+    fixed(weight[2][0]),
+    1n,
+  ]);
 }
 
 // How full a message is: the share of all items that it has rows for, and the numbers that it has
@@ -54,12 +75,18 @@ export function packed({ item, weight, ...arrays }, items, wide, sigma) {
 function fullness({ item, weight, ...arrays }, items, wide) {
   const named = Object.entries(arrays);
   const rows = named.some(([name]) => name.startsWith("row."));
-  const widths = named.filter(([name, [, shape]]) => !name.startsWith("row.") && shape[1] === items).map(([, [, shape]]) => product(shape.slice(2)));
-  return { share: rows && !wide ? item[1][0] / items : 1, width: widths.reduce((a, b) => a + b, 0) };
+  const widths = named
+    .filter(([name, [, shape]]) => !name.startsWith("row.") && shape[1] === items)
+    .map(([, [, shape]]) => product(shape.slice(2)));
+  return {
+    share: rows && !wide ? item[1][0] / items : 1,
+    width: widths.reduce((a, b) => a + b, 0),
+  };
 }
 
 // Devices that fill a row, on average, if all people of a sum send as this device does.
-const occupancy = ({ share, width }, people, sums) => Math.min(people * share, width ? people / (width * sums) : Infinity);
+const occupancy = ({ share, width }, people, sums) =>
+  Math.min(people * share, width ? people / (width * sums) : Infinity);
 
 // ---- noise --------------------------------------------------------------------------------------
 
@@ -157,14 +184,25 @@ export class MaskedSide {
       if (!p.same(party.terms.model, model)) throw new p.Refused("wrong-model");
       return party;
     }
-    if (head.kind !== "advert") throw new p.Refused("not-asked", "this attempt began without this device");
+    if (head.kind !== "advert")
+      throw new p.Refused("not-asked", "this attempt began without this device");
     // Two sums of one round over different parties would tell what this device sent.
-    if (round <= device.state.round || (party && party.terms.round > round)) throw new p.Refused("past-round");
+    if (round <= device.state.round || (party && party.terms.round > round))
+      throw new p.Refused("past-round");
     const most = device.terms.rounds + Math.ceil(device.terms.rounds / 10);
-    if ((device.state.inputs ?? 0) >= most) throw new p.Refused("withheld", "sums: as many as the terms say have left");
+    if ((device.state.inputs ?? 0) >= most)
+      throw new p.Refused("withheld", "sums: as many as the terms say have left");
     const past = device.state.past ?? [];
     this.answers = new Map();
-    this.party = new Party({ terms: sumTerms(device, head), roll: this.roll, name: device.name, identity: device.key, floors: this.floors, most: this.most, past });
+    this.party = new Party({
+      terms: sumTerms(device, head),
+      roll: this.roll,
+      name: device.name,
+      identity: device.key,
+      floors: this.floors,
+      most: this.most,
+      past,
+    });
     return this.party;
   }
 
@@ -177,13 +215,16 @@ export class MaskedSide {
     const answer = await party.consent(body);
     // On the disk before it leaves: later sums are held against this one, also after a restart.
     const past = this.device.state.past ?? [];
-    if (JSON.stringify(past.at(-1)) !== JSON.stringify(party.consented)) this.device.keep({ past: [...past, party.consented] });
+    if (JSON.stringify(past.at(-1)) !== JSON.stringify(party.consented))
+      this.device.keep({ past: [...past, party.consented] });
     return answer;
   }
 
   async masked(party, round, body) {
     const { device } = this;
-    const { inbox, download } = await device.workOf(body, party.terms.model, { inbox: ["U8", [null]] });
+    const { inbox, download } = await device.workOf(body, party.terms.model, {
+      inbox: ["U8", [null]],
+    });
     const { items } = device.settings;
     const model = p.hex(party.terms.model);
     let { vector: kept, private: after } = device.state;
@@ -192,11 +233,23 @@ export class MaskedSide {
       const trained = device.trained(download, round);
       const vector = packed(trained.update, items, this.wide, party.terms.noise * 65536);
       after = trained.private;
-      kept = { model, full: fullness(trained.update, items, this.wide), numbers: Array.from(vector, String) };
+      kept = {
+        model,
+        full: fullness(trained.update, items, this.wide),
+        numbers: Array.from(vector, String),
+      };
     }
     const numbers = BigInt64Array.from(kept.numbers, BigInt);
-    const message = await party.mask(inbox, numbers, (people, sums) => occupancy(kept.full, people, sums));
-    this.leaving = { round, inputs: (device.state.inputs ?? 0) + 1, private: after, vector: kept, newest: device.kept(download) };
+    const message = await party.mask(inbox, numbers, (people, sums) =>
+      occupancy(kept.full, people, sums),
+    );
+    this.leaving = {
+      round,
+      inputs: (device.state.inputs ?? 0) + 1,
+      private: after,
+      vector: kept,
+      newest: device.kept(download),
+    };
     return p.writeArrays({ message: ["U8", [message.length], message] });
   }
 
@@ -224,12 +277,14 @@ export class MaskedSide {
       const head = p.decode(said);
       const name = p.text(head.node);
       if (!(name in this.members)) throw new p.Refused("unknown-node");
-      if (!(await p.verified(this.roll[name], signature, p.joined(FRAME, said)))) throw new p.Refused("bad-signature");
+      if (!(await p.verified(this.roll[name], signature, p.joined(FRAME, said))))
+        throw new p.Refused("bad-signature");
       if (head.kind !== "taken" || head.run !== device.run) throw new p.Refused("wrong-kind");
       if (head.round === offer.round && p.same(head.model, offer.digest)) same.add(name);
     }
     const { quorum } = floorsOf(Object.keys(this.roll).length, 0);
-    if (same.size < quorum) throw new p.Refused("wrong-model", `${same.size} have it; at least ${quorum}`);
+    if (same.size < quorum)
+      throw new p.Refused("wrong-model", `${same.size} have it; at least ${quorum}`);
     device.keep({ newest: offer.newest, trained: true });
     return device.seal("kept", new Uint8Array(), { round: offer.round, model: offer.digest });
   }

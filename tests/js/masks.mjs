@@ -76,14 +76,27 @@ function placesOf(set, parties) {
 
 // How many of these parties may be in league with the server, and the signatures that bind a list.
 export function floorsOf(parties, members) {
-  const faults = Math.max(1, Math.ceil((members <= 128 ? Math.max(parties, members) : parties) * 0.1 - 1e-9));
+  const faults = Math.max(
+    1,
+    Math.ceil((members <= 128 ? Math.max(parties, members) : parties) * 0.1 - 1e-9),
+  );
   return { faults, quorum: Math.floor((parties + faults) / 2) + 1 };
 }
 
 export class Party {
   // terms: of the sum; roll: {name: public key}; floors: what the owner insists on; most: {name: people}
   // that are agreed on; past: sums consented to, as {model, parties: {name: people}}; random: for tests.
-  constructor({ terms, roll, name, identity, people = 1, floors, most = null, past = [], random = p.random }) {
+  constructor({
+    terms,
+    roll,
+    name,
+    identity,
+    people = 1,
+    floors,
+    most = null,
+    past = [],
+    random = p.random,
+  }) {
     Object.assign(this, { terms, roll, name, identity, people, floors, most, past, random });
     // Fresh in every attempt: shares of an attempt that failed open nothing of the next one.
     this.secrets = { boxes: random(32), masks: random(32), seed: random(32) };
@@ -97,7 +110,9 @@ export class Party {
   async once(stage, question, answer) {
     if (stage < this.answers.length) {
       const [before, given] = this.answers[stage];
-      require(p.same(before, question), stage >= CONSENT ? "both" : "stage", "a second and different question");
+      require(p.same(before, question), stage >= CONSENT
+        ? "both"
+        : "stage", "a second and different question");
       return given;
     }
     require(stage === this.answers.length, "stage", "a stage was left out");
@@ -108,7 +123,15 @@ export class Party {
   async signed(stage, view, message) {
     const statement = await this.statement(stage, this.name, view, await p.sha256(message));
     const { round, attempt } = this.terms;
-    return p.encode(["signed", stage, round, attempt, this.name, message, await p.sign(this.identity, statement)]);
+    return p.encode([
+      "signed",
+      stage,
+      round,
+      attempt,
+      this.name,
+      message,
+      await p.sign(this.identity, statement),
+    ]);
   }
 
   async statement(stage, name, view, hash) {
@@ -117,7 +140,9 @@ export class Party {
   }
 
   async check(stage, name, view, hash, signature) {
-    const genuine = name in this.roll && (await p.verified(this.roll[name], signature, await this.statement(stage, name, view, hash)));
+    const genuine =
+      name in this.roll &&
+      (await p.verified(this.roll[name], signature, await this.statement(stage, name, view, hash)));
     require(genuine, "signature", `'${name}' did not sign this, or signed it about another list`);
   }
 
@@ -125,7 +150,11 @@ export class Party {
     return this.once(ADVERT, NOTHING, async () => {
       const { boxes, masks, seed } = this.secrets;
       const keys = [await p.publicOf("X25519", boxes), await p.publicOf("X25519", masks)];
-      return this.signed(ADVERT, NOTHING, p.encode([this.terms.model, ...keys, await commitment(seed), this.people]));
+      return this.signed(
+        ADVERT,
+        NOTHING,
+        p.encode([this.terms.model, ...keys, await commitment(seed), this.people]),
+      );
     });
   }
 
@@ -149,7 +178,15 @@ export class Party {
           this.own = pair;
           continue;
         }
-        const box = await sealed(view, me, place, keys.get(place), this.adverts[place].boxes, p.joined(...pair), this.random(12));
+        const box = await sealed(
+          view,
+          me,
+          place,
+          keys.get(place),
+          this.adverts[place].boxes,
+          p.joined(...pair),
+          this.random(12),
+        );
         boxes.push(box);
         this.sent.set(place, { digest: await digest(box, hashes.at(-1)), key: keys.get(place) });
       }
@@ -162,15 +199,22 @@ export class Party {
   async meet([tag, roster]) {
     require(tag === "roster" && Array.isArray(roster), "malformed", "no roster");
     const names = roster.map(([, , , , name]) => name);
-    require(names.every((name, at) => !at || names[at - 1] < name), "roster", "the names are not in order");
+    require(names.every(
+      (name, at) => !at || names[at - 1] < name,
+    ), "roster", "the names are not in order");
     const me = names.indexOf(this.name);
-    require(me >= 0 && p.same(p.encode(roster[me]), this.answers[ADVERT][1]), "roster", "this party's entry is missing or was changed");
+    require(me >= 0 &&
+      p.same(
+        p.encode(roster[me]),
+        this.answers[ADVERT][1],
+      ), "roster", "this party's entry is missing or was changed");
     require(names.length <= 128, "roster", `${names.length} parties; at most 128 here`);
     const adverts = [];
     const seen = [];
     for (const [kind, stage, round, attempt, name, message, signature] of roster) {
       require(kind === "signed" && stage === ADVERT, "stage", "no advert");
-      require(round === this.terms.round && attempt === this.terms.attempt, "round", "of another attempt");
+      require(round === this.terms.round &&
+        attempt === this.terms.attempt, "round", "of another attempt");
       await this.check(ADVERT, name, NOTHING, await p.sha256(message), signature);
       const [model, boxes, masks, seed, people] = decoded(message);
       // A model made for one party alone would mark that party's numbers in the sum.
@@ -187,9 +231,14 @@ export class Party {
   // Refuses parties whose sum would not hide this one, by itself or compared with earlier sums.
   enough(places, rows) {
     const { floors, faults, quorum } = this;
-    const parties = Object.fromEntries(places.map((place) => [this.names[place], this.adverts[place].people]));
+    const parties = Object.fromEntries(
+      places.map((place) => [this.names[place], this.adverts[place].people]),
+    );
     for (const [name, people] of Object.entries(parties)) {
-      require(!this.most || people <= (this.most[name] ?? 0), "floor", `'${name}' says that it has more people than was agreed on`);
+      require(!this.most ||
+        people <=
+          (this.most[name] ??
+            0), "floor", `'${name}' says that it has more people than was agreed on`);
     }
     const count = (side) => Object.values(side).reduce((a, b) => a + b, 0);
     const people = count(parties);
@@ -198,17 +247,24 @@ export class Party {
     require(places.length >= least, "floor", `${places.length} parties; at least ${least}`);
     let sums = 1;
     for (const before of this.past) {
-      const alone = (a, b) => Object.fromEntries(Object.entries(a).filter(([name]) => !(name in b)));
+      const alone = (a, b) =>
+        Object.fromEntries(Object.entries(a).filter(([name]) => !(name in b)));
       const sides = [alone(parties, before.parties), alone(before.parties, parties)];
       if (sides.every((side) => !Object.keys(side).length)) sums += 1;
       else {
-        require(before.model !== p.hex(this.terms.model), "twice", "this model was summed before, with other parties");
-        const far = (side) => !Object.keys(side).length || (Object.keys(side).length >= floors.parties && count(side) >= floors.people);
-        require(!floors.apart || sides.every(far), "apart", "too few parties more or fewer than in an earlier sum");
+        require(before.model !==
+          p.hex(this.terms.model), "twice", "this model was summed before, with other parties");
+        const far = (side) =>
+          !Object.keys(side).length ||
+          (Object.keys(side).length >= floors.parties && count(side) >= floors.people);
+        require(!floors.apart ||
+          sides.every(far), "apart", "too few parties more or fewer than in an earlier sum");
       }
     }
     // A row that one device fills is that device's row.
-    if (rows) require(floors.noise || rows(people, sums) >= floors.occupancy, "occupancy", "too few devices fill a row");
+    if (rows)
+      require(floors.noise ||
+        rows(people, sums) >= floors.occupancy, "occupancy", "too few devices fill a row");
     return parties;
   }
 
@@ -219,19 +275,34 @@ export class Party {
       const [tag, set, boxes, hashes] = decoded(inbox);
       const sharers = this.list(tag === "inbox" ? set : NOTHING, [...this.names.keys()], "sharers");
       const near = sharers.filter((place) => place !== me);
-      require(boxes.length === near.length && hashes.length === 64 * near.length, "box", "not a box of each neighbour");
+      require(boxes.length === near.length &&
+        hashes.length === 64 * near.length, "box", "not a box of each neighbour");
       this.held = new Map([[me, this.own]]);
       for (const [at, place] of near.entries()) {
-        this.held.set(place, await this.opened(place, boxes[at], hashes.subarray(64 * at, 64 * at + 64)));
+        this.held.set(
+          place,
+          await this.opened(place, boxes[at], hashes.subarray(64 * at, 64 * at + 64)),
+        );
       }
       this.rows = rows;
       this.enough(sharers, rows);
-      const words = new BigUint64Array(vector.buffer.slice(vector.byteOffset, vector.byteOffset + vector.byteLength));
-      const own = await maskOf(await derive(this.secrets.seed, "own", this.view, me, me), words.length);
+      const words = new BigUint64Array(
+        vector.buffer.slice(vector.byteOffset, vector.byteOffset + vector.byteLength),
+      );
+      const own = await maskOf(
+        await derive(this.secrets.seed, "own", this.view, me, me),
+        words.length,
+      );
       own.forEach((word, at) => (words[at] += word));
       for (const place of near) {
         const common = await p.agree(this.secrets.masks, this.adverts[place].masks);
-        const key = await derive(common, "pair", this.view, Math.min(me, place), Math.max(me, place));
+        const key = await derive(
+          common,
+          "pair",
+          this.view,
+          Math.min(me, place),
+          Math.max(me, place),
+        );
         // Of every pair the lower place adds the mask, and the higher subtracts it.
         const sign = me < place ? 1n : -1n;
         (await maskOf(key, words.length)).forEach((word, at) => (words[at] += sign * word));
@@ -250,13 +321,18 @@ export class Party {
       if (p.same(await committed(this.view, place, this.me, pair), hashes)) return pair;
     }
     const about = p.encode([place, await digest(box, hashes)]);
-    throw new SumRefused("box", "not what its sender committed to", await this.signed(COMPLAINT, this.view, about));
+    throw new SumRefused(
+      "box",
+      "not what its sender committed to",
+      await this.signed(COMPLAINT, this.view, about),
+    );
   }
 
   // A list of parties from the server: all of `among`, this one and enough holders of its shares.
   list(set, among, code) {
     const places = placesOf(set, this.names.length);
-    require(places?.every((place) => among.includes(place)) && places.includes(this.me), code, "a list of parties that cannot be");
+    require(places?.every((place) => among.includes(place)) &&
+      places.includes(this.me), code, "a list of parties that cannot be");
     require(places.length >= this.threshold, "floor", "too few hold shares of this party");
     return places;
   }
@@ -284,13 +360,23 @@ export class Party {
     return this.once(UNMASKING, consents, async () => {
       const [tag, set, signatures] = decoded(consents);
       const signers = placesOf(tag === "consents" ? set : NOTHING, this.names.length);
-      require(signers?.every((place) => this.alive.includes(place)), "quorum", "signers that are no survivors");
-      require(signatures.length === 64 * signers.length, "quorum", "not a signature for each signer");
+      require(signers?.every((place) =>
+        this.alive.includes(place),
+      ), "quorum", "signers that are no survivors");
+      require(signatures.length ===
+        64 * signers.length, "quorum", "not a signature for each signer");
       // Two lists cannot both have a quorum, so nobody gets both kinds of shares of a party.
-      require(signers.length >= this.quorum, "quorum", `${signers.length} signed; at least ${this.quorum}`);
+      require(signers.length >=
+        this.quorum, "quorum", `${signers.length} signed; at least ${this.quorum}`);
       const empty = await p.sha256(NOTHING);
       for (const [at, place] of signers.entries()) {
-        await this.check(CONSENT, this.names[place], this.views[3], empty, signatures.slice(64 * at, 64 * at + 64));
+        await this.check(
+          CONSENT,
+          this.names[place],
+          this.views[3],
+          empty,
+          signatures.slice(64 * at, 64 * at + 64),
+        );
       }
       const shares = [];
       for (const place of [...this.held.keys()].sort((a, b) => a - b)) {
@@ -309,7 +395,10 @@ export class Party {
   async open(complaint) {
     const [, stage, round, attempt, name, message, signature] = decoded(complaint);
     const place = this.names?.indexOf(name) ?? -1;
-    require(stage === COMPLAINT && round === this.terms.round && attempt === this.terms.attempt && place >= 0, "unknown", "no complaint of this sum");
+    require(stage === COMPLAINT &&
+      round === this.terms.round &&
+      attempt === this.terms.attempt &&
+      place >= 0, "unknown", "no complaint of this sum");
     await this.check(COMPLAINT, name, this.view, await p.sha256(message), signature);
     const [dealer, about] = decoded(message);
     // Whoever got exactly what was sent has opened it, so only a liar has it opened here.
@@ -320,8 +409,30 @@ export class Party {
 }
 
 export function termsDigest(terms, roll) {
-  const { run, round, attempt, length, bits = 64, dropout = 0.3, malicious = 0.1, people, parties, noise } = terms;
-  const about = [run, round, attempt, length, bits, new p.Float(dropout), new p.Float(malicious), people, parties, new p.Float(noise)];
+  const {
+    run,
+    round,
+    attempt,
+    length,
+    bits = 64,
+    dropout = 0.3,
+    malicious = 0.1,
+    people,
+    parties,
+    noise,
+  } = terms;
+  const about = [
+    run,
+    round,
+    attempt,
+    length,
+    bits,
+    new p.Float(dropout),
+    new p.Float(malicious),
+    people,
+    parties,
+    new p.Float(noise),
+  ];
   const parts = Object.entries(roll).sort(([a], [b]) => (a < b ? -1 : 1));
   return digest(DOMAIN, about, parts);
 }
@@ -334,14 +445,22 @@ async function boxKey(view, sender, receiver, secret, other) {
 async function sealed(view, sender, receiver, own, theirs, plain, nonce) {
   const key = await boxKey(view, sender, receiver, own, theirs);
   const how = { name: "AES-GCM", iv: nonce, additionalData: p.encode([view, sender, receiver]) };
-  return p.joined(await p.publicOf("X25519", own), nonce, new Uint8Array(await subtle.encrypt(how, key, plain)));
+  return p.joined(
+    await p.publicOf("X25519", own),
+    nonce,
+    new Uint8Array(await subtle.encrypt(how, key, plain)),
+  );
 }
 
 // The content of a box; null if it does not open.
 async function unsealed(view, sender, receiver, own, box) {
   try {
     const key = await boxKey(view, sender, receiver, own, box.subarray(0, 32));
-    const how = { name: "AES-GCM", iv: box.subarray(32, 44), additionalData: p.encode([view, sender, receiver]) };
+    const how = {
+      name: "AES-GCM",
+      iv: box.subarray(32, 44),
+      additionalData: p.encode([view, sender, receiver]),
+    };
     return new Uint8Array(await subtle.decrypt(how, key, box.subarray(44)));
   } catch {
     return null;

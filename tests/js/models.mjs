@@ -20,7 +20,10 @@ function best(scores, history, n) {
 }
 
 export const fcf = {
-  receives: ({ items, factors }) => ({ y: ["F32", [items, factors]], gram: ["F64", [factors, factors]] }),
+  receives: ({ items, factors }) => ({
+    y: ["F32", [items, factors]],
+    gram: ["F64", [factors, factors]],
+  }),
   // Numbers of a sum: senders and f of every item, weight, devices.
   length: ({ items, factors }) => items * (1 + factors) + 2,
   first: () => ({}),
@@ -48,7 +51,9 @@ export const fcf = {
   solved({ y, gram }, history, settings) {
     const { factors: n, unobserved: w, reg } = settings;
     const c = confidence(settings);
-    const a = Array.from({ length: n }, (_, f) => Float64Array.from({ length: n }, (_, g) => (g <= f ? w * gram[f * n + g] : 0)));
+    const a = Array.from({ length: n }, (_, f) =>
+      Float64Array.from({ length: n }, (_, g) => (g <= f ? w * gram[f * n + g] : 0)),
+    );
     const b = new Float64Array(n);
     for (let f = 0; f < n; f++) a[f][f] += reg;
     for (const i of history) {
@@ -74,7 +79,9 @@ export const fcf = {
 
   recommended(download, _private, history, settings, n) {
     const x = this.solved(download, history, settings);
-    const scores = Float32Array.from({ length: settings.items }, (_, i) => score(x, download.y, i * settings.factors));
+    const scores = Float32Array.from({ length: settings.items }, (_, i) =>
+      score(x, download.y, i * settings.factors),
+    );
     return best(scores, history, n);
   },
 };
@@ -93,7 +100,10 @@ export const fpl = {
 
   local({ q, b }, { p }, history, settings, user, round) {
     const { items, factors, seed, draws, learning_rate: rate, pi } = settings;
-    const key = draws === "public" ? fold(fold(fold(keyOf(seed, "rounds"), round), "local"), user) : randomKey();
+    const key =
+      draws === "public"
+        ? fold(fold(fold(keyOf(seed, "rounds"), round), "local"), user)
+        : randomKey();
     const alpha = f32(rate);
     const ofUser = f32(settings.reg_user ?? rate / 20);
     const ofPositive = f32(settings.reg_positive ?? rate / 20);
@@ -177,7 +187,8 @@ export function settingsOf(terms) {
   const made = { pi: 1, ...terms.settings, ...terms.pins?.settings, users, items, seed, draws };
   // Settings of the command line are text.
   for (const [name, value] of Object.entries(made)) {
-    if (typeof value === "string" && value.trim() !== "" && !Number.isNaN(Number(value))) made[name] = Number(value);
+    if (typeof value === "string" && value.trim() !== "" && !Number.isNaN(Number(value)))
+      made[name] = Number(value);
   }
   made.triples ||= Math.max(1, Math.floor(interactions / users));
   return made;

@@ -83,7 +83,8 @@ function sized(count, fix, least, [tag8, tag16, tag32]) {
 
 export function encode(value) {
   if (typeof value === "number") {
-    if (!Number.isSafeInteger(value) || value < 0) throw new RangeError(`no number of ours: ${value}`);
+    if (!Number.isSafeInteger(value) || value < 0)
+      throw new RangeError(`no number of ours: ${value}`);
     if (value < 2 ** 32) return sized(value, 0, 128, [0xcc, 0xcd, 0xce]);
     const out = new DataView(new ArrayBuffer(9));
     out.setUint8(0, 0xcf);
@@ -116,7 +117,11 @@ export function decode(bytes) {
   const number = (size) => {
     at += size;
     if (size === 8) return Number(view.getBigUint64(at - 8));
-    return { 1: () => view.getUint8(at - 1), 2: () => view.getUint16(at - 2), 4: () => view.getUint32(at - 4) }[size]();
+    return {
+      1: () => view.getUint8(at - 1),
+      2: () => view.getUint16(at - 2),
+      4: () => view.getUint32(at - 4),
+    }[size]();
   };
   const take = (size) => {
     if (at + size > bytes.length) throw new RangeError("cut off");
@@ -151,9 +156,25 @@ const START = 9; // bytes before the head
 const HEAD = 4096; // bytes of a head, at most
 
 export async function seal(key, kind, body, fields) {
-  const given = { round: 0, attempt: 0, nonce: random(16), model: new Uint8Array(), items: 0, order: "<", about: {}, ...fields };
+  const given = {
+    round: 0,
+    attempt: 0,
+    nonce: random(16),
+    model: new Uint8Array(),
+    items: 0,
+    order: "<",
+    about: {},
+    ...fields,
+  };
   const { run, node, ...others } = given;
-  const head = encode({ kind, run, node: bytesOf(node), ...others, size: body.length, digest: await sha256(body) });
+  const head = encode({
+    kind,
+    run,
+    node: bytesOf(node),
+    ...others,
+    size: body.length,
+    digest: await sha256(body),
+  });
   const start = new DataView(new ArrayBuffer(START));
   start.setUint32(0, 0x454e5452); // ENTR
   start.setUint8(4, 1);
@@ -178,10 +199,12 @@ export async function opened(frame, sender) {
   } catch (bad) {
     throw new Refused("bad-head", bad.name);
   }
-  if (body.length !== head.size) throw new Refused(body.length < head.size ? "truncated" : "wrong-length");
+  if (body.length !== head.size)
+    throw new Refused(body.length < head.size ? "truncated" : "wrong-length");
   // The signature is over the head alone, and so over the body only by this digest.
   if (!same(await sha256(body), head.digest)) throw new Refused("wrong-digest");
-  if (!(await verified(sender, signature, joined(DOMAIN, said)))) throw new Refused("bad-signature");
+  if (!(await verified(sender, signature, joined(DOMAIN, said))))
+    throw new Refused("bad-signature");
   return { head, said, signature, body };
 }
 
@@ -189,8 +212,11 @@ export async function opened(frame, sender) {
 
 // By the name of a type: its class, and its name in the digest of a model.
 const TYPES = {
-  F64: [Float64Array, "<f8"], I64: [BigInt64Array, "<i8"], F32: [Float32Array, "<f4"],
-  I32: [Int32Array, "<i4"], U8: [Uint8Array, "|u1"],
+  F64: [Float64Array, "<f8"],
+  I64: [BigInt64Array, "<i8"],
+  F32: [Float32Array, "<f4"],
+  I32: [Int32Array, "<i4"],
+  U8: [Uint8Array, "|u1"],
 };
 const product = (shape) => shape.reduce((whole, size) => whole * size, 1);
 const raw = (numbers) => new Uint8Array(numbers.buffer, numbers.byteOffset, numbers.byteLength);
@@ -199,7 +225,9 @@ const byName = ([a], [b]) => (a < b ? -1 : 1);
 // arrays: {name: [type, shape, numbers]}
 export function writeArrays(arrays) {
   const wide = ([, [type]]) => TYPES[type][0].BYTES_PER_ELEMENT;
-  const order = Object.entries(arrays).sort(byName).sort((a, b) => wide(b) - wide(a));
+  const order = Object.entries(arrays)
+    .sort(byName)
+    .sort((a, b) => wide(b) - wide(a));
   const header = {};
   let end = 0;
   for (const [name, [type, shape, numbers]] of order) {
@@ -230,12 +258,20 @@ export function readArrays(body, schema) {
   if (Object.keys(header).sort().join() !== Object.keys(schema).sort().join()) throw bad("names");
   const found = {};
   let end = 0;
-  for (const [name, entry] of Object.entries(header).sort(([, a], [, b]) => a.data_offsets[1] - b.data_offsets[1] || a.data_offsets[0] - b.data_offsets[0])) {
+  for (const [name, entry] of Object.entries(header).sort(
+    ([, a], [, b]) =>
+      a.data_offsets[1] - b.data_offsets[1] || a.data_offsets[0] - b.data_offsets[0],
+  )) {
     const [type, shape] = schema[name];
     const [from, to] = entry.data_offsets;
     if (entry.dtype !== type) throw bad("dtype");
-    if (entry.shape.length !== shape.length || shape.some((size, at) => size !== null && size !== entry.shape[at])) throw bad("shape");
-    if (from !== end || to - from !== product(entry.shape) * TYPES[type][0].BYTES_PER_ELEMENT) throw bad("offsets");
+    if (
+      entry.shape.length !== shape.length ||
+      shape.some((size, at) => size !== null && size !== entry.shape[at])
+    )
+      throw bad("shape");
+    if (from !== end || to - from !== product(entry.shape) * TYPES[type][0].BYTES_PER_ELEMENT)
+      throw bad("offsets");
     // A copy, since numbers in the frame need not begin where their type wants.
     found[name] = new TYPES[type][0](body.slice(8 + length + from, 8 + length + to).buffer);
     end = to;
@@ -246,10 +282,12 @@ export function readArrays(body, schema) {
 
 // The digest of a model; arrays: {name: [type, shape, numbers]}.
 export async function modelDigest(arrays) {
-  const parts = Object.entries(arrays).sort(byName).flatMap(([name, [type, shape, numbers]]) => {
-    const tuple = shape.length === 1 ? `(${shape[0]},)` : `(${shape.join(", ")})`;
-    return [bytesOf(`${name} ${TYPES[type][1]} ${tuple}\n`), raw(numbers)];
-  });
+  const parts = Object.entries(arrays)
+    .sort(byName)
+    .flatMap(([name, [type, shape, numbers]]) => {
+      const tuple = shape.length === 1 ? `(${shape[0]},)` : `(${shape.join(", ")})`;
+      return [bytesOf(`${name} ${TYPES[type][1]} ${tuple}\n`), raw(numbers)];
+    });
   return sha256(joined(...parts));
 }
 
@@ -287,7 +325,9 @@ export function normal(key, count) {
 }
 export function permutation(key, n) {
   const drawn = Array.from({ length: n }, (_, count) => draw(key, count));
-  return drawn.map((_, at) => at).sort((a, b) => (drawn[a] < drawn[b] ? -1 : Number(drawn[a] > drawn[b]) || a - b));
+  return drawn
+    .map((_, at) => at)
+    .sort((a, b) => (drawn[a] < drawn[b] ? -1 : Number(drawn[a] > drawn[b]) || a - b));
 }
 export function shuffle(key, n) {
   const order = Array.from({ length: n }, (_, at) => at);

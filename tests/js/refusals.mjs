@@ -10,15 +10,38 @@ const operator = p.unhex(digits);
 const device = await Device.open(folder);
 
 // A good request of round 0, but for what is given.
-async function asked({ key = operator, user = device.user, change = {}, download = zeros(), kind = "work" } = {}) {
-  const arrays = Object.fromEntries(Object.entries(device.schema).map(([name, [type, shape]]) => [name, [type, shape, download[name]]]));
+async function asked({
+  key = operator,
+  user = device.user,
+  change = {},
+  download = zeros(),
+  kind = "work",
+} = {}) {
+  const arrays = Object.fromEntries(
+    Object.entries(device.schema).map(([name, [type, shape]]) => [
+      name,
+      [type, shape, download[name]],
+    ]),
+  );
   const body = p.writeArrays({ ...arrays, users: ["I64", [1], BigInt64Array.of(BigInt(user))] });
-  const fields = { run: device.run, node: "server", round: 0, model: await p.modelDigest(arrays), items: device.terms.items, about: { users: 1 } };
+  const fields = {
+    run: device.run,
+    node: "server",
+    round: 0,
+    model: await p.modelDigest(arrays),
+    items: device.terms.items,
+    about: { users: 1 },
+  };
   return p.seal(key, kind, body, { ...fields, ...change });
 }
 
 function zeros(value = 0.5) {
-  return Object.fromEntries(Object.entries(device.schema).map(([name, [, shape]]) => [name, new Float32Array(shape.reduce((a, b) => a * b, 1)).fill(value)]));
+  return Object.fromEntries(
+    Object.entries(device.schema).map(([name, [, shape]]) => [
+      name,
+      new Float32Array(shape.reduce((a, b) => a * b, 1)).fill(value),
+    ]),
+  );
 }
 
 async function answered(frame) {

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from base64 import urlsafe_b64encode
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -24,6 +25,7 @@ from entrenous.core import keys
 from entrenous.core.contract.declared import bound
 from entrenous.core.contract.protocols import arrays_of, model_sha256
 from entrenous.core.contract.update import Update, add_update
+from entrenous.core.types import Array, Int64Array
 from entrenous.data.interactions import Interactions, Vocabulary, build
 from entrenous.deploy.agreement import charter, tickets
 from entrenous.deploy.agreement.terms import FederationTerms
@@ -179,13 +181,13 @@ def _public(key: Ed25519PrivateKey) -> bytes:
 
 def of_draws() -> dict[str, Any]:
     """Returns words of names, keys, and what is drawn from them."""
-    names = [["server"], ["devices"], ["rounds"], ["rounds", 3], ["a", -1, "b"]]
+    names: list[list[int | str]] = [["server"], ["devices"], ["rounds"], ["rounds", 3], ["a", -1, "b"]]
     key = keys.key(SEED, "rounds")
     drawn = [np.uint64(keys.draw(key, c)) for c in range(6)]
     order = np.empty(10, np.int64)
     shuffle(order, 0, 10, key)
     place = shuffle_places(10, key)
-    words = ["server", "devices", "rounds", "select", "local", "score", "limits", "noise"]
+    words = ["server", "devices", "rounds", "select", "local", "score", "a", "b"]
     return {
         "words": {name: str(keys._word(name)) for name in words},
         "keys": [
@@ -211,7 +213,7 @@ def of_draws() -> dict[str, Any]:
 
 def of_frames() -> dict[str, Any]:
     """Returns frames with their heads, arrays, and the digest of a model."""
-    arrays = {
+    arrays: dict[str, Array] = {
         "y": np.arange(6, dtype=np.float32).reshape(3, 2) / 4,
         "users": np.array([2, 5], np.int64),
         "item": np.empty(0, np.int32),
@@ -219,14 +221,15 @@ def of_frames() -> dict[str, Any]:
     }
     body = tensors.write(arrays)
     made = []
-    fields = {
+    fields: dict[str, Any] = {
         "round": 300,
         "attempt": 1,
         "model": secret("model"),
         "items": 70_000,
         "about": {"users": 2, "start": 4},
     }
-    for kind, node, about in (("work", "server", fields), ("hello", "shop-1", {})):
+    nothing: dict[str, Any] = {}
+    for kind, node, about in (("work", "server", fields), ("hello", "shop-1", nothing)):
         with patch.object(frames, "secrets", Named(kind)):
             content = body if kind == "work" else b""
             frame = frames.seal(identity(node), kind, content, run=RUN, node=node, **about)
@@ -267,8 +270,6 @@ def of_frames() -> dict[str, Any]:
 
 def here() -> dict[str, Any]:
     """Returns the header by which a node shows its key at a given second."""
-    from base64 import urlsafe_b64encode
-
     with patch.object(frames, "secrets", Named("here")):
         frame = frames.seal(
             identity("shop-1"), "here", run=RUN, node="shop-1", about={"time": 1_800_000_000}
@@ -303,7 +304,8 @@ def of_round(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     sum of the messages in fixed point.
     """
     data = histories()
-    algorithm: Any = algorithm_of(name, settings).configured(data.catalogue)
+    made: Any = algorithm_of(name, settings)
+    algorithm = made.configured(data.catalogue)
     contract = bound(algorithm, data.catalogue)
     server = algorithm.init_server(data.catalogue, keys.key(SEED, "server"))
     download = algorithm.download(server)
@@ -402,7 +404,7 @@ def of_masks() -> dict[str, Any]:
         tell(messages.UNMASKING, name, parties[name].unmask(consents))
     total = server.total()
     # The sum is the one of the vectors that were sent: otherwise the vectors prove nothing.
-    assert total.tolist() == sum(vectors[name] for name in left).tolist()
+    assert np.array_equal(total, np.sum([vectors[name] for name in left], axis=0))
     return {
         "terms": {
             "run": RUN,
@@ -450,7 +452,7 @@ def of_masks() -> dict[str, Any]:
     }
 
 
-def _vector(place: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+def _vector(place: int) -> Int64Array:
     """Returns the vector of a party, with numbers beyond 2^53 in it."""
     return np.array([place, -place, 1 << 54, -(1 << 60) + place, 65_536], np.int64)
 
