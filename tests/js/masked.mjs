@@ -93,7 +93,7 @@ const occupancy = ({ share, width }, people, sums) =>
 // Whole numbers k with a probability in proportion to exp(-k^2 / 2 s), exactly, from random integers
 // alone: C. Canonne, G. Kamath, T. Steinke, "The discrete Gaussian for differential privacy", 2020,
 // algorithms 1 to 3. s is the variance, rounded up to an integer, so that noise is never too little.
-function sampler(sigma) {
+export function sampler(sigma) {
   const s = BigInt(Math.ceil(sigma * sigma));
   const t = BigInt(Math.floor(sigma) + 1);
   return () => {
