@@ -78,6 +78,17 @@ def test_the_page_has_every_refusal_over_http_with_its_status(page: str) -> None
         assert f"| {status} | `{word}` |" in page, (status, word)
 
 
+def test_the_page_has_every_text_that_begins_a_signature_or_hash(page: str) -> None:
+    package = ROOT / "src" / "entrenous"
+    sources = [*(package / "deploy").rglob("*.py"), *(package / "privacy/secure_sum").glob("*.py")]
+    text = "\n".join(path.read_text() for path in sources if "peers" not in path.parts)
+    begun = set(re.findall(r'b?"(entrenous [a-z ]+\d?)(?:\\0|\\n)?[^"]*"', text))
+    signed = {each for each in begun if re.search(r"\d$|seed|share|group", each)}
+    assert {"entrenous frame 1", "entrenous secure sum 3", "entrenous group"} <= signed
+    for each in signed:
+        assert f'"{each}"' in page, each
+
+
 def test_the_page_has_every_field_of_a_head_and_every_route(page: str) -> None:
     for field in Head.__struct_fields__:
         assert f"| `{field}` |" in page, field

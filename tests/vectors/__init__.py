@@ -181,7 +181,13 @@ def _public(key: Ed25519PrivateKey) -> bytes:
 
 def of_draws() -> dict[str, Any]:
     """Returns words of names, keys, and what is drawn from them."""
-    names: list[list[int | str]] = [["server"], ["devices"], ["rounds"], ["rounds", 3], ["a", -1, "b"]]
+    names: list[list[int | str]] = [
+        ["server"],
+        ["devices"],
+        ["rounds"],
+        ["rounds", 3],
+        ["a", -1, "b"],
+    ]
     key = keys.key(SEED, "rounds")
     drawn = [np.uint64(keys.draw(key, c)) for c in range(6)]
     order = np.empty(10, np.int64)
