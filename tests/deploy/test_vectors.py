@@ -39,7 +39,7 @@ from entrenous.deploy.server.server import serve_opened
 from entrenous.deploy.server.server_folder import ServerFolder
 from entrenous.federation.rounds import Training
 from entrenous.privacy.secure_sum.refusal import CODES
-from tests.vectors import FOLDER, vectors
+from tests.vectors import FOLDER, of_sum, vectors
 
 PAGE = ROOT / "docs" / "protocol.md"
 LINKS = ROOT / "src" / "entrenous" / "deploy" / "links"
@@ -121,6 +121,20 @@ def test_javascript_reproduces_the_vectors() -> None:
     ended = done(DEVICE.with_name("vectors.mjs"))
     assert ended.returncode == 0, ended.stderr
     assert len(ended.stdout.splitlines()) == len(list(FOLDER.glob("*.json")))
+
+
+@needs_node
+def test_javascript_reproduces_a_sum_of_parties_round_a_ring(tmp_path: Path) -> None:
+    """Above 128 parties each has few neighbours; this sum is too long to be stored."""
+    names = [f"node-{number:03d}" for number in range(130)]
+    made = of_sum(names, names[70])
+    for place, party in enumerate(made["parties"]):
+        # A few of them: each checks the signatures of all.
+        if place not in (0, 64, 70, 71, 129):
+            party["said"] = {}
+    (tmp_path / "sum.json").write_text(json.dumps(made))
+    ended = done(DEVICE.with_name("vectors.mjs"), tmp_path / "sum.json")
+    assert ended.returncode == 0, ended.stderr
 
 
 @needs_node

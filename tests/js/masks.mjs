@@ -1,5 +1,5 @@
 // One party of a secure sum (docs/protocol.md, "Secure sums"). It trusts the server for nothing but
-// to pass messages on. Up to 128 parties, who are all neighbours of each other.
+// to pass messages on.
 
 import * as p from "./protocol.mjs";
 
@@ -21,7 +21,7 @@ export class SumRefused extends Error {
   }
 }
 
-function require(holds, code, reason) {
+function demand(holds, code, reason) {
   if (!holds) throw new SumRefused(code, reason);
 }
 
@@ -74,14 +74,73 @@ function placesOf(set, parties) {
   return p.same(bits(places, parties), set) ? places : null;
 }
 
+// ---- the graph: who shares masks and secrets with whom -------------------------------------------
+
+const COMPLETE = 128; // parties up to which everyone is everyone's neighbour
+
 // How many of these parties may be in league with the server, and the signatures that bind a list.
 export function floorsOf(parties, members) {
-  const faults = Math.max(
-    1,
-    Math.ceil((members <= 128 ? Math.max(parties, members) : parties) * 0.1 - 1e-9),
-  );
+  const counted = members <= COMPLETE ? Math.max(parties, members) : parties;
+  const faults = Math.max(1, Math.ceil(counted * 0.1 - 1e-9));
   return { faults, quorum: Math.floor((parties + faults) / 2) + 1 };
 }
+
+// The neighbours of each party, and the shares that give a secret.
+export function degreeOf(parties) {
+  if (parties <= COMPLETE) return { degree: parties - 1, threshold: floorsOf(parties, 0).quorum };
+  const tail = (numbers) => parties * numbers.reduce((a, b) => a + b, 0);
+  for (let degree = 2; degree < parties; degree += 2) {
+    const inLeague = binomial(degree, 0.1);
+    const surviving = binomial(degree, 0.7);
+    let threshold = 1;
+    while (threshold <= degree && tail(inLeague.slice(threshold)) >= 1e-6) threshold += 1;
+    // A larger threshold only makes it more likely that too few survive.
+    if (threshold <= degree && tail(surviving.slice(0, threshold)) < 1e-3) {
+      return { degree, threshold };
+    }
+  }
+  throw new SumRefused("roster", `no graph for ${parties} parties`);
+}
+
+// P(X = 0), ..., P(X = k).
+function binomial(k, chance) {
+  let ways = 1;
+  return Array.from({ length: k + 1 }, (_, i) => {
+    if (i) ways = (ways * (k - i + 1)) / i;
+    return ways * chance ** i * (1 - chance) ** (k - i);
+  });
+}
+
+// view: of the roster. Nobody can choose a place on the ring: the order follows from all keys.
+export async function graphOf(names, view, members) {
+  const places = names.map((_, place) => place);
+  const { degree, threshold } = degreeOf(names.length);
+  const floors = floorsOf(names.length, members);
+  if (names.length <= COMPLETE) {
+    const around = () => places;
+    return { ...floors, threshold: floors.quorum, around, joined: () => true };
+  }
+  const hashes = await Promise.all(
+    names.map((name) => p.sha256(p.joined(view, p.bytesOf(name))).then(p.hex)),
+  );
+  const ring = [...places].sort((a, b) => (hashes[a] < hashes[b] ? -1 : 1));
+  const n = names.length;
+  const reach = degree / 2;
+  const around = (place) => {
+    const at = ring.indexOf(place);
+    const steps = Array.from({ length: degree + 1 }, (_, step) => at + step - reach + n);
+    return steps.map((step) => ring[step % n]).sort((a, b) => a - b);
+  };
+  // Where `reach` in a row are missing at two places, the rest falls apart into two sums.
+  const joined = (alive) => {
+    const at = ring.map((place, step) => step).filter((step) => alive.includes(ring[step]));
+    const gaps = at.map((step, k) => (at[(k + 1) % at.length] - step + n) % n);
+    return gaps.filter((gap) => gap > reach).length < 2;
+  };
+  return { ...floors, threshold, around, joined };
+}
+
+// ---- a party ------------------------------------------------------------------------------------
 
 export class Party {
   // terms: of the sum; roll: {name: public key}; floors: what the owner insists on; most: {name: people}
@@ -110,12 +169,14 @@ export class Party {
   async once(stage, question, answer) {
     if (stage < this.answers.length) {
       const [before, given] = this.answers[stage];
-      require(p.same(before, question), stage >= CONSENT
-        ? "both"
-        : "stage", "a second and different question");
+      demand(
+        p.same(before, question),
+        stage >= CONSENT ? "both" : "stage",
+        "a second and different question",
+      );
       return given;
     }
-    require(stage === this.answers.length, "stage", "a stage was left out");
+    demand(stage === this.answers.length, "stage", "a stage was left out");
     this.answers[stage] = [question, await answer()];
     return this.answers[stage][1];
   }
@@ -143,7 +204,7 @@ export class Party {
     const genuine =
       name in this.roll &&
       (await p.verified(this.roll[name], signature, await this.statement(stage, name, view, hash)));
-    require(genuine, "signature", `'${name}' did not sign this, or signed it about another list`);
+    demand(genuine, "signature", `'${name}' did not sign this, or signed it about another list`);
   }
 
   advertise() {
@@ -161,8 +222,9 @@ export class Party {
   share(roster) {
     return this.once(SHARES, roster, async () => {
       await this.meet(decoded(roster));
-      const { me, view, threshold } = this;
-      const places = this.names.map((_, place) => place);
+      const { me, view } = this;
+      const { threshold } = this.graph;
+      const places = this.around;
       const points = places.map((place) => place + 1);
       const ofMasks = split(this.secrets.masks, threshold, points, this.random);
       const ofSeed = split(this.secrets.seed, threshold, points, this.random);
@@ -171,8 +233,8 @@ export class Party {
       const keys = new Map(others.map((place) => [place, this.random(32)]));
       const hashes = [];
       const boxes = [];
-      for (const place of places) {
-        const pair = [ofMasks[place], ofSeed[place]];
+      for (const [at, place] of places.entries()) {
+        const pair = [ofMasks[at], ofSeed[at]];
         hashes.push(await committed(view, me, place, pair));
         if (place === me) {
           this.own = pair;
@@ -197,54 +259,60 @@ export class Party {
 
   // The others, by their signed adverts: known, in order, for this attempt, with the same model.
   async meet([tag, roster]) {
-    require(tag === "roster" && Array.isArray(roster), "malformed", "no roster");
+    demand(tag === "roster" && Array.isArray(roster), "malformed", "no roster");
     const names = roster.map(([, , , , name]) => name);
-    require(names.every(
-      (name, at) => !at || names[at - 1] < name,
-    ), "roster", "the names are not in order");
+    demand(
+      names.every((name, at) => !at || names[at - 1] < name),
+      "roster",
+      "the names are not in order",
+    );
     const me = names.indexOf(this.name);
-    require(me >= 0 &&
-      p.same(
-        p.encode(roster[me]),
-        this.answers[ADVERT][1],
-      ), "roster", "this party's entry is missing or was changed");
-    require(names.length <= 128, "roster", `${names.length} parties; at most 128 here`);
+    demand(
+      me >= 0 && p.same(p.encode(roster[me]), this.answers[ADVERT][1]),
+      "roster",
+      "this party's entry is missing or was changed",
+    );
     const adverts = [];
     const seen = [];
     for (const [kind, stage, round, attempt, name, message, signature] of roster) {
-      require(kind === "signed" && stage === ADVERT, "stage", "no advert");
-      require(round === this.terms.round &&
-        attempt === this.terms.attempt, "round", "of another attempt");
+      demand(kind === "signed" && stage === ADVERT, "stage", "no advert");
+      demand(
+        round === this.terms.round && attempt === this.terms.attempt,
+        "round",
+        "of another attempt",
+      );
       await this.check(ADVERT, name, NOTHING, await p.sha256(message), signature);
       const [model, boxes, masks, seed, people] = decoded(message);
       // A model made for one party alone would mark that party's numbers in the sum.
-      require(p.same(model, this.terms.model), "model", `'${name}' signed another model`);
+      demand(p.same(model, this.terms.model), "model", `'${name}' signed another model`);
       adverts.push({ boxes, masks, seed, people });
       seen.push(p.bytesOf(name), message);
     }
-    const { faults, quorum } = floorsOf(names.length, Object.keys(this.roll).length);
-    Object.assign(this, { names, me, adverts, faults, quorum, threshold: quorum });
-    this.enough([...names.keys()], null);
     this.view = await digest(this.digest, seen);
+    const graph = await graphOf(names, this.view, Object.keys(this.roll).length);
+    Object.assign(this, { names, me, adverts, graph, around: graph.around(me) });
+    this.enough([...names.keys()], null);
   }
 
   // Refuses parties whose sum would not hide this one, by itself or compared with earlier sums.
   enough(places, rows) {
-    const { floors, faults, quorum } = this;
+    const { floors } = this;
+    const { faults, quorum } = this.graph;
     const parties = Object.fromEntries(
       places.map((place) => [this.names[place], this.adverts[place].people]),
     );
     for (const [name, people] of Object.entries(parties)) {
-      require(!this.most ||
-        people <=
-          (this.most[name] ??
-            0), "floor", `'${name}' says that it has more people than was agreed on`);
+      demand(
+        !this.most || people <= (this.most[name] ?? 0),
+        "floor",
+        `'${name}' says that it has more people than was agreed on`,
+      );
     }
     const count = (side) => Object.values(side).reduce((a, b) => a + b, 0);
     const people = count(parties);
-    require(people >= Math.max(floors.people, this.terms.people), "floor", `${people} people`);
+    demand(people >= Math.max(floors.people, this.terms.people), "floor", `${people} people`);
     const least = Math.max(floors.parties, quorum, faults + Math.min(2, floors.parties - 1));
-    require(places.length >= least, "floor", `${places.length} parties; at least ${least}`);
+    demand(places.length >= least, "floor", `${places.length} parties; at least ${least}`);
     let sums = 1;
     for (const before of this.past) {
       const alone = (a, b) =>
@@ -252,19 +320,28 @@ export class Party {
       const sides = [alone(parties, before.parties), alone(before.parties, parties)];
       if (sides.every((side) => !Object.keys(side).length)) sums += 1;
       else {
-        require(before.model !==
-          p.hex(this.terms.model), "twice", "this model was summed before, with other parties");
+        demand(
+          before.model !== p.hex(this.terms.model),
+          "twice",
+          "this model was summed before, with other parties",
+        );
         const far = (side) =>
           !Object.keys(side).length ||
           (Object.keys(side).length >= floors.parties && count(side) >= floors.people);
-        require(!floors.apart ||
-          sides.every(far), "apart", "too few parties more or fewer than in an earlier sum");
+        demand(
+          !floors.apart || sides.every(far),
+          "apart",
+          "too few parties more or fewer than in an earlier sum",
+        );
       }
     }
     // A row that one device fills is that device's row.
     if (rows)
-      require(floors.noise ||
-        rows(people, sums) >= floors.occupancy, "occupancy", "too few devices fill a row");
+      demand(
+        floors.noise || rows(people, sums) >= floors.occupancy,
+        "occupancy",
+        "too few devices fill a row",
+      );
     return parties;
   }
 
@@ -274,9 +351,12 @@ export class Party {
       const { me } = this;
       const [tag, set, boxes, hashes] = decoded(inbox);
       const sharers = this.list(tag === "inbox" ? set : NOTHING, [...this.names.keys()], "sharers");
-      const near = sharers.filter((place) => place !== me);
-      require(boxes.length === near.length &&
-        hashes.length === 64 * near.length, "box", "not a box of each neighbour");
+      const near = this.near(sharers);
+      demand(
+        boxes.length === near.length && hashes.length === 64 * near.length,
+        "box",
+        "not a box of each neighbour",
+      );
       this.held = new Map([[me, this.own]]);
       for (const [at, place] of near.entries()) {
         this.held.set(
@@ -313,6 +393,11 @@ export class Party {
     });
   }
 
+  // The neighbours among some places.
+  near(places) {
+    return places.filter((place) => place !== this.me && this.around.includes(place));
+  }
+
   // The shares in a neighbour's box, or a refusal with a complaint.
   async opened(place, box, hashes) {
     const plain = await unsealed(this.view, place, this.me, this.secrets.boxes, box);
@@ -331,9 +416,13 @@ export class Party {
   // A list of parties from the server: all of `among`, this one and enough holders of its shares.
   list(set, among, code) {
     const places = placesOf(set, this.names.length);
-    require(places?.every((place) => among.includes(place)) &&
-      places.includes(this.me), code, "a list of parties that cannot be");
-    require(places.length >= this.threshold, "floor", "too few hold shares of this party");
+    demand(
+      places?.every((place) => among.includes(place)) && places.includes(this.me),
+      code,
+      "a list of parties that cannot be",
+    );
+    const holders = places.filter((place) => this.around.includes(place));
+    demand(holders.length >= this.graph.threshold, "floor", "too few hold shares of this party");
     return places;
   }
 
@@ -342,8 +431,9 @@ export class Party {
       const [tag, set, uploads] = decoded(survivors);
       const alive = this.list(tag === "survivors" ? set : NOTHING, this.sharers, "survivors");
       const parties = this.enough(alive, this.rows);
-      const near = alive.filter((place) => place !== this.me);
-      require(uploads.length === near.length, "survivors", "not an upload of each survivor");
+      demand(this.graph.joined(alive), "survivors", "they fall apart into groups");
+      const near = this.near(alive);
+      demand(uploads.length === near.length, "survivors", "not an upload of each survivor");
       // The server cannot count in a party whose vector it does not have.
       for (const [at, place] of near.entries()) {
         const [hash, signature] = uploads[at];
@@ -360,14 +450,22 @@ export class Party {
     return this.once(UNMASKING, consents, async () => {
       const [tag, set, signatures] = decoded(consents);
       const signers = placesOf(tag === "consents" ? set : NOTHING, this.names.length);
-      require(signers?.every((place) =>
-        this.alive.includes(place),
-      ), "quorum", "signers that are no survivors");
-      require(signatures.length ===
-        64 * signers.length, "quorum", "not a signature for each signer");
+      demand(
+        signers?.every((place) => this.alive.includes(place)),
+        "quorum",
+        "signers that are no survivors",
+      );
+      demand(
+        signatures.length === 64 * signers.length,
+        "quorum",
+        "not a signature for each signer",
+      );
       // Two lists cannot both have a quorum, so nobody gets both kinds of shares of a party.
-      require(signers.length >=
-        this.quorum, "quorum", `${signers.length} signed; at least ${this.quorum}`);
+      demand(
+        signers.length >= this.graph.quorum,
+        "quorum",
+        `${signers.length} signed; at least ${this.graph.quorum}`,
+      );
       const empty = await p.sha256(NOTHING);
       for (const [at, place] of signers.entries()) {
         await this.check(
@@ -395,15 +493,19 @@ export class Party {
   async open(complaint) {
     const [, stage, round, attempt, name, message, signature] = decoded(complaint);
     const place = this.names?.indexOf(name) ?? -1;
-    require(stage === COMPLAINT &&
-      round === this.terms.round &&
-      attempt === this.terms.attempt &&
-      place >= 0, "unknown", "no complaint of this sum");
+    demand(
+      stage === COMPLAINT &&
+        round === this.terms.round &&
+        attempt === this.terms.attempt &&
+        place >= 0,
+      "unknown",
+      "no complaint of this sum",
+    );
     await this.check(COMPLAINT, name, this.view, await p.sha256(message), signature);
     const [dealer, about] = decoded(message);
     // Whoever got exactly what was sent has opened it, so only a liar has it opened here.
     const box = this.sent.get(place);
-    require(dealer === this.me && box && p.same(box.digest, about), "box", "not what was sent");
+    demand(dealer === this.me && box && p.same(box.digest, about), "box", "not what was sent");
     return this.signed(OPENING, this.view, p.encode([place, box.key]));
   }
 }

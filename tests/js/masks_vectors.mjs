@@ -4,13 +4,14 @@
 import { deepStrictEqual as equal } from "node:assert";
 
 import { sampler } from "./masked.mjs";
-import { Party, SumRefused, floorsOf, maskOf, termsDigest } from "./masks.mjs";
+import { Party, SumRefused, degreeOf, floorsOf, graphOf, maskOf, termsDigest } from "./masks.mjs";
 import * as p from "./protocol.mjs";
 
 const FLOORS = { people: 3, parties: 3, noise: true, occupancy: 10, apart: true };
 const ALL_FULL = () => 99;
 
-export async function checkMasks(made) {
+// Every message of each party of a sum.
+export async function checkSum(made) {
   const roll = Object.fromEntries(
     made.parties.map(({ name, public: key }) => [name, p.unhex(key)]),
   );
@@ -33,20 +34,36 @@ export async function checkMasks(made) {
   let sum = Array(terms.length).fill(0n);
   for (const known of made.parties) {
     const { name, vector, brought, said } = known;
+    const numbers = BigInt64Array.from(vector, BigInt);
+    if (name !== made.gone) {
+      sum = sum.map((number, at) => BigInt.asIntN(64, number + numbers[at]));
+    }
+    // Of a long sum not every message is looked at.
+    if (!said.advert) continue;
     const party = partyOf(known);
     equal(p.hex(await party.advertise()), said.advert);
     equal(p.hex(await party.share(p.unhex(made.roster))), said.shares);
     if (name === made.gone) continue;
-    const numbers = BigInt64Array.from(vector, BigInt);
     equal(p.hex(await party.mask(p.unhex(brought.inbox), numbers, ALL_FULL)), said.masked);
     equal(p.hex(await party.consent(p.unhex(brought.survivors))), said.consent);
     equal(p.hex(await party.unmask(p.unhex(made.consents))), said.unmasking);
-    sum = sum.map((number, at) => number + numbers[at]);
   }
   equal(sum.map(String), made.sum);
-  for (const { parties, members, faults, quorum } of made.graphs) {
+  return partyOf;
+}
+
+export async function checkMasks(made) {
+  const partyOf = await checkSum(made);
+  for (const { parties, members, faults, quorum, degree, threshold } of made.graphs) {
     equal(floorsOf(parties, members), { faults, quorum });
+    equal(degreeOf(parties), { degree, threshold });
   }
+  const { names, view, members, around, apart, joined, ...floors } = made.ring;
+  const graph = await graphOf(names, p.unhex(view), members);
+  equal(around, [0, 77, 129].map(graph.around));
+  equal([graph.threshold, graph.quorum], [floors.threshold, floors.quorum]);
+  const without = (some) => [...names.keys()].filter((place) => !some.includes(place));
+  equal([graph.joined(without(joined)), graph.joined(without(apart))], [true, false]);
   const { key, words } = made.mask;
   equal(Array.from(await maskOf(p.unhex(key), words.length), String), words);
   await checkLies(made, partyOf);

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from base64 import urlsafe_b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -38,7 +38,7 @@ from entrenous.federation.shard import Shard
 from entrenous.kernels.sampling import below_low, cohort, shuffle, shuffle_places
 from entrenous.privacy.secure_sum import client, messages, primitives, shamir
 from entrenous.privacy.secure_sum.client import SecureSumClient
-from entrenous.privacy.secure_sum.graph import degree, faults, quorum
+from entrenous.privacy.secure_sum.graph import degree, faults, graph, quorum
 from entrenous.privacy.secure_sum.server import SecureSumServer
 from entrenous.privacy.secure_sum.statements import commitment
 from entrenous.privacy.secure_sum.terms import Floors, SumTerms
@@ -369,22 +369,44 @@ def drawing(source: Named) -> Iterator[None]:
 
 
 def of_masks() -> dict[str, Any]:
-    """Returns a secure sum of four parties, of which one vanishes before its vector: the secrets
-    that each draws, every message, and the sum.
+    """Returns a secure sum of four parties, of which one vanishes before its vector, and what
+    follows from numbers of parties.
+    """
+    return {
+        **of_sum(NAMES, GONE),
+        "graphs": [
+            {
+                "parties": n,
+                "members": members,
+                "faults": faults(n, members=members),
+                "quorum": quorum(n, members=members),
+                "degree": degree(n)[0],
+                "threshold": degree(n)[1],
+            }
+            for n, members in ((4, 4), (10, 11), (100, 100), (129, 300), (300, 300), (1000, 1000))
+        ],
+        "ring": _ring(),
+        "mask": _mask(),
+    }
+
+
+def of_sum(names: Sequence[str], gone: str) -> dict[str, Any]:
+    """Returns a secure sum in which party `gone` vanishes before its vector: the secrets that each
+    party draws, every message, and the sum.
     """
     terms = SumTerms(RUN, 2, 1, secret("model"), LENGTH, people=3, parties=3, noise=0.25)
-    roll = {name: _public(identity(name)) for name in NAMES}
+    roll = {name: _public(identity(name)) for name in names}
     floors = Floors(people=3, parties=3, noise=True)
-    sources = {name: Named(f"secrets of {name}") for name in NAMES}
+    sources = {name: Named(f"secrets of {name}") for name in names}
     parties = {}
-    for name in NAMES:
+    for name in names:
         with drawing(sources[name]):
             parties[name] = SecureSumClient(terms, roll, name, secret(name), floors, people=1)
-    vectors = {name: _vector(place) for place, name in enumerate(NAMES)}
-    left = [name for name in NAMES if name != GONE]
+    vectors = {name: _vector(place) for place, name in enumerate(names)}
+    left = [name for name in names if name != gone]
     server = SecureSumServer(terms, roll)
-    said: dict[str, dict[str, str]] = {name: {} for name in NAMES}
-    brought: dict[str, dict[str, str]] = {name: {} for name in NAMES}
+    said: dict[str, dict[str, str]] = {name: {} for name in names}
+    brought: dict[str, dict[str, str]] = {name: {} for name in names}
 
     def tell(stage: int, name: str, message: bytes) -> None:
         said[name][messages.STAGES[stage]] = message.hex()
@@ -428,7 +450,7 @@ def of_masks() -> dict[str, Any]:
         "digest": terms.digest(roll).hex(),
         "roster": roster.hex(),
         "consents": consents.hex(),
-        "gone": GONE,
+        "gone": gone,
         "parties": [
             {
                 "name": name,
@@ -440,27 +462,38 @@ def of_masks() -> dict[str, Any]:
                 "brought": brought[name],
                 "said": said[name],
             }
-            for name in NAMES
+            for name in names
         ],
         "sum": [str(number) for number in total.tolist()],
-        "graphs": [
-            {
-                "parties": n,
-                "members": members,
-                "faults": faults(n, members=members),
-                "quorum": quorum(n, members=members),
-                "degree": degree(n)[0],
-                "threshold": degree(n)[1],
-            }
-            for n, members in ((4, 4), (10, 11), (100, 100), (1000, 1000))
-        ],
-        "mask": _mask(),
     }
 
 
 def _vector(place: int) -> Int64Array:
     """Returns the vector of a party, with numbers beyond 2^53 in it."""
     return np.array([place, -place, 1 << 54, -(1 << 60) + place, 65_536], np.int64)
+
+
+def _ring() -> dict[str, Any]:
+    """Returns the graph of 130 parties: the holders of some parties' shares, and sets of parties
+    without which the rest are still one group, or fall apart.
+    """
+    names = [f"node-{number:03d}" for number in range(130)]
+    view = secret("view")
+    made = graph(names, view, SumTerms.dropout, SumTerms.malicious, 200)
+    once = made.ring[: made.reach]
+    twice = [*once, *made.ring[60 : 60 + made.reach]]
+    everybody = set(range(made.n))
+    assert made.joined(everybody - set(once)) and not made.joined(everybody - set(twice))
+    return {
+        "names": names,
+        "members": 200,
+        "view": view.hex(),
+        "threshold": made.threshold,
+        "quorum": made.quorum,
+        "around": [made.around(place) for place in (0, 77, 129)],
+        "joined": list(once),
+        "apart": twice,
+    }
 
 
 def _mask() -> dict[str, Any]:
