@@ -9,6 +9,8 @@ import re
 import shutil
 import subprocess
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
@@ -24,7 +26,7 @@ from entrenous.deploy.agreement.files import read_json
 from entrenous.deploy.frames.frames import Code, Head
 from entrenous.deploy.links.device_http import ROUTES
 from entrenous.deploy.links.https import HttpsPlan
-from entrenous.deploy.links.polling import PollingNode, serve
+from entrenous.deploy.links.polling import serve
 from entrenous.deploy.node.node import FederatedNode
 from entrenous.deploy.operate import running
 from entrenous.deploy.operate.enrolment import EnrolmentRequest, identity, join
@@ -104,6 +106,7 @@ PATIENCE = 120.0  # seconds for what takes five on an idle machine
 needs_node = pytest.mark.skipif(NODE is None, reason="Node is absent")
 SETTINGS: dict[str, dict[str, Any]] = {"fcf": {"factors": 5}, "fpl": {"factors": 18, "triples": 9}}
 ROUNDS = 3
+MANY = 40  # rounds of a federation whose device is killed
 
 
 def in_node(*words: object) -> list[str]:
@@ -172,15 +175,16 @@ def mixed(tmp_path: Path, request: pytest.FixtureRequest) -> FoundedFederation:
     which has joined by its own means. The parameter: an algorithm, and terms.
     """
     name, terms = request.param
+    terms = {"rounds": ROUNDS, **terms}
     rows = ratings(users=6)
     ended = done(DEVICE, "identity", tmp_path / "js", "browser")
     assert ended.returncode == 0, ended.stderr
     shares = {"shop-1": [0, 1], "shop-2": [2, 3], "shop-3": [4]}
     requests = [(identity(tmp_path / shop, shop), len(own)) for shop, own in shares.items()]
     requests.append((EnrolmentRequest.read(tmp_path / "js" / "request.json"), 1))
-    plan = FoundingPlan(
-        algorithm=name, settings=SETTINGS[name], rounds=ROUNDS, seed=1, **terms
-    ).with_catalogue(rows.catalogue)
+    plan = FoundingPlan(algorithm=name, settings=SETTINGS[name], seed=1, **terms).with_catalogue(
+        rows.catalogue
+    )
     place = Place(port=free_ports()[0])
     founded = found_federation(tmp_path / "book", Items.of(rows), requests, plan, place)
     for shop, own in shares.items():
@@ -197,50 +201,66 @@ def mixed(tmp_path: Path, request: pytest.FixtureRequest) -> FoundedFederation:
     return founded._replace(nodes={**nodes, "browser": tmp_path / "js"})
 
 
-def served(made: FoundedFederation) -> str | None:
-    """The model with which the server of a mixed federation ends. All is over after PATIENCE."""
+def browser_ran(folder: Path, stop: threading.Event, kill_at: int | None) -> str:
+    """Runs the device in JavaScript to its end. Returns what it said. kill_at: the round after
+    which it is killed and started again. Sets `stop` if it fails: nobody else would end the server.
+    """
+    device = subprocess.Popen(in_node(DEVICE, "run", folder), stderr=subprocess.PIPE, text=True)
+    try:
+        while kill_at is not None and answered(folder) < kill_at and device.poll() is None:
+            time.sleep(0.001)
+        if kill_at is not None:
+            device.kill()
+            device.communicate()
+            assert answered(folder) < MANY - 1, "the device was killed too late to prove anything"
+            again = in_node(DEVICE, "run", folder)
+            device = subprocess.Popen(again, stderr=subprocess.PIPE, text=True)
+        _, said = device.communicate(timeout=PATIENCE)
+        assert device.returncode == 0, said
+        return said
+    except BaseException:
+        stop.set()
+        raise
+    finally:
+        device.kill()
+        device.wait()
+
+
+def answered(folder: Path) -> int:
+    """The newest round that the device has answered; -1 for none."""
+    path = folder / "state.json"
+    return int(json.loads(path.read_text())["round"]) if path.exists() else -1
+
+
+def served(made: FoundedFederation, kill_at: int | None = None) -> str | None:
+    """The model with which the server of a mixed federation ends. All is over after PATIENCE.
+    kill_at: as of `browser_ran`.
+    """
     stop = threading.Event()
     late = threading.Timer(PATIENCE, stop.set)
-
-    def watched() -> None:
-        """Stops the server if the device fails: nobody else would end it before PATIENCE."""
-        if browser.wait() != 0:
-            stop.set()
-
     plan = HttpsPlan(port=read_json(made.server / "place.json")["port"], keys=made.server / "keys")
-    command = in_node(DEVICE, "run", made.nodes["browser"])
     shops = [path for name, path in made.nodes.items() if name != "browser"]
     with (
         ExitStack() as opened,
         closing(ServerFolder(made.server)) as held,
         closing(running.https_link(held, plan)) as link,
-        subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as browser,
+        ThreadPoolExecutor(2) as pool,
     ):
         nodes = [opened.enter_context(closing(FederatedNode(path))) for path in shops]
+        polled = [running.polling(node) for node in nodes]
+        ca = made.server / "keys" / "ca.crt"
         link.start()
         late.start()
-        threading.Thread(target=watched, daemon=True).start()
-        at_work = threading.Thread(
-            target=serve,
-            args=(link.address, made.server / "keys" / "ca.crt", nodes_of(nodes), stop),
-            kwargs={"say": lambda text: None},
-        )
-        at_work.start()
         try:
+            browser = pool.submit(browser_ran, made.nodes["browser"], stop, kill_at)
+            at_work = pool.submit(serve, link.address, ca, polled, stop, say=lambda text: None)
             digest = serve_opened(link, held, stop)
-            _, said = browser.communicate(timeout=PATIENCE)
+            browser.result(PATIENCE)
         finally:
             stop.set()
             late.cancel()
-            browser.kill()
-            at_work.join(PATIENCE)
-    assert browser.returncode == 0, said
+        at_work.result(PATIENCE)
     return digest
-
-
-def nodes_of(nodes: list[FederatedNode]) -> list[PollingNode]:
-    """The nodes as `serve` takes them."""
-    return [running.polling(node) for node in nodes]
 
 
 @needs_node
@@ -259,6 +279,15 @@ def test_a_device_in_javascript_takes_part_and_the_model_is_that_of_the_simulati
     assert digest != server_sha256(without)
     ended = done(DEVICE, "recommend", mixed.nodes["browser"], 3)
     assert ended.stdout.split() == best_of(mixed, rows, training)
+
+
+@needs_node
+@pytest.mark.parametrize("mixed", [("fpl", {**PLAIN, "rounds": MANY})], indirect=True)
+def test_a_device_in_javascript_that_is_killed_goes_on_and_the_model_is_the_same(
+    mixed: FoundedFederation,
+) -> None:
+    digest = served(mixed, kill_at=3)
+    assert digest == server_sha256(simulated(mixed, ratings(users=6)))
 
 
 @needs_node
@@ -288,6 +317,39 @@ def best_of(made: FoundedFederation, rows: Interactions, training: Training) -> 
     scores = algorithm.score(download, devices, history)[0]
     scores[history.item] = -np.inf
     return [rows.items[number] for number in np.argsort(-scores, kind="stable")[:3].tolist()]
+
+
+@needs_node
+@pytest.mark.parametrize(
+    ("name", "settings", "terms", "why"),
+    [
+        ("fcf", {"form": "gram"}, PLAIN, "form=gram; expected printed"),
+        ("fpl", {"user_step": "once"}, PLAIN, "user_step=once; expected triple"),
+        ("fpl", {}, {**PLAIN, "protect": {"clip": 1.0}}, "a protection of which"),
+        ("fpl", {}, {"profile": "robust"}, "a protection of which"),
+        ("pfedrec", {}, PLAIN, "pfedrec; expected one of fcf, fpl"),
+    ],
+)
+def test_a_device_in_javascript_does_not_join_what_it_does_not_know(
+    tmp_path: Path, name: str, settings: dict[str, Any], terms: dict[str, Any], why: str
+) -> None:
+    rows = ratings(users=6)
+    assert done(DEVICE, "identity", tmp_path / "js", "browser").returncode == 0
+    request = EnrolmentRequest.read(tmp_path / "js" / "request.json")
+    others = [(identity(tmp_path / shop, shop), 1) for shop in ("shop-1", "shop-2")]
+    plan = FoundingPlan(algorithm=name, settings=settings, rounds=ROUNDS, **terms)
+    plan = plan.with_catalogue(rows.of_users(np.arange(3)).catalogue)
+    items = Items.of(rows)
+    founded = found_federation(tmp_path / "book", items, [(request, 1), *others], plan)
+    (tmp_path / "rows.csv").write_text(f"user,item\nme,{rows.items[0]}\n")
+    ended = done(DEVICE, "join", tmp_path / "js", founded.nodes["browser"], tmp_path / "rows.csv")
+    assert ended.returncode == 2 and why in ended.stderr, ended.stderr
+    assert len(ended.stderr.splitlines()) == 1
+    # A device that may not join is left as it was.
+    assert sorted(path.name for path in (tmp_path / "js").iterdir()) == [
+        "identity.key",
+        "request.json",
+    ]
 
 
 @needs_node

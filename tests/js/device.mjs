@@ -26,7 +26,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 
 import { KINDS, MaskedSide } from "./masked.mjs";
-import { MODELS, settingsOf } from "./models.mjs";
+import { MODELS, settingsOf, unknownSetting } from "./models.mjs";
 import * as p from "./protocol.mjs";
 
 const FORMAT = 4;
@@ -89,7 +89,10 @@ async function joinFederation(folder, invitation, rows, ...insisted) {
   if (member.users.length !== 1 || first !== last)
     throw new BadInput(`${invitation}: is for several users; expected one`);
   if (terms.topology !== "server" || !(terms.algorithm in MODELS))
-    throw new BadInput(`${invitation}: ${terms.algorithm}; expected one of ${Object.keys(MODELS)}`);
+    throw new BadInput(`${invitation}: ${terms.algorithm}; expected one of ${Object.keys(MODELS).join(", ")}`);
+  // Another form of the algorithm would be computed wrongly, and nobody would notice.
+  const unknown = unknownSetting(MODELS[terms.algorithm], settingsOf(terms));
+  if (unknown) throw new BadInput(`${invitation}: ${unknown}`);
   // What a device leaves out of a protection, its owner would believe to be there.
   const {
     clip,

@@ -20,6 +20,8 @@ function best(scores, history, n) {
 }
 
 export const fcf = {
+  // The settings of which only these values are computed here.
+  only: { form: "printed", reg_by: "vector", ratings: false },
   receives: ({ items, factors }) => ({
     y: ["F32", [items, factors]],
     gram: ["F64", [factors, factors]],
@@ -89,6 +91,7 @@ export const fcf = {
 const confidence = ({ alpha, unobserved }) => f32(unobserved ? 1 + alpha : 1);
 
 export const fpl = {
+  only: { user_step: "triple" },
   receives: ({ items, factors }) => ({ q: ["F32", [items, factors]], b: ["F32", [items]] }),
   // Numbers of a sum: q, b and senders of every item, weight, devices.
   length: ({ items, factors }) => items * (factors + 2) + 2,
@@ -180,6 +183,14 @@ export function logistic(x) {
 }
 
 export const MODELS = { fcf, fpl };
+
+// The first setting with a value that is not computed here, in words; "" if there is none.
+export function unknownSetting(model, settings) {
+  for (const [name, value] of Object.entries(model.only)) {
+    if ((settings[name] ?? value) !== value) return `${name}=${settings[name]}; expected ${value}`;
+  }
+  return typeof settings.pi === "number" ? "" : "pi for each user; expected a number";
+}
 
 // All settings of an algorithm that a device needs, as the terms have them.
 export function settingsOf(terms) {
