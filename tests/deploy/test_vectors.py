@@ -1,0 +1,378 @@
+"""The test vectors of docs/protocol.md are those of the sources, the page names every code and
+route, and a device in JavaScript, which knows only the page and the vectors, computes the same.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from federation_links import ratings, server_sha256, simulated
+from paths import ROOT
+
+from entrenous.data.interactions import Interactions
+from entrenous.deploy.agreement.catalogue import Items
+from entrenous.deploy.agreement.files import read_json
+from entrenous.deploy.frames.frames import Code, Head
+from entrenous.deploy.links.device_http import ROUTES
+from entrenous.deploy.links.https import HttpsPlan
+from entrenous.deploy.links.polling import serve
+from entrenous.deploy.node.node import FederatedNode
+from entrenous.deploy.operate import running
+from entrenous.deploy.operate.enrolment import EnrolmentRequest, identity, join
+from entrenous.deploy.operate.founding import (
+    FoundedFederation,
+    Place,
+    found_federation,
+    free_ports,
+)
+from entrenous.deploy.operate.plans import FoundingPlan, JoinPlan
+from entrenous.deploy.server.server import serve_opened
+from entrenous.deploy.server.server_folder import ServerFolder
+from entrenous.federation.rounds import Training
+from entrenous.privacy.secure_sum.refusal import CODES
+from tests.vectors import FOLDER, of_sum, vectors
+
+PAGE = ROOT / "docs" / "protocol.md"
+LINKS = ROOT / "src" / "entrenous" / "deploy" / "links"
+DEVICE = ROOT / "tests" / "js" / "device.mjs"
+NODE = shutil.which("node")
+
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    return PAGE.read_text(encoding="utf-8")
+
+
+def test_the_vectors_are_those_of_the_sources() -> None:
+    made = vectors()
+    assert sorted(made) == sorted(path.name for path in FOLDER.glob("*.json"))
+    differing = [name for name, text in made.items() if (FOLDER / name).read_text() != text]
+    assert differing == [], "python -m tests.vectors --write"
+
+
+def test_a_change_of_one_number_is_seen() -> None:
+    stored = json.loads((FOLDER / "draws.json").read_text())
+    stored["draw"][0] = str(int(stored["draw"][0]) + 1)
+    assert json.dumps(stored, indent=1) + "\n" != vectors()["draws.json"]
+
+
+def test_the_page_has_every_code(page: str) -> None:
+    for code in (*(code.value for code in Code), *CODES):
+        assert f"`{code}`" in page, code
+
+
+def test_the_page_has_every_refusal_over_http_with_its_status(page: str) -> None:
+    source = "\n".join(path.read_text() for path in LINKS.glob("*.py"))
+    refusals = set(re.findall(r'Denied\((\d+), "([a-z-]+)"\)', source))
+    assert len(refusals) > 10
+    for status, word in refusals:
+        assert f"| {status} | `{word}` |" in page, (status, word)
+
+
+def test_the_page_has_every_text_that_begins_a_signature_or_hash(page: str) -> None:
+    package = ROOT / "src" / "entrenous"
+    sources = [*(package / "deploy").rglob("*.py"), *(package / "privacy/secure_sum").glob("*.py")]
+    text = "\n".join(path.read_text() for path in sources if "peers" not in path.parts)
+    begun = set(re.findall(r'b?"(entrenous [a-z ]+\d?)(?:\\0|\\n)?[^"]*"', text))
+    signed = {each for each in begun if re.search(r"\d$|seed|share|group", each)}
+    assert {"entrenous frame 1", "entrenous secure sum 3", "entrenous group"} <= signed
+    for each in signed:
+        assert f'"{each}"' in page, each
+
+
+def test_the_page_has_every_field_of_a_head_and_every_route(page: str) -> None:
+    for field in Head.__struct_fields__:
+        assert f"| `{field}` |" in page, field
+    routes = re.findall(r'Route\("(/v1/[a-z]+)"', (LINKS / "application.py").read_text())
+    assert len(routes) == 3
+    for route in (*routes, *ROUTES):
+        assert route in page, route
+
+
+# ---- a device in JavaScript ----------------------------------------------------------------------
+
+PATIENCE = 120.0  # seconds for what takes five on an idle machine
+needs_node = pytest.mark.skipif(NODE is None, reason="Node is absent")
+SETTINGS: dict[str, dict[str, Any]] = {"fcf": {"factors": 5}, "fpl": {"factors": 18, "triples": 9}}
+ROUNDS = 3
+MANY = 40  # rounds of a federation whose device is killed
+
+
+def in_node(*words: object) -> list[str]:
+    """The command of the device, or of another script beside it."""
+    assert NODE is not None
+    return [NODE, "--no-warnings", *map(str, words)]
+
+
+def done(*words: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(in_node(*words), capture_output=True, text=True, timeout=PATIENCE)
+
+
+@needs_node
+def test_javascript_reproduces_the_vectors() -> None:
+    ended = done(DEVICE.with_name("vectors.mjs"))
+    assert ended.returncode == 0, ended.stderr
+    assert len(ended.stdout.splitlines()) == len(list(FOLDER.glob("*.json")))
+
+
+@needs_node
+def test_javascript_reproduces_a_sum_of_parties_round_a_ring(tmp_path: Path) -> None:
+    """Above 128 parties each has few neighbours; this sum is too long to be stored."""
+    names = [f"node-{number:03d}" for number in range(130)]
+    made = of_sum(names, names[70])
+    for place, party in enumerate(made["parties"]):
+        # A few of them: each checks the signatures of all.
+        if place not in (0, 64, 70, 71, 129):
+            party["said"] = {}
+    (tmp_path / "sum.json").write_text(json.dumps(made))
+    ended = done(DEVICE.with_name("vectors.mjs"), tmp_path / "sum.json")
+    assert ended.returncode == 0, ended.stderr
+
+
+@needs_node
+@pytest.mark.parametrize("name", ["keys", "draws", "frames", "masks", "round"])
+def test_javascript_sees_a_vector_that_is_wrong(tmp_path: Path, name: str) -> None:
+    shutil.copytree(DEVICE.parent, tmp_path / "js")
+    shutil.copytree(FOLDER, tmp_path / "vectors")
+    path = tmp_path / "vectors" / f"{name}.json"
+    text = path.read_text()
+    # The last digit of the last output of the file.
+    at = max(found.start() for found in re.finditer(r"[0-9](?=[^0-9]*$)", text))
+    path.write_text(text[:at] + str((int(text[at]) + 1) % 10) + text[at + 1 :])
+    ended = done(tmp_path / "js" / "vectors.mjs")
+    assert ended.returncode == 1 and "AssertionError" in ended.stderr
+
+
+PLAIN: dict[str, Any] = {"profile": "paper", "draws": "public"}
+# Sums without noise end with the simulation's bytes; people and parties are as few as six users are.
+MASKED: dict[str, Any] = {
+    **PLAIN,
+    "protect": {"secure_sum": True, "people": 4, "parties": 3},
+}
+# As `entrenous federation new` has it, but for the people.
+PRIVATE: dict[str, Any] = {
+    "profile": "private",
+    "draws": "secret",
+    "protect": {"people": 4, "noise": 0.01},
+}
+OWNER: dict[str, Any] = {"people": 4, "parties": 3, "occupancy": 0}
+
+
+@pytest.fixture
+def mixed(tmp_path: Path, request: pytest.FixtureRequest) -> FoundedFederation:
+    """A federation of three Python nodes with five users and a device in JavaScript with the sixth,
+    which has joined by its own means. The parameter: an algorithm, and terms.
+    """
+    name, terms = request.param
+    terms = {"rounds": ROUNDS, **terms}
+    rows = ratings(users=6)
+    ended = done(DEVICE, "identity", tmp_path / "js", "browser")
+    assert ended.returncode == 0, ended.stderr
+    shares = {"shop-1": [0, 1], "shop-2": [2, 3], "shop-3": [4]}
+    requests = [(identity(tmp_path / shop, shop), len(own)) for shop, own in shares.items()]
+    requests.append((EnrolmentRequest.read(tmp_path / "js" / "request.json"), 1))
+    plan = FoundingPlan(algorithm=name, settings=SETTINGS[name], seed=1, **terms).with_catalogue(
+        rows.catalogue
+    )
+    place = Place(port=free_ports()[0])
+    founded = found_federation(tmp_path / "book", Items.of(rows), requests, plan, place)
+    for shop, own in shares.items():
+        owner = JoinPlan(public_draws=True, **OWNER)
+        join(tmp_path / shop, founded.nodes[shop], rows.of_users(np.array(own)), owner)
+    history = rows.of_users(np.array([5])).item.tolist()
+    lines = [f"me,{rows.items[number]}" for number in history]
+    (tmp_path / "rows.csv").write_text("\n".join(["user,item", *lines]))
+    floors = [f"{floor}={value}" for floor, value in OWNER.items()]
+    invitation = founded.nodes["browser"]
+    ended = done(DEVICE, "join", tmp_path / "js", invitation, tmp_path / "rows.csv", *floors)
+    assert ended.returncode == 0, ended.stderr
+    nodes = {shop: tmp_path / shop for shop in shares}
+    return founded._replace(nodes={**nodes, "browser": tmp_path / "js"})
+
+
+def browser_ran(folder: Path, stop: threading.Event, kill_at: int | None) -> str:
+    """Runs the device in JavaScript to its end. Returns what it said. kill_at: the round after
+    which it is killed and started again. Sets `stop` if it fails: nobody else would end the server.
+    """
+    device = subprocess.Popen(in_node(DEVICE, "run", folder), stderr=subprocess.PIPE, text=True)
+    try:
+        while kill_at is not None and answered(folder) < kill_at and device.poll() is None:
+            time.sleep(0.001)
+        if kill_at is not None:
+            device.kill()
+            device.communicate()
+            assert answered(folder) < MANY - 1, "the device was killed too late to prove anything"
+            again = in_node(DEVICE, "run", folder)
+            device = subprocess.Popen(again, stderr=subprocess.PIPE, text=True)
+        _, said = device.communicate(timeout=PATIENCE)
+        assert device.returncode == 0, said
+        return said
+    except BaseException:
+        stop.set()
+        raise
+    finally:
+        device.kill()
+        device.wait()
+
+
+def answered(folder: Path) -> int:
+    """The newest round that the device has answered; -1 for none."""
+    path = folder / "state.json"
+    return int(json.loads(path.read_text())["round"]) if path.exists() else -1
+
+
+def served(made: FoundedFederation, kill_at: int | None = None) -> str | None:
+    """The model with which the server of a mixed federation ends. All is over after PATIENCE.
+    kill_at: as of `browser_ran`.
+    """
+    stop = threading.Event()
+    late = threading.Timer(PATIENCE, stop.set)
+    plan = HttpsPlan(port=read_json(made.server / "place.json")["port"], keys=made.server / "keys")
+    shops = [path for name, path in made.nodes.items() if name != "browser"]
+    with (
+        ExitStack() as opened,
+        closing(ServerFolder(made.server)) as held,
+        closing(running.https_link(held, plan)) as link,
+        ThreadPoolExecutor(2) as pool,
+    ):
+        nodes = [opened.enter_context(closing(FederatedNode(path))) for path in shops]
+        polled = [running.polling(node) for node in nodes]
+        ca = made.server / "keys" / "ca.crt"
+        link.start()
+        late.start()
+        try:
+            browser = pool.submit(browser_ran, made.nodes["browser"], stop, kill_at)
+            at_work = pool.submit(serve, link.address, ca, polled, stop, say=lambda text: None)
+            digest = serve_opened(link, held, stop)
+            browser.result(PATIENCE)
+        finally:
+            stop.set()
+            late.cancel()
+        at_work.result(PATIENCE)
+    return digest
+
+
+@needs_node
+@pytest.mark.parametrize(
+    "mixed", [("fcf", PLAIN), ("fpl", PLAIN), ("fcf", MASKED), ("fpl", MASKED)], indirect=True
+)
+def test_a_device_in_javascript_takes_part_and_the_model_is_that_of_the_simulation(
+    mixed: FoundedFederation,
+) -> None:
+    rows = ratings(users=6)
+    digest = served(mixed)
+    training = simulated(mixed, rows)
+    assert digest == server_sha256(training)
+    # Without the sixth user the model is another: the device's numbers are in it.
+    without = simulated(mixed, rows, cohorts=lambda number, users: users[:-1])
+    assert digest != server_sha256(without)
+    ended = done(DEVICE, "recommend", mixed.nodes["browser"], 3)
+    assert ended.stdout.split() == best_of(mixed, rows, training)
+
+
+@needs_node
+@pytest.mark.parametrize("mixed", [("fpl", {**PLAIN, "rounds": MANY})], indirect=True)
+def test_a_device_in_javascript_that_is_killed_goes_on_and_the_model_is_the_same(
+    mixed: FoundedFederation,
+) -> None:
+    digest = served(mixed, kill_at=3)
+    assert digest == server_sha256(simulated(mixed, ratings(users=6)))
+
+
+@needs_node
+@pytest.mark.parametrize("mixed", [("fpl", PRIVATE), ("fcf", PRIVATE)], indirect=True)
+def test_a_device_in_javascript_takes_part_under_the_private_profile(
+    mixed: FoundedFederation,
+) -> None:
+    """With noise of its own no run is another's, so the sums are counted and the devices in them."""
+    assert served(mixed) is not None
+    log = (mixed.server / "server.log").read_text()
+    for number in range(ROUNDS):
+        assert f"round {number}: 6 of 6 devices" in log
+    assert "lied" not in log and "refused" not in log, log
+    state = json.loads((mixed.nodes["browser"] / "state.json").read_text())
+    assert state["inputs"] == ROUNDS and state["trained"]
+    assert [len(past["parties"]) for past in state["past"]] == [4] * ROUNDS
+    assert len(done(DEVICE, "recommend", mixed.nodes["browser"], 3).stdout.split()) == 3
+
+
+def best_of(made: FoundedFederation, rows: Interactions, training: Training) -> list[str]:
+    """The three best items of the sixth user by the simulation."""
+    algorithm = made.terms.make()
+    own = np.array([5])
+    devices = type(training.devices)(*(array[own] for array in training.devices))
+    download = algorithm.download(training.server)
+    history = rows.histories(own)
+    scores = algorithm.score(download, devices, history)[0]
+    scores[history.item] = -np.inf
+    return [rows.items[number] for number in np.argsort(-scores, kind="stable")[:3].tolist()]
+
+
+@needs_node
+@pytest.mark.parametrize(
+    ("name", "settings", "terms", "why"),
+    [
+        ("fcf", {"form": "gram"}, PLAIN, "form=gram; expected printed"),
+        ("fpl", {"user_step": "once"}, PLAIN, "user_step=once; expected triple"),
+        ("fpl", {}, {**PLAIN, "protect": {"clip": 1.0}}, "a protection of which"),
+        ("fpl", {}, {"profile": "robust"}, "a protection of which"),
+        ("pfedrec", {}, PLAIN, "pfedrec; expected one of fcf, fpl"),
+    ],
+)
+def test_a_device_in_javascript_does_not_join_what_it_does_not_know(
+    tmp_path: Path, name: str, settings: dict[str, Any], terms: dict[str, Any], why: str
+) -> None:
+    rows = ratings(users=6)
+    assert done(DEVICE, "identity", tmp_path / "js", "browser").returncode == 0
+    request = EnrolmentRequest.read(tmp_path / "js" / "request.json")
+    others = [(identity(tmp_path / shop, shop), 1) for shop in ("shop-1", "shop-2")]
+    plan = FoundingPlan(algorithm=name, settings=settings, rounds=ROUNDS, **terms)
+    plan = plan.with_catalogue(rows.of_users(np.arange(3)).catalogue)
+    items = Items.of(rows)
+    founded = found_federation(tmp_path / "book", items, [(request, 1), *others], plan)
+    (tmp_path / "rows.csv").write_text(f"user,item\nme,{rows.items[0]}\n")
+    ended = done(DEVICE, "join", tmp_path / "js", founded.nodes["browser"], tmp_path / "rows.csv")
+    assert ended.returncode == 2 and why in ended.stderr, ended.stderr
+    assert len(ended.stderr.splitlines()) == 1
+    # A device that may not join is left as it was.
+    assert sorted(path.name for path in (tmp_path / "js").iterdir()) == [
+        "identity.key",
+        "request.json",
+    ]
+
+
+@needs_node
+@pytest.mark.parametrize("mixed", [("fpl", PLAIN)], indirect=True)
+def test_a_device_in_javascript_refuses_a_request_that_is_not_the_operator_s(
+    mixed: FoundedFederation, tmp_path: Path
+) -> None:
+    """What the device answers to frames that it must not take: see refusals.mjs."""
+    folder = mixed.nodes["browser"]
+    operator = (mixed.server / "identity.key").read_text().strip()
+    ended = done(DEVICE.with_name("refusals.mjs"), folder, operator)
+    assert ended.returncode == 0, ended.stderr
+    assert json.loads(ended.stdout) == {
+        "stranger": "bad-signature",
+        "run": "wrong-run",
+        "kind": "wrong-kind",
+        "round": "future-round",
+        "users": "wrong-count",
+        "other": "not-asked",
+        "model": "wrong-model",
+        "nan": "malformed",
+        "cut": "truncated",
+        "good": "update",
+        "again": "the same",
+        "past": "past-round",
+    }

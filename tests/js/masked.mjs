@@ -1,0 +1,291 @@
+// A device's side of rounds under masks (docs/protocol.md, "Secure sums"): its vector, its noise,
+// the stages of a sum, and the trained model, which it keeps when a quorum has the same.
+
+import { Party, SumRefused, floorsOf } from "./masks.mjs";
+import * as p from "./protocol.mjs";
+
+const STAGES = ["advert", "share", "mask", "consent", "unmask"];
+const FRAME = p.bytesOf("entrenous frame 1\n");
+export const KINDS = new Set([...STAGES, "open", "agreed"]);
+
+// The terms of a sum, as every party computes them.
+function sumTerms({ terms, run, settings, length }, { round, attempt, model }) {
+  const { people, parties, noise = 0, lost = 0 } = terms.protection;
+  const cohort = Math.min(settings.cohort, settings.users) || settings.users;
+  const share = noise ? noise / Math.sqrt(cohort * (1 - lost)) : 0;
+  const fewest = noise ? Math.ceil(cohort * (1 - lost) - 1e-9) : 1;
+  return {
+    run,
+    round,
+    attempt,
+    model,
+    length,
+    people: Math.max(people, fewest),
+    parties,
+    noise: share,
+  };
+}
+
+// ---- the vector ---------------------------------------------------------------------------------
+
+const product = (shape) => shape.reduce((whole, size) => whole * size, 1);
+
+// 65,536 times a float32, to the nearest integer, halves to the even one.
+export function fixed(number) {
+  const steps = number * 65536;
+  const down = Math.floor(steps);
+  return BigInt(steps - down !== 0.5 ? Math.round(steps) : down + (Math.abs(down) % 2));
+}
+
+// A message as one vector: rows of all items by name, senders, dense arrays by name, weight, devices.
+// Under noise a row leaves for every item, so that which rows there are says nothing.
+export function packed({ item, weight, ...arrays }, items, wide, sigma) {
+  const names = Object.keys(arrays).sort();
+  const rows = names.filter((name) => name.startsWith("row."));
+  const noise = sigma ? sampler(sigma) : () => 0n;
+  // A sum is of numbers of float32, so the noised one is rounded once more.
+  const noised = (number) => fixed(Math.fround(Number(fixed(number) + noise()) / 65536));
+  const parts = rows.map((name) => {
+    const [, [, ...shape], numbers] = arrays[name];
+    const width = product(shape);
+    const whole = new Float32Array(items * width);
+    item[2].forEach((i, at) =>
+      whole.set(numbers.subarray(at * width, at * width + width), i * width),
+    );
+    return Array.from(whole, wide ? noised : fixed);
+  });
+  const sent = new Set(item[2]);
+  const senders = Array.from({ length: items }, (_, i) =>
+    BigInt(rows.length > 0 && (wide || sent.has(i))),
+  );
+  const dense = names
+    .filter((name) => !rows.includes(name))
+    .map((name) => Array.from(arrays[name][2], sigma ? noised : fixed));
+  return BigInt64Array.from([
+    ...parts.flat(),
+    ...senders,
+    ...dense.flat(),
+    fixed(weight[2][0]),
+    1n,
+  ]);
+}
+
+// How full a message is: the share of all items that it has rows for, and the numbers that it has
+// for every item in every round.
+function fullness({ item, weight, ...arrays }, items, wide) {
+  const named = Object.entries(arrays);
+  const rows = named.some(([name]) => name.startsWith("row."));
+  const widths = named
+    .filter(([name, [, shape]]) => !name.startsWith("row.") && shape[1] === items)
+    .map(([, [, shape]]) => product(shape.slice(2)));
+  return {
+    share: rows && !wide ? item[1][0] / items : 1,
+    width: widths.reduce((a, b) => a + b, 0),
+  };
+}
+
+// Devices that fill a row, on average, if all people of a sum send as this device does.
+const occupancy = ({ share, width }, people, sums) =>
+  Math.min(people * share, width ? people / (width * sums) : Infinity);
+
+// ---- noise --------------------------------------------------------------------------------------
+
+// Whole numbers k with a probability in proportion to exp(-k^2 / 2 s), exactly, from random integers
+// alone: C. Canonne, G. Kamath, T. Steinke, "The discrete Gaussian for differential privacy", 2020,
+// algorithms 1 to 3. s is the variance, rounded up to an integer, so that noise is never too little.
+export function sampler(sigma) {
+  const s = BigInt(Math.ceil(sigma * sigma));
+  const t = BigInt(Math.floor(sigma) + 1);
+  return () => {
+    for (;;) {
+      const y = laplace(t);
+      const far = (y < 0n ? -y : y) * t - s;
+      if (accepted(far * far, 2n * s * t * t)) return y;
+    }
+  };
+}
+
+function laplace(t) {
+  for (;;) {
+    const u = below(t);
+    if (!accepted(u, t)) continue;
+    let v = 0n;
+    while (accepted(1n, 1n)) v += 1n;
+    const size = u + t * v;
+    const negative = below(2n) === 1n;
+    // Zero would come twice as often otherwise.
+    if (size || !negative) return negative ? -size : size;
+  }
+}
+
+// True with the probability exp(-a / b).
+function accepted(a, b) {
+  for (; a > b; a -= b) if (!accepted(b, b)) return false;
+  let k = 1n;
+  while (below(b * k) < a) k += 1n;
+  return k % 2n === 1n;
+}
+
+// A random integer from 0 to n - 1.
+function below(n) {
+  const size = Math.ceil(n.toString(2).length / 8);
+  const most = 256n ** BigInt(size);
+  for (;;) {
+    const drawn = BigInt(`0x${p.hex(p.random(size))}`);
+    // The last numbers are left out: with them some results would come more often.
+    if (drawn < most - (most % n)) return drawn % n;
+  }
+}
+
+// ---- the stages ---------------------------------------------------------------------------------
+
+export class MaskedSide {
+  constructor(device, members, floors) {
+    this.device = device;
+    this.members = members.nodes;
+    this.roll = {};
+    for (const { name, key } of members.former) this.roll[name] = p.unhex(key);
+    this.most = {};
+    for (const [name, { key, users }] of Object.entries(members.nodes)) {
+      this.roll[name] = p.unhex(key);
+      this.most[name] = users.reduce((sum, [first, last]) => sum + last - first + 1, 0);
+    }
+    const { noise, rows } = device.terms.protection;
+    this.floors = { ...floors, noise: noise > 0, apart: true };
+    this.wide = noise > 0 || rows === "all";
+    this.party = null;
+  }
+
+  async answer(head, body, about) {
+    if (head.kind === "agreed") return this.agreed(body);
+    const { device } = this;
+    if (head.about.users !== 1) throw new p.Refused("wrong-count");
+    const asked = `${head.kind} ${p.hex(head.digest)}`;
+    const party = this.of(head);
+    if (this.answers.has(asked)) return this.answers.get(asked);
+    try {
+      const said = await this.said(party, head, body);
+      const answer = await device.seal(head.kind === "open" ? "opening" : head.kind, said, about);
+      if (head.kind === "mask") device.keep(this.leaving);
+      this.answers.set(asked, answer);
+      return answer;
+    } catch (why) {
+      if (!(why instanceof SumRefused)) throw why;
+      if (why.evidence) return device.seal("complaint", why.evidence, about);
+      throw new p.Refused("withheld", why.message);
+    }
+  }
+
+  // The party of this attempt: a new one for the first stage of a new attempt.
+  of(head) {
+    const { device, party } = this;
+    const { round, attempt, model } = head;
+    if (party && party.terms.round === round && party.terms.attempt === attempt) {
+      if (!p.same(party.terms.model, model)) throw new p.Refused("wrong-model");
+      return party;
+    }
+    if (head.kind !== "advert")
+      throw new p.Refused("not-asked", "this attempt began without this device");
+    // Two sums of one round over different parties would tell what this device sent.
+    if (round <= device.state.round || (party && party.terms.round > round))
+      throw new p.Refused("past-round");
+    const most = device.terms.rounds + Math.ceil(device.terms.rounds / 10);
+    if ((device.state.inputs ?? 0) >= most)
+      throw new p.Refused("withheld", "sums: as many as the terms say have left");
+    const past = device.state.past ?? [];
+    this.answers = new Map();
+    this.party = new Party({
+      terms: sumTerms(device, head),
+      roll: this.roll,
+      name: device.name,
+      identity: device.key,
+      floors: this.floors,
+      most: this.most,
+      past,
+    });
+    return this.party;
+  }
+
+  async said(party, { kind, round }, body) {
+    if (kind === "advert") return party.advertise();
+    if (kind === "share") return party.share(body);
+    if (kind === "mask") return this.masked(party, round, body);
+    if (kind === "unmask") return party.unmask(body);
+    if (kind === "open") return party.open(body);
+    const answer = await party.consent(body);
+    // On the disk before it leaves: later sums are held against this one, also after a restart.
+    const past = this.device.state.past ?? [];
+    if (JSON.stringify(past.at(-1)) !== JSON.stringify(party.consented))
+      this.device.keep({ past: [...past, party.consented] });
+    return answer;
+  }
+
+  async masked(party, round, body) {
+    const { device } = this;
+    const { inbox, download } = await device.workOf(body, party.terms.model, {
+      inbox: ["U8", [null]],
+    });
+    const { items } = device.settings;
+    const model = p.hex(party.terms.model);
+    let { vector: kept, private: after } = device.state;
+    // New numbers would tell more each time that a server has a model summed.
+    if (kept?.model !== model) {
+      const trained = device.trained(download, round);
+      const vector = packed(trained.update, items, this.wide, party.terms.noise * 65536);
+      after = trained.private;
+      kept = {
+        model,
+        full: fullness(trained.update, items, this.wide),
+        numbers: Array.from(vector, String),
+      };
+    }
+    const numbers = BigInt64Array.from(kept.numbers, BigInt);
+    const message = await party.mask(inbox, numbers, (people, sums) =>
+      occupancy(kept.full, people, sums),
+    );
+    this.leaving = {
+      round,
+      inputs: (device.state.inputs ?? 0) + 1,
+      private: after,
+      vector: kept,
+      newest: device.kept(download),
+    };
+    return p.writeArrays({ message: ["U8", [message.length], message] });
+  }
+
+  // ---- the trained model ----
+
+  async offered(head, body) {
+    const { device } = this;
+    const download = await device.received(body, {});
+    const digest = await device.digestOf(download);
+    const word = `${head.round} ${p.hex(digest)}`;
+    const [before = -1] = (device.state.word ?? "").split(" ").filter(Boolean).map(Number);
+    // A device says of one model a round that it has come: with two it could help each to a quorum.
+    if (before === head.round && device.state.word !== word) throw new p.Refused("conflict");
+    if (before > head.round) throw new p.Refused("past-round");
+    device.keep({ word });
+    this.offer = { round: head.round, digest, newest: device.kept(download) };
+    return device.seal("taken", new Uint8Array(), { round: head.round, model: digest });
+  }
+
+  async agreed(body) {
+    const { device, offer } = this;
+    if (!offer) throw new p.Refused("not-asked");
+    const same = new Set();
+    for (const [said, signature] of p.decode(body)) {
+      const head = p.decode(said);
+      const name = p.text(head.node);
+      if (!(name in this.members)) throw new p.Refused("unknown-node");
+      if (!(await p.verified(this.roll[name], signature, p.joined(FRAME, said))))
+        throw new p.Refused("bad-signature");
+      if (head.kind !== "taken" || head.run !== device.run) throw new p.Refused("wrong-kind");
+      if (head.round === offer.round && p.same(head.model, offer.digest)) same.add(name);
+    }
+    const { quorum } = floorsOf(Object.keys(this.roll).length, 0);
+    if (same.size < quorum)
+      throw new p.Refused("wrong-model", `${same.size} have it; at least ${quorum}`);
+    device.keep({ newest: offer.newest, trained: true });
+    return device.seal("kept", new Uint8Array(), { round: offer.round, model: offer.digest });
+  }
+}

@@ -1,0 +1,570 @@
+// One party of a secure sum (docs/protocol.md, "Secure sums"). It trusts the server for nothing but
+// to pass messages on.
+
+import * as p from "./protocol.mjs";
+
+const subtle = globalThis.crypto.subtle;
+const DOMAIN = "entrenous secure sum 3";
+const [ADVERT, SHARES, MASKED, CONSENT, UNMASKING, COMPLAINT, OPENING] = [0, 1, 2, 3, 4, 5, 6];
+const PRIME = 2n ** 256n + 297n;
+const SHARE = 33; // bytes of a share
+const NOTHING = new Uint8Array();
+const digest = (...parts) => p.sha256(p.encode(parts));
+const bigOf = (bytes) => BigInt(`0x${p.hex(bytes)}`);
+const bytesOf = (number, size) => p.unhex(number.toString(16).padStart(2 * size, "0"));
+
+export class SumRefused extends Error {
+  constructor(code, reason, evidence = null) {
+    super(`${code}: ${reason}`);
+    this.code = code;
+    this.evidence = evidence; // a complaint, signed, that says so to others
+  }
+}
+
+function demand(holds, code, reason) {
+  if (!holds) throw new SumRefused(code, reason);
+}
+
+function decoded(bytes) {
+  try {
+    return p.decode(bytes);
+  } catch (bad) {
+    throw new SumRefused("malformed", bad.message);
+  }
+}
+
+export async function derive(secret, ...about) {
+  const key = await subtle.importKey("raw", secret, "HKDF", false, ["deriveBits"]);
+  const how = { name: "HKDF", hash: "SHA-256", salt: NOTHING, info: p.encode(about) };
+  return new Uint8Array(await subtle.deriveBits(how, key, 256));
+}
+
+// The mask of a key: AES-256-CTR of zeros from counter 0, as words of 64 bits.
+export async function maskOf(secret, length) {
+  const key = await subtle.importKey("raw", secret, "AES-CTR", false, ["encrypt"]);
+  const how = { name: "AES-CTR", counter: new Uint8Array(16), length: 128 };
+  return new BigUint64Array(await subtle.encrypt(how, key, new Uint8Array(8 * length)));
+}
+
+// Shares of 32 bytes at some points: values of a polynomial whose value at 0 is the secret.
+function split(secret, threshold, points, random) {
+  const coefficients = Array.from({ length: threshold - 1 }, () => bigOf(random(32)) % PRIME);
+  return points.map((x) => {
+    const horner = (value, coefficient) => value * BigInt(x) + coefficient;
+    return bytesOf([...coefficients, bigOf(secret)].reduce(horner, 0n) % PRIME, SHARE);
+  });
+}
+
+const commitment = (seed) => p.sha256(p.joined(p.bytesOf("entrenous secure sum seed"), seed));
+
+// The hashes of one holder's shares of both secrets.
+async function committed(view, owner, holder, [ofMasks, ofSeed]) {
+  const about = ["entrenous secure sum share", view, owner, holder];
+  return p.joined(await digest(...about, "masks", ofMasks), await digest(...about, "seed", ofSeed));
+}
+
+function bits(places, parties) {
+  const out = new Uint8Array(Math.ceil(parties / 8));
+  for (const place of places) out[place >> 3] |= 1 << (place & 7);
+  return out;
+}
+
+function placesOf(set, parties) {
+  const places = [...Array(parties).keys()].filter((place) => (set[place >> 3] >> (place & 7)) & 1);
+  return p.same(bits(places, parties), set) ? places : null;
+}
+
+// ---- the graph: who shares masks and secrets with whom -------------------------------------------
+
+const COMPLETE = 128; // parties up to which everyone is everyone's neighbour
+
+// How many of these parties may be in league with the server, and the signatures that bind a list.
+export function floorsOf(parties, members) {
+  const counted = members <= COMPLETE ? Math.max(parties, members) : parties;
+  const faults = Math.max(1, Math.ceil(counted * 0.1 - 1e-9));
+  return { faults, quorum: Math.floor((parties + faults) / 2) + 1 };
+}
+
+// The neighbours of each party, and the shares that give a secret.
+export function degreeOf(parties) {
+  if (parties <= COMPLETE) return { degree: parties - 1, threshold: floorsOf(parties, 0).quorum };
+  const tail = (numbers) => parties * numbers.reduce((a, b) => a + b, 0);
+  for (let degree = 2; degree < parties; degree += 2) {
+    const inLeague = binomial(degree, 0.1);
+    const surviving = binomial(degree, 0.7);
+    let threshold = 1;
+    while (threshold <= degree && tail(inLeague.slice(threshold)) >= 1e-6) threshold += 1;
+    // A larger threshold only makes it more likely that too few survive.
+    if (threshold <= degree && tail(surviving.slice(0, threshold)) < 1e-3) {
+      return { degree, threshold };
+    }
+  }
+  throw new SumRefused("roster", `no graph for ${parties} parties`);
+}
+
+// P(X = 0), ..., P(X = k).
+function binomial(k, chance) {
+  let ways = 1;
+  return Array.from({ length: k + 1 }, (_, i) => {
+    if (i) ways = (ways * (k - i + 1)) / i;
+    return ways * chance ** i * (1 - chance) ** (k - i);
+  });
+}
+
+// view: of the roster. Nobody can choose a place on the ring: the order follows from all keys.
+export async function graphOf(names, view, members) {
+  const places = names.map((_, place) => place);
+  const { degree, threshold } = degreeOf(names.length);
+  const floors = floorsOf(names.length, members);
+  if (names.length <= COMPLETE) {
+    const around = () => places;
+    return { ...floors, threshold: floors.quorum, around, joined: () => true };
+  }
+  const hashes = await Promise.all(
+    names.map((name) => p.sha256(p.joined(view, p.bytesOf(name))).then(p.hex)),
+  );
+  const ring = [...places].sort((a, b) => (hashes[a] < hashes[b] ? -1 : 1));
+  const n = names.length;
+  const reach = degree / 2;
+  const around = (place) => {
+    const at = ring.indexOf(place);
+    const steps = Array.from({ length: degree + 1 }, (_, step) => at + step - reach + n);
+    return steps.map((step) => ring[step % n]).sort((a, b) => a - b);
+  };
+  // Where `reach` in a row are missing at two places, the rest falls apart into two sums.
+  const joined = (alive) => {
+    const at = ring.map((place, step) => step).filter((step) => alive.includes(ring[step]));
+    const gaps = at.map((step, k) => (at[(k + 1) % at.length] - step + n) % n);
+    return gaps.filter((gap) => gap > reach).length < 2;
+  };
+  return { ...floors, threshold, around, joined };
+}
+
+// ---- a party ------------------------------------------------------------------------------------
+
+export class Party {
+  // terms: of the sum; roll: {name: public key}; floors: what the owner insists on; most: {name: people}
+  // that are agreed on; past: sums consented to, as {model, parties: {name: people}}; random: for tests.
+  constructor({
+    terms,
+    roll,
+    name,
+    identity,
+    people = 1,
+    floors,
+    most = null,
+    past = [],
+    random = p.random,
+  }) {
+    Object.assign(this, { terms, roll, name, identity, people, floors, most, past, random });
+    // Fresh in every attempt: shares of an attempt that failed open nothing of the next one.
+    this.secrets = { boxes: random(32), masks: random(32), seed: random(32) };
+    this.answers = []; // the question and the answer of each stage so far
+    this.views = [NOTHING];
+    this.sent = new Map(); // by neighbour: the digest of its box, and the box's key
+    this.consented = null;
+  }
+
+  // The same question gets the same answer, since a message may be lost; another one is refused.
+  async once(stage, question, answer) {
+    if (stage < this.answers.length) {
+      const [before, given] = this.answers[stage];
+      demand(
+        p.same(before, question),
+        stage >= CONSENT ? "both" : "stage",
+        "a second and different question",
+      );
+      return given;
+    }
+    demand(stage === this.answers.length, "stage", "a stage was left out");
+    this.answers[stage] = [question, await answer()];
+    return this.answers[stage][1];
+  }
+
+  async signed(stage, view, message) {
+    const statement = await this.statement(stage, this.name, view, await p.sha256(message));
+    const { round, attempt } = this.terms;
+    return p.encode([
+      "signed",
+      stage,
+      round,
+      attempt,
+      this.name,
+      message,
+      await p.sign(this.identity, statement),
+    ]);
+  }
+
+  async statement(stage, name, view, hash) {
+    this.digest ??= await termsDigest(this.terms, this.roll);
+    return p.encode([DOMAIN, this.digest, stage, name, view, hash]);
+  }
+
+  async check(stage, name, view, hash, signature) {
+    const genuine =
+      name in this.roll &&
+      (await p.verified(this.roll[name], signature, await this.statement(stage, name, view, hash)));
+    demand(genuine, "signature", `'${name}' did not sign this, or signed it about another list`);
+  }
+
+  advertise() {
+    return this.once(ADVERT, NOTHING, async () => {
+      const { boxes, masks, seed } = this.secrets;
+      const keys = [await p.publicOf("X25519", boxes), await p.publicOf("X25519", masks)];
+      return this.signed(
+        ADVERT,
+        NOTHING,
+        p.encode([this.terms.model, ...keys, await commitment(seed), this.people]),
+      );
+    });
+  }
+
+  share(roster) {
+    return this.once(SHARES, roster, async () => {
+      await this.meet(decoded(roster));
+      const { me, view } = this;
+      const { threshold } = this.graph;
+      const places = this.around;
+      const points = places.map((place) => place + 1);
+      const ofMasks = split(this.secrets.masks, threshold, points, this.random);
+      const ofSeed = split(this.secrets.seed, threshold, points, this.random);
+      const others = places.filter((place) => place !== me);
+      // Each box has a key of its own, so that opening one to settle a complaint opens no other.
+      const keys = new Map(others.map((place) => [place, this.random(32)]));
+      const hashes = [];
+      const boxes = [];
+      for (const [at, place] of places.entries()) {
+        const pair = [ofMasks[at], ofSeed[at]];
+        hashes.push(await committed(view, me, place, pair));
+        if (place === me) {
+          this.own = pair;
+          continue;
+        }
+        const box = await sealed(
+          view,
+          me,
+          place,
+          keys.get(place),
+          this.adverts[place].boxes,
+          p.joined(...pair),
+          this.random(12),
+        );
+        boxes.push(box);
+        this.sent.set(place, { digest: await digest(box, hashes.at(-1)), key: keys.get(place) });
+      }
+      this.views[1] = view;
+      return this.signed(SHARES, view, p.encode([boxes, p.joined(...hashes)]));
+    });
+  }
+
+  // The others, by their signed adverts: known, in order, for this attempt, with the same model.
+  async meet([tag, roster]) {
+    demand(tag === "roster" && Array.isArray(roster), "malformed", "no roster");
+    const names = roster.map(([, , , , name]) => name);
+    demand(
+      names.every((name, at) => !at || names[at - 1] < name),
+      "roster",
+      "the names are not in order",
+    );
+    const me = names.indexOf(this.name);
+    demand(
+      me >= 0 && p.same(p.encode(roster[me]), this.answers[ADVERT][1]),
+      "roster",
+      "this party's entry is missing or was changed",
+    );
+    const adverts = [];
+    const seen = [];
+    for (const [kind, stage, round, attempt, name, message, signature] of roster) {
+      demand(kind === "signed" && stage === ADVERT, "stage", "no advert");
+      demand(
+        round === this.terms.round && attempt === this.terms.attempt,
+        "round",
+        "of another attempt",
+      );
+      await this.check(ADVERT, name, NOTHING, await p.sha256(message), signature);
+      const [model, boxes, masks, seed, people] = decoded(message);
+      // A model made for one party alone would mark that party's numbers in the sum.
+      demand(p.same(model, this.terms.model), "model", `'${name}' signed another model`);
+      adverts.push({ boxes, masks, seed, people });
+      seen.push(p.bytesOf(name), message);
+    }
+    this.view = await digest(this.digest, seen);
+    const graph = await graphOf(names, this.view, Object.keys(this.roll).length);
+    Object.assign(this, { names, me, adverts, graph, around: graph.around(me) });
+    this.enough([...names.keys()], null);
+  }
+
+  // Refuses parties whose sum would not hide this one, by itself or compared with earlier sums.
+  enough(places, rows) {
+    const { floors } = this;
+    const { faults, quorum } = this.graph;
+    const parties = Object.fromEntries(
+      places.map((place) => [this.names[place], this.adverts[place].people]),
+    );
+    for (const [name, people] of Object.entries(parties)) {
+      demand(
+        !this.most || people <= (this.most[name] ?? 0),
+        "floor",
+        `'${name}' says that it has more people than was agreed on`,
+      );
+    }
+    const count = (side) => Object.values(side).reduce((a, b) => a + b, 0);
+    const people = count(parties);
+    demand(people >= Math.max(floors.people, this.terms.people), "floor", `${people} people`);
+    const least = Math.max(floors.parties, quorum, faults + Math.min(2, floors.parties - 1));
+    demand(places.length >= least, "floor", `${places.length} parties; at least ${least}`);
+    let sums = 1;
+    for (const before of this.past) {
+      const alone = (a, b) =>
+        Object.fromEntries(Object.entries(a).filter(([name]) => !(name in b)));
+      const sides = [alone(parties, before.parties), alone(before.parties, parties)];
+      if (sides.every((side) => !Object.keys(side).length)) sums += 1;
+      else {
+        demand(
+          before.model !== p.hex(this.terms.model),
+          "twice",
+          "this model was summed before, with other parties",
+        );
+        const far = (side) =>
+          !Object.keys(side).length ||
+          (Object.keys(side).length >= floors.parties && count(side) >= floors.people);
+        demand(
+          !floors.apart || sides.every(far),
+          "apart",
+          "too few parties more or fewer than in an earlier sum",
+        );
+      }
+    }
+    // A row that one device fills is that device's row.
+    if (rows)
+      demand(
+        floors.noise || rows(people, sums) >= floors.occupancy,
+        "occupancy",
+        "too few devices fill a row",
+      );
+    return parties;
+  }
+
+  // rows(people, sums): how many devices fill a row, on average.
+  mask(inbox, vector, rows) {
+    return this.once(MASKED, inbox, async () => {
+      const { me } = this;
+      const [tag, set, boxes, hashes] = decoded(inbox);
+      const sharers = this.list(tag === "inbox" ? set : NOTHING, [...this.names.keys()], "sharers");
+      const near = this.near(sharers);
+      demand(
+        boxes.length === near.length && hashes.length === 64 * near.length,
+        "box",
+        "not a box of each neighbour",
+      );
+      this.held = new Map([[me, this.own]]);
+      for (const [at, place] of near.entries()) {
+        this.held.set(
+          place,
+          await this.opened(place, boxes[at], hashes.subarray(64 * at, 64 * at + 64)),
+        );
+      }
+      this.rows = rows;
+      this.enough(sharers, rows);
+      const words = new BigUint64Array(
+        vector.buffer.slice(vector.byteOffset, vector.byteOffset + vector.byteLength),
+      );
+      const own = await maskOf(
+        await derive(this.secrets.seed, "own", this.view, me, me),
+        words.length,
+      );
+      own.forEach((word, at) => (words[at] += word));
+      for (const place of near) {
+        const common = await p.agree(this.secrets.masks, this.adverts[place].masks);
+        const key = await derive(
+          common,
+          "pair",
+          this.view,
+          Math.min(me, place),
+          Math.max(me, place),
+        );
+        // Of every pair the lower place adds the mask, and the higher subtracts it.
+        const sign = me < place ? 1n : -1n;
+        (await maskOf(key, words.length)).forEach((word, at) => (words[at] += sign * word));
+      }
+      this.sharers = sharers;
+      this.views[2] = await digest(this.view, [set]);
+      return this.signed(MASKED, this.views[2], new Uint8Array(words.buffer));
+    });
+  }
+
+  // The neighbours among some places.
+  near(places) {
+    return places.filter((place) => place !== this.me && this.around.includes(place));
+  }
+
+  // The shares in a neighbour's box, or a refusal with a complaint.
+  async opened(place, box, hashes) {
+    const plain = await unsealed(this.view, place, this.me, this.secrets.boxes, box);
+    if (plain !== null) {
+      const pair = [plain.slice(0, SHARE), plain.slice(SHARE)];
+      if (p.same(await committed(this.view, place, this.me, pair), hashes)) return pair;
+    }
+    const about = p.encode([place, await digest(box, hashes)]);
+    throw new SumRefused(
+      "box",
+      "not what its sender committed to",
+      await this.signed(COMPLAINT, this.view, about),
+    );
+  }
+
+  // A list of parties from the server: all of `among`, this one and enough holders of its shares.
+  list(set, among, code) {
+    const places = placesOf(set, this.names.length);
+    demand(
+      places?.every((place) => among.includes(place)) && places.includes(this.me),
+      code,
+      "a list of parties that cannot be",
+    );
+    const holders = places.filter((place) => this.around.includes(place));
+    demand(holders.length >= this.graph.threshold, "floor", "too few hold shares of this party");
+    return places;
+  }
+
+  consent(survivors) {
+    return this.once(CONSENT, survivors, async () => {
+      const [tag, set, uploads] = decoded(survivors);
+      const alive = this.list(tag === "survivors" ? set : NOTHING, this.sharers, "survivors");
+      const parties = this.enough(alive, this.rows);
+      demand(this.graph.joined(alive), "survivors", "they fall apart into groups");
+      const near = this.near(alive);
+      demand(uploads.length === near.length, "survivors", "not an upload of each survivor");
+      // The server cannot count in a party whose vector it does not have.
+      for (const [at, place] of near.entries()) {
+        const [hash, signature] = uploads[at];
+        await this.check(MASKED, this.names[place], this.views[2], hash, signature);
+      }
+      this.alive = alive;
+      this.views[3] = await digest(this.views[2], [set]);
+      this.consented = { model: p.hex(this.terms.model), parties };
+      return this.signed(CONSENT, this.views[3], NOTHING);
+    });
+  }
+
+  unmask(consents) {
+    return this.once(UNMASKING, consents, async () => {
+      const [tag, set, signatures] = decoded(consents);
+      const signers = placesOf(tag === "consents" ? set : NOTHING, this.names.length);
+      demand(
+        signers?.every((place) => this.alive.includes(place)),
+        "quorum",
+        "signers that are no survivors",
+      );
+      demand(
+        signatures.length === 64 * signers.length,
+        "quorum",
+        "not a signature for each signer",
+      );
+      // Two lists cannot both have a quorum, so nobody gets both kinds of shares of a party.
+      demand(
+        signers.length >= this.graph.quorum,
+        "quorum",
+        `${signers.length} signed; at least ${this.graph.quorum}`,
+      );
+      const empty = await p.sha256(NOTHING);
+      for (const [at, place] of signers.entries()) {
+        await this.check(
+          CONSENT,
+          this.names[place],
+          this.views[3],
+          empty,
+          signatures.slice(64 * at, 64 * at + 64),
+        );
+      }
+      const shares = [];
+      for (const place of [...this.held.keys()].sort((a, b) => a - b)) {
+        const [ofMasks, ofSeed] = this.held.get(place);
+        shares.push(this.alive.includes(place) ? ofSeed : ofMasks);
+      }
+      const answer = await this.signed(UNMASKING, this.views[3], p.joined(...shares));
+      // Forgotten: a program that is taken over later has nothing left to reveal.
+      this.secrets = this.held = this.own = null;
+      this.sent.clear();
+      return answer;
+    });
+  }
+
+  // Answers a complaint about a box of this party with the key of that box, which tells who lied.
+  async open(complaint) {
+    const [, stage, round, attempt, name, message, signature] = decoded(complaint);
+    const place = this.names?.indexOf(name) ?? -1;
+    demand(
+      stage === COMPLAINT &&
+        round === this.terms.round &&
+        attempt === this.terms.attempt &&
+        place >= 0,
+      "unknown",
+      "no complaint of this sum",
+    );
+    await this.check(COMPLAINT, name, this.view, await p.sha256(message), signature);
+    const [dealer, about] = decoded(message);
+    // Whoever got exactly what was sent has opened it, so only a liar has it opened here.
+    const box = this.sent.get(place);
+    demand(dealer === this.me && box && p.same(box.digest, about), "box", "not what was sent");
+    return this.signed(OPENING, this.view, p.encode([place, box.key]));
+  }
+}
+
+export function termsDigest(terms, roll) {
+  const {
+    run,
+    round,
+    attempt,
+    length,
+    bits = 64,
+    dropout = 0.3,
+    malicious = 0.1,
+    people,
+    parties,
+    noise,
+  } = terms;
+  const about = [
+    run,
+    round,
+    attempt,
+    length,
+    bits,
+    new p.Float(dropout),
+    new p.Float(malicious),
+    people,
+    parties,
+    new p.Float(noise),
+  ];
+  const parts = Object.entries(roll).sort(([a], [b]) => (a < b ? -1 : 1));
+  return digest(DOMAIN, about, parts);
+}
+
+async function boxKey(view, sender, receiver, secret, other) {
+  const key = await derive(await p.agree(secret, other), "box", view, sender, receiver);
+  return subtle.importKey("raw", key, "AES-GCM", false, ["encrypt", "decrypt"]);
+}
+
+async function sealed(view, sender, receiver, own, theirs, plain, nonce) {
+  const key = await boxKey(view, sender, receiver, own, theirs);
+  const how = { name: "AES-GCM", iv: nonce, additionalData: p.encode([view, sender, receiver]) };
+  return p.joined(
+    await p.publicOf("X25519", own),
+    nonce,
+    new Uint8Array(await subtle.encrypt(how, key, plain)),
+  );
+}
+
+// The content of a box; null if it does not open.
+async function unsealed(view, sender, receiver, own, box) {
+  try {
+    const key = await boxKey(view, sender, receiver, own, box.subarray(0, 32));
+    const how = {
+      name: "AES-GCM",
+      iv: box.subarray(32, 44),
+      additionalData: p.encode([view, sender, receiver]),
+    };
+    return new Uint8Array(await subtle.decrypt(how, key, box.subarray(44)));
+  } catch {
+    return null;
+  }
+}

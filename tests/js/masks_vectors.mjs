@@ -1,0 +1,149 @@
+// Reproduces tests/vectors/masks.json: every message of each party, and the sum of their vectors;
+// and has a party see what a server that lies would send it.
+
+import { deepStrictEqual as equal } from "node:assert";
+
+import { sampler } from "./masked.mjs";
+import { Party, SumRefused, degreeOf, floorsOf, graphOf, maskOf, termsDigest } from "./masks.mjs";
+import * as p from "./protocol.mjs";
+
+const FLOORS = { people: 3, parties: 3, noise: true, occupancy: 10, apart: true };
+const ALL_FULL = () => 99;
+
+// Every message of each party of a sum.
+export async function checkSum(made) {
+  const roll = Object.fromEntries(
+    made.parties.map(({ name, public: key }) => [name, p.unhex(key)]),
+  );
+  const terms = { ...made.terms, model: p.unhex(made.terms.model) };
+  equal(p.hex(await termsDigest(terms, roll)), made.digest);
+  // A party that draws what the vectors say it drew.
+  const partyOf = ({ name, identity, drawn }, more = {}) => {
+    const secrets = drawn.map(p.unhex);
+    const random = () => secrets.shift();
+    return new Party({
+      terms,
+      roll,
+      name,
+      identity: p.unhex(identity),
+      floors: FLOORS,
+      random,
+      ...more,
+    });
+  };
+  let sum = Array(terms.length).fill(0n);
+  for (const known of made.parties) {
+    const { name, vector, brought, said } = known;
+    const numbers = BigInt64Array.from(vector, BigInt);
+    if (name !== made.gone) {
+      sum = sum.map((number, at) => BigInt.asIntN(64, number + numbers[at]));
+    }
+    // Of a long sum not every message is looked at.
+    if (!said.advert) continue;
+    const party = partyOf(known);
+    equal(p.hex(await party.advertise()), said.advert);
+    equal(p.hex(await party.share(p.unhex(made.roster))), said.shares);
+    if (name === made.gone) continue;
+    equal(p.hex(await party.mask(p.unhex(brought.inbox), numbers, ALL_FULL)), said.masked);
+    equal(p.hex(await party.consent(p.unhex(brought.survivors))), said.consent);
+    equal(p.hex(await party.unmask(p.unhex(made.consents))), said.unmasking);
+  }
+  equal(sum.map(String), made.sum);
+  return partyOf;
+}
+
+export async function checkMasks(made) {
+  const partyOf = await checkSum(made);
+  for (const { parties, members, faults, quorum, degree, threshold } of made.graphs) {
+    equal(floorsOf(parties, members), { faults, quorum });
+    equal(degreeOf(parties), { degree, threshold });
+  }
+  const { names, view, members, around, apart, joined, ...floors } = made.ring;
+  const graph = await graphOf(names, p.unhex(view), members);
+  equal(around, [0, 77, 129].map(graph.around));
+  equal([graph.threshold, graph.quorum], [floors.threshold, floors.quorum]);
+  const without = (some) => [...names.keys()].filter((place) => !some.includes(place));
+  equal([graph.joined(without(joined)), graph.joined(without(apart))], [true, false]);
+  const { key, words } = made.mask;
+  equal(Array.from(await maskOf(p.unhex(key), words.length), String), words);
+  await checkLies(made, partyOf);
+  checkNoise();
+}
+
+// The code with which a step is refused.
+async function refused(step) {
+  try {
+    await step;
+  } catch (why) {
+    if (why instanceof SumRefused) return why.code;
+    throw why;
+  }
+  return "accepted";
+}
+
+async function checkLies(made, partyOf) {
+  const known = made.parties.find(({ name }) => name !== made.gone);
+  const numbers = BigInt64Array.from(known.vector, BigInt);
+  const { inbox, survivors } = known.brought;
+  const [tag, roster] = p.decode(p.unhex(made.roster));
+  // A roster with something changed, as the server would send it.
+  const changed = (change) => p.encode([tag, change(roster.map((entry) => [...entry]))]);
+  const forged = (at, bytes) => (entries) => {
+    entries[3][at] = bytes;
+    return entries;
+  };
+  const rosters = {
+    roster: changed((entries) => entries.reverse()),
+    signature: changed(forged(6, new Uint8Array(64))),
+    round: changed(forged(2, 9)),
+    floor: changed((entries) => entries.slice(0, 2)),
+  };
+  for (const [code, bytes] of Object.entries(rosters)) {
+    const party = partyOf(known);
+    await party.advertise();
+    equal(await refused(party.share(bytes)), code);
+  }
+  const few = { model: "00", parties: { [known.name]: 1, [made.gone]: 1, cy: 1 } };
+  const pasts = { apart: few, twice: { ...few, model: made.terms.model } };
+  for (const [code, past] of Object.entries(pasts)) {
+    const party = partyOf(known, { past: [past] });
+    await party.advertise();
+    equal(await refused(party.share(p.unhex(made.roster))), code);
+  }
+  const party = partyOf(known);
+  equal(await refused(party.share(p.unhex(made.roster))), "stage");
+  await party.advertise();
+  await party.share(p.unhex(made.roster));
+  equal(await refused(party.share(rosters.floor)), "stage");
+  // A box that was changed on its way is complained of, and a list without this party refused.
+  const box = p.unhex(inbox);
+  box[100] ^= 1;
+  equal(await refused(party.mask(box, numbers, ALL_FULL)), "box");
+  const [kind, , ...rest] = p.decode(p.unhex(inbox));
+  const without = p.encode([kind, Uint8Array.of(0b1110), ...rest]);
+  equal(await refused(party.mask(without, numbers, ALL_FULL)), "sharers");
+  await party.mask(p.unhex(inbox), numbers, ALL_FULL);
+  // A survivor whose vector nobody signed.
+  const [of, alive, uploads] = p.decode(p.unhex(survivors));
+  const unsigned = uploads.map(([digest]) => [digest, new Uint8Array(64)]);
+  equal(await refused(party.consent(p.encode([of, alive, unsigned]))), "signature");
+  await party.consent(p.unhex(survivors));
+  equal(await refused(party.consent(p.encode([of, alive, unsigned]))), "both");
+  const [name, , signatures] = p.decode(p.unhex(made.consents));
+  const two = p.encode([name, Uint8Array.of(0b101), signatures.slice(0, 128)]);
+  equal(await refused(party.unmask(two)), "quorum");
+  await party.unmask(p.unhex(made.consents));
+  equal(party.secrets, null);
+}
+
+// Noise has the spread that was asked for: 4,000 draws, within five standard errors.
+function checkNoise() {
+  const [sigma, count] = [12, 4000];
+  const draw = sampler(sigma);
+  const drawn = Array.from({ length: count }, () => Number(draw()));
+  const mean = drawn.reduce((a, b) => a + b, 0) / count;
+  const variance = drawn.reduce((a, b) => a + b * b, 0) / count;
+  equal(Math.abs(mean) < (5 * sigma) / Math.sqrt(count), true, `mean ${mean}`);
+  const error = 5 * sigma * sigma * Math.sqrt(2 / count);
+  equal(Math.abs(variance - sigma * sigma) < error, true, `variance ${variance}`);
+}

@@ -1,0 +1,503 @@
+"""Test vectors of the protocol (docs/protocol.md), made by the Python sources for clients in other
+languages.
+
+Bytes are hexadecimal, integers that may lie beyond 2^53 are text, and all else is plain JSON. Every
+random number comes from SHA-256 of a name and a counter, so that the files are the same each time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from base64 import urlsafe_b64encode
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+from entrenous.core import keys
+from entrenous.core.contract.declared import bound
+from entrenous.core.contract.protocols import arrays_of, model_sha256
+from entrenous.core.contract.update import Update, add_update
+from entrenous.core.types import Array, Int64Array
+from entrenous.data.interactions import Interactions, Vocabulary, build
+from entrenous.deploy.agreement import charter, tickets
+from entrenous.deploy.agreement.terms import FederationTerms
+from entrenous.deploy.frames import contribution, frames
+from entrenous.deploy.frames.request import announced, write_download
+from entrenous.deploy.links.admission import SCHEME
+from entrenous.deploy.operate.enrolment import ROTATION
+from entrenous.deploy.wire import tensors
+from entrenous.federation.shard import Shard
+from entrenous.kernels.sampling import below_low, cohort, shuffle, shuffle_places
+from entrenous.privacy.secure_sum import client, messages, primitives, shamir
+from entrenous.privacy.secure_sum.client import SecureSumClient
+from entrenous.privacy.secure_sum.graph import degree, faults, graph, quorum
+from entrenous.privacy.secure_sum.server import SecureSumServer
+from entrenous.privacy.secure_sum.statements import commitment
+from entrenous.privacy.secure_sum.terms import Floors, SumTerms
+from entrenous.privacy.secure_sum.vector import SumRows
+from entrenous.runs.plan import algorithm_of
+
+FOLDER = Path(__file__).parent
+RUN = "00112233445566778899aabbccddeeff"
+SEED = 7
+USERS = 3
+ITEMS = 11
+# The consumed items of each of the three devices.
+HISTORIES = ((0, 3, 4, 9), (1, 3), (2, 3, 5, 6, 7, 8, 10))
+# More factors than one vector of lanes holds, and no multiple of the terms that are added at once.
+SETTINGS: Mapping[str, Mapping[str, Any]] = {
+    "fcf": {"factors": 6, "alpha": 2.0, "reg": 0.5},
+    "fpl": {"factors": 18, "triples": 9, "pi": 0.6},
+}
+
+
+class Named:
+    """A generator of random bytes that depends on its name alone. It stands for the module
+    `secrets` and for the class of X25519 keys. drawn: all that it gave, in order."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self.drawn: list[str] = []
+
+    def token_bytes(self, size: int) -> bytes:
+        """Returns the next bytes, at most 32."""
+        text = f"{self._name} {len(self.drawn)}".encode()
+        drawn = hashlib.sha256(text).digest()[:size]
+        self.drawn.append(drawn.hex())
+        return drawn
+
+    def randbelow(self, most: int) -> int:
+        """Returns the next number below `most`."""
+        return int.from_bytes(self.token_bytes(32), "big") % most
+
+    def generate(self) -> X25519PrivateKey:
+        """Returns the next X25519 key."""
+        return X25519PrivateKey.from_private_bytes(self.token_bytes(32))
+
+
+def secret(name: str) -> bytes:
+    """Returns 32 bytes that depend on a name."""
+    return Named(name).token_bytes(32)
+
+
+def identity(name: str) -> Ed25519PrivateKey:
+    """Returns the Ed25519 key of a name."""
+    return Ed25519PrivateKey.from_private_bytes(secret(name))
+
+
+def vectors() -> dict[str, str]:
+    """Returns the text of every file, by its name."""
+    made = {
+        "keys": of_keys(),
+        "draws": of_draws(),
+        "frames": of_frames(),
+        "masks": of_masks(),
+        "round": {name: of_round(name, settings) for name, settings in SETTINGS.items()},
+    }
+    return {f"{name}.json": json.dumps(part, indent=1) + "\n" for name, part in made.items()}
+
+
+# ---- keys ----------------------------------------------------------------------------------------
+
+
+def of_keys() -> dict[str, Any]:
+    """Returns keys, signatures, and the texts that are signed for joining."""
+    key = identity("server")
+    message = b"entrenous"
+    one = secret("x25519 one")
+    other = secret("x25519 other")
+    public = primitives.public_of(other)
+    common = primitives.agree(X25519PrivateKey.from_private_bytes(one), public)
+    terms = FederationTerms(
+        algorithm="fcf",
+        users=USERS,
+        items=ITEMS,
+        rounds=2,
+        operator=_public(key).hex(),
+        draws="public",
+    )
+    new = _public(identity("new key")).hex()
+    rotation = ROTATION + f"{RUN} shop-1 {new}".encode()
+    number, until = 3, 2_000_000_000
+    peer = _public(identity("peer"))
+    ticket = tickets.Ticket.sign(key, bytes.fromhex(RUN), number, peer, until)
+    return {
+        "ed25519": {
+            "private": secret("server").hex(),
+            "public": _public(key).hex(),
+            "message": message.hex(),
+            "signature": key.sign(message).hex(),
+        },
+        "x25519": {
+            "private": one.hex(),
+            "other_private": other.hex(),
+            "other_public": public.hex(),
+            "secret": common.hex(),
+        },
+        "derive": {
+            "secret": common.hex(),
+            "purpose": ["pair", secret("view").hex(), 0, 300],
+            "info": messages.encode(("pair", secret("view"), 0, 300)).hex(),
+            "key": primitives.derive(common, "pair", secret("view"), 0, 300).hex(),
+        },
+        "terms": {"text": terms.text(), "run": terms.run},
+        "rotation": {
+            "run": RUN,
+            "name": "shop-1",
+            "key": new,
+            "signed": rotation.hex(),
+            "signature": key.sign(rotation).hex(),
+        },
+        "ticket": {
+            "run": RUN,
+            "number": number,
+            "until": until,
+            "key": peer.hex(),
+            "signature": ticket.signature.hex(),
+        },
+        "charter": {
+            "run": RUN,
+            "name": "relay-1",
+            "key": peer.hex(),
+            "signature": key.sign(charter.PURPOSE + f"{RUN} relay-1 ".encode() + peer).hex(),
+        },
+    }
+
+
+def _public(key: Ed25519PrivateKey) -> bytes:
+    return key.public_key().public_bytes_raw()
+
+
+# ---- draws ---------------------------------------------------------------------------------------
+
+
+def of_draws() -> dict[str, Any]:
+    """Returns words of names, keys, and what is drawn from them."""
+    names: list[list[int | str]] = [
+        ["server"],
+        ["devices"],
+        ["rounds"],
+        ["rounds", 3],
+        ["a", -1, "b"],
+    ]
+    key = keys.key(SEED, "rounds")
+    drawn = [np.uint64(keys.draw(key, c)) for c in range(6)]
+    order = np.empty(10, np.int64)
+    shuffle(order, 0, 10, key)
+    place = shuffle_places(10, key)
+    words = ["server", "devices", "rounds", "select", "local", "score", "a", "b"]
+    return {
+        "words": {name: str(keys._word(name)) for name in words},
+        "keys": [
+            {"seed": SEED, "names": part, "key": str(keys.key(SEED, *part))} for part in names
+        ],
+        "select": {"rounds": str(key), "round": 5, "key": str(keys.select_key(key, 5))},
+        "local": {"rounds": str(key), "round": 5, "key": str(keys.local_key(key, 5))},
+        "of": str(key),
+        "draw": [str(bits) for bits in drawn],
+        "below_1000": [int(keys.below(bits, 1000)) for bits in drawn],
+        "below_low_1000": [int(below_low(bits, 1000)) for bits in drawn],
+        "uniform": [float(keys.uniform(bits)) for bits in drawn],
+        # Rounded to float32, as models have it: the last bits of float64 depend on a library.
+        "normal_f32": [float(np.float32(keys.normal(key, c))) for c in range(6)],
+        "permutation_10": np.argsort(place).tolist(),
+        "shuffle_10": order.tolist(),
+        "cohort_4_of_20": cohort(key, 4, 20).tolist(),
+    }
+
+
+# ---- frames --------------------------------------------------------------------------------------
+
+
+def of_frames() -> dict[str, Any]:
+    """Returns frames with their heads, arrays, and the digest of a model."""
+    arrays: dict[str, Array] = {
+        "y": np.arange(6, dtype=np.float32).reshape(3, 2) / 4,
+        "users": np.array([2, 5], np.int64),
+        "item": np.empty(0, np.int32),
+        "flag": np.array([1, 0, 1], np.uint8),
+    }
+    body = tensors.write(arrays)
+    made = []
+    fields: dict[str, Any] = {
+        "round": 300,
+        "attempt": 1,
+        "model": secret("model"),
+        "items": 70_000,
+        "about": {"users": 2, "start": 4},
+    }
+    nothing: dict[str, Any] = {}
+    for kind, node, about in (("work", "server", fields), ("hello", "shop-1", nothing)):
+        with patch.object(frames, "secrets", Named(kind)):
+            content = body if kind == "work" else b""
+            frame = frames.seal(identity(node), kind, content, run=RUN, node=node, **about)
+        opened = frames.opened(frame)
+        made.append(
+            {
+                "private": secret(node).hex(),
+                "fields": {
+                    "kind": kind,
+                    "run": RUN,
+                    "node": node.encode().hex(),
+                    "round": opened.head.round,
+                    "attempt": opened.head.attempt,
+                    "nonce": opened.head.nonce.hex(),
+                    "model": opened.head.model.hex(),
+                    "items": opened.head.items,
+                    "order": opened.head.order,
+                    "about": opened.head.about,
+                    "size": opened.head.size,
+                    "digest": opened.head.digest.hex(),
+                },
+                "head": opened.said.hex(),
+                "signature": opened.signature.hex(),
+                "frame": frame.hex(),
+            }
+        )
+    return {
+        "frames": made,
+        "arrays": {
+            "values": {name: array.tolist() for name, array in arrays.items()},
+            "types": {name: [array.dtype.str, *array.shape] for name, array in arrays.items()},
+            "body": body.hex(),
+            "model_sha256": model_sha256(arrays),
+        },
+        "here": here(),
+    }
+
+
+def here() -> dict[str, Any]:
+    """Returns the header by which a node shows its key at a given second."""
+    with patch.object(frames, "secrets", Named("here")):
+        frame = frames.seal(
+            identity("shop-1"), "here", run=RUN, node="shop-1", about={"time": 1_800_000_000}
+        )
+    return {
+        "private": secret("shop-1").hex(),
+        "run": RUN,
+        "node": "shop-1",
+        "time": 1_800_000_000,
+        "nonce": frames.opened(frame).head.nonce.hex(),
+        "header": SCHEME + urlsafe_b64encode(frame).decode(),
+    }
+
+
+# ---- one round -----------------------------------------------------------------------------------
+
+
+def histories() -> Interactions:
+    """Returns the rows of the three devices."""
+    user = np.repeat(np.arange(USERS), [len(own) for own in HISTORIES])
+    item = np.concatenate([np.array(own) for own in HISTORIES])
+    return build(
+        user,
+        item,
+        users=Vocabulary(size=USERS, kind="user"),
+        items=Vocabulary(size=ITEMS, kind="item"),
+    )
+
+
+def of_round(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns round 0 of an algorithm: the download, what each device computes and sends, and the
+    sum of the messages in fixed point.
+    """
+    data = histories()
+    made: Any = algorithm_of(name, settings)
+    algorithm = made.configured(data.catalogue)
+    contract = bound(algorithm, data.catalogue)
+    server = algorithm.init_server(data.catalogue, keys.key(SEED, "server"))
+    download = algorithm.download(server)
+    everybody = Shard(algorithm, data.catalogue, data, np.arange(USERS))
+    private = everybody.init_devices(keys.key(SEED, "devices"))
+    local = np.uint64(keys.local_key(keys.key(SEED, "rounds"), 0))
+    total = contract.empty_total()
+    devices = []
+    for user, own in enumerate(HISTORIES):
+        before = _of_user(private, user)
+        update: Update = everybody.update(download, private, np.array([user]), local)
+        body = contribution.of_update(update)
+        total = add_update(total, update)
+        devices.append(
+            {
+                "user": user,
+                "history": list(own),
+                "key": str(keys.fold_name(local, user)),
+                "before": before,
+                "after": _of_user(private, user),
+                "body": body.hex(),
+            }
+        )
+    return {
+        "settings": {**settings, "seed": SEED, "users": USERS, "items": ITEMS},
+        "download": b"".join(write_download(download, {})).hex(),
+        "model": announced(contract, download).hex(),
+        "devices": devices,
+        "sum": contribution.of_total(total).hex(),
+    }
+
+
+def _of_user(private: Any, user: int) -> dict[str, str]:
+    """Returns the private arrays of one user, as bytes."""
+    arrays = arrays_of(private)
+    return {name: array[user].tobytes().hex() for name, array in arrays.items()}
+
+
+# ---- a secure sum --------------------------------------------------------------------------------
+
+NAMES = ("ada", "bo", "cy", "di")
+GONE = "bo"  # vanishes after it has shared its secrets
+LENGTH = 5
+
+
+@contextmanager
+def drawing(source: Named) -> Iterator[None]:
+    """Has a party of a secure sum draw its secrets from `source` meanwhile."""
+    with ExitStack() as patches:
+        for module in (client, shamir, primitives):
+            patches.enter_context(patch.object(module, "secrets", source))
+        made = SimpleNamespace(generate=source.generate)
+        patches.enter_context(patch.object(client, "X25519PrivateKey", made))
+        yield
+
+
+def of_masks() -> dict[str, Any]:
+    """Returns a secure sum of four parties, of which one vanishes before its vector, and what
+    follows from numbers of parties.
+    """
+    return {
+        **of_sum(NAMES, GONE),
+        "graphs": [
+            {
+                "parties": n,
+                "members": members,
+                "faults": faults(n, members=members),
+                "quorum": quorum(n, members=members),
+                "degree": degree(n)[0],
+                "threshold": degree(n)[1],
+            }
+            for n, members in ((4, 4), (10, 11), (100, 100), (129, 300), (300, 300), (1000, 1000))
+        ],
+        "ring": _ring(),
+        "mask": _mask(),
+    }
+
+
+def of_sum(names: Sequence[str], gone: str) -> dict[str, Any]:
+    """Returns a secure sum in which party `gone` vanishes before its vector: the secrets that each
+    party draws, every message, and the sum.
+    """
+    terms = SumTerms(RUN, 2, 1, secret("model"), LENGTH, people=3, parties=3, noise=0.25)
+    roll = {name: _public(identity(name)) for name in names}
+    floors = Floors(people=3, parties=3, noise=True)
+    sources = {name: Named(f"secrets of {name}") for name in names}
+    parties = {}
+    for name in names:
+        with drawing(sources[name]):
+            parties[name] = SecureSumClient(terms, roll, name, secret(name), floors, people=1)
+    vectors = {name: _vector(place) for place, name in enumerate(names)}
+    left = [name for name in names if name != gone]
+    server = SecureSumServer(terms, roll)
+    said: dict[str, dict[str, str]] = {name: {} for name in names}
+    brought: dict[str, dict[str, str]] = {name: {} for name in names}
+
+    def tell(stage: int, name: str, message: bytes) -> None:
+        said[name][messages.STAGES[stage]] = message.hex()
+        server.add(stage, message)
+
+    for name, party in parties.items():
+        tell(messages.ADVERT, name, party.advertise())
+    roster = server.roster()
+    for name, party in parties.items():
+        with drawing(sources[name]):
+            tell(messages.SHARES, name, party.share(roster))
+    for name in left:
+        inbox = server.inbox(name)
+        brought[name]["inbox"] = inbox.hex()
+        masked = parties[name].mask(inbox, vectors[name], SumRows(0, 0))
+        tell(messages.MASKED, name, masked)
+    for name in left:
+        survivors = server.survivors(name)
+        brought[name]["survivors"] = survivors.hex()
+        tell(messages.CONSENT, name, parties[name].consent(survivors))
+    consents = server.consents()
+    for name in left:
+        tell(messages.UNMASKING, name, parties[name].unmask(consents))
+    total = server.total()
+    # The sum is the one of the vectors that were sent: otherwise the vectors prove nothing.
+    assert np.array_equal(total, np.sum([vectors[name] for name in left], axis=0))
+    return {
+        "terms": {
+            "run": RUN,
+            "round": terms.round,
+            "attempt": terms.attempt,
+            "model": terms.model.hex(),
+            "length": LENGTH,
+            "bits": terms.bits,
+            "dropout": terms.dropout,
+            "malicious": terms.malicious,
+            "people": terms.people,
+            "parties": terms.parties,
+            "noise": terms.noise,
+        },
+        "digest": terms.digest(roll).hex(),
+        "roster": roster.hex(),
+        "consents": consents.hex(),
+        "gone": gone,
+        "parties": [
+            {
+                "name": name,
+                "identity": secret(name).hex(),
+                "public": roll[name].hex(),
+                "drawn": sources[name].drawn,
+                "commitment": commitment(bytes.fromhex(sources[name].drawn[2])).hex(),
+                "vector": [str(number) for number in vectors[name].tolist()],
+                "brought": brought[name],
+                "said": said[name],
+            }
+            for name in names
+        ],
+        "sum": [str(number) for number in total.tolist()],
+    }
+
+
+def _vector(place: int) -> Int64Array:
+    """Returns the vector of a party, with numbers beyond 2^53 in it."""
+    return np.array([place, -place, 1 << 54, -(1 << 60) + place, 65_536], np.int64)
+
+
+def _ring() -> dict[str, Any]:
+    """Returns the graph of 130 parties: the holders of some parties' shares, and sets of parties
+    without which the rest are still one group, or fall apart.
+    """
+    names = [f"node-{number:03d}" for number in range(130)]
+    view = secret("view")
+    made = graph(names, view, SumTerms.dropout, SumTerms.malicious, 200)
+    once = made.ring[: made.reach]
+    twice = [*once, *made.ring[60 : 60 + made.reach]]
+    everybody = set(range(made.n))
+    assert made.joined(everybody - set(once)) and not made.joined(everybody - set(twice))
+    return {
+        "names": names,
+        "members": 200,
+        "view": view.hex(),
+        "threshold": made.threshold,
+        "quorum": made.quorum,
+        "around": [made.around(place) for place in (0, 77, 129)],
+        "joined": list(once),
+        "apart": twice,
+    }
+
+
+def _mask() -> dict[str, Any]:
+    """Returns the first words of a mask."""
+    words = np.zeros(4, np.uint64)
+    primitives.add_masks(words, [secret("mask")])
+    return {"key": secret("mask").hex(), "words": [str(word) for word in words.tolist()]}
