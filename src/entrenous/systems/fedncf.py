@@ -39,6 +39,7 @@ from ..core.contract.protocols import Catalogue, Histories
 from ..core.contract.update import Total, Update
 from ..core.lanes.memory import starts_of
 from ..core.types import Float32Array, Int32Array, Int64Array
+from ..core.values import SettingValue
 from ..kernels import ncf
 from ..kernels.averaging import HOW_MUCH, counts
 from ._federated_ncf import AveragedNCF, GlobalNCF, data_of, data_of_one, one_network
@@ -88,6 +89,15 @@ class FedNCF(UniformRounds, AveragedNCF):
         """
         own = 0 if self.aggregates else self.shape.network
         return {**super().sizes(catalogue), "own_network": own}
+
+    def private_set(self, users: int) -> dict[str, SettingValue]:
+        """Returns the settings that were tested together under the profile `private`, for NeuMF in
+        federations of fewer than 1,000 people.
+        """
+        whole = self.factors > 0 and len(self.layers) > 0
+        if users >= 1000 or not whole or not self.aggregates:
+            return {}
+        return {"factors": 16, "cohort": max(300, users // 2), "noise": 0.3}
 
     # ---- on a device -----------------------------------------------------------------------------
 
