@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...core.types import BoolArray, Float32Array, Float64Array, Int64Array
+from ...core.types import Array, BoolArray, Float32Array, Float64Array, Int64Array
 from ..transcript import Transcript
 from ._rows_seen import place_of
 
@@ -104,7 +104,7 @@ def usable(
             yield seen.users, given, total
 
 
-def sigmoid(x: Float32Array) -> Float32Array:
+def sigmoid(x: Array) -> Float32Array:
     """The logistic function, whose argument is cut where float32 has no more digits."""
     return (1 / (1 + np.exp(-np.clip(x, -30, 30)))).astype(np.float32)
 
