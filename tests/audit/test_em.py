@@ -158,14 +158,11 @@ def test_sums_that_are_no_numbers_move_no_vector(small: Any, algorithm: str, nam
     broken = first.sent[name].copy()
     broken[0, 3] = np.nan
     hostile = changed(transcript, 0, first._replace(sent={**first.sent, name: broken}))
-    # Everybody is still seen, so that the claims are of the same users.
-    without = changed(transcript, 0, first._replace(users=first.users[:0]))
-    users = np.unique(np.concatenate([seen.users for seen in without.rounds]))
     claims = em.ATTACK.run(hostile)
     assert np.isfinite(claims.score).all()
-    there = np.isin(claims.users, users)
-    assert np.allclose(claims.score[there], em.ATTACK.run(without).score, atol=1e-3)
+    # No number of that sum counts: whatever it is, the claims are the same.
     infinite = first._replace(sent=_infinite(first))
+    assert np.array_equal(claims.score, em.ATTACK.run(changed(transcript, 0, infinite)).score)
     assert not em.ATTACK.run(transcript._replace(rounds=(infinite,))).tried
 
 
@@ -184,7 +181,7 @@ def test_what_it_cannot_follow_is_said(small: Any, algorithm: str, settings: Any
     assert not claims.tried and why in claims.note
 
 
-@some("algorithm", ["fedfast-gmf", "cali3f-gmf", "fedavg-prme-g"])
+@some("algorithm", ["fedfast-gmf", "cali3f-gmf"])
 def test_messages_of_other_forms_are_left_to_other_attacks(small: Any, algorithm: str) -> None:
     transcript = observe(algorithm, small, view="sum", cohort=5, rounds=1)
     assert not em.ATTACK.applies(transcript)

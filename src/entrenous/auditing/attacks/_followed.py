@@ -35,7 +35,7 @@ Chances = Float32Array
 
 
 class Way(NamedTuple):
-    """How the directions of people follow from chances, for one family of algorithms."""
+    """The way from chances to the directions of people, for one family of algorithms."""
 
     follow: Callable[[Chances, BoolArray], Iterator[Followed]]
     """Yields all rounds. Its second argument, bool [items]: items whose sums may correct

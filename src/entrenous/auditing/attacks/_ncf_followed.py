@@ -103,8 +103,8 @@ def _follow(
         y = sigmoid(middle @ (output.h * item).T + output.bias)
         x = _move(middle, output.h, rates)
         bend = _bend(middle, output.h, rates)
-        up = rates.epochs * weight[place] * _beside(1 - y, middle * output.h, rates)
-        once = rates.epochs * weight[place] * _beside(y, middle * output.h, rates)
+        up = rates.epochs * weight[place] * _compared(1 - y, middle * output.h, rates)
+        once = rates.epochs * weight[place] * _compared(y, middle * output.h, rates)
         down = often * once
         multiples = own * up - (1 - own) * down
         number = total["item"][:, :factors]
@@ -226,7 +226,7 @@ def _stepped(gradient: Float32Array, rates: Rates) -> Float32Array:
     return (rates.item * steps).astype(np.float32)
 
 
-def _beside(slope: Float32Array, inputs: Float32Array, rates: Rates) -> Float32Array:
+def _compared(slope: Float32Array, inputs: Float32Array, rates: Rates) -> Float32Array:
     """The length of a move by a sample of some slope, compared with that of slope one half, float32
     [m, items]. inputs: h * p_u.
     """

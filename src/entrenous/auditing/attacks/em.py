@@ -1,7 +1,7 @@
 """Sums over changing cohorts, taken apart along everybody's own direction: EM over histories.
 
-What a person adds to the sum of an item is a number times a vector of their own, and the known
-model of a round and a history give this vector: in closed form for FCF, x_u, of which a person adds
+A person adds to the sum of an item a number times a vector that is theirs alone. The known model of
+a round and a history give this vector: in closed form for FCF, x_u, of which a person adds
 -w x_u x_u . y_i without the item and (c - (c - w) x_u . y_i) x_u on top of that with it
 (`_fcf_cost`); from the models of all rounds so far for FPL, [p_u, 1] (`_fpl_followed`), and for
 averaged neural filters, h * p_u (`_ncf_followed`). So a sum of F numbers is F equations for each
@@ -72,7 +72,7 @@ class Evidence(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """What sums tell of each user and item, whatever was assumed of this user and item before."""
+    """The estimates of all bits, whatever was assumed of each of them before."""
 
     bit: Float32Array
     """[users, items], about 1 for a consumed item and 0 for another one."""
@@ -81,7 +81,7 @@ class Estimate(NamedTuple):
 
 
 class Fit(NamedTuple):
-    """Where the estimates of consumed items and of others lie, and how far they scatter."""
+    """The places of the estimates of consumed items and of others, and their scatter."""
 
     low: float
     """The mean of others."""
@@ -235,8 +235,8 @@ def _even(estimate: Estimate) -> Float32Array:
 
 
 def _by_halves(way: Way, chance: Float32Array, turn: int) -> Estimate:
-    """Estimates each half of the items along directions that the other half has corrected. Each
-    turn has halves of its own.
+    """Estimates each half of the items along directions that the other half has corrected. The
+    halves differ from turn to turn.
     """
     draws = generator(key(0, "audit", "em", turn))
     half = draws.uniform(chance.shape[1]) < 0.5
