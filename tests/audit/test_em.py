@@ -181,10 +181,14 @@ def test_what_it_cannot_follow_is_said(small: Any, algorithm: str, settings: Any
     assert not claims.tried and why in claims.note
 
 
-@some("algorithm", ["fedfast-gmf", "cali3f-gmf"])
-def test_messages_of_other_forms_are_left_to_other_attacks(small: Any, algorithm: str) -> None:
-    transcript = observe(algorithm, small, view="sum", cohort=5, rounds=1)
-    assert not em.ATTACK.applies(transcript)
+@some("name", ["user", "share"])
+def test_messages_of_other_forms_are_left_to_other_attacks(small: Any, name: str) -> None:
+    """FedFast's devices show their vectors, Cali3F's weigh their moves."""
+    transcript = observe("fedmf", small, view="sum", cohort=5, rounds=1)
+    assert em.ATTACK.applies(transcript)
+    other = {"way": "rows", "name": name, "shape": [1], "usual": None}
+    about = {**transcript.about, "sends": [*transcript.about["sends"], other]}
+    assert not em.ATTACK.applies(transcript._replace(about=about))
 
 
 @some("share", [-0.1, 1.0, float("nan")])
@@ -212,8 +216,8 @@ def test_fcf_in_sums_of_a_hundred_comes_apart_on_movielens(knows: float, expecte
 @some(
     "algorithm, rounds, knows, expected",
     [
-        ("pfpl+", 90, 0.0, 0.515),
-        ("pfpl+", 90, 0.1, 0.64),
+        ("pfpl+", 90, 0.0, 0.521),
+        ("pfpl+", 90, 0.1, 0.629),
         ("fedmf", 100, 0.0, 0.47),
         ("fedmf", 100, 0.1, 0.51),
     ],
