@@ -119,6 +119,78 @@ def test_more_users_than_it_takes_are_said_not_guessed(
     assert not claims.tried and "of whom it takes 5" in claims.note
 
 
+FEW: Any = {"view": "sum", "profile": "private", "protect": {"noise": 0.001, "people": 5}}
+
+
+@some(
+    "algorithm, settings, knows, beyond",
+    [
+        ("pfpl+", {"factors": 8}, 0.2, 0.15),
+        ("pfpl+", {"factors": 8, "pi": 0.5}, 0.0, 0.03),
+        ("fedmf", {"factors": 16}, 0.0, 0.03),
+        ("fedmf", {"factors": 16}, 0.2, 0.09),
+        ("fedncf", {"factors": 16, "layers": "8,4"}, 0.2, 0.09),
+        ("reptile-gmf", {"factors": 16}, 0.2, 0.1),
+        ("fedavg-gmf", {"factors": 16, "client": "gradient"}, 0.2, 0.03),
+    ],
+)
+def test_small_sums_of_vectors_that_are_learnt_come_apart(
+    small: Any, algorithm: str, settings: Any, knows: float, beyond: float
+) -> None:
+    asked = {**FEW, "settings": settings, "cohort": 5, "rounds": 80, "knows": knows}
+    figures = found(observe(algorithm, small, **asked), small)
+    assert figures["advantage"] > beyond
+
+
+@some("algorithm", ["pfpl+", "fedmf"])
+def test_loud_sums_of_vectors_that_are_learnt_leave_popularity(small: Any, algorithm: str) -> None:
+    loud = {**FEW, "protect": {"noise": 100.0, "people": 5}}
+    asked: Any = {"settings": {"factors": 8}, "cohort": 5, "rounds": 20}
+    figures = found(observe(algorithm, small, **loud, **asked), small)
+    assert abs(figures["advantage"]) < 0.05
+
+
+@some("algorithm, name", [("pfpl+", "q"), ("fedmf", "item_")])
+def test_sums_that_are_no_numbers_move_no_vector(small: Any, algorithm: str, name: str) -> None:
+    asked: Any = {"settings": {"factors": 8}, "cohort": 5, "rounds": 12}
+    transcript = observe(algorithm, small, **FEW, **asked)
+    first = transcript.rounds[0]
+    broken = first.sent[name].copy()
+    broken[0, 3] = np.nan
+    hostile = changed(transcript, 0, first._replace(sent={**first.sent, name: broken}))
+    claims = em.ATTACK.run(hostile)
+    assert np.isfinite(claims.score).all()
+    # No number of that sum counts: whatever it is, the claims are the same.
+    infinite = first._replace(sent=_infinite(first))
+    assert np.array_equal(claims.score, em.ATTACK.run(changed(transcript, 0, infinite)).score)
+    assert not em.ATTACK.run(transcript._replace(rounds=(infinite,))).tried
+
+
+@some(
+    "algorithm, settings, why",
+    [
+        ("fedncf-mlp", {"layers": "8,4"}, "no factors"),
+        ("pfpl+", {"factors": 4, "pi": "user"}, "pi differs"),
+    ],
+)
+def test_what_it_cannot_follow_is_said(small: Any, algorithm: str, settings: Any, why: str) -> None:
+    own = {name: value for name, value in settings.items() if name != "pi"}
+    transcript = observe(algorithm, small, **FEW, settings=own, cohort=5, rounds=3)
+    about = {**transcript.about, "settings": {**transcript.settings, **settings}}
+    claims = em.ATTACK.run(transcript._replace(about=about))
+    assert not claims.tried and why in claims.note
+
+
+@some("name", ["user", "share"])
+def test_messages_of_other_forms_are_left_to_other_attacks(small: Any, name: str) -> None:
+    """FedFast's devices show their vectors, Cali3F's weigh their moves."""
+    transcript = observe("fedmf", small, view="sum", cohort=5, rounds=1)
+    assert em.ATTACK.applies(transcript)
+    other = {"way": "rows", "name": name, "shape": [1], "usual": None}
+    about = {**transcript.about, "sends": [*transcript.about["sends"], other]}
+    assert not em.ATTACK.applies(transcript._replace(about=about))
+
+
 @some("share", [-0.1, 1.0, float("nan")])
 def test_a_share_of_histories_is_below_one(small: Any, share: float) -> None:
     with pytest.raises(InputError, match="--knows"):
@@ -137,4 +209,24 @@ def test_fcf_in_sums_of_a_hundred_comes_apart_on_movielens(knows: float, expecte
     protect = {"noise": 0.3, "people": 100, "noise_by": "server"}
     asked: Any = {"view": "sum", "profile": "private", "protect": protect}
     transcript = observe("fcf", movielens(), **asked, knows=knows)
+    assert found(transcript, movielens())["r_precision"] == pytest.approx(expected, abs=0.03)
+
+
+@pytest.mark.slow
+@some(
+    "algorithm, rounds, knows, expected",
+    [
+        ("pfpl+", 90, 0.0, 0.521),
+        ("pfpl+", 90, 0.1, 0.629),
+        ("fedmf", 100, 0.0, 0.473),
+        ("fedmf", 100, 0.1, 0.512),
+    ],
+)
+def test_learnt_vectors_in_sums_of_a_hundred_come_apart_on_movielens(
+    algorithm: str, rounds: int, knows: float, expected: float
+) -> None:
+    """With the noise and the sums that `private` had before it brought a tested set."""
+    protect = {"noise": 0.1, "people": 100, "noise_by": "server"}
+    asked: Any = {"view": "sum", "profile": "private", "protect": protect, "cohort": 100}
+    transcript = observe(algorithm, movielens(), **asked, rounds=rounds, knows=knows)
     assert found(transcript, movielens())["r_precision"] == pytest.approx(expected, abs=0.03)

@@ -273,7 +273,12 @@ def _about(
         "step": STEP,
         "same_rows": contract.declaration.traits.same_rows,
         "sends": [
-            {"way": sent.way, "name": sent.name, "shape": list(contract.shape(sent.sizes))}
+            {
+                "way": sent.way,
+                "name": sent.name,
+                "shape": list(contract.shape(sent.sizes)),
+                "usual": sent.usual,
+            }
             for sent in contract.sends
         ],
         "seed": plan.seed if plan.public_draws else None,
