@@ -4,11 +4,21 @@ a small table whole.
 
 from __future__ import annotations
 
-from entrenous_lab.papers.privacy_sets import SIZES, Tried, candidates, choice, found
+from entrenous_lab.papers.privacy_sets import (
+    SIZES,
+    TELLS,
+    VALIDATION,
+    Tried,
+    candidates,
+    choice,
+    found,
+)
 from entrenous_lab.papers.remember import Cells
 from entrenous_lab.papers.result import Context
+from entrenous_lab.papers.stored import FOLDER, stored_in
 
-from entrenous.runs.plan import algorithm_of
+from entrenous.core.contract.declared import private_set
+from entrenous.runs.plan import algorithm_of, in_words
 from lab.tests.test_runner import tiny
 
 
@@ -53,3 +63,19 @@ def test_a_small_table_has_all_candidates_and_the_choice() -> None:
     assert steps == [(1, 2), (2, 2)]
     assert all(row["obtained"] is not None for row in told.rows)
     assert "choose alpha" in told.notes[0] and list(told.figures) == ["fcf-tiny"]
+
+
+def test_private_brings_what_the_stored_figures_choose() -> None:
+    """Of federations of fewer than 1,000 people, by the stored figures of MovieLens-100K."""
+    rows = stored_in(FOLDER, ["privacy-sets"])["privacy-sets"].content["rows"]
+    figures = {(row["system"], row["metric"]): row["obtained"] for row in rows}
+    few = SIZES[0]
+    for algorithm, grid in few.grid.items():
+        several = candidates(grid)
+        measured = []
+        for settings in several:
+            label = f"{algorithm}, {in_words(settings)}"
+            tells = {share: figures[label, metric] for share, metric in TELLS.items()}
+            measured.append(Tried(settings, figures[label, VALIDATION], tells))
+        chosen = several[choice({"ml-100k": measured})]
+        assert chosen.items() <= private_set(algorithm_of(algorithm, {}), 943).items()

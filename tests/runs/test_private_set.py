@@ -25,7 +25,7 @@ from entrenous.runs.pipeline import RunRequest, carry_out
 from entrenous.runs.plan import FEW, brought, with_set
 from entrenous.systems.named import algorithms, kind_of
 
-FPL_SET = {"factors": 8, "epochs": 23, "cohort": 300}
+FPL_SET = {"factors": 8, "epochs": 46, "cohort": 300}
 SMALL: dict[str, Any] = {"protocol": "loo-20", "profile": PRIVATE}
 
 
@@ -59,7 +59,7 @@ def test_a_cohort_is_a_third_of_all_and_300_at_least_where_they_are_there(
 
 
 def test_it_is_said_in_a_line_with_what_was_changed_of_it() -> None:
-    brings = "private brings: factors 8, epochs 23, cohort 300, noise 0.3"
+    brings = "private brings: factors 8, epochs 46, cohort 300, noise 0.3"
     assert brought(plan(), 900) == [brings] == brought(with_set(plan(), 900), 900)
     assert brought(plan(profile="paper"), 900) == [] == brought(plan("pepper-gmf"), 900)
     few = brought(plan(), 120)
@@ -125,7 +125,7 @@ def test_runs_from_python_and_the_shell_and_comparisons_have_it(
     assert compared.err.count("is not the set that was tested: factors 9, epochs replaced by") == 1
     audited = entrenous.audit("pfpl+", "many.csv", quick=True, **options)
     assert audited.found["cohort"] == 300 and audited.found["settings"]["factors"] == 8
-    assert audited.found["protect"]["noise"] == 0.3 and audited.found["rounds"] == 69 // 3
+    assert audited.found["protect"]["noise"] == 0.3 and audited.found["rounds"] == 138 // 3
 
 
 def test_terms_say_it_and_everybody_is_in_a_round(tmp_path: Path) -> None:
