@@ -131,7 +131,7 @@ def test_runs_from_python_and_the_shell_and_comparisons_have_it(
 def test_terms_say_it_and_everybody_is_in_a_round(tmp_path: Path) -> None:
     made = found(tmp_path / "f", people(120), FoundingPlan(algorithm="fpl"), nodes=3).terms
     assert made.settings == {**FPL_SET, "cohort": 0} and made.protection.noise == 0.3
-    assert made.rounds == 23 and dict(made.make())["cohort"] == 120
+    assert made.rounds == 46 and dict(made.make())["cohort"] == 120
     asked = FoundingPlan(algorithm="fpl", rounds=4, settings={"factors": 3})
     made = found(tmp_path / "g", people(120), asked, nodes=3).terms
     assert made.rounds == 4 and made.settings["factors"] == 3
