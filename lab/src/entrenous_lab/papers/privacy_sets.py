@@ -2,7 +2,8 @@
 rows among those whose final model tells little by participation; then what the choice costs, and
 tells, with seeds that chose nothing.
 
-The noise and the size of cohorts are not chosen here: attacks on sums decide them.
+The size of cohorts is not chosen here, nor is any noise smaller than the first that is tried:
+attacks on sums decide them.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from entrenous.data.load import load
 from entrenous.data.split.protocol import splits
 from entrenous.evaluation.protocol import evaluate
 from entrenous.federation.shard import Threads
-from entrenous.privacy.protection import PAPER, PRIVATE
+from entrenous.privacy.protection import PAPER, PRIVATE, Protection
 from entrenous.report.figures import FigureFormat, scatter
 from entrenous.runs import pipeline
 from entrenous.runs.options import Profile, RunPlan
@@ -56,7 +57,7 @@ Settings = Mapping[str, Any]
 
 class SizedSets(NamedTuple):
     """The settings that are tried for federations of one size. data: the data sets that choose
-    together, each with its protocol. grid: {algorithm: {setting: values}}.
+    together, each with its protocol. grid: {algorithm: {setting, or `noise`: values}}.
     """
 
     label: str
@@ -64,21 +65,18 @@ class SizedSets(NamedTuple):
     grid: Mapping[str, Mapping[str, Sequence[float]]]
 
 
-PFPL_GRID = {"factors": (8, 16, 32), "epochs": (12, 23, 46)}
+PFPL_GRID = {"factors": (8, 16), "epochs": (23, 46), "noise": (0.3, 0.6)}
+FCF_GRID = {"alpha": (1.0, 3.0), "rounds": (10, 20), "noise": (3.0, 6.0)}
 SIZES = (
     SizedSets(
         "below 1,000 people",
         {"ml-100k": "loo-99"},
-        {
-            "fcf": {"alpha": (1.0, 3.0, 8.0), "rounds": (10, 20, 40)},
-            "pfpl+": PFPL_GRID,
-            "fedncf": {"factors": (8, 16, 32)},
-        },
+        {"fcf": FCF_GRID, "pfpl+": PFPL_GRID, "fedncf": {"factors": (8, 16, 32)}},
     ),
     SizedSets(
         "1,000 people or more",
         {"ml-1m": "ncf-99", "gowalla-nyc": "loo-99"},
-        {"fcf": {"alpha": (1.0, 3.0), "rounds": (20, 30)}, "pfpl+": PFPL_GRID},
+        {"fcf": {**FCF_GRID, "rounds": (20, 30)}, "pfpl+": PFPL_GRID},
     ),
 )
 OF_TESTS = {"fcf": {"alpha": (1.0, 3.0), "rounds": (2,)}}
@@ -157,13 +155,14 @@ class SetRunner:
         """
 
         def attacked(algorithm: str, settings: Settings, seed: int) -> float:
+            own, protect = self._parted(settings)
             plan = AuditPlan(
                 algorithm=algorithm,
                 data=self.data.name,
                 view="model",
                 profile=PRIVATE,
-                settings=settings,
-                protect=self.protect,
+                settings=own,
+                protect=protect,
                 protocol=self.protocol,
                 seed=seed,
                 refit=False,
@@ -182,14 +181,15 @@ class SetRunner:
         """HR@10 on the test rows."""
 
         def run(algorithm: str, settings: Settings, seed: int) -> float:
+            own, protect = self._parted(settings)
             done = pipeline.run(
                 algorithm,
                 self.data,
                 protocol=self.protocol,
                 seed=seed,
-                settings=settings,
+                settings=own,
                 profile=profile,
-                protect=self.protect if profile == PRIVATE else {},
+                protect=protect if profile == PRIVATE else {},
             )
             return done.metrics[TEST]
 
@@ -198,12 +198,9 @@ class SetRunner:
     def _validated(self, algorithm: str, settings: Settings, seed: int) -> float:
         (split,) = splits(self.protocol, self.data, seed=seed)[:1]
         assert split.validation is not None
+        own, protect = self._parted(settings)
         asked = RunPlan(
-            algorithm=algorithm,
-            settings=settings,
-            profile=PRIVATE,
-            protect=self.protect,
-            seed=seed,
+            algorithm=algorithm, settings=own, profile=PRIVATE, protect=protect, seed=seed
         )
         plan = with_set(asked, len(split.train.users))
         made: Any = make(plan, split.train)
@@ -215,6 +212,13 @@ class SetRunner:
             model.recommender, split.train, split.validation, label=algorithm, n=(10,), seed=seed
         )
         return found.metrics[TEST]
+
+    def _parted(self, settings: Settings) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The settings of the algorithm, and those of the protection."""
+        protects = Protection.model_fields
+        own = {name: value for name, value in settings.items() if name not in protects}
+        protect = {name: value for name, value in settings.items() if name in protects}
+        return own, {**self.protect, **protect}
 
     def _once(
         self, what: str, algorithm: str, settings: Settings, seed: int, compute: Any
