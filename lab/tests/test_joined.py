@@ -1,5 +1,5 @@
-"""A stored part of a table grows by the data sets that it lacks; what is stored is not trained
-again, and keeps its day.
+"""A stored table grows by the data sets that it lacks, and data sets are made anew one at a time;
+what stays is not trained again, and keeps its day.
 """
 
 import json
@@ -147,16 +147,22 @@ def test_each_data_set_keeps_its_day_and_program(known, tmp_path, monkeypatch):
     assert len(found.origin["sample"]) == 8  # of both data sets, recorded once they stand together
 
 
+def stale(tmp_path):
+    """Makes what is stored that of another program."""
+    path = tmp_path / "out" / "good.json"
+    other = json.loads(path.read_text())
+    other["origin"] |= {"date": "2026-01-01", "commit": "aaa"}
+    other["origin"]["program"]["training"] = "0" * 64
+    path.write_text(json.dumps(other))
+
+
 @pytest.mark.parametrize("why", ["stale", "seeds", "again", "after", "before"])
 def test_what_cannot_be_added_to_is_made_whole(why, known, tmp_path):
     if why in ("after", "before"):
         known["good"] = replace(TABLE, **{why: lambda of: Found(notes=["of all"])})
     run(tmp_path, "one")
     if why == "stale":
-        path = tmp_path / "out" / "good.json"
-        stale = json.loads(path.read_text())
-        stale["origin"]["program"]["training"] = "0" * 64
-        path.write_text(json.dumps(stale))
+        stale(tmp_path)
     line = run(
         tmp_path, "one", "two", again=why == "again", **({"seeds": 3} if why == "seeds" else {})
     )
@@ -177,6 +183,29 @@ def test_again_loses_no_data_set_that_was_not_asked_for(known, tmp_path):
         "one",
         "two",
     ]
+
+
+def test_rows_of_another_program_stay_and_the_whole_is_stale(known, tmp_path):
+    run(tmp_path, "one")
+    stale(tmp_path)
+    assert "4 trained" in run(tmp_path, "two").said
+    (shelf,) = stock(["good"], tmp_path / "out")
+    assert shelf.changed == ["training"] and shelf.stored.only == ("one", "two")
+    assert [made["commit"] for made in shelf.stored.made(["one"])] == ["aaa"]
+    assert [made["commit"] for made in shelf.stored.made(["two"])] != ["aaa"]
+
+
+def test_one_data_set_of_a_whole_table_is_made_anew(known, tmp_path):
+    run(tmp_path)
+    before = content(tmp_path)
+    stale(tmp_path)
+    assert "4 trained" in run(tmp_path, "one").said
+    after = content(tmp_path)
+    assert after["only"] == [] and list(after["origin"]["earlier"]) == ["two"]
+    assert sorted(map(str, after["rows"])) == sorted(map(str, before["rows"]))
+    assert sorted(after["notes"]) == sorted(
+        note for note in before["notes"] if not note.startswith("Left out: ")
+    )
 
 
 def test_an_estimate_of_a_part_is_of_what_it_lacks(known, tmp_path):
@@ -202,4 +231,4 @@ def test_what_does_not_go_together_is_refused_and_nothing_is_written(wrong, know
     with pytest.raises(
         InputError, match="stored already" if wrong == "twice" else "the figure of a stored result"
     ):
-        joined(stored, other, tmp_path / "out")
+        joined(stored, ["one"], other, tmp_path / "out")

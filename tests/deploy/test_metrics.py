@@ -23,10 +23,12 @@ from entrenous import __version__
 from entrenous.core.errors import InputError
 from entrenous.deploy.agreement.certificates import expiry, make_keys
 from entrenous.deploy.links.metrics import LinkTally, Metrics, exposition, served
+from entrenous.deploy.node import node_watch
 from entrenous.deploy.operate import running
 from entrenous.deploy.server import server
 from entrenous.deploy.server.server_folder import LogLine, ServerFolder, written
 
+OPS = Path(__file__).parents[2] / "ops"
 SAMPLE = re.compile(r'entrenous_([a-z_]+)(?:\{(\w+)="([a-z0-9._-]+)"\})? (\d+\.\d+(?:e\+\d+)?)')
 FAMILIES = {
     "rounds_done",
@@ -216,6 +218,24 @@ def test_metrics_are_on_loopback_alone_and_there_is_nothing_else() -> None:
             pass
         with pytest.raises(OSError), socket.create_connection(("127.0.0.2", port), 5.0):
             pass
+
+
+def test_the_sample_alerts_name_metrics_that_exist() -> None:
+    """ops/alerts.yml would otherwise be silent for ever after a metric got another name."""
+    yaml = pytest.importorskip("yaml")
+    text = (OPS / "alerts.yml").read_text()
+    groups = yaml.safe_load(text)["groups"]
+    rules = [rule for group in groups for rule in group["rules"]]
+    told = {"last_contact_seconds", "finished", "certificate_ends_seconds"} | FAMILIES
+    assert len(rules) == len({rule["alert"] for rule in rules})
+    for rule in rules:
+        used = set(re.findall(r"entrenous_([a-z_]+)", rule["expr"]))
+        assert used <= told and (used or "up{" in rule["expr"]), rule["alert"]
+        assert rule["labels"]["severity"] in ("page", "ticket")
+        assert rule["annotations"]["summary"] and rule["annotations"]["do"]
+    # The two of a node that FAMILIES, of a server, does not have.
+    source = Path(node_watch.__file__).read_text()
+    assert '"last_contact_seconds"' in source and '"finished"' in source
 
 
 def test_labels_are_escaped_and_a_missing_library_is_named(

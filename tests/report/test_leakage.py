@@ -140,6 +140,22 @@ def test_a_run_on_which_no_attack_was_tried_is_no_point(runs, audits):
     assert leakage.points_of(group, {name: not_tried}) == []
 
 
+def test_a_card_says_what_is_known_because_people_took_part(runs, audits):
+    """Of the second run the attack was tried on people who never took part, of the first not."""
+    (group,) = groups(runs)
+    name = str(runs[1].manifest["run"])
+    part = {"people": 12, "guessable": 0.41, "took_part": 0.43, "because": -0.004, "low": -0.1}
+    tried = {**best_of(audits[name]), "participation": part}
+    points = leakage.points_of(group, {**audits, name: {**audits[name], "attacks": [tried]}})
+    first, second, central = (str(leakage._card(point)) for point in points)
+    assert leakage.UNTRIED in first and leakage.UNTRIED not in second + central
+    assert "-0.4\N{NO-BREAK SPACE}points" in second and "of 12 people" in second
+    assert percent(0.41) in second and percent(0.43) in second
+    assert "took part" not in central
+    facts = leakage._facts(points[1])
+    assert "-0.4" in str(facts["known because they took part"])
+
+
 def test_profiles_tell_runs_of_one_algorithm_apart(read):
     heads = read.tables["What each person gave away"][0]
     assert [head.split(" ", 1)[1] for head in heads[1:3]] == [

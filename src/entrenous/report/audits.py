@@ -32,6 +32,15 @@ def _whole(spread: list[float]) -> list[float]:
 Spread = Annotated[list[Share], AfterValidator(_whole)]
 
 
+class _Participation(BaseModel):
+    """The figures of an attack on people whom a training left out; None where it was not tried."""
+
+    people: int = Field(ge=0)
+    guessable: Share | None
+    took_part: Share | None
+    because: Difference | None
+
+
 class _Attack(BaseModel):
     """The figures of an attack that a report shows; None where it was not tried."""
 
@@ -49,6 +58,7 @@ class _Attack(BaseModel):
     rounds_to_half: int | None
     spread: Spread = []
     popularity_spread: Spread = []
+    participation: _Participation | None = None
 
 
 class _Audit(BaseModel):

@@ -1,8 +1,8 @@
 """Accuracy against leakage: a point for each run, one sentence, and what each person gave away.
 
 The leakage of a run is the share of a person's history that the best attack of an audit guesses
-right (R-precision). The server of a centralised run holds every history, so nothing is to be
-guessed.
+right (R-precision). The knowledge that it owes to people's taking part is shown where the audit
+measured it. The server of a centralised run holds every history, so nothing is to be guessed.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ LIMITS = (
     "These are findings of this version’s attacks on this data and on what they saw, not a"
     " guarantee: other attacks, or more rounds, may find more."
 )
+UNTRIED = "Not tried on people who never took part, from whom much may be guessable too."
 # Of the percentage axes.
 WHOLE = 104.0
 
@@ -59,6 +60,17 @@ class Point(NamedTuple):
     def guess(self) -> float:
         """The share of a history that popularity alone guesses right."""
         return 0.0 if self.attack is None else float(self.attack["popularity_r_precision"])
+
+    @property
+    def part(self) -> Mapping[str, Any] | None:
+        """The figures of the attack on people whom a training left out; None if it was not tried on
+        them.
+        """
+        part = None if self.attack is None else self.attack.get("participation")
+        if part is None or part["because"] is None:
+            return None
+        found: Mapping[str, Any] = part
+        return found
 
     @property
     def verdict(self) -> tuple[str, str]:
@@ -258,8 +270,30 @@ def _card(point: Point) -> Html:
         tag("h3", point.shown.named()),
         tag("p", tag("b", _number(point)), tag("span", unit)),
         tag("p", tag("b", _share(point.leak)), tag("span", known)),
+        _because(point),
         tag("p", words, class_=f"verdict-{tone}"),
     )
+
+
+def _because(point: Point) -> Child:
+    """The share that is known because people took part, and the two shares behind it."""
+    if point.attack is None:
+        return ""
+    if point.part is None:
+        return tag("p", UNTRIED)
+    words = join(
+        f"because they took part: of {point.part['people']} people ",
+        _share(point.part["guessable"]),
+        " by a model without them, ",
+        _share(point.part["took_part"]),
+        " by the same with them",
+    )
+    return tag("p", tag("b", _difference(point.part["because"])), tag("span", words))
+
+
+def _difference(value: float) -> Html:
+    """The difference of two shares, in percentage points."""
+    return numbers.exact(value, f"{100 * value:+.1f}\N{NO-BREAK SPACE}points")
 
 
 # ---- what each person gave away ------------------------------------------------------------------
@@ -356,5 +390,6 @@ def _facts(point: Point) -> dict[str, Child]:
         "history guessed right": _share(attack["r_precision"]),
         "of the 5 % known best": _share(attack["worst"]),
         "by popularity alone": _share(point.guess) if point.attack else "",
+        "known because they took part": _difference(point.part["because"]) if point.part else "",
         "half known for sure after": after,
     }

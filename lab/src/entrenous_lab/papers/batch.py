@@ -75,7 +75,9 @@ class PaperStock(NamedTuple):
 
     def replaceable(self, asked: Asked) -> bool:
         """Whether what is asked for is no less than what is stored, or can be added to it."""
-        if self.stored is None or (self.stored.quick and not asked.quick) or self.done(asked):
+        if self.stored is None or (self.stored.quick and not asked.quick):
+            return True
+        if self.done(asked, again=True):
             return True
         return self.covered(asked) and self.stored.quick == asked.quick
 
@@ -84,21 +86,22 @@ class PaperStock(NamedTuple):
         stored = self.stored.only or ("all",) if self.stored else ()
         return not asked.only or set(stored) <= set(asked.only)
 
-    def done(self, asked: Asked) -> tuple[str, ...]:
-        """The data sets that are stored and to which the others that are asked for can be added; ()
-        if all is to be made.
+    def done(self, asked: Asked, *, again: bool = False) -> tuple[str, ...]:
+        """The stored data sets whose rows stay while the others that are asked for are made; () if
+        all is to be made.
+
+        Rows that today's program may not give, and with `again` all, stay only where other data
+        sets are named.
         """
-        if (
-            self.stored is None
-            or self.changed
-            or not set(asked.only or ("all",)) - set(self.stored.only)
+        whole = experiments()[self.name]
+        if self.stored is None or not joinable(
+            self.stored, whole, quick=asked.quick, seeds=asked.seeds
         ):
             return ()
-        return (
-            self.stored.only
-            if joinable(self.stored, experiments()[self.name], quick=asked.quick, seeds=asked.seeds)
-            else ()
-        )
+        if self.changed or again:
+            return tuple(name for name in self.stored.sets if asked.only and name not in asked.only)
+        lacks = self.stored.only and set(asked.only or ("all",)) - set(self.stored.only)
+        return self.stored.sets if lacks else ()
 
     def wanted(self, asked: Asked = USUAL) -> str:
         """Why a run is wanted; "" if it is not. A quick result takes no full one's place, and a
@@ -130,14 +133,14 @@ def stock(names: Iterable[str] = (), folder: Path = FOLDER) -> list[PaperStock]:
 
 
 def estimates(
-    several: Iterable[PaperStock], cells: Path, asked: Asked = USUAL
+    several: Iterable[PaperStock], cells: Path, asked: Asked = USUAL, *, again: bool = False
 ) -> Iterator[tuple[str, WorkLeft]]:
     """What each experiment would still train, at the pace of what is remembered in `cells`. Nothing
     is trained. Raises InputError without SciPy."""
     costs, known = TrainingCosts(cells), experiments()
     for one in several:
         need_scipy()
-        context = Context(cells=Cells(cells), done=one.done(asked), **asked._asdict())
+        context = Context(cells=Cells(cells), done=one.done(asked, again=again), **asked._asdict())
         yield one.name, work_left(known[one.name], context, costs)
 
 
@@ -175,7 +178,7 @@ def run_papers(
     due = {
         one.name: one for one in shelves if one.wanted(asked) or (again and one.replaceable(asked))
     }
-    left = dict(estimates(due.values(), remembered, asked)) if due else {}
+    left = dict(estimates(due.values(), remembered, asked, again=again)) if due else {}
     lines = [
         BatchLine(one.name, one.kept(asked), stored=one.stored)
         for one in shelves
@@ -189,12 +192,8 @@ def run_papers(
             len(order),
             f"{name}; {remaining([left[other] for other in order[done:]], threads or cores())}",
         )
-        grows = (
-            due[name].stored
-            if due[name].done(asked) and not (again and due[name].covered(asked))
-            else None
-        )
-        lines.append(_one(name, asked, out, remembered, threads, progress, grows))
+        stay = due[name].done(asked, again=again)
+        lines.append(_one(due[name], asked, out, remembered, threads, progress, stay))
     return lines
 
 
@@ -217,21 +216,22 @@ def remaining(several: Sequence[WorkLeft], workers: int) -> str:
 
 
 def _one(
-    name: str,
+    shelf: PaperStock,
     asked: Asked,
     out: Path,
     cells: Path,
     threads: int,
     progress: Progress,
-    grows: StoredResult | None,
+    stay: tuple[str, ...],
 ) -> BatchLine:
-    """Runs and stores one experiment; whatever goes wrong in it is told in the line. grows: the
-    stored part that it is added to.
+    """Runs and stores one experiment; whatever goes wrong in it is told in the line. stay: the data
+    sets whose stored rows stay, see `PaperStock.done`.
     """
-    began, done = time.perf_counter(), grows.only if grows else ()
+    began, name = time.perf_counter(), shelf.name
+    grows = shelf.stored if stay else None
     try:
         result = run_experiment(
-            name, **asked._asdict(), done=done, cache=cells, threads=threads, progress=progress
+            name, **asked._asdict(), done=stay, cache=cells, threads=threads, progress=progress
         )
         if not result.rows and (asked.only or (grows and lacking(result))):
             wanted = ", ".join(asked.only) or "its other data sets"
@@ -239,8 +239,12 @@ def _one(
             return BatchLine(name, one_line(f"nothing of {wanted}{why}", 300), stored=grows)
         if not result.rows and not grows:
             return BatchLine(name, "", one_line(" ".join(result.notes) or "no rows"))
-        whole = joined(grows, result, out) if grows else result
-        keep(whole, out, asked.seeds, [*dict.fromkeys((*done, *asked.only))] if asked.only else ())
+        whole = joined(grows, stay, result, out) if grows else result
+        only = asked.only
+        if grows and only:
+            # A whole table stays whole when some of its data sets are made anew.
+            only = (*grows.only, *only) if grows.only else ()
+        keep(whole, out, asked.seeds, [*dict.fromkeys(only)])
         [sampled] = confirm([name], out=out, cells=cells, threads=threads, progress=progress)
     except Exception as bad:
         if os.environ.get("ENTRENOUS_DEBUG"):

@@ -18,13 +18,14 @@ from .values import Settings, stored, tuples, worded
 
 class RowSource(NamedTuple):
     """Where rows come from. least: rows that a user and an item must have. label: what tables call
-    it, "" = data and protocol.
+    it, "" = data and protocol. folds: of a cross-validation, how many are opened, 0 = all.
     """
 
     data: str
     protocol: str = "pepper-given"
     least: int = 1
     label: str = ""
+    folds: int = 0
 
     def __str__(self) -> str:
         return self.label or f"{self.data}, {self.protocol}" + (
@@ -41,16 +42,15 @@ class RowSource(NamedTuple):
         return load(self.data, min_rows=self.least)
 
 
-def ratings(data: str, least: int = 1) -> RowSource:
+def ratings(data: str, least: int = 1, folds: int = 0) -> RowSource:
     """Ratings under five-fold cross-validation, without users and items that have fewer than
-    `least`.
+    `least`. folds: how many of the five are opened, 0 = all.
 
     >>> str(ratings("ml-1m", 10))
     'ml-1m, 10 or more ratings'
     """
-    return RowSource(
-        data, "kfold-5", least, f"{data}, {least} or more ratings" if least > 1 else data
-    )
+    label = f"{data}, {least} or more ratings" if least > 1 else data
+    return RowSource(data, "kfold-5", least, label, folds)
 
 
 # ---- how much is trained -------------------------------------------------------------------------

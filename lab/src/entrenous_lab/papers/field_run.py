@@ -23,8 +23,9 @@ from entrenous.runs.options import Negatives
 from entrenous.runs.pipeline import RunRequest, RunResult, carry_out
 from entrenous.runs.plan import algorithm_of
 from entrenous.runs.recommenders import federated
-from entrenous.runs.store import write_atomically
 from entrenous.runs.tuning.before import chosen_before
+
+from .remember import trained_once
 
 # Of what is remembered: another one after a change of this file that alters an outcome.
 FORMAT = 1
@@ -120,15 +121,9 @@ class FieldRunner:
         """What a training gave, computed if no file has it."""
         name = self._identity(algorithm, settings, told)
         path = None if self.folder is None else self.folder / f"field-{name}.json"
-        found = _read(path, name)
-        self.counts["computed" if found is None else "remembered"] += 1
-        if found is None:
-            found = compute()
-            if path is not None:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                about = {"algorithm": algorithm, "settings": dict(settings), **told}
-                content = {"format": FORMAT, "cell": name, **about, "found": found}
-                write_atomically(path, (json.dumps(content, default=str) + "\n").encode())
+        about = {"format": FORMAT, "cell": name, "algorithm": algorithm, **told}
+        found, computed = trained_once(path, {**about, "settings": dict(settings)}, compute)
+        self.counts["computed" if computed else "remembered"] += 1
         return found
 
     def _identity(
@@ -152,18 +147,6 @@ class FieldRunner:
     @cached_property
     def _rows(self) -> str:
         return self.data.sha256()
-
-
-def _read(path: Path | None, name: str) -> dict[str, Any] | None:
-    """What a file remembers; None without one, or for one that is damaged."""
-    try:
-        kept = None if path is None else json.loads(path.read_text())
-        if kept is None or kept["format"] != FORMAT or kept["cell"] != name:
-            return None
-        found: dict[str, Any] = kept["found"]
-        return found
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
 
 
 def _in_rounds(algorithm: str, settings: Mapping[str, Any]) -> bool:

@@ -132,7 +132,7 @@ def cali3f(
 def rating_study(context: Context, source: RowSource) -> Study:
     """Rating prediction under cross-validation (section 5.1.4); quick: two folds of five."""
     data = replace(source.read() if context.data is None else context.data, name=str(source))
-    budget = Budget(folds=2 if context.quick else FOLDS)
+    budget = Budget(folds=2 if context.quick else source.folds or FOLDS)
     return _study(
         context, source, data, budget=budget, family="rating", chosen_on=source.data, quick=False
     )

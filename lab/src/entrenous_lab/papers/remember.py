@@ -194,3 +194,34 @@ def read(path: Path, name: str) -> Outcome | None:
 def cores() -> int:
     """How many cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def trained_once(
+    path: Path | None, about: Mapping[str, Any], compute: Callable[[], dict[str, Any]]
+) -> tuple[dict[str, Any], bool]:
+    """Returns what a training gave, and whether it was computed now: a file remembers it.
+
+    path: None = nowhere. about: of the training; a file that says otherwise of its `format` or
+    `cell`, or that is damaged, is written anew.
+    """
+    found = _read(path, about)
+    if found is not None:
+        return found, False
+    found = compute()
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        content = {**about, "found": found}
+        write_atomically(path, (json.dumps(content, default=str) + "\n").encode())
+    return found, True
+
+
+def _read(path: Path | None, about: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What a file remembers; None without one, or for one that is damaged or of something else."""
+    try:
+        kept = None if path is None else json.loads(path.read_text())
+        if kept is None or any(kept[name] != about[name] for name in ("format", "cell")):
+            return None
+        found: dict[str, Any] = kept["found"]
+        return found
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

@@ -139,6 +139,15 @@ class StoredResult(NamedTuple):
         return tuple(self.content.get("only", ()))
 
     @property
+    def sets(self) -> tuple[str, ...]:
+        """The data sets that its rows are of, by the names that `--data` takes.
+
+        >>> StoredResult("t", {"rows": [{"data": "a, 10 or more ratings"}, {"data": "a"}]}).sets
+        ('a',)
+        """
+        return tuple(dict.fromkeys(row["data"].partition(",")[0] for row in self.content["rows"]))
+
+    @property
     def kind(self) -> str:
         """How much of the experiment it is, in one word."""
         return "quick" if self.quick else "part" if self.only else "full"

@@ -1,0 +1,55 @@
+"""What `private` brings is chosen by validation rows and by what models tell; the choice by hand, and
+a small table whole.
+"""
+
+from __future__ import annotations
+
+from entrenous_lab.papers.privacy_sets import SIZES, Tried, candidates, choice, found
+from entrenous_lab.papers.remember import Cells
+from entrenous_lab.papers.result import Context
+
+from entrenous.runs.plan import algorithm_of
+from lab.tests.test_runner import tiny
+
+
+def tried(accuracy: float, told: float) -> Tried:
+    return Tried({}, accuracy, {0.5: told, 0.1: 0.0})
+
+
+def test_the_most_accurate_of_those_that_tell_little_is_chosen() -> None:
+    """The first tells too much on the second data set; the others are allowed on both."""
+    of = {
+        "x": [tried(0.7, 0.01), tried(0.6, 0.02), tried(0.5, 0.0)],
+        "y": [tried(0.7, 0.03), tried(0.5, 0.0), tried(0.6, 0.0)],
+    }
+    assert choice(of) == 1  # 0.6 / 0.7 + 0.5 / 0.7 for both: the first of equals
+    of["y"][2] = tried(0.69, 0.0)
+    assert choice(of) == 2
+
+
+def test_where_all_tell_too_much_the_one_that_tells_least_is_chosen() -> None:
+    assert choice({"x": [tried(0.7, 0.05), tried(0.2, 0.03), tried(0.6, 0.04)]}) == 1
+
+
+def test_every_setting_that_is_tried_is_one_of_its_algorithm() -> None:
+    for sets in SIZES:
+        for algorithm, grid in sets.grid.items():
+            for settings in candidates(grid):
+                algorithm_of(algorithm, settings)
+
+
+def test_a_small_table_has_all_candidates_and_the_choice() -> None:
+    steps = []
+    cells = Cells(None, progress=lambda step, total, what: steps.append((step, total)))
+    context = Context(cells=cells, data=tiny(), quick=True)
+    told = found(context)
+    systems = {row["system"] for row in told.rows}
+    assert systems == {
+        "fcf, alpha 1, rounds 2",
+        "fcf, alpha 3, rounds 2",
+        "fcf, as published",
+        "fcf, private",
+    }
+    assert steps == [(1, 2), (2, 2)]
+    assert all(row["obtained"] is not None for row in told.rows)
+    assert "choose alpha" in told.notes[0] and list(told.figures) == ["fcf-tiny"]
