@@ -54,8 +54,8 @@ def papers(
     seeds:
         How many seeds, where a table has seeds; 0 = as many as it usually has.
     data:
-        Which data sets, of those that a table has (ml-100k,ml-1m). The result is stored as a part,
-        or added to the part that is stored.
+        Which data sets, of those that a table has (ml-100k,ml-1m). They are made anew if they are
+        stored; rows of other data sets stay, each with its own day and program.
     threads:
         Trainings at once, 0 = one a core.
     again:
