@@ -41,7 +41,7 @@ def people(users: int) -> Interactions:
 
 def test_the_set_completes_a_plan_and_what_is_asked_for_wins() -> None:
     whole = with_set(plan(), 900)
-    assert whole.settings == FPL_SET and whole.protect == {"noise": 0.3}
+    assert whole.settings == FPL_SET and whole.protect == {"noise": 0.6}
     assert with_set(whole, 900) == whole
     asked = with_set(plan(settings={"factors": "20"}, protect={"noise": "1"}), 900)
     assert asked.settings == {**FPL_SET, "factors": "20"} and asked.protect == {"noise": "1"}
@@ -59,7 +59,7 @@ def test_a_cohort_is_a_third_of_all_and_300_at_least_where_they_are_there(
 
 
 def test_it_is_said_in_a_line_with_what_was_changed_of_it() -> None:
-    brings = "private brings: factors 8, epochs 46, cohort 300, noise 0.3"
+    brings = "private brings: factors 8, epochs 46, cohort 300, noise 0.6"
     assert brought(plan(), 900) == [brings] == brought(with_set(plan(), 900), 900)
     assert brought(plan(profile="paper"), 900) == [] == brought(plan("pepper-gmf"), 900)
     few = brought(plan(), 120)
@@ -114,23 +114,23 @@ def test_runs_from_python_and_the_shell_and_comparisons_have_it(
     own = shell.json
     options: Any = {"protocol": "loo-10", "profile": PRIVATE, "progress": False}
     assert own["settings"] == {"factors": 8, "epochs": "2", "cohort": 300}
-    assert own["protect"] == {"noise": 0.3} and own["rounds"] == 2
-    brings = "private brings: factors 8, cohort 300, noise 0.3"
+    assert own["protect"] == {"noise": 0.6} and own["rounds"] == 2
+    brings = "private brings: factors 8, cohort 300, noise 0.6"
     assert brings in shell.err and brings in own["notes"]
     here = entrenous.run("pfpl+", "many.csv", settings={"epochs": 2}, **options)
     assert here.manifest["model_sha256"] == own["model_sha256"]
     both = ("fpl", "wide=fpl", "--set", "wide:factors=9", "--rounds", "2", "--seeds", "2")
     compared = Command(capsys)("compare", *both, *asked)
-    assert compared.err.count("private brings: factors 8, cohort 300, noise 0.3") == 1
+    assert compared.err.count("private brings: factors 8, cohort 300, noise 0.6") == 1
     assert compared.err.count("is not the set that was tested: factors 9, epochs replaced by") == 1
     audited = entrenous.audit("pfpl+", "many.csv", quick=True, **options)
     assert audited.found["cohort"] == 300 and audited.found["settings"]["factors"] == 8
-    assert audited.found["protect"]["noise"] == 0.3 and audited.found["rounds"] == 138 // 3
+    assert audited.found["protect"]["noise"] == 0.6 and audited.found["rounds"] == 138 // 3
 
 
 def test_terms_say_it_and_everybody_is_in_a_round(tmp_path: Path) -> None:
     made = found(tmp_path / "f", people(120), FoundingPlan(algorithm="fpl"), nodes=3).terms
-    assert made.settings == {**FPL_SET, "cohort": 0} and made.protection.noise == 0.3
+    assert made.settings == {**FPL_SET, "cohort": 0} and made.protection.noise == 0.6
     assert made.rounds == 46 and dict(made.make())["cohort"] == 120
     asked = FoundingPlan(algorithm="fpl", rounds=4, settings={"factors": 3})
     made = found(tmp_path / "g", people(120), asked, nodes=3).terms

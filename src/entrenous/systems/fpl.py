@@ -170,12 +170,11 @@ class FPL(Settings):
         """
         if self.cohort == 1 or self.triples == 1:
             return {}
-        few = users < 1000
-        # A model of few people tells the more of them the larger it is.
-        factors = 8 if few else 16
-        # So does one that has not settled: twice the rounds tell less and rank better.
-        epochs = 46 if few else 23
-        return {"factors": factors, "epochs": epochs, "cohort": 300, "noise": 0.3}
+        if users >= 1000:
+            return {"factors": 16, "epochs": 23, "cohort": 300, "noise": 0.3}
+        # A model of few people tells the more of them the larger it is, and the less the longer it
+        # is trained; twice the noise keeps twice the sums from telling more.
+        return {"factors": 8, "epochs": 46, "cohort": 300, "noise": 0.6}
 
     def sizes(self, catalogue: Catalogue) -> dict[str, int]:
         """Returns the sizes of the declared arrays: the most rows that a device sends in a round,
