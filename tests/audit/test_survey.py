@@ -52,6 +52,20 @@ def test_what_a_whole_survey_no_longer_makes_is_taken_out(tmp_path: Path) -> Non
     assert json.loads(path.read_text())["entries"] == [made]
 
 
+def test_a_private_entry_takes_the_place_of_all_of_its_view(tmp_path):
+    """Older cohorts and rounds are of a profile that brought other settings."""
+    path = _empty(tmp_path)
+    private = {**ABOUT, "profile": "private", "view": "sum"}
+    for cohort in (100, 314):
+        keep({**private, "cohort": cohort, "attacks": []}, path)
+    keep({**private, "view": "model", "attacks": []}, path)
+    keep({**ABOUT, "cohort": 100, "attacks": []}, path)
+    kept = json.loads(path.read_text())["entries"]
+    found = {(one["profile"], one["view"], one["cohort"]) for one in kept}
+    assert ("private", "sum", 314) in found and ("private", "sum", 100) not in found
+    assert len(kept) == 3
+
+
 def test_a_transcript_without_an_array_has_everything_else() -> None:
     seen = observe("pfpl+", random_data(), settings={"factors": 4})
     less = without(seen, "b").rounds[0].sent

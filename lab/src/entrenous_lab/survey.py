@@ -30,6 +30,7 @@ from entrenous.data.split.types import Split
 from entrenous.federation.recorder import Seen
 from entrenous.privacy import evidence
 from entrenous.privacy.protection import PAPER
+from entrenous.privacy.protection import PRIVATE as PRIVATE_PROFILE
 from entrenous.privacy.told import NOT_TRIED, said, verdict_of
 from entrenous.runs import pipeline
 from entrenous.runs.options import Profile, RunPlan
@@ -243,8 +244,22 @@ def _left(seen: Seen, name: str, numbered: bool) -> dict[str, Array]:
 
 
 def keep(entry: Mapping[str, Any], path: Path) -> None:
-    """Puts an entry in the file, in place of the one that it repeats."""
-    _write([*(one for one in _read(path) if _order(one) != _order(entry)), entry], path)
+    """Puts an entry in the file, in place of the one that it repeats.
+
+    Under `private` it takes the place of every one of the same view: cohorts and rounds are those
+    that the profile brings, and other ones are of a profile that is no more.
+    """
+    others = []
+    for one in _read(path):
+        outdated = one["profile"] == PRIVATE_PROFILE and _view_of(one) == _view_of(entry)
+        if not outdated and _order(one) != _order(entry):
+            others.append(one)
+    _write([*others, entry], path)
+
+
+def _view_of(entry: Mapping[str, Any]) -> tuple[str, str, str]:
+    """The algorithm, profile and view of an entry."""
+    return entry["algorithm"], entry["profile"], entry["view"]
 
 
 def keep_only(made: Sequence[Mapping[str, Any]], path: Path) -> None:
