@@ -15,7 +15,7 @@ SEEN_ROUNDS = 10
 WATCHED = 100
 METRICS = ("hr@10", "ndcg@10", "mrr@10", "auc", "item_coverage@10", "gini@10")
 LEAVES = """As published, the server reads each message by itself and can work the histories out, at
-any pi. Private, it gets sums of a third of all people, with noise of standard deviation 0.3 on
+any pi. Private, it gets sums of a third of all people, with noise of standard deviation {noise} on
 every number. No guarantee: others may find better attacks. One person's share: entrenous receipt
 latest --user 196"""
 
@@ -93,7 +93,7 @@ def demo(*, user: str = "196", threads: int = 0, out: Path = RUNS) -> None:
         tell(f"- {sentence}")
     items = fpl.recommend(user)
     show_recommendations(user, items)
-    tell(LEAVES)
+    tell(LEAVES.format(noise=private.manifest["protect"]["noise"]))
     stored = [store.read(str(run.path), out) for run in (fpl, private, popular)]
     page = write_report(
         stored,
