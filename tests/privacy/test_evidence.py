@@ -13,6 +13,8 @@ from entrenous.core.contract.declared import declared
 from entrenous.privacy import evidence
 from entrenous.privacy import told as told_
 from entrenous.privacy.protection import PROFILES, Protection
+from entrenous.runs.options import RunPlan
+from entrenous.runs.plan import with_set
 from entrenous.systems.named import algorithms, kind_of
 
 ATTACK = {
@@ -111,11 +113,11 @@ def test_the_file_has_the_settings_in_which_each_figure_was_measured() -> None:
     """A run with the defaults is told of no other settings than its own."""
     for one in evidence.entries():
         kind, preset = kind_of(one["algorithm"])
-        with_profile = (
-            declared(kind.parse(preset)).traits.private_settings
-            if one["profile"] == "private"
-            else {}
-        )
+        with_profile: dict[str, Any] = {}
+        if one["profile"] == "private":
+            own = declared(kind.parse(preset)).traits.private_settings
+            plan = RunPlan(algorithm=one["algorithm"], profile="private")
+            with_profile = {**own, **with_set(plan, one["users"]).settings}
         usual = dict(kind.parse({**preset, **with_profile}))
         named = {
             name: value for name, value in usual.items() if value and name not in told_.OF_TRAINING
