@@ -73,7 +73,7 @@ def test_masks_noise_and_all_rows_end_with_the_model_of_a_simulation(
     there is noise on every row.
     """
     made = private(tmp_path / "f", algorithm)
-    assert made.terms.masked and made.terms.protection.noise == {"fpl": 0.3, "fcf": 3}[algorithm]
+    assert made.terms.masked and made.terms.protection.noise == {"fpl": 0.6, "fcf": 3}[algorithm]
     assert made.terms.protection.noise_from == "seed"
     found = trained(made)
     assert found is not None and found == server_sha256(simulated(made))
@@ -166,12 +166,12 @@ def test_it_is_the_default_and_paper_is_asked_for(tmp_path: Path) -> None:
     made = found(tmp_path / "f", data, plan, nodes=3)
     assert made.terms.profile == "private" and made.terms.masked
     # Across a network sums also differ by as many people as they must have: see `_protection`.
-    brought = {"noise": 0.3, "people": 100}
+    brought = {"noise": 0.6, "people": 100}
     for name, value in {**PROFILES["private"], **brought}.items():
         assert getattr(made.terms.protection, name) == value
-    assert "masked sums of at least 100 people and 3 nodes; noise of 0.3" in made.terms.limits()
+    assert "masked sums of at least 100 people and 3 nodes; noise of 0.6" in made.terms.limits()
     assert made.terms.limits() in told(made.server.parent / "invitations" / "node-1")
-    assert '"noise": 0.3' in made.terms.text()  # of which `run` is the hash
+    assert '"noise": 0.6' in made.terms.text()  # of which `run` is the hash
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ HALF = np.float32(0.5)  # the slope of a sample of which nothing is known
 SMALL = np.float32(1e-5)  # for a difference quotient
 
 
-class Rates(NamedTuple):
+class StepRates(NamedTuple):
     """The constants of a device's training."""
 
     user: float
@@ -144,7 +144,7 @@ def _output(transcript: Transcript, network: Float32Array) -> Output:
     return Output(numbers[shape.head : shape.head + factors], float(numbers[bias]))
 
 
-def _rates(transcript: Transcript, length: Float32Array) -> Rates:
+def _rates(transcript: Transcript, length: Float32Array) -> StepRates:
     """The constants of devices with histories of these lengths."""
     setting = transcript.setting
     user = float(setting("learning_rate"))
@@ -155,7 +155,7 @@ def _rates(transcript: Transcript, length: Float32Array) -> Rates:
     one_step = setting("client") == "gradient"
     if one_step:
         batch = samples
-    return Rates(
+    return StepRates(
         user=user,
         item=user if item is None else float(item),
         adam=setting("optimiser") == "adam" and not one_step,
@@ -177,7 +177,7 @@ def _trained(
     often: Float32Array,
     item: Float32Array,
     output: Output,
-    rates: Rates,
+    rates: StepRates,
 ) -> tuple[Float32Array, Float32Array]:
     """p_u on average over a round, and after it, float32 [m, F]. often: float32 [m, 1], how often
     an item that was not consumed is drawn.
@@ -200,12 +200,12 @@ def _trained(
     return middle, p
 
 
-def _move(p: Float32Array, h: Float32Array, rates: Rates) -> Float32Array:
+def _move(p: Float32Array, h: Float32Array, rates: StepRates) -> Float32Array:
     """The move of an item by a sample of slope one half, float32 [m, F]."""
     return _stepped(HALF * h * p / rates.batch, rates)
 
 
-def _bend(p: Float32Array, h: Float32Array, rates: Rates) -> Float32Array:
+def _bend(p: Float32Array, h: Float32Array, rates: StepRates) -> Float32Array:
     """The derivative of that move by p_u, number by number."""
     gradient = HALF * h * p / rates.batch
     above = _stepped(gradient + SMALL, rates)
@@ -213,7 +213,7 @@ def _bend(p: Float32Array, h: Float32Array, rates: Rates) -> Float32Array:
     return ((above - below) / (2 * SMALL) * HALF * h / rates.batch).astype(np.float32)
 
 
-def _stepped(gradient: Float32Array, rates: Rates) -> Float32Array:
+def _stepped(gradient: Float32Array, rates: StepRates) -> Float32Array:
     """The optimiser's step along a gradient of an item, on average over the batches of an epoch."""
     if not rates.adam:
         return (rates.item * gradient).astype(np.float32)
@@ -226,7 +226,7 @@ def _stepped(gradient: Float32Array, rates: Rates) -> Float32Array:
     return (rates.item * steps).astype(np.float32)
 
 
-def _compared(slope: Float32Array, inputs: Float32Array, rates: Rates) -> Float32Array:
+def _compared(slope: Float32Array, inputs: Float32Array, rates: StepRates) -> Float32Array:
     """The length of a move by a sample of some slope, compared with that of slope one half, float32
     [m, items]. inputs: h * p_u.
     """
