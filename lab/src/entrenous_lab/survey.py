@@ -29,8 +29,7 @@ from entrenous.core.types import Array
 from entrenous.data.split.types import Split
 from entrenous.federation.recorder import Seen
 from entrenous.privacy import evidence
-from entrenous.privacy.protection import PAPER
-from entrenous.privacy.protection import PRIVATE as PRIVATE_PROFILE
+from entrenous.privacy.protection import PAPER, PRIVATE
 from entrenous.privacy.told import NOT_TRIED, said, verdict_of
 from entrenous.runs import pipeline
 from entrenous.runs.options import Profile, RunPlan
@@ -125,7 +124,16 @@ SINGLE = (
 # differ from round to round, so that one round says too little of them.
 SEVERAL = ("pfedrec", "fedrap", "gpfedrec", "fedrecon", "colr")
 PEERS = ("pepper-gmf", "gossip-average-gmf", "gossip-reptile-gmf")
-PRIVATE = ("pfpl+", "fcf", "fbalf", "fbalf-bayes", "fedavg-neumf", "fedavg-gmf", "fedmf", "fedncf")
+UNDER_PRIVATE = (
+    "pfpl+",
+    "fcf",
+    "fbalf",
+    "fbalf-bayes",
+    "fedavg-neumf",
+    "fedavg-gmf",
+    "fedmf",
+    "fedncf",
+)
 LOOKS: tuple[Look, ...] = (
     *(Look(name, "individual", rounds=10, watched=200, whole=name == "pfpl+") for name in PAIRWISE),
     *(Look(name, "individual", rounds=1, watched=200, whole=name == "fcf") for name in SINGLE),
@@ -140,7 +148,7 @@ LOOKS: tuple[Look, ...] = (
     Look("fcf", "difference", rounds=10),
     Look("fbalf-bayes", "sum", rounds=20),
     Look("fedavg-neumf", "sum", rounds=20),
-    *(Look(name, "sum", "private", whole=True) for name in PRIVATE),
+    *(Look(name, "sum", PRIVATE, whole=True) for name in UNDER_PRIVATE),
 )
 
 
@@ -251,7 +259,7 @@ def keep(entry: Mapping[str, Any], path: Path) -> None:
     """
     others = []
     for one in _read(path):
-        outdated = one["profile"] == PRIVATE_PROFILE and _view_of(one) == _view_of(entry)
+        outdated = one["profile"] == PRIVATE and _view_of(one) == _view_of(entry)
         if not outdated and _order(one) != _order(entry):
             others.append(one)
     _write([*others, entry], path)

@@ -370,8 +370,8 @@ def brought(plan: Asked, users: int, *, everybody: bool = False) -> list[str]:
         was = in_words({name: tested[name] for name in changed})
         lines.append(f"this is not the set that was tested: {in_words(changed)}; tested: {was}")
     factors = values.get("factors", 0)
-    bound = tested.get("factors", NARROW)
-    if users < FEW and isinstance(factors, int) and factors > int(str(bound)):
+    most = int(str(tested.get("factors", NARROW)))
+    if users < FEW and isinstance(factors, int) and factors > most:
         lines.append(f"{factors} factors for {users} people: {OF_A_HUNDRED}")
     return lines
 

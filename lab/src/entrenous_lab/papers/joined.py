@@ -16,7 +16,7 @@ from entrenous.core.errors import InputError
 
 from .provenance import programs
 from .result import ExperimentResult
-from .stored import StoredResult, figures_of
+from .stored import StoredResult, figures_of, set_of
 from .table import PaperTable
 
 MADE = ("date", "commit", "confirmed")  # of an origin: when and by which program
@@ -47,7 +47,7 @@ def joined(
     Raises InputError where a data set that stays is in `result`, and for a stored figure that is
     not there."""
     was = stored.content
-    rows = [row for row in was["rows"] if _set_of(row) in stay]
+    rows = [row for row in was["rows"] if set_of(row) in stay]
     if twice := sorted({row["data"] for row in rows} & {row["data"] for row in result.rows}):
         raise InputError(
             stored.name,
@@ -60,19 +60,13 @@ def joined(
         result,
         rows=[*rows, *result.rows],
         notes=[*notes, *result.notes],
-        tests=[*(test for test in was["tests"] if _set_of(test) in stay), *result.tests],
+        tests=[*(test for test in was["tests"] if set_of(test) in stay), *result.tests],
         figures={**figures_of(stored, folder), **result.figures},
         seconds=round(was["seconds"] + result.seconds, 1),
         computed=was["computed"] + result.computed,
         remembered=was["remembered"] + result.remembered,
         origin=_origin(stored, rows, result.origin),
     )
-
-
-def _set_of(line: Mapping[str, Any]) -> str:
-    """The data set of a row or test, without what was left out of it."""
-    name: str = line["data"].partition(",")[0]
-    return name
 
 
 def _openings(sets: Iterable[str]) -> Iterator[str]:

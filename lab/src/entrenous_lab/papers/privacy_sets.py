@@ -33,7 +33,7 @@ from entrenous.privacy.protection import PAPER, PRIVATE, Protection
 from entrenous.report.figures import FigureFormat, scatter
 from entrenous.runs import pipeline
 from entrenous.runs.options import Profile, RunPlan
-from entrenous.runs.plan import make, protection_in, with_set
+from entrenous.runs.plan import in_words, make, protection_in, with_set
 from entrenous.runs.train import Phase, Setup, Watch, train_phase
 from entrenous.systems.named import kind_of
 
@@ -266,6 +266,8 @@ def found(context: Context) -> Found:
                 context.uses(algorithm, runner.data)
             seeds = QUICK_SEEDS if context.quick else SEEDS
             whole.add(_of_algorithm(sets, algorithm, candidates(grid), runners, seeds, tell))
+        for runner in runners:
+            context.cells.computed += runner.counts["computed"]
     return whole
 
 
@@ -304,7 +306,7 @@ def _of_algorithm(
     for runner in runners:
         lines += _tried_rows(sets, algorithm, runner, tried[runner.data.name])
         lines += _measured_rows(algorithm, runner, chosen, seeds)
-    said = ", ".join(f"{name} {value:g}" for name, value in chosen.items())
+    said = in_words(chosen)
     most = max(mine[place].most for mine in tried.values())
     note = (
         f"{algorithm}, {sets.label}: of {len(several)} settings validation rows of"
@@ -330,7 +332,7 @@ def _tried_rows(
 ) -> Iterator[Row]:
     """A row for each figure of each candidate."""
     for one in tried:
-        said = ", ".join(f"{name} {value:g}" for name, value in one.settings.items())
+        said = in_words(one.settings)
         protocol = (
             f"{runner.protocol}; profile private; {said}; seed {CHOICE_SEED}, trained on training"
             f" rows; one of those tried for {sets.label}"
@@ -354,7 +356,7 @@ def _measured_rows(
     algorithm: str, runner: SetRunner, chosen: Settings, seeds: Sequence[int]
 ) -> Iterator[Row]:
     """The choice on test rows, as published and under `private`, with seeds that chose nothing."""
-    said = ", ".join(f"{name} {value:g}" for name, value in chosen.items())
+    said = in_words(chosen)
     protocol = f"{runner.protocol}; seeds {', '.join(map(str, seeds))}"
     name = runner.data.name
     published = [runner.test(algorithm, {}, seed, PAPER) for seed in seeds]
@@ -371,7 +373,7 @@ def _measured_rows(
 
 
 def _figures(algorithm: str, tried: Mapping[str, Sequence[Tried]]) -> Iterator[tuple[str, str]]:
-    """Accuracy over what is told by participation, a path for each value of the first setting."""
+    """Accuracy over what is told by participation, a colour for each value of the first setting."""
     for name, mine in tried.items():
         series: dict[str, tuple[list[float], list[float]]] = {}
         for one in mine:
@@ -384,7 +386,7 @@ def _figures(algorithm: str, tried: Mapping[str, Sequence[Tried]]) -> Iterator[t
             x_label="told by participation, half of each history known",
             y_label="HR@10 on validation rows",
         )
-        yield f"{algorithm.replace('+', '-plus')}-{name}", scatter(series, look, joined=True)
+        yield f"{algorithm.replace('+', '-plus')}-{name}", scatter(series, look)
 
 
 EXPERIMENTS = {

@@ -122,6 +122,12 @@ class StoredShape(_Shape):
     only: list[str] = []
 
 
+def set_of(line: Mapping[str, Any]) -> str:
+    """The data set of a row or a test, without what was left out of it."""
+    name: str = line["data"].partition(",")[0]
+    return name
+
+
 class StoredResult(NamedTuple):
     """A result as its JSON has it. content: as `ExperimentResult.as_json`."""
 
@@ -145,7 +151,7 @@ class StoredResult(NamedTuple):
         >>> StoredResult("t", {"rows": [{"data": "a, 10 or more ratings"}, {"data": "a"}]}).sets
         ('a',)
         """
-        return tuple(dict.fromkeys(row["data"].partition(",")[0] for row in self.content["rows"]))
+        return tuple(dict.fromkeys(map(set_of, self.content["rows"])))
 
     @property
     def kind(self) -> str:
