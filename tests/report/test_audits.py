@@ -26,6 +26,9 @@ ATTACK = {
     "rounds_to_half": 2,
 }
 
+# A difference without the two figures that it is of.
+HALF = {"people": 3, "guessable": None, "took_part": None, "because": 0.1}
+
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> StoredRun:
@@ -66,6 +69,13 @@ def test_an_audit_without_person_by_person_figures_makes_the_page(
         ({"attacks": [{**ATTACK, "low": float("-inf")}]}, "attacks.0.low: "),
         ({"attacks": [{**ATTACK, "spread": ["<b>"]}]}, "attacks.0.spread.0: "),
         ({"attacks": [{**ATTACK, "spread": [0.5]}]}, "attacks.0.spread: "),
+        ({"attacks": [{**ATTACK, "popularity_r_precision": None}]}, "attacks.0: "),
+        ({"attacks": [{**ATTACK, "low": None}]}, "attacks.0: "),
+        ({"attacks": [{**ATTACK, "participation": HALF}]}, "attacks.0.participation: "),
+        (
+            {"attacks": [{**ATTACK, "participation": {**HALF, "people": -1}}]},
+            "attacks.0.participation.people: ",
+        ),
         ({"view": "window"}, "view: "),
         ({"run": "another"}, "is an audit of the run 'another', and the report has no such run"),
     ],

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, Field, ValidationError, model_validator
 
 from ..core.errors import InputError, one_line
 from ..runs.store import StoredRun
@@ -32,6 +32,12 @@ def _whole(spread: list[float]) -> list[float]:
 Spread = Annotated[list[Share], AfterValidator(_whole)]
 
 
+def _together(**figures: float | None) -> None:
+    """Raises ValueError where some figures are there and others are not."""
+    if len({figure is None for figure in figures.values()}) > 1:
+        raise ValueError(f"expected all of {', '.join(figures)}, or none")
+
+
 class _Participation(BaseModel):
     """The figures of an attack on people whom a training left out; None where it was not tried."""
 
@@ -39,6 +45,11 @@ class _Participation(BaseModel):
     guessable: Share | None
     took_part: Share | None
     because: Difference | None
+
+    @model_validator(mode="after")
+    def _tried_or_not(self) -> Self:
+        _together(guessable=self.guessable, took_part=self.took_part, because=self.because)
+        return self
 
 
 class _Attack(BaseModel):
@@ -59,6 +70,16 @@ class _Attack(BaseModel):
     spread: Spread = []
     popularity_spread: Spread = []
     participation: _Participation | None = None
+
+    @model_validator(mode="after")
+    def _tried_or_not(self) -> Self:
+        _together(
+            r_precision=self.r_precision,
+            popularity_r_precision=self.popularity_r_precision,
+            worst=self.worst,
+        )
+        _together(low=self.low, high=self.high)
+        return self
 
 
 class _Audit(BaseModel):

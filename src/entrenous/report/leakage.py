@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ..privacy.evidence import best, rounds_in_words, seen
+from ..privacy.evidence import best, by_part, rounds_in_words, seen
 from ..privacy.told import verdict_of
 from . import figures, numbers
 from .axes import Axis, text_width
@@ -66,11 +66,7 @@ class Point(NamedTuple):
         """The figures of the attack on people whom a training left out; None if it was not tried on
         them.
         """
-        part = None if self.attack is None else self.attack.get("participation")
-        if part is None or part["because"] is None:
-            return None
-        found: Mapping[str, Any] = part
-        return found
+        return None if self.attack is None else by_part(self.attack)
 
     @property
     def verdict(self) -> tuple[str, str]:

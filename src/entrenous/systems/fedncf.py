@@ -94,8 +94,8 @@ class FedNCF(UniformRounds, AveragedNCF):
         """Returns the settings that were tested together under the profile `private`, for NeuMF in
         federations of fewer than 1,000 people.
         """
-        whole = self.factors > 0 and len(self.layers) > 0
-        if users >= 1000 or not whole or not self.aggregates:
+        whole = self.factors and self.layers and self.aggregates
+        if users >= 1000 or not whole:
             return {}
         return {"factors": 16, "cohort": max(300, users // 2), "noise": 0.3}
 

@@ -10,10 +10,9 @@ from functools import partial
 import numpy as np
 
 from ...core.types import BoolArray, Float32Array, Int64Array
-from ...federation.recorder import Seen
 from ..transcript import Transcript
 from ._fcf_cost import Terms, terms_of, vectors
-from ._followed import Followed, Way
+from ._followed import Followed, Way, usable
 from ._rows_seen import sends
 
 
@@ -22,7 +21,7 @@ def way_of(transcript: Transcript, users: Int64Array, sums: int) -> Way:
     read.
     """
     terms = terms_of(transcript, sums)
-    rounds = sum(1 for _ in _usable(transcript))
+    rounds = sum(1 for _ in usable(transcript, ("y",), (_sum_of(transcript),)))
     factors = int(transcript.setting("factors"))
     follow = partial(_follow, transcript, users, terms)
     return Way(follow, False, terms.noise, rounds, factors)
@@ -36,9 +35,13 @@ def _follow(
     some: BoolArray,
 ) -> Iterator[Followed]:
     """Solves for everybody's x_u in all rounds. The sums correct nothing, whatever `some` says."""
+    name = _sum_of(transcript)
     # The sum of f has -w S y_i in it, with one matrix S for all items.
-    shared = sends(transcript, "f")
-    for who, y, total in _usable(transcript):
+    shared = name == "f"
+    for who, given, sums in usable(transcript, ("y",), (name,)):
+        y = given["y"]
+        # One group of devices adds to f, which has an axis for it.
+        total = sums[name][0] if shared else sums[name]
         place = np.searchsorted(users, who)
         own = chance[place]
         x = vectors(y, own, terms)
@@ -51,23 +54,9 @@ def _follow(
         yield Followed(place, x, times, rest)
 
 
-def _usable(transcript: Transcript) -> Iterator[tuple[Int64Array, Float32Array, Float32Array]]:
-    """Yields the rounds in which somebody took part and all numbers are finite: who, the item
-    factors that devices received and the sum of each item, both float32 [items, F].
-    """
-    shared = sends(transcript, "f")
-    for seen in transcript.rounds:
-        y = seen.received["y"].astype(np.float32)
-        total = _total(seen, shared)
-        if len(seen.users) and np.isfinite(y).all() and np.isfinite(total).all():
-            yield seen.users, y, total
-
-
-def _total(seen: Seen, shared: bool) -> Float32Array:
-    """The sum of a round for each item, float32 [items, F]."""
-    if shared:
-        return seen.sent["f"].sum(axis=0).astype(np.float32)  # type: ignore[no-any-return]
-    return seen.sent["own"].astype(np.float32)
+def _sum_of(transcript: Transcript) -> str:
+    """The array with the sum of each item: `f`, of all items and users, or rows of `own`."""
+    return "f" if sends(transcript, "f") else "own"
 
 
 def _fit(y: Float32Array, rest: Float32Array) -> Float32Array:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...core.types import Array, BoolArray, Float32Array, Float64Array, Int64Array
+from ...core.types import Array, BoolArray, Float32Array, Int64Array
 from ..transcript import Transcript
 from ._rows_seen import place_of
 
@@ -117,7 +117,20 @@ def sums_noise(transcript: Transcript) -> float:
     return max(noise, float(transcript.about["step"])) ** 2
 
 
-def lengths(chance: Float32Array) -> Float64Array:
-    """The expected length of each history, and of the rest of the catalogue at least one item."""
+def lengths(chance: Float32Array) -> tuple[Float32Array, Float32Array]:
+    """The expected length of each history, and of the rest of the catalogue: both float32 [users,
+    1], and at least one item.
+    """
     items = chance.shape[1]
-    return np.clip(chance.sum(axis=1, dtype=np.float64), 1, max(1, items - 1))
+    expected = np.clip(chance.sum(axis=1, dtype=np.float64), 1, max(1, items - 1))
+    length = expected.astype(np.float32)[:, None]
+    return length, np.maximum(items - length, 1)
+
+
+def first_vectors(transcript: Transcript, users: int) -> tuple[Float32Array, Float32Array]:
+    """The vectors of people before training, float32 [users, F], and the variance of a number of
+    each, float32 [users]: nobody knows their draws, whose mean is 0.
+    """
+    factors = int(transcript.setting("factors"))
+    variance = float(transcript.setting("init_std")) ** 2
+    return np.zeros((users, factors), np.float32), np.full(users, variance, np.float32)

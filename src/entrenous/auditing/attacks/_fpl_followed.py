@@ -20,7 +20,17 @@ import numpy as np
 
 from ...core.types import BoolArray, Float32Array, Int64Array
 from ..transcript import Transcript
-from ._followed import Followed, Way, corrected, lengths, sigmoid, sums_noise, typical, usable
+from ._followed import (
+    Followed,
+    Way,
+    corrected,
+    first_vectors,
+    lengths,
+    sigmoid,
+    sums_noise,
+    typical,
+    usable,
+)
 from ._pairwise import PairwiseRates, pairwise_rates
 
 MOST = 0.3  # variance of a number of p_u
@@ -55,28 +65,27 @@ def _follow(
 ) -> Iterator[Followed]:
     """Follows everybody's p_u through all rounds. some: items whose sums correct it."""
     rates = pairwise_rates(transcript)
-    triples = int(transcript.setting("triples"))
-    factors = int(transcript.setting("factors"))
-    first = float(transcript.setting("init_std")) ** 2
+    triples = float(transcript.setting("triples"))
     noise = sums_noise(transcript)
-    length = lengths(chance).astype(np.float32)[:, None]
-    others = np.maximum(chance.shape[1] - length, 1)
-    vector = np.zeros((len(chance), factors), np.float32)
-    doubt = np.full(len(chance), first, np.float32)
+    length, others = lengths(chance)
+    vector, doubt = first_vectors(transcript, len(chance))
     for who, given, total in usable(transcript, ("q", "b"), ("q", "b")):
         place = np.searchsorted(users, who)
         own = chance[place]
         p = vector[place]
-        # How often a consumed item adds to the sum, and any other one, each with its slope.
+        # How often a consumed item is in a triple that is sent, and any other one in a triple.
+        taken = pi * triples / length[place]
+        drawn = triples / others[place]
         slopes = _slopes(p, given, own, length[place], others[place])
-        up = pi * triples / length[place] * slopes.up
-        down = triples / others[place] * slopes.down
+        up = taken * slopes.up
+        down = drawn * slopes.down
+        apart = (up + down).astype(np.float32)
         multiples = own * up - (1 - own) * down
         number = np.concatenate([total["q"], total["b"][:, None]], axis=1)
-        number[:, :-1] += _shrunk(own, pi * triples / length[place], rates.positive, given["q"])
-        number[:, :-1] += _shrunk(1 - own, triples / others[place], rates.negative, given["q"])
+        number[:, :-1] += _shrunk(own, taken, rates.positive, given["q"])
+        number[:, :-1] += _shrunk(1 - own, drawn, rates.negative, given["q"])
         # Noise, bits in doubt, and how often an item happens to be drawn.
-        bits = own * (1 - own) * np.square(up + down)
+        bits = own * (1 - own) * np.square(apart)
         draws = own * up * slopes.up + (1 - own) * down * slopes.down
         size = np.square(p).mean(axis=1) + doubt[place]
         variance = noise + (bits + draws).T @ size
@@ -84,14 +93,13 @@ def _follow(
         change = corrected(rest[some], multiples[:, some], variance[some], doubt[place])
         p = p + change.by
         vector[place] = p + _step(slopes, given["q"], p, triples, rates)
-        drift = (
-            triples * (rates.alpha * _mean_slope(slopes)) ** 2 * 2 * given["q"].var(axis=0).mean()
-        )
+        slope = (slopes.consumed * slopes.up).sum(axis=1)
+        drift = triples * (rates.alpha * slope) ** 2 * 2 * given["q"].var(axis=0).mean()
         doubt[place] = np.minimum(change.left + drift, MOST)
         direction = np.concatenate([p, np.ones((len(p), 1), np.float32)], axis=1)
         rest = number - multiples.T @ direction
         scale = typical(up, own)
-        yield Followed(place, scale * direction, (up + down) / scale, rest)
+        yield Followed(place, scale * direction, apart / scale, rest)
 
 
 def _slopes(
@@ -119,16 +127,12 @@ def _towards(share: Float32Array, x: Float32Array, sign: int) -> Float32Array:
 
 
 def _step(
-    slopes: Slopes, q: Float32Array, p: Float32Array, triples: int, rates: PairwiseRates
+    slopes: Slopes, q: Float32Array, p: Float32Array, triples: float, rates: PairwiseRates
 ) -> Float32Array:
     """The expected movement of p_u in a round (FPL eq. 5 and 6)."""
     ahead = (slopes.consumed * slopes.up - slopes.drawn * slopes.down) @ q
     moved = rates.alpha * triples * (ahead - rates.user * p)
     return moved.astype(np.float32)
-
-
-def _mean_slope(slopes: Slopes) -> Float32Array:
-    return (slopes.consumed * slopes.up).sum(axis=1)
 
 
 def _shrunk(share: Float32Array, often: Float32Array, reg: float, q: Float32Array) -> Float32Array:

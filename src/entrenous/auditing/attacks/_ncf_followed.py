@@ -23,7 +23,17 @@ from ...core.types import BoolArray, Float32Array, Int64Array
 from ...kernels.adam import BETA1, BETA2
 from ...kernels.ncf import shape_of
 from ..transcript import Transcript
-from ._followed import Followed, Way, corrected, lengths, sigmoid, sums_noise, typical, usable
+from ._followed import (
+    Followed,
+    Way,
+    corrected,
+    first_vectors,
+    lengths,
+    sigmoid,
+    sums_noise,
+    typical,
+    usable,
+)
 from ._rows_seen import sends
 from .named_moves import layers
 
@@ -45,7 +55,7 @@ class StepRates(NamedTuple):
     adam: bool
     epsilon: float
     reg: float
-    negatives: int
+    negatives: float
     epochs: int
     batch: Float32Array
     """[m, 1], samples of a step."""
@@ -85,12 +95,9 @@ def _follow(
     """Follows everybody's p_u through all rounds. some: items whose sums correct it."""
     factors = int(transcript.setting("factors"))
     noise = sums_noise(transcript)
-    length = lengths(chance).astype(np.float32)[:, None]
-    others = np.maximum(chance.shape[1] - length, 1)
+    length, others = lengths(chance)
     weight = _weight(transcript, length)
-    vector = np.zeros((len(chance), factors), np.float32)
-    first = float(transcript.setting("init_std")) ** 2
-    doubt = np.full(len(chance), first, np.float32)
+    vector, doubt = first_vectors(transcript, len(chance))
     for who, given, total in usable(transcript, ("item", "network"), ("item",)):
         place = np.searchsorted(users, who)
         own = chance[place]
@@ -106,13 +113,14 @@ def _follow(
         up = rates.epochs * weight[place] * _compared(1 - y, middle * output.h, rates)
         once = rates.epochs * weight[place] * _compared(y, middle * output.h, rates)
         down = often * once
+        apart = up + down
         multiples = own * up - (1 - own) * down
         number = total["item"][:, :factors]
         rest = number - multiples.T @ x
         # How far the direction is off, from how far p_u is.
         mean_bend = np.square(bend).mean(axis=1) + SMALL**2
         off = mean_bend * doubt[place]
-        bits = own * (1 - own) * np.square(up + down) + (1 - own) * often * np.square(once)
+        bits = own * (1 - own) * np.square(apart) + (1 - own) * often * np.square(once)
         variance = noise + bits.T @ (np.square(x).mean(axis=1) + off)
         change = corrected(rest[some], multiples[:, some], variance[some], off)
         x = x + change.by
@@ -121,7 +129,7 @@ def _follow(
         drift = 0.3 * (rates.user**2) * (rates.epochs * rates.batches[:, 0])
         doubt[place] = np.minimum(change.left / mean_bend + drift, MOST)
         scale = typical(up, own)
-        yield Followed(place, scale * x, (up + down) / scale, number - multiples.T @ x)
+        yield Followed(place, scale * x, apart / scale, number - multiples.T @ x)
 
 
 # ---- what is public ------------------------------------------------------------------------------
@@ -149,7 +157,7 @@ def _rates(transcript: Transcript, length: Float32Array) -> StepRates:
     setting = transcript.setting
     user = float(setting("learning_rate"))
     item = setting("learning_rate_item")
-    negatives = int(setting("negatives"))
+    negatives = float(setting("negatives"))
     samples = (1 + negatives) * length
     batch = np.minimum(float(setting("batch")), samples)
     one_step = setting("client") == "gradient"
