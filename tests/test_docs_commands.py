@@ -119,6 +119,10 @@ def test_the_commands_of_a_block_are_ones_that_can_be_typed(
             assert set(arguments) <= set(targets), where
         elif program == "entrenous":
             typed(where, arguments, place, capsys, monkeypatch)
+        elif program == "node":
+            script, command, *_ = arguments
+            # The head of a script of ours lists its commands.
+            assert f"//   node {Path(script).name} {command} " in (ROOT / script).read_text(), where
         else:
             # An assignment, or a program of others.
             assert program in OTHERS or re.match(r"[A-Z_]+=", program), where
