@@ -68,15 +68,15 @@ class FieldBudget(NamedTuple):
 class FieldSystem(NamedTuple):
     """A line of the table. algorithm: a name, or the place of a researcher's own class. program:
     the name with the settings of the authors' program, "" = the same. attacked: the name under
-    which audits measured its messages, "" = the same. trials: the most settings that are tried
-    where one training takes minutes, 0 = as many as of the others. whole: its own number of rounds
-    is never cut, since it has hardly begun by then, and its rounds are cheap."""
+    which audits measured its messages, "" = the same. most_users: it is left out of larger data,
+    where one training takes hours, 0 = of none. whole: its own number of rounds is never cut,
+    since it has hardly begun by then, and its rounds are cheap."""
 
     label: str
     algorithm: str
     program: str = ""
     attacked: str = ""
-    trials: int = 0
+    most_users: int = 0
     whole: bool = False
 
     @property
@@ -84,9 +84,9 @@ class FieldSystem(NamedTuple):
         """The name that stands for the authors' program, where this version has it."""
         return self.program if self.program in algorithms() else self.algorithm
 
-    def tried(self, budget: FieldBudget) -> int:
-        """The number of settings that validation rows choose from."""
-        return min(self.trials, budget.trials) if self.trials else budget.trials
+    def fits(self, data: Interactions) -> bool:
+        """True unless the data have more users than it can be trained with here."""
+        return not self.most_users or data.catalogue.users <= self.most_users
 
     @property
     def can_be_alone(self) -> bool:
@@ -103,7 +103,7 @@ THEIRS = (
     FieldSystem("FedNCF", "fedncf", "fedncf-printed"),
     FieldSystem("PFedRec", "pfedrec", "pfedrec-printed"),
     FieldSystem("FedRAP", "fedrap", "fedrap-printed"),
-    FieldSystem("GPFedRec", "gpfedrec", "gpfedrec-as-run", trials=2),
+    FieldSystem("GPFedRec", "gpfedrec", "gpfedrec-as-run", most_users=1000),
     FieldSystem("FedRecon", "fedrecon", "fedrecon-printed", whole=True),
     FieldSystem("CoLR", "colr", "colr-printed", whole=True),
 )
@@ -214,6 +214,12 @@ def _measured(
     points: dict[FieldSystem, dict[str, list[FieldPoint]]] = {}
     chosen: dict[FieldSystem, str] = {}
     steps = count(1)
+    for large in (each for each in systems if not each.fits(runner.data)):
+        notes.append(
+            f"{runner.data.name}, left out: {large.label}, whose server compares the tables of"
+            f" every two users: it is trained with {large.most_users:,} users at most"
+        )
+    systems = [each for each in systems if each.fits(runner.data)]
     total = len(seeds) * len(systems)
     # Seeds one after the other, so that what is remembered is whole for the first ones.
     for seed in seeds:
@@ -243,8 +249,7 @@ def _point(
     runner: FieldRunner, budget: FieldBudget, system: FieldSystem, seed: int
 ) -> tuple[str, dict[str, FieldPoint]]:
     """One seed of a system in every reading, and the chosen settings in words."""
-    trials = system.tried(budget)
-    best = runner.searched(system.algorithm, {}, trials=trials, rounds=budget.rounds)
+    best = runner.searched(system.algorithm, {}, trials=budget.trials, rounds=budget.rounds)
     train = partial(runner.point, system.as_program, seed=seed)
     cut = 0 if system.whole else budget.cut
     rounds = _rounds(system.as_program, runner.data, cut)
@@ -299,7 +304,7 @@ def _rows(data: str, budget: FieldBudget, one: Measured, seeds: Sequence[int]) -
     listed_seeds = ", ".join(map(str, seeds))
     said = (
         f"{budget.protocol}, no refit; leaky and honest: {one.system.as_program}; chosen:"
-        f" {one.system.algorithm}, of {one.system.tried(budget)} settings"
+        f" {one.system.algorithm}, of {budget.trials} settings"
         f" on validation rows: {one.said}; seeds {listed_seeds}"
     )
     paper = {**printed("field", "own")} if label in {each.label for each in THEIRS} else {}
