@@ -27,7 +27,7 @@ from ..federation.recorder import NeighbourRecorder, Recorder
 from ..federation.rounds import Rounds, Training
 from ..federation.shard import Threads
 from ..kernels.sampling import cohort as drawn
-from ..privacy.protection import Protection, protection_of, refuse_groups
+from ..privacy.protection import Protection, protection_of, refuse_of_networks
 from ..runs.plan import algorithm_of
 from ..runs.recommenders import Trained
 from ..runs.train import budgeted
@@ -83,7 +83,7 @@ def observe(
     if not as_it_is(plan):
         made = with_cohort(made, plan.in_a_round)
     protection = protection_of(plan.profile, plan.protect, declared(made).traits)
-    refuse_groups(protection)
+    refuse_of_networks(protection)
     if is_gossip(made):
         return _between_peers(made, data, plan, weighting, progress)
     if not is_federated(made) or plan.view == "neighbour":

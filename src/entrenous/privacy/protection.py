@@ -188,10 +188,10 @@ class Protection(Settings):
                 "people above 1, or noise_by=server, with sampling=poisson: a device makes its"
                 " share of the noise large enough for the fewest people in a sum"
             )
-        if self.answers and not (chosen_by_itself and self.noise_from == "seed"):
+        if self.answers and not chosen_by_itself:
             raise ValueError(
                 "answers together with sampling=poisson, by which a device itself decides whether"
-                " it answers, and with noise_from=seed, by which its draws can be had again"
+                " it answers"
             )
         if self.epsilon is not None and not (self.clip and self.sampling == "poisson"):
             raise ValueError(
@@ -273,8 +273,17 @@ def epsilon_in_words(epsilon: float, delta: float, trainings: int = 1) -> str:
     return f"epsilon {epsilon:.3f} at delta {delta:g} of each user, of {of}, over {noise}"
 
 
-def refuse_groups(protection: Protection) -> None:
-    """Raises InputError for a protection with groups, which a simulation has no nodes for."""
+def refuse_of_networks(protection: Protection) -> None:
+    """Raises InputError for settings that a network alone can have: groups, which a simulation has
+    no nodes for, and answers that nobody could count again."""
+    if protection.answers and protection.noise_from == "system":
+        raise InputError(
+            f"{PROTECT} answers",
+            "the draws of the operating system are not to be had again, and a simulation counts by"
+            " them who has answered",
+            expected="noise_from=seed",
+            fix="leave noise_from out; across a network each device counts for itself",
+        )
     if protection.groups > 1:
         problem = f"{protection.groups} groups, and a simulation has no nodes that could be in them"
         fix = "leave it out; it is for `entrenous federation new`"

@@ -13,7 +13,18 @@ from typing import final
 import numpy as np
 
 from ..core.keys import fold_name, folds, select_key, uniforms
-from ..core.types import Int64Array
+from ..core.types import BoolArray, Int64Array, UInt64Array
+
+
+def lots(rounds: np.uint64, number: int, users: Int64Array) -> UInt64Array:
+    """Returns the keys of the lots that users draw in a round, one for each. rounds: the key of the
+    run for its rounds."""
+    return folds(fold_name(np.uint64(select_key(rounds, number)), "poisson"), users)
+
+
+def drawn(lots: UInt64Array, rate: float) -> BoolArray:
+    """Tells of each lot whether its device offers to answer. rate: the probability."""
+    return uniforms(lots) < rate
 
 
 @final
@@ -61,5 +72,4 @@ class Turnout:
 
     def _drawn(self, rounds: np.uint64, number: int) -> Int64Array:
         """The users whose own draw says that they take part."""
-        keys = folds(fold_name(np.uint64(select_key(rounds, number)), "poisson"), self._users)
-        return np.flatnonzero(uniforms(keys) < self._rate)
+        return np.flatnonzero(drawn(lots(rounds, number, self._users), self._rate))

@@ -41,7 +41,7 @@ from ..privacy.protection import (
     Protection,
     ProtectionInForce,
     protection_of,
-    refuse_groups,
+    refuse_of_networks,
 )
 from ..systems.named import kind_of
 from ..systems.unknown import refuse_moved
@@ -170,7 +170,7 @@ def _check_protection(plan: RunPlan, algorithm: Algorithm) -> None:
     under a budget that does not cover it.
     """
     protection = protection_in(plan, algorithm)
-    refuse_groups(protection)
+    refuse_of_networks(protection)
     # Peers have no server to protect from, but may declare settings that tell each other less.
     allowed = [PAPER]
     if is_gossip(algorithm) and declared(algorithm).traits.private_settings:

@@ -151,6 +151,22 @@ class Members:
             keys[name] = member.key.public_bytes_raw()
         return keys
 
+    def check_longer(self, before: Members) -> None:
+        """Raises ValueError unless this list is `before` with further nodes: everybody who is or
+        was a member there has the same key and users here, or is a former member, and all others
+        are numbered after these.
+        """
+        roll = self.roll()
+        for name, key in before.roll().items():
+            if roll.get(name) != key:
+                raise ValueError("a member is missing, or has another key")
+        for name, member in self.nodes.items():
+            known = before.nodes.get(name)
+            if known is None and np.any(member.users < before.next_user):
+                raise ValueError("a new member has the number of somebody who is or was one")
+            if known is not None and not np.array_equal(known.users, member.users):
+                raise ValueError("a member has other users")
+
     @property
     def parties(self) -> str:
         """The sha256 of the names of the nodes that do not rest, and so can be in sums; "" while

@@ -261,10 +261,11 @@ def _sized(algorithm: Any, catalogue: Catalogue) -> dict[str, str]:
 
 def _for_one_process(protection: Protection) -> Protection:
     """Returns the protection as a simulation can repeat it: noise from the seed, no masks or
-    groups, and no floors, for which there are too few users.
+    groups, and no floors and lots, for which there are too few users.
     """
     one_sum = {"secure_sum": False, "people": 1, "parties": 1, "groups": 1, "noise_from": "seed"}
-    return protection.model_copy(update=one_sum)
+    of_everybody = {"sampling": "fixed", "answers": 0}
+    return protection.model_copy(update={**one_sum, **of_everybody})
 
 
 def _trained(algorithm: Any, data: Interactions, protection: Protection) -> dict[str, str]:

@@ -8,7 +8,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from functools import cached_property
-from math import ceil
+from math import ceil, sqrt
 from pathlib import Path
 from typing import Any, Literal, Self, final
 
@@ -23,6 +23,7 @@ from ...core.errors import InputError, one_line
 from ...core.registry.discover import is_place, short
 from ...core.registry.program import source_sha256
 from ...privacy import evidence
+from ...privacy.party_list import Demands
 from ...privacy.protection import (
     DP,
     PAPER,
@@ -237,11 +238,10 @@ class FederationTerms(Settings):
         if not self.has_server and self.profile == ROBUST:
             raise ValueError("paper or private between peers: robust is what a server does")
         own = self.protection
-        if own.noise_by == "server" or own.sampling == "poisson" or own.epsilon is not None:
-            raise ValueError(
-                "noise by devices and fixed sampling: a node cannot see that a server adds noise,"
-                " or how it draws"
-            )
+        if own.noise_by == "server" or own.epsilon is not None:
+            raise ValueError("noise by devices: a node cannot see that a server adds noise")
+        if self.by_lot:
+            self._check_lots()
         if self.has_server and self.rounds < 1:
             raise ValueError("rounds of at least 1")
         if self.relays and not self.masked:
@@ -252,6 +252,25 @@ class FederationTerms(Settings):
         if self.above and not self.relays:
             raise ValueError("no above without relays, whose nodes are the groups")
         return self
+
+    def _check_lots(self) -> None:
+        """Raises ValueError for terms under which the participation contract means nothing."""
+        own = self.protection
+        if not (self.masked and own.answers):
+            raise ValueError(
+                "sampling=poisson together with secure_sum and answers: a device that decides by"
+                " itself needs a list of those who do, and a number of sums after which it stops"
+            )
+        if self.relays or own.groups > 1:
+            raise ValueError(
+                "sampling=fixed with relays or groups: of each the sum would be of those few whom"
+                " the lot leaves"
+            )
+        if self.quorum < 1:
+            raise ValueError(
+                "quorum=1 with sampling=poisson: nobody knows whom the lot draws, so `people` alone"
+                " says how many must answer"
+            )
 
     @cached_property
     def run(self) -> str:
@@ -282,6 +301,18 @@ class FederationTerms(Settings):
         return self.protection.secure_sum
 
     @property
+    def by_lot(self) -> bool:
+        """True where each device decides by itself, by lot, whether it answers in a round, and
+        keeps the participation contract (`privacy/party_list.py`)."""
+        return self.protection.sampling == "poisson"
+
+    @property
+    def holds_apart(self) -> bool:
+        """True where two masked sums differ by nobody, or by as many as a sum must have. By lot the
+        lists that each device keeps take the place of that."""
+        return self.apart and not self.by_lot
+
+    @property
     def of_relays(self) -> bool:
         """True where the members of this federation are relays that answer with masked sums; False
         for the nodes of such a relay, too."""
@@ -298,9 +329,9 @@ class FederationTerms(Settings):
     @property
     def sums(self) -> int:
         """The largest number of rounds in which a node sends an update, lost rounds included,
-        unless its owner allows more.
+        unless its owner allows more: of the participation contract the answers of a device.
         """
-        return self.rounds + self.spare
+        return self.protection.answers or self.rounds + self.spare
 
     @cached_property
     def last_number(self) -> int:
@@ -321,6 +352,9 @@ class FederationTerms(Settings):
         own = self.protection
         if not (self.masked and own.noise and own.noise_by == "devices"):
             return 1
+        # Shares are sized for the fewest people of a sum.
+        if self.by_lot:
+            return own.people
         # 1e-9: 60 (1 - 0.1) is a little above 54 in binary.
         return ceil(self.users / own.groups * (1 - own.lost) - 1e-9)
 
@@ -496,6 +530,14 @@ class FederationTerms(Settings):
             )
             fix = f"choose an algorithm with one sum a round, such as fpl; or {SINGLY}"
             raise InputError(MASKS, problem, fix=fix)
+        if self.by_lot and contract.cohort > (most := most_by_lot(self.users)):
+            raise InputError(
+                "--set cohort",
+                f"{contract.cohort} of {self.users} users in a round: a lot often draws more than"
+                " half of them, and such a list no device answers",
+                expected=f"at most {most}",
+                fix="a smaller cohort, or more users",
+            )
         # Groups of nodes have as many people each: `ProtectionInForce` checks that.
         people = self.protection.people
         if self.users < people:
@@ -583,6 +625,8 @@ class FederationTerms(Settings):
                 sums += f", one of each of {own.groups} groups"
             if self.relays:
                 sums += ", each of which its relay sees, too"
+            if self.by_lot:
+                sums += f", in at most {own.answers} of which a device answers, by its own lot"
         noise = "no noise"
         if own.noise:
             noise = f"noise of {own.noise:g} on every number of a sum, a share by each device"
@@ -642,6 +686,21 @@ class FederationTerms(Settings):
     def read(cls, path: Path) -> Self:
         """Reads terms from a file. Raises InputError that names the file and the field."""
         return cls.parse(read_json(path), str(path))
+
+
+def most_by_lot(users: int) -> int:
+    """Returns the largest cohort of which a lot hardly ever draws more than a device consents to:
+    two standard deviations above the mean it is as many.
+
+    >>> most_by_lot(40), most_by_lot(943)
+    (13, 440)
+    """
+    share = Demands().share
+    for cohort in range(int(share * users), 1, -1):
+        spread = sqrt(cohort * (1 - cohort / users))
+        if cohort + 2 * spread <= share * users:
+            return cohort
+    return 1
 
 
 def further(rounds: int) -> int:

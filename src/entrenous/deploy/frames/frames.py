@@ -96,6 +96,8 @@ class Code(StrEnum):
     NOT_SUMMED = "not-summed"  # a message that the secure sum does not take
     # a node's own reasons
     WITHHELD = "withheld"
+    FEWER_MEMBERS = "fewer-members"  # it knows fewer than the server names
+    NOT_DRAWN = "not-drawn"  # by its own lot, or since it has no answers left
     FAILED = "failed"
 
 

@@ -5,6 +5,7 @@ keeps everything else to itself.
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -24,13 +25,16 @@ from ...core.contract.protocols import (
     state_of,
 )
 from ...core.contract.update import Total, Update, add_update
-from ...core.errors import InputError
+from ...core.errors import InputError, one_line
+from ...core.files import write_text
 from ...core.keys import key as key_of
 from ...core.keys import local_key
 from ...core.types import Array, Float32Array, Int64Array
 from ...data.interactions import Interactions
 from ...federation.shard import Shard, Threads
-from ...privacy.secure_sum.terms import Floors
+from ...privacy.protection import ProtectionInForce
+from ...privacy.secure_sum.terms import Floors, checked
+from ...privacy.turnout import drawn, lots
 from ..agreement.catalogue import ITEMS, Items
 from ..agreement.files import IDENTITY, read_identity, read_json
 from ..agreement.members import MEMBERS, Members
@@ -39,7 +43,7 @@ from ..frames import contribution
 from ..frames.agreed_model import AGREED, KEPT, TAKEN, OfferedModel, check_agreed
 from ..frames.frames import Code, Frame, FrameRefused
 from ..frames.request import NodeRequest, Responder, announced
-from ..frames.secure import KINDS, OPEN
+from ..frames.secure import KINDS, NEWS, OPEN
 from .node_store import (
     CHANGES,
     FORGOTTEN,
@@ -100,11 +104,18 @@ class FederatedNode:
             self._members = Members.read(folder / MEMBERS, self.terms.users)
             floors = Floors(**about.get("floors", {}))
             noise = floors.noise or self.terms.protection.noise > 0
-            secure = SecureSide(self, self._members, replace(floors, noise=noise))
+            self._floors = replace(floors, noise=noise)
             self._kinds |= {"model": self._offered_model, AGREED: self._agreed_model}
-            self._kinds |= dict.fromkeys((*KINDS, OPEN), secure.answer)
+            if self.terms.by_lot:
+                self._kinds[NEWS] = self._further_members
+            self._begin_sums()
         else:
             self._kinds |= {"work": self._work, "model": self._model}
+
+    def _begin_sums(self) -> None:
+        """Makes the node's side of secure sums among the members that it knows."""
+        secure = SecureSide(self, self._members, self._floors)
+        self._kinds |= dict.fromkeys((*KINDS, OPEN), secure.answer)
 
     def _read_rows(self) -> None:
         """Reads the rows of the node's users, and makes their devices."""
@@ -233,7 +244,36 @@ class FederatedNode:
         download, _ = self.responder.read_download(frame, {}, users)
         return download
 
+    def _further_members(self, frame: Frame) -> bytes:
+        """Takes a longer list of members. Everybody whom this node knows stays as they are, so that
+        a server can make nobody else of a member."""
+        try:
+            fields = json.loads(bytes(frame.body))
+            members = Members.parse(fields, NEWS, self.terms.users)
+            members.check_longer(self._members)
+            checked(members.roll())
+        except (InputError, ValueError, TypeError) as why:
+            raise FrameRefused(Code.MALFORMED, f"{NEWS}: {one_line(str(why))}") from None
+        # On the disk first: its next advert is under this list.
+        write_text(self.folder / MEMBERS, members.text())
+        self._members = members
+        self._begin_sums()
+        return self.responder.seal_for(frame, NEWS, b"")
+
     # ---- the parts of a round, which a secure round has too --------------------------------------
+
+    def offers(self, number: int) -> bool:
+        """Tells whether this node's device takes part in a round where devices decide by
+        themselves: by its own lot, which is the same however often it is asked for.
+        """
+        users = self.shard.users
+        if self._secret is None:
+            keys = lots(self._rounds, number, users)
+        else:
+            secret = [self._secret.key("lot", number, user) for user in users.tolist()]
+            keys = np.array(secret, np.uint64)
+        rate = ProtectionInForce(self.terms.protection, self.contract).rate
+        return bool(drawn(keys, rate).any())
 
     def before(self, request: NodeRequest) -> tuple[State, np.uint64]:
         """Returns all devices' private state as it was before a round, and the key of what they

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from functools import partial
 from typing import Protocol, final
 
 import numpy as np
@@ -14,9 +15,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from ...core.contract.protocols import State
 from ...core.contract.update import Total
 from ...federation.shard import Shard
+from ...privacy.party_list import Demands, PartyList, refusal
 from ...privacy.secure_sum.client import SecureSumClient
 from ...privacy.secure_sum.memory import PastSum, sharing
-from ...privacy.secure_sum.refusal import SumRefused
+from ...privacy.secure_sum.refusal import SumRefused, require
 from ...privacy.secure_sum.terms import Floors
 from ...privacy.secure_sum.vector import pack, rows_of, size, unpack
 from ..agreement.groups import group_of
@@ -47,6 +49,7 @@ class TrainingNode(Protocol):
     shard: Shard
     responder: Responder
 
+    def offers(self, number: int) -> bool: ...
     def before(self, request: NodeRequest) -> tuple[State, np.uint64]: ...
     def train_sum(self, request: NodeRequest) -> tuple[State, Total]: ...
     def keep(
@@ -77,6 +80,10 @@ class SecureSide:
         for name, member in members.nodes.items():
             if name in group:
                 self._most[name] = len(member.users)
+        # Under the participation contract the owner's demands are kept by the rule of lists.
+        self._demands: Demands | None = None
+        if node.terms.by_lot:
+            self._demands = demands(node.terms, node.store, floors)
         self._past = node.store.past_sums()
         self._length = size(node.shard.contract.empty_total())
         self._remembered: PastSum | None = None  # the newest of `_past`, as its client has it
@@ -121,6 +128,11 @@ class SecureSide:
             raise FrameRefused(Code.NOT_ASKED, text)
         if current is not None and current > asked:
             raise FrameRefused(Code.PAST_ROUND)
+        # Who joined after this node has to be known to it before it signs anything with them.
+        named = head.about.get("members", len(self._roll))
+        if named != len(self._roll):
+            text = f"{len(self._roll)} members are known here, and {named} are named"
+            raise FrameRefused(Code.FEWER_MEMBERS, text)
         # Two sums of one round over different nodes would tell what this node sent.
         if _last_masked(store) >= head.round:
             text = "this node's masked input of this round has left before"
@@ -128,10 +140,18 @@ class SecureSide:
         # Each further sum tells a little more, and costs a share of what an epsilon promises.
         sent = inputs(store)
         allowed = allowed_inputs(store, self._node.terms)
+        if self._demands is not None:
+            if sent >= allowed:
+                raise FrameRefused(Code.NOT_DRAWN, "spent: this device has no answers left")
+            if not self._node.offers(head.round):
+                raise FrameRefused(Code.NOT_DRAWN, "lot: it does not take part in this round")
         if sent >= allowed:
             text = f"sums: {sent} masked inputs have left this node; its owner allows {allowed}"
             raise FrameRefused(Code.WITHHELD, text)
         contract = self._node.shard.contract
+        rule = None
+        if self._demands is not None:
+            rule = partial(self._listed, head.round, head.model)
         self._client = SecureSumClient(
             sum_terms(self._node.terms, contract, *asked, head.model),
             self._roll,
@@ -141,9 +161,22 @@ class SecureSide:
             people=self._node.responder.asked_for(frame),
             most=self._most,
             past=self._past,
+            rule=rule,
         )
         self._answers = {}
         return self._client
+
+    def _listed(self, number: int, model: bytes, parties: Mapping[str, int]) -> None:
+        """Holds the people of a sum against the participation contract. Raises SumRefused."""
+        assert self._demands is not None  # a rule is given with it alone
+        # Who may be in a sum is agreed on, so that no server can claim more members.
+        members = len(self._most)
+        listed = PartyList(number, model, members, tuple(parties))
+        answered = [
+            PartyList(number, past.model, members, tuple(past.parties)) for past in self._past
+        ]
+        why = refusal(listed, self._node.name, answered, self._demands)
+        require(why is None, "contract", f"{why}: {len(parties)} people of {members}")
 
     def _as_agreed(self, client: SecureSumClient, frame: Frame) -> None:
         """Raises FrameRefused unless a stage is about what this node signed at the first stage.
@@ -246,6 +279,14 @@ class SecureSide:
             self._past = (*self._past, shared)
             self._remembered = consented
         return answer
+
+
+def demands(terms: FederationTerms, store: NodeStore, floors: Floors) -> Demands:
+    """Returns the demands of a node's owner on lists of people, no lower than the terms'."""
+    own = terms.protection
+    people = max(own.people, floors.people)
+    # No close lists at all: lots hardly ever draw two, and then the noise need not hide one person.
+    return Demands(people, allowed_inputs(store, terms), close=0)
 
 
 def inputs(store: NodeStore) -> int:

@@ -165,7 +165,7 @@ def found_federation(
     members = enrolled(terms, Members({}, terms.users), requests, ends(plan.days))
     if terms.relays:
         terms = _by_relays(terms, len(members.nodes), plan)
-    elif terms.masked and "groups" not in plan.protect:
+    elif terms.masked and not terms.by_lot and "groups" not in plan.protect:
         terms = _in_groups(terms, members, own)
     terms = _pinned(terms, own)
     _check_noise(terms, members)
@@ -297,7 +297,8 @@ def _protection(algorithm: Any, plan: FoundingPlan) -> dict[str, Any]:
     is_repeatable = plan.draws == "public" and plan.profile != DP
     across = {"noise_from": "seed" if is_repeatable else "system"}
     lost = round(1 - plan.quorum, 6)
-    if plan.profile == PRIVATE:
+    # By lot, devices make their shares large enough for the fewest people, and nobody has to rest.
+    if plan.profile == PRIVATE and plan.protect.get("sampling") != "poisson":
         # Nodes refuse a sum that has less noise than was promised. Without room, no lying node
         # could ever be shut out, which takes as many people out of the rounds as a sum must have.
         lost = max(lost, ROOM)
@@ -557,9 +558,11 @@ def _added(
             f"'{request.name}' or its key is or was a node of this federation",
             fix="make a new folder with `entrenous federation identity` and another --name",
         )
-    if count != 1 and (terms.defended or not terms.has_server):
+    if count != 1 and (terms.defended or terms.by_lot or not terms.has_server):
         why = "a peer is one user's"
-        if terms.has_server:
+        if terms.by_lot:
+            why = "each device decides by itself, and a sum names its people"
+        elif terms.has_server:
             why = "a defence looks at the update of each device"
         raise InputError("--node", f"'{request.name}' with {count} users", expected=f"one: {why}")
     start = members.next_user

@@ -41,12 +41,13 @@ def invite(folder: Path, requests: Requests, days: float = DAYS) -> list[Path]:
 
     Raises InputError, before anything is written, for a name or key that is or was a member's, for
     more users than the terms have room for, and for a federation with secure sums, whose nodes have
-    agreed on the list.
+    agreed on the list, unless devices take part by lot.
     """
     operator, terms, before = _opened(folder)
     # Owners have agreed on all nodes that may ever be in a sum with theirs: a newcomer could be the
-    # server's own.
-    if terms.masked:
+    # server's own. By lot each device holds the list of a sum against those that it has answered,
+    # whoever comes.
+    if terms.masked and not terms.by_lot:
         problem = "every node of a secure sum has agreed on who takes part"
         fix = "found the federation anew with `entrenous federation new`"
         raise InputError(str(folder), problem, fix=fix)
@@ -108,7 +109,7 @@ def _resting(
     others = active.keys() - group
     active = {other: people for other, people in active.items() if other in group}
     own = terms.protection
-    floors = Floors(people=own.people, parties=own.parties, apart=terms.apart)
+    floors = Floors(people=own.people, parties=own.parties, apart=terms.holds_apart)
     fewest = terms.people_for_noise
     past = server_folder.past_sums(operator)
     resting = resting_with(name, active, past, floors, terms.run, fewest)

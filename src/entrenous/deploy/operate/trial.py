@@ -14,7 +14,7 @@ from ...core.keywords import values
 from ...core.registry.discover import short
 from ...data.interactions import Interactions
 from ...privacy import evidence
-from ...privacy.protection import PAPER, protection_of, refuse_groups
+from ...privacy.protection import PAPER, protection_of, refuse_of_networks
 from ...privacy.secure_sum.terms import Floors
 from ...runs import pipeline
 from ...runs.options import RunPlan, TrainingOptions
@@ -60,7 +60,7 @@ def begin(
     protection = protection_of(trial.profile, trial.protect, declared(algorithm).traits)
     # No simulation has groups of nodes, so there would be nothing to compare with.
     if is_federated(algorithm):
-        refuse_groups(protection)
+        refuse_of_networks(protection)
     plan = replace(simulation(trial), profile=PAPER, protect={})
     check(plan)
     what = material(plan)

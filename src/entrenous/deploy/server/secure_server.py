@@ -26,8 +26,8 @@ from ...privacy.secure_sum.vector import unpack
 from ..frames.contribution import check_sent, check_total, largest_body
 from ..frames.frames import Code, Frame, FrameParts, FrameRefused, opened, reason
 from ..frames.request import Requests, RoundWork
-from ..frames.secure import COMPLAINT, KINDS, OPEN, OPENED, sum_terms, uploaded
-from .exchange import Exchange, enough
+from ..frames.secure import COMPLAINT, KINDS, NEWS, OPEN, OPENED, sum_terms, uploaded
+from .exchange import Exchange, SentRequest, enough
 from .intake import Open, RoundIntake
 from .journal import FRAME, MARK, Journal
 from .server_folder import SPAN, LogLine, ServerFolder, kept
@@ -88,7 +88,8 @@ class SecureRound:
     whole sum, since a relay's answer has to be in time; None = it waits for as many nodes as count.
 
     begun: True once nodes are asked: without a sum the round is lost then, and otherwise passed
-    over. names: the nodes whose sum it is, once the sum is there.
+    over. By lot it is False again where too few take part. names: the nodes whose sum it is, once
+    the sum is there.
     """
 
     def __init__(
@@ -117,7 +118,9 @@ class SecureRound:
             self._past = tuple(of_these)
             self._what += f", group {group + 1}"
             self._unsummed = "the group is left out"
-        self._floors = Floors(terms.protection.people, terms.protection.parties, apart=terms.apart)
+        self._by_lot = terms.by_lot
+        own = terms.protection
+        self._floors = Floors(own.people, own.parties, apart=terms.holds_apart)
         # The fewest people of a sum, as the nodes compute them.
         self._least = sum_terms(terms, self._contract, work.round, 0, work.model).people
         # From here on only these are asked.
@@ -127,6 +130,9 @@ class SecureRound:
         self._empty = self._contract.empty_total()  # the sum of nobody
         # Nodes that have refused a stage of this attempt, or were not heard in time.
         self._gone: set[str] = set()
+        # Those that know fewer members than there are, and have to be told first.
+        self._behind: set[str] = set()
+        self._sent: dict[str, SentRequest] = {}
         self._shown: dict[str, tuple[ShownArrays, ...]] = {}
         # None: a damaged journal does not tell what was asked for.
         self._sum: SecureSumServer | None = None
@@ -180,6 +186,10 @@ class SecureRound:
             self._log(line, "lost")
             # Masked inputs may have been asked for: two sums over different nodes tell more.
             if self._late or self._sum is None or self._sum.stage >= stages.MASKED:
+                return self._empty
+            # A further attempt would ask those whom the same lot draws.
+            if self._by_lot and why.code == "threshold":
+                self.begun = False
                 return self._empty
             return None
         finally:
@@ -243,8 +253,15 @@ class SecureRound:
                 self._work, self._now.asked[name], "mask", attempt=attempt, inbox=own.inbox(name)
             )
 
+        members = self._folder.members
+
+        def advert(name: str) -> FrameParts:
+            if name in self._behind:
+                return self._seal(NEWS, members.text().encode(), name)
+            return self._seal("advert", b"", name, members=len(self._roll))
+
         asks: tuple[Callable[[str], FrameParts], ...] = (
-            lambda name: self._seal("advert", b"", name),
+            advert,
             lambda name: self._seal("share", own.roster(), name),
             work,
             lambda name: self._seal("consent", own.survivors(name), name),
@@ -252,8 +269,10 @@ class SecureRound:
         )
         return [Stage(number, ask) for number, ask in enumerate(asks)]
 
-    def _seal(self, kind: str, body: bytes, name: str) -> FrameParts:
-        """Returns a request to a node, of a kind that carries no arrays."""
+    def _seal(self, kind: str, body: bytes, name: str, **about: int) -> FrameParts:
+        """Returns a request to a node, of a kind that carries no arrays. about: further numbers of
+        its head.
+        """
         return self._collector.requests.seal(
             kind,
             body,
@@ -261,7 +280,7 @@ class SecureRound:
             attempt=self._attempt_number,
             model=self._now.model,
             items=self._folder.terms.items,
-            about={"users": len(self._now.asked[name])},
+            about={"users": len(self._now.asked[name]), **about},
         )
 
     def _hear(self, stage: Stage, own: SecureSumServer) -> None:
@@ -279,13 +298,18 @@ class SecureRound:
             parties = {name: len(self._now.asked[name]) for name in own.heard(stages.MASKED)}
             summed = PastSum(self._work.model, parties)
             self._kept("list of sums", lambda: self._memory.remember_sum(summed))
-        self._collector.exchange.gather(missing, stage.request, self._take, self._patience())
+        self._sent = {}
+        gather = self._collector.exchange.gather
+        gather(missing, stage.request, self._take, self._patience(), self._sent)
         if number == stages.MASKED:
             self._settle(own)
         while number <= stages.MASKED and not self._enough(set(own.heard(number))):
             name = stages.STAGES[number]
             if not missing():
                 raise SumRefused("threshold", f"{name}: too many nodes withhold theirs")
+            # By lot nobody is waited for, and the next round draws others.
+            if self._by_lot:
+                raise SumRefused("threshold", f"{name}: too few take part")
             if self._until is not None:
                 self._late = True
                 raise SumRefused("threshold", f"{name}: too few nodes have answered in time")
@@ -331,7 +355,7 @@ class SecureRound:
         """Returns whether these nodes are enough for their sum to count, and not nearly the nodes
         of an earlier sum; logs it if not.
         """
-        if not enough(self._folder, self._work, heard):
+        if not self._by_lot and not enough(self._folder, self._work, heard):
             return False
         people = sum(len(self._now.asked[name]) for name in heard)
         if people < self._least:
@@ -361,23 +385,38 @@ class SecureRound:
             answer = opened(frame, self._largest)
             node = intake.identified(answer)
             self._check(answer)
-            self._kept("journal", lambda: self._read(frame, answer, node))
+            if answer.head.kind == NEWS:
+                self._told(node)
+            else:
+                self._kept("journal", lambda: self._read(frame, answer, node))
             self._collector.bytes_up += len(frame)
             intake.said(Code.ACCEPTED, node, "")
         except FrameRefused as why:
-            if why.code is Code.WITHHELD and node is not None:
+            if why.code in (Code.WITHHELD, Code.NOT_DRAWN) and node is not None:
                 self._gone.add(node)
+            if why.code is Code.FEWER_MEMBERS and node is not None and self._by_lot:
+                self._behind.add(node)
+                self._sent.pop(node, None)
             intake.said(why.code, node, why.text)
         except SumRefused as why:
             intake.said(Code.NOT_SUMMED, node, f"{why.code}: {why.text}")
+
+    def _told(self, node: str) -> None:
+        """Notes that a node has the list of members, so that it can be asked for its advert."""
+        self._behind.discard(node)
+        self._sent.pop(node, None)
 
     def _check(self, answer: Frame) -> None:
         """Raises FrameRefused for a refusal, and for a frame that is no message of this sum."""
         head = answer.head
         self._collector.intake.belonging(answer, answer.node, self._now)
         if head.kind == "refused" and head.attempt == self._attempt_number:
-            raise FrameRefused(Code.WITHHELD, reason(bytes(answer.body[:120])))
-        if head.kind not in (*KINDS, COMPLAINT, OPENED):
+            why = reason(bytes(answer.body[:120]))
+            for expected in (Code.NOT_DRAWN, Code.FEWER_MEMBERS):
+                if self._by_lot and why.startswith(expected.value):
+                    raise FrameRefused(expected)
+            raise FrameRefused(Code.WITHHELD, why)
+        if head.kind not in (*KINDS, COMPLAINT, OPENED, NEWS):
             raise FrameRefused(Code.WRONG_KIND)
 
     def _read(self, frame: bytes, answer: Frame, node: str) -> None:

@@ -91,7 +91,11 @@ def round_work(
     """Returns the request of round `number`: the users that the algorithm selects, by their nodes,
     and its download. draw: the key from which the users are drawn.
     """
-    users = algorithm.select(state, folder.terms.catalogue, draw)
+    if folder.terms.by_lot:
+        # Everybody is asked, and each device decides by itself.
+        users = np.arange(folder.terms.users)
+    else:
+        users = algorithm.select(state, folder.terms.catalogue, draw)
     download = algorithm.download(state)
     asked = folder.members.by_node(users)
     return RoundWork(number, announced_of(contract, download), asked, download, state=state)
@@ -299,6 +303,11 @@ class FederationServer:
         sent. Without a sum the round does not count, and a further round makes up for it.
         """
         total, begun = grouped_sum(self.folder, self.contract, work, self.collecting.sums)
+        if not begun and not total.devices and self.terms.by_lot:
+            # Too few took part, and nothing left them: the round is over, and the model stays.
+            self.ledger = self.ledger._replace(unopened=self.ledger.unopened + 1)
+            self._commit(total, users)
+            return
         if not begun and not total.devices:
             self._passed += 1
             self._pass_over(self.count._replace(drawn=self.count.drawn + 1))
@@ -356,6 +365,10 @@ class FederationServer:
             " up for"
         )
         self._log(line, "lost", "warning")
+        # Whoever consented answers this model again for the same people alone, and a lot draws
+        # others.
+        if self.terms.by_lot:
+            self.state = moved_on(self.state, self.algorithm, self.contract)
         self._pass_over(count)
 
     def _pass_over(self, count: RoundCount) -> None:

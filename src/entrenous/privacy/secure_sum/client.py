@@ -106,7 +106,9 @@ class SecureSumClient:
         restart. A round is summed once, whatever became of it: the difference of two sums of one
         round over different parties is what a party sent.
         people: of how many users the client's vector will be the sum. most: how many people each
-        party can have at most, as agreed beforehand; None: as many as each says. past: the sums
+        party can have at most, as agreed beforehand; None: as many as each says. rule: raises
+        SumRefused for parties, with their people, in whose sum the client will not be; None: sums
+        that tell too much together with those of `past` (`memory.check_parties`). past: the sums
         that this client has consented to. `consent` sets `client.consented`, which the caller
         stores before it sends the answer of `consent`, and gives to all later clients, also after a
         restart.
@@ -124,6 +126,7 @@ class SecureSumClient:
         people: int = 1,
         most: Mapping[str, int] | None = None,
         past: tuple[PastSum, ...] = (),
+        rule: Callable[[Mapping[str, int]], None] | None = None,
     ) -> None:
         self.terms = terms
         self.roll = checked(roll)
@@ -133,6 +136,7 @@ class SecureSumClient:
         self.past = past
         self.people = people
         self._most = most
+        self._rule = rule
         self.consented: PastSum | None = None
         if self.roll.get(name) != p.identity_of(identity):
             raise InputError("secure sum", f"'{name}' is not in the roll with this identity")
@@ -518,7 +522,10 @@ class SecureSumClient:
         people = sum(parties.values())
         least = max(self.floors.people, self.terms.people)
         require(people >= least, "floor", f"{people} people; at least {least}")
-        check_parties(self.past, self.terms.model, parties, self.floors)
+        if self._rule is not None:
+            self._rule(parties)
+        else:
+            check_parties(self.past, self.terms.model, parties, self.floors)
 
     def _list(self, bits: bytes, among: range | list[int], code: Code) -> list[int]:
         """The parties of a list. All are in `among`; this client and enough of its neighbours are

@@ -23,6 +23,7 @@ Code = Literal[
     "floor",  # too few parties or people
     "apart",  # too few parties or people in the difference from an earlier sum
     "twice",  # another sum of a model that was summed before
+    "contract",  # a list of people against the participation contract
     "occupancy",  # rows that too few devices fill
     "used",  # this client's masked input of this round has left already
     "both",  # the other kind of share of a party whose one kind was agreed on

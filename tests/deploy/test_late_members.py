@@ -1,0 +1,278 @@
+"""People who come to a federation under masks while it runs: those who were there learn of them by
+a longer list, and all are in one sum from the next round on.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import numpy as np
+import pytest
+from federation_links import (
+    FaultyLink,
+    ratings,
+    server_sha256,
+    virtual_time,
+)
+
+from entrenous.core.errors import InputError
+from entrenous.deploy.agreement.catalogue import Items
+from entrenous.deploy.agreement.files import read_identity
+from entrenous.deploy.agreement.members import MEMBERS, Members
+from entrenous.deploy.frames.frames import Code, opened, seal
+from entrenous.deploy.node.node import FederatedNode
+from entrenous.deploy.node.secure_node import inputs
+from entrenous.deploy.operate.enrolment import identity, join
+from entrenous.deploy.operate.founding import FoundedFederation, found_federation
+from entrenous.deploy.operate.membership import invite, shut_out
+from entrenous.deploy.operate.plans import FoundingPlan, JoinPlan
+from entrenous.deploy.operate.running import status
+from entrenous.deploy.server import exchange, secure_server, server
+from entrenous.deploy.server.server import serve
+from entrenous.federation.rounds import Rounds
+from entrenous.privacy.secure_sum.messages import MAX_PARTIES
+
+USERS = 40
+FIRST = 30
+DATA = ratings(USERS)
+OWNER = JoinPlan(people=5, parties=3, occupancy=0.0, public_draws=True)
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    virtual_time(monkeypatch)
+    monkeypatch.setattr(secure_server, "LONGEST", 0.05)
+    monkeypatch.setattr(exchange, "POLL", 0.02)
+    monkeypatch.setattr(server, "FAREWELL", 0.3)
+
+
+class Growing:
+    """A federation with room for 40 people, of whom 30 are there from the beginning."""
+
+    def __init__(self, folder: Path, rounds: int = 6) -> None:
+        self.folder = folder
+        protect = {
+            **{"sampling": "poisson", "answers": 9, "noise": 0.2, "rows": "all"},
+            **{"secure_sum": True, "people": 5, "parties": 3},
+        }
+        plan = FoundingPlan(
+            algorithm="fcf",
+            rounds=rounds,
+            settings={"factors": 4, "cohort": 12},
+            profile="paper",
+            protect=protect,
+            draws="public",
+            deadline=5.0,
+            seed=1,
+        ).with_catalogue(DATA.catalogue)
+        requests = [self._request(user) for user in range(FIRST)]
+        self.made: FoundedFederation = found_federation(
+            folder / "f", Items.of(DATA), requests, plan
+        )
+        self.nodes: dict[str, FederatedNode] = {}
+        for user in range(FIRST):
+            self._join(user, self.made.nodes[_name(user)])
+
+    def _request(self, user: int) -> tuple[Any, int]:
+        return identity(self.folder / _name(user), _name(user)), 1
+
+    def _join(self, user: int, invitation: Path) -> None:
+        folder = self.folder / _name(user)
+        join(folder, invitation, DATA.of_users([user]), OWNER)
+        self.nodes[_name(user)] = FederatedNode(folder)
+
+    def come(self, users: range) -> None:
+        """Some more people join."""
+        requests = [self._request(user) for user in users]
+        for user, invitation in zip(users, invite(self.folder / "f", requests), strict=True):
+            self._join(user, invitation)
+
+    def served(self, stop_at: int | None = None, absent: set[str] | None = None) -> str | None:
+        """Runs the server to its end, or until it has counted so many rounds."""
+        link = FaultyLink({name: node.answer for name, node in self.nodes.items()})
+        link.absent = absent or set()
+        stop = Event()
+
+        def progress(done: int, total: int, what: str) -> None:
+            if done == stop_at:
+                stop.set()
+
+        return serve(link, self.made.server, stop, progress)
+
+    def simulated(self, members: Callable[[int], int]) -> str:
+        """The hash of the simulation in which so many people are there in each round."""
+        terms = self.made.terms
+
+        def there(number: int, users: np.ndarray) -> np.ndarray:
+            return users[users < members(number)]
+
+        rounds = Rounds(
+            terms.make(), DATA, seed=terms.seed, protection=terms.protection, cohorts=there
+        )
+        return server_sha256(rounds.advance(rounds.start(), terms.rounds))
+
+    def knows(self, name: str) -> int:
+        """The number of members that a node has on its disk."""
+        members = Members.read(self.nodes[name].folder / MEMBERS, USERS)
+        return len(members.roll())
+
+
+def _name(user: int) -> str:
+    return f"device-{user:02d}"
+
+
+# ---- who comes -----------------------------------------------------------------------------------
+
+
+def test_people_come_after_some_rounds_and_the_bytes_are_those_of_the_simulation(
+    tmp_path: Path,
+) -> None:
+    growing = Growing(tmp_path)
+    assert growing.served(stop_at=2) is None
+    growing.come(range(FIRST, 36))
+    assert growing.served(stop_at=4) is None
+    growing.come(range(36, USERS))
+    trained = growing.served()
+
+    def members(number: int) -> int:
+        if number < 2:
+            return FIRST
+        return 36 if number < 4 else USERS
+
+    assert trained == growing.simulated(members)
+    assert sum(inputs(growing.nodes[_name(user)].store) for user in range(FIRST, USERS)) > 0
+    assert growing.knows("device-00") == USERS
+    assert status(growing.made.server)["lost"] == 0
+
+
+def test_one_that_was_away_when_others_came_learns_of_them_later(tmp_path: Path) -> None:
+    growing = Growing(tmp_path)
+    growing.served(stop_at=1)
+    growing.come(range(FIRST, USERS))
+    growing.served(stop_at=3, absent={"device-04"})
+    assert (growing.knows("device-04"), growing.knows("device-05")) == (FIRST, USERS)
+    growing.nodes["device-04"].close()
+    growing.nodes["device-04"] = FederatedNode(tmp_path / "device-04")
+    assert growing.served() is not None
+    assert growing.knows("device-04") == USERS
+
+
+def test_one_is_shut_out_and_nobody_has_to_rest(tmp_path: Path) -> None:
+    growing = Growing(tmp_path)
+    growing.served(stop_at=2)
+    assert list(shut_out(tmp_path / "f", "device-07").resting) == []
+    before = inputs(growing.nodes["device-07"].store)
+    growing.come(range(FIRST, 33))
+    assert growing.served() is not None
+    assert inputs(growing.nodes["device-07"].store) == before
+    assert status(growing.made.server)["lost"] == 0
+
+
+def test_there_is_room_for_as_many_as_the_terms_say(tmp_path: Path) -> None:
+    growing = Growing(tmp_path)
+    growing.come(range(FIRST, USERS))
+    with pytest.raises(InputError, match="with 1 users, and 0 are left"):
+        growing.come(range(USERS, USERS + 1))
+
+
+# ---- a server that lies about members ------------------------------------------------------------
+
+
+def told(growing: Growing, text: bytes, name: str = "device-00") -> str:
+    """What a node says to a list of members that the operator's key has signed."""
+    terms = growing.made.terms
+    key = read_identity(growing.made.server / "identity.key")
+    frame = seal(
+        key, "members", text, run=terms.run, node="server", round=0, items=terms.items, about={}
+    )
+    answer = opened(growing.nodes[name].answer(frame))
+    return bytes(answer.body).decode() if answer.head.kind == "refused" else answer.head.kind
+
+
+def lists(growing: Growing) -> dict[str, Any]:
+    """The list of members as its file has it."""
+    return dict(json.loads((growing.made.server / MEMBERS).read_text()))
+
+
+def test_a_longer_list_is_taken_and_the_same_again(tmp_path: Path) -> None:
+    growing = Growing(tmp_path)
+    growing.come(range(FIRST, 33))
+    text = (growing.made.server / MEMBERS).read_bytes()
+    assert told(growing, text) == "members" == told(growing, text)
+    assert growing.knows("device-00") == 33
+
+
+def _without_one(fields: dict[str, Any]) -> None:
+    del fields["nodes"]["device-03"]
+
+
+def _another_key(fields: dict[str, Any]) -> None:
+    fields["nodes"]["device-03"]["key"] = fields["nodes"]["device-04"]["key"]
+
+
+def _other_users(fields: dict[str, Any]) -> None:
+    fields["nodes"]["device-03"]["users"] = [[35, 35]]
+
+
+def _an_old_number(fields: dict[str, Any]) -> None:
+    fields["nodes"]["device-30"] = {**fields["nodes"].pop("device-03"), "until": 0}
+
+
+def _far_too_many(fields: dict[str, Any]) -> None:
+    key = fields["nodes"]["device-03"]["key"]
+    for number in range(MAX_PARTIES):
+        fields["former"].append({"name": f"x{number}", "key": key, "last": 0, "until": 0})
+
+
+def _beyond_the_room(fields: dict[str, Any]) -> None:
+    fields["nodes"]["device-30"] = {**fields["nodes"]["device-03"], "users": [[30, 1 << 60]]}
+
+
+def _a_long_name(fields: dict[str, Any]) -> None:
+    fields["nodes"]["x" * 300] = {**fields["nodes"]["device-03"], "users": [[30, 30]]}
+
+
+def _no_key(fields: dict[str, Any]) -> None:
+    fields["nodes"]["device-30"] = {"users": [[30, 30]]}
+
+
+def _a_number_for_a_list(fields: dict[str, Any]) -> None:
+    fields["nodes"] = 7
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *(_without_one, _another_key, _other_users, _an_old_number, _far_too_many),
+        *(_beyond_the_room, _a_long_name, _no_key, _a_number_for_a_list),
+    ],
+)
+def test_a_list_that_changes_somebody_or_cannot_be_is_not_taken(
+    tmp_path: Path, change: Callable[[dict[str, Any]], None]
+) -> None:
+    growing = Growing(tmp_path)
+    before = (growing.nodes["device-00"].folder / MEMBERS).read_bytes()
+    fields = lists(growing)
+    change(fields)
+    said = told(growing, json.dumps(fields).encode())
+    assert said.startswith(f"{Code.MALFORMED.value}\nmembers: ")
+    assert (growing.nodes["device-00"].folder / MEMBERS).read_bytes() == before
+    # And the node goes on.
+    assert growing.served() is not None
+
+
+@pytest.mark.parametrize("text", [b"", b"{", b"[]", b"\xff\xfe", b'{"nodes": {}, "former": []}'])
+def test_what_is_no_list_is_not_taken(tmp_path: Path, text: bytes) -> None:
+    growing = Growing(tmp_path)
+    assert told(growing, text).startswith(Code.MALFORMED.value)
+
+
+def test_without_lots_no_list_is_taken(tmp_path: Path) -> None:
+    growing = Growing(tmp_path)
+    node = growing.nodes["device-00"]
+    node._kinds.pop("members")
+    assert told(growing, b"{}").startswith(Code.WRONG_KIND.value)

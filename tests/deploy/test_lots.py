@@ -1,0 +1,296 @@
+"""The participation contract across a network: each device decides by its own lot whether it
+answers, keeps the lists of people that it has answered, and stops when its answers are spent.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from federation_links import (
+    FaultyLink,
+    federation,
+    logged,
+    nodes_of,
+    ratings,
+    server_sha256,
+    simulated,
+    virtual_time,
+)
+from lying_sums import SubtractingServer
+
+from entrenous.core.errors import InputError
+from entrenous.deploy.frames.frames import Code, FrameParts, opened
+from entrenous.deploy.node.node import FederatedNode
+from entrenous.deploy.node.secure_node import inputs
+from entrenous.deploy.operate.founding import FoundedFederation
+from entrenous.deploy.operate.running import status
+from entrenous.deploy.server import exchange, secure_server, server
+from entrenous.deploy.server.server import serve
+from entrenous.deploy.server.server_folder import ServerFolder
+from entrenous.privacy.secure_sum.client import SecureSumClient
+from entrenous.privacy.secure_sum.terms import Floors
+
+USERS = 40
+DATA = ratings(USERS)
+COHORT = 12
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    virtual_time(monkeypatch)
+    monkeypatch.setattr(secure_server, "LONGEST", 0.05)
+    monkeypatch.setattr(exchange, "POLL", 0.02)
+    monkeypatch.setattr(server, "FAREWELL", 0.3)
+
+
+def by_lot(
+    folder: Path, *, rounds: int = 6, people: int = 10, answers: int = 9, **terms: Any
+) -> FoundedFederation:
+    """A federation of 40 people, of whom a lot draws 12 a round."""
+    return federation(
+        folder,
+        USERS,
+        rounds,
+        "fcf",
+        DATA,
+        settings={"factors": 4, "cohort": COHORT},
+        secure="masks",
+        floors=Floors(people=people, parties=3, occupancy=0.0),
+        protect={"sampling": "poisson", "answers": answers, "noise": 0.2, "rows": "all"},
+        **{"deadline": 5.0, **terms},
+    )
+
+
+class Running:
+    """A federation whose nodes are in this process."""
+
+    def __init__(self, made: FoundedFederation) -> None:
+        self.made = made
+        self.nodes: dict[str, FederatedNode] = nodes_of(made)
+        self.link = FaultyLink({name: node.answer for name, node in self.nodes.items()})
+
+    def trained(self) -> str | None:
+        """The sha256 of the model after all rounds."""
+        return serve(self.link, self.made.server)
+
+    def standing(self) -> Any:
+        """Where the server's newest checkpoint stands."""
+        with closing(ServerFolder(self.made.server)) as held:
+            return held.newest(self.made.terms.make())
+
+    def answered(self) -> list[int]:
+        """The number of sums in which each node has answered."""
+        return [inputs(node.store) for node in self.nodes.values()]
+
+
+@pytest.fixture
+def lying(tmp_path: Path) -> Iterator[SubtractingServer]:
+    held = SubtractingServer(by_lot(tmp_path / "f", answers=3))
+    # Everybody offers in every round, so that the server has the widest choice.
+    for node in held.nodes.values():
+        node.offers = lambda number: True  # type: ignore[method-assign]
+    yield held
+    held.close()
+
+
+NAMES = [f"node-{number:02d}" for number in range(1, USERS + 1)]
+
+
+# ---- honest rounds -------------------------------------------------------------------------------
+
+
+def test_the_rounds_end_with_the_bytes_of_the_simulation(tmp_path: Path) -> None:
+    running = Running(by_lot(tmp_path / "f"))
+    training = simulated(running.made, DATA)
+    assert running.trained() == server_sha256(training)
+    assert training.ledger.unopened == 0
+    drawn = running.standing().ledger.device_rounds
+    assert drawn == training.ledger.device_rounds == sum(running.answered())
+    assert len(set(running.answered())) > 1
+
+
+def test_a_round_of_too_few_is_over_without_a_sum_as_in_the_simulation(tmp_path: Path) -> None:
+    """The lot draws fewer than 12 in half of the rounds: then nothing is sent."""
+    running = Running(by_lot(tmp_path / "f", rounds=8, people=COHORT))
+    training = simulated(running.made, DATA)
+    assert 0 < training.ledger.unopened < 8
+    assert running.trained() == server_sha256(training)
+    ledger = running.standing().ledger
+    assert ledger.unopened == training.ledger.unopened
+    assert sum(running.answered()) == training.ledger.device_rounds
+
+
+def test_a_device_whose_answers_are_spent_only_downloads(tmp_path: Path) -> None:
+    running = Running(by_lot(tmp_path / "f", rounds=9, people=5, answers=2))
+    training = simulated(running.made, DATA)
+    assert running.trained() == server_sha256(training)
+    assert max(running.answered()) == 2
+    # All of them have the trained model.
+    for node in running.nodes.values():
+        assert node.recommender()[0] == 9
+
+
+def test_nobody_is_waited_for_who_is_away(tmp_path: Path) -> None:
+    """A tenth is away: the window of a round closes without them, and the round counts."""
+    running = Running(by_lot(tmp_path / "f", people=8))
+    running.link.absent = {"node-03", "node-17", "node-22", "node-31"}
+    assert running.trained() is not None
+    assert status(running.made.server)["lost"] == 0
+    away = [inputs(running.nodes[name].store) for name in running.link.absent]
+    assert away == [0, 0, 0, 0]
+    assert not any("wait" in line for line in logged(running.made.server))
+
+
+def test_one_that_vanishes_in_a_sum_costs_its_own_answer_alone(tmp_path: Path) -> None:
+    """Each round one node more dies when it is asked for its masked input."""
+    running = Running(by_lot(tmp_path / "f", people=6))
+    dying: set[str] = set()
+    sent = running.link.send
+
+    def send(address: str, frame: FrameParts, seconds: float) -> None:
+        head = opened(bytes(frame)).head
+        if head.kind == "mask" and len(dying) <= head.round:
+            dying.add(address)
+        if address not in dying or head.kind == "model":
+            sent(address, frame, seconds)
+
+    running.link.send = send  # type: ignore[method-assign]
+    assert running.trained() is not None
+    said = status(running.made.server)
+    assert said["lost"] == 0 and len(dying) >= 5
+
+
+def test_a_lot_is_secret_with_secret_draws_and_the_same_after_a_restart(tmp_path: Path) -> None:
+    made = by_lot(tmp_path / "f", draws="secret")
+    nodes = nodes_of(made)
+    lots = {name: [node.offers(r) for r in range(50)] for name, node in nodes.items()}
+    for node in nodes.values():
+        node.close()
+    again = nodes_of(made)
+    assert lots == {name: [node.offers(r) for r in range(50)] for name, node in again.items()}
+    rate = np.mean([drawn for each in lots.values() for drawn in each])
+    assert rate == pytest.approx(COHORT / USERS, abs=0.04)
+    public = nodes_of(by_lot(tmp_path / "g"))
+    assert lots != {name: [node.offers(r) for r in range(50)] for name, node in public.items()}
+
+
+# ---- a server that lies --------------------------------------------------------------------------
+
+
+def test_two_lists_that_differ_by_one_person_are_not_both_answered(
+    lying: SubtractingServer,
+) -> None:
+    assert lying.sum_of(0, NAMES[:12]) is not None
+    assert lying.sum_of(1, NAMES[:11], 0.1) is None
+    assert "contract: close: 11 people of 40" in lying.said["node-01"]
+    # Nor by one who is exchanged for another.
+    assert lying.sum_of(2, [*NAMES[:11], "node-20"], 0.1) is not None
+
+
+def test_one_model_is_answered_once(lying: SubtractingServer) -> None:
+    assert lying.sum_of(0, NAMES[:12]) is not None
+    assert lying.sum_of(1, NAMES[8:20]) is None
+    assert "contract: again" in lying.said["node-09"]
+
+
+@pytest.mark.parametrize(("names", "why"), [(NAMES[:9], "people"), (NAMES[:21], "contract: many")])
+def test_a_sum_of_few_or_of_most_members_is_not_answered(
+    lying: SubtractingServer, names: list[str], why: str
+) -> None:
+    assert lying.sum_of(0, names) is None
+    assert why in lying.said["node-01"]
+
+
+def test_no_more_sums_than_answers_are_had_whatever_the_rounds_are_called(
+    lying: SubtractingServer,
+) -> None:
+    lists = (NAMES[:12], NAMES[:6] + NAMES[12:18], NAMES[:6] + NAMES[18:24])
+    for number, names in enumerate(lists):
+        assert lying.sum_of(7 * number, names, number / 10) is not None
+    assert lying.sum_of(400, NAMES[:6] + NAMES[24:30], 0.9) is None
+    assert lying.said["node-01"].startswith("not-drawn\nspent")
+    assert "6 people" in lying.said["node-25"]
+
+
+def test_what_was_answered_is_remembered_after_a_kill(lying: SubtractingServer) -> None:
+    assert lying.sum_of(0, NAMES[:12]) is not None
+    lying.restart("node-01")
+    lying.nodes["node-01"].offers = lambda number: True  # type: ignore[method-assign]
+    assert lying.sum_of(1, NAMES[:11], 0.1) is None
+    assert "contract: close" in lying.said["node-01"]
+
+
+def test_without_the_rule_the_difference_is_had(
+    lying: SubtractingServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That the attack is one: nodes without the rule answer both lists."""
+    honest = SecureSumClient.__init__
+
+    def forgetful(self: SecureSumClient, *given: Any, **named: Any) -> None:
+        honest(self, *given, **{**named, "rule": lambda parties: None})
+
+    monkeypatch.setattr(SecureSumClient, "__init__", forgetful)
+    assert lying.sum_of(0, NAMES[:12]) is not None
+    assert lying.sum_of(1, NAMES[:11], 0.1) is not None
+
+
+def test_a_device_that_is_not_drawn_sends_nothing(tmp_path: Path) -> None:
+    held = SubtractingServer(by_lot(tmp_path / "f"))
+    assert held.sum_of(0, NAMES[:20]) is None
+    out = [name for name in NAMES[:20] if not held.nodes[name].offers(0)]
+    assert out
+    for name in out:
+        assert held.said[name].startswith(f"{Code.NOT_DRAWN.value}\nlot")
+        assert inputs(held.nodes[name].store) == 0
+    held.close()
+
+
+# ---- terms ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"answers": 0}, "sampling=poisson together with secure_sum and answers"),
+        ({"quorum": 0.5}, "quorum=1 with sampling=poisson"),
+        ({"groups": 3}, "sampling=fixed with relays or groups"),
+        ({"cohort": 30}, "30 of 40 users in a round: a lot"),
+        ({"nodes": 20}, "with 2 users; expected one: each device decides by itself"),
+    ],
+)
+def test_terms_that_the_contract_cannot_have_get_one_line(
+    tmp_path: Path, changes: dict[str, Any], said: str
+) -> None:
+    protect = {"sampling": "poisson", "answers": 9, "noise": 0.2, "rows": "all"}
+    settings = {"factors": 4, "cohort": changes.pop("cohort", COHORT)}
+    nodes = changes.pop("nodes", USERS)
+    quorum = changes.pop("quorum", 1.0)
+    with pytest.raises(InputError) as refused:
+        federation(
+            tmp_path / "f",
+            nodes,
+            6,
+            "fcf",
+            DATA,
+            settings=settings,
+            secure="masks",
+            floors=Floors(people=3, parties=3),
+            protect={**protect, **changes},
+            quorum=quorum,
+        )
+    assert said in str(refused.value)
+    assert "\n" not in str(refused.value)
+    assert not (tmp_path / "f").exists()
+
+
+def test_terms_say_who_decides_and_how_often(tmp_path: Path) -> None:
+    made = by_lot(tmp_path / "f")
+    assert "in at most 9 of which a device answers, by its own lot" in made.terms.limits()
+    assert json.loads(made.terms.text())["protection"]["answers"] == 9
+    assert made.terms.sums == 9
