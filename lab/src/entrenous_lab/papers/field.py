@@ -56,13 +56,15 @@ SEVERAL = 2  # users or more that a test needs
 
 class FieldBudget(NamedTuple):
     """How much is trained on a data set. trials: settings that validation rows choose from. rounds:
-    the most of each of them. cut: the most of a training as its program does, 0 = its own."""
+    the most of each of them. cut: the most of a training as its program does, 0 = its own. alone:
+    seeds with aggregation off, which only shows the leak; 0 = all of them."""
 
     protocol: str
     seeds: int
     trials: int
     rounds: int
     cut: int = 0
+    alone: int = 0
 
 
 class FieldSystem(NamedTuple):
@@ -259,7 +261,7 @@ def _point(
     }
     if draws(system.as_program):
         found[LEAK] = train({}, rounds=rounds, negatives=LEAKY)
-        if system.can_be_alone:
+        if system.can_be_alone and (not budget.alone or seed < budget.alone):
             found[OFF_LEAK] = train(ALONE, rounds=rounds, negatives=LEAKY)
             found[OFF] = train(ALONE, rounds=rounds, negatives=HONEST)
     made: Any = algorithm_of(system.algorithm, {})
@@ -306,6 +308,7 @@ def _rows(data: str, budget: FieldBudget, one: Measured, seeds: Sequence[int]) -
         f"{budget.protocol}, no refit; leaky and honest: {one.system.as_program}; chosen:"
         f" {one.system.algorithm}, of {budget.trials} settings"
         f" on validation rows: {one.said}; seeds {listed_seeds}"
+        + (f"; aggregation off: the first {budget.alone} of them" if budget.alone else "")
     )
     paper = {**printed("field", "own")} if label in {each.label for each in THEIRS} else {}
     for metric in RANKED:
