@@ -103,12 +103,14 @@ async function joinFederation(folder, invitation, rows, ...insisted) {
     rows: order,
     noise,
     secure_sum: masked,
+    sampling,
   } = terms.protection;
   if (
     clip ||
     rowClip ||
     quantise ||
     groups > 1 ||
+    sampling !== "fixed" ||
     defence !== "none" ||
     order === "padded" ||
     (noise && !masked) ||

@@ -15,7 +15,7 @@ from entrenous.data.synthetic import synthetic
 from entrenous.federation.recorder import Recorder
 from entrenous.federation.rounds import Rounds
 from entrenous.federation.shard import Threads
-from entrenous.privacy.protection import Protection
+from entrenous.privacy.protection import Protection, refuse_of_networks
 from entrenous.privacy.turnout import Turnout
 from entrenous.runs.recommenders import checkpoint_arrays, fitted, restore_training
 from entrenous.runs.store import model_sha256
@@ -126,10 +126,6 @@ def test_a_sum_of_as_few_as_may_be_has_the_promised_noise() -> None:
     ("settings", "said"),
     [
         ({"answers": 3}, "answers together with sampling=poisson"),
-        (
-            {"answers": 3, "sampling": "poisson", "noise_from": "system"},
-            "answers together with sampling=poisson",
-        ),
         ({"sampling": "poisson", "noise": 1, "rows": "all"}, "people above 1, or noise_by=server"),
         (
             {
@@ -156,3 +152,12 @@ def test_a_floor_that_no_round_reaches_is_refused_before_anything_is_trained() -
     above = BY_DEVICES.model_copy(update={"people": 21, "secure_sum": False})
     with pytest.raises(InputError, match="at least 21 in a sum"):
         Rounds(FCF(factors=3, cohort=20), DATA, protection=above)
+
+
+def test_a_simulation_counts_no_answers_of_draws_that_it_cannot_have_again() -> None:
+    """Across a network each device counts for itself, and may draw as it likes."""
+    asked = {"answers": 3, "sampling": "poisson", "noise_from": "system"}
+    networked = Protection.parse(asked, "--protect")
+    with pytest.raises(InputError, match="draws of the operating system") as refused:
+        refuse_of_networks(networked)
+    assert "\n" not in str(refused.value)

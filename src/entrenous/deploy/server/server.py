@@ -86,13 +86,13 @@ def round_work(
     contract: Contract,
     number: int,
     state: State,
-    draw: np.uint64,
+    draw: np.uint64 | None,
 ) -> RoundWork:
     """Returns the request of round `number`: the users that the algorithm selects, by their nodes,
-    and its download. draw: the key from which the users are drawn.
+    and its download. draw: the key from which the users are drawn; None = everybody is asked, and
+    each device decides by itself.
     """
-    if folder.terms.by_lot:
-        # Everybody is asked, and each device decides by itself.
+    if draw is None:
         users = np.arange(folder.terms.users)
     else:
         users = algorithm.select(state, folder.terms.catalogue, draw)
@@ -149,6 +149,7 @@ class FederationServer:
         self.algorithm = terms.make(place=folder.algorithm)
         self.contract = agreed(self.algorithm, terms.catalogue, terms.protection)
         self._limits = terms.limits()
+        self._by_lot = terms.by_lot
         self._rounds_key = key_of(terms.seed, "rounds")
         self._stop = stop
         self._progress = progress
@@ -262,7 +263,7 @@ class FederationServer:
         """Runs one round: selects users, sends the download, collects updates, aggregates, and
         stores the new model.
         """
-        draw = self.draw_key(self.count.drawn)
+        draw = None if self._by_lot else self.draw_key(self.count.drawn)
         work = round_work(self.folder, self.algorithm, self.contract, self.round, self.state, draw)
         users = sum(len(users) for users in work.asked.values())
         if self.terms.masked:
@@ -303,7 +304,7 @@ class FederationServer:
         sent. Without a sum the round does not count, and a further round makes up for it.
         """
         total, begun = grouped_sum(self.folder, self.contract, work, self.collecting.sums)
-        if not begun and not total.devices and self.terms.by_lot:
+        if not begun and not total.devices and self._by_lot:
             # Too few took part, and nothing left them: the round is over, and the model stays.
             self.ledger = self.ledger._replace(unopened=self.ledger.unopened + 1)
             self._commit(total, users)
@@ -367,7 +368,7 @@ class FederationServer:
         self._log(line, "lost", "warning")
         # Whoever consented answers this model again for the same people alone, and a lot draws
         # others.
-        if self.terms.by_lot:
+        if self._by_lot:
             self.state = moved_on(self.state, self.algorithm, self.contract)
         self._pass_over(count)
 
