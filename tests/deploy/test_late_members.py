@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from federation_links import (
     FaultyLink,
+    logged,
     ratings,
     server_sha256,
     virtual_time,
@@ -170,6 +171,23 @@ def test_one_is_shut_out_and_nobody_has_to_rest(tmp_path: Path) -> None:
     assert growing.served() is not None
     assert inputs(growing.nodes["device-07"].store) == before
     assert status(growing.made.server)["lost"] == 0
+
+
+def test_a_newcomer_recommends_before_a_lot_has_drawn_it(tmp_path: Path) -> None:
+    """The model goes to all who are there when the server starts, and then ten times in all."""
+    growing = Growing(tmp_path, rounds=20)
+    growing.served(stop_at=3)
+    growing.come(range(FIRST, USERS))
+    growing.served(stop_at=4, absent={"device-01"})
+    late = [growing.nodes[_name(user)] for user in range(FIRST, USERS)]
+    undrawn = [node for node in late if not inputs(node.store)]
+    assert undrawn
+    for node in undrawn:
+        assert node.recommender()[0] == 3
+    # Five of forty are enough, since a lot needs no more; four are not.
+    few = {name for name in growing.nodes if name not in {_name(user) for user in range(36, USERS)}}
+    growing.served(stop_at=5, absent=few)
+    assert any("0 of 40 nodes keep the model" in line for line in logged(growing.made.server))
 
 
 def test_there_is_room_for_as_many_as_the_terms_say(tmp_path: Path) -> None:

@@ -278,7 +278,7 @@ def test_words_of_others_that_are_none_are_refused(tmp_path: Path) -> None:
         return opened(seal(key, about.pop("kind"), node=name, **about))
 
     def check(words: list[Frame]) -> None:
-        check_agreed(memoryview(written(words)), offered, made.terms.run, members)
+        check_agreed(memoryview(written(words)), offered, made.terms, members)
 
     good = [word(name) for name in names]
     check(good)
@@ -296,4 +296,4 @@ def test_words_of_others_that_are_none_are_refused(tmp_path: Path) -> None:
             check(bad)
     for junk in (b"", b"\xc1", b"\x91\x92\xc4\x00\xc4\x00", b"\x91" * 2000):
         with pytest.raises(FrameRefused):
-            check_agreed(memoryview(junk), offered, made.terms.run, members)
+            check_agreed(memoryview(junk), offered, made.terms, members)

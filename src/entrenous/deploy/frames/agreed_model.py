@@ -1,9 +1,10 @@
-"""The trained model of a masked federation: a node keeps it when a quorum of all nodes has the
-same.
+"""The trained model of a masked federation: a node keeps it when enough nodes have the same.
 
 No round follows the last one, so nobody would find out that a server gave each node another model.
 Therefore each node signs the hash of the model that came, and the server passes these words on. Two
-models cannot both have a quorum (`privacy/secure_sum/graph.py`).
+models cannot both have a quorum (`privacy/secure_sum/graph.py`). By lot most members may be away,
+and as many as a sum must have are enough: a server can then show two crowds two models, as it can
+in a round.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from ...core.types import Array
 from ...privacy.secure_sum.graph import quorum
 from ...privacy.secure_sum.messages import MAX_PARTIES
 from ..agreement.members import Members
+from ..agreement.terms import FederationTerms
 from .frames import HEAD, SIGNATURE, Code, Frame, FrameRefused, headed, signed_by
 
 AGREED = "agreed"  # brings the words of the others
@@ -51,13 +53,16 @@ def written(frames: Iterable[Frame | Word]) -> bytes:
     return msgspec.msgpack.encode(words)
 
 
-def enough(members: Members) -> int:
+def enough(members: Members, terms: FederationTerms) -> int:
     """Returns how many nodes must have taken the same model before any of them keeps it."""
     # Nodes that were shut out count: the others do not know that they were.
-    return quorum(len(members.roll()))
+    most = quorum(len(members.roll()))
+    return min(most, terms.protection.people) if terms.by_lot else most
 
 
-def check_agreed(body: memoryview, offered: OfferedModel, run: str, members: Members) -> None:
+def check_agreed(
+    body: memoryview, offered: OfferedModel, terms: FederationTerms, members: Members
+) -> None:
     """Raises FrameRefused unless enough members have signed that they took the offered model."""
     try:
         words = msgspec.msgpack.decode(body, type=Words)
@@ -74,11 +79,11 @@ def check_agreed(body: memoryview, offered: OfferedModel, run: str, members: Mem
         if not signed_by(frame, member.key):
             raise FrameRefused(Code.BAD_SIGNATURE, "of a word about the model")
         # The word of another run or of another kind would be a signature for something else.
-        if head.kind != TAKEN or head.run != run:
+        if head.kind != TAKEN or head.run != terms.run:
             raise FrameRefused(Code.WRONG_KIND, "not the word of a node that took a model")
         if (head.round, head.model) == (offered.round, offered.digest):
             agreed.add(frame.node)
-    least = enough(members)
+    least = enough(members, terms)
     if len(agreed) < least:
         text = f"{len(agreed)} nodes have the model that came here; at least {least}"
         raise FrameRefused(Code.WRONG_MODEL, text)

@@ -231,7 +231,7 @@ class FederatedNode:
         offered = self._offered
         if offered is None:
             raise FrameRefused(Code.NOT_ASKED, "no model was offered since this node started")
-        check_agreed(frame.body, offered, self.terms.run, self._members)
+        check_agreed(frame.body, offered, self.terms, self._members)
         self.store.receive_model(offered.round, offered.arrays)
         return self.responder.seal(KEPT, round=offered.round, model=offered.digest)
 

@@ -144,7 +144,7 @@ class Relay:
         """Has the relay's nodes agree on a model, as `FederationServer` has its own."""
         kept = self._collector.agree(digest, AGREEING)
         members = self._below.members
-        least = agreed_model.enough(members)
+        least = agreed_model.enough(members, self.terms)
         if len(kept) < least:
             self._below.log(
                 f"{len(kept)} of {len(members.nodes)} nodes keep the model of round {number}, which"

@@ -343,7 +343,7 @@ class Collector:
 
     def agree(self, digest: bytes, seconds: float) -> set[str]:
         words = self.words_of(digest)
-        if len(words) < agreed_model.enough(self.intake.members):
+        if len(words) < agreed_model.enough(self.intake.members, self.folder.terms):
             return set()
         return self.pass_on(digest, agreed_model.written(words.values()), seconds)
 

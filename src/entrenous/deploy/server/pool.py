@@ -292,7 +292,7 @@ class WorkerPool(Generic[H]):
         for at in range(self._count):
             of_worker = self._answer(at, "words", [asking]).about["words"]
             words |= {name: agreed_model.Word(*word) for name, word in of_worker.items()}
-        if len(words) < agreed_model.enough(self._folder.members):
+        if len(words) < agreed_model.enough(self._folder.members, self._folder.terms):
             return set()
         kept: set[str] = set()
         body = agreed_model.written(words.values())

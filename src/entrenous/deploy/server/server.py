@@ -33,6 +33,7 @@ from .exchange import ServerStopped, enough
 from .grouped_round import grouped_sum
 from .server_folder import (
     HALTED,
+    PARTS,
     LogLine,
     RoundCount,
     ServerFolder,
@@ -205,9 +206,15 @@ class FederationServer:
 
     def _run(self) -> str:
         self._tell("running")
+        given = -1
         # A lost round does not count, so that another one makes up for it.
         while self.count.counted < self.terms.rounds:
             self._check_losses()
+            # Whom no lot has drawn so far, and who has come since, recommends by it too.
+            part = self.count.counted * PARTS // self.terms.rounds
+            if self._by_lot and self.count.counted and part > given:
+                self._give()
+            given = part
             self._await_turn()
             began = time.monotonic()
             self._one_round()
@@ -232,27 +239,25 @@ class FederationServer:
         self.collecting.rest(seconds)
 
     def _give(self) -> None:
-        """Gives the trained model to every node that is there, to recommend by."""
+        """Gives the model to every node that is there, to recommend by."""
         work = model_work(self.folder, self.algorithm, self.round, self.state)
         self.collecting.offer(work)
         self.collecting.give(FAREWELL)
         absent = len(self.collecting.without)
         if absent:
-            line = f"{absent} nodes were not there to take the trained model"
+            line = f"{absent} nodes were not there to take the model of round {self.round}"
             self._log(line, "absent", "warning")
         # The nodes of relays agree within their groups.
         if self.terms.masked and not self.terms.of_relays:
             self._agree(work)
 
     def _agree(self, work: RoundWork) -> None:
-        """Has the nodes agree on the trained model: each keeps it if enough others have the
-        same.
-        """
+        """Has the nodes agree on a model: each keeps it if enough others have the same."""
         kept = self.collecting.agree(announced_of(self.contract, work.download), FAREWELL)
-        least = agreed_model.enough(self.members)
+        least = agreed_model.enough(self.members, self.terms)
         if len(kept) < least:
             line = (
-                f"{len(kept)} of {len(self.members.nodes)} nodes keep the trained model, which "
+                f"{len(kept)} of {len(self.members.nodes)} nodes keep the model, which "
                 f"{least} must have before any does; the others recommend by an earlier one"
             )
             self._log(line, "absent", "warning")
