@@ -313,9 +313,7 @@ def test_an_operator_who_shuts_out_one_node_alone_gets_no_sum_without_it(tmp_pat
     (made.server / MEMBERS).write_text(members.without(LIAR).text())
     with pytest.raises(
         RoundsLost,
-        match=(
-            "nobody could be asked in 100 rounds in a row; the model is trained in 4 of 10 rounds"
-        ),
+        match=("no sum came of 100 rounds in a row; the model is trained in 4 of 10 rounds"),
     ):
         served(made)
     held = SubtractingServer(made)  # nor does one that does not even look at what it has summed

@@ -161,6 +161,7 @@ def status(*folders: Path, json: bool = False) -> None:
 
 
 def _server_status(folder: Path, json: bool) -> None:
+    from ..deploy.agreement.terms import ENDLESS
     from ..deploy.operate.membership import certificate_ends
     from ..deploy.operate.running import status_of_server
 
@@ -174,6 +175,8 @@ def _server_status(folder: Path, json: bool) -> None:
         about["certificate_ends"] = f"{ends:%Y-%m-%d}"
     if json:
         return emit_json(about)
+    if about["rounds"] == ENDLESS:
+        about["rounds"] = "without end"
     _show_status(about, times=("committed", "next_round"))
 
 

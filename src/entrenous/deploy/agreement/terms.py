@@ -57,6 +57,8 @@ OF_SERVER = {
 }
 OF_PEERS = {"period", "oldest"}
 LARGEST = 16 << 20  # bytes of a model between peers
+ENDLESS = 10_000_000  # rounds: so many that nobody sees the last
+PARTS = 10  # of all rounds, after each of which a model is kept to go back to
 SPARE = 10  # a round in so many may be lost under masks and is made up for
 LAST_NUMBER = 999_999_999  # of a round under masks: files are named by nine digits
 # Words for people, and the options that errors name.
@@ -139,7 +141,13 @@ class FederationTerms(Settings):
     )
     nonce: str = Field("", description="tells federations apart that agreed on the same")
     rounds: int = Field(
-        0, ge=0, le=10_000_000, description="rounds after which training is over, with a server"
+        0,
+        ge=0,
+        le=ENDLESS,
+        description=(
+            "rounds after which training is over, with a server; 10,000,000: it goes on until the"
+            " server is stopped"
+        ),
     )
     profile: Literal["paper", "private", "robust"] = Field(
         "paper",
@@ -242,6 +250,11 @@ class FederationTerms(Settings):
             raise ValueError("noise by devices: a node cannot see that a server adds noise")
         if self.by_lot:
             self._check_lots()
+        elif self.endless and self.masked:
+            raise ValueError(
+                "sampling=poisson and answers where rounds go on without end under masks: else a"
+                " device would answer for ever, and each sum tells a little more"
+            )
         if self.has_server and self.rounds < 1:
             raise ValueError("rounds of at least 1")
         if self.relays and not self.masked:
@@ -305,6 +318,23 @@ class FederationTerms(Settings):
         """True where each device decides by itself, by lot, whether it answers in a round, and
         keeps the participation contract (`privacy/party_list.py`)."""
         return self.protection.sampling == "poisson"
+
+    @property
+    def endless(self) -> bool:
+        """True where rounds go on until the server is stopped."""
+        return self.rounds == ENDLESS
+
+    @property
+    def part(self) -> int:
+        """The rounds between two models that are kept, and given to all under lots: a tenth of all
+        rounds, or ten where they go on without end.
+        """
+        return 10 if self.endless else max(1, self.rounds // PARTS)
+
+    @property
+    def of_rounds(self) -> str:
+        """The end of "so many rounds": " of 20", or "" where they go on without end."""
+        return "" if self.endless else f" of {self.rounds}"
 
     @property
     def holds_apart(self) -> bool:

@@ -412,9 +412,12 @@ def told(invitation: Path, place: str = "") -> list[str]:
     server = read_server_invitation(invitation)
     where = f"server {server.server}, {'with' if server.tls else 'WITHOUT'} TLS"
     lost = ""
-    if terms.masked:
+    if terms.by_lot:
+        lost = f", {terms.sums} answers of this node at most"
+    elif terms.masked:
         lost = f" (or {terms.sums} with lost ones)"
-    sizes = f"{terms.rounds} rounds{lost}, {terms.users} users, {terms.items} items"
+    rounds = "rounds without end" if terms.endless else f"{terms.rounds} rounds"
+    sizes = f"{rounds}{lost}, {terms.users} users, {terms.items} items"
     limits = [terms.limits(place), *terms.reveals(place)]
     if terms.above:
         limits.insert(0, f"one of {terms.protection.groups} relays of run {terms.above}")

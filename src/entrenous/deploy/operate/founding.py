@@ -136,6 +136,9 @@ def found_federation(
             expected="a new folder",
             fix="choose another, or remove it",
         )
+    if plan.endless and (plan.rounds or plan.peers):
+        problem = "peers have no rounds" if plan.peers else f"{plan.rounds} rounds, and without end"
+        raise InputError("--endless", problem, fix="leave one of them out")
     algorithm = plan.algorithm or (GOSSIPING if plan.peers else "")
     own = algorithm if is_place(algorithm) else ""
     users = plan.users or sum(count for _, count in requests)

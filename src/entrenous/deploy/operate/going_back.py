@@ -93,8 +93,11 @@ def go_back(folder: Path, counted: int, after: int = -1) -> WentBack:
         tally = RoundCount(counted, 0, asked, then.tally.drawn)
         held.commit(then._replace(round=number, tally=tally))
         drop_models(folder, above=counted, but=number)
-        left = max(0, held.terms.sums - asked)
         wanted = held.terms.rounds - counted
+        left = max(0, held.terms.sums - asked)
+        # By lot each node answers until its own answers are spent, whatever was asked.
+        if held.terms.by_lot:
+            left = wanted
     return WentBack(now.tally.counted, counted, number, left, wanted)
 
 

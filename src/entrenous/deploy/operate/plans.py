@@ -65,6 +65,9 @@ class FoundingPlan:
     such as people=60 or noise=0.2. groups=9 sums each round in nine groups of nodes, and shortens
     the sum of a group that one lying member makes too long; default: one group of up to 300
     nodes."""
+    endless: bool = False
+    """Rounds go on until the server is stopped, in place of a number of them. Under masks only by
+    lot: --protect sampling=poisson --protect answers=N."""
     relays: bool = False
     """Under masks: each node is a relay, and makes the masked sum of its own nodes, which are one
     group. At least three relays."""
@@ -110,8 +113,13 @@ class FoundingPlan:
         which depends on the algorithm."""
         decided = {option.name: getattr(self, option.name) for option in fields(self)}
         # Tickets have the days; `FederationTerms` calls the others topology and protection.
-        for name in ("peers", "days", "protect"):
+        for name in ("peers", "days", "protect", "endless"):
             del decided[name]
+        if self.endless:
+            # Here, since a command line that only shows its help needs no terms.
+            from ..agreement.terms import ENDLESS
+
+            decided["rounds"] = ENDLESS
         decided["topology"] = "peers" if self.peers else "server"
         return decided
 

@@ -22,7 +22,7 @@ from ...runs.store import read_arrays
 from ..agreement.address import checked_address, is_loopback
 from ..agreement.files import read_json
 from ..agreement.members import MEMBERS, Members
-from ..agreement.terms import TERMS, FederationTerms
+from ..agreement.terms import ENDLESS, TERMS, FederationTerms
 from ..frames.contribution import RoundHalted
 from ..frames.request import largest_request
 from ..frames.secure import largest_answer
@@ -399,7 +399,8 @@ def _standing(now: Mapping[str, Any]) -> str:
         return f"round {number} waits for {', '.join(now['waiting_for'])}"
     nodes = f"{now['nodes']} of {now['of']} nodes"
     seconds = f"{now['seconds_a_round']:.2f} s a round"
-    return f"round {number} of {now['rounds']}: {nodes}, {seconds}"
+    of = "" if now["rounds"] == ENDLESS else f" of {now['rounds']}"
+    return f"round {number}{of}: {nodes}, {seconds}"
 
 
 def status(folder: Path) -> dict[str, Any]:

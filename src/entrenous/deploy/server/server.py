@@ -33,7 +33,6 @@ from .exchange import ServerStopped, enough
 from .grouped_round import grouped_sum
 from .server_folder import (
     HALTED,
-    PARTS,
     LogLine,
     RoundCount,
     ServerFolder,
@@ -164,7 +163,7 @@ class FederationServer:
         self._took: list[float] = []  # seconds, of each round of this process
         self._moved = 0.0  # how far the last round moved the model
         self._longest = 0.0  # the longest answer of this process
-        self._passed = 0  # rounds in a row in which nobody could be asked
+        self._passed = 0  # rounds in a row that gave no sum
         now = standing(folder, self.algorithm)
         self.round, self.state, self.ledger, self.count, parties, self._lengths = now
         # Others are members than when this state was summed.
@@ -172,7 +171,7 @@ class FederationServer:
             self.state = moved_on(self.state, self.algorithm, self.contract)
         begun = f"going on after round {self.round}" if self.round else "from the start"
         if self.count.counted != self.round:
-            begun += f", {self.count.counted} of {terms.rounds} rounds counted"
+            begun += f", {self.count.counted}{terms.of_rounds} rounds counted"
         line = f"run {terms.run}: {terms.algorithm}, {begun}"
         folder.log(LogLine(line, "start", round=self.round))
 
@@ -206,15 +205,16 @@ class FederationServer:
 
     def _run(self) -> str:
         self._tell("running")
-        given = -1
+        given = 0
         # A lost round does not count, so that another one makes up for it.
         while self.count.counted < self.terms.rounds:
             self._check_losses()
             # Whom no lot has drawn so far, and who has come since, recommends by it too.
-            part = self.count.counted * PARTS // self.terms.rounds
-            if self._by_lot and self.count.counted and part > given:
-                self._give()
-            given = part
+            counted = self.count.counted
+            if counted and (not given or counted >= given + self.terms.part):
+                given = counted
+                if self._by_lot or self.terms.endless:
+                    self._give()
             self._await_turn()
             began = time.monotonic()
             self._one_round()
@@ -318,10 +318,10 @@ class FederationServer:
             self._passed += 1
             self._pass_over(self.count._replace(drawn=self.count.drawn + 1))
             return
-        self._passed = 0
         if not total.devices:
             self._lose(f"0 of {users} devices")
         elif not self._lies(total):
+            self._passed = 0
             self._lengths = (*self._lengths, length(total))[-WINDOW:]
             self._commit(total, users)
 
@@ -365,6 +365,7 @@ class FederationServer:
 
     def _lose(self, how: str) -> None:
         """Closes a round without a sum, on the disk."""
+        self._passed += 1
         count = self.count._replace(lost=self.count.lost + 1, asked=self.count.asked + 1)
         line = (
             f"round {self.round}: {how}: lost, {count.lost} so far; {self.terms.spare} are made"
@@ -387,15 +388,15 @@ class FederationServer:
         """
         count = self.count
         terms = self.terms
-        if count.lost > terms.spare:
+        if count.lost > terms.spare and not terms.endless:
             why = f"{count.lost} rounds were lost, and {terms.spare} may be"
         elif self._passed >= IN_A_ROW:
-            why = f"nobody could be asked in {self._passed} rounds in a row"
+            why = f"no sum came of {self._passed} rounds in a row"
         else:
             return
         trained = "untrained"
         if count.counted:
-            trained = f"trained in {count.counted} of {terms.rounds} rounds"
+            trained = f"trained in {count.counted}{terms.of_rounds} rounds"
         raise RoundsLost(
             f"round {self.round}: {why}; the model is {trained}, and no node was given it as a"
             " trained one; server.log says why each was lost; `entrenous federation shut-out` who"

@@ -52,7 +52,7 @@ STATUS = "status.json"
 SUMS = "sums.json"
 LIARS = "liars.json"
 HALTED = "halted"  # the status of a server whose last round was not counted
-PARTS = 10  # of all rounds, after each of which a model is kept to go back to
+KEPT = 20  # models to go back to, at most
 KEPT_SUMS = 64  # sets of nodes whose sums were asked for, of each group
 SPAN = 1_000_000  # attempts at a secure sum: those of a group have numbers of their own
 
@@ -293,7 +293,7 @@ class ServerFolder:
         if now.lengths:
             about["lengths"] = json.dumps(now.lengths)
         store.write_checkpoint(self.path, PHASE, now.round, arrays, **about)
-        keep(self.path, now.round, now.tally.counted, self.terms.rounds)
+        keep(self.path, now.round, now.tally.counted, self.terms.part)
         # Only now: until the checkpoint is whole, the journals are all there is of the round.
         self.drop_journals()
         self.committed = time.time()
@@ -520,13 +520,15 @@ def _newest_write(path: Path) -> float:
 # ---- rounds to go back to ------------------------------------------------------------------------
 
 
-def keep(folder: Path, number: int, counted: int, rounds: int) -> None:
-    """Keeps the checkpoint of round `number` under a second name, if it is a tenth part of all
-    rounds after the last one that was kept.
+def keep(folder: Path, number: int, counted: int, part: int) -> None:
+    """Keeps the checkpoint of round `number` under a second name after each `part` rounds, the
+    newest KEPT of them.
     """
     kept = folder / f"kept-{PHASE}-{counted:09d}.safetensors"
-    if counted % max(1, rounds // PARTS) == 0 and not kept.exists():
+    if counted % part == 0 and not kept.exists():
         os.link(folder / f"checkpoint-{PHASE}-{number:09d}.safetensors", kept)
+        for old in sorted(folder.glob(f"kept-{PHASE}-*.safetensors"))[:-KEPT]:
+            old.unlink(missing_ok=True)
 
 
 # ---- writing in spite of a full disk -------------------------------------------------------------
