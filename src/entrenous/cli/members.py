@@ -1,4 +1,4 @@
-"""`entrenous federation invite`, `shut-out`, `renew`, `rotate` and `rewind`: changes of a
+"""`entrenous federation invite`, `shut-out`, `items`, `renew`, `rotate` and `rewind`: changes of a
 federation that has been founded.
 """
 
@@ -9,9 +9,10 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from ..core.errors import InputError
 from .console import say
 from .federation import app
-from .founding import requested
+from .founding import Repeated, requested
 from .options import NETWORK, need_libraries
 
 
@@ -39,6 +40,37 @@ def invite(
     for invitation in membership.invite(folder, requests, days):
         say(f"send {invitation} to its node; it joins with: entrenous federation join")
     say(membership.to_do(folder))
+
+
+@app.command
+def items(folder: Path, /, *, add: Path | None = None, retire: Repeated = None) -> None:
+    """As the operator: add items to the list of a federation with a server, or retire some, which
+    are recommended to nobody any more. The server reads the list when it next starts, and its nodes
+    are told then. No item is ever taken off the list, and none changes its number.
+
+    Parameters
+    ----------
+    folder:
+        The federation's folder, which `entrenous federation new` made.
+    add:
+        A CSV file of new items, with the columns of the first list.
+    retire:
+        The id of an item to retire; may be repeated.
+    """
+    need_libraries("federation", *NETWORK)
+    from ..deploy.agreement.catalogue import Items
+    from ..deploy.operate import membership
+
+    more = None if add is None else Items.read_csv(add)
+    retired = tuple(retire or ())
+    if more is None and not retired:
+        raise InputError("items", "nothing to change", expected="--add FILE.csv or --retire ITEM")
+    found = membership.change_items(folder, more, retired)
+    added = 0 if more is None else len(more.ids)
+    say(
+        f"{len(found.ids)} items, {added} of them new, {len(found.retired)} retired in all;"
+        f" {membership.to_do(folder)}"
+    )
 
 
 @app.command

@@ -6,9 +6,11 @@ with a column `item`, everybody gets it as items.json.
     places    [latitude, longitude] in degrees for each item; null if unknown
     features  what algorithms may learn from, such as `category` or `year`: by the name of a column,
               a text for each item, "" where not known; absent if there are none
+    retired   numbers of items that are recommended to nobody any more; absent if there are none
 
 Features are the further columns of the CSV file, other than `title`, `lat` and `lon`. Everybody who
-takes part reads them. The terms name the file by its SHA-256, so that it cannot change later.
+takes part reads them. The terms name the file by its SHA-256, so that it cannot change later; a
+list that is longer is another file (`growth`).
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -41,6 +43,8 @@ class Items(NamedTuple):
     """Latitude and longitude in degrees, float64 [items, 2], or None."""
     features: Mapping[str, list[str]] = {}
     """The texts of what algorithms may learn from, as in `ItemFeatures`, by name."""
+    retired: tuple[int, ...] = ()
+    """Numbers of items that are recommended to nobody any more, ascending."""
 
     @classmethod
     def of(cls, rows: Interactions) -> Self:
@@ -93,14 +97,80 @@ class Items(NamedTuple):
         if hashlib.sha256(text).hexdigest() != sha256:
             fix = "get the items.json that belongs to terms.json"
             raise InputError(str(path), "not the list of items of the terms", fix=fix)
-        fields = json.loads(text)
-        ids = fields["ids"]
-        places = fields["places"]
-        # A list in which no item has a title has no titles, so that the file stays small.
-        titles = fields["titles"] or [""] * len(ids)
-        if places is not None:
-            places = np.array(places, np.float64)
-        return cls(ids, titles, places, fields.get("features", {}))
+        return cls.parse(text.decode(), str(path))
+
+    @classmethod
+    def parse(cls, text: str, where: str) -> Self:
+        """Returns the items that `text` wrote. where: the place that errors name. Raises InputError
+        for what is no list of items.
+        """
+        try:
+            fields = json.loads(text)
+            ids = [str(item) for item in fields["ids"]]
+            # A list in which no item has a title has no titles, so that the file stays small.
+            titles = [str(title) for title in fields["titles"] or [""] * len(ids)]
+            places = fields["places"]
+            if places is not None:
+                places = np.array(places, np.float64).reshape(len(ids), 2)
+            features = {}
+            for name, texts in fields.get("features", {}).items():
+                features[str(name)] = [str(text) for text in texts]
+            retired = tuple(int(item) for item in fields.get("retired", ()))
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as bad:
+            problem = f"not a list of items ({type(bad).__name__})"
+            raise InputError(where, problem, expected="ids, titles and places") from None
+        known = [titles, *features.values()]
+        whole = all(len(texts) == len(ids) for texts in known)
+        ordered = list(retired) == sorted(set(retired) & set(range(len(ids))))
+        if not (ids and all(ids) and len(set(ids)) == len(ids) and whole and ordered):
+            problem = "an item occurs twice or has no name, or something is not told of all items"
+            raise InputError(where, problem, expected="each item once")
+        return cls(ids, titles, places, features, retired)
+
+    def check_longer(self, before: Items) -> None:
+        """Raises ValueError unless this list is `before` with further items at its end: each item
+        keeps its number and its features, and a retired one stays so. Titles may be told better.
+        """
+        count = len(before.ids)
+        if self.ids[:count] != before.ids:
+            raise ValueError("an item is missing, or has another number")
+        if not set(before.retired) <= set(self.retired):
+            raise ValueError("a retired item is not retired any more")
+        if self.features.keys() != before.features.keys():
+            raise ValueError("other features are told")
+        if any(self.features[name][:count] != texts for name, texts in before.features.items()):
+            raise ValueError("an item has other features")
+        if (self.places is None) != (before.places is None):
+            raise ValueError("places are told of one list alone")
+
+    def with_more(self, more: Items) -> Items:
+        """Returns the list with further items at its end. Raises InputError for an item that is on
+        it, and for places or features that are told of one list alone.
+        """
+        known = set(self.ids)
+        twice = next((item for item in more.ids if item in known), None)
+        if twice is not None:
+            raise InputError("--add", f"'{twice}' is on the list", expected="new items alone")
+        same = self.features.keys() == more.features.keys()
+        if not same or (self.places is None) != (more.places is None):
+            columns = ["item", "title", *(("lat", "lon") if self.places is not None else ())]
+            expected = f"the columns of the first list: {', '.join([*columns, *self.features])}"
+            raise InputError("--add", "other columns than the first list had", expected=expected)
+        places = self.places
+        if places is not None and more.places is not None:
+            places = np.concatenate([places, more.places])
+        features = {name: [*texts, *more.features[name]] for name, texts in self.features.items()}
+        return Items(
+            [*self.ids, *more.ids], [*self.titles, *more.titles], places, features, self.retired
+        )
+
+    def without(self, ids: Collection[str]) -> Items:
+        """Returns the list with some items retired. Raises InputError for an unknown one."""
+        numbers = self.vocabulary.indices(list(ids))
+        unknown = [item for item, number in zip(ids, numbers, strict=True) if number < 0]
+        if unknown:
+            raise InputError("--retire", f"'{unknown[0]}' is not on the list")
+        return self._replace(retired=tuple(sorted({*self.retired, *map(int, numbers)})))
 
     @property
     def text(self) -> str:
@@ -113,6 +183,8 @@ class Items(NamedTuple):
         fields: dict[str, Any] = {"ids": self.ids, "titles": titles, "places": places}
         if self.features:
             fields["features"] = self.features
+        if self.retired:
+            fields["retired"] = list(self.retired)
         return json.dumps(fields)
 
     @property

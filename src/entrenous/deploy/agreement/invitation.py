@@ -14,6 +14,7 @@ from ...core.errors import InputError
 from .address import split_address
 from .catalogue import ITEMS
 from .files import read_json
+from .growth import LONGER
 from .members import MEMBERS
 from .terms import TERMS
 from .tickets import Seconds, Ticket
@@ -22,7 +23,7 @@ T = TypeVar("T")
 INVITATION = "invitation.json"
 CHARTER = "charter.json"  # of a relay under masks
 # Members with a server, the certificate with TLS.
-INVITED = (TERMS, MEMBERS, ITEMS, INVITATION, "ca.crt", CHARTER)
+INVITED = (TERMS, MEMBERS, ITEMS, LONGER, INVITATION, "ca.crt", CHARTER)
 # Peers whose addresses are in every invitation, at least: with a single one, nobody could join
 # after its end.
 BOOTSTRAPS = 2

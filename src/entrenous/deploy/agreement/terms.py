@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, Self, final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from ...core.contract.declarations import SentArray
 from ...core.contract.declared import Contract, bound, declared, is_federated
@@ -37,6 +37,7 @@ from ...privacy.unsampled import proven_for_all_rounds
 from ...runs.plan import algorithm_of
 from ...systems.gossip_learning import GossipLearning
 from ..wire.pushed import packed_bytes
+from .catalogue import Items
 from .files import FORMAT, read_json
 from .pins import AlgorithmPins, pins_of
 
@@ -224,6 +225,10 @@ class FederationTerms(Settings):
         ),
     )
 
+    _founding: FederationTerms | None = PrivateAttr(None)
+    """The terms as they were signed, of a federation whose list of items has grown since."""
+    _retired: int = PrivateAttr(0)
+
     @field_validator("profile", mode="before")
     @classmethod
     def _crosses(cls, value: Any) -> Any:
@@ -290,8 +295,24 @@ class FederationTerms(Settings):
         """The identity of the federation: the first 32 hexadecimal digits of the sha256 of the
         terms.
         """
-        digest = hashlib.sha256(self.text().encode())
+        founding = self._founding or self
+        digest = hashlib.sha256(founding.text().encode())
         return digest.hexdigest()[:32]
+
+    def with_items(self, items: Items) -> Self:
+        """Returns the terms of the same federation with a longer list of items. Its identity, and
+        the catalogue in which its algorithm was tested, stay those of the founding.
+        """
+        changed = {"items": len(items.ids), "items_sha256": items.sha256}
+        longer = type(self).parse({**self.model_dump(mode="json"), **changed}, "terms")
+        longer._founding = self._founding or self
+        longer._retired = len(items.retired)
+        return longer
+
+    @property
+    def retired(self) -> int:
+        """The number of items of the list that are recommended to nobody any more."""
+        return self._retired
 
     @cached_property
     def run_bytes(self) -> bytes:
@@ -519,7 +540,8 @@ class FederationTerms(Settings):
     def _own_pins(self, place: str) -> AlgorithmPins:
         """Returns the pins of the algorithm as this program has it."""
         made = algorithm_of(place or self.algorithm, self.settings, self.profile)
-        return pins_of(made, self.catalogue, self.protection)
+        founding = self._founding or self
+        return pins_of(made, founding.catalogue, self.protection)
 
     def pinned(self, place: str = "") -> Self:
         """Returns these terms with the pins of their algorithm, as this program has it. place: as

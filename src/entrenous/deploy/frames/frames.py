@@ -33,6 +33,9 @@ HEAD = 4096  # bytes of a head, at most
 BODY = 1 << 30  # bytes of a body, at most, unless the reader knows better
 # Stands before what is signed, so that a signature is good for nothing else.
 DOMAIN = b"entrenous frame 1\n"
+# Kinds of longer lists, and of the words that they were taken.
+MEMBERS_NEWS = "members"
+ITEMS_NEWS = "items"
 # The first bytes of gzip, zip, zstandard, bzip2 and xz.
 PACKED = (b"\x1f\x8b", b"PK\x03\x04", b"\x28\xb5\x2f\xfd", b"BZh", b"\xfd7zXZ")
 

@@ -24,6 +24,8 @@ from ..wire import tensors
 from ..wire.tensors import Buffer, Extent, Malformed, TensorField
 from .frames import (
     HEAD,
+    ITEMS_NEWS,
+    MEMBERS_NEWS,
     SIGNATURE,
     START,
     Code,
@@ -41,6 +43,8 @@ NAME = "server"
 Handlers = Mapping[str, Callable[[Frame], bytes]]
 # Bytes of what a server passes on in a secure sum, at most: a kilobyte for each of its parties.
 LISTS = 4 << 20
+# Kinds of requests that are about no item, or bring the items themselves.
+UNCOUNTED = {"hello", MEMBERS_NEWS, ITEMS_NEWS}
 
 
 # ---- downloads -----------------------------------------------------------------------------------
@@ -174,7 +178,9 @@ class Requests:
         )
 
     def seal(self, kind: str, *body: Buffer, **fields: Any) -> FrameParts:
-        """Returns a message of the server, signed."""
+        """Returns a message of the server, signed. It says how many items are retired, if any."""
+        if self._terms.retired:
+            fields["about"] = {**fields.get("about", {}), "retired": self._terms.retired}
         return seal_parts(self._key, kind, body, run=self._terms.run, node=NAME, **fields)
 
 
@@ -263,6 +269,9 @@ class Responder:
                 raise FrameRefused(Code.WRONG_RUN, "other terms than this node has")
             if head.kind not in handlers:
                 raise FrameRefused(Code.WRONG_KIND)
+            # Of another list of items, each row could mean another item.
+            if head.items and head.kind not in UNCOUNTED:
+                self._check_items(frame)
             if head.round > self.terms.last_number:
                 raise FrameRefused(Code.FUTURE_ROUND, f"the terms say {self.terms.rounds} rounds")
             return handlers[head.kind](frame)
@@ -274,6 +283,14 @@ class Responder:
             # since the text may name rows.
             text = f"{Code.FAILED.value}\n{type(why).__name__}"
             return self.seal("refused", text.encode(), **about)
+
+    def _check_items(self, frame: Frame) -> None:
+        """Raises FrameRefused for a request about another list of items than the node has."""
+        known = (self.terms.items, self.terms.retired)
+        named = (frame.head.items, frame.head.about.get("retired", 0))
+        if named != known:
+            text = f"{known[0]} items are known here, {known[1]} of them retired"
+            raise FrameRefused(Code.WRONG_ITEMS, text)
 
     def hello(self, frame: Frame) -> bytes:
         """Returns the node's name, with the number that the question brought."""

@@ -24,7 +24,6 @@ KINDS = ("advert", "share", "mask", "consent", "unmask")  # in the order of secu
 # Asks for the key of a box that somebody complained of; brings that key.
 OPEN = "open"
 OPENED = "opening"
-NEWS = "members"  # a longer list of members, and the word that it was taken
 COMPLAINT = "complaint"  # the answer to `mask` of a node that got a bad box
 ANSWERED = {OPEN: OPENED}  # kinds of answers, where they are not those of their requests
 MESSAGE = 1 << 30  # bytes of a message, at most

@@ -35,15 +35,22 @@ from ...federation.shard import Shard, Threads
 from ...privacy.protection import ProtectionInForce
 from ...privacy.secure_sum.terms import Floors, checked
 from ...privacy.turnout import drawn, lots
-from ..agreement.catalogue import ITEMS, Items
+from ..agreement.catalogue import Items
 from ..agreement.files import IDENTITY, read_identity, read_json
+from ..agreement.growth import (
+    LONGER,
+    check_growing,
+    current_items,
+    current_terms,
+    items_in,
+    with_more_items,
+)
 from ..agreement.members import MEMBERS, Members
-from ..agreement.terms import TERMS, FederationTerms
 from ..frames import contribution
 from ..frames.agreed_model import AGREED, KEPT, TAKEN, OfferedModel, check_agreed
-from ..frames.frames import Code, Frame, FrameRefused
+from ..frames.frames import ITEMS_NEWS, MEMBERS_NEWS, Code, Frame, FrameRefused
 from ..frames.request import NodeRequest, Responder, announced
-from ..frames.secure import KINDS, NEWS, OPEN
+from ..frames.secure import KINDS, OPEN
 from .node_store import (
     CHANGES,
     FORGOTTEN,
@@ -58,13 +65,15 @@ from .node_store import (
 )
 from .secure_node import SecureSide
 
+# The fact that tells other processes of a longer list of items: `_counted` of it.
+TAKEN_ITEMS = "items"
 # The fact that names the trained model of which this node last said that it had come.
 SAID = "said"
 BITS = 256  # of a node's secret
 TOGETHER = 64  # devices whose updates are in memory at once
 PERSON = b"entrenous draws"
 # Requests by which nothing of a user leaves: a paused node answers them.
-RECEIVED = {"hello", "model", AGREED}
+RECEIVED = {"hello", "model", AGREED, MEMBERS_NEWS, ITEMS_NEWS}
 
 
 @final
@@ -74,19 +83,22 @@ class FederatedNode:
     """
 
     def __init__(self, folder: Path, *, threads: int = 1) -> None:
-        about = read_json(folder / NODE)
         self.folder = folder
-        self.name = str(about["name"])
-        self.terms = FederationTerms.read(folder / TERMS)
         self.key = read_identity(folder / IDENTITY)
-        # The file of a class of the owner's own is named by the owner, never by the terms.
-        place = str(about.get("algorithm", ""))
-        self.algorithm = self.terms.make(about.get("own"), place)
-        self.items = Items.read(folder / ITEMS, self.terms.items_sha256)
         self.store = NodeStore(folder / STORE)
         self._turn = Lock()
-        self._rounds = key_of(self.terms.seed, "rounds")
         self._executor = Threads(threads)
+        self._begin()
+
+    def _begin(self) -> None:
+        """Reads the folder, but for identity and store: at the start, and with more items."""
+        folder = self.folder
+        about = read_json(folder / NODE)
+        self.name = str(about["name"])
+        self.terms = current_terms(folder)
+        self.algorithm = self.terms.make(about.get("own"), self._place())
+        self.items = current_items(folder, self.terms)
+        self._rounds = key_of(self.terms.seed, "rounds")
         self._read_rows()
         self.contract = contribution.agreed(
             self.algorithm, self.terms.catalogue, self.terms.protection
@@ -98,7 +110,11 @@ class FederatedNode:
         if self.store.newest_state() is None:
             self.store.begin(arrays_of(self._first_state()))
         self._offered: OfferedModel | None = None
-        self._kinds: dict[str, Callable[[Frame], bytes]] = {"hello": self.responder.hello}
+        self._modelled = self.terms.items
+        self._kinds: dict[str, Callable[[Frame], bytes]] = {
+            "hello": self.responder.hello,
+            ITEMS_NEWS: self._further_items,
+        }
         # Under masks a node answers no request whose answer would be about itself alone.
         if self.terms.masked:
             self._members = Members.read(folder / MEMBERS, self.terms.users)
@@ -107,7 +123,7 @@ class FederatedNode:
             self._floors = replace(floors, noise=noise)
             self._kinds |= {"model": self._offered_model, AGREED: self._agreed_model}
             if self.terms.by_lot:
-                self._kinds[NEWS] = self._further_members
+                self._kinds[MEMBERS_NEWS] = self._further_members
             self._begin_sums()
         else:
             self._kinds |= {"work": self._work, "model": self._model}
@@ -138,7 +154,11 @@ class FederatedNode:
         self._secret = SecretDraws(self.shard, self.store.secret) if secret else None
 
     def refresh(self) -> None:
-        """Reads the rows again if they have changed: new ones count from the next round on."""
+        """Reads the rows again if they have changed: new ones count from the next round on. Reads
+        all anew where another process has taken a longer list of items.
+        """
+        if self.store.fact(TAKEN_ITEMS) not in (None, _counted(self.items)):
+            self._begin()
         if self.store.count(CHANGES) != self._changes:
             self._read_rows()
 
@@ -249,16 +269,37 @@ class FederatedNode:
         a server can make nobody else of a member."""
         try:
             fields = json.loads(bytes(frame.body))
-            members = Members.parse(fields, NEWS, self.terms.users)
+            members = Members.parse(fields, MEMBERS_NEWS, self.terms.users)
             members.check_longer(self._members)
             checked(members.roll())
         except (InputError, ValueError, TypeError) as why:
-            raise FrameRefused(Code.MALFORMED, f"{NEWS}: {one_line(str(why))}") from None
+            text = f"{MEMBERS_NEWS}: {one_line(str(why))}"
+            raise FrameRefused(Code.MALFORMED, text) from None
         # On the disk first: its next advert is under this list.
         write_text(self.folder / MEMBERS, members.text())
         self._members = members
         self._begin_sums()
-        return self.responder.seal_for(frame, NEWS, b"")
+        return self.responder.seal_for(frame, MEMBERS_NEWS, b"")
+
+    def _further_items(self, frame: Frame) -> bytes:
+        """Takes a longer list of items, on which every item that this node knows has its number."""
+        try:
+            items = Items.parse(bytes(frame.body).decode(), ITEMS_NEWS)
+            items.check_longer(self.items)
+            check_growing(self.contract)
+            # Raises InputError where the algorithm cannot have so many.
+            self.terms.with_items(items).make(place=self._place())
+        except (InputError, ValueError) as why:
+            text = f"{ITEMS_NEWS}: {one_line(str(why))}"
+            raise FrameRefused(Code.MALFORMED, text) from None
+        write_text(self.folder / LONGER, items.text)
+        self.store.note(TAKEN_ITEMS, _counted(items))
+        self._begin()
+        return self.responder.seal_for(frame, ITEMS_NEWS, b"")
+
+    def _place(self) -> str:
+        """Returns the file of a class of the owner's own, which the owner alone names."""
+        return str(read_json(self.folder / NODE).get("algorithm", ""))
 
     # ---- the parts of a round, which a secure round has too --------------------------------------
 
@@ -370,7 +411,10 @@ class FederatedNode:
         private = declaration.keeps
         assert received is not None  # of every algorithm around a server
         number, arrays = model
-        download = received(**arrays)
+        # Items that came after the model have no row in it yet.
+        fields = self.contract.receives
+        self._modelled = items_in(arrays, fields, self.terms.items)
+        download = received(**with_more_items(arrays, fields, self.terms.items))
         _, arrays = newest
         devices = state_of(private, arrays)
         scorer = OwnRecommender(
@@ -384,11 +428,22 @@ class FederatedNode:
         )
         return number, scorer
 
+    def unrecommended(self) -> list[int]:
+        """Returns the numbers of the items that are in no list: the retired ones, and those that
+        came after the model that `recommender` returned last.
+        """
+        return [*self.items.retired, *range(self._modelled, self.terms.items)]
+
     def _score_key(self) -> np.uint64:
         """Returns the key of the draws of scoring: that of a simulation, or a secret one."""
         if self._secret is not None:
             return self._secret.key("score", 0, 0)
         return key_of(self.terms.seed, "score")
+
+
+def _counted(items: Items) -> str:
+    """Returns the counts by which a list of items is told from a longer one."""
+    return f"{len(items.ids)} items, {len(items.retired)} retired"
 
 
 def _paused(frame: Frame) -> bytes:

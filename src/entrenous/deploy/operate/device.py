@@ -74,8 +74,6 @@ class Device:
         warning = self._node.terms.other_source(place)
         if warning:
             warnings.warn(warning, EntrenousWarning, stacklevel=2)
-        # Every item counts as known: other nodes have trained on items that no user here has.
-        self._known: BoolArray = np.ones(len(self._node.items.ids), np.bool_)
         # The federation's numbers of the node's users.
         self._numbers = self._node.store.users
         self._seen = (-1, -1)  # the version of the store that `_model` was read from
@@ -118,11 +116,11 @@ class Device:
         """
         at_least("n", n, 1)
         # A list cannot be longer than the catalogue.
-        n = min(n, len(self._known))
         with self._turn:
-            node = self._node
             place = self._place(user)
             number, recommender = self._newest()
+            node = self._node
+            n = min(n, len(node.items.ids))
             best = best_items(
                 recommender,
                 node.rows,
@@ -149,15 +147,15 @@ class Device:
         self, place: int, only: Collection[str] | None, without: Collection[str]
     ) -> BoolArray:
         """Returns the items that a list of a user may have, bool [items]."""
-        allowed = self._known
+        # Every item counts as known: other nodes have trained on items that no user here has.
+        allowed = np.ones(len(self._node.items.ids), np.bool_)
         if only is not None:
-            allowed = np.zeros_like(self._known)
+            allowed[:] = False
             allowed[[self._item(item) for item in only]] = True
+        allowed[self._node.unrecommended()] = False
         left_out = [self._item(item) for item in without]
         left_out += self._store.unwanted(self._number(place))
-        if left_out:
-            allowed = allowed.copy()
-            allowed[left_out] = False
+        allowed[left_out] = False
         return allowed
 
     # ---- what happens to a user ------------------------------------------------------------------

@@ -34,7 +34,6 @@ from ...data.interactions import Interactions, Vocabulary
 from ...privacy.secure_sum.primitives import verified
 from ...privacy.secure_sum.terms import Floors
 from ..agreement.address import is_host, port_of
-from ..agreement.catalogue import ITEMS, Items
 from ..agreement.charter import check_charter
 from ..agreement.files import (
     IDENTITY,
@@ -46,6 +45,7 @@ from ..agreement.files import (
     write_json,
 )
 from ..agreement.groups import group_of
+from ..agreement.growth import LONGER, current_items, current_terms
 from ..agreement.invitation import INVITED, read_peer_invitation, read_server_invitation
 from ..agreement.members import MEMBERS, Member, Members
 from ..agreement.terms import TERMS, FederationTerms
@@ -224,7 +224,7 @@ def join(
     if terms.masked and terms.protection.groups > 1:
         _check_group(invitation, terms, request.name, plan)
     # All refusals come before the first write: a node that may not join is left as it was.
-    items = Items.read(invitation / ITEMS, terms.items_sha256).vocabulary
+    items = current_items(invitation, terms).vocabulary
     terms.check(plan.own, plan.algorithm)
     joined = with_items(rows, items.indices(rows.items.ids.tolist()), items)
     for line in told(invitation, plan.algorithm):
@@ -376,7 +376,9 @@ def invited(invitation: Path, terms: FederationTerms, name: str, key: bytes) -> 
 def take(folder: Path, invitation: Path) -> None:
     """Copies the files of an invitation that a node needs into its folder."""
     for part in INVITED:
-        if (invitation / part).exists() and invitation != folder:
+        # A node that lives knows more items than an old invitation.
+        known = part == LONGER and (folder / LONGER).exists()
+        if (invitation / part).exists() and invitation != folder and not known:
             copy_file(invitation / part, folder / part)
 
 
@@ -390,7 +392,7 @@ def of_server(invitation: Path) -> dict[str, Any]:
 def told(invitation: Path, place: str = "") -> list[str]:
     """Returns lines for an owner on what the node agrees to by accepting an invitation. place: the
     file of the owner's own algorithm. Raises InputError for a malformed invitation."""
-    terms = FederationTerms.read(invitation / TERMS)
+    terms = current_terms(invitation)
     settings = ", ".join(f"{name}={value}" for name, value in sorted(terms.settings.items()))
     name = short(terms.algorithm)
     algorithm = (

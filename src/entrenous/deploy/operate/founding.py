@@ -50,6 +50,7 @@ from ..agreement.files import (
     write_json,
 )
 from ..agreement.groups import check_groups
+from ..agreement.growth import LONGER
 from ..agreement.invitation import BOOTSTRAPS, CHARTER, INVITATION
 from ..agreement.members import MEMBERS, Member, Members
 from ..agreement.terms import OWN, TERMS, FederationTerms
@@ -646,8 +647,9 @@ def write_invitation(folder: Path, name: str, members: Members) -> Path:
     terms = FederationTerms.read(operator / TERMS)
     place = read_json(operator / PLACE)
     make_folder(invitation)
-    for part in (TERMS, ITEMS):
-        copy_file(operator / part, invitation / part)
+    for part in (TERMS, ITEMS, LONGER):
+        if (operator / part).exists():
+            copy_file(operator / part, invitation / part)
     if terms.has_server:
         write_text(invitation / MEMBERS, members.text())
         where = {"server": Place(**place).reached, "tls": place["tls"]}

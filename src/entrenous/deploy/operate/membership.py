@@ -8,20 +8,23 @@ shut out by a signed list, which they hand on (tickets.py).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from time import time
 from typing import NamedTuple
 
+from ...core.contract.declared import bound
 from ...core.errors import InputError
 from ...core.files import copy_file, rename_file, write_text
 from ...core.keywords import at_least
 from ...privacy.secure_sum.terms import Floors
+from ..agreement.catalogue import Items
 from ..agreement.certificates import expiry, make_keys, names_of
 from ..agreement.files import IDENTITY, read_identity, read_json, write_json
 from ..agreement.groups import group_of, groups_left
+from ..agreement.growth import LONGER, check_growing, current_items
 from ..agreement.members import MEMBERS, Members
 from ..agreement.terms import TERMS, FederationTerms
 from ..agreement.tickets import DAYS, MOST, REVOKED, RevocationList, ends
@@ -54,6 +57,29 @@ def invite(folder: Path, requests: Requests, days: float = DAYS) -> list[Path]:
     members = enrolled(terms, before, requests, ends(days))
     _write(operator, terms, members)
     return [write_invitation(folder, request.name, members) for request, _ in requests]
+
+
+def change_items(folder: Path, more: Items | None = None, retired: Collection[str] = ()) -> Items:
+    """Adds items at the end of the list of a federation with a server, and retires some, which are
+    recommended to nobody any more. Returns the new list. A server reads it when it next starts, and
+    its nodes are told then.
+
+    Raises InputError, before anything is written, for an item that is on the list already or is not
+    on it, for peers and relays, and for an algorithm whose devices keep numbers for each item.
+    """
+    operator, terms, _ = _opened(folder)
+    if not terms.has_server or terms.relays:
+        problem = "relays and peers cannot tell their nodes of more items yet"
+        raise InputError(str(folder), problem, expected="a federation of a server and its nodes")
+    before = current_items(operator, terms)
+    items = before if more is None else before.with_more(more)
+    items = items.without(retired)
+    place = operator / "algorithm"
+    named = place.read_text(encoding="utf-8").strip() if place.exists() else ""
+    longer = terms.with_items(items)
+    check_growing(bound(longer.make(place=named), longer.catalogue))
+    write_text(operator / LONGER, items.text)
+    return items
 
 
 class ShutOut(NamedTuple):

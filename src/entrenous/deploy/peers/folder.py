@@ -61,6 +61,10 @@ class PeerFolder:
         self.store = NodeStore(folder / STORE)
         self.state = StateStore(self.store)
 
+    def unrecommended(self) -> list[int]:
+        """Returns the numbers of the items that are in no list: none, between peers."""
+        return []
+
     def close(self) -> None:
         """Closes the store; everything saved is on the disk already."""
         self.store.close()

@@ -21,7 +21,7 @@ from ..frames.frames import Code, Frame, FrameParts, FrameRefused, opened
 from ..frames.request import Requests, RoundWork
 from ..frames.secure import sum_terms
 from ..links.port import ServerLink
-from .exchange import Exchange, SentRequest
+from .exchange import Exchange, News, SentRequest
 from .grouped_round import GroupSum, GroupWork
 from .intake import CONTRIBUTIONS, PART, UPDATE, Open, RoundIntake
 from .journal import FRAME, Journal
@@ -142,7 +142,6 @@ class Collector:
         self._part = part
         self._of = of
         self.requests = Requests(folder.key, terms, contract, folder.start)
-        self.exchange = Exchange(link, stop, waits)
         only = ""
         least = 1
         if terms.defended:
@@ -159,6 +158,8 @@ class Collector:
             only,
             least,
         )
+        news = News(folder, self.requests, self.intake.identified)
+        self.exchange = Exchange(link, stop, waits, news)
         self.bytes_up = 0
         self._work: RoundWork | None = None
         self._sent: dict[str, SentRequest] = {}  # in this round

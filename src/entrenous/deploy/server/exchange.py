@@ -1,17 +1,29 @@
 """The exchange of a round with the nodes: who is there, who was asked when, who is to be asked
-again, and whether enough have answered.
+again, who has to be told of longer lists first, and whether enough have answered.
 """
 
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from threading import Event
 from typing import NamedTuple, final
 
 from ...core.errors import EntrenousError
-from ..frames.frames import FrameParts
-from ..frames.request import RoundWork
+from ..agreement.growth import current_items
+from ..frames.frames import (
+    ITEMS_NEWS,
+    MEMBERS_NEWS,
+    Code,
+    Frame,
+    FrameParts,
+    FrameRefused,
+    opened,
+    reason,
+)
+from ..frames.request import Requests, RoundWork
 from ..links.port import ServerLink
 from .server_folder import LogLine, ServerFolder
 
@@ -21,6 +33,10 @@ POLL = 0.2  # seconds that the server waits for answers before it looks around
 # the same twice
 AGAIN = 30.0
 WINDOW = 1 << 24  # bytes of requests under way, about
+SMALL = 4096  # bytes of a refusal, or of the word that a list was taken, at most
+TOLD = 3  # times that a node is told of one list by one process
+# What a node lacks that refuses with a code.
+LISTS = {Code.FEWER_MEMBERS.value: MEMBERS_NEWS, Code.WRONG_ITEMS.value: ITEMS_NEWS}
 
 
 class SentRequest(NamedTuple):
@@ -93,10 +109,74 @@ def enough(
 
 
 @final
+class News:
+    """The nodes that know fewer members or items than there are. Such a node refuses what it is
+    asked; it is given the longer list, says that it has taken it, and is asked again.
+
+    identified: returns the node that signed a frame, or raises FrameRefused.
+    """
+
+    def __init__(
+        self, folder: ServerFolder, requests: Requests, identified: Callable[[Frame], str]
+    ) -> None:
+        self._folder = folder
+        self._requests = requests
+        self._identified = identified
+        self._behind: dict[str, str] = {}  # the kind of list that a node lacks
+        self._told: Counter[tuple[str, str]] = Counter()
+
+    def request(self, node: str) -> FrameParts | None:
+        """Returns the list that a node has to be told of before it is asked; None if there is
+        none.
+        """
+        kind = self._behind.get(node)
+        if kind is None:
+            return None
+        if kind == MEMBERS_NEWS:
+            text = self._folder.members.text()
+        else:
+            text = current_items(self._folder.path, self._folder.terms).text
+        return self._requests.seal(kind, text.encode(), items=self._folder.terms.items)
+
+    def heard(self, frames: Sequence[bytes]) -> tuple[list[bytes], set[str]]:
+        """Returns the frames that are about something else, and the nodes to be asked again."""
+        others = []
+        again = set()
+        for frame in frames:
+            node = self._read(frame) if len(frame) <= SMALL else None
+            if node is None:
+                others.append(frame)
+            else:
+                again.add(node)
+        return others, again
+
+    def _read(self, frame: bytes) -> str | None:
+        """Returns the node that lacks a list, or has taken one; None for any other frame."""
+        with suppress(FrameRefused):
+            answer = opened(frame, SMALL)
+            kind = answer.head.kind
+            if kind in LISTS.values():
+                node = self._identified(answer)
+                self._behind.pop(node, None)
+                return node
+            if kind != "refused":
+                return None
+            lacks = LISTS.get(reason(bytes(answer.body[:120])).split(",")[0])
+            node = self._identified(answer)
+            # One that never takes it is treated as one that refuses.
+            if lacks is not None and self._told[node, lacks] < TOLD:
+                self._told[node, lacks] += 1
+                self._behind[node] = lacks
+                return node
+        return None
+
+
+@final
 class Exchange:
     """The server's requests to its nodes and their answers, over a link.
 
-    waits: called now and then with the names of missing nodes. bytes_down, messages: sent so far.
+    news: what nodes may not know yet, of which they are told before they are asked. waits: called
+    now and then with the names of missing nodes. bytes_down, messages: sent so far.
     """
 
     def __init__(
@@ -104,10 +184,12 @@ class Exchange:
         link: ServerLink,
         stop: Event,
         waits: Callable[[list[str]], None] = lambda missing: None,
+        news: News | None = None,
     ) -> None:
         self._link = link
         self._stop = stop
         self._waits = waits
+        self._news = news
         self.bytes_down = self.messages = 0
 
     @property
@@ -133,8 +215,13 @@ class Exchange:
 
         def look(left: Collection[str]) -> None:
             self._ask(left, request, sent, seconds)
-            answers = self._link.receive(POLL)
-            take([frame for _, frame in answers])
+            frames = [frame for _, frame in self._link.receive(POLL)]
+            if self._news is not None:
+                frames, told = self._news.heard(frames)
+                # They are asked again at once.
+                for name in told:
+                    sent.pop(name, None)
+            take(frames)
             self._link.acknowledge()
 
         watch(missing, look, seconds, self._stop, self._waits)
@@ -175,7 +262,8 @@ class Exchange:
         for name in ready:
             if room <= 0:
                 break
-            frame = request(name)
+            told = None if self._news is None else self._news.request(name)
+            frame = told or request(name)
             self._link.send(name, frame, max(seconds, AGAIN))
             sent[name] = SentRequest(now, len(frame))
             room -= len(frame)

@@ -274,7 +274,7 @@ class RoundIntake:
     def said(self, code: Code, node: str | None, text: str) -> Receipt:
         """Counts a code, and logs it unless all is well."""
         self.counts[code] += 1
-        if code not in (Code.ACCEPTED, Code.NOT_DRAWN, Code.FEWER_MEMBERS):
+        if code not in (Code.ACCEPTED, Code.NOT_DRAWN):
             number = None if self._open is None else self._open.round
             line = f"refused {code.value} from {node or 'a node that is not known'}"
             if text:

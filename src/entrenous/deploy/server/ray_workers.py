@@ -23,6 +23,7 @@ from ... import __version__
 from ...core.errors import InputError, StartAgain, one_line
 from ...core.files import make_folder, write_private
 from ..agreement.files import IDENTITY
+from ..agreement.growth import LONGER
 from ..agreement.members import MEMBERS
 from ..agreement.terms import TERMS
 from ..links.https import HttpsPlan, listen
@@ -233,6 +234,7 @@ class RayWorkers:
         self._kind = ray.remote(concurrency_groups={ORDERS: 1, MESSAGES: 1})(WorkerActor)
         names = [TERMS, MEMBERS, IDENTITY]
         names += ["algorithm"] if folder.algorithm else []
+        names += [LONGER] if (folder.path / LONGER).exists() else []
         files = {name: (folder.path / name).read_bytes() for name in names}
         if https.keys is not None:
             files |= {f"keys/{name}": (https.keys / name).read_bytes() for name in KEYS}

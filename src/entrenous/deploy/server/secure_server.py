@@ -26,8 +26,8 @@ from ...privacy.secure_sum.vector import unpack
 from ..frames.contribution import check_sent, check_total, largest_body
 from ..frames.frames import Code, Frame, FrameParts, FrameRefused, opened, reason
 from ..frames.request import Requests, RoundWork
-from ..frames.secure import COMPLAINT, KINDS, NEWS, OPEN, OPENED, sum_terms, uploaded
-from .exchange import Exchange, SentRequest, enough
+from ..frames.secure import COMPLAINT, KINDS, OPEN, OPENED, sum_terms, uploaded
+from .exchange import Exchange, enough
 from .intake import Open, RoundIntake
 from .journal import FRAME, MARK, Journal
 from .server_folder import SPAN, LogLine, ServerFolder, kept
@@ -130,9 +130,6 @@ class SecureRound:
         self._empty = self._contract.empty_total()  # the sum of nobody
         # Nodes that have refused a stage of this attempt, or were not heard in time.
         self._gone: set[str] = set()
-        # Those that know fewer members than there are, and have to be told first.
-        self._behind: set[str] = set()
-        self._sent: dict[str, SentRequest] = {}
         self._shown: dict[str, tuple[ShownArrays, ...]] = {}
         # None: a damaged journal does not tell what was asked for.
         self._sum: SecureSumServer | None = None
@@ -253,15 +250,9 @@ class SecureRound:
                 self._work, self._now.asked[name], "mask", attempt=attempt, inbox=own.inbox(name)
             )
 
-        members = self._folder.members
-
-        def advert(name: str) -> FrameParts:
-            if name in self._behind:
-                return self._seal(NEWS, members.text().encode(), name)
-            return self._seal("advert", b"", name, members=len(self._roll))
-
+        members = len(self._roll)
         asks: tuple[Callable[[str], FrameParts], ...] = (
-            advert,
+            lambda name: self._seal("advert", b"", name, members=members),
             lambda name: self._seal("share", own.roster(), name),
             work,
             lambda name: self._seal("consent", own.survivors(name), name),
@@ -298,9 +289,7 @@ class SecureRound:
             parties = {name: len(self._now.asked[name]) for name in own.heard(stages.MASKED)}
             summed = PastSum(self._work.model, parties)
             self._kept("list of sums", lambda: self._memory.remember_sum(summed))
-        self._sent = {}
-        gather = self._collector.exchange.gather
-        gather(missing, stage.request, self._take, self._patience(), self._sent)
+        self._collector.exchange.gather(missing, stage.request, self._take, self._patience())
         if number == stages.MASKED:
             self._settle(own)
         while number <= stages.MASKED and not self._enough(set(own.heard(number))):
@@ -385,26 +374,15 @@ class SecureRound:
             answer = opened(frame, self._largest)
             node = intake.identified(answer)
             self._check(answer)
-            if answer.head.kind == NEWS:
-                self._told(node)
-            else:
-                self._kept("journal", lambda: self._read(frame, answer, node))
+            self._kept("journal", lambda: self._read(frame, answer, node))
             self._collector.bytes_up += len(frame)
             intake.said(Code.ACCEPTED, node, "")
         except FrameRefused as why:
             if why.code in (Code.WITHHELD, Code.NOT_DRAWN) and node is not None:
                 self._gone.add(node)
-            if why.code is Code.FEWER_MEMBERS and node is not None and self._by_lot:
-                self._behind.add(node)
-                self._sent.pop(node, None)
             intake.said(why.code, node, why.text)
         except SumRefused as why:
             intake.said(Code.NOT_SUMMED, node, f"{why.code}: {why.text}")
-
-    def _told(self, node: str) -> None:
-        """Notes that a node has the list of members, so that it can be asked for its advert."""
-        self._behind.discard(node)
-        self._sent.pop(node, None)
 
     def _check(self, answer: Frame) -> None:
         """Raises FrameRefused for a refusal, and for a frame that is no message of this sum."""
@@ -412,11 +390,10 @@ class SecureRound:
         self._collector.intake.belonging(answer, answer.node, self._now)
         if head.kind == "refused" and head.attempt == self._attempt_number:
             why = reason(bytes(answer.body[:120]))
-            for expected in (Code.NOT_DRAWN, Code.FEWER_MEMBERS):
-                if self._by_lot and why.startswith(expected.value):
-                    raise FrameRefused(expected)
+            if self._by_lot and why.startswith(Code.NOT_DRAWN.value):
+                raise FrameRefused(Code.NOT_DRAWN)
             raise FrameRefused(Code.WITHHELD, why)
-        if head.kind not in (*KINDS, COMPLAINT, OPENED, NEWS):
+        if head.kind not in (*KINDS, COMPLAINT, OPENED):
             raise FrameRefused(Code.WRONG_KIND)
 
     def _read(self, frame: bytes, answer: Frame, node: str) -> None:

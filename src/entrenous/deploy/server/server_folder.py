@@ -27,7 +27,6 @@ from ...federation.shard import Ledger
 from ...privacy.secure_sum.memory import PastSum
 from ...runs import store
 from ...runs.recommenders import restore_state
-from ..agreement.catalogue import ITEMS, Items
 from ..agreement.files import (
     FORMAT,
     IDENTITY,
@@ -36,8 +35,8 @@ from ..agreement.files import (
     read_json,
     write_json,
 )
+from ..agreement.growth import LONGER, current_items, current_terms, in_corner
 from ..agreement.members import MEMBERS, Members
-from ..agreement.terms import TERMS, FederationTerms
 from .journal import Journal, JournalRecord, read
 
 T = TypeVar("T")
@@ -158,7 +157,7 @@ def first_standing(folder: ServerFolder, algorithm: FederatedAlgorithm) -> Serve
     catalogue = terms.catalogue
     # The only place where a server needs what is known of the items: its state has it from then on.
     if declared(algorithm).traits.learns_features:
-        items = Items.read(folder.path / ITEMS, terms.items_sha256)
+        items = current_items(folder.path, terms)
         catalogue = catalogue._replace(features=items.known)
     state = algorithm.init_server(catalogue, key(terms.seed, "server"))
     return ServerStanding(0, state, Ledger(), RoundCount())
@@ -189,7 +188,7 @@ class ServerFolder:
         pace: float = 0.0,
     ) -> None:
         self.path = path
-        self.terms = FederationTerms.read(path / TERMS)
+        self.terms = current_terms(path)
         self.members = Members.read(path / MEMBERS, self.terms.users)
         self.key = read_identity(path / IDENTITY)
         # Names the operator's own file, for an algorithm that is none of this package.
@@ -271,9 +270,14 @@ class ServerFolder:
                 fix="give the new federation a folder of its own",
             )
         number = int(about["round"])
+        state = restore_state(algorithm, "holds", "server", arrays)
+        if (self.path / LONGER).exists():
+            # Items that came since the checkpoint begin as they would have at the founding.
+            first = first_standing(self, algorithm).state
+            state = type(state)(*(in_corner(*both) for both in zip(state, first, strict=True)))
         return ServerStanding(
             number,
-            restore_state(algorithm, "holds", "server", arrays),
+            state,
             Ledger(*(int(count) for count in arrays["ledger"])),
             RoundCount.of(about, number),
             about.get("parties", ""),

@@ -1,0 +1,98 @@
+"""A list of items that grows while a federation runs: items are added at its end, or retired.
+
+The terms name the list of the founding. A longer one is `longer-items.json` beside it, at the
+server and at each node that has taken it; the terms that a program reads by `current_terms` are
+those of the longer list, with the identity of the founding. Numbers of items never change, so that
+an old row means the same item for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from ...core.contract.declared import Contract, DeclaredArray
+from ...core.errors import InputError
+from ...core.types import Array
+from .catalogue import ITEMS, Items
+from .terms import TERMS, FederationTerms
+
+LONGER = "longer-items.json"
+
+
+def current_terms(folder: Path) -> FederationTerms:
+    """Returns the terms of the federation in a folder, with the list of items of now. Raises
+    InputError for terms that are none.
+    """
+    terms = FederationTerms.read(folder / TERMS)
+    if not (folder / LONGER).exists():
+        return terms
+    return terms.with_items(current_items(folder, terms))
+
+
+def current_items(folder: Path, founding: FederationTerms) -> Items:
+    """Returns the list of items of now. founding: the terms as they were signed. Raises InputError
+    for a list that is none.
+    """
+    longer = folder / LONGER
+    if longer.exists():
+        return Items.parse(longer.read_text(encoding="utf-8"), str(longer))
+    return Items.read(folder / ITEMS, founding.items_sha256)
+
+
+def in_corner(before: Array, longer: Array) -> Array:
+    """Returns an array of the shape of `longer` that begins with `before` along each axis; what is
+    beyond it is of `longer`.
+
+    >>> in_corner(np.array([[1, 2]]), np.zeros((2, 3), int)).tolist()
+    [[1, 2, 0], [0, 0, 0]]
+    """
+    out = longer.copy()
+    out[tuple(slice(length) for length in before.shape)] = before
+    return out
+
+
+def check_growing(contract: Contract) -> None:
+    """Raises InputError for an algorithm whose devices keep numbers for each item, which would have
+    to grow on every device."""
+    for field in contract.keeps:
+        if "items" in field.axes.sizes and not field.own_rows:
+            raise InputError(
+                "--algorithm",
+                f"devices of {contract.name} keep '{field.name}' of every item",
+                expected="one whose devices keep nothing of items, such as fcf or fpl",
+                fix="found the federation anew with all items",
+            )
+
+
+def items_in(arrays: Mapping[str, Array], fields: tuple[DeclaredArray, ...], most: int) -> int:
+    """Returns the number of items of which all arrays have numbers, at most `most`. fields: as in
+    `with_more_items`.
+    """
+    counts = [most]
+    for field in fields:
+        for axis, size in enumerate(field.axes.sizes):
+            if size == "items" and not field.own_rows and field.name in arrays:
+                counts.append(arrays[field.name].shape[axis])
+    return min(counts)
+
+
+def with_more_items(
+    arrays: Mapping[str, Array], fields: tuple[DeclaredArray, ...], items: int
+) -> dict[str, Array]:
+    """Returns arrays in which each axis of items is `items` long, with zeros at its end. fields:
+    the arrays as an algorithm declares them.
+    """
+    longer = dict(arrays)
+    for field in fields:
+        before = arrays.get(field.name)
+        if before is None or field.own_rows or "items" not in field.axes.sizes:
+            continue
+        shape = list(before.shape)
+        for axis, size in enumerate(field.axes.sizes):
+            if size == "items":
+                shape[axis] = items
+        longer[field.name] = in_corner(before, np.zeros(shape, before.dtype))
+    return longer

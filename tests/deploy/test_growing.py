@@ -1,0 +1,401 @@
+"""A list of items that grows while a federation runs: an item that comes is trained on and
+recommended, a retired one is not, and nobody can change what an item is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import numpy as np
+import pytest
+from federation_links import (
+    FaultyLink,
+    federation,
+    logged,
+    ratings,
+    server_sha256,
+    virtual_time,
+)
+
+from entrenous.core.errors import InputError
+from entrenous.data.interactions import Interactions, Vocabulary, build
+from entrenous.deploy.agreement.catalogue import Items
+from entrenous.deploy.agreement.files import read_identity
+from entrenous.deploy.agreement.growth import LONGER, current_terms, in_corner
+from entrenous.deploy.frames.frames import Code, opened, seal
+from entrenous.deploy.node.node import FederatedNode
+from entrenous.deploy.operate.device import Device
+from entrenous.deploy.operate.enrolment import accept, rotate
+from entrenous.deploy.operate.founding import FoundedFederation
+from entrenous.deploy.operate.membership import change_items, invite
+from entrenous.deploy.operate.running import status
+from entrenous.deploy.server import exchange, secure_server, server
+from entrenous.deploy.server.server import serve
+from entrenous.federation.rounds import Rounds, Training
+from entrenous.privacy.secure_sum.terms import Floors
+
+USERS = 20
+FIRST = 12  # items of the founding
+MORE = 6
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    virtual_time(monkeypatch)
+    monkeypatch.setattr(secure_server, "LONGEST", 0.05)
+    monkeypatch.setattr(exchange, "POLL", 0.02)
+    monkeypatch.setattr(server, "FAREWELL", 0.3)
+
+
+def bare(data: Interactions, items: int, keep: np.ndarray) -> Interactions:
+    """Some rows of a data set, on a list of the first `items` items without features or places."""
+    ids = [str(item) for item in data.items.ids[:items]]
+    return build(
+        data.user[keep],
+        data.item[keep],
+        value=data.value[keep],
+        time=data.time[keep] if data.time is not None else None,
+        users=data.users,
+        items=Vocabulary(ids, kind="item"),
+    )
+
+
+ALL = ratings(USERS, FIRST + MORE)
+BEFORE = bare(ALL, FIRST, ALL.item < FIRST)
+AFTER = bare(ALL, FIRST + MORE, np.ones(len(ALL), bool))
+NEW = Items([str(item) for item in ALL.items.ids[FIRST:]], ["a title"] * MORE, None)
+
+
+class Growing:
+    """A federation of four nodes in this process."""
+
+    def __init__(self, folder: Path, algorithm: str = "fcf", rounds: int = 6, **terms: Any) -> None:
+        self.folder = folder
+        settings = {"factors": 4} if algorithm in ("fcf", "fpl") else {}
+        self.made: FoundedFederation = federation(
+            folder / "f", 4, rounds, algorithm, BEFORE, settings=settings, **terms
+        )
+        self.nodes: dict[str, FederatedNode] = {}
+        self.opened()
+
+    def opened(self) -> None:
+        """Opens the nodes, as their processes do when they start."""
+        for name, folder in self.made.nodes.items():
+            if name in self.nodes:
+                self.nodes[name].close()
+            self.nodes[name] = FederatedNode(folder)
+
+    def served(self, stop_at: int | None = None, absent: set[str] | None = None) -> str | None:
+        """Runs the server to its end, or until it has counted so many rounds."""
+        link = FaultyLink({name: node.answer for name, node in self.nodes.items()})
+        link.absent = absent or set()
+        stop = Event()
+
+        def progress(done: int, total: int, what: str) -> None:
+            if done == stop_at:
+                stop.set()
+
+        return serve(link, self.made.server, stop, progress)
+
+    def come(self) -> None:
+        """New items are listed, and then their rows happen on the devices."""
+        change_items(self.folder / "f", NEW)
+
+    def consume(self) -> None:
+        """The rows of new items happen."""
+        for name, folder in self.made.nodes.items():
+            with Device(folder) as device:
+                for user in device.users:
+                    for number in _of(user, new=True):
+                        item = AFTER.items[AFTER.item[number]]
+                        device.consumed(item, float(AFTER.value[number]), 1e6, user=user)
+            self.nodes[name].refresh()
+
+
+def _of(user: str, new: bool) -> list[int]:
+    """The places of a user's rows, of new items or of those of the founding."""
+    own = AFTER.user == AFTER.users.index(user)
+    return np.flatnonzero(own & ((AFTER.item >= FIRST) == new)).tolist()
+
+
+MASKS = {
+    "secure": "masks",
+    "floors": Floors(people=9, parties=3, occupancy=0.0),
+    "protect": {"noise": 0.1, "rows": "all"},
+}
+
+
+# ---- items that come -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("terms", [{}, MASKS], ids=["seen", "masked"])
+@pytest.mark.parametrize("algorithm", ["fcf", "fpl"])
+def test_the_bytes_are_those_of_the_simulation_in_which_items_come(
+    tmp_path: Path, algorithm: str, terms: dict[str, Any]
+) -> None:
+    growing = Growing(tmp_path, algorithm, **{key: _copy(value) for key, value in terms.items()})
+    assert growing.served(stop_at=3) is None
+    growing.come()
+    # Nodes learn of the items from the server, and their rows come then.
+    stopped = growing.served(stop_at=4)
+    assert stopped is None
+    growing.consume()
+    trained = growing.served()
+    assert trained is not None
+    assert status(growing.made.server)["lost"] == 0
+    assert trained == _in_two_steps(growing)
+
+
+def _copy(value: Any) -> Any:
+    return dict(value) if isinstance(value, dict) else value
+
+
+def _in_two_steps(growing: Growing) -> str:
+    """The simulation: the items come after three rounds, their rows after four."""
+    terms = growing.made.terms
+    how: dict[str, Any] = {"seed": terms.seed, "protection": terms.protection}
+    longer = current_terms(growing.made.server)
+    quiet = bare(ALL, FIRST + MORE, ALL.item < FIRST)
+    stages = [(terms, BEFORE, 3), (longer, quiet, 4), (longer, AFTER, 6)]
+    before: Training | None = None
+    for agreed, rows, until in stages:
+        rounds = Rounds(agreed.make(), rows, **how)
+        training = rounds.start()
+        if before is not None:
+            pairs = zip(before.server, training.server, strict=True)
+            grown = type(training.server)(*(in_corner(*pair) for pair in pairs))
+            training = Training(grown, before.devices, before.round, before.ledger)
+        before = rounds.advance(training, until)
+    assert before is not None
+    return server_sha256(before)
+
+
+def test_an_item_that_came_is_recommended_once_a_model_has_it(tmp_path: Path) -> None:
+    growing = Growing(tmp_path)
+    growing.served(stop_at=2)
+    device = Device(growing.made.nodes["node-1"])
+    everything = FIRST + MORE
+    assert not _new(device, everything)
+    growing.come()
+    # The node knows the item, and its model does not.
+    growing.served(stop_at=3)
+    growing.consume()
+    growing.served(stop_at=5)
+    assert _new(device, everything)
+    user = device.users[0]
+    device.consumed(NEW.ids[0], user=user)
+    assert NEW.ids[0] not in [one["item"] for one in device.recommend(everything).items]
+    device.close()
+
+
+def _new(device: Device, n: int) -> list[str]:
+    """The new items among those that are recommended to somebody."""
+    lists = [device.recommend(n, user=user).items for user in device.users]
+    return [one["item"] for each in lists for one in each if one["item"] in NEW.ids]
+
+
+def test_a_model_from_before_recommends_the_items_that_it_has(tmp_path: Path) -> None:
+    growing = Growing(tmp_path)
+    growing.served(stop_at=2)
+    change_items(tmp_path / "f", NEW)
+    node = growing.nodes["node-1"]
+    text = (growing.made.server / LONGER).read_bytes()
+    assert told(growing, text) == "items"
+    with Device(growing.made.nodes["node-1"]) as device:
+        assert not _new(device, FIRST + MORE)
+        assert device.recommend(3).items
+    assert node.terms.items == FIRST + MORE
+
+
+def test_one_that_was_away_learns_of_the_items_later(tmp_path: Path) -> None:
+    growing = Growing(tmp_path, quorum=0.5, deadline=2.0)
+    growing.served(stop_at=2)
+    growing.come()
+    growing.served(stop_at=4, absent={"node-2"})
+    assert growing.nodes["node-2"].terms.items == FIRST
+    growing.served()
+    assert growing.nodes["node-2"].terms.items == FIRST + MORE
+    # And after a restart.
+    growing.opened()
+    assert growing.nodes["node-2"].terms.items == FIRST + MORE
+    assert growing.nodes["node-2"].terms.run == growing.made.terms.run
+
+
+def test_items_come_twice_and_an_invitation_has_the_newest_list(tmp_path: Path) -> None:
+    growing = Growing(tmp_path)
+    growing.served(stop_at=1)
+    for number in (0, 3):
+        part = Items(NEW.ids[number : number + 3], NEW.titles[number : number + 3], None)
+        change_items(tmp_path / "f", part)
+        growing.served(stop_at=2 + number)
+    (invitation,) = invite(tmp_path / "f", [(rotate(growing.made.nodes["node-1"]), 5)])
+    assert current_terms(invitation).items == FIRST + MORE
+    assert current_terms(invitation).run == growing.made.terms.run
+    # A node that lives takes no shorter list from an old invitation.
+    (invitation / LONGER).write_text(Items.of(BEFORE).text)
+    accept(growing.made.nodes["node-1"], invitation)
+    growing.opened()
+    assert growing.nodes["node-1"].terms.items == FIRST + MORE
+    assert growing.served() is not None
+
+
+# ---- items that go -------------------------------------------------------------------------------
+
+
+def test_a_retired_item_is_recommended_to_nobody(tmp_path: Path) -> None:
+    growing = Growing(tmp_path)
+    growing.served(stop_at=2)
+    with Device(growing.made.nodes["node-1"]) as device:
+        (best, *_) = device.recommend(1).items
+        change_items(tmp_path / "f", retired=[best["item"]])
+        growing.served(stop_at=3)
+        assert best["item"] not in [one["item"] for one in device.recommend(FIRST).items]
+    assert growing.served() is not None
+
+
+def test_a_retired_item_keeps_its_number_and_is_not_listed_again(tmp_path: Path) -> None:
+    growing = Growing(tmp_path)
+    change_items(tmp_path / "f", retired=[BEFORE.items[3]])
+    found = change_items(tmp_path / "f", NEW)
+    assert found.ids[3] == BEFORE.items[3] and found.retired == (3,)
+    assert found.ids[FIRST:] == NEW.ids
+    with pytest.raises(InputError, match="is on the list"):
+        change_items(tmp_path / "f", Items([BEFORE.items[3]], [""], None))
+    assert growing.served() is not None
+
+
+# ---- what cannot be --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("more", "retired", "said"),
+    [
+        (Items([BEFORE.items[0]], [""], None), [], "is on the list"),
+        (Items(["x"], [""], np.zeros((1, 2))), [], "other columns than the first list had"),
+        (Items(["x"], [""], None, {"year": ["1999"]}), [], "other columns than the first list"),
+        (None, ["nothing"], "'nothing' is not on the list"),
+    ],
+)
+def test_a_change_that_cannot_be_gets_one_line_and_writes_nothing(
+    tmp_path: Path, more: Items | None, retired: list[str], said: str
+) -> None:
+    Growing(tmp_path)
+    with pytest.raises(InputError, match=said) as refused:
+        change_items(tmp_path / "f", more, retired)
+    assert "\n" not in str(refused.value)
+    assert not (tmp_path / "f" / "server" / LONGER).exists()
+
+
+def test_an_algorithm_whose_devices_keep_all_items_is_refused(tmp_path: Path) -> None:
+    federation(
+        tmp_path / "f", 4, 3, "gpfedrec", BEFORE, settings={"factors": 16, "layers": [16, 8]}
+    )
+    with pytest.raises(InputError, match="devices of GPFedRec keep 'table' of every item"):
+        change_items(tmp_path / "f", NEW)
+
+
+# ---- a server that lies --------------------------------------------------------------------------
+
+
+def told(growing: Growing, text: bytes, name: str = "node-1") -> str:
+    """What a node says to a list of items that the operator's key has signed."""
+    terms = growing.made.terms
+    key = read_identity(growing.made.server / "identity.key")
+    frame = seal(key, "items", text, run=terms.run, node="server", items=terms.items)
+    answer = opened(growing.nodes[name].answer(frame))
+    return bytes(answer.body).decode() if answer.head.kind == "refused" else answer.head.kind
+
+
+def _shorter(fields: dict[str, Any]) -> None:
+    fields["ids"].pop()
+
+
+def _exchanged(fields: dict[str, Any]) -> None:
+    ids = fields["ids"]
+    ids[0], ids[1] = ids[1], ids[0]
+
+
+def _twice(fields: dict[str, Any]) -> None:
+    fields["ids"].append(fields["ids"][0])
+
+
+def _nameless(fields: dict[str, Any]) -> None:
+    fields["ids"].append("")
+
+
+def _unretired(fields: dict[str, Any]) -> None:
+    fields.pop("retired")
+
+
+def _retired_beyond(fields: dict[str, Any]) -> None:
+    fields["retired"] = [2, 1 << 40]
+
+
+def _places_of_some(fields: dict[str, Any]) -> None:
+    fields["places"] = [[0.0, 0.0]]
+
+
+def _other_features(fields: dict[str, Any]) -> None:
+    fields["features"] = {"year": ["1999"] * len(fields["ids"])}
+
+
+def _numbers_for_titles(fields: dict[str, Any]) -> None:
+    fields["titles"] = 7
+
+
+def _deep(fields: dict[str, Any]) -> None:
+    fields["features"] = [[[[[]]]]]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *(_shorter, _exchanged, _twice, _nameless, _unretired, _retired_beyond),
+        *(_places_of_some, _other_features, _numbers_for_titles, _deep),
+    ],
+)
+def test_a_list_that_changes_an_item_or_cannot_be_is_not_taken(
+    tmp_path: Path, change: Callable[[dict[str, Any]], None]
+) -> None:
+    growing = Growing(tmp_path)
+    change_items(tmp_path / "f", retired=[BEFORE.items[2]])
+    served = growing.served(stop_at=1)
+    assert served is None
+    fields = json.loads((growing.made.server / LONGER).read_text())
+    before = (growing.made.nodes["node-1"] / LONGER).read_bytes()
+    change(fields)
+    said = told(growing, json.dumps(fields).encode())
+    assert said.startswith(f"{Code.MALFORMED.value}\nitems: ")
+    assert (growing.made.nodes["node-1"] / LONGER).read_bytes() == before
+    assert growing.served() is not None
+
+
+@pytest.mark.parametrize("text", [b"", b"{", b"[]", b"\xff\xfe", b"7", b"[" * 100_000])
+def test_what_is_no_list_is_not_taken(tmp_path: Path, text: bytes) -> None:
+    growing = Growing(tmp_path)
+    assert told(growing, text).startswith(Code.MALFORMED.value)
+    assert growing.served() is not None
+
+
+def test_a_list_from_before_is_not_taken_again(tmp_path: Path) -> None:
+    growing = Growing(tmp_path)
+    growing.come()
+    longer = (growing.made.server / LONGER).read_bytes()
+    assert told(growing, longer) == "items" == told(growing, longer)
+    old = Items.of(BEFORE).text.encode()
+    assert "an item is missing" in told(growing, old)
+
+
+def test_a_node_that_never_takes_the_list_holds_up_nobody(tmp_path: Path) -> None:
+    growing = Growing(tmp_path, quorum=0.5, deadline=2.0)
+    growing.served(stop_at=1)
+    growing.come()
+    stubborn = growing.nodes["node-3"]
+    stubborn._kinds.pop("items")
+    assert growing.served() is not None
+    assert stubborn.terms.items == FIRST
+    assert any("node-3" in line for line in logged(growing.made.server))
