@@ -1,6 +1,6 @@
 """A list of items that grows while a federation runs: items are added at its end, or retired.
 
-The terms name the list of the founding. A longer one is `longer-items.json` beside it, at the
+The terms name the list of the founding. A longer one is `longer-items.json` next to it, at the
 server and at each node that has taken it; the terms that a program reads by `current_terms` are
 those of the longer list, with the identity of the founding. Numbers of items never change, so that
 an old row means the same item for ever.

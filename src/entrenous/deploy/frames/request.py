@@ -139,6 +139,7 @@ class Requests:
         self._terms = terms
         self._contract = contract
         self._start = start
+        self._retired = terms.retired
 
     def work(
         self,
@@ -179,8 +180,8 @@ class Requests:
 
     def seal(self, kind: str, *body: Buffer, **fields: Any) -> FrameParts:
         """Returns a message of the server, signed. It says how many items are retired, if any."""
-        if self._terms.retired:
-            fields["about"] = {**fields.get("about", {}), "retired": self._terms.retired}
+        if self._retired:
+            fields["about"] = {**fields.get("about", {}), "retired": self._retired}
         return seal_parts(self._key, kind, body, run=self._terms.run, node=NAME, **fields)
 
 
@@ -246,6 +247,7 @@ class Responder:
         self.contract = contract
         self.users = users
         self._least = least
+        self._listed = (terms.items, terms.retired)
 
     def answer(self, request: bytes, handlers: Handlers) -> bytes:
         """Returns the answer to a request, by the handler of its kind, or a refusal that says why.
@@ -286,10 +288,10 @@ class Responder:
 
     def _check_items(self, frame: Frame) -> None:
         """Raises FrameRefused for a request about another list of items than the node has."""
-        known = (self.terms.items, self.terms.retired)
         named = (frame.head.items, frame.head.about.get("retired", 0))
-        if named != known:
-            text = f"{known[0]} items are known here, {known[1]} of them retired"
+        if named != self._listed:
+            items, retired = self._listed
+            text = f"{items} items are known here, {retired} of them retired"
             raise FrameRefused(Code.WRONG_ITEMS, text)
 
     def hello(self, frame: Frame) -> bytes:

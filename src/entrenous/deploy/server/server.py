@@ -206,15 +206,15 @@ class FederationServer:
     def _run(self) -> str:
         self._tell("running")
         given = 0
+        gives = self._by_lot or self.terms.endless
         # A lost round does not count, so that another one makes up for it.
         while self.count.counted < self.terms.rounds:
             self._check_losses()
             # Whom no lot has drawn so far, and who has come since, recommends by it too.
             counted = self.count.counted
-            if counted and (not given or counted >= given + self.terms.part):
+            if gives and counted and (not given or counted >= given + self.folder.part):
                 given = counted
-                if self._by_lot or self.terms.endless:
-                    self._give()
+                self._give()
             self._await_turn()
             began = time.monotonic()
             self._one_round()

@@ -174,8 +174,9 @@ class ServerFolder:
     server, and takes the lock. pace: seconds at least between the commit of a round and the next
     round, which no term says.
 
-    said: the status that was written last. disk: what could not be written. committed: when the
-    newest round was committed, in seconds since 1970; 0 before the first.
+    part: rounds between two models that are kept. said: the status that was written last. disk:
+    what could not be written. committed: when the newest round was committed, in seconds since
+    1970; 0 before the first.
 
     Raises InputError if another server is using the folder, or it cannot be written to.
     """
@@ -189,6 +190,7 @@ class ServerFolder:
     ) -> None:
         self.path = path
         self.terms = current_terms(path)
+        self.part = self.terms.part
         self.members = Members.read(path / MEMBERS, self.terms.users)
         self.key = read_identity(path / IDENTITY)
         # Names the operator's own file, for an algorithm that is none of this package.
@@ -297,7 +299,7 @@ class ServerFolder:
         if now.lengths:
             about["lengths"] = json.dumps(now.lengths)
         store.write_checkpoint(self.path, PHASE, now.round, arrays, **about)
-        keep(self.path, now.round, now.tally.counted, self.terms.part)
+        keep(self.path, now.round, now.tally.counted, self.part)
         # Only now: until the checkpoint is whole, the journals are all there is of the round.
         self.drop_journals()
         self.committed = time.time()
