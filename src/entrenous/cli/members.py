@@ -45,8 +45,8 @@ def invite(
 @app.command
 def items(folder: Path, /, *, add: Path | None = None, retire: Repeated = None) -> None:
     """As the operator: add items to the list of a federation with a server, or retire some, which
-    are recommended to nobody any more. The server reads the list when it next starts, and its nodes
-    are told then. No item is ever taken off the list, and none changes its number.
+    are recommended to nobody any more. A server at work takes the list up before its next round,
+    and its nodes are told then. No item is ever taken off the list, and none changes its number.
 
     Parameters
     ----------

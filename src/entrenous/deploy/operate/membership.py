@@ -1,9 +1,9 @@
 """Changes of an existing federation: nodes come, go and change their keys; certificates and tickets
 are renewed.
 
-`folder` is the one that `founding.found_federation` made. A server reads its membership list when
-it starts, so it has to be restarted after `invite` and `shut_out`. Peers learn of a key that was
-shut out by a signed list, which they hand on (tickets.py).
+`folder` is the one that `founding.found_federation` made. A server at work takes up changes of its
+lists before its next round. Peers learn of a key that was shut out by a signed list, which they
+hand on (tickets.py).
 """
 
 from __future__ import annotations
@@ -39,8 +39,7 @@ PARTS = "server.crt", "server.key"
 
 def invite(folder: Path, requests: Requests, days: float = DAYS) -> list[Path]:
     """Adds nodes to the membership list of an existing federation, or gives a member its new key,
-    and writes their invitations. days: the time for which the tickets of peers are valid. A server
-    reads the list when it next starts.
+    and writes their invitations. days: the time for which the tickets of peers are valid.
 
     Raises InputError, before anything is written, for a name or key that is or was a member's, for
     more users than the terms have room for, and for a federation with secure sums, whose nodes have
@@ -61,8 +60,8 @@ def invite(folder: Path, requests: Requests, days: float = DAYS) -> list[Path]:
 
 def change_items(folder: Path, more: Items | None = None, retired: Collection[str] = ()) -> Items:
     """Adds items at the end of the list of a federation with a server, and retires some, which are
-    recommended to nobody any more. Returns the new list. A server reads it when it next starts, and
-    its nodes are told then.
+    recommended to nobody any more. Returns the new list. A server at work takes it up before its
+    next round, and its nodes are told then.
 
     Raises InputError, before anything is written, for an item that is on the list already or is not
     on it, for peers and relays, and for an algorithm whose devices keep numbers for each item.
@@ -315,7 +314,7 @@ def _of_rounds(folder: Path) -> FederationTerms:
 def to_do(folder: Path) -> str:
     """Returns the step by which a change of the membership list takes effect, as a line."""
     if is_server(folder):
-        return "it counts from the server's next start: stop it, and start it again"
+        return "a server at work takes it up before its next round"
     revoked = folder / OPERATOR / REVOKED
     if revoked.exists():
         return f"put {revoked} into a peer's folder and start it again: peers hand it on"

@@ -37,7 +37,7 @@ from ..node.relay import BELOW, Relay
 from ..server.local_workers import LocalWorkers, WorkerProcess
 from ..server.pool import WorkerPool
 from ..server.ray_workers import LOCAL, HiredActor, RayPlan, RayWorkers
-from ..server.server import FederationServer, serve_opened
+from ..server.server import FederationServer, ListsChanged, serve_opened
 from ..server.server_folder import LogFormat, LogLine, ServerFolder, told
 from .membership import certificate_ends
 from .processes import Processes, last_line
@@ -82,28 +82,46 @@ def run_server(
         _warn_of_source(held, say)
         telling = _told_by(held)
         with served(telling, metrics):
-            until_stopped = _halted_until(stop, say) if metrics is not None else nullcontext()
-            # In each form the metrics count the messages of whatever receives them.
-            if ray is not None:
-                with until_stopped:
-                    serve_by_actors(
-                        held,
-                        plan,
-                        ray,
-                        workers,
-                        stop,
-                        lambda pool: setattr(telling, "link", pool.tally),
-                    )
-            elif workers > 1:
-                with until_stopped:
-                    serve_by_workers(
-                        held, plan, workers, stop, lambda pool: setattr(telling, "link", pool.tally)
-                    )
-            else:
-                with closing(https_link(held, plan)) as link, until_stopped:
-                    telling.link = link.tally
-                    link.start()
-                    serve_opened(link, held, stop)
+            while _lists_changed(held, telling, plan, stop, say, metrics, workers, ray):
+                # Another port than before would not do: it may have more members to let in.
+                held.reload()
+
+
+def _lists_changed(
+    held: ServerFolder,
+    telling: Metrics,
+    plan: HttpsPlan,
+    stop: threading.Event,
+    say: Say,
+    metrics: int | None,
+    workers: int,
+    ray: RayPlan | None,
+) -> bool:
+    """Runs a server from its folder. Returns True if members or items have changed meanwhile, so
+    that it has to begin anew; False at its end. Arguments as of `run_server`.
+    """
+    until_stopped = _halted_until(stop, say) if metrics is not None else nullcontext()
+
+    def ready(pool: WorkerPool[Any]) -> None:
+        telling.link = pool.tally
+
+    try:
+        # In each form the metrics count the messages of whatever receives them.
+        if ray is not None:
+            with until_stopped:
+                serve_by_actors(held, plan, ray, workers, stop, ready)
+        elif workers > 1:
+            with until_stopped:
+                serve_by_workers(held, plan, workers, stop, ready)
+        else:
+            with closing(https_link(held, plan)) as link, until_stopped:
+                telling.link = link.tally
+                link.start()
+                serve_opened(link, held, stop)
+    except ListsChanged as why:
+        say(str(why))
+        return True
+    return False
 
 
 def _told_by(held: ServerFolder) -> Metrics:

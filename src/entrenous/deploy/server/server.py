@@ -16,7 +16,7 @@ import numpy as np
 from ...core.contract.declared import Contract
 from ...core.contract.protocols import FederatedAlgorithm, Progress, State, arrays_of, silent
 from ...core.contract.update import Total, Update
-from ...core.errors import CheckFailed
+from ...core.errors import CheckFailed, EntrenousError
 from ...core.keys import key as key_of
 from ...core.keys import local_key, select_key
 from ...federation.defences import defence_of
@@ -48,6 +48,12 @@ NAMED = 20  # nodes that the status names, at most
 IN_A_ROW = 100  # rounds of which nobody can be asked, after which another one would not help
 
 
+class ListsChanged(EntrenousError):
+    """Raised between two rounds where the operator has changed the members or the items: the server
+    begins anew from its folder, with the new lists.
+    """
+
+
 class RoundsLost(CheckFailed):
     """Raised when training ends without all its rounds. The model of the rounds that count is on
     the disk; no node was given it.
@@ -62,7 +68,7 @@ def serve(
 
     Raises InputError for a folder that is no server's, or that another server is using; RoundHalted
     for a round that would move the model further than the terms allow; RoundsLost if too many
-    rounds are lost.
+    rounds are lost; ListsChanged.
     """
     with closing(ServerFolder(folder)) as held:
         return serve_opened(link, held, stop, progress)
@@ -214,8 +220,10 @@ class FederationServer:
             counted = self.count.counted
             if gives and counted and (not given or counted >= given + self.folder.part):
                 given = counted
-                self._give()
+                self._give(min(FAREWELL, self.terms.deadline))
             self._await_turn()
+            if self.folder.is_outdated():
+                raise ListsChanged("members or items have changed")
             began = time.monotonic()
             self._one_round()
             self._took.append(time.monotonic() - began)
@@ -238,22 +246,22 @@ class FederationServer:
         self._tell("pausing", next_round=round(wall + seconds, 3))
         self.collecting.rest(seconds)
 
-    def _give(self) -> None:
-        """Gives the model to every node that is there, to recommend by."""
+    def _give(self, seconds: float = FAREWELL) -> None:
+        """Gives the model to every node that comes for it in time, to recommend by."""
         work = model_work(self.folder, self.algorithm, self.round, self.state)
         self.collecting.offer(work)
-        self.collecting.give(FAREWELL)
+        self.collecting.give(seconds)
         absent = len(self.collecting.without)
         if absent:
             line = f"{absent} nodes were not there to take the model of round {self.round}"
             self._log(line, "absent", "warning")
         # The nodes of relays agree within their groups.
         if self.terms.masked and not self.terms.of_relays:
-            self._agree(work)
+            self._agree(work, seconds)
 
-    def _agree(self, work: RoundWork) -> None:
+    def _agree(self, work: RoundWork, seconds: float) -> None:
         """Has the nodes agree on a model: each keeps it if enough others have the same."""
-        kept = self.collecting.agree(announced_of(self.contract, work.download), FAREWELL)
+        kept = self.collecting.agree(announced_of(self.contract, work.download), seconds)
         least = agreed_model.enough(self.members, self.terms)
         if len(kept) < least:
             line = (

@@ -189,9 +189,7 @@ class ServerFolder:
         pace: float = 0.0,
     ) -> None:
         self.path = path
-        self.terms = current_terms(path)
-        self.part = self.terms.part
-        self.members = Members.read(path / MEMBERS, self.terms.users)
+        self._read_lists()
         self.key = read_identity(path / IDENTITY)
         # Names the operator's own file, for an algorithm that is none of this package.
         place = path / "algorithm"
@@ -214,6 +212,24 @@ class ServerFolder:
             if self._lock is not None:
                 os.close(self._lock)
             raise _unwritable(path, cause) from None
+
+    def _read_lists(self) -> None:
+        """Reads terms, members and items."""
+        self._lists = _written(self.path)
+        self.terms = current_terms(self.path)
+        self.part = self.terms.part
+        self.members = Members.read(self.path / MEMBERS, self.terms.users)
+
+    def reload(self) -> None:
+        """Reads the lists of members and of items again, which the operator has changed."""
+        self._read_lists()
+        self.log(LogLine("members or items have changed", "lists"))
+
+    def is_outdated(self) -> bool:
+        """Returns True if the operator has changed the members or the items since they were
+        read.
+        """
+        return _written(self.path) != self._lists
 
     def close(self) -> None:
         os.close(self._log)
@@ -482,6 +498,16 @@ def number_of(path: Path) -> int:
 
 
 # ---- opening a folder ----------------------------------------------------------------------------
+
+
+def _written(path: Path) -> list[tuple[int, int]]:
+    """Returns when the lists in a server's folder were written, and how long they are."""
+    found = []
+    for name in (MEMBERS, LONGER):
+        if (path / name).exists():
+            about = (path / name).stat()
+            found.append((about.st_mtime_ns, about.st_size))
+    return found
 
 
 def _clean(path: Path) -> None:
