@@ -288,15 +288,35 @@ def _found(
     """The table of one data set."""
     rows = [line for one in every for line in _rows(data.name, budget, one, seeds)]
     tests = _tests(data.name, every)
+    once = worded("field", "once", count=budget.alone) if budget.alone else ""
     notes = [
         worded(
-            "field", "protocol", name=data.name, budget=budget, seeds=", ".join(map(str, seeds))
+            "field",
+            "protocol",
+            name=data.name,
+            budget=budget,
+            seeds=", ".join(map(str, seeds)),
+            held=worded("field", "ncf" if budget.protocol.startswith("ncf") else "loo"),
+            alone=once,
         ),
+        *_diverged(data.name, every),
         *_orders(data.name, every),
         *_alone(data.name, every),
         *(f"{data.name}, {HR}: {verdict(test)}." for test in tests if test["metric"] == HR),
     ]
     return Found(rows=rows, notes=notes, tests=tests, figures=_figures(data.name, every))
+
+
+def _diverged(data: str, every: Sequence[Measured]) -> list[str]:
+    """The trainings whose numbers grew beyond what can be added up."""
+    said = []
+    for one in every:
+        for reading, points in one.points.items():
+            why = next((point.failed for point in points or () if point.failed), "")
+            if why:
+                about = {"name": data, "label": one.system.label, "reading": reading, "why": why}
+                said.append(worded("field", "diverged", **about))
+    return said
 
 
 def _rows(data: str, budget: FieldBudget, one: Measured, seeds: Sequence[int]) -> Iterator[Row]:
