@@ -10,7 +10,7 @@ with a column `item`, everybody gets it as items.json.
 
 Features are the further columns of the CSV file, other than `title`, `lat` and `lon`. Everybody who
 takes part reads them. The terms name the file by its SHA-256, so that it cannot change later; a
-list that is longer is another file (`growth`).
+longer list is longer-items.json (`growth`).
 """
 
 from __future__ import annotations
