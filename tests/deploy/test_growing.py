@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -34,7 +35,8 @@ from entrenous.deploy.operate.founding import FoundedFederation
 from entrenous.deploy.operate.membership import change_items, invite
 from entrenous.deploy.operate.running import status
 from entrenous.deploy.server import exchange, secure_server, server
-from entrenous.deploy.server.server import serve
+from entrenous.deploy.server.server import ListsChanged, serve
+from entrenous.deploy.server.server_folder import ServerFolder
 from entrenous.federation.rounds import Rounds, Training
 from entrenous.privacy.secure_sum.terms import Floors
 
@@ -240,6 +242,28 @@ def test_items_come_twice_and_an_invitation_has_the_newest_list(tmp_path: Path) 
     accept(growing.made.nodes["node-1"], invitation)
     growing.opened()
     assert growing.nodes["node-1"].terms.items == FIRST + MORE
+    assert growing.served() is not None
+
+
+def test_a_server_at_work_begins_anew_between_two_rounds(tmp_path: Path) -> None:
+    """Its process catches what is raised, and goes on from the folder with the new list."""
+    growing = Growing(tmp_path)
+    link = FaultyLink({name: node.answer for name, node in growing.nodes.items()})
+
+    def progress(done: int, total: int, what: str) -> None:
+        if done == 2:
+            change_items(tmp_path / "f", NEW)
+
+    with pytest.raises(ListsChanged):
+        serve(link, growing.made.server, progress=progress)
+    with closing(ServerFolder(growing.made.server)) as held:
+        now = held.newest(growing.made.terms.make())
+        assert now is not None and now.round == 2
+        assert held.terms.items == FIRST + MORE and not held.is_outdated()
+        change_items(tmp_path / "f", retired=[NEW.ids[0]])
+        assert held.is_outdated()
+        held.reload()
+        assert held.terms.retired == 1 and not held.is_outdated()
     assert growing.served() is not None
 
 

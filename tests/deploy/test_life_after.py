@@ -284,7 +284,8 @@ def test_a_node_is_shut_out_with_as_many_as_the_floors_say(
     resting = sorted(name for name, member in members.nodes.items() if member.rests)
     assert (
         len(resting) == 2
-        and f"; {', '.join(resting)} rest; a server at work takes it up before its next round" in lines
+        and f"; {', '.join(resting)} rest; a server at work takes it up before its next round"
+        in lines
     )
     found, link = served(made)
     assert found is not None
