@@ -106,6 +106,9 @@ def new(
     asked = replace(plan, algorithm=own_algorithm or founded.terms.algorithm)
     for line in brought(asked, founded.terms.users, everybody=True):
         say(line)
+    if founded.known is not None:
+        of = f"{founded.known} of the {founded.terms.items} items"
+        say(f"it begins with the model of {plan.from_model}, which has {of}")
     begin = f"start it with: entrenous server {founded.server}"
     if plan.peers:
         begin = f"its key is in {founded.server}"

@@ -35,6 +35,7 @@ from ...core.types import Int64Array
 from ...data.interactions import Interactions
 from ...privacy.protection import DP, MOST_GROUPS, PAPER, PRIVATE, PROTECT, protection_of
 from ...privacy.secure_sum.terms import Floors
+from ...runs import store
 from ...runs.plan import algorithm_of, with_set
 from ...systems.named import kind_of
 from ..agreement.address import joined_address
@@ -58,7 +59,9 @@ from ..agreement.tickets import Ticket, ends
 from ..frames.contribution import agreed
 from ..node.node_store import NODE
 from ..node.relay import BELOW
+from ..server.server_folder import FIRST
 from .enrolment import REQUEST, EnrolmentRequest, identity, invited, join, of_server, take
+from .first_model import FirstModel, first_model
 from .plans import GOSSIPING, FoundingPlan, JoinPlan
 
 PORT = 8443
@@ -82,6 +85,8 @@ class FoundedFederation(NamedTuple):
     """The operator's folder, also of a federation of peers."""
     nodes: dict[str, Path]
     """The folder of each node by name; of a node that is yet to join, its invitation."""
+    known: int | None = None
+    """The number of items that the first model was trained on; None = it is a new one."""
 
 
 class Place(NamedTuple):
@@ -178,7 +183,20 @@ def found_federation(
         about = (place or Place()).checked()._asdict()
     else:
         about = {"bootstraps": _bootstraps(requests, members)}
-    return _founded(_Founding(operator, key, terms, items, own), members, about)
+    first = None
+    if plan.from_model:
+        first = _first_model(plan, terms, items, own)
+    return _founded(_Founding(operator, key, terms, items, own, first=first), members, about)
+
+
+def _first_model(plan: FoundingPlan, terms: FederationTerms, items: Items, own: str) -> FirstModel:
+    """Returns the model that a federation begins with. Raises InputError for one that does not fit,
+    and for peers, each of which has a model of its own.
+    """
+    if not terms.has_server:
+        problem = "peers have no model in common"
+        raise InputError("--from-model", problem, fix="leave it out with --peers")
+    return first_model(Path(plan.from_model), terms.make(place=own), terms, items)
 
 
 def _with_set(plan: FoundingPlan, users: int, items: int) -> FoundingPlan:
@@ -417,6 +435,8 @@ class _Founding(NamedTuple):
     """The place of an algorithm that is none of `entrenous algorithms`, else ""."""
     charter: Path | None = None
     """The charter of a relay under masks, which its nodes are shown; None = there is none."""
+    first: FirstModel | None = None
+    """The model that it begins with; None = a new one."""
 
 
 def _founded(founding: _Founding, members: Members, about: Mapping[str, Any]) -> FoundedFederation:
@@ -430,6 +450,10 @@ def _founded(founding: _Founding, members: Members, about: Mapping[str, Any]) ->
     write_text(operator / MEMBERS, members.text())
     write_atomically(operator / ITEMS, founding.items.text.encode())
     write_json(operator / PLACE, about)
+    known = None
+    if founding.first is not None:
+        store.write_arrays(operator / FIRST, founding.first.arrays, run=founding.terms.run)
+        known = founding.first.known
     if founding.charter is not None:
         copy_file(founding.charter, operator / CHARTER)
     if about.get("tls"):
@@ -437,7 +461,7 @@ def _founded(founding: _Founding, members: Members, about: Mapping[str, Any]) ->
     if founding.own:
         write_text(operator / "algorithm", lasting(founding.own))
     sent = {name: write_invitation(operator.parent, name, members) for name in members.nodes}
-    return FoundedFederation(founding.terms, operator, sent)
+    return FoundedFederation(founding.terms, operator, sent, known)
 
 
 def must_be_new(folder: Path) -> None:

@@ -68,6 +68,9 @@ class FoundingPlan:
     endless: bool = False
     """Rounds go on until the server is stopped, in place of a number of them. Under masks only by
     lot: --protect sampling=poisson --protect answers=N."""
+    from_model: str = ""
+    """Begin with a model that was trained elsewhere: a stored run, or the folder of a federation's
+    server. Items are matched by id; default: a new model."""
     relays: bool = False
     """Under masks: each node is a relay, and makes the masked sum of its own nodes, which are one
     group. At least three relays."""
@@ -113,7 +116,7 @@ class FoundingPlan:
         which depends on the algorithm."""
         decided = {option.name: getattr(self, option.name) for option in fields(self)}
         # Tickets have the days; `FederationTerms` calls the others topology and protection.
-        for name in ("peers", "days", "protect", "endless"):
+        for name in ("peers", "days", "protect", "endless", "from_model"):
             del decided[name]
         if self.endless:
             # Here, since a command line that only shows its help needs no terms.

@@ -46,6 +46,7 @@ PHASE = "server"
 CHECKPOINTS = f"checkpoint-{PHASE}-*.safetensors"
 JOURNALS = "round-*.journal"
 MODEL = "model.safetensors"
+FIRST = "first.safetensors"  # the model that it begins with, if that was trained elsewhere
 LOG = "server.log"
 STATUS = "status.json"
 SUMS = "sums.json"
@@ -160,6 +161,11 @@ def first_standing(folder: ServerFolder, algorithm: FederatedAlgorithm) -> Serve
         items = current_items(folder.path, terms)
         catalogue = catalogue._replace(features=items.known)
     state = algorithm.init_server(catalogue, key(terms.seed, "server"))
+    if (folder.path / FIRST).exists():
+        # Trained elsewhere, with as many items as there were at the founding.
+        arrays, _ = store.read_arrays(folder.path / FIRST)
+        pairs = ((arrays[name], array) for name, array in arrays_of(state).items())
+        state = type(state)(*(in_corner(*pair) for pair in pairs))
     return ServerStanding(0, state, Ledger(), RoundCount())
 
 
