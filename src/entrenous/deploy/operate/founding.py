@@ -191,7 +191,7 @@ def found_federation(
 
 def _first_model(plan: FoundingPlan, terms: FederationTerms, items: Items, own: str) -> FirstModel:
     """Returns the model that a federation begins with. Raises InputError for one that does not fit,
-    and for peers, each of which has a model of its own.
+    and for peers, who have none in common.
     """
     if not terms.has_server:
         problem = "peers have no model in common"
