@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -26,7 +26,7 @@ from entrenous.core.errors import InputError
 from entrenous.data.interactions import Interactions, Vocabulary, build
 from entrenous.deploy.agreement.catalogue import Items
 from entrenous.deploy.agreement.files import read_identity
-from entrenous.deploy.agreement.growth import LONGER, current_terms, in_corner
+from entrenous.deploy.agreement.growth import LONGER, NEXT, current_terms, in_corner
 from entrenous.deploy.frames.frames import Code, opened, seal
 from entrenous.deploy.node.node import FederatedNode
 from entrenous.deploy.operate.device import Device
@@ -101,7 +101,10 @@ class Growing:
             if done == stop_at:
                 stop.set()
 
-        return serve(link, self.made.server, stop, progress)
+        # As its process does.
+        while True:
+            with suppress(ListsChanged):
+                return serve(link, self.made.server, stop, progress)
 
     def come(self) -> None:
         """New items are listed, and then their rows happen on the devices."""
@@ -205,7 +208,7 @@ def test_a_model_from_before_recommends_the_items_that_it_has(tmp_path: Path) ->
     growing.served(stop_at=2)
     change_items(tmp_path / "f", NEW)
     node = growing.nodes["node-1"]
-    text = (growing.made.server / LONGER).read_bytes()
+    text = (growing.made.server / NEXT).read_bytes()
     assert told(growing, text) == "items"
     with Device(growing.made.nodes["node-1"]) as device:
         assert not _new(device, FIRST + MORE)
@@ -267,6 +270,38 @@ def test_a_server_at_work_begins_anew_between_two_rounds(tmp_path: Path) -> None
     assert growing.served() is not None
 
 
+@pytest.mark.parametrize("terms", [{}, MASKS], ids=["seen", "masked"])
+def test_an_open_round_ends_with_the_list_with_which_it_began(
+    tmp_path: Path, terms: dict[str, Any]
+) -> None:
+    """The server dies in the midst of a round, items come, and it starts again: nodes that have
+    answered the round could not answer it for another list.
+    """
+    growing = Growing(tmp_path, **{key: _copy(value) for key, value in terms.items()})
+    growing.served(stop_at=2)
+    nodes = {name: node.answer for name, node in growing.nodes.items()}
+    link = FaultyLink(nodes)
+    sent = link.send
+    asked: list[str] = []
+
+    def send(address: str, frame: Any, seconds: float) -> None:
+        asked.append(opened(bytes(frame)).head.kind)
+        # One node of the round is asked last, when the others have answered.
+        if asked.count("work") > 3 or asked.count("consent") > 1:
+            raise KeyboardInterrupt
+        sent(address, frame, seconds)
+
+    link.send = send  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        serve(link, growing.made.server)
+    growing.come()
+    assert growing.served(stop_at=3) is None or status(growing.made.server)["round"] == 3
+    with closing(ServerFolder(growing.made.server)) as held:
+        assert held.terms.items == FIRST + MORE
+    assert growing.served() is not None
+    assert status(growing.made.server)["lost"] == 0
+
+
 # ---- items that go -------------------------------------------------------------------------------
 
 
@@ -311,7 +346,7 @@ def test_a_change_that_cannot_be_gets_one_line_and_writes_nothing(
     with pytest.raises(InputError, match=said) as refused:
         change_items(tmp_path / "f", more, retired)
     assert "\n" not in str(refused.value)
-    assert not (tmp_path / "f" / "server" / LONGER).exists()
+    assert not (tmp_path / "f" / "server" / NEXT).exists()
 
 
 def test_an_algorithm_whose_devices_keep_all_items_is_refused(tmp_path: Path) -> None:
@@ -408,7 +443,7 @@ def test_what_is_no_list_is_not_taken(tmp_path: Path, text: bytes) -> None:
 def test_a_list_from_before_is_not_taken_again(tmp_path: Path) -> None:
     growing = Growing(tmp_path)
     growing.come()
-    longer = (growing.made.server / LONGER).read_bytes()
+    longer = (growing.made.server / NEXT).read_bytes()
     assert told(growing, longer) == "items" == told(growing, longer)
     old = Items.of(BEFORE).text.encode()
     assert "an item is missing" in told(growing, old)

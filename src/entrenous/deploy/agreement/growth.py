@@ -20,6 +20,9 @@ from .catalogue import ITEMS, Items
 from .terms import TERMS, FederationTerms
 
 LONGER = "longer-items.json"
+# The operator's newest list, which the server makes its own between two rounds: answers to one
+# round are all about one list, also after a server was killed in the midst of it.
+NEXT = "next-items.json"
 
 
 def current_terms(folder: Path) -> FederationTerms:

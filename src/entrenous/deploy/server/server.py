@@ -222,6 +222,9 @@ class FederationServer:
                 given = counted
                 self._give(min(FAREWELL, self.terms.deadline))
             self._await_turn()
+            # No round is begun that would be left open.
+            if self._stop.is_set():
+                raise ServerStopped
             if self.folder.is_outdated():
                 raise ListsChanged("members or items have changed")
             began = time.monotonic()

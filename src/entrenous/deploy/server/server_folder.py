@@ -18,7 +18,7 @@ from ... import __version__
 from ...core.contract.declared import declared
 from ...core.contract.protocols import FederatedAlgorithm, State, arrays_of, model_sha256
 from ...core.errors import EntrenousWarning, InputError, NotYet, may_pass, one_line
-from ...core.files import DiskHealth, Trouble, failed, write_text
+from ...core.files import DiskHealth, Trouble, failed, rename_file, write_text
 from ...core.keys import key
 from ...core.lock import locked
 from ...core.printed import plain
@@ -35,7 +35,7 @@ from ..agreement.files import (
     read_json,
     write_json,
 )
-from ..agreement.growth import LONGER, current_items, current_terms, in_corner
+from ..agreement.growth import LONGER, NEXT, current_items, current_terms, in_corner
 from ..agreement.members import MEMBERS, Members
 from .journal import Journal, JournalRecord, read
 
@@ -195,7 +195,7 @@ class ServerFolder:
         pace: float = 0.0,
     ) -> None:
         self.path = path
-        self._read_lists()
+        self._read_lists(adopts=start is None)
         self.key = read_identity(path / IDENTITY)
         # Names the operator's own file, for an algorithm that is none of this package.
         place = path / "algorithm"
@@ -219,8 +219,12 @@ class ServerFolder:
                 os.close(self._lock)
             raise _unwritable(path, cause) from None
 
-    def _read_lists(self) -> None:
-        """Reads terms, members and items."""
+    def _read_lists(self, adopts: bool) -> None:
+        """Reads terms, members and items. adopts: makes the operator's newest list of items the
+        server's own, unless a round is open.
+        """
+        if adopts and self._may_adopt():
+            rename_file(self.path / NEXT, self.path / LONGER)
         self._lists = _written(self.path)
         self.terms = current_terms(self.path)
         self.part = self.terms.part
@@ -228,14 +232,18 @@ class ServerFolder:
 
     def reload(self) -> None:
         """Reads the lists of members and of items again, which the operator has changed."""
-        self._read_lists()
+        self._read_lists(adopts=True)
         self.log(LogLine("members or items have changed", "lists"))
 
     def is_outdated(self) -> bool:
         """Returns True if the operator has changed the members or the items since they were
-        read.
+        read. Between two rounds `reload` takes that up.
         """
-        return _written(self.path) != self._lists
+        return _written(self.path) != self._lists or self._may_adopt()
+
+    def _may_adopt(self) -> bool:
+        """Returns True if there is a newer list of items, and no round is open."""
+        return (self.path / NEXT).exists() and self.newest_begun() < _newest_number(self.path)
 
     def close(self) -> None:
         os.close(self._log)
@@ -504,6 +512,11 @@ def number_of(path: Path) -> int:
 
 
 # ---- opening a folder ----------------------------------------------------------------------------
+
+
+def _newest_number(path: Path) -> int:
+    """Returns the number of the next round, by the newest checkpoint; 0 before the first."""
+    return max(map(number_of, path.glob(CHECKPOINTS)), default=0)
 
 
 def _written(path: Path) -> list[tuple[int, int]]:
