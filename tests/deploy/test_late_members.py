@@ -27,6 +27,7 @@ from entrenous.deploy.agreement.members import MEMBERS, Members
 from entrenous.deploy.frames.frames import Code, opened, seal
 from entrenous.deploy.node.node import FederatedNode
 from entrenous.deploy.node.secure_node import inputs
+from entrenous.deploy.operate import founding
 from entrenous.deploy.operate.enrolment import identity, join
 from entrenous.deploy.operate.founding import FoundedFederation, found_federation
 from entrenous.deploy.operate.membership import invite, shut_out
@@ -195,6 +196,17 @@ def test_there_is_room_for_as_many_as_the_terms_say(tmp_path: Path) -> None:
     growing.come(range(FIRST, USERS))
     with pytest.raises(InputError, match="with 1 users, and 0 are left"):
         growing.come(range(USERS, USERS + 1))
+
+
+def test_nobody_is_invited_beyond_what_a_sum_can_list(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise no node could make a sum any more."""
+    growing = Growing(tmp_path)
+    monkeypatch.setattr(founding, "MAX_PARTIES", FIRST + 1)
+    growing.come(range(FIRST, FIRST + 1))
+    with pytest.raises(InputError, match="one more than 31 that are or were members"):
+        growing.come(range(FIRST + 1, FIRST + 2))
 
 
 # ---- a server that lies about members ------------------------------------------------------------

@@ -34,6 +34,7 @@ from ...core.registry.program import source_sha256
 from ...core.types import Int64Array
 from ...data.interactions import Interactions
 from ...privacy.protection import DP, MOST_GROUPS, PAPER, PRIVATE, PROTECT, protection_of
+from ...privacy.secure_sum.messages import MAX_PARTIES
 from ...privacy.secure_sum.terms import Floors
 from ...runs import store
 from ...runs.plan import algorithm_of, with_set
@@ -593,6 +594,13 @@ def _added(
         elif terms.has_server:
             why = "a defence looks at the update of each device"
         raise InputError("--node", f"'{request.name}' with {count} users", expected=f"one: {why}")
+    if terms.masked and len(members.roll()) >= MAX_PARTIES:
+        raise InputError(
+            "--node",
+            f"'{request.name}' would be one more than {MAX_PARTIES} that are or were members",
+            expected=f"at most {MAX_PARTIES} under masks",
+            fix="relays, or one node for several users",
+        )
     start = members.next_user
     if start + count > terms.users:
         raise InputError(

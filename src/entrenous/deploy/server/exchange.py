@@ -163,7 +163,8 @@ class News:
                 return None
             lacks = LISTS.get(reason(bytes(answer.body[:120])).split(",")[0])
             node = self._identified(answer)
-            # One that never takes it is treated as one that refuses.
+            # One that does not take a list is treated as one that refuses.
+            self._behind.pop(node, None)
             if lacks is not None and self._told[node, lacks] < TOLD:
                 self._told[node, lacks] += 1
                 self._behind[node] = lacks
