@@ -71,14 +71,16 @@ class FieldSystem(NamedTuple):
     """A line of the table. algorithm: a name, or the place of a researcher's own class. program:
     the name with the settings of the authors' program, "" = the same. attacked: the name under
     which audits measured its messages, "" = the same. most_users: it is left out of larger data,
-    where one training takes hours, 0 = of none. whole: its own number of rounds is never cut,
-    since it has hardly begun by then, and its rounds are cheap."""
+    where one training takes hours, 0 = of none. most_alone: the same of trainings with aggregation
+    off, which take more memory. whole: its own number of rounds is never cut, since it has hardly
+    begun by then, and its rounds are cheap."""
 
     label: str
     algorithm: str
     program: str = ""
     attacked: str = ""
     most_users: int = 0
+    most_alone: int = 0
     whole: bool = False
 
     @property
@@ -89,6 +91,11 @@ class FieldSystem(NamedTuple):
     def fits(self, data: Interactions) -> bool:
         """True unless the data have more users than it can be trained with here."""
         return not self.most_users or data.catalogue.users <= self.most_users
+
+    def fits_alone(self, data: Interactions) -> bool:
+        """The same with aggregation off, where it has that setting."""
+        fits = not self.most_alone or data.catalogue.users <= self.most_alone
+        return fits and self.can_be_alone
 
     @property
     def can_be_alone(self) -> bool:
@@ -104,7 +111,7 @@ THEIRS = (
     FieldSystem("FedMF", "fedmf", "fedmf-printed"),
     FieldSystem("FedNCF", "fedncf", "fedncf-printed"),
     FieldSystem("PFedRec", "pfedrec", "pfedrec-printed"),
-    FieldSystem("FedRAP", "fedrap", "fedrap-printed"),
+    FieldSystem("FedRAP", "fedrap", "fedrap-printed", most_alone=2500),
     FieldSystem("GPFedRec", "gpfedrec", "gpfedrec-as-run", most_users=1000),
     FieldSystem("FedRecon", "fedrecon", "fedrecon-printed", whole=True),
     FieldSystem("CoLR", "colr", "colr-printed", whole=True),
@@ -222,6 +229,13 @@ def _measured(
             f" every two users: it is trained with {large.most_users:,} users at most"
         )
     systems = [each for each in systems if each.fits(runner.data)]
+    for large in (each for each in systems if each.can_be_alone):
+        if not large.fits_alone(runner.data):
+            notes.append(
+                f"{runner.data.name}, left out: {large.label} with aggregation off, where each"
+                " device keeps two tables of its own: with more than"
+                f" {large.most_alone:,} users they pass the memory here"
+            )
     total = len(seeds) * len(systems)
     # Seeds one after the other, so that what is remembered is whole for the first ones.
     for seed in seeds:
@@ -261,7 +275,7 @@ def _point(
     }
     if draws(system.as_program):
         found[LEAK] = train({}, rounds=rounds, negatives=LEAKY)
-        if system.can_be_alone and (not budget.alone or seed < budget.alone):
+        if system.fits_alone(runner.data) and (not budget.alone or seed < budget.alone):
             found[OFF_LEAK] = train(ALONE, rounds=rounds, negatives=LEAKY)
             found[OFF] = train(ALONE, rounds=rounds, negatives=HONEST)
     made: Any = algorithm_of(system.algorithm, {})
