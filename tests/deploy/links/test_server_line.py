@@ -413,7 +413,8 @@ def test_a_node_that_is_run_reads_no_more_than_its_federation_may_say(tmp_path: 
     for node in nodes_of(federation(tmp_path / "f", nodes=2)).values():
         with closing(node):
             expected = largest_request(node.contract, len(node.shard.users), masked=False)
-            assert polling_of(node).largest == expected < 1 << 16
+            # Twice as much, for items that come while it runs.
+            assert polling_of(node).largest == 2 * expected < 1 << 16
 
 
 @pytest.fixture

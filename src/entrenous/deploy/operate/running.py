@@ -24,7 +24,7 @@ from ..agreement.files import read_json
 from ..agreement.members import MEMBERS, Members
 from ..agreement.terms import ENDLESS, TERMS, FederationTerms
 from ..frames.contribution import RoundHalted
-from ..frames.request import LISTS, largest_request
+from ..frames.request import largest_request
 from ..frames.secure import largest_answer
 from ..links.admission import here
 from ..links.https import HttpsPlan, HttpsServerLink
@@ -351,8 +351,8 @@ def polling(node: FederatedNode, watch: NodeWatch | None = None) -> PollingNode:
 
     shown = lambda: here(node.key, node.terms.run, node.name)  # noqa: E731
     request = largest_request(node.contract, len(node.shard.users), node.terms.masked)
-    # Room for lists of items and of members, and for twice the items while this process lives.
-    largest = 2 * (request + len(node.items.text)) + LISTS
+    # A list of items may grow to twice its length while this process lives.
+    largest = 2 * max(request, len(node.items.text.encode()))
     if watch is None:
         return PollingNode(shown, node.answer, largest=largest)
     return PollingNode(shown, _watched(node.answer, watch), watch, largest)
