@@ -218,7 +218,7 @@ def test_no_more_sums_than_answers_are_had_whatever_the_rounds_are_called(
     assert "6 people" in lying.said["node-25"]
 
 
-def test_what_was_answered_is_remembered_after_a_kill(lying: SubtractingServer) -> None:
+def test_what_was_answered_is_remembered_after_a_restart(lying: SubtractingServer) -> None:
     assert lying.sum_of(0, NAMES[:12]) is not None
     lying.restart("node-01")
     lying.nodes["node-01"].offers = lambda number: True  # type: ignore[method-assign]
