@@ -21,6 +21,7 @@ from federation_links import (
     server_sha256,
     virtual_time,
 )
+from lying_sums import SubtractingServer
 
 from entrenous.core.errors import InputError
 from entrenous.data.interactions import Interactions, Vocabulary, build
@@ -438,6 +439,52 @@ def test_what_is_no_list_is_not_taken(tmp_path: Path, text: bytes) -> None:
     growing = Growing(tmp_path)
     assert told(growing, text).startswith(Code.MALFORMED.value)
     assert growing.served() is not None
+
+
+@pytest.mark.parametrize("differ", [False, True])
+def test_a_server_that_tells_two_nodes_different_lists_gets_no_sum(
+    tmp_path: Path, differ: bool
+) -> None:
+    """Item 12 is one film to the first node and another one to the others: each signs the list that
+    it has, and no sum is made of both.
+    """
+    growing = Growing(tmp_path, **{key: _copy(value) for key, value in MASKS.items()})
+    growing.come()
+    fields = json.loads((growing.made.server / NEXT).read_text())
+    true = json.dumps(fields).encode()
+    for name in growing.nodes:
+        assert told(
+            growing, true if name != "node-1" or not differ else _swapped(fields), name
+        ) == ("items")
+        growing.nodes[name].close()
+    lying = SubtractingServer(growing.made)
+    summed = lying.sum_of(0, list(growing.nodes))
+    assert (summed is None) == differ
+    lying.close()
+
+
+def _swapped(fields: dict[str, Any]) -> bytes:
+    """A list on which two new items have changed places."""
+    ids = list(fields["ids"])
+    ids[FIRST], ids[FIRST + 1] = ids[FIRST + 1], ids[FIRST]
+    return json.dumps({**fields, "ids": ids}).encode()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda places: places[0].__setitem__(0, 12.5),
+        lambda places: places[-1].__setitem__(1, "nan"),
+    ],
+)
+def test_a_place_that_moves_or_is_no_number_is_not_taken(change: Callable[[Any], None]) -> None:
+    places = np.arange(6.0).reshape(3, 2)
+    before = Items(["a", "b", "c"], [""] * 3, places)
+    fields = json.loads(before.with_more(Items(["d"], [""], np.ones((1, 2)))).text)
+    Items.parse(json.dumps(fields), "items").check_longer(before)
+    change(fields["places"])
+    with pytest.raises((InputError, ValueError), match="place"):
+        Items.parse(json.dumps(fields), "items").check_longer(before)
 
 
 def test_a_list_from_before_is_not_taken_again(tmp_path: Path) -> None:

@@ -295,7 +295,7 @@ def restore_state(
     declaration = declared(algorithm)
     kind: Any = declaration.holds if part == "holds" else declaration.keeps
     try:
-        return state_of(kind, _without(prefix, arrays))
+        return state_of(kind, without_prefix(prefix, arrays))
     except KeyError as missing:
         raise EntrenousError(
             f"stored model: array {missing} is missing; it was not written by this algorithm"
@@ -306,7 +306,8 @@ def _prefixed(prefix: str, state: State) -> dict[str, Array]:
     return {f"{prefix}.{name}": array for name, array in arrays_of(state).items()}
 
 
-def _without(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
+def without_prefix(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """The arrays that are stored as `prefix.NAME`, by their names."""
     begin = f"{prefix}."
     return {
         name.removeprefix(begin): array for name, array in arrays.items() if name.startswith(begin)

@@ -112,6 +112,8 @@ class Items(NamedTuple):
             places = fields["places"]
             if places is not None:
                 places = np.array(places, np.float64).reshape(len(ids), 2)
+                if not np.isfinite(places).all():
+                    raise ValueError
             features = {}
             for name, texts in fields.get("features", {}).items():
                 features[str(name)] = [str(text) for text in texts]
@@ -142,6 +144,10 @@ class Items(NamedTuple):
             raise ValueError("an item has other features")
         if (self.places is None) != (before.places is None):
             raise ValueError("places are told of one list alone")
+        if self.places is None or before.places is None:
+            return
+        if not np.array_equal(self.places[:count], before.places):
+            raise ValueError("an item has another place")
 
     def with_more(self, more: Items) -> Items:
         """Returns the list with further items at its end. Raises InputError for an item that is on

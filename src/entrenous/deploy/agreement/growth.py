@@ -77,7 +77,7 @@ def items_in(arrays: Mapping[str, Array], fields: tuple[DeclaredArray, ...], mos
     counts = [most]
     for field in fields:
         for axis, size in enumerate(field.axes.sizes):
-            if size == "items" and not field.own_rows and field.name in arrays:
+            if size == "items":
                 counts.append(arrays[field.name].shape[axis])
     return min(counts)
 
@@ -86,16 +86,12 @@ def with_more_items(
     arrays: Mapping[str, Array], fields: tuple[DeclaredArray, ...], items: int
 ) -> dict[str, Array]:
     """Returns arrays in which each axis of items is `items` long, with zeros at its end. fields:
-    the arrays as an algorithm declares them.
+    what devices receive, as an algorithm declares it.
     """
-    longer = dict(arrays)
+    longer = {}
     for field in fields:
-        before = arrays.get(field.name)
-        if before is None or field.own_rows or "items" not in field.axes.sizes:
-            continue
-        shape = list(before.shape)
-        for axis, size in enumerate(field.axes.sizes):
-            if size == "items":
-                shape[axis] = items
+        before = arrays[field.name]
+        sizes = zip(field.axes.sizes, before.shape, strict=True)
+        shape = [items if size == "items" else length for size, length in sizes]
         longer[field.name] = in_corner(before, np.zeros(shape, before.dtype))
     return longer

@@ -42,7 +42,7 @@ def sum_terms(
     # not be of as many: it has the noise of both.
     people = max(protection.people, in_force.fewest)
     return SumTerms(
-        run=terms.run,
+        run=terms.listed,
         round=number,
         attempt=attempt,
         model=model,

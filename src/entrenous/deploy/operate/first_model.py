@@ -17,6 +17,7 @@ from ...core.keys import key
 from ...core.registry.discover import short
 from ...core.types import Array
 from ...runs import store
+from ...runs.recommenders import without_prefix
 from ...runs.reopen import reopen
 from ..agreement.catalogue import Items
 from ..agreement.growth import current_items
@@ -55,7 +56,9 @@ def trained_model(source: Path) -> TrainedModel:
     run = store.read(str(source), RUNS)
     opened = reopen(run, candidates=False)
     items = [str(item) for item in opened.train.items.ids]
-    return TrainedModel(str(run.manifest["algorithm"]), _of_the_server(opened.arrays), items)
+    return TrainedModel(
+        str(run.manifest["algorithm"]), without_prefix("server", opened.arrays), items
+    )
 
 
 def _of_server(folder: Path) -> TrainedModel:
@@ -70,15 +73,7 @@ def _of_server(folder: Path) -> TrainedModel:
             problem = "no round of this federation is over"
             raise InputError(OPTION, problem, expected="a model that was trained")
         arrays = newest.arrays
-    return TrainedModel(terms.algorithm, _of_the_server(arrays), items)
-
-
-def _of_the_server(arrays: Mapping[str, Array]) -> dict[str, Array]:
-    """Returns the arrays that a server holds, by their names in its state."""
-    begin = "server."
-    return {
-        name.removeprefix(begin): array for name, array in arrays.items() if name.startswith(begin)
-    }
+    return TrainedModel(terms.algorithm, without_prefix("server", arrays), items)
 
 
 def first_model(

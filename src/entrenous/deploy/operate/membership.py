@@ -77,10 +77,9 @@ def change_items(folder: Path, more: Items | None = None, retired: Collection[st
         before = current_items(operator, terms)
     items = before if more is None else before.with_more(more)
     items = items.without(retired)
-    place = operator / "algorithm"
-    named = place.read_text(encoding="utf-8").strip() if place.exists() else ""
     longer = terms.with_items(items)
-    check_growing(bound(longer.make(place=named), longer.catalogue))
+    own = server_folder.own_algorithm(operator)
+    check_growing(bound(longer.make(place=own), longer.catalogue))
     write_text(following, items.text)
     return items
 

@@ -83,7 +83,7 @@ def run_server(
         telling = _told_by(held)
         with served(telling, metrics):
             while _lists_changed(held, telling, plan, stop, say, metrics, workers, ray):
-                # Another port than before would not do: it may have more members to let in.
+                # The link is made anew, since there may be others to let in.
                 held.reload()
 
 

@@ -197,9 +197,7 @@ class ServerFolder:
         self.path = path
         self._read_lists(adopts=start is None)
         self.key = read_identity(path / IDENTITY)
-        # Names the operator's own file, for an algorithm that is none of this package.
-        place = path / "algorithm"
-        self.algorithm = place.read_text(encoding="utf-8").strip() if place.exists() else ""
+        self.algorithm = own_algorithm(path)
         self.log_format = log_format
         self.pace = pace
         self.said = dict[str, Any]()
@@ -504,6 +502,14 @@ def told(folder: Path) -> dict[str, Any]:
 def _server_arrays(state: State) -> dict[str, Array]:
     """Returns the arrays of a server's state by their names in a file."""
     return {f"server.{name}": array for name, array in arrays_of(state).items()}
+
+
+def own_algorithm(folder: Path) -> str:
+    """Returns the place of the operator's own file, for an algorithm that is none of this package;
+    "" for one that is.
+    """
+    place = folder / "algorithm"
+    return place.read_text(encoding="utf-8").strip() if place.exists() else ""
 
 
 def number_of(path: Path) -> int:
