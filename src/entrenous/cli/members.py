@@ -62,7 +62,7 @@ def items(folder: Path, /, *, add: Path | None = None, retire: Repeated = None) 
     from ..deploy.operate import membership
 
     more = None if add is None else Items.read_csv(add)
-    retired = tuple(retire or ())
+    retired = retire or ()
     if more is None and not retired:
         raise InputError("items", "nothing to change", expected="--add FILE.csv or --retire ITEM")
     found = membership.change_items(folder, more, retired)
