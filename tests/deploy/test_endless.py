@@ -14,9 +14,9 @@ from federation_links import (
     federation,
     logged,
     nodes_of,
+    quick_pauses,
     server_sha256,
     simulated,
-    virtual_time,
 )
 
 from entrenous.core.contract.protocols import model_sha256
@@ -25,7 +25,7 @@ from entrenous.deploy.operate.enrolment import told
 from entrenous.deploy.operate.founding import FoundedFederation
 from entrenous.deploy.operate.going_back import kept_rounds, rewind
 from entrenous.deploy.operate.running import status
-from entrenous.deploy.server import exchange, secure_server, server, server_folder
+from entrenous.deploy.server import server_folder
 from entrenous.deploy.server.server import serve
 from entrenous.privacy.secure_sum.terms import Floors
 from entrenous.runs.store import read_arrays
@@ -33,10 +33,7 @@ from entrenous.runs.store import read_arrays
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    virtual_time(monkeypatch)
-    monkeypatch.setattr(secure_server, "LONGEST", 0.05)
-    monkeypatch.setattr(exchange, "POLL", 0.02)
-    monkeypatch.setattr(server, "FAREWELL", 0.3)
+    quick_pauses(monkeypatch)
 
 
 def endless(folder: Path, **terms: Any) -> FoundedFederation:

@@ -10,14 +10,20 @@ from typing import Any
 
 import numpy as np
 import pytest
-from federation_links import FaultyLink, federation, nodes_of, ratings, server_sha256, virtual_time
+from federation_links import (
+    FaultyLink,
+    federation,
+    nodes_of,
+    quick_pauses,
+    ratings,
+    server_sha256,
+)
 
 import entrenous
 from entrenous.core.contract.protocols import arrays_of
 from entrenous.core.errors import InputError
 from entrenous.data.interactions import Interactions, Vocabulary, build
 from entrenous.deploy.operate.founding import FoundedFederation
-from entrenous.deploy.server import exchange, server
 from entrenous.deploy.server.server import serve
 from entrenous.deploy.server.server_folder import ServerFolder, standing
 from entrenous.federation.rounds import Rounds
@@ -29,9 +35,7 @@ SETTINGS = {"factors": 4}
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    virtual_time(monkeypatch)
-    monkeypatch.setattr(exchange, "POLL", 0.02)
-    monkeypatch.setattr(server, "FAREWELL", 0.3)
+    quick_pauses(monkeypatch)
 
 
 def founded(folder: Path, algorithm: str = "fcf", **terms: Any) -> FoundedFederation:

@@ -22,9 +22,9 @@ from federation_links import (
     finished,
     logged,
     nodes_of,
+    quick_pauses,
     ratings,
     serving,
-    virtual_time,
 )
 
 from entrenous.core.contract.update import LIMIT, STEP, Total
@@ -39,7 +39,6 @@ from entrenous.deploy.operate.founding import FoundedFederation
 from entrenous.deploy.operate.membership import shut_out
 from entrenous.deploy.operate.plans import TrialPlan
 from entrenous.deploy.operate.trial import begin
-from entrenous.deploy.server import exchange, secure_server, server
 from entrenous.deploy.server.grouped_round import shortened, times_the_median
 from entrenous.deploy.server.server import RoundsLost, serve
 from entrenous.deploy.server.server_folder import SPAN, ServerFolder
@@ -56,10 +55,7 @@ SMALL = {"factors": 4}
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    virtual_time(monkeypatch)
-    monkeypatch.setattr(secure_server, "LONGEST", 0.05)
-    monkeypatch.setattr(exchange, "POLL", 0.02)
-    monkeypatch.setattr(server, "FAREWELL", 0.3)
+    quick_pauses(monkeypatch)
 
 
 def masked(folder: Path, groups: int = 3, nodes: int = NODES, **terms: Any) -> FoundedFederation:

@@ -15,27 +15,26 @@ import numpy as np
 import pytest
 from federation_links import (
     FaultyLink,
+    answer_to,
     federation,
     logged,
+    quick_pauses,
     ratings,
     server_sha256,
-    virtual_time,
 )
 from lying_sums import SubtractingServer
 
 from entrenous.core.errors import InputError
 from entrenous.data.interactions import Interactions, Vocabulary, build
 from entrenous.deploy.agreement.catalogue import Items
-from entrenous.deploy.agreement.files import read_identity
 from entrenous.deploy.agreement.growth import LONGER, NEXT, current_terms, in_corner
-from entrenous.deploy.frames.frames import Code, opened, seal
+from entrenous.deploy.frames.frames import Code, opened
 from entrenous.deploy.node.node import FederatedNode
 from entrenous.deploy.operate.device import Device
 from entrenous.deploy.operate.enrolment import accept, rotate
 from entrenous.deploy.operate.founding import FoundedFederation
 from entrenous.deploy.operate.membership import change_items, invite
 from entrenous.deploy.operate.running import status
-from entrenous.deploy.server import exchange, secure_server, server
 from entrenous.deploy.server.server import ListsChanged, serve
 from entrenous.deploy.server.server_folder import ServerFolder
 from entrenous.federation.rounds import Rounds, Training
@@ -48,10 +47,7 @@ MORE = 6
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    virtual_time(monkeypatch)
-    monkeypatch.setattr(secure_server, "LONGEST", 0.05)
-    monkeypatch.setattr(exchange, "POLL", 0.02)
-    monkeypatch.setattr(server, "FAREWELL", 0.3)
+    quick_pauses(monkeypatch)
 
 
 def bare(data: Interactions, items: int, keep: np.ndarray) -> Interactions:
@@ -363,11 +359,7 @@ def test_an_algorithm_whose_devices_keep_all_items_is_refused(tmp_path: Path) ->
 
 def told(growing: Growing, text: bytes, name: str = "node-1") -> str:
     """What a node says to a list of items that the operator's key has signed."""
-    terms = growing.made.terms
-    key = read_identity(growing.made.server / "identity.key")
-    frame = seal(key, "items", text, run=terms.run, node="server", items=terms.items)
-    answer = opened(growing.nodes[name].answer(frame))
-    return bytes(answer.body).decode() if answer.head.kind == "refused" else answer.head.kind
+    return answer_to(growing.made, growing.nodes[name], "items", text)
 
 
 def _shorter(fields: dict[str, Any]) -> None:

@@ -14,17 +14,17 @@ import numpy as np
 import pytest
 from federation_links import (
     FaultyLink,
+    answer_to,
     logged,
+    quick_pauses,
     ratings,
     server_sha256,
-    virtual_time,
 )
 
 from entrenous.core.errors import InputError
 from entrenous.deploy.agreement.catalogue import Items
-from entrenous.deploy.agreement.files import read_identity
 from entrenous.deploy.agreement.members import MEMBERS, Members
-from entrenous.deploy.frames.frames import Code, opened, seal
+from entrenous.deploy.frames.frames import Code
 from entrenous.deploy.node.node import FederatedNode
 from entrenous.deploy.node.secure_node import inputs
 from entrenous.deploy.operate import founding
@@ -33,7 +33,6 @@ from entrenous.deploy.operate.founding import FoundedFederation, found_federatio
 from entrenous.deploy.operate.membership import invite, shut_out
 from entrenous.deploy.operate.plans import FoundingPlan, JoinPlan
 from entrenous.deploy.operate.running import status
-from entrenous.deploy.server import exchange, secure_server, server
 from entrenous.deploy.server.server import serve
 from entrenous.federation.rounds import Rounds
 from entrenous.privacy.secure_sum.messages import MAX_PARTIES
@@ -46,10 +45,7 @@ OWNER = JoinPlan(people=5, parties=3, occupancy=0.0, public_draws=True)
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    virtual_time(monkeypatch)
-    monkeypatch.setattr(secure_server, "LONGEST", 0.05)
-    monkeypatch.setattr(exchange, "POLL", 0.02)
-    monkeypatch.setattr(server, "FAREWELL", 0.3)
+    quick_pauses(monkeypatch)
 
 
 class Growing:
@@ -214,13 +210,7 @@ def test_nobody_is_invited_beyond_what_a_sum_can_list(
 
 def told(growing: Growing, text: bytes, name: str = "device-00") -> str:
     """What a node says to a list of members that the operator's key has signed."""
-    terms = growing.made.terms
-    key = read_identity(growing.made.server / "identity.key")
-    frame = seal(
-        key, "members", text, run=terms.run, node="server", round=0, items=terms.items, about={}
-    )
-    answer = opened(growing.nodes[name].answer(frame))
-    return bytes(answer.body).decode() if answer.head.kind == "refused" else answer.head.kind
+    return answer_to(growing.made, growing.nodes[name], "members", text)
 
 
 def lists(growing: Growing) -> dict[str, Any]:

@@ -14,16 +14,15 @@ from federation_links import (
     federation,
     logged,
     nodes_of,
+    quick_pauses,
     server_sha256,
     simulated,
-    virtual_time,
 )
 
 from entrenous.deploy.frames.frames import opened
 from entrenous.deploy.node.node import FederatedNode
 from entrenous.deploy.node.secure_node import SecureSide
 from entrenous.deploy.operate.founding import FoundedFederation
-from entrenous.deploy.server import exchange, secure_server, server
 from entrenous.deploy.server.server import serve
 from entrenous.privacy.secure_sum import messages as m
 from entrenous.privacy.secure_sum.client import SecureSumClient
@@ -37,11 +36,7 @@ LOW = Floors(people=3, parties=3, occupancy=0.0, apart=False)
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pauses that suit a test, and deadlines in virtual time."""
-    virtual_time(monkeypatch)
-    monkeypatch.setattr(secure_server, "LONGEST", 0.05)
-    monkeypatch.setattr(exchange, "POLL", 0.02)
-    monkeypatch.setattr(server, "FAREWELL", 0.3)
+    quick_pauses(monkeypatch)
 
 
 def masked(folder: Path, floors: Floors = LOW) -> FoundedFederation:

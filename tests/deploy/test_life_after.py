@@ -17,9 +17,9 @@ from federation_links import (
     federation,
     logged,
     nodes_of,
+    quick_pauses,
     server_sha256,
     simulated,
-    virtual_time,
 )
 from lying_sums import SubtractingServer
 
@@ -36,7 +36,6 @@ from entrenous.deploy.operate.founding import FoundedFederation
 from entrenous.deploy.operate.going_back import kept_rounds
 from entrenous.deploy.operate.membership import invite, shut_out
 from entrenous.deploy.operate.running import status
-from entrenous.deploy.server import exchange, secure_server, server
 from entrenous.deploy.server.leaving import resting_with
 from entrenous.deploy.server.secure_server import SecureRound
 from entrenous.deploy.server.server import RoundsLost, serve
@@ -54,10 +53,7 @@ LIAR = "node-2"
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    virtual_time(monkeypatch)
-    monkeypatch.setattr(secure_server, "LONGEST", 0.05)
-    monkeypatch.setattr(exchange, "POLL", 0.02)
-    monkeypatch.setattr(server, "FAREWELL", 0.3)
+    quick_pauses(monkeypatch)
 
 
 def masked(folder: Path, rounds: int = ROUNDS, **terms: Any) -> FoundedFederation:

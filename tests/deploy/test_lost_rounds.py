@@ -19,10 +19,10 @@ from federation_links import (
     finished,
     logged,
     nodes_of,
+    quick_pauses,
     server_sha256,
     serving,
     simulated,
-    virtual_time,
 )
 from forked import run
 
@@ -33,7 +33,7 @@ from entrenous.deploy.node.secure_node import inputs
 from entrenous.deploy.operate.founding import FoundedFederation
 from entrenous.deploy.operate.going_back import go_back
 from entrenous.deploy.operate.running import status
-from entrenous.deploy.server import exchange, secure_server, server
+from entrenous.deploy.server import server
 from entrenous.deploy.server.server import RoundsLost, serve
 from entrenous.deploy.server.server_folder import ServerFolder
 from entrenous.privacy.secure_sum.client import SecureSumClient
@@ -45,10 +45,7 @@ ROUNDS = 6
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    virtual_time(monkeypatch)
-    monkeypatch.setattr(secure_server, "LONGEST", 0.05)
-    monkeypatch.setattr(exchange, "POLL", 0.02)
-    monkeypatch.setattr(server, "FAREWELL", 0.3)
+    quick_pauses(monkeypatch)
 
 
 def masked(folder: Path, rounds: int = ROUNDS, **terms: Any) -> FoundedFederation:

@@ -17,10 +17,10 @@ from federation_links import (
     federation,
     logged,
     nodes_of,
+    quick_pauses,
     ratings,
     server_sha256,
     simulated,
-    virtual_time,
 )
 from lying_sums import SubtractingServer
 
@@ -30,7 +30,6 @@ from entrenous.deploy.node.node import FederatedNode
 from entrenous.deploy.node.secure_node import inputs
 from entrenous.deploy.operate.founding import FoundedFederation
 from entrenous.deploy.operate.running import status
-from entrenous.deploy.server import exchange, secure_server, server
 from entrenous.deploy.server.server import serve
 from entrenous.deploy.server.server_folder import ServerFolder
 from entrenous.privacy.secure_sum.client import SecureSumClient
@@ -43,10 +42,7 @@ COHORT = 12
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    virtual_time(monkeypatch)
-    monkeypatch.setattr(secure_server, "LONGEST", 0.05)
-    monkeypatch.setattr(exchange, "POLL", 0.02)
-    monkeypatch.setattr(server, "FAREWELL", 0.3)
+    quick_pauses(monkeypatch)
 
 
 def by_lot(
@@ -164,6 +160,28 @@ def test_one_that_vanishes_in_a_sum_costs_its_own_answer_alone(tmp_path: Path) -
     assert running.trained() is not None
     said = status(running.made.server)
     assert said["lost"] == 0 and len(dying) >= 5
+
+
+def test_after_a_lost_round_others_are_drawn_from_another_model(tmp_path: Path) -> None:
+    """Who has consented in round 1 answers its model for the same people alone: the next round is
+    of a model that differs in one bit."""
+    running = Running(by_lot(tmp_path / "f", people=6))
+    sent = running.link.send
+    models: dict[int, bytes] = {}
+
+    def send(address: str, frame: FrameParts, seconds: float) -> None:
+        head = opened(bytes(frame)).head
+        if head.kind == "advert":
+            models[head.round] = head.model
+        # All vanish when the sum is to be opened.
+        if (head.kind, head.round) != ("unmask", 1):
+            sent(address, frame, seconds)
+
+    running.link.send = send  # type: ignore[method-assign]
+    assert running.trained() is not None
+    said = status(running.made.server)
+    assert said["lost"] == 1 and said["round"] == 6
+    assert models[1] != models[2]
 
 
 def test_a_lot_is_secret_with_secret_draws_and_the_same_after_a_restart(tmp_path: Path) -> None:

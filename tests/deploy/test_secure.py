@@ -16,10 +16,10 @@ from federation_links import (
     federation,
     logged,
     nodes_of,
+    quick_pauses,
     server_of,
     server_sha256,
     simulated,
-    virtual_time,
 )
 
 from entrenous.core.errors import InputError
@@ -28,7 +28,6 @@ from entrenous.deploy.frames.frames import FrameParts, opened, seal
 from entrenous.deploy.frames.request import RoundWork
 from entrenous.deploy.frames.secure import KINDS
 from entrenous.deploy.operate.founding import FoundedFederation
-from entrenous.deploy.server import exchange, secure_server, server
 from entrenous.deploy.server.collector import Collector
 from entrenous.deploy.server.secure_server import SecureRound
 from entrenous.deploy.server.server import RoundsLost, serve
@@ -43,11 +42,7 @@ NODES = 5
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pauses that suit a test, and deadlines in virtual time."""
-    virtual_time(monkeypatch)
-    monkeypatch.setattr(secure_server, "LONGEST", 0.05)
-    monkeypatch.setattr(exchange, "POLL", 0.02)
-    monkeypatch.setattr(server, "FAREWELL", 0.3)
+    quick_pauses(monkeypatch)
 
 
 def secure(

@@ -15,16 +15,15 @@ from federation_links import (
     federation,
     logged,
     nodes_of,
+    quick_pauses,
     ratings,
     server_sha256,
     simulated,
-    virtual_time,
 )
 from lying_sums import SubtractingServer
 
 from entrenous.deploy.frames.frames import FrameParts, opened
 from entrenous.deploy.operate.founding import FoundedFederation
-from entrenous.deploy.server import exchange, secure_server, server
 from entrenous.deploy.server.server import serve
 from entrenous.privacy.secure_sum.memory import PastSum, check_parties
 from entrenous.privacy.secure_sum.refusal import SumRefused
@@ -193,10 +192,7 @@ def test_sums_of_a_message_with_every_row_end_before_they_come_apart(
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    virtual_time(monkeypatch)
-    monkeypatch.setattr(secure_server, "LONGEST", 0.05)
-    monkeypatch.setattr(exchange, "POLL", 0.02)
-    monkeypatch.setattr(server, "FAREWELL", 0.3)
+    quick_pauses(monkeypatch)
 
 
 class Restarting(FaultyLink):

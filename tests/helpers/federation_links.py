@@ -30,13 +30,14 @@ import pytest
 
 from entrenous.core.contract.protocols import model_sha256
 from entrenous.data.interactions import Interactions, Vocabulary, build
-from entrenous.deploy.frames.frames import FrameParts, opened
+from entrenous.deploy.agreement.files import read_identity
+from entrenous.deploy.frames.frames import FrameParts, opened, seal
 from entrenous.deploy.links.port import Answer
 from entrenous.deploy.node.node import FederatedNode
 from entrenous.deploy.operate import founding
 from entrenous.deploy.operate.founding import FoundedFederation, found
 from entrenous.deploy.operate.plans import FoundingPlan
-from entrenous.deploy.server import exchange, secure_server
+from entrenous.deploy.server import exchange, secure_server, server
 from entrenous.deploy.server.collector import Collector
 from entrenous.deploy.server.server import FederationServer, serve
 from entrenous.deploy.server.server_folder import ServerFolder
@@ -240,6 +241,25 @@ def virtual_time(patch: pytest.MonkeyPatch) -> Clock:
     patch.setattr(secure_server, "time", clock)
     patch.setattr(FaultyLink, "clock", clock)
     return clock
+
+
+def quick_pauses(patch: pytest.MonkeyPatch) -> None:
+    """From now on servers of this test have pauses that suit one, and deadlines in virtual time."""
+    virtual_time(patch)
+    patch.setattr(secure_server, "LONGEST", 0.05)
+    patch.setattr(exchange, "POLL", 0.02)
+    patch.setattr(server, "FAREWELL", 0.3)
+
+
+def answer_to(made: FoundedFederation, node: FederatedNode, kind: str, body: bytes) -> str:
+    """What a node says to a frame that the operator's key has signed: the kind of its answer, or
+    its refusal.
+    """
+    terms = made.terms
+    key = read_identity(made.server / "identity.key")
+    frame = seal(key, kind, body, run=terms.run, node="server", items=terms.items)
+    answer = opened(node.answer(frame))
+    return bytes(answer.body).decode() if answer.head.kind == "refused" else answer.head.kind
 
 
 # ---- real processes over real sockets ------------------------------------------------------------
