@@ -28,6 +28,7 @@ from entrenous.core.errors import InputError
 from entrenous.data.interactions import Interactions, Vocabulary, build
 from entrenous.deploy.agreement.catalogue import Items
 from entrenous.deploy.agreement.growth import LONGER, NEXT, current_terms, in_corner
+from entrenous.deploy.agreement.terms import FederationTerms
 from entrenous.deploy.frames.frames import Code, opened
 from entrenous.deploy.node.node import FederatedNode
 from entrenous.deploy.operate.device import Device
@@ -486,6 +487,61 @@ def test_a_list_from_before_is_not_taken_again(tmp_path: Path) -> None:
     assert told(growing, longer) == "items" == told(growing, longer)
     old = Items.of(BEFORE).text.encode()
     assert "an item is missing" in told(growing, old)
+
+
+def test_a_later_version_of_the_algorithm_is_held_against_the_founding(tmp_path: Path) -> None:
+    """Its pins are of the list of the founding, whatever has come since."""
+    growing = Growing(tmp_path)
+    told_terms = growing.made.terms.model_dump(mode="json")
+    other = FederationTerms.parse({**told_terms, "algorithm_sha256": "0" * 64}, "terms")
+    longer = Items.of(BEFORE).with_more(_more())
+    assert other.with_items(longer).make().factors == 4
+    assert other.with_items(longer).run == other.run
+
+
+def test_a_paused_node_takes_a_longer_list_and_answers_nothing(tmp_path: Path) -> None:
+    growing = Growing(tmp_path, quorum=0.5, deadline=2.0)
+    growing.served(stop_at=1)
+    with Device(growing.made.nodes["node-2"]) as device:
+        device.pause()
+    growing.come()
+    text = (growing.made.server / NEXT).read_bytes()
+    assert told(growing, text, "node-2") == "items"
+    assert growing.served() is not None
+    assert growing.nodes["node-2"].store.standing().rounds == 1
+
+
+def test_a_node_that_says_it_took_the_list_and_did_not_is_told_three_times(tmp_path: Path) -> None:
+    growing = Growing(tmp_path, quorum=0.5, deadline=2.0)
+    growing.served(stop_at=1)
+    growing.come()
+    stubborn = growing.nodes["node-3"]
+    heard: list[str] = []
+
+    def nods(frame: Any) -> bytes:
+        heard.append(frame.head.kind)
+        return stubborn.responder.seal_for(frame, "items", b"")
+
+    stubborn._kinds["items"] = nods
+    assert growing.served(stop_at=2) is None
+    assert heard == ["items"] * 3
+
+
+def test_a_node_that_keeps_numbers_of_all_items_takes_no_longer_list(tmp_path: Path) -> None:
+    """Its private state would have the shape of the list before."""
+    growing = Growing(tmp_path, "gpfedrec")
+    text = Items.of(BEFORE).with_more(_more()).text.encode()
+    assert "devices of GPFedRec keep 'table' of every item" in told(growing, text)
+    assert not (growing.made.nodes["node-1"] / LONGER).exists()
+    assert growing.served() is not None
+
+
+def _more() -> Items:
+    """One item more, with what is told of those before."""
+    first = Items.of(BEFORE)
+    features = {name: texts[:1] for name, texts in first.features.items()}
+    places = None if first.places is None else first.places[:1]
+    return Items(["new"], [""], places, features)
 
 
 def test_a_node_that_never_takes_the_list_holds_up_nobody(tmp_path: Path) -> None:

@@ -194,6 +194,17 @@ def test_there_is_room_for_as_many_as_the_terms_say(tmp_path: Path) -> None:
         growing.come(range(USERS, USERS + 1))
 
 
+def test_as_many_as_a_sum_needs_are_enough_to_keep_a_model(tmp_path: Path) -> None:
+    """A quorum of the thirty would be seventeen: twelve are there, and five are enough."""
+    growing = Growing(tmp_path, rounds=20)
+    away = {_name(user) for user in range(12, FIRST)}
+    growing.served(stop_at=4, absent=away)
+    present = [growing.nodes[_name(user)] for user in range(12)]
+    for node in present:
+        assert node.recommender()[0] >= 2
+        assert not inputs(node.store)
+
+
 def test_nobody_is_invited_beyond_what_a_sum_can_list(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

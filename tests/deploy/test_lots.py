@@ -29,6 +29,7 @@ from entrenous.deploy.frames.frames import Code, FrameParts, opened
 from entrenous.deploy.node.node import FederatedNode
 from entrenous.deploy.node.secure_node import inputs
 from entrenous.deploy.operate.founding import FoundedFederation
+from entrenous.deploy.operate.going_back import go_back
 from entrenous.deploy.operate.running import status
 from entrenous.deploy.server.server import serve
 from entrenous.deploy.server.server_folder import ServerFolder
@@ -196,6 +197,14 @@ def test_a_lot_is_secret_with_secret_draws_and_the_same_after_a_restart(tmp_path
     assert rate == pytest.approx(COHORT / USERS, abs=0.04)
     public = nodes_of(by_lot(tmp_path / "g"))
     assert lots != {name: [node.offers(r) for r in range(50)] for name, node in public.items()}
+
+
+def test_going_back_promises_no_answers_by_the_number_of_rounds(tmp_path: Path) -> None:
+    """Each device answers until its own answers are spent, whoever was asked."""
+    running = Running(by_lot(tmp_path / "f", answers=2))
+    assert running.trained() is not None
+    back = go_back(running.made.server, 3)
+    assert (back.counted, back.wanted, back.left) == (3, 3, 3)
 
 
 # ---- a server that lies --------------------------------------------------------------------------
