@@ -300,6 +300,24 @@ def test_an_open_round_ends_with_the_list_with_which_it_began(
     assert status(growing.made.server)["lost"] == 0
 
 
+def test_a_spoilt_list_takes_the_place_of_no_good_one(tmp_path: Path) -> None:
+    growing = Growing(tmp_path)
+    growing.come()
+    growing.served(stop_at=1)
+    good = (growing.made.server / LONGER).read_bytes()
+    (growing.made.server / NEXT).write_text('{"ids": []}')
+    with pytest.raises(InputError, match=r"next-items\.json: not a list of items"):
+        growing.served()
+    assert (growing.made.server / LONGER).read_bytes() == good
+
+
+def test_a_place_that_is_no_number_is_in_no_list(tmp_path: Path) -> None:
+    file = tmp_path / "items.csv"
+    file.write_text("item,lat,lon\na,1,2\nb,nan,2\n")
+    with pytest.raises(InputError, match=r"items\.csv:3: lat is 'nan'"):
+        Items.read_csv(file)
+
+
 # ---- items that go -------------------------------------------------------------------------------
 
 

@@ -21,8 +21,10 @@ from federation_links import (
     ratings,
     server_sha256,
     simulated,
+    whole_sha256,
 )
 from lying_sums import SubtractingServer
+from over_https import over_https
 
 from entrenous.core.errors import InputError
 from entrenous.deploy.frames.frames import Code, FrameParts, opened
@@ -110,6 +112,12 @@ def test_the_rounds_end_with_the_bytes_of_the_simulation(tmp_path: Path) -> None
     drawn = running.standing().ledger.device_rounds
     assert drawn == training.ledger.device_rounds == sum(running.answered())
     assert len(set(running.answered())) > 1
+
+
+def test_over_sockets_the_bytes_are_those_of_the_simulation_too(tmp_path: Path) -> None:
+    """TLS and a connection for each of the forty, with the private state of all of them."""
+    made = by_lot(tmp_path / "f", rounds=4, deadline=240.0)
+    assert over_https(made) == whole_sha256(simulated(made, DATA))
 
 
 def test_a_round_of_too_few_is_over_without_a_sum_as_in_the_simulation(tmp_path: Path) -> None:

@@ -9,15 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from federation_links import federation, ratings, simulated
+from federation_links import federation, ratings, simulated, whole_sha256
 from over_https import over_https
 
-from entrenous.core.contract.protocols import model_sha256
 from entrenous.core.errors import InputError
 from entrenous.deploy.operate.founding import FoundedFederation, Place
 from entrenous.federation.shard import Threads
 from entrenous.privacy.secure_sum.terms import Floors
-from entrenous.runs.recommenders import checkpoint_arrays
 
 ALGORITHMS: dict[str, dict[str, Any]] = {
     "fpl": {"factors": 4, "triples": 5},
@@ -41,8 +39,7 @@ EACH, GATEWAYS = USERS, 3  # nodes
 
 def expected(made: FoundedFederation, **how: Any) -> str:
     """The same in one process."""
-    arrays = checkpoint_arrays(simulated(made, ratings(USERS), **how))
-    return model_sha256({name: array for name, array in arrays.items() if name != "ledger"})
+    return whole_sha256(simulated(made, ratings(USERS), **how))
 
 
 def promised(folder: Path, algorithm: str, nodes: int, secure: str) -> None:

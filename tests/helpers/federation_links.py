@@ -139,6 +139,12 @@ def server_sha256(training: Training) -> str:
     )
 
 
+def whole_sha256(training: Training) -> str:
+    """The hash of all that a federation has after the same training, with what devices keep."""
+    arrays = checkpoint_arrays(training)
+    return model_sha256({name: array for name, array in arrays.items() if name != "ledger"})
+
+
 def server_of(held: ServerFolder, link: Any = None) -> FederationServer:
     """A server before its first round, with nobody to ask unless a link is given."""
     own = FederationServer(held, Event())

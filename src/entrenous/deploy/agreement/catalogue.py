@@ -18,6 +18,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
+import math
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -233,7 +234,9 @@ def _lines(path: Path) -> Iterator[tuple[int, Mapping[str, str]]]:
 def _degrees(path: Path, line: int, row: Mapping[str, str], name: str) -> float:
     """Returns the latitude or longitude in a line. Raises InputError."""
     try:
-        return float(row[name])
+        if math.isfinite(degrees := float(row[name])):
+            return degrees
+        raise ValueError
     except ValueError:
         expected = "degrees for every item, or no columns lat and lon"
         raise InputError(f"{path}:{line}", f"{name} is '{row[name]}'", expected=expected) from None

@@ -41,8 +41,13 @@ def current_items(folder: Path, founding: FederationTerms) -> Items:
     """
     longer = folder / LONGER
     if longer.exists():
-        return Items.parse(longer.read_text(encoding="utf-8"), str(longer))
+        return read_items(longer)
     return Items.read(folder / ITEMS, founding.items_sha256)
+
+
+def read_items(file: Path) -> Items:
+    """Returns the items of a longer list. Raises InputError for a file that has none."""
+    return Items.parse(file.read_text(encoding="utf-8"), str(file))
 
 
 def in_corner(before: Array, longer: Array) -> Array:
@@ -74,12 +79,12 @@ def items_in(arrays: Mapping[str, Array], fields: tuple[DeclaredArray, ...], mos
     """Returns the number of items of which all arrays have numbers, at most `most`. fields: as in
     `with_more_items`.
     """
-    counts = [most]
-    for field in fields:
-        for axis, size in enumerate(field.axes.sizes):
-            if size == "items":
-                counts.append(arrays[field.name].shape[axis])
-    return min(counts)
+    counts = [
+        arrays[field.name].shape[field.axes.sizes.index("items")]
+        for field in fields
+        if "items" in field.axes.sizes
+    ]
+    return min(counts, default=most)
 
 
 def with_more_items(

@@ -96,7 +96,9 @@ class FederatedNode:
         about = read_json(folder / NODE)
         self.name = str(about["name"])
         self.terms = current_terms(folder)
-        self.algorithm = self.terms.make(about.get("own"), self._place())
+        # The file of a class of the owner's own is named by the owner, never by the terms.
+        self._place = str(about.get("algorithm", ""))
+        self.algorithm = self.terms.make(about.get("own"), self._place)
         self.items = current_items(folder, self.terms)
         self._rounds = key_of(self.terms.seed, "rounds")
         self._read_rows()
@@ -288,7 +290,7 @@ class FederatedNode:
             items.check_longer(self.items)
             check_growing(self.contract)
             # Raises InputError where the algorithm cannot have so many.
-            self.terms.with_items(items).make(place=self._place())
+            self.terms.with_items(items).make(place=self._place)
         except (InputError, ValueError) as why:
             text = f"{ITEMS_NEWS}: {one_line(str(why))}"
             raise FrameRefused(Code.MALFORMED, text) from None
@@ -296,10 +298,6 @@ class FederatedNode:
         self.store.note(TAKEN_ITEMS, _counted(items))
         self._begin()
         return self.responder.seal_for(frame, ITEMS_NEWS, b"")
-
-    def _place(self) -> str:
-        """Returns the file of a class of the owner's own, which the owner alone names."""
-        return str(read_json(self.folder / NODE).get("algorithm", ""))
 
     # ---- the parts of a round, which a secure round has too --------------------------------------
 

@@ -24,7 +24,7 @@ from ..agreement.catalogue import Items
 from ..agreement.certificates import expiry, make_keys, names_of
 from ..agreement.files import IDENTITY, read_identity, read_json, write_json
 from ..agreement.groups import group_of, groups_left
-from ..agreement.growth import NEXT, check_growing, current_items
+from ..agreement.growth import NEXT, check_growing, current_items, read_items
 from ..agreement.members import MEMBERS, Members
 from ..agreement.terms import TERMS, FederationTerms
 from ..agreement.tickets import DAYS, MOST, REVOKED, RevocationList, ends
@@ -71,10 +71,7 @@ def change_items(folder: Path, more: Items | None = None, retired: Collection[st
         problem = "relays and peers cannot tell their nodes of more items yet"
         raise InputError(str(folder), problem, expected="a federation of a server and its nodes")
     following = operator / NEXT
-    if following.exists():
-        before = Items.parse(following.read_text(encoding="utf-8"), str(following))
-    else:
-        before = current_items(operator, terms)
+    before = read_items(following) if following.exists() else current_items(operator, terms)
     items = before if more is None else before.with_more(more)
     items = items.without(retired)
     longer = terms.with_items(items)

@@ -82,12 +82,12 @@ def run_server(
         _warn_of_source(held, say)
         telling = _told_by(held)
         with served(telling, metrics):
-            while _lists_changed(held, telling, plan, stop, say, metrics, workers, ray):
+            while _served_to_a_change(held, telling, plan, stop, say, metrics, workers, ray):
                 # The link is made anew, since there may be others to let in.
                 held.reload()
 
 
-def _lists_changed(
+def _served_to_a_change(
     held: ServerFolder,
     telling: Metrics,
     plan: HttpsPlan,

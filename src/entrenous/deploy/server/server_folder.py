@@ -35,7 +35,7 @@ from ..agreement.files import (
     read_json,
     write_json,
 )
-from ..agreement.growth import LONGER, NEXT, current_items, current_terms, in_corner
+from ..agreement.growth import LONGER, NEXT, current_items, current_terms, in_corner, read_items
 from ..agreement.members import MEMBERS, Members
 from .journal import Journal, JournalRecord, read
 
@@ -222,6 +222,8 @@ class ServerFolder:
         server's own, unless a round is open.
         """
         if adopts and self._may_adopt():
+            # Raises InputError for one that is none, before it takes the place of one that is.
+            read_items(self.path / NEXT)
             rename_file(self.path / NEXT, self.path / LONGER)
         self._lists = _written(self.path)
         self.terms = current_terms(self.path)
