@@ -18,7 +18,6 @@ from ...core.registry.discover import short
 from ...core.types import Array
 from ...runs import store
 from ...runs.recommenders import without_prefix
-from ...runs.reopen import reopen
 from ..agreement.catalogue import Items
 from ..agreement.growth import current_items
 from ..agreement.terms import TERMS, FederationTerms
@@ -53,6 +52,9 @@ def trained_model(source: Path) -> TrainedModel:
     for folder in (source, source / "server"):
         if (folder / TERMS).exists():
             return _of_server(folder)
+    # Here, since every server and node loads this file, and hardly any founding opens a run.
+    from ...runs.reopen import reopen
+
     run = store.read(str(source), RUNS)
     opened = reopen(run, candidates=False)
     items = [str(item) for item in opened.train.items.ids]
