@@ -213,16 +213,19 @@ def _estimate(evidence: Evidence, chance: Float32Array, noise: float) -> Estimat
     doubt = np.maximum((chance * (1 - chance)).mean(axis=0), LEAST)
     # Wrong directions act as noise on top of what is known: squares beyond what the doubt explains.
     noises = np.maximum(noise, evidence.left - doubt * weight * evidence.reach)
-    size, way = np.linalg.eigh(evidence.kernel)
+    # In double precision: where few people add up, most of what is unexplained cancels, and what
+    # stays would be the rounding, which differs from processor to processor.
+    size, way = np.linalg.eigh(evidence.kernel.astype(np.float64))
     size = np.maximum(size, 0)[:, None]
     # A^T (A V A^T + N)^-1 by its action on what is unexplained, and its diagonal with A.
-    gain = (1 / (doubt * weight * size + noises)).astype(np.float32)
+    gain = 1 / (doubt * weight * size + noises)
     shift = way @ ((way.T @ evidence.slope) * gain)
     precise = np.square(way) @ (weight * size * gain)
     # The share of a bit's own doubt in the matrix is taken back: the estimate is of this bit alone.
     precise = np.maximum(precise, 1e-9)
     precision = precise / np.maximum(1 - doubt * precise, 1e-3)
-    return Estimate(chance + shift / precise, precision)
+    bit = chance + shift / precise
+    return Estimate(bit.astype(np.float32), precision.astype(np.float32))
 
 
 def _even(estimate: Estimate) -> Float32Array:

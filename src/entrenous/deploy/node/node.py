@@ -84,6 +84,7 @@ class FederatedNode:
 
     def __init__(self, folder: Path, *, threads: int = 1) -> None:
         self.folder = folder
+        self._about = read_json(folder / NODE)
         self.key = read_identity(folder / IDENTITY)
         self.store = NodeStore(folder / STORE)
         self._turn = Lock()
@@ -91,9 +92,9 @@ class FederatedNode:
         self._begin()
 
     def _begin(self) -> None:
-        """Reads the folder, but for identity and store: at the start, and with more items."""
+        """Reads what may change in the folder: at the start, and with more items."""
         folder = self.folder
-        about = read_json(folder / NODE)
+        about = self._about
         self.name = str(about["name"])
         self.terms = current_terms(folder)
         # The file of a class of the owner's own is named by the owner, never by the terms.
