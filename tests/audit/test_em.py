@@ -111,12 +111,30 @@ def _infinite(seen: Seen) -> dict[str, Any]:
     return {name: np.full(array.shape, np.inf) for name, array in seen.sent.items()}
 
 
-def test_more_users_than_it_takes_are_said_not_guessed(
+def test_more_than_it_takes_is_said_not_guessed(
     small: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    seen = observe("fcf", small, **WEAK, rounds=2)
     monkeypatch.setattr(em, "MOST", 5)
-    claims = em.ATTACK.run(observe("fcf", small, **WEAK, rounds=2))
-    assert not claims.tried and "of whom it takes 5" in claims.note
+    claims = em.ATTACK.run(seen)
+    assert not claims.tried and "16 equations an item, of which it takes 5 of either" in claims.note
+    monkeypatch.setattr(em, "MOST", 16)
+    assert em.ATTACK.run(seen).tried
+    monkeypatch.setattr(em, "CELLS", 1000)
+    assert "of which it takes 1000: more take too much memory" in em.ATTACK.run(seen).note
+
+
+@some("users, equations", [(30, 50), (50, 30), (40, 40)])
+def test_the_smaller_side_has_the_values_and_vectors_of_the_larger(
+    users: int, equations: int
+) -> None:
+    directions = np.random.default_rng(0).normal(size=(users, equations)).astype(np.float32)
+    directions[3] = 0  # somebody who is in no round
+    directions[4] = directions[5]
+    size, way = em._decomposed(directions)
+    a = directions.astype(np.float64)
+    assert np.allclose((way * size) @ way.T, a @ a.T, atol=1e-9)
+    assert np.allclose(way.T @ way, np.eye(len(size)), atol=1e-6)
 
 
 FEW: Any = {"view": "sum", "profile": "private", "protect": {"noise": 0.001, "people": 5}}

@@ -66,7 +66,7 @@ class SizedSets(NamedTuple):
 
 
 PFPL_GRID = {"factors": (8, 16), "epochs": (23, 46), "noise": (0.3, 0.6)}
-FCF_GRID = {"alpha": (1.0, 3.0), "rounds": (10, 20), "noise": (3.0, 6.0)}
+FCF_GRID = {"alpha": (3.0, 6.0), "factors": (16, 24, 32), "rounds": (20, 30), "noise": (3.0,)}
 SIZES = (
     SizedSets(
         "below 1,000 people",
@@ -76,7 +76,7 @@ SIZES = (
     SizedSets(
         "1,000 people or more",
         {"ml-1m": "ncf-99", "gowalla-nyc": "loo-99"},
-        {"fcf": {**FCF_GRID, "rounds": (20, 30)}, "pfpl+": PFPL_GRID},
+        {"fcf": FCF_GRID, "pfpl+": PFPL_GRID},
     ),
 )
 OF_TESTS = {"fcf": {"alpha": (1.0, 3.0), "rounds": (2,)}}

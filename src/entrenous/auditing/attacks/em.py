@@ -51,7 +51,8 @@ LEARNT = 8  # at most, of vectors that are learnt
 STEP = 0.5  # of the way to new log odds
 SETTLED = 0.01  # of all chances together: the movement after which the search ends
 CAP = 8.0  # log odds that sums alone may give: the model is a guess too
-MOST = 3000  # users: the eigen-decomposition of more takes minutes
+MOST = 3000  # users or equations, whichever are fewer: the eigen-decomposition takes minutes
+CELLS = 50_000_000  # users x items: each of the arrays of a turn takes 8 bytes of them
 LEAST = 1e-3  # variance of a bit of which nothing seems in doubt
 FITS = 15  # turns of the fit of how far estimates lie apart
 
@@ -61,8 +62,9 @@ class Evidence(NamedTuple):
 
     slope: Float32Array
     """[users, items], the unexplained sums along each user's direction."""
-    kernel: Float32Array
-    """[users, users], the Gram matrix of the directions."""
+    directions: Float32Array
+    """[users, equations], the directions of all rounds side by side; 0 where somebody is not in a
+    round."""
     left: Float64Array
     """[items], unexplained squares, of a number on average."""
     reach: float
@@ -99,13 +101,14 @@ def run(transcript: Transcript) -> Claims:
         transcript = transcript._replace(rounds=few)
     tally = empty_tally(transcript)
     users = len(tally.users)
-    if users > MOST:
-        return declined(transcript, f"{users} users, of whom it takes {MOST}: more take minutes")
     way = _way(transcript, tally.users, 2 if few else 1)
     if isinstance(way, str):
         return declined(transcript, way)
     if not way.rounds:
         return declined(transcript, "no sum with numbers of anybody")
+    too_many = _too_many(users, transcript.items, way.rounds * way.numbers)
+    if too_many:
+        return declined(transcript, too_many)
     known = known_items(transcript)
     certain = np.zeros((users, transcript.items), np.bool_)
     if known is not None:
@@ -152,6 +155,20 @@ def _way(transcript: Transcript, users: Int64Array, sums: int) -> Way | str:
     return _ncf_followed.way_of(transcript, users)
 
 
+def _too_many(users: int, items: int, equations: int) -> str:
+    """Why an attack on this many would not end, or need more memory than there is; or ''."""
+    if min(users, equations) > MOST:
+        return (
+            f"{users} users and {equations} equations an item, of which it takes {MOST} of either:"
+            " more take minutes"
+        )
+    if users * items > CELLS:
+        return (
+            f"{users} users x {items} items, of which it takes {CELLS}: more take too much memory"
+        )
+    return ""
+
+
 def _prior(transcript: Transcript, known: BoolArray | None) -> Float32Array:
     """The log odds that somebody whose interest in an item is not known has consumed it, float32
     [items].
@@ -180,23 +197,24 @@ def _evidence(way: Way, chance: Float32Array, some: BoolArray) -> Evidence:
     """
     users, items = chance.shape
     slope = np.zeros((users, items), np.float32)
-    kernel = np.zeros((users, users), np.float32)
+    directions = np.zeros((users, way.rounds * way.numbers), np.float32)
     left = np.zeros(items)
     weight = np.zeros(items)
     reach = 0.0
     parts = 0
-    for one in way.follow(chance, some):
+    for number, one in enumerate(way.follow(chance, some)):
         if way.corrects:
             one = _whitened(one)
+        first = number * way.numbers
         slope[one.place] += one.times * (one.x @ one.rest.T)
-        kernel[np.ix_(one.place, one.place)] += one.x @ one.x.T
+        directions[one.place, first : first + way.numbers] = one.x
         left += np.square(one.rest).sum(axis=1)
         weight += np.square(one.times).sum(axis=0)
         reach += float(np.square(one.x).sum())
         parts += len(one.x)
     many = way.rounds * way.numbers
     mean = (weight / max(1, parts)).astype(np.float32)
-    return Evidence(slope, kernel, left / many, reach / many, mean)
+    return Evidence(slope, directions, left / many, reach / many, mean)
 
 
 def _whitened(one: Followed) -> Followed:
@@ -213,19 +231,36 @@ def _estimate(evidence: Evidence, chance: Float32Array, noise: float) -> Estimat
     doubt = np.maximum((chance * (1 - chance)).mean(axis=0), LEAST)
     # Wrong directions act as noise on top of what is known: squares beyond what the doubt explains.
     noises = np.maximum(noise, evidence.left - doubt * weight * evidence.reach)
-    # In double precision: where few people add up, most of what is unexplained cancels, and what
-    # stays would be the rounding, which differs from processor to processor.
-    size, way = np.linalg.eigh(evidence.kernel.astype(np.float64))
-    size = np.maximum(size, 0)[:, None]
-    # A^T (A V A^T + N)^-1 by its action on what is unexplained, and its diagonal with A.
-    gain = 1 / (doubt * weight * size + noises)
-    shift = way @ ((way.T @ evidence.slope) * gain)
-    precise = np.square(way) @ (weight * size * gain)
+    size, way = _decomposed(evidence.directions)
+    # A^T (A V A^T + N)^-1 by its action on what is unexplained, and its diagonal with A. Along
+    # vectors that no direction has a part of, the action is division by N.
+    gain = 1 / (doubt * weight * size[:, None] + noises)
+    own = weight * size[:, None] * gain
+    shift = (evidence.slope - way @ ((way.T @ evidence.slope) * (doubt * own))) / noises
+    precise = np.square(way) @ own
     # The share of a bit's own doubt in the matrix is taken back: the estimate is of this bit alone.
     precise = np.maximum(precise, 1e-9)
     precision = precise / np.maximum(1 - doubt * precise, 1e-3)
     bit = chance + shift / precise
     return Estimate(bit.astype(np.float32), precision.astype(np.float32))
+
+
+def _decomposed(directions: Float32Array) -> tuple[Float64Array, Float64Array]:
+    """The eigenvalues of the Gram matrix of all directions that are not 0, and their eigenvectors
+    [users, values]: over users or equations, whichever are fewer.
+
+    In double precision: where few people add up, most of what is unexplained cancels, and what
+    stays would be the rounding, which differs from processor to processor.
+    """
+    a = directions.astype(np.float64)
+    users, equations = a.shape
+    if users <= equations:
+        size, way = np.linalg.eigh(a @ a.T)
+        return np.maximum(size, 0), way
+    size, side = np.linalg.eigh(a.T @ a)
+    real = size > 1e-12 * size[-1]
+    size = size[real]
+    return size, (a @ side[:, real]) / np.sqrt(size)
 
 
 def _even(estimate: Estimate) -> Float32Array:
