@@ -18,6 +18,8 @@ from ..deploy.operate.plans import TrialPlan
 from .console import emit_json, goes_on, say, table, tell
 from .options import NETWORK, PEERS, Load, loading, need_libraries, takes
 
+BAR = "\u2588"  # a full block: 30 of them are a hit rate of 1
+
 app = App(
     name="federation",
     help=(
@@ -111,7 +113,7 @@ def _show_trial(found: dict[str, Any], json: bool) -> None:
 
 
 @app.command
-def status(*folders: Path, json: bool = False) -> None:
+def status(*folders: Path, accuracy: bool = False, json: bool = False) -> None:
     """Show the state of a server, a node or peers.
 
     Of a server: rounds, nodes, bytes, and counts of the answers that it gave. Of a node: its round,
@@ -123,12 +125,17 @@ def status(*folders: Path, json: bool = False) -> None:
     folders:
         The folder of a server or of a node; or those of several peers, or one folder that holds
         them.
+    accuracy:
+        Of a server whose federation was founded with --accuracy: show how often a new row was among
+        the ten items that its user would have been recommended, over time.
     json:
         Print one JSON object on stdout.
     """
     need_libraries("federation", *NETWORK)
     from ..deploy.operate.membership import is_server
 
+    if accuracy:
+        return _accuracy(folders, json)
     # The first folder says what is asked about; only peers are shown several at a time.
     if folders and is_server(folders[0]):
         return _server_status(folders[0], json)
@@ -165,9 +172,7 @@ def _server_status(folder: Path, json: bool) -> None:
     from ..deploy.operate.membership import certificate_ends
     from ..deploy.operate.running import status_of_server
 
-    # An operator names the folder of the federation; the server's machine may have the part alone.
-    if (folder / "server").is_dir():
-        folder = folder / "server"
+    folder = _of_server(folder)
     about = status_of_server(folder)
     # A certificate that has run out stops all nodes at once, so that its end is shown early.
     ends = certificate_ends(folder)
@@ -178,6 +183,47 @@ def _server_status(folder: Path, json: bool) -> None:
     if about["rounds"] == ENDLESS:
         about["rounds"] = "without end"
     _show_status(about, times=("committed", "next_round"))
+
+
+def _accuracy(folders: tuple[Path, ...], json: bool) -> None:
+    """Prints the accuracy over time that the tests of new rows on all nodes give together."""
+    from ..deploy.agreement.terms import TERMS, FederationTerms
+    from ..deploy.operate.membership import is_server
+    from ..deploy.server.accuracy import curve, noted_tests
+
+    if len(folders) != 1 or not is_server(folders[0]):
+        expected = "the folder of one federation, or of its server"
+        raise InputError("--accuracy", "sums of tests are at a server", expected=expected)
+    folder = _of_server(folders[0])
+    terms = FederationTerms.read(folder / TERMS)
+    if not terms.accuracy:
+        raise InputError(
+            "--accuracy",
+            f"the nodes of {folder} test no new rows",
+            fix="found a federation with `entrenous federation new --accuracy 3`",
+        )
+    windows = curve(noted_tests(folder))
+    if json:
+        return emit_json({"accuracy": [window._asdict() for window in windows]})
+    if not windows:
+        return say("no round has brought tests yet")
+    rows = []
+    for window in windows:
+        cells = ["too few", "", "", ""]
+        if window.hit_rate is not None:
+            interval = f"{window.low:.3f} to {window.high:.3f}"
+            mean_rank = f"{window.reciprocal_rank:.3f}"
+            bar = BAR * round(30 * window.hit_rate)
+            cells = [f"{window.hit_rate:.3f}", interval, mean_rank, bar]
+        rows.append([f"{window.first} to {window.last}", f"{window.people:.0f}", *cells])
+    table(["rounds", "people with new rows", "HR@10", "95 % interval", "MRR", ""], rows)
+
+
+def _of_server(folder: Path) -> Path:
+    """Returns the folder of a server: an operator names the folder of the federation, and the
+    server's machine may have the part alone.
+    """
+    return folder / "server" if (folder / "server").is_dir() else folder
 
 
 def _has_server(folder: Path) -> bool:

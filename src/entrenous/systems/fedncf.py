@@ -91,11 +91,10 @@ class FedNCF(UniformRounds, AveragedNCF):
         return {**super().sizes(catalogue), "own_network": own}
 
     def private_set(self, users: int) -> dict[str, SettingValue]:
-        """Returns the settings that were tested together under the profile `private`, for NeuMF in
-        federations of fewer than 1,000 people.
+        """Returns the settings that were tested together under the profile `private`, for NeuMF and
+        GMF in federations of fewer than 1,000 people.
         """
-        whole = self.factors and self.layers and self.aggregates
-        if users >= 1000 or not whole:
+        if users >= 1000 or not self.factors or not self.aggregates:
             return {}
         return {"factors": 16, "cohort": max(300, users // 2), "noise": 0.3}
 

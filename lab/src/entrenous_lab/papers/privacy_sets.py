@@ -49,7 +49,6 @@ KNOWN = {"half of each history known": 0.5, "a tenth known": 0.1}
 TELLS = {share: f"tells by participation, {words}" for words, share in KNOWN.items()}
 CHOSEN, PUBLISHED = "private", "as published"
 ATTACK = "membership"
-CHOICE_SEED = 0
 SEEDS, QUICK_SEEDS = (1, 2, 3), (1,)
 
 Settings = Mapping[str, Any]
@@ -57,26 +56,31 @@ Settings = Mapping[str, Any]
 
 class SizedSets(NamedTuple):
     """The settings that are tried for federations of one size. data: the data sets that choose
-    together, each with its protocol. grid: {algorithm: {setting, or `noise`: values}}.
+    together, each with its protocol. grid: {algorithm: {setting, or `noise`: values}}. seeds: those
+    of the choice; what few people tell varies by a third from seed to seed.
     """
 
     label: str
     data: Mapping[str, str]
     grid: Mapping[str, Mapping[str, Sequence[float]]]
+    seeds: tuple[int, ...] = (0,)
 
 
 PFPL_GRID = {"factors": (8, 16), "epochs": (23, 46), "noise": (0.3, 0.6)}
-FCF_GRID = {"alpha": (3.0, 6.0), "factors": (16, 24, 32), "rounds": (20, 30), "noise": (3.0,)}
+FCF_GRID = {"alpha": (3.0,), "factors": (16, 24, 32), "rounds": (20, 30), "noise": (3.0,)}
+FEW_FCF = {**FCF_GRID, "factors": (24, 32), "reg": (10.0, 20.0)}
+FEDNCF_GRID = {"factors": (8, 16, 32)}
 SIZES = (
     SizedSets(
         "below 1,000 people",
         {"ml-100k": "loo-99"},
-        {"fcf": FCF_GRID, "pfpl+": PFPL_GRID, "fedncf": {"factors": (8, 16, 32)}},
+        {"fcf": FEW_FCF, "pfpl+": PFPL_GRID, "fedncf": FEDNCF_GRID, "fedmf": FEDNCF_GRID},
+        seeds=(0, 4),
     ),
     SizedSets(
         "1,000 people or more",
         {"ml-1m": "ncf-99", "gowalla-nyc": "loo-99"},
-        {"fcf": FCF_GRID, "pfpl+": PFPL_GRID},
+        {"fcf": FCF_GRID, "pfpl+": {**PFPL_GRID, "epochs": (46,)}},
     ),
 )
 OF_TESTS = {"fcf": {"alpha": (1.0, 3.0), "rounds": (2,)}}
@@ -92,18 +96,22 @@ def candidates(grid: Mapping[str, Sequence[float]]) -> list[dict[str, float]]:
 
 
 class Tried(NamedTuple):
-    """A candidate on one data set. tells: R-precision by participation for each share that the
-    attacker knows beforehand.
-    """
+    """A candidate on one data set, a figure for each seed of the choice."""
 
     settings: Settings
-    validation: float
-    tells: Mapping[float, float]
+    validation: Sequence[float]
+    tells: Mapping[float, Sequence[float]]
+    """R-precision by participation, for each share that the attacker knows beforehand."""
+
+    @property
+    def accuracy(self) -> float:
+        """The mean accuracy on validation rows."""
+        return float(np.mean(self.validation))
 
     @property
     def most(self) -> float:
-        """What the model tells by participation to the attacker who finds most."""
-        return max(self.tells.values())
+        """What the model tells by participation, on average, to the attacker who finds most."""
+        return max(float(np.mean(told)) for told in self.tells.values())
 
 
 def choice(tried: Mapping[str, Sequence[Tried]]) -> int:
@@ -113,14 +121,14 @@ def choice(tried: Mapping[str, Sequence[Tried]]) -> int:
     among those that tell at most `ADVANTAGE` on every data set; if there are none, the candidate
     that tells least.
 
-    >>> of = lambda accuracy, told: Tried({}, accuracy, {0.5: told})
+    >>> of = lambda accuracy, told: Tried({}, [accuracy], {0.5: [told]})
     >>> choice({"x": [of(0.6, 0.03), of(0.5, 0.01), of(0.4, 0.0)]})
     1
     >>> choice({"x": [of(0.6, 0.05), of(0.5, 0.03)]})
     1
     """
     of_each = [
-        np.array([one.validation for one in mine]) / max(one.validation for one in mine)
+        np.array([one.accuracy for one in mine]) / max(one.accuracy for one in mine)
         for mine in tried.values()
     ]
     accuracy = np.mean(of_each, axis=0)
@@ -145,9 +153,9 @@ class SetRunner:
     protect: Mapping[str, SettingValue] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=lambda: {"computed": 0, "remembered": 0})
 
-    def validation(self, algorithm: str, settings: Settings) -> float:
+    def validation(self, algorithm: str, settings: Settings, seed: int) -> float:
         """HR@10 on the validation rows, under `private`, of a model that never saw them."""
-        return self._once("validation", algorithm, settings, CHOICE_SEED, self._validated)
+        return self._once("validation", algorithm, settings, seed, self._validated)
 
     def tells(self, algorithm: str, settings: Settings, seed: int, knows: float) -> float:
         """What the final model tells of people because they took part: the attack's R-precision by
@@ -297,7 +305,9 @@ def _of_algorithm(
 ) -> Found:
     """What was tried of one algorithm, the choice, and what it costs and tells."""
     tried = {
-        runner.data.name: [_tried(runner, algorithm, settings, tell) for settings in several]
+        runner.data.name: [
+            _tried(runner, algorithm, settings, sets.seeds, tell) for settings in several
+        ]
         for runner in runners
     }
     place = choice(tried)
@@ -317,14 +327,20 @@ def _of_algorithm(
 
 
 def _tried(
-    runner: SetRunner, algorithm: str, settings: Settings, tell: Callable[[str], None]
+    runner: SetRunner,
+    algorithm: str,
+    settings: Settings,
+    seeds: Sequence[int],
+    tell: Callable[[str], None],
 ) -> Tried:
-    """Trains and attacks a candidate with the seed of the choice."""
+    """Trains and attacks a candidate with the seeds of the choice."""
     tell(f"{runner.data.name}: {algorithm} {dict(settings)}")
     tells = {
-        share: runner.tells(algorithm, settings, CHOICE_SEED, share) for share in KNOWN.values()
+        share: [runner.tells(algorithm, settings, seed, share) for seed in seeds]
+        for share in KNOWN.values()
     }
-    return Tried(settings, runner.validation(algorithm, settings), tells)
+    validation = [runner.validation(algorithm, settings, seed) for seed in seeds]
+    return Tried(settings, validation, tells)
 
 
 def _tried_rows(
@@ -333,22 +349,23 @@ def _tried_rows(
     """A row for each figure of each candidate."""
     for one in tried:
         said = in_words(one.settings)
+        seeds = ", ".join(map(str, sets.seeds))
         protocol = (
-            f"{runner.protocol}; profile private; {said}; seed {CHOICE_SEED}, trained on training"
-            f" rows; one of those tried for {sets.label}"
+            f"{runner.protocol}; profile private; {said}; seeds {seeds}, trained on training rows;"
+            f" one of those tried for {sets.label}"
         )
         figures = {VALIDATION: one.validation} | {
             TELLS[share]: told for share, told in one.tells.items()
         }
-        for metric, value in figures.items():
+        for metric, values in figures.items():
             yield seed_row(
                 runner.data.name,
                 f"{algorithm}, {said}",
                 metric,
-                [value],
+                list(values),
                 None,
                 protocol,
-                seeds=[CHOICE_SEED],
+                seeds=list(sets.seeds),
             )
 
 
@@ -379,8 +396,8 @@ def _figures(algorithm: str, tried: Mapping[str, Sequence[Tried]]) -> Iterator[t
         for one in mine:
             setting, value = next(iter(one.settings.items()))
             told, accuracy = series.setdefault(f"{setting} {value:g}", ([], []))
-            told.append(one.tells[0.5])
-            accuracy.append(one.validation)
+            told.append(float(np.mean(one.tells[0.5])))
+            accuracy.append(one.accuracy)
         look = FigureFormat(
             title=f"{algorithm}, {name}",
             x_label="told by participation, half of each history known",

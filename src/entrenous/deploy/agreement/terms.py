@@ -49,6 +49,7 @@ OF_SERVER = {
     "protection",
     "relays",
     "above",
+    "accuracy",
     "apart",
     "deadline",
     "quorum",
@@ -181,6 +182,15 @@ class FederationTerms(Settings):
             " that is away is waited for"
         ),
     )
+    accuracy: float = Field(
+        0.0,
+        ge=0,
+        le=1e6,
+        description=(
+            "noise on each sum of the tests of new rows, which devices then make; 0 = they make"
+            " none"
+        ),
+    )
     deadline: float = Field(
         600.0,
         gt=0,
@@ -269,6 +279,11 @@ class FederationTerms(Settings):
             )
         if self.above and not self.relays:
             raise ValueError("no above without relays, whose nodes are the groups")
+        if self.accuracy and (self.relays or not self.masked):
+            raise ValueError(
+                "no accuracy without secure_sum, or with relays: tests of new rows are told as a"
+                " sum of all nodes alone"
+            )
         return self
 
     def _check_lots(self) -> None:
@@ -687,6 +702,8 @@ class FederationTerms(Settings):
                 sums += ", each of which its relay sees, too"
             if self.by_lot:
                 sums += f", in at most {own.answers} of which a device answers, by its own lot"
+            if self.accuracy:
+                sums += f", with tests of new rows (noise of {self.accuracy:g} on each sum)"
         noise = "no noise"
         if own.noise:
             noise = f"noise of {own.noise:g} on every number of a sum, a share by each device"
@@ -736,8 +753,8 @@ class FederationTerms(Settings):
         foreign = OF_PEERS if self.has_server else OF_SERVER
         # A limit that is not set is left out: one that a later version adds changes no older hash.
         fields = self.model_dump(mode="json", exclude=foreign, exclude_none=True)
-        # Terms without masked relays hash as they did before there were any.
-        for name in ("relays", "above"):
+        # Terms without masked relays, or tests of new rows, hash as they did before there were any.
+        for name in ("relays", "above", "accuracy"):
             if not fields.get(name):
                 fields.pop(name, None)
         return json.dumps(fields, sort_keys=True, indent=1)

@@ -37,8 +37,10 @@ from ...core.errors import InputError
 from ...core.types import Array, Int32Array, Int64Array
 from ...kernels.arrays import all_below, has_repeats, squares
 from ...privacy.protection import Protection, ProtectionInForce
+from ..agreement.terms import FederationTerms
 from ..wire import tensors
 from ..wire.tensors import Malformed, Schema, TensorField
+from . import row_tests
 from .frames import Code, FrameRefused
 
 HEAD_ROOM = 1 << 16  # bytes of a body besides its numbers
@@ -68,6 +70,16 @@ def agreed(
     # Devices then send a row for every item, so that nobody sees which ones they have.
     sizes = {**contract.sizes, "rows": catalogue.items}
     return replace(contract, sizes=sizes)
+
+
+def agreed_by(terms: FederationTerms, algorithm: FederatedAlgorithm) -> Contract:
+    """Returns the contract of a configured algorithm under the terms of a federation, with the
+    tests of new rows where its devices make them.
+    """
+    contract = agreed(algorithm, terms.catalogue, terms.protection)
+    if not terms.accuracy:
+        return contract
+    return replace(contract, sends=(*contract.sends, row_tests.SENT))
 
 
 def _widths(contract: Contract, way: str) -> int:

@@ -34,7 +34,8 @@ def sum_terms(
 ) -> SumTerms:
     """Returns the terms of one attempt at the sum of a round: all that its parties know beforehand.
 
-    contract: as `contribution.agreed` returns it. model: sha256 of the arrays that all devices get.
+    contract: as `contribution.agreed_by` returns it. model: sha256 of the arrays that all devices
+    get.
     """
     protection = terms.protection
     in_force = ProtectionInForce(protection, contract)
@@ -83,7 +84,7 @@ def largest_answer(terms: FederationTerms, members: Members, place: str = "") ->
     of an algorithm of the user's own.
     """
     algorithm = terms.make(place=place)
-    contract = contribution.agreed(algorithm, terms.catalogue, terms.protection)
+    contract = contribution.agreed_by(terms, algorithm)
     users = {name: member.users for name, member in members.nodes.items()}
     body = contribution.largest_body(contract, users)
     nbytes = 0

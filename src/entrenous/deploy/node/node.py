@@ -27,8 +27,8 @@ from ...core.contract.protocols import (
 from ...core.contract.update import Total, Update, add_update
 from ...core.errors import InputError, one_line
 from ...core.files import write_text
+from ...core.keys import fold_name, local_key
 from ...core.keys import key as key_of
-from ...core.keys import local_key
 from ...core.types import Array, Float32Array, Int64Array
 from ...data.interactions import Interactions
 from ...federation.shard import Shard, Threads
@@ -50,6 +50,7 @@ from ..frames import contribution
 from ..frames.agreed_model import AGREED, KEPT, TAKEN, OfferedModel, check_agreed
 from ..frames.frames import ITEMS_NEWS, MEMBERS_NEWS, Code, Frame, FrameRefused
 from ..frames.request import NodeRequest, Responder, announced
+from ..frames.row_tests import RowTests
 from ..frames.secure import KINDS, OPEN
 from .node_store import (
     CHANGES,
@@ -103,9 +104,7 @@ class FederatedNode:
         self.items = current_items(folder, self.terms)
         self._rounds = key_of(self.terms.seed, "rounds")
         self._read_rows()
-        self.contract = contribution.agreed(
-            self.algorithm, self.terms.catalogue, self.terms.protection
-        )
+        self.contract = contribution.agreed_by(self.terms, self.algorithm)
         least = int(about.get("least_users", 1))
         self.responder = Responder(
             self.name, self.key, self.terms, self.contract, self.shard.users, least
@@ -330,6 +329,21 @@ class FederatedNode:
         private = self.contract.declaration.keeps
         key = np.uint64(local_key(self._rounds, number))
         return state_of(private, arrays), key
+
+    def tests(self, users: Int64Array) -> dict[int, RowTests]:
+        """Returns the tests of new rows that an answer of these users carries, by user; none where
+        the terms ask for none.
+        """
+        if not self.terms.accuracy:
+            return {}
+        return {user: self.store.tests_of(user) for user in users.tolist()}
+
+    def test_key(self, number: int) -> np.uint64:
+        """Returns the key of the noise on this node's tests in a round."""
+        user = int(self.shard.users[0])
+        if self._secret is not None:
+            return self._secret.key("tests", number, user)
+        return fold_name(np.uint64(local_key(self._rounds, number)), "tests", user)
 
     def _train_one(self, request: NodeRequest) -> tuple[State, Update]:
         """Trains one device. Returns the private state afterwards, and what the device sends."""

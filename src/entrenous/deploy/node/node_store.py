@@ -27,6 +27,7 @@ from ...data.visits import VisitColumns, visit_columns, with_visits
 from ...privacy.secure_sum.memory import PastSum, sharing
 from ..agreement.catalogue import Items
 from ..agreement.files import FORMAT, check_format
+from ..frames.row_tests import RowTests
 
 STORE = "store.sqlite"
 NODE = "node.json"  # the decisions of a node's owner, and the address of the server
@@ -43,6 +44,9 @@ CHANGES = "changes"
 FORGOTTEN = "forgotten"
 PAUSED = "paused"
 UNWANTED = "unwanted {}"
+# Tests of a user's new rows, `RowTests`, that no answer has carried yet.
+TESTED = "tested {}"
+NO_TESTS: Mapping[int, RowTests] = {}  # nobody writes to it
 TABLES = """
 create table fact (name text primary key, value text not null) strict;
 create table user (number integer primary key, id text not null) strict;
@@ -85,6 +89,8 @@ class MaskedVector(NamedTuple):
     """The sha256 of the model from which its devices trained."""
     users: Int64Array
     vector: Int64Array
+    carries: Mapping[int, RowTests] = NO_TESTS
+    """The tests in it that no answer has carried before, by user; of one from the store none."""
 
 
 class LeftDevice(NamedTuple):
@@ -281,9 +287,9 @@ class NodeStore:
         """Returns a stored count, CHANGES or FORGOTTEN; 0 before the first."""
         return int(self.fact(name) or 0)
 
-    def add_rows(self, rows: Sequence[AddedRow]) -> None:
-        """Stores rows, in their order, all or none. Each takes the place of its user's row of the
-        same item, if there is one.
+    def add_rows(self, rows: Sequence[AddedRow], tests: Mapping[int, RowTests] = NO_TESTS) -> None:
+        """Stores rows, in their order, with the tests of them by user, all or none. Each row takes
+        the place of its user's row of the same item, if there is one.
         """
         unit = self._unit()
         with self.connection as db:
@@ -297,7 +303,18 @@ class NodeStore:
                 if visit is not None:
                     visited = row.user, row.item, time, visit + place
                     db.execute("insert into visit values (?, ?, ?, ?)", visited)
+            for user, tested in tests.items():
+                self._note_tests(user, self.tests_of(user).plus(tested))
             self._add_one(CHANGES)
+
+    def tests_of(self, user: int) -> RowTests:
+        """Returns the tests of a user's new rows that no answer has carried yet."""
+        return RowTests.parse(self.fact(TESTED.format(user)))
+
+    def _note_tests(self, user: int, tests: RowTests) -> None:
+        """Stores tests of a user, within the transaction of its caller."""
+        stored = TESTED.format(user), tests.text()
+        self.connection.execute("insert or replace into fact values (?, ?)", stored)
 
     def _unit(self) -> int:
         """Returns the microseconds of one unit of the stored times."""
@@ -340,6 +357,8 @@ class NodeStore:
         with self.connection as db:
             gone = db.execute(f"delete from row where {which}", named).rowcount
             db.execute(f"delete from visit where {which}", named)
+            # Tests do not say of which rows they were.
+            db.execute("delete from fact where name = ?", (TESTED.format(user),))
             # Nothing that was made with these rows may leave later: neither an answer that is asked
             # for again, nor a sum that waits for its masks.
             db.execute("delete from answer")
@@ -461,6 +480,9 @@ class NodeStore:
             if masked is not None:
                 blobs = masked.model, masked.users.tobytes(), masked.vector.tobytes()
                 db.execute("insert or replace into masked values (1, ?, ?, ?)", blobs)
+                for user, tests in masked.carries.items():
+                    # Others may have come meanwhile.
+                    self._note_tests(user, self.tests_of(user).plus(tests, times=-1))
             if download is not None:
                 self._keep_model(given.round, download)
 

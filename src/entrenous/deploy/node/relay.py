@@ -59,7 +59,7 @@ class Relay:
         members = Members.read(folder / MEMBERS, terms.users)
         users = members.nodes[self.name].users
         algorithm = terms.make(place=str(about.get("algorithm", "")))
-        contract = contribution.agreed(algorithm, terms.catalogue, terms.protection)
+        contract = contribution.agreed_by(terms, algorithm)
         self.responder = Responder(self.name, self.key, terms, contract, users)
         self._below = below
         self._collector = Collector(below, contract, link, stop)

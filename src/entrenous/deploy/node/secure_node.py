@@ -7,14 +7,17 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from functools import partial
-from typing import Protocol, final
+from typing import NamedTuple, Protocol, final
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from ...core.contract.declared import Contract
 from ...core.contract.protocols import State
 from ...core.contract.update import Total
+from ...core.types import Int64Array
 from ...federation.shard import Shard
+from ...privacy.noise import share_of
 from ...privacy.party_list import Demands, PartyList, refusal
 from ...privacy.secure_sum.client import SecureSumClient
 from ...privacy.secure_sum.memory import PastSum, sharing
@@ -27,6 +30,7 @@ from ..agreement.terms import FederationTerms
 from ..frames import contribution
 from ..frames.frames import Code, Frame, FrameRefused
 from ..frames.request import NodeRequest, Responder, announced
+from ..frames.row_tests import RowTests, with_tests
 from ..frames.secure import ANSWERED, COMPLAINT, KINDS, MESSAGE, sum_terms, upload
 from ..wire.tensors import TensorField
 from .node_store import MaskedVector, NodeStore
@@ -48,10 +52,13 @@ class TrainingNode(Protocol):
     store: NodeStore
     shard: Shard
     responder: Responder
+    contract: Contract
 
     def offers(self, number: int) -> bool: ...
     def before(self, request: NodeRequest) -> tuple[State, np.uint64]: ...
     def train_sum(self, request: NodeRequest) -> tuple[State, Total]: ...
+    def tests(self, users: Int64Array) -> dict[int, RowTests]: ...
+    def test_key(self, number: int) -> np.uint64: ...
     def keep(
         self,
         request: NodeRequest,
@@ -60,6 +67,20 @@ class TrainingNode(Protocol):
         facts: Mapping[str, str] | None = None,
         masked: MaskedVector | None = None,
     ) -> None: ...
+
+
+class MaskedWork(NamedTuple):
+    """What a node puts under masks."""
+
+    devices: State
+    """The private state afterwards."""
+    total: Total
+    """What the devices send."""
+    masked: MaskedVector
+    """The same as a vector, with tests of new rows."""
+    trained: bool
+    """True if the devices were trained now: then the sum is the shard's, and is to be given
+    back."""
 
 
 @final
@@ -85,7 +106,7 @@ class SecureSide:
         if node.terms.by_lot:
             self._demands = demands(node.terms, node.store, floors)
         self._past = node.store.past_sums()
-        self._length = size(node.shard.contract.empty_total())
+        self._length = size(node.contract.empty_total())
         self._remembered: PastSum | None = None  # the newest of `_past`, as its client has it
         self._client: SecureSumClient | None = None
         self._answers: dict[bytes, bytes] = {}  # of this attempt, by the sha256 of the question
@@ -148,12 +169,11 @@ class SecureSide:
         if sent >= allowed:
             text = f"sums: {sent} masked inputs have left this node; its owner allows {allowed}"
             raise FrameRefused(Code.WITHHELD, text)
-        contract = self._node.shard.contract
         rule = None
         if self._demands is not None:
             rule = partial(self._listed, head.round, head.model)
         self._client = SecureSumClient(
-            sum_terms(self._node.terms, contract, *asked, head.model),
+            sum_terms(self._node.terms, self._node.contract, *asked, head.model),
             self._roll,
             self._node.name,
             self._node.key.private_bytes_raw(),
@@ -226,32 +246,30 @@ class SecureSide:
             raise FrameRefused(Code.WRONG_MODEL, text)
         # Before the training, which a bad inbox would waste.
         client.check_inbox(inbox)
-        devices, total, masked, trained = self._vector(request, client.terms.model)
+        work = self._vector(request, client.terms.model)
+        total = work.total
         try:
             users = frozenset(request.users.tolist())
             same_rows = node.shard.contract.declaration.traits.same_rows
             rows = rows_of(total, same_rows)
-            message = client.mask(inbox, masked.vector, rows, users)
+            message = client.mask(inbox, work.masked.vector, rows, users)
             body = upload(message, contribution.shown_of(total))
         finally:
-            if trained:
+            if work.trained:
                 node.shard.release(total)
         answer = node.responder.seal_for(frame, "mask", body)
         count = inputs(node.store) + 1
         facts = {MASKED: str(request.round), INPUTS: str(count)}
-        node.keep(request, answer, devices, facts, masked)
+        node.keep(request, answer, work.devices, facts, work.masked)
         return answer
 
-    def _vector(
-        self, request: NodeRequest, model: bytes
-    ) -> tuple[State, Total, MaskedVector, bool]:
-        """Returns the private state, and what the devices send as a sum and as a vector. The last
-        tells whether they were trained now: then the sum is the shard's, and is to be given back.
+    def _vector(self, request: NodeRequest, model: bytes) -> MaskedWork:
+        """Trains the devices, and returns what they send.
 
         For the model and users that were masked last it is the same numbers again, noise and all.
         """
         node = self._node
-        contract = self._node.shard.contract
+        contract = node.contract
         kept = node.store.masked()
         # New numbers would tell more each time that a server has a model summed.
         if (
@@ -263,10 +281,24 @@ class SecureSide:
         ):
             devices, _ = node.before(request)
             total = unpack(kept.vector, contract.empty_total())
-            return devices, total, kept, False
+            return MaskedWork(devices, total, kept, False)
         devices, total = node.train_sum(request)
-        vector = pack(total._replace(shown=()))
-        return devices, total, MaskedVector(model, request.users, vector), True
+        sent = total._replace(shown=())
+        tests = node.tests(request.users)
+        if tests:
+            sent = self._with_tests(sent, list(tests.values()), request.round)
+        vector = pack(sent)
+        return MaskedWork(devices, total, MaskedVector(model, request.users, vector, tests), True)
+
+    def _with_tests(self, total: Total, tests: list[RowTests], number: int) -> Total:
+        """Returns a sum with the tests of its devices, each with its share of noise."""
+        node = self._node
+        own = node.terms.protection
+        # As of the model's numbers: in a sum of the fewest people there is as much as was promised.
+        people = sum_terms(node.terms, node.contract, number, 0, bytes(32)).people
+        sigma = share_of(node.terms.accuracy, people)
+        secret = own.noise_from == "system"
+        return with_tests(total, tests, sigma, node.test_key(number), secret=secret)
 
     def _consent(self, client: SecureSumClient, body: bytes) -> bytes:
         """Signs the list of survivors, once the sum that this allows is on the disk."""

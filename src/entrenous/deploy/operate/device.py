@@ -27,6 +27,7 @@ from ...evaluation.recommend import Allowed, Recommended
 from ...evaluation.recommend import recommend as best_items
 from ..agreement.files import read_json
 from ..agreement.terms import TERMS, FederationTerms
+from ..frames.row_tests import RowTests, ranked
 from ..node.node import FederatedNode
 from ..node.node_store import CHANGES, NODE, PAUSED, AddedRow, NodeStore
 from ..peers.folder import PeerFolder
@@ -190,7 +191,7 @@ class Device:
             _check_ratings(node, "value", np.array([checked]))
             seconds = _checked("time", now() if time is None else time, LATEST / SECOND)
             row = AddedRow(self._number(place), number, checked, round(seconds * SECOND))
-            self._store.add_rows([row])
+            self._store.add_rows([row], self._tested([row]))
 
     def add(self, rows: Interactions, *, ignore_unknown: bool = False) -> int:
         """Adds the rows of several users, as `consumed` does; a row without a time gets that of
@@ -220,8 +221,29 @@ class Device:
                 AddedRow(self._number(user[r]), int(item[r]), float(rows.value[r]), int(times[r]))
                 for r in known.tolist()
             ]
-            self._store.add_rows(added)
+            self._store.add_rows(added, self._tested(added))
             return len(added)
+
+    def _tested(self, rows: list[AddedRow]) -> dict[int, RowTests]:
+        """Tests rows that are about to be added, by user: ranks each by the newest model, which has
+        learnt nothing of them. {} where the terms ask for no tests, and before the first model.
+
+        A row of an item that its user has already tests nothing: no list would have had it.
+        """
+        node = self._with_server()
+        if not node.terms.accuracy or not rows or self._store.model() is None:
+            return {}
+        _, scorer = self._newest()
+        found = {}
+        for user in sorted({row.user for row in rows}):
+            place = int(np.searchsorted(self._numbers, user))
+            had = node.rows.of_users(np.array([place])).item
+            items = {row.item for row in rows if row.user == user}.difference(had.tolist())
+            candidates = self._allowed(place, None, ())
+            candidates[had] = False
+            (scores,) = scorer.scores(np.array([place]))
+            found[user] = ranked(scores, candidates, np.array(sorted(items), np.int64))
+        return found
 
     def forget(self, item: str | None = None, *, user: str | None = None) -> int:
         """Deletes a user's row of an item; without an item all rows, the private vector that was

@@ -57,7 +57,7 @@ from ..agreement.invitation import BOOTSTRAPS, CHARTER, INVITATION
 from ..agreement.members import MEMBERS, Member, Members
 from ..agreement.terms import OWN, TERMS, FederationTerms
 from ..agreement.tickets import Ticket, ends
-from ..frames.contribution import agreed
+from ..frames.contribution import agreed_by
 from ..node.node_store import NODE
 from ..node.relay import BELOW
 from ..server.server_folder import FIRST
@@ -254,7 +254,7 @@ def _with_groups(terms: FederationTerms, groups: int) -> FederationTerms:
 def _check_groups(terms: FederationTerms, members: Members, own: str) -> None:
     """Raises InputError if a group of nodes is too small for a sum. own: see `_Founding`."""
     if terms.protection.groups > 1:
-        contract = agreed(terms.make(place=own), terms.catalogue, terms.protection)
+        contract = agreed_by(terms, terms.make(place=own))
         check_groups(terms, members, contract)
 
 

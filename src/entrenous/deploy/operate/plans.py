@@ -65,6 +65,11 @@ class FoundingPlan:
     such as people=60 or noise=0.2. groups=9 sums each round in nine groups of nodes, and shortens
     the sum of a group that one lying member makes too long; default: one group of up to 300
     nodes."""
+    accuracy: float = 0.0
+    """Have each device test every new row before it learns the row, and add the results to its
+    masked answers: hits, reciprocal ranks, and 1 for itself, each sum with noise of this standard
+    deviation, such as 3. `entrenous federation status FOLDER --accuracy` shows them; 0 = nobody
+    tests."""
     endless: bool = False
     """Rounds go on until the server is stopped, in place of a number of them. Under masks only by
     lot: --protect sampling=poisson --protect answers=N."""

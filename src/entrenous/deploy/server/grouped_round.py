@@ -18,10 +18,11 @@ import numpy as np
 
 from ...core.contract.declared import Contract
 from ...core.contract.update import Total
-from ...core.types import Int64Array
+from ...core.types import Float64Array, Int64Array
 from ..agreement.groups import groups_of
 from ..frames.contribution import add
 from ..frames.request import RoundWork
+from ..frames.row_tests import without_tests
 from .server_folder import LogLine, ServerFolder
 from .watch import length
 
@@ -48,6 +49,8 @@ class GroupedSum(NamedTuple):
     """The sum, which has no devices where too few groups gave theirs."""
     begun: bool
     """True if any node of any group was asked."""
+    tests: Float64Array
+    """What the sums say of tests of new rows, `row_tests.NUMBERS`; 0 where there are none."""
 
 
 class GroupWork(NamedTuple):
@@ -98,19 +101,23 @@ def grouped_sum(
             begun = begun or summed.begun
             if summed.total.devices:
                 totals[summed.group] = summed.total
-    whole = contract.empty_total()
+    whole, tests = without_tests(contract.empty_total())
+    # Before a sum is shortened, which would take hits from it.
+    for number, total in totals.items():
+        totals[number], told = without_tests(total)
+        tests += told
     if groups == 1:
-        return GroupedSum(totals.get(0, whole), begun)
+        return GroupedSum(totals.get(0, whole), begun, tests)
     _tell_missing(folder, work, totals.keys(), groups)
     if 2 * len(totals) <= groups:
-        return GroupedSum(whole, begun)
+        return GroupedSum(whole, begun, tests)
     # Sums come in any order, and shortened ones are added by the numbers of their groups.
     numbers = sorted(totals)
     longer = times_the_median([totals[number] for number in numbers])
     for number, times in zip(numbers, longer, strict=True):
         _tell_long(folder, work, number, len(works[number].work.asked), times)
         whole = add(whole, shortened(totals[number], times))
-    return GroupedSum(whole, begun)
+    return GroupedSum(whole, begun, tests)
 
 
 def times_the_median(sums: Sequence[Total]) -> list[float]:

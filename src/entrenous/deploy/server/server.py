@@ -19,15 +19,19 @@ from ...core.contract.update import Total, Update
 from ...core.errors import CheckFailed, EntrenousError
 from ...core.keys import key as key_of
 from ...core.keys import local_key, select_key
+from ...core.types import Float64Array
 from ...federation.defences import defence_of
 from ...federation.shard import Ledger
 from ...federation.visible import defended_sum
 from ...privacy.protection import ProtectionInForce
 from ...privacy.secure_sum.vector import size
 from ..frames import agreed_model
-from ..frames.contribution import RoundHalted, agreed, halted, moved
+from ..frames.contribution import RoundHalted, agreed_by, halted, moved
 from ..frames.request import RoundWork, announced_of
+from ..frames.row_tests import SummedTests
+from ..frames.secure import sum_terms
 from ..links.port import ServerLink
+from .accuracy import note_tests
 from .collector import Collecting, Collector
 from .exchange import ServerStopped, enough
 from .grouped_round import grouped_sum
@@ -153,7 +157,7 @@ class FederationServer:
         self.members = folder.members
         terms = self.terms
         self.algorithm = terms.make(place=folder.algorithm)
-        self.contract = agreed(self.algorithm, terms.catalogue, terms.protection)
+        self.contract = agreed_by(terms, self.algorithm)
         self._limits = terms.limits()
         self._by_lot = terms.by_lot
         self._rounds_key = key_of(terms.seed, "rounds")
@@ -319,7 +323,9 @@ class FederationServer:
         never used again, since two sums of one round over different nodes would tell what a node
         sent. Without a sum the round does not count, and a further round makes up for it.
         """
-        total, begun = grouped_sum(self.folder, self.contract, work, self.collecting.sums)
+        total, begun, tests = grouped_sum(self.folder, self.contract, work, self.collecting.sums)
+        if self.terms.accuracy and total.devices:
+            self._hear_tests(tests, total.devices)
         if not begun and not total.devices and self._by_lot:
             # Too few took part, and nothing left them: the round is over, and the model stays.
             self.ledger = self.ledger._replace(unopened=self.ledger.unopened + 1)
@@ -335,6 +341,23 @@ class FederationServer:
             self._passed = 0
             self._lengths = (*self._lengths, length(total))[-WINDOW:]
             self._commit(total, users)
+
+    def _hear_tests(self, numbers: Float64Array, devices: int) -> None:
+        """Stores what a sum of so many devices says of tests of new rows."""
+        # Each device adds the share that a sum of the fewest people needs.
+        least = sum_terms(self.terms, self.contract, self.round, 0, bytes(32)).people
+        noise = self.terms.accuracy * float(np.sqrt(devices / least))
+        people, hits, ranks = numbers.tolist()
+        tests = SummedTests(self.round, people, hits, ranks, noise, devices)
+        if tests.believable:
+            self.kept("accuracy", lambda: note_tests(self.folder.path, tests))
+        else:
+            line = (
+                f"round {self.round}: its tests of new rows are none that {devices} devices"
+                " can have: one of them lies; they are left out of the accuracy, and the model's"
+                " sum counts"
+            )
+            self._log(line, "tests", "warning")
 
     def _lies(self, total: Total) -> bool:
         """Returns whether a sum is too long to count; the round is lost then.

@@ -30,7 +30,7 @@ from ...runs.recommenders import restore_state
 from ..agreement.groups import groups_of
 from ..agreement.members import Members
 from ..agreement.terms import FederationTerms
-from ..frames.contribution import agreed, of_part
+from ..frames.contribution import agreed_by, of_part
 from ..frames.request import RoundWork
 from ..frames.secure import largest_answer
 from ..links.https import HttpsPlan, HttpsServerLink, listen
@@ -139,7 +139,7 @@ class Worker:
         self._part = part
         self._of = of
         self._algorithm = held.terms.make(place=held.algorithm)
-        self._contract = agreed(self._algorithm, held.terms.catalogue, held.terms.protection)
+        self._contract = agreed_by(held.terms, self._algorithm)
         self._stop = threading.Event()
         self._collector = Collector(
             held, self._contract, link, self._stop, self._note_waiting, part=part, of=of
