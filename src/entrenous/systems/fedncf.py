@@ -92,9 +92,10 @@ class FedNCF(UniformRounds, AveragedNCF):
 
     def private_set(self, users: int) -> dict[str, SettingValue]:
         """Returns the settings that were tested together under the profile `private`, for NeuMF and
-        GMF in federations of fewer than 1,000 people.
+        GMF in federations of fewer than 1,000 people, and not for the printed protocol.
         """
-        if users >= 1000 or not self.factors or not self.aggregates:
+        as_printed = self.server_rate_item == 1
+        if users >= 1000 or not self.factors or not self.aggregates or as_printed:
             return {}
         return {"factors": 16, "cohort": max(300, users // 2), "noise": 0.3}
 

@@ -68,8 +68,8 @@ class SizedSets(NamedTuple):
 
 PFPL_GRID = {"factors": (8, 16), "epochs": (23, 46), "noise": (0.3, 0.6)}
 FCF_GRID = {"alpha": (3.0,), "factors": (16, 24, 32), "rounds": (20, 30), "noise": (3.0,)}
-FEW_FCF = {**FCF_GRID, "factors": (24, 32), "reg": (10.0, 20.0)}
-FEDNCF_GRID = {"factors": (8, 16, 32)}
+FEW_FCF = {**FCF_GRID, "factors": (24, 32), "rounds": (20,), "reg": (10.0, 15.0, 20.0)}
+FEDNCF_GRID = {"factors": (8, 12, 16)}
 SIZES = (
     SizedSets(
         "below 1,000 people",
