@@ -86,6 +86,9 @@ demo: $(VENV)/.core
 federation: $(VENV)/.with-network
 	@$(BIN)/entrenous federation try
 
+stream: $(VENV)/.with-network
+	@$(BIN)/entrenous federation try --stream ml-100k
+
 gossip: $(VENV)/.with-peers
 	@$(BIN)/entrenous federation try --peers
 

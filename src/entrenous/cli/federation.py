@@ -13,6 +13,7 @@ from typing import Any
 from cyclopts import App
 
 from ..core.errors import EntrenousError, InputError
+from ..core.files import write_text
 from ..core.keywords import at_least
 from ..deploy.operate.plans import TrialPlan
 from .console import emit_json, goes_on, say, table, tell
@@ -40,6 +41,10 @@ def try_(folder: Path | None = None, /, *, json: bool = False, **options: Any) -
     two that others ask first; the rest goes on, and a replay of what they recorded must end with
     the same bytes. Exit code 1 if a check fails.
 
+    With --stream, everything happens while the federation runs under masks: people join by
+    invitation, rows arrive on devices, items appear; devices take part by lot, and test new rows
+    before they learn them. FOLDER/stream.html draws it.
+
     Parameters
     ----------
     folder:
@@ -48,6 +53,8 @@ def try_(folder: Path | None = None, /, *, json: bool = False, **options: Any) -
     json:
         Print one JSON object on stdout.
     """
+    if options.get("stream"):
+        return _try_stream(folder or Path("runs/stream"), TrialPlan(**options), json)
     plan = TrialPlan(**options).complete()
     need_libraries("federation", *(PEERS if plan.peers else NETWORK))
     if plan.peers:
@@ -76,6 +83,27 @@ def try_(folder: Path | None = None, /, *, json: bool = False, **options: Any) -
     # Lost rounds explain a difference; without one, two models are a bug of ours.
     if not result["same"] and not result["lost"]:
         raise EntrenousError("network and simulation ended with different models")
+    return 0
+
+
+def _try_stream(folder: Path, plan: TrialPlan, json: bool) -> int:
+    """Lets the events of a stream happen to a federation on this machine, and draws what became of
+    it.
+    """
+    need_libraries("federation", *NETWORK)
+    from ..deploy.operate.trial_stream import carry_out, flat
+    from ..report.life import life_page
+
+    windows = [flat(window) for window in carry_out(folder, plan, say)]
+    page = folder / "stream.html"
+    write_text(
+        page, life_page(windows, f"A federation over {plan.rounds} windows of {plan.stream}")
+    )
+    if json:
+        emit_json({"windows": windows, "page": str(page)})
+    else:
+        say(f"pictures: {page}")
+        say(f"accuracy: entrenous federation status {folder} --accuracy")
     return 0
 
 

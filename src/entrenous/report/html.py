@@ -108,7 +108,7 @@ def page(
     )
     main = tag("main", [_section(section) for section in sections], glossary(_metrics(runs)))
     body = tag("body", head, main, _footer(runs))
-    return join(Html("<!DOCTYPE html>\n"), tag("html", _head(title), body, lang="en"))
+    return join(Html("<!DOCTYPE html>\n"), tag("html", page_head(title), body, lang="en"))
 
 
 def _metrics(runs: list[ShownRun]) -> list[str]:
@@ -125,7 +125,8 @@ def _heading(runs: list[ShownRun]) -> str:
     return ", ".join(shown.label for shown in runs)
 
 
-def _head(title: str) -> Html:
+def page_head(title: str) -> Html:
+    """The head of a page."""
     return tag(
         "head",
         tag("meta", charset="utf-8"),

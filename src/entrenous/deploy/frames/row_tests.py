@@ -124,10 +124,14 @@ class SummedTests(NamedTuple):
     def believable(self) -> bool:
         """False for numbers that these devices can hardly have: one of them lies."""
         room = FAR * self.noise
-        within = [-room <= number <= self.devices + room for number in self[1:4]]
-        # Nobody has more hits than rows, and no rank is better than the first.
-        above = max(self.hits, self.ranks) - self.people
-        return all(within) and above <= math.sqrt(2) * room
+        least = min(self.people, self.hits, self.ranks)
+        most = max(self.people, self.hits, self.ranks)
+        if least < -room or most > self.devices + room:
+            return False
+        # Nobody has more hits than rows, and no rank is better than the first. The difference of
+        # two numbers has the noise of both.
+        above = most - self.people
+        return above <= math.sqrt(2) * room
 
 
 def without_tests(total: Total) -> tuple[Total, Float64Array]:
@@ -172,7 +176,8 @@ def accuracy_of(sums: list[SummedTests]) -> Accuracy:
     of_noise = variance * (1 + rate**2)
     of_people = people * rate * (1 - rate)
     reach = 1.96 * math.sqrt(of_noise + of_people) / people
+    # Noise may carry a ratio beyond what there can be.
+    low = max(0.0, rate - reach)
+    high = min(1.0, rate + reach)
     mean_rank = min(1.0, max(0.0, ranks / people))
-    return Accuracy(
-        first, last, people, rate, max(0.0, rate - reach), min(1.0, rate + reach), mean_rank
-    )
+    return Accuracy(first, last, people, rate, low, high, mean_rank)

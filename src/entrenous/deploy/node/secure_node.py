@@ -70,7 +70,7 @@ class TrainingNode(Protocol):
 
 
 class MaskedWork(NamedTuple):
-    """What a node puts under masks."""
+    """The work of a node that goes under masks."""
 
     devices: State
     """The private state afterwards."""

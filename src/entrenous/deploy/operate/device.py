@@ -204,7 +204,9 @@ class Device:
         with self._turn:
             node = self._with_server()
             user = node.rows.users.indices(rows.users.ids.tolist())[rows.user]
-            item = node.items.vocabulary.indices(rows.items.ids.tolist())[rows.item]
+            ids = rows.items.ids.tolist()
+            self._look_for(ids)
+            item = node.items.vocabulary.indices(ids)[rows.item]
             strange = (user < 0) | (item < 0)
             if strange.any() and not ignore_unknown:
                 raise _strangers(rows, user < 0, item < 0)
@@ -331,7 +333,14 @@ class Device:
 
     def _item(self, item: str) -> int:
         """Returns the number of an item. Raises InputError for an unknown one."""
+        self._look_for([item])
         return self._node.items.vocabulary.index(item)
+
+    def _look_for(self, items: list[str]) -> None:
+        """Reads the node anew if it does not know some items: its list may have grown since."""
+        strange = self._node.items.vocabulary.indices(items) < 0
+        if strange.any() and isinstance(self._node, FederatedNode):
+            self._node.refresh()
 
     def _number(self, place: int) -> int:
         """Returns the federation's number of a user."""

@@ -1,0 +1,430 @@
+"""A trial of a federation that lives: people join and leave while it runs, rows arrive, items
+appear and are retired, devices are away; all on this machine, over real sockets and under masks.
+
+The events are those of a file or a data set (`data/events.py`). People who had joined when a
+quarter of the rows was there found the federation. The other events come in windows of as many rows
+each, and between two windows the server makes a round at least.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from time import monotonic
+from typing import Any, NamedTuple, final
+
+import numpy as np
+
+from ...core.errors import EntrenousError, InputError
+from ...core.keywords import at_least
+from ...data.events import Event, Events, Standing
+from ...data.interactions import Interactions, Vocabulary, build
+from ...data.load import load
+from ..agreement.catalogue import Items
+from ..agreement.files import read_json
+from ..agreement.terms import most_by_lot
+from ..frames.row_tests import Accuracy, accuracy_of
+from ..links.polling import serve
+from ..node.node import FederatedNode
+from ..node.node_store import NODE
+from ..server.accuracy import noted_tests
+from .device import Device
+from .enrolment import identity, join
+from .founding import Place, found_federation, free_ports, must_be_new
+from .membership import change_items, invite
+from .plans import FoundingPlan, JoinPlan, TrialPlan
+from .running import polling, run_server, status
+
+Say = Callable[[str], None]
+
+FOUNDERS = 0.25  # of the rows, by which those who found the federation have joined
+ALGORITHM = "fcf"
+PEOPLE = 40
+USUAL = 300  # people of a sum, to which the usual noise belongs
+NOISE = 3.0
+PACE = 0.1  # seconds between two rounds
+PATIENCE = 120.0  # seconds for a round
+ANSWERS = 100_000  # sums of a device: a trial bounds none
+
+
+class Window(NamedTuple):
+    """The state of the federation after a window of events and a round."""
+
+    rounds: int
+    """Rounds so far."""
+    people: int
+    """People who have joined and not left."""
+    present: int
+    """Those of them who are not away."""
+    items: int
+    """Items that are there and not retired."""
+    rows: int
+    """Rows of these people."""
+    megabytes: float
+    """What all nodes and the server have sent so far."""
+    accuracy: Accuracy | None
+    """The tests of new rows in the rounds since the window before; None before the first."""
+
+
+def events_of(source: str, people: int) -> Events:
+    """Returns the events of a file, or of the rows of a data set, of the first people who join, and
+    of the items that they have. Raises InputError.
+    """
+    path = Path(source)
+    is_file = path.suffix in (".csv", ".jsonl", ".ndjson") and path.is_file()
+    events = Events.read(path) if is_file else Events.of_rows(load(source))
+    count = min(people, len(events.users))
+    first = set(events.users.ids[:count])
+    of_these = [event for event in events if not event.user or event.user in first]
+    theirs = {event.item for event in of_these if event.user}
+    kept = [event for event in of_these if event.user or event.item in theirs]
+    return Events.of(kept, clock=events.clock, name=events.name)
+
+
+def carry_out(folder: Path, plan: TrialPlan, say: Say) -> list[Window]:
+    """Founds a federation, lets the events of `plan.stream` happen to it, and returns its state
+    after each window. Raises InputError for events or a plan that make no federation, and for a
+    folder that is there.
+    """
+    must_be_new(folder)
+    at_least("--rounds", plan.rounds, 1)
+    for option, there in (("--peers", plan.peers), ("--profile", plan.profile != "private")):
+        if there:
+            fix = "leave it out"
+            raise InputError(option, "a stream runs with a server and under masks", fix=fix)
+    events = events_of(plan.stream, plan.nodes or PEOPLE)
+    trial = _Trial(folder, events, plan, say)
+    windows = []
+    with trial.running():
+        for _ in range(plan.rounds):
+            window = trial.step()
+            windows.append(window)
+            say(said(window))
+    return windows
+
+
+def flat(window: Window) -> dict[str, Any]:
+    """Returns a window as names and numbers, with those of its accuracy."""
+    tests = window.accuracy
+    rates = dict.fromkeys(("hit_rate", "low", "high"))
+    if tests is not None:
+        rates = {name: getattr(tests, name) for name in rates}
+    told = window._asdict()
+    del told["accuracy"]
+    return {**told, **rates}
+
+
+def said(window: Window) -> str:
+    """Returns a window as a line.
+
+    >>> said(Window(12, 31, 28, 700, 2100, 18.5, None))
+    'round 12: 28 of 31 people are there, 700 items, 2100 rows, 18.5 MB'
+    """
+    line = (
+        f"round {window.rounds}: {window.present} of {window.people} people are there,"
+        f" {window.items} items, {window.rows} rows, {window.megabytes:.1f} MB"
+    )
+    tests = window.accuracy
+    if tests is not None and tests.hit_rate is not None:
+        line += f"; HR@10 {tests.hit_rate:.2f} ({tests.low:.2f} to {tests.high:.2f})"
+    return line
+
+
+@final
+class _Trial:
+    """A federation to which events happen."""
+
+    def __init__(self, folder: Path, events: Events, plan: TrialPlan, say: Say) -> None:
+        self._folder = folder
+        self._events = events
+        self._say = say
+        self._happened = Standing()
+        rows = _rows(events)
+        self._window = max(1, round(rows * (1 - FOUNDERS) / plan.rounds))
+        self._coming = iter(zip(events, events.numbers(), strict=True))
+        self._listed = _listed(events)
+        self._devices: dict[str, Device] = {}
+        self._stops: dict[str, threading.Event] = {}
+        self._failed: list[str] = []
+        self._coming_rows: dict[str, list[Event]] = {}  # that a device has not taken yet
+        self._before = -1
+        self._stack = ExitStack()
+        founders = self._take(round(rows * FOUNDERS))
+        self._found(plan, [event for event in founders if event.kind == "join"])
+
+    # ---- the founding ----------------------------------------------------------------------------
+
+    def _found(self, plan: TrialPlan, joining: list[Event]) -> None:
+        """Founds the federation with the people and items that are there."""
+        users = len(self._events.users)
+        cohort = most_by_lot(users)
+        people = max(2, cohort // 2)
+        share = cohort / USUAL
+        founding = FoundingPlan(
+            algorithm=plan.algorithm or ALGORITHM,
+            settings={"cohort": cohort, **plan.settings},
+            users=users,
+            interactions=_rows(self._events),
+            endless=True,
+            seed=plan.seed,
+            protect={
+                "sampling": "poisson",
+                "answers": ANSWERS,
+                "people": people,
+                "parties": min(3, people),
+                "noise": NOISE * share,
+                **plan.protect,
+            },
+            deadline=1.0,
+            accuracy=NOISE * share,
+        )
+        names = {event.user: f"person-{number:03d}" for number, event in enumerate(joining, 1)}
+        self._names = names
+        there = [user for user in names if self._is_in(user)]
+        if len(there) < people:
+            raise InputError(
+                self._events.name,
+                f"{len(there)} people have joined by a quarter of the rows",
+                expected=f"at least {people}, of {users} who ever join",
+                fix="events of which more people join early",
+            )
+        requests = [(identity(self._of(user), names[user]), 1) for user in there]
+        place = Place(port=free_ports()[0])
+        items = self._items(0, len(self._happened.items | self._happened.retired))
+        self._known = len(items.ids)
+        made = found_federation(self._folder, items, requests, founding, place)
+        self._server = made.server
+        self._owner = JoinPlan(people=people, parties=min(3, people))
+        for user in there:
+            self._join(user, made.nodes[names[user]])
+        self._say(made.terms.limits())
+        self._say(
+            f"{len(self._devices)} of {users} people have joined, {len(items.ids)} of"
+            f" {len(self._listed)} items are there; floors of {people} people and noise of"
+            f" {NOISE * share:.2g} for so few: for trying out only"
+        )
+
+    def _of(self, user: str) -> Path:
+        """Returns the folder of a user's device."""
+        return self._folder / "nodes" / self._names[user]
+
+    def _is_in(self, user: str) -> bool:
+        return self._events.users.index(user) in self._happened.members
+
+    def _items(self, start: int, stop: int) -> Items:
+        """Returns the items of some numbers, without features, which nobody here learns from."""
+        ids = list(self._events.items.ids[start:stop])
+        return Items(ids, self._listed[start:stop], None)
+
+    def _join(self, user: str, invitation: Path) -> None:
+        """Has a device join with the rows that its user has so far."""
+        events = self._events
+        everybody = self._happened.interactions(events, len(events.users), self._known)
+        rows: Interactions = everybody.of_users(np.array([events.users.index(user)]))
+        join(self._of(user), invitation, rows, self._owner)
+        self._devices[user] = Device(self._of(user))
+
+    # ---- the processes ---------------------------------------------------------------------------
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Runs the server and all devices, each with its own connection, until the block ends."""
+        stop = threading.Event()
+        server = threading.Thread(
+            target=self._guarded,
+            args=("server", run_server, self._server, stop, lambda line: None),
+            kwargs={"pace": PACE},
+        )
+        server.start()
+        try:
+            self._begin(list(self._devices))
+            yield
+        finally:
+            stop.set()
+            for one in self._stops.values():
+                one.set()
+            # The server first: a device that ends is not missed by it.
+            server.join(PATIENCE)
+            self._stack.close()
+            for device in self._devices.values():
+                device.close()
+
+    def _begin(self, users: list[str]) -> None:
+        """Runs the devices of some users, which answer the server from then on."""
+        # A thread for each, since people come and leave one by one.
+        for user in users:
+            folder = self._of(user)
+            node = FederatedNode(folder)
+            stop = threading.Event()
+            self._stops[user] = stop
+            about = read_json(folder / NODE)
+            running = threading.Thread(
+                target=self._guarded,
+                args=(user, serve, about["server"], folder / "ca.crt", [polling(node)], stop),
+                kwargs={"say": lambda line: None},
+            )
+            self._stack.callback(node.close)
+            self._stack.callback(running.join, PATIENCE)
+            running.start()
+
+    def _guarded(self, who: str, act: Callable[..., Any], *given: Any, **named: Any) -> None:
+        """Runs a part of the federation, and keeps why it ended by itself."""
+        try:
+            act(*given, **named)
+        except EntrenousError as why:
+            self._failed.append(f"{who}: {why}")
+
+    # ---- what happens ----------------------------------------------------------------------------
+
+    def _take(self, rows: int) -> list[Event]:
+        """Takes the next events, up to so many rows. Returns them."""
+        taken = []
+        left = rows
+        while left:
+            event, numbers = next(self._coming, (None, None))
+            if event is None or numbers is None:
+                break
+            self._happened.take(*numbers)
+            taken.append(event)
+            left -= event.kind == "row"
+        return taken
+
+    def step(self) -> Window:
+        """Lets a window of events happen, and waits for a round that began after it."""
+        taken = self._take(self._window)
+        self._appear()
+        joined = [event.user for event in taken if event.kind == "join"]
+        for event in taken:
+            if event.user in self._devices and event.user not in joined:
+                self._happen(event)
+        for user in self._coming_rows:
+            self._consume(user)
+        retired = [event.item for event in taken if event.kind == "retire"]
+        if retired:
+            change_items(self._folder, None, retired)
+        self._let_in([user for user in joined if self._is_in(user)])
+        return self._after_a_round()
+
+    def _appear(self) -> None:
+        """Adds the items that have appeared to the federation's list, and waits until the devices
+        know of them.
+        """
+        there = len(self._happened.items | self._happened.retired)
+        if there > self._known:
+            change_items(self._folder, self._items(self._known, there))
+            self._known = there
+            # The round that is open may have begun with the list before.
+            self._wait(self._number() + 2)
+
+    def _let_in(self, users: list[str]) -> None:
+        """Invites people, and runs their devices."""
+        requests = []
+        for user in users:
+            name = f"person-{len(self._names) + 1:03d}"
+            self._names[user] = name
+            request = identity(self._of(user), name)
+            requests.append((request, 1))
+        if not requests:
+            return
+        invitations = invite(self._folder, requests)
+        for user, invitation in zip(users, invitations, strict=True):
+            self._join(user, invitation)
+        self._begin(users)
+
+    def _happen(self, event: Event) -> None:
+        """Lets something happen to one device. Rows wait for those that come with them."""
+        if event.kind == "row":
+            waiting = self._coming_rows.setdefault(event.user, [])
+            waiting.append(event)
+            return
+        # In the order in which it happened: a row may be forgotten in the same window.
+        self._consume(event.user)
+        device = self._devices[event.user]
+        if event.kind == "forget":
+            device.forget(event.item or None)
+        elif event.kind == "away":
+            device.pause()
+        elif event.kind == "present":
+            device.take_part()
+        elif event.kind == "leave":
+            device.forget()
+            self._stops[event.user].set()
+
+    def _consume(self, user: str) -> None:
+        """Adds the rows that have come to a user. They wait on if the device does not know all of
+        their items yet, of which it learns in a round.
+        """
+        events = self._coming_rows.get(user, [])
+        if not events:
+            return
+        with suppress(InputError):
+            self._devices[user].add(self._interactions(user, events))
+            self._coming_rows[user] = []
+
+    def _interactions(self, user: str, events: list[Event]) -> Interactions:
+        """Returns rows of one user."""
+        times = None
+        if self._events.clock == "time":
+            times = [event.at for event in events]
+        return build(
+            np.zeros(len(events), np.int64),
+            self._events.items.indices([event.item for event in events]),
+            value=[event.value for event in events],
+            time=times,
+            users=Vocabulary([user], kind="user"),
+            items=self._events.items,
+            name=self._events.name,
+        )
+
+    # ---- rounds ----------------------------------------------------------------------------------
+
+    def _number(self) -> int:
+        """Returns the number of the server's next round."""
+        return int(status(self._server).get("number", 0))
+
+    def _wait(self, number: int) -> None:
+        """Waits until the server is at a round. Raises EntrenousError if a part has failed."""
+        until = monotonic() + PATIENCE
+        waiting = threading.Event()
+        while self._number() < number:
+            waiting.wait(0.05)
+            if self._failed:
+                raise EntrenousError(self._failed[0])
+            if monotonic() > until:
+                raise EntrenousError(f"no round was made in {PATIENCE:.0f} s")
+
+    def _after_a_round(self) -> Window:
+        """Waits for a round that began after all that has happened, and says how things stand."""
+        # The one that is open may have begun before.
+        self._wait(self._number() + 2)
+        now = status(self._server)
+        tests = [one for one in noted_tests(self._server) if one.round > self._before]
+        if tests:
+            self._before = tests[-1].round
+        happened = self._happened
+        rows = sum(len(rows) for rows in happened.rows.values())
+        sent = now["bytes_up"] + now["bytes_down"]
+        return Window(
+            rounds=int(now["round"]),
+            people=len(happened.members),
+            present=len(happened.members - happened.away),
+            items=len(happened.items),
+            rows=rows,
+            megabytes=sent / 1e6,
+            accuracy=accuracy_of(tests) if tests else None,
+        )
+
+
+def _rows(events: Events) -> int:
+    """Returns the number of rows among events."""
+    return sum(kind == "row" for kind, _, _ in events.numbers())
+
+
+def _listed(events: Events) -> list[str]:
+    """Returns the titles of all items that ever appear, "" where there is none."""
+    titles = events.features.get("title")
+    if titles is None:
+        return [""] * len(events.items)
+    return [str(title) for title in titles]

@@ -1,0 +1,168 @@
+"""`entrenous federation try --stream`: everything happens while a federation runs, over real sockets
+and under masks.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from command_line import Command
+
+from entrenous import Device, InputError
+from entrenous.data.events import Event, Events
+from entrenous.deploy.node.node_store import PAUSED
+from entrenous.deploy.operate.plans import TrialPlan
+from entrenous.deploy.operate.trial_stream import Window, carry_out, events_of
+from entrenous.deploy.server.accuracy import noted_tests
+
+PEOPLE = 16
+ITEMS = 18
+
+
+def events() -> list[Event]:
+    """Ten of 16 people join at once, and twelve of 18 items are there. Later a person leaves, one is
+    away, one forgets a row, and an item is retired.
+    """
+    draws = np.random.default_rng(5)
+    found: list[Event] = []
+    users = [f"u{number}" for number in range(PEOPLE)]
+    items = [f"i{number}" for number in range(ITEMS)]
+    had: dict[str, set[str]] = {user: set() for user in users}
+
+    def row(at: int, user: str, among: list[str]) -> None:
+        free = [item for item in among if item not in had[user]]
+        if free:
+            item = free[int(draws.integers(len(free)))]
+            had[user].add(item)
+            found.append(Event(at, "row", user, item))
+
+    found += [Event(0, "item", item=item) for item in items[:12]]
+    found += [Event(0, "join", user) for user in users[:10]]
+    for user in users[:10]:
+        for _ in range(5):
+            row(0, user, items[:12])
+    found += [Event(1, "item", item=item) for item in items[12:]]
+    found += [Event(1, "join", user) for user in users[10:]]
+    for at in range(1, 6):
+        for user in users:
+            if user not in ("u0", "u1"):
+                row(at, user, items[1:])
+    forgotten = next(event for event in found if event.kind == "row" and event.user == "u2")
+    last = [
+        Event(9, "leave", "u0"),
+        Event(9, "away", "u1"),
+        Event(9, "forget", "u2", forgotten.item),
+        Event(9, "retire", item="i0"),
+    ]
+    found += last
+    for user in users[2:]:
+        row(9, user, items[1:])
+    return found
+
+
+@pytest.fixture(scope="module")
+def lived(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Window], list[str]]:
+    """A federation to which all of it has happened."""
+    folder = tmp_path_factory.mktemp("stream")
+    path = Events.of(events(), clock="round").write(folder / "events.csv")
+    lines: list[str] = []
+    plan = TrialPlan(stream=str(path), rounds=3, settings={"factors": 4}, nodes=PEOPLE)
+    windows = carry_out(folder / "f", plan, lines.append)
+    return folder / "f", windows, lines
+
+
+def device(lived: Any, user: str) -> Device:
+    """The device of a user, opened."""
+    for folder in (lived[0] / "nodes").iterdir():
+        with Device(folder) as one:
+            if one.users == [user]:
+                return Device(folder)
+    raise AssertionError(f"{user} has no device")
+
+
+def test_people_and_items_come_and_rounds_go_on(lived: Any) -> None:
+    _, windows, lines = lived
+    last = windows[-1]
+    assert [window.people for window in windows] == [16, 16, 15]
+    assert last.present == 14 and last.items == ITEMS - 1
+    rounds = [window.rounds for window in windows]
+    assert rounds == sorted(rounds) and rounds[0] >= 1
+    assert windows[0].megabytes < last.megabytes
+    assert "10 of 16 people have joined, 12 of 18 items are there" in lines[1]
+
+
+def test_who_came_late_recommends_and_nobody_lists_a_retired_item(lived: Any) -> None:
+    with device(lived, "u15") as late:
+        listed = {one["item"] for one in late.recommend(ITEMS).items}
+        assert listed
+    for user in ("u3", "u15"):
+        with device(lived, user) as one:
+            assert "i0" not in {best["item"] for best in one.recommend(ITEMS).items}
+
+
+def test_each_device_has_the_rows_that_its_user_has(lived: Any) -> None:
+    expected: dict[str, set[str]] = {f"u{number}": set() for number in range(PEOPLE)}
+    for event in events():
+        if event.kind == "row":
+            expected[event.user].add(event.item)
+        elif event.kind == "forget":
+            expected[event.user].remove(event.item)
+    expected["u0"] = set()  # who left took all rows along
+    for user, items in expected.items():
+        with device(lived, user) as one:
+            assert {row["item"] for row in one.export()} == items, user
+    with device(lived, "u1") as away:
+        assert away._node.store.fact(PAUSED)
+
+
+def test_new_rows_are_tested(lived: Any) -> None:
+    folder = lived[0] / "server"
+    sums = noted_tests(folder)
+    # 14 people have a new row in each of six times; those who take part say so.
+    assert sum(one.people for one in sums) > 5
+
+
+def test_the_command_draws_what_happened(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = Events.of(events(), clock="round").write(tmp_path / "events.csv")
+    command = Command(capsys)
+    asked = ("--stream", path, "--rounds", 1, "--set", "factors=4", "--json")
+    printed = command("federation", "try", tmp_path / "f", *asked)
+    assert printed.code == 0
+    (window,) = printed.json["windows"]
+    assert window["people"] == 15 and set(window) >= {"hit_rate", "low", "high", "megabytes"}
+    page = (tmp_path / "f" / "stream.html").read_text()
+    assert page.count("<svg") == 4 and "HR@10" in page
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"peers": True}, "--peers: a stream runs with a server and under masks"),
+        ({"profile": "paper"}, "--profile: a stream runs with a server and under masks"),
+        ({"rounds": 0}, "--rounds: got 0; expected a whole number from 1"),
+        ({"nodes": 1}, "1 people have joined by a quarter of the rows; expected at least 2"),
+        ({"stream": "no-such-data"}, "no-such-data"),
+    ],
+)
+def test_what_makes_no_federation_gets_one_line(
+    tmp_path: Path, changes: dict[str, Any], said: str
+) -> None:
+    path = Events.of(events(), clock="round").write(tmp_path / "events.csv")
+    plan = TrialPlan(**{"stream": str(path), "rounds": 2, **changes})
+    with pytest.raises(InputError) as refused:
+        carry_out(tmp_path / "f", plan, lambda line: None)
+    assert said in str(refused.value) and "\n" not in str(refused.value)
+    assert not (tmp_path / "f").exists()
+
+
+def test_only_the_first_people_and_their_items_are_in_it(tmp_path: Path) -> None:
+    path = Events.of(events(), clock="round").write(tmp_path / "events.csv")
+    some = events_of(str(path), 3)
+    assert list(some.users.ids) == ["u0", "u1", "u2"]
+    theirs = {event.item for event in some if event.kind == "row"}
+    assert set(some.items.ids) == theirs | {"i0"} - ({"i0"} - theirs)
