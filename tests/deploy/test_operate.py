@@ -529,9 +529,9 @@ def test_an_unknown_user_is_told_no_other_users_id(tmp_path: Path) -> None:
 
 LOOK = """
 import gc, sys
-from entrenous.deploy.operate import running
+from entrenous.deploy.operate import running, running_node
 def look(*arguments, **options): print(gc.get_threshold()[0])
-running.run_server = running.run_node = look
+running.run_server = running_node.run_node = look
 usual = gc.get_threshold()[0]
 from entrenous.cli import main
 try: main()

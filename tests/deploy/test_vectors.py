@@ -37,6 +37,7 @@ from entrenous.deploy.operate.founding import (
     free_ports,
 )
 from entrenous.deploy.operate.plans import FoundingPlan, JoinPlan
+from entrenous.deploy.operate.running_node import polling
 from entrenous.deploy.server.server import serve_opened
 from entrenous.deploy.server.server_folder import ServerFolder
 from entrenous.federation.rounds import Training
@@ -247,7 +248,7 @@ def served(made: FoundedFederation, kill_at: int | None = None) -> str | None:
         ThreadPoolExecutor(2) as pool,
     ):
         nodes = [opened.enter_context(closing(FederatedNode(path))) for path in shops]
-        polled = [running.polling(node) for node in nodes]
+        polled = [polling(node) for node in nodes]
         ca = made.server / "keys" / "ca.crt"
         link.start()
         late.start()

@@ -445,12 +445,12 @@ def nodes_at(
     """
     from entrenous.deploy.links.polling import PollingNode
     from entrenous.deploy.links.polling import serve as serve_nodes
-    from entrenous.deploy.operate import running
+    from entrenous.deploy.operate.running_node import polling
 
     stop, nodes = Event(), nodes_of(made)
 
     def answering(name: str) -> PollingNode:
-        own = running.polling(nodes[name])
+        own = polling(nodes[name])
 
         def answer(frame: bytes) -> bytes:
             said = own.answer(frame)

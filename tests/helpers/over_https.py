@@ -11,6 +11,7 @@ from entrenous.deploy.links.polling import serve
 from entrenous.deploy.node.node import FederatedNode
 from entrenous.deploy.operate import running
 from entrenous.deploy.operate.founding import FoundedFederation
+from entrenous.deploy.operate.running_node import polling
 from entrenous.deploy.server.server import serve_opened
 from entrenous.deploy.server.server_folder import ServerFolder
 
@@ -26,7 +27,7 @@ def over_https(made: FoundedFederation, progress: Progress = silent) -> str:
         closing(running.https_link(held, plan)) as link,
     ):
         link.start()
-        polled = [running.polling(node) for node in nodes]
+        polled = [polling(node) for node in nodes]
         ca = made.server / "keys" / "ca.crt"
         at_work = threading.Thread(
             target=serve,

@@ -138,12 +138,15 @@ def node(
     # A folder without node.json is none of a node: `run_node` says so.
     has_server = not (folder / NODE).exists() or FederationTerms.read(folder / TERMS).has_server
     with _until_stopped() as stop:
-        # Each branch imports its own libraries: a gateway needs no iroh, a peer no httpx.
+        # Each branch imports its own libraries: a gateway needs no iroh and no server, a peer no
+        # httpx.
         if has_server:
-            from ..deploy.operate.running import run_node, run_relay
+            from ..deploy.operate.running_node import run_node
             from ..federation.shard import Threads
 
             if read_json(folder / NODE).get("relay"):
+                from ..deploy.operate.running import run_relay
+
                 if serve is not None:
                     problem = "a relay has no users to serve"
                     raise InputError("--serve", problem, fix="leave it out")

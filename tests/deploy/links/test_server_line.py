@@ -408,7 +408,7 @@ def test_m4_every_request_of_an_algorithm_is_within_its_limit_and_the_limit_is_n
 def test_a_node_that_is_run_reads_no_more_than_its_federation_may_say(tmp_path: Path) -> None:
     from federation_links import federation, nodes_of
 
-    from entrenous.deploy.operate.running import polling as polling_of
+    from entrenous.deploy.operate.running_node import polling as polling_of
 
     for node in nodes_of(federation(tmp_path / "f", nodes=2)).values():
         with closing(node):

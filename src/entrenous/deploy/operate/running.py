@@ -1,5 +1,5 @@
-"""Runs the parts of a federation over HTTPS: a server, a node or a relay, or a whole federation on
-this machine.
+"""Runs the parts of a federation over HTTPS that are servers: a server, a relay, or a whole
+federation on this machine. A node alone is run by running_node.py.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ...core.contract.protocols import arrays_in, fields_in, joined, model_sha256
 from ...core.errors import EntrenousError, InputError
@@ -29,8 +29,6 @@ from ..frames.secure import largest_answer
 from ..links.admission import here
 from ..links.https import HttpsPlan, HttpsServerLink
 from ..links.metrics import Metrics, served
-from ..links.port import Answer
-from ..node.node import FederatedNode
 from ..node.node_store import NODE, STORE, NodeStore
 from ..node.node_watch import NodeWatch
 from ..node.relay import BELOW, Relay
@@ -41,9 +39,7 @@ from ..server.server import FederationServer, ListsChanged, serve_opened
 from ..server.server_folder import LogFormat, LogLine, ServerFolder, told
 from .membership import certificate_ends
 from .processes import Processes, last_line
-
-if TYPE_CHECKING:
-    from ..links.polling import PollingNode
+from .running_node import watched
 
 Say = Callable[[str], None]
 LOOK = 0.5  # seconds between two looks at the server's status
@@ -241,63 +237,6 @@ def https_link(held: ServerFolder, plan: HttpsPlan) -> HttpsServerLink:
     return HttpsServerLink(plan, held.terms.run, held.members.nodes, most, trouble=held.trouble)
 
 
-def run_node(
-    folder: Path,
-    stop: threading.Event,
-    say: Say,
-    *,
-    threads: int = 1,
-    insecure: bool = False,
-    metrics: int | None = None,
-    served_at: int | None = None,
-) -> None:
-    """Runs a node until `stop` is set. metrics: port on 127.0.0.1 that answers GET /metrics; None =
-    none. served_at: port on 127.0.0.1 that serves the device to apps; None = none. Raises
-    InputError for a folder, a port or a server that cannot be used.
-    """
-    from ..links.polling import serve  # with httpx, which a server does not need in its memory
-
-    about = read_json(folder / NODE)
-    with holding(folder / "lock"), closing(FederatedNode(folder, threads=threads)) as node:
-        say(
-            f"{node.name}: {len(node.shard.users)} users, {len(node.rows)} rows, server"
-            f" {about['server']}"
-        )
-        say(node.terms.limits())
-        if line := node.terms.other_source(str(about.get("algorithm", ""))):
-            say(f"warning: {line}")
-        # Without a certificate of its federation, a node trusts those that the system trusts.
-        ca = folder / "ca.crt"
-        trusted = ca if ca.exists() else None
-        watch = NodeWatch(folder, node.terms, node.store.standing)
-        with closing(watch), served(watch, metrics), _served_device(folder, served_at, say):
-            asked = polling(node, watch)
-            serve(
-                about["server"],
-                trusted,
-                [asked],
-                stop,
-                tls=about["tls"],
-                insecure=insecure,
-                say=say,
-            )
-
-
-@contextmanager
-def _served_device(folder: Path, port: int | None, say: Say) -> Iterator[None]:
-    """Serves the device of a node's folder to apps meanwhile, if there is a port for it."""
-    if port is None:
-        yield
-        return
-    # A server, and a node without apps, need neither.
-    from ..links.device_http import HOST, TOKEN, serving
-    from .device import Device
-
-    with Device(folder) as device, serving(device, folder, port) as number:
-        say(f"serving apps at http://{HOST}:{number}, with the token in {folder / TOKEN}")
-        yield
-
-
 def run_relay(
     folder: Path,
     stop: threading.Event,
@@ -333,7 +272,7 @@ def run_relay(
         watch = NodeWatch(folder, relay.terms, relay.standing, link.tally)
         with closing(watch), served(watch, metrics):
             shown = lambda: here(relay.key, relay.terms.run, relay.name)  # noqa: E731
-            asked = PollingNode(shown, _watched(relay.answer, watch), watch, largest)
+            asked = PollingNode(shown, watched(relay.answer, watch), watch, largest)
             serve(
                 about["server"],
                 ca if ca.exists() else None,
@@ -343,30 +282,6 @@ def run_relay(
                 insecure=insecure,
                 say=say,
             )
-
-
-def polling(node: FederatedNode, watch: NodeWatch | None = None) -> PollingNode:
-    """Returns the object by which a node asks a server for work. watch: learns of every answer."""
-    from ..links.polling import PollingNode
-
-    shown = lambda: here(node.key, node.terms.run, node.name)  # noqa: E731
-    request = largest_request(node.contract, len(node.shard.users), node.terms.masked)
-    # A list of items may grow to twice its length while this process lives.
-    largest = 2 * max(request, len(node.items.text.encode()))
-    if watch is None:
-        return PollingNode(shown, node.answer, largest=largest)
-    return PollingNode(shown, _watched(node.answer, watch), watch, largest)
-
-
-def _watched(answer: Answer, watch: NodeWatch) -> Answer:
-    """Returns a function that answers as `answer` does, and shows each answer to `watch`."""
-
-    def answered(request: bytes) -> bytes:
-        frame = answer(request)
-        watch.answered(frame)
-        return frame
-
-    return answered
 
 
 def run_all(folder: Path, say: Say) -> None:

@@ -35,7 +35,8 @@ from .enrolment import identity, join
 from .founding import Place, found_federation, free_ports, must_be_new
 from .membership import change_items, invite
 from .plans import FoundingPlan, JoinPlan, TrialPlan
-from .running import polling, run_server, status
+from .running import run_server, status
+from .running_node import polling
 
 Say = Callable[[str], None]
 

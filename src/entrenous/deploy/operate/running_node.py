@@ -1,0 +1,105 @@
+"""Runs a node over HTTPS, with what a node needs and no more: it starts on small machines."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...core.lock import holding
+from ..agreement.files import read_json
+from ..frames.request import largest_request
+from ..links.admission import here
+from ..links.metrics import served
+from ..links.port import Answer
+from ..node.node import FederatedNode
+from ..node.node_store import NODE
+from ..node.node_watch import NodeWatch
+
+if TYPE_CHECKING:
+    from ..links.polling import PollingNode
+
+Say = Callable[[str], None]
+
+
+def run_node(
+    folder: Path,
+    stop: threading.Event,
+    say: Say,
+    *,
+    threads: int = 1,
+    insecure: bool = False,
+    metrics: int | None = None,
+    served_at: int | None = None,
+) -> None:
+    """Runs a node until `stop` is set. metrics: port on 127.0.0.1 that answers GET /metrics; None =
+    none. served_at: port on 127.0.0.1 that serves the device to apps; None = none. Raises
+    InputError for a folder, a port or a server that cannot be used.
+    """
+    from ..links.polling import serve  # with httpx, which only a node that runs needs
+
+    about = read_json(folder / NODE)
+    with holding(folder / "lock"), closing(FederatedNode(folder, threads=threads)) as node:
+        say(
+            f"{node.name}: {len(node.shard.users)} users, {len(node.rows)} rows, server"
+            f" {about['server']}"
+        )
+        say(node.terms.limits())
+        if line := node.terms.other_source(str(about.get("algorithm", ""))):
+            say(f"warning: {line}")
+        # Without a certificate of its federation, a node trusts those that the system trusts.
+        ca = folder / "ca.crt"
+        trusted = ca if ca.exists() else None
+        watch = NodeWatch(folder, node.terms, node.store.standing)
+        with closing(watch), served(watch, metrics), _served_device(folder, served_at, say):
+            asked = polling(node, watch)
+            serve(
+                about["server"],
+                trusted,
+                [asked],
+                stop,
+                tls=about["tls"],
+                insecure=insecure,
+                say=say,
+            )
+
+
+@contextmanager
+def _served_device(folder: Path, port: int | None, say: Say) -> Iterator[None]:
+    """Serves the device of a node's folder to apps meanwhile, if there is a port for it."""
+    if port is None:
+        yield
+        return
+    # A server, and a node without apps, need neither.
+    from ..links.device_http import HOST, TOKEN, serving
+    from .device import Device
+
+    with Device(folder) as device, serving(device, folder, port) as number:
+        say(f"serving apps at http://{HOST}:{number}, with the token in {folder / TOKEN}")
+        yield
+
+
+def polling(node: FederatedNode, watch: NodeWatch | None = None) -> PollingNode:
+    """Returns the object by which a node asks a server for work. watch: learns of every answer."""
+    from ..links.polling import PollingNode
+
+    shown = lambda: here(node.key, node.terms.run, node.name)  # noqa: E731
+    request = largest_request(node.contract, len(node.shard.users), node.terms.masked)
+    # A list of items may grow to twice its length while this process lives.
+    largest = 2 * max(request, len(node.items.text.encode()))
+    if watch is None:
+        return PollingNode(shown, node.answer, largest=largest)
+    return PollingNode(shown, watched(node.answer, watch), watch, largest)
+
+
+def watched(answer: Answer, watch: NodeWatch) -> Answer:
+    """Returns a function that answers as `answer` does, and shows each answer to `watch`."""
+
+    def answered(request: bytes) -> bytes:
+        frame = answer(request)
+        watch.answered(frame)
+        return frame
+
+    return answered
