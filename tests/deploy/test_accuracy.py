@@ -33,8 +33,10 @@ from entrenous.deploy.frames.row_tests import (
     with_tests,
     without_tests,
 )
+from entrenous.deploy.links.metrics import LinkTally, exposition
 from entrenous.deploy.node.node_store import STORE, NodeStore
 from entrenous.deploy.operate.founding import FoundedFederation
+from entrenous.deploy.operate.running import status
 from entrenous.deploy.server.accuracy import curve, note_tests, noted_tests
 from entrenous.deploy.server.server import serve
 from entrenous.privacy.secure_sum.terms import Floors
@@ -268,6 +270,11 @@ def test_the_operator_sees_it_over_time(tmp_path: Path, capsys: pytest.CaptureFi
     (window,) = [one for one in found if one["hit_rate"] is not None]
     assert window["first"] == window["last"] == 3
     assert window["hit_rate"] == pytest.approx(0.5, abs=0.05)
+    # A status tells it of the newest rounds, and so do metrics.
+    now = status(made.server)
+    assert now["hit_rate"] == pytest.approx(0.5, abs=0.1)
+    assert f"entrenous_hit_rate {now['hit_rate']}" in exposition(now, LinkTally())
+    assert "hit_rate" not in exposition({"round": 1}, LinkTally())
     shown = command("federation", "status", made.server, "--accuracy").out
     assert "HR@10" in shown and "too few" in shown and "█" in shown
     assert "with tests of new rows (noise of 0.01 on each sum)" in made.terms.limits()

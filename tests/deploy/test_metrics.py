@@ -226,7 +226,7 @@ def test_the_sample_alerts_name_metrics_that_exist() -> None:
     text = (OPS / "alerts.yml").read_text()
     groups = yaml.safe_load(text)["groups"]
     rules = [rule for group in groups for rule in group["rules"]]
-    told = {"last_contact_seconds", "finished", "certificate_ends_seconds"} | FAMILIES
+    told = {"last_contact_seconds", "finished", "certificate_ends_seconds", "hit_rate"} | FAMILIES
     assert len(rules) == len({rule["alert"] for rule in rules})
     for rule in rules:
         used = set(re.findall(r"entrenous_([a-z_]+)", rule["expr"]))
@@ -236,6 +236,8 @@ def test_the_sample_alerts_name_metrics_that_exist() -> None:
     # The two of a node that FAMILIES, of a server, does not have.
     source = Path(node_watch.__file__).read_text()
     assert '"last_contact_seconds"' in source and '"finished"' in source
+    # And the one of a server whose devices test new rows.
+    assert "entrenous_hit_rate 0.3" in exposition({"hit_rate": 0.3}, LinkTally())
 
 
 def test_labels_are_escaped_and_a_missing_library_is_named(

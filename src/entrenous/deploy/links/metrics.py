@@ -155,7 +155,12 @@ def _of_server(status: Mapping[str, Any]) -> list[Family]:
     moved = {"down": number("bytes_down"), "up": number("bytes_up")}
     halted = float(status.get("status") == "halted")
     liars = float(len(status.get("liars", ())))
+    tested = []
+    if "hit_rate" in status:
+        about = "Share of new rows that lists of ten would have had, in the newest 20 rounds."
+        tested.append(gauge("hit_rate", about, number("hit_rate")))
     return [
+        *tested,
         gauge("rounds_done", "Rounds that are over.", number("round")),
         gauge("rounds", "Rounds of the federation.", number("rounds")),
         gauge(

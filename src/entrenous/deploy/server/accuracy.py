@@ -12,6 +12,7 @@ from ..frames.row_tests import Accuracy, SummedTests, accuracy_of
 TESTS = "accuracy.json"
 KEPT = 10_000  # rounds, the newest
 WINDOWS = 20  # of rounds, in a curve
+NEWEST = 20  # rounds of the rate that a status tells
 
 
 def note_tests(folder: Path, tests: SummedTests) -> None:
@@ -27,6 +28,12 @@ def noted_tests(folder: Path) -> list[SummedTests]:
     if not path.exists():
         return []
     return [SummedTests(*numbers) for numbers in read_json(path)["rounds"]]
+
+
+def newest_rate(folder: Path) -> float | None:
+    """Returns HR@10 in the tests of the newest rounds; None where too few people had new rows."""
+    newest = noted_tests(folder)[-NEWEST:]
+    return accuracy_of(newest).hit_rate if newest else None
 
 
 def curve(tests: list[SummedTests], windows: int = WINDOWS) -> list[Accuracy]:
