@@ -161,6 +161,7 @@ MASKED: dict[str, Any] = {
     **PLAIN,
     "protect": {"secure_sum": True, "people": 4, "parties": 3},
 }
+FEW: dict[str, Any] = {**PLAIN, "protect": {"secure_sum": True, "people": 3, "parties": 3}}
 # As `entrenous federation new` has it, but for the people.
 PRIVATE: dict[str, Any] = {
     "profile": "private",
@@ -328,6 +329,7 @@ def best_of(made: FoundedFederation, rows: Interactions, training: Training) -> 
         ("fpl", {"user_step": "once"}, PLAIN, "user_step=once; expected triple"),
         ("fpl", {}, {**PLAIN, "protect": {"clip": 1.0}}, "a protection of which"),
         ("fpl", {}, {"profile": "robust"}, "a protection of which"),
+        ("fcf", {}, {**FEW, "accuracy": 3.0}, "tests of new rows, of which this device makes none"),
         ("pfedrec", {}, PLAIN, "pfedrec; expected one of fcf, fpl"),
     ],
 )

@@ -121,6 +121,9 @@ async function joinFederation(folder, invitation, rows, ...insisted) {
       `${invitation}: a protection of which this device knows masks and noise alone, in one group`,
     );
   }
+  // Its vector would be three numbers too short, and spoil the sum of everybody.
+  if (terms.accuracy)
+    throw new BadInput(`${invitation}: tests of new rows, of which this device makes none`);
   const list = readFileSync(join(invitation, "items.json"));
   if (p.hex(await p.sha256(list)) !== terms.items_sha256)
     throw new BadInput(`${invitation}: items.json is not that of the terms`);
