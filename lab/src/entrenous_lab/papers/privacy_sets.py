@@ -110,8 +110,21 @@ class Tried(NamedTuple):
 
     @property
     def most(self) -> float:
-        """What the model tells by participation, on average, to the attacker who finds most."""
-        return max(float(np.mean(told)) for told in self.tells.values())
+        """What the model tells by participation, on average, to the attacker who finds most, with
+        the standard error of that: of several candidates at the bound the one that seems to tell
+        least was lucky.
+        """
+        return max(_with_its_error(told) for told in self.tells.values())
+
+
+def _with_its_error(values: Sequence[float]) -> float:
+    """The mean of some values plus its standard error; of a single value the value.
+
+    >>> round(_with_its_error([0.01, 0.03]), 4), _with_its_error([0.01])
+    (0.03, 0.01)
+    """
+    error = np.std(values, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else 0.0
+    return float(np.mean(values) + error)
 
 
 def choice(tried: Mapping[str, Sequence[Tried]]) -> int:
