@@ -21,7 +21,7 @@ from ..core.contract.declared import (
 from ..core.errors import InputError, did_you_mean
 from ..core.keywords import at_least
 from ..core.registry.discover import short
-from ..core.values import SettingValue
+from ..core.values import FEW_PEOPLE, SettingValue
 from ..data.dataset import datasets
 from ..data.divided import present as divided_here
 from ..data.interactions import Interactions
@@ -57,8 +57,7 @@ LEAVE_ONE_OUT = "loo-99"
 CROSS_VALIDATION = "kfold-5"
 # Settings of the length of training, which an asked number of rounds takes the place of.
 LENGTHS: Final = frozenset({"rounds", "epochs"})
-FEW: Final = 1000  # people, below whom a model with more than NARROW factors tells of them
-NARROW: Final = 8
+NARROW: Final = 8  # factors: a wider model of FEW_PEOPLE tells of them
 SHARE: Final = 3  # a cohort is at least one user in so many
 
 
@@ -371,7 +370,7 @@ def brought(plan: Asked, users: int, *, everybody: bool = False) -> list[str]:
         lines.append(f"this is not the set that was tested: {in_words(changed)}; tested: {was}")
     factors = values.get("factors", 0)
     most = int(str(tested.get("factors", NARROW)))
-    if users < FEW and isinstance(factors, int) and factors > most:
+    if users < FEW_PEOPLE and isinstance(factors, int) and factors > most:
         lines.append(f"{factors} factors for {users} people: {OF_A_HUNDRED}")
     return lines
 

@@ -37,7 +37,7 @@ from ..core.errors import InputError
 from ..core.keys import folds, normals
 from ..core.lanes.memory import owners_of
 from ..core.types import Float32Array, Float64Array, Int64Array
-from ..core.values import SettingValue
+from ..core.values import FEW_PEOPLE, SettingValue
 from ..kernels import bpr_mf
 from ..kernels import fcf as kernels
 from ..kernels.adam import EPSILON, direction, moment
@@ -214,9 +214,12 @@ class FCF(Settings):
         """
         if self.by_gram or not self.unobserved:
             return {}
-        # More rounds tell more of those who took part, of few people more than of many.
-        rounds = 20 if users < 1000 else 30
-        return {"alpha": 3.0, "rounds": rounds, "cohort": 300, "noise": 3.0}
+        shared: dict[str, SettingValue] = {"alpha": 3.0, "cohort": 300, "noise": 3.0}
+        # More rounds tell more of those who took part, and so do vectors that are regularised less;
+        # of few people more than of many.
+        if users < FEW_PEOPLE:
+            return {**shared, "rounds": 20, "reg": 20.0}
+        return {**shared, "rounds": 30}
 
     @property
     def by_gram(self) -> bool:

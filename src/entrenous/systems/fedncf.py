@@ -39,7 +39,7 @@ from ..core.contract.protocols import Catalogue, Histories
 from ..core.contract.update import Total, Update
 from ..core.lanes.memory import starts_of
 from ..core.types import Float32Array, Int32Array, Int64Array
-from ..core.values import SettingValue
+from ..core.values import FEW_PEOPLE, SettingValue
 from ..kernels import ncf
 from ..kernels.averaging import HOW_MUCH, counts
 from ._federated_ncf import AveragedNCF, GlobalNCF, data_of, data_of_one, one_network
@@ -95,9 +95,10 @@ class FedNCF(UniformRounds, AveragedNCF):
         GMF in federations of fewer than 1,000 people, and not for the printed protocol.
         """
         as_printed = self.server_rate_item == 1
-        if users >= 1000 or not self.factors or not self.aggregates or as_printed:
+        if users >= FEW_PEOPLE or not self.factors or not self.aggregates or as_printed:
             return {}
-        return {"factors": 16, "cohort": max(300, users // 2), "noise": 0.3}
+        factors = 16 if self.layers else 12
+        return {"factors": factors, "cohort": max(300, users // 2), "noise": 0.3}
 
     # ---- on a device -----------------------------------------------------------------------------
 
