@@ -23,7 +23,7 @@ from lab.tests.test_runner import tiny
 
 
 def tried(accuracy: float, told: float) -> Tried:
-    return Tried({}, accuracy, {0.5: told, 0.1: 0.0})
+    return Tried({}, [accuracy], {0.5: [told], 0.1: [0.0]})
 
 
 def test_the_most_accurate_of_those_that_tell_little_is_chosen() -> None:
@@ -39,6 +39,14 @@ def test_the_most_accurate_of_those_that_tell_little_is_chosen() -> None:
 
 def test_where_all_tell_too_much_the_one_that_tells_least_is_chosen() -> None:
     assert choice({"x": [tried(0.7, 0.05), tried(0.2, 0.03), tried(0.6, 0.04)]}) == 1
+
+
+def test_a_candidate_that_tells_little_by_luck_of_one_seed_is_not_allowed() -> None:
+    """Both tell 0.019 on average; what the second tells varies."""
+    steady = Tried({}, [0.5, 0.5], {0.5: [0.019, 0.019]})
+    lucky = Tried({}, [0.9, 0.9], {0.5: [0.010, 0.028]})
+    assert choice({"x": [steady, lucky]}) == 0
+    assert choice({"x": [steady, lucky._replace(tells={0.5: [0.018, 0.020]})]}) == 1
 
 
 def test_every_setting_that_is_tried_is_one_of_its_algorithm() -> None:
@@ -69,7 +77,7 @@ def test_a_small_table_has_all_candidates_and_the_choice() -> None:
 def test_private_brings_what_the_stored_figures_choose() -> None:
     """Of federations of fewer than 1,000 people, by the stored figures of MovieLens-100K."""
     rows = stored_in(FOLDER, ["privacy-sets"])["privacy-sets"].content["rows"]
-    figures = {(row["system"], row["metric"]): row["obtained"] for row in rows}
+    figures = {(row["system"], row["metric"]): row["values"] for row in rows}
     few = SIZES[0]
     for algorithm, grid in few.grid.items():
         several = candidates(grid)

@@ -218,7 +218,7 @@ class FCF(Settings):
         # More rounds tell more of those who took part, and so do vectors that are regularised less;
         # of few people more than of many.
         if users < FEW_PEOPLE:
-            return {**shared, "rounds": 20, "reg": 20.0}
+            return {**shared, "factors": 32, "rounds": 20, "reg": 20.0}
         return {**shared, "rounds": 30}
 
     @property
