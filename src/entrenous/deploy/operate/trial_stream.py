@@ -159,7 +159,8 @@ class _Trial:
 
     def _found(self, plan: TrialPlan, joining: list[Event]) -> None:
         """Founds the federation with the people and items that are there."""
-        users = len(self._events.users)
+        # Who comes again has a new device, with a number of its own.
+        users = sum(event.kind == "join" for event in self._events)
         cohort = most_by_lot(users)
         people = max(2, cohort // 2)
         share = cohort / USUAL
@@ -225,7 +226,13 @@ class _Trial:
         everybody = self._happened.interactions(events, len(events.users), self._known)
         rows: Interactions = everybody.of_users(np.array([events.users.index(user)]))
         join(self._of(user), invitation, rows, self._owner)
-        self._devices[user] = Device(self._of(user))
+        device = Device(self._of(user))
+        if events.users.index(user) in self._happened.away:
+            device.pause()
+        before = self._devices.get(user)
+        if before is not None:
+            before.close()
+        self._devices[user] = device
 
     # ---- the processes ---------------------------------------------------------------------------
 
@@ -296,9 +303,12 @@ class _Trial:
         """Lets a window of events happen, and waits for a round that began after it."""
         taken = self._take(self._window)
         self._appear()
-        joined = [event.user for event in taken if event.kind == "join"]
+        # Of those who join, a device has all that happened after that from its beginning.
+        joined: dict[str, None] = {}
         for event in taken:
-            if event.user in self._devices and event.user not in joined:
+            if event.kind == "join":
+                joined[event.user] = None
+            elif event.user in self._devices and event.user not in joined:
                 self._happen(event)
         for user in self._coming_rows:
             self._consume(user)
