@@ -185,7 +185,7 @@ class FederationTerms(Settings):
     accuracy: float = Field(
         0.0,
         ge=0,
-        le=1e6,
+        le=1000,
         description=(
             "noise on each sum of the tests of new rows, which devices then make; 0 = they make"
             " none"

@@ -9,8 +9,8 @@ each, and between two windows the server makes a round at least.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from time import monotonic
 from typing import Any, NamedTuple, final
@@ -21,7 +21,7 @@ from ...core.errors import EntrenousError, InputError
 from ...core.keywords import at_least
 from ...data.events import Event, Events, Standing
 from ...data.interactions import Interactions, Vocabulary, build
-from ...data.load import load
+from ...data.load import load, load_arguments
 from ..agreement.catalogue import Items
 from ..agreement.files import read_json
 from ..agreement.terms import most_by_lot
@@ -69,14 +69,23 @@ class Window(NamedTuple):
     """The tests of new rows in the rounds since the window before; None before the first."""
 
 
-def events_of(source: str, people: int) -> Events:
+def events_of(
+    source: str, people: int, options: Mapping[str, Any], say: Say = lambda line: None
+) -> Events:
     """Returns the events of a file, or of the rows of a data set, of the first people who join, and
     of the items that they have. Raises InputError.
+
+    options: of `load`. say: is told who is left out.
     """
     path = Path(source)
     is_file = path.suffix in (".csv", ".jsonl", ".ndjson") and path.is_file()
-    events = Events.read(path) if is_file else Events.of_rows(load(source))
+    if is_file and options:
+        raise InputError("--load", "a file of events is read in one way", fix="leave it out")
+    of_file = Events.read(path) if is_file else None
+    events = of_file or Events.of_rows(load(source, **load_arguments(options)))
     count = min(people, len(events.users))
+    if count < len(events.users):
+        say(f"the first {count} of {len(events.users)} people who join, and the items they have")
     first = set(events.users.ids[:count])
     of_these = [event for event in events if not event.user or event.user in first]
     theirs = {event.item for event in of_these if event.user}
@@ -91,11 +100,16 @@ def carry_out(folder: Path, plan: TrialPlan, say: Say) -> list[Window]:
     """
     must_be_new(folder)
     at_least("--rounds", plan.rounds, 1)
-    for option, there in (("--peers", plan.peers), ("--profile", plan.profile != "private")):
+    refused = {
+        "--peers": plan.peers,
+        "--profile": plan.profile != "private",
+        "--protocol": plan.protocol is not None,
+    }
+    for option, there in refused.items():
         if there:
-            fix = "leave it out"
-            raise InputError(option, "a stream runs with a server and under masks", fix=fix)
-    events = events_of(plan.stream, plan.nodes or PEOPLE)
+            problem = "a stream runs with a server and under masks, and holds no rows out"
+            raise InputError(option, problem, fix="leave it out")
+    events = events_of(plan.stream, plan.nodes or PEOPLE, plan.load, say)
     trial = _Trial(folder, events, plan, say)
     windows = []
     with trial.running():
@@ -103,6 +117,9 @@ def carry_out(folder: Path, plan: TrialPlan, say: Say) -> list[Window]:
             window = trial.step()
             windows.append(window)
             say(said(window))
+    left = trial.not_taken()
+    if left:
+        say(left)
     return windows
 
 
@@ -146,10 +163,13 @@ class _Trial:
         self._window = max(1, round(rows * (1 - FOUNDERS) / plan.rounds))
         self._coming = iter(zip(events, events.numbers(), strict=True))
         self._listed = _listed(events)
+        self._named = 0  # devices that have a name, whoever has left since
+        self._names: dict[str, str] = {}  # of the newest device of each user
         self._devices: dict[str, Device] = {}
         self._stops: dict[str, threading.Event] = {}
         self._failed: list[str] = []
         self._coming_rows: dict[str, list[Event]] = {}  # that a device has not taken yet
+        self._refusal = ""  # of rows, the last one
         self._before = -1
         self._stack = ExitStack()
         founders = self._take(round(rows * FOUNDERS))
@@ -182,8 +202,9 @@ class _Trial:
             deadline=1.0,
             accuracy=NOISE * share,
         )
-        names = {event.user: f"person-{number:03d}" for number, event in enumerate(joining, 1)}
-        self._names = names
+        names = self._names
+        for event in joining:
+            names[event.user] = self._new_name()
         there = [user for user in names if self._is_in(user)]
         if len(there) < people:
             raise InputError(
@@ -207,6 +228,11 @@ class _Trial:
             f" {len(self._listed)} items are there; floors of {people} people and noise of"
             f" {NOISE * share:.2g} for so few: for trying out only"
         )
+
+    def _new_name(self) -> str:
+        """Returns a name that no device has had."""
+        self._named += 1
+        return f"person-{self._named:03d}"
 
     def _of(self, user: str) -> Path:
         """Returns the folder of a user's device."""
@@ -333,7 +359,7 @@ class _Trial:
         """Invites people, and runs their devices."""
         requests = []
         for user in users:
-            name = f"person-{len(self._names) + 1:03d}"
+            name = self._new_name()
             self._names[user] = name
             request = identity(self._of(user), name)
             requests.append((request, 1))
@@ -370,9 +396,17 @@ class _Trial:
         events = self._coming_rows.get(user, [])
         if not events:
             return
-        with suppress(InputError):
+        try:
             self._devices[user].add(self._interactions(user, events))
+        except InputError as why:
+            self._refusal = str(why)
+        else:
             self._coming_rows[user] = []
+
+    def not_taken(self) -> str:
+        """Returns how many rows devices have not taken, and why; "" for none."""
+        rows = sum(len(events) for events in self._coming_rows.values())
+        return f"{rows} rows were not taken: {self._refusal}" if rows else ""
 
     def _interactions(self, user: str, events: list[Event]) -> Interactions:
         """Returns rows of one user."""

@@ -15,11 +15,14 @@ WINDOWS = 20  # of rounds, in a curve
 NEWEST = 20  # rounds of the rate that a status tells
 
 
-def note_tests(folder: Path, tests: SummedTests) -> None:
-    """Stores the tests of a round. A round that is summed again after a restart is stored once."""
+def note_tests(folder: Path, tests: SummedTests) -> list[SummedTests]:
+    """Stores the tests of a round, and returns those of all that are stored. A round that is summed
+    again after a restart is stored once.
+    """
     before = [one for one in noted_tests(folder) if one.round != tests.round]
     newest = [*before, tests][-KEPT:]
     write_json(folder / TESTS, {"fields": SummedTests._fields, "rounds": newest})
+    return newest
 
 
 def noted_tests(folder: Path) -> list[SummedTests]:
@@ -30,9 +33,9 @@ def noted_tests(folder: Path) -> list[SummedTests]:
     return [SummedTests(*numbers) for numbers in read_json(path)["rounds"]]
 
 
-def newest_rate(folder: Path) -> float | None:
+def newest_rate(tests: list[SummedTests]) -> float | None:
     """Returns HR@10 in the tests of the newest rounds; None where too few people had new rows."""
-    newest = noted_tests(folder)[-NEWEST:]
+    newest = tests[-NEWEST:]
     return accuracy_of(newest).hit_rate if newest else None
 
 

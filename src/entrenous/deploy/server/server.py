@@ -31,7 +31,7 @@ from ..frames.request import RoundWork, announced_of
 from ..frames.row_tests import SummedTests
 from ..frames.secure import sum_terms
 from ..links.port import ServerLink
-from .accuracy import newest_rate, note_tests
+from .accuracy import newest_rate, note_tests, noted_tests
 from .collector import Collecting, Collector
 from .exchange import ServerStopped, enough
 from .grouped_round import grouped_sum
@@ -173,7 +173,7 @@ class FederationServer:
         self._took: list[float] = []  # seconds, of each round of this process
         self._moved = 0.0  # how far the last round moved the model
         self._longest = 0.0  # the longest answer of this process
-        self._rate = newest_rate(folder.path)  # HR@10, where new rows are tested
+        self._rate = newest_rate(noted_tests(folder.path))  # HR@10, where new rows are tested
         self._passed = 0  # rounds in a row that gave no sum
         now = standing(folder, self.algorithm)
         self.round, self.state, self.ledger, self.count, parties, self._lengths = now
@@ -351,8 +351,8 @@ class FederationServer:
         people, hits, ranks = numbers.tolist()
         tests = SummedTests(self.round, people, hits, ranks, noise, devices)
         if tests.believable:
-            self.kept("accuracy", lambda: note_tests(self.folder.path, tests))
-            self._rate = newest_rate(self.folder.path)
+            stored = self.kept("accuracy", lambda: note_tests(self.folder.path, tests))
+            self._rate = newest_rate(stored)
         else:
             line = (
                 f"round {self.round}: its tests of new rows are none that {devices} devices"
