@@ -243,7 +243,7 @@ def _accuracy(folders: tuple[Path, ...], json: bool) -> None:
             mean_rank = f"{window.reciprocal_rank:.3f}"
             bar = BAR * round(30 * window.hit_rate)
             cells = [f"{window.hit_rate:.3f}", interval, mean_rank, bar]
-        rows.append([f"{window.first} to {window.last}", f"{window.people:.0f}", *cells])
+        rows.append([f"{window.first} to {window.last}", f"{max(0.0, window.people):.0f}", *cells])
     table(["rounds", "people with new rows", "HR@10", "95 % interval", "MRR", ""], rows)
 
 
