@@ -34,6 +34,7 @@ from .participation import PartFigures, by_taking_part, never_took_part, part_un
 from .plan import AuditPlan, View
 from .promised import CanaryFigures, SeenPrivacy, by_canaries, spent_by
 from .scene import check_scene
+from .side_knowledge import known_share
 from .subject import Subject, subject_of
 from .transcript import Transcript
 
@@ -293,6 +294,39 @@ def _say_participation(
         attack["participation"] = by_taking_part(
             took.get(name), guessed.get(name), inside, final, subject.train
         )
+
+
+def told_by_model(
+    plan: AuditPlan,
+    rows: Interactions,
+    attack: str,
+    shares: Sequence[float],
+    *,
+    progress: Progress = silent,
+) -> dict[float, PartFigures]:
+    """Returns what an attack on the final model knows of people because they took part, by the
+    share of each history that it knew beforehand.
+
+    plan: of the trainings, one with everybody and one without some people; they serve all shares.
+    attack: the name of an attack on histories in final models.
+    """
+    subject = subject_of(plan, rows, None)
+    final = trained_to_end(subject, False, progress).final
+    if final is None:
+        raise InputError(plan.algorithm, "has no final model that all devices share")
+    without, _ = without_some(subject, progress)
+    inside = in_training(plan.seed, len(subject.train.users))
+    learned = {name: array for name, array in final.model.items() if "/" not in name}
+    figures = {}
+    for share in shares:
+        known_now = known_share(subject.train, share)
+        took = final._replace(model={**learned, **known_now})
+        (by_took,) = attempts(took, (attack,), progress=progress)
+        (by_never,) = attempts(never_took_part(took, without), (attack,), progress=progress)
+        figures[share] = by_taking_part(
+            by_took.claims, by_never.claims, inside, took, subject.train
+        )
+    return figures
 
 
 def _measured(

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from entrenous.auditing.examine import audited
+from entrenous.auditing.examine import told_by_model
 from entrenous.auditing.measures import ADVANTAGE
 from entrenous.auditing.plan import AuditPlan
 from entrenous.core.errors import InputError
@@ -41,7 +41,7 @@ from .remember import trained_once
 from .result import Context, Found, Row
 from .table import PaperTable, seed_row
 
-FORMAT = 1
+FORMAT = 2
 """Of what is remembered: another one after a change of this file that alters an outcome."""
 VALIDATION = "validation hr@10"
 TEST = "hr@10"
@@ -67,9 +67,11 @@ class SizedSets(NamedTuple):
 
 
 PFPL_GRID = {"factors": (8, 16), "epochs": (23, 46), "noise": (0.3, 0.6)}
-FCF_GRID = {"alpha": (3.0,), "factors": (16, 24, 32), "rounds": (20, 30), "noise": (3.0,)}
-FEW_FCF = {**FCF_GRID, "factors": (24, 32), "rounds": (20,), "reg": (10.0, 15.0, 20.0)}
+ALL_FCF = {"alpha": (3.0,), "noise": (3.0,)}
+FEW_FCF = {**ALL_FCF, "factors": (24, 32), "rounds": (20,), "reg": (10.0, 15.0, 20.0)}
+MANY_FCF = {**ALL_FCF, "factors": (16, 32), "rounds": (20, 30), "reg": (10.0, 20.0)}
 FEDNCF_GRID = {"factors": (8, 12, 16)}
+MANY_FEDNCF = {"factors": (16, 32), "noise": (0.3,)}
 SIZES = (
     SizedSets(
         "below 1,000 people",
@@ -80,7 +82,7 @@ SIZES = (
     SizedSets(
         "1,000 people or more",
         {"ml-1m": "ncf-99", "gowalla-nyc": "loo-99"},
-        {"fcf": FCF_GRID, "pfpl+": {**PFPL_GRID, "epochs": (46,)}},
+        {"fcf": MANY_FCF, "pfpl+": PFPL_GRID, "fedncf": MANY_FEDNCF},
     ),
 )
 OF_TESTS = {"fcf": {"alpha": (1.0, 3.0), "rounds": (2,)}}
@@ -168,14 +170,15 @@ class SetRunner:
 
     def validation(self, algorithm: str, settings: Settings, seed: int) -> float:
         """HR@10 on the validation rows, under `private`, of a model that never saw them."""
-        return self._once("validation", algorithm, settings, seed, self._validated)
+        return self._once("validation", algorithm, settings, seed, self._validated)[VALIDATION]
 
-    def tells(self, algorithm: str, settings: Settings, seed: int, knows: float) -> float:
-        """What the final model tells of people because they took part: the attack's R-precision by
-        a model of them, less that by a model that they are not in. No test rows are read.
+    def tells(self, algorithm: str, settings: Settings, seed: int) -> dict[float, float]:
+        """What the final model tells of people because they took part, by the share of each history
+        that the attacker knows beforehand: the attack's R-precision by a model of them, less that
+        by a model that they are not in. No test rows choose anything.
         """
 
-        def attacked(algorithm: str, settings: Settings, seed: int) -> float:
+        def attacked(algorithm: str, settings: Settings, seed: int) -> dict[str, float]:
             own, protect = self._parted(settings)
             plan = AuditPlan(
                 algorithm=algorithm,
@@ -187,21 +190,24 @@ class SetRunner:
                 protocol=self.protocol,
                 seed=seed,
                 refit=False,
-                knows=knows,
                 attacks=(ATTACK,),
             )
-            (attack,) = audited(plan, self.data)["attacks"]
-            found: float | None = attack["participation"]["because"]
-            if found is None:
-                raise InputError(algorithm, f"{ATTACK}: {attack['participation']['reason']}")
-            return found
+            figures = {}
+            told = told_by_model(plan, self.data, ATTACK, tuple(KNOWN.values()))
+            for share, participation in told.items():
+                because = participation["because"]
+                if because is None:
+                    raise InputError(algorithm, f"{ATTACK}: {participation['reason']}")
+                figures[f"{share:g}"] = because
+            return figures
 
-        return self._once(f"tells, knows {knows:g}", algorithm, settings, seed, attacked)
+        found = self._once("tells", algorithm, settings, seed, attacked)
+        return {share: found[f"{share:g}"] for share in KNOWN.values()}
 
     def test(self, algorithm: str, settings: Settings, seed: int, profile: Profile) -> float:
         """HR@10 on the test rows."""
 
-        def run(algorithm: str, settings: Settings, seed: int) -> float:
+        def run(algorithm: str, settings: Settings, seed: int) -> dict[str, float]:
             own, protect = self._parted(settings)
             done = pipeline.run(
                 algorithm,
@@ -212,14 +218,16 @@ class SetRunner:
                 profile=profile,
                 protect=protect if profile == PRIVATE else {},
             )
-            return done.metrics[TEST]
+            return {TEST: done.metrics[TEST]}
 
-        return self._once(f"test, {profile}", algorithm, settings, seed, run)
+        return self._once(f"test, {profile}", algorithm, settings, seed, run)[TEST]
 
-    def _validated(self, algorithm: str, settings: Settings, seed: int) -> float:
+    def _validated(self, algorithm: str, settings: Settings, seed: int) -> dict[str, float]:
         (split,) = splits(self.protocol, self.data, seed=seed)[:1]
         assert split.validation is not None
         own, protect = self._parted(settings)
+        # A sum has the same noise whoever draws it, and a server draws it in a tenth of the time.
+        protect["noise_by"] = "server"
         asked = RunPlan(
             algorithm=algorithm, settings=own, profile=PRIVATE, protect=protect, seed=seed
         )
@@ -232,7 +240,7 @@ class SetRunner:
         found = evaluate(
             model.recommender, split.train, split.validation, label=algorithm, n=(10,), seed=seed
         )
-        return found.metrics[TEST]
+        return {VALIDATION: found.metrics[TEST]}
 
     def _parted(self, settings: Settings) -> tuple[dict[str, Any], dict[str, Any]]:
         """The settings of the algorithm, and those of the protection."""
@@ -242,9 +250,14 @@ class SetRunner:
         return own, {**self.protect, **protect}
 
     def _once(
-        self, what: str, algorithm: str, settings: Settings, seed: int, compute: Any
-    ) -> float:
-        """A figure, computed if no file has it."""
+        self,
+        what: str,
+        algorithm: str,
+        settings: Settings,
+        seed: int,
+        compute: Callable[[str, Settings, int], dict[str, float]],
+    ) -> dict[str, float]:
+        """Figures by name, computed if no file has them."""
         program = program_sha256(kind_of(algorithm)[0].__module__, __name__)
         about = {
             "what": what,
@@ -262,10 +275,11 @@ class SetRunner:
         found, computed = trained_once(
             path,
             {**about, "cell": cell},
-            lambda: {"figure": compute(algorithm, settings, seed)},
+            lambda: {"figures": compute(algorithm, settings, seed)},
         )
         self.counts["computed" if computed else "remembered"] += 1
-        return float(found["figure"])
+        figures: dict[str, float] = found["figures"]
+        return figures
 
 
 def found(context: Context) -> Found:
@@ -348,12 +362,17 @@ def _tried(
 ) -> Tried:
     """Trains and attacks a candidate with the seeds of the choice."""
     tell(f"{runner.data.name}: {algorithm} {dict(settings)}")
-    tells = {
-        share: [runner.tells(algorithm, settings, seed, share) for seed in seeds]
-        for share in KNOWN.values()
-    }
+    tells = _told(runner, algorithm, settings, seeds)
     validation = [runner.validation(algorithm, settings, seed) for seed in seeds]
     return Tried(settings, validation, tells)
+
+
+def _told(
+    runner: SetRunner, algorithm: str, settings: Settings, seeds: Sequence[int]
+) -> dict[float, list[float]]:
+    """What models tell by participation, by the known share, for each seed."""
+    of_seeds = [runner.tells(algorithm, settings, seed) for seed in seeds]
+    return {share: [told[share] for told in of_seeds] for share in KNOWN.values()}
 
 
 def _tried_rows(
@@ -395,10 +414,10 @@ def _measured_rows(
     private = f"{protocol}; {said}, profile {PRIVATE}"
     scored = [runner.test(algorithm, chosen, seed, PRIVATE) for seed in seeds]
     yield seed_row(name, f"{algorithm}, {CHOSEN}", TEST, scored, None, private, seeds=list(seeds))
+    told = _told(runner, algorithm, chosen, seeds)
     for share, metric in TELLS.items():
-        told = [runner.tells(algorithm, chosen, seed, share) for seed in seeds]
         yield seed_row(
-            name, f"{algorithm}, {CHOSEN}", metric, told, None, private, seeds=list(seeds)
+            name, f"{algorithm}, {CHOSEN}", metric, told[share], None, private, seeds=list(seeds)
         )
 
 
