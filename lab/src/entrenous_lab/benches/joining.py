@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
 PEOPLE = 40  # before anybody joins
 JOINERS = 5
-PACE = 0.2  # seconds between two rounds, at least
+PACE = 3600.0  # seconds between two rounds: nobody waits for one
 PATIENCE = 120.0  # seconds
 AIM = 10.0  # seconds
 ITEMS = 250
 
 
 def joining(threads: int, progress: Progress) -> dict[str, Any]:
-    """Under masks, by lot, over TLS, on one machine: from the command that makes a key to the first
-    list. The operator's answer comes at once. Two exchanges of files: the request, and the
+    """Under masks, by lot, over TLS, on one machine, while the server waits for a round that is an
+    hour away: from the command that makes a key to the first list. The operator's answer comes at once. Two exchanges of files: the request, and the
     invitation; all else is the node's own connection.
     """
     from entrenous.deploy.operate.enrolment import identity, join
@@ -82,7 +82,7 @@ def _plan(users: int) -> FoundingPlan:
 
 @contextmanager
 def _running(folder: Path, data: Any, plan: FoundingPlan, owner: Any) -> Iterator[None]:
-    """Runs a federation of the first people, from its second round on."""
+    """Runs a federation of the first people, from its first pause on."""
     from entrenous.deploy.agreement.catalogue import Items
     from entrenous.deploy.operate.enrolment import identity, join
     from entrenous.deploy.operate.founding import Place, found_federation, free_ports
@@ -102,7 +102,7 @@ def _running(folder: Path, data: Any, plan: FoundingPlan, owner: Any) -> Iterato
     server.start()
     try:
         with _nodes(devices):
-            _until(lambda: status(made.server).get("round", 0) >= 2)
+            _until(lambda: status(made.server).get("status") == "pausing")
             yield
     finally:
         stop.set()

@@ -44,6 +44,15 @@ class Word(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
     signature: Annotated[bytes, Meta(min_length=SIGNATURE, max_length=SIGNATURE)]
 
 
+class Agreement(NamedTuple):
+    """The end of an offer of a model to many nodes."""
+
+    words: bytes
+    """The words of all that took it, as `written`; b"" if they were too few."""
+    kept: set[str]
+    """The names of the nodes that keep it."""
+
+
 Words = Annotated[list[Word], Meta(max_length=MAX_PARTIES)]
 
 
@@ -75,6 +84,9 @@ def check_agreed(
         head = frame.head
         member = members.nodes.get(frame.node)
         if member is None:
+            if terms.by_lot:
+                # Members may have come since; the server has the longer list.
+                raise FrameRefused(Code.FEWER_MEMBERS, "a word about the model is of another one")
             raise FrameRefused(Code.UNKNOWN_NODE)
         if not signed_by(frame, member.key):
             raise FrameRefused(Code.BAD_SIGNATURE, "of a word about the model")
