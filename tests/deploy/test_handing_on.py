@@ -119,9 +119,7 @@ def test_a_server_that_starts_again_gives_nobody_the_same_twice(tmp_path: Path) 
     link = Counting(growing.nodes)
     assert paused(growing, link, lambda: has_model(growing.nodes["device-03"]))
     assert link.told("model") == ["device-03"]
-    given = GivenModel.read(
-        growing.made.server, growing.made.terms.run, growing.made.terms.make()
-    )
+    given = GivenModel.read(growing.made.server, growing.made.terms.run, growing.made.terms.make())
     assert given is not None and given.have == growing.nodes.keys()
     again = Counting(growing.nodes)
     seen = iter(range(100))

@@ -236,6 +236,9 @@ class FaultyLink:
     def acknowledge(self) -> None:
         pass
 
+    def rest(self, seconds: float) -> None:
+        pass
+
     def close(self) -> None:
         pass
 
@@ -312,6 +315,9 @@ class SocketLink:
         return got
 
     def acknowledge(self) -> None:
+        pass
+
+    def rest(self, seconds: float) -> None:
         pass
 
     def close(self) -> None:

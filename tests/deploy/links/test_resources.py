@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from entrenous.deploy.agreement.certificates import make_keys
 from entrenous.deploy.agreement.members import Member
 from entrenous.deploy.frames.frames import FrameParts, seal
-from entrenous.deploy.links import admission, https
+from entrenous.deploy.links import admission, application, https
 from entrenous.deploy.links.admission import (
     HEAD,
     ROOM,
@@ -384,3 +384,50 @@ def test_a_body_counts_once_it_comes(keys: Path) -> None:
             assert isinstance(body, Body) and ledger.held == 0
 
     asyncio.run(scene())
+
+
+# ---- a server at rest ----------------------------------------------------------------------------
+
+
+def test_at_rest_a_node_is_told_when_to_ask_again_and_is_there_all_the_while(
+    link: HttpsServerLink, keys: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(application, "HELD_AT_REST", 0.05)
+    with client_of(link, keys) as client:
+        link.rest(3600.0)
+        said = client.get("/v1/work", headers=shown())
+        assert (said.status_code, said.headers["retry-after"]) == (204, "600")
+        link.rest(100.0)
+        said = client.get("/v1/work", headers=shown("node-2"))
+        assert 90 <= int(said.headers["retry-after"]) <= 100
+        # Ten minutes without a word are no reason to think that it has gone.
+        now = time.monotonic
+        monkeypatch.setattr(application.time, "monotonic", lambda: now() + 599)
+        assert list(link.present()) == ["node-1"]
+        monkeypatch.setattr(application.time, "monotonic", lambda: now() + 640)
+        assert not link.present()
+
+
+def test_at_rest_a_node_that_comes_is_given_what_there_is_for_it(
+    link: HttpsServerLink, keys: Path
+) -> None:
+    """Whatever was sent to it before it came, or while its question is held."""
+    frame = seal(KEY, "model", b"x", run=RUN, node="server")
+    link.rest(3600.0)
+    with client_of(link, keys) as client, ThreadPoolExecutor(1) as pool:
+        asking = pool.submit(client.get, "/v1/work", headers=shown())
+        end = time.monotonic() + PATIENCE
+        while "node-1" not in link.ready():
+            assert time.monotonic() < end
+        link.send("node-1", FrameParts((frame,)), 30.0)
+        assert asking.result().content == frame
+
+
+def test_shortly_before_a_round_questions_are_held_as_ever(
+    link: HttpsServerLink, keys: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(application, "HELD", 0.1)
+    link.rest(application.LEAST - 1)
+    with client_of(link, keys) as client:
+        said = client.get("/v1/work", headers=shown())
+    assert said.status_code == 204 and "retry-after" not in said.headers

@@ -47,6 +47,11 @@ from .siblings import Siblings
 
 # Bytes of a frame that are given to a connection at once: TLS keeps as many of each connection.
 PIECE = 1 << 16
+# While the server rests: seconds for which a question is held, and after which its node is to ask
+# again, at most and at least.
+HELD_AT_REST = 3.0
+LATEST = 600.0
+LEAST = 2 * HELD
 GONE = HELD + 10.0  # seconds without a word, after which a node is not there
 WAITING = 2048  # questions that are held at once
 # Seconds for which a request is kept for a node to fetch it again, at most: after that a server
@@ -83,7 +88,9 @@ class Traffic:
     def __init__(self) -> None:
         self._parked: dict[str, Parked] = {}
         self._asking: dict[str, asyncio.Future[FrameParts | None]] = {}
-        self._heard: dict[str, float] = {}  # monotonic seconds of each node's last word
+        # Monotonic seconds of each node's last word, or of the next one where it was told when.
+        self._heard: dict[str, float] = {}
+        self._rests_until = 0.0  # monotonic seconds
         self._arrived: SimpleQueue[Arrived | None] = SimpleQueue()  # None: another node is ready
         self._told = False  # True once that was said since `ready` was last called
         self._unanswered: list[Arrived] = []  # received, not yet acknowledged
@@ -130,6 +137,10 @@ class Traffic:
         self._unanswered += answers
         return [(answer.node, answer.frame) for answer in answers]
 
+    def rest(self, seconds: float) -> None:
+        """Notes that no round begins for so many seconds."""
+        self._rests_until = time.monotonic() + seconds
+
     def acknowledge(self) -> None:
         """Tells the nodes whose answers were received so far that these have been dealt with."""
         done = self._unanswered
@@ -139,9 +150,16 @@ class Traffic:
 
     # ---- for the event loop ----
 
-    def heard(self, node: str) -> None:
-        """Notes that a node is there."""
-        self._heard[node] = time.monotonic()
+    def heard(self, node: str, again: float = 0.0) -> None:
+        """Notes that a node is there. again: seconds after which it was told to ask again."""
+        self._heard[node] = time.monotonic() + again
+
+    def later(self) -> int:
+        """Returns the seconds after which a node for whom there is nothing may ask again; 0 = it
+        is to wait.
+        """
+        left = self._rests_until - time.monotonic()
+        return int(min(left, LATEST)) if left > LEAST else 0
 
     def gone(self, node: str) -> None:
         """Notes that a node has hung up."""
@@ -302,7 +320,12 @@ class _Requests:
             frame = await self._held(request, node, question)
         if frame is None:
             self._front.counts["nothing"] += 1
-            return Response(status_code=204)
+            later = traffic.later()
+            if not later:
+                return Response(status_code=204)
+            # Its connection would cost it more than the few bytes of a further question.
+            traffic.heard(node, later)
+            return Response(status_code=204, headers={"retry-after": str(later)})
         self._front.counts["work"] += 1
         return FrameResponse(frame)
 
@@ -311,7 +334,8 @@ class _Requests:
     ) -> FrameParts | None:
         """Waits for a request, for some time, and as long as the node does."""
         try:
-            if not await _outwaits(request, question, HELD):
+            held = HELD_AT_REST if self._front.traffic.later() else HELD
+            if not await _outwaits(request, question, held):
                 self._front.traffic.gone(node)
             if question.done():
                 return question.result()

@@ -103,6 +103,10 @@ class Collecting(Protocol):
         """
         ...
 
+    def announce_rest(self, seconds: float) -> None:
+        """Lets nodes know that no round begins for some seconds."""
+        ...
+
     def rest(self, seconds: float) -> None:
         """Asks nobody for some seconds. Raises ServerStopped."""
         ...
@@ -324,6 +328,9 @@ class Collector:
         work = self.work
         request = lambda name: self.requests.model(work, work.asked[name])  # noqa: E731
         self.exchange.gather(lambda: self.without, request, self.thank, seconds, self._sent)
+
+    def announce_rest(self, seconds: float) -> None:
+        self.exchange.announce_rest(seconds)
 
     def rest(self, seconds: float) -> None:
         self.exchange.rest(seconds, self.thank)

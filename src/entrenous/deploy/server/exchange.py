@@ -227,6 +227,10 @@ class Exchange:
 
         watch(missing, look, seconds, self._stop, self._waits)
 
+    def announce_rest(self, seconds: float) -> None:
+        """Tells the link that no round begins for some seconds."""
+        self._link.rest(seconds)
+
     def rest(self, seconds: float, take: Callable[[Sequence[bytes]], None]) -> None:
         """Asks nobody for some seconds. Raises ServerStopped. take: handles what comes
         nevertheless, so that no node waits for a word.

@@ -231,6 +231,9 @@ class WorkerPool(Generic[H]):
     def give(self, seconds: float) -> None:
         self.gather(seconds)
 
+    def announce_rest(self, seconds: float) -> None:
+        """Does nothing: workers let nodes ask all the time."""
+
     def rest(self, seconds: float) -> None:
         rest(seconds, self._stop, self._listen)
 

@@ -267,6 +267,7 @@ class FederationServer:
         if seconds <= 0 or not self.round:
             return
         self._tell("pausing", next_round=round(wall + seconds, 3))
+        self.collecting.announce_rest(seconds)
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:
             self._check_lists()
