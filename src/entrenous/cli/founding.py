@@ -144,13 +144,14 @@ def join(
     folder: Path,
     /,
     *,
-    invitation: Path,
+    invitation: Path | None = None,
+    link: str = "",
     data: str = "",
     load: Load = None,
     **options: Any,
 ) -> None:
-    """On a node: accept an invitation, with the rows of the node's users. The rows are copied into
-    the node's own store and go nowhere else.
+    """On a node: accept an invitation, or join by a link, with the rows of the node's users. The
+    rows are copied into the node's own store and go nowhere else.
 
     Prints first what the node agrees to. Terms and addresses come from the invitation; everything
     else is decided by the options of this command. A node that has joined already accepts a further
@@ -159,27 +160,42 @@ def join(
     Parameters
     ----------
     folder:
-        The node's folder, with its key.
+        The node's folder, with its key; with --link a new one, whose key is made now.
     invitation:
         The folder that the operator sent.
+    link:
+        In place of an invitation: the link that the operator gave out, in quotes. The device of one
+        person joins by it at once.
     data:
-        A file or data set with the rows of this node's users; a peer has one user.
+        A file or data set with the rows of this node's users; a peer has one user. With --link it
+        may be left out: the person begins without rows.
     """
     need_libraries("federation", *NETWORK)
     from ..data.load import load as load_data
     from ..data.load import load_part
     from ..deploy.operate.enrolment import accept
     from ..deploy.operate.enrolment import join as take
+    from ..deploy.operate.joining import join_by_link
 
-    if not data:
+    if bool(link) == (invitation is not None):
+        raise InputError("join", "needs --invitation or --link, and not both")
+    plan = JoinPlan(**options)
+    if invitation is not None and not data:
         accept(folder, invitation)
         say(f"{folder} has accepted {invitation}; start it again: entrenous node {folder}")
         return
-    how = loading(load)
-    # The file of one device has one user: `load` alone would refuse it as too small.
-    rows = load_part(Path(data), **how) if Path(data).exists() else load_data(data, **how)
-    users = take(folder, invitation, rows, JoinPlan(**options), say)
-    say(f"{len(users)} users, {len(rows)} rows; run it with: entrenous node {folder}")
+    rows = None
+    if data:
+        how = loading(load)
+        # The file of one device has one user: `load` alone would refuse it as too small.
+        rows = load_part(Path(data), **how) if Path(data).exists() else load_data(data, **how)
+    if invitation is None:
+        users = join_by_link(folder, link, rows, plan, say)
+    else:
+        assert rows is not None  # of --data
+        users = take(folder, invitation, rows, plan, say)
+    count = 0 if rows is None else len(rows)
+    say(f"{len(users)} users, {count} rows; run it with: entrenous node {folder}")
 
 
 @app.command

@@ -49,6 +49,7 @@ HELD = 20.0  # seconds for which a server holds a question for work, at most
 LATER = 5  # seconds after which a node whose question is not held asks again
 
 SCHEME = "Entrenous "
+JOINING = "Entrenous-Join"  # the scheme of a header with the token of a link
 KIND = "here"
 STALE = 300.0  # seconds that a signed time may be from the server's
 LONGEST = 2048  # characters of the header
@@ -108,6 +109,12 @@ class Admission:
         # The node and the signed time of each checked header, by the header's sha256.
         self._checked: OrderedDict[bytes, tuple[str, int]] = OrderedDict()
 
+    def change(self, members: Mapping[str, Member]) -> None:
+        """Lets these members in from now on, and nobody else."""
+        self.members = members
+        # What was checked before was checked by other keys.
+        self._checked = OrderedDict()
+
     def node(self, header: str) -> str:
         """Returns the name of the member that signed a header. Raises Denied."""
         # A long header would be hashed and decoded before anybody is known to have signed it.
@@ -137,10 +144,11 @@ class Admission:
             raise Denied(401, "unknown-node")
         if not signed_by(frame, member.key):
             raise Denied(401, "bad-signature")
-        self._checked[digest] = frame.node, head.about.get("time", 0)
+        found = frame.node, head.about.get("time", 0)
+        self._checked[digest] = found
         if len(self._checked) > CACHED:
             self._checked.popitem(last=False)
-        return self._checked[digest]
+        return found
 
 
 # ---- how often -----------------------------------------------------------------------------------

@@ -1,12 +1,14 @@
-"""The answers of a server to its nodes: an ASGI application of three routes, the same in one
-process and in workers; and the requests and answers that wait between its event loop and the
-server's thread.
+"""The answers of a server to its nodes, an ASGI application that is the same in one process
+and in workers; and the requests and answers that wait between its event loop and the server's
+thread.
 
     GET  /v1/work    the request that waits for this node, held until there is one: 200 and a frame,
                      or 204
     POST /v1/answer  a frame; answered with 200 when the server has dealt with it, and what counts
                      is on its disk
     GET  /v1/health  200; or 503 and why, where the server cannot do its work
+    GET  /v1/authority, GET and POST /v1/join
+                     what somebody who has a link needs to join (operate/newcomers.py)
 
 Work and answers carry the header of `admission.here`. A refusal has a word in its body; see
 `Denied`.
@@ -20,7 +22,7 @@ from collections import Counter
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from queue import Empty, SimpleQueue
-from typing import Any, NamedTuple, final
+from typing import Any, NamedTuple, Protocol, final
 
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
@@ -32,6 +34,7 @@ from ...core.files import Trouble, no_trouble
 from ..frames.frames import FrameParts, FrameRefused, claimed_node
 from .admission import (
     HELD,
+    JOINING,
     LATER,
     STRANGERS,
     UNASKED,
@@ -45,6 +48,7 @@ from .admission import (
 )
 from .siblings import Siblings
 
+LARGEST_REQUEST = 4096  # bytes of a request to join
 # Bytes of a frame that are given to a connection at once: TLS keeps as many of each connection.
 PIECE = 1 << 16
 # While the server rests: seconds for which a question is held, and after which its node is to ask
@@ -237,6 +241,25 @@ def _resolve(answers: list[Arrived]) -> None:
 # ---- the application -----------------------------------------------------------------------------
 
 
+class Joins(Protocol):
+    """Those who let strangers join by a link. The methods may wait for a disk, and raise Denied.
+
+    token: of the link. address: of the stranger.
+    """
+
+    def authority(self) -> bytes:
+        """Returns the certificate of the server's authority, which a link names by its sha256."""
+        ...
+
+    def terms(self, token: str, address: str) -> bytes:
+        """Returns what somebody agrees to by joining, as files (`join_link.Parts`)."""
+        ...
+
+    def joined(self, token: str, address: str, request: bytes) -> bytes:
+        """Makes whoever asks a member. Returns the invitation, as files."""
+        ...
+
+
 class Front(NamedTuple):
     """The parts that the application works with."""
 
@@ -251,6 +274,8 @@ class Front(NamedTuple):
     """Tells why the server cannot do its work; may wait for a disk."""
     siblings: Siblings | None = None
     """The other workers, which serve some of the nodes; None where this process serves all."""
+    joins: Joins | None = None
+    """Whom strangers ask who want to join; None where nobody may by this port."""
 
     def elsewhere(self, node: str) -> int | None:
         """Returns the number of the worker that serves a node; None for this process."""
@@ -266,6 +291,9 @@ def application(front: Front) -> Starlette:
         Route("/v1/work", desk.work),
         Route("/v1/answer", desk.answer, methods=["POST"]),
         Route("/v1/health", desk.health),
+        Route("/v1/authority", desk.authority),
+        Route("/v1/join", desk.terms),
+        Route("/v1/join", desk.join, methods=["POST"]),
     ]
     handlers = {Denied: desk.denied, 404: desk.denied, 405: desk.denied}
     return Starlette(routes=routes, exception_handlers=handlers)  # type: ignore[arg-type]
@@ -390,6 +418,42 @@ class _Requests:
             return Response(f"{why.kind}\n", 503, media_type="text/plain")
         return Response(b"ok\n", media_type="text/plain")
 
+    async def authority(self, request: Request) -> Response:
+        """Answers with the certificate of the server's authority."""
+        joins = self._joins(request)
+        certificate = await asyncio.to_thread(joins.authority)
+        return Response(certificate, media_type="application/x-pem-file")
+
+    async def terms(self, request: Request) -> Response:
+        """Answers whoever has a link with what joining means."""
+        joins = self._joins(request)
+        said = await asyncio.to_thread(joins.terms, _token(request), _address(request))
+        return Response(said, media_type="application/json")
+
+    async def join(self, request: Request) -> Response:
+        """Makes whoever has a link a member."""
+        joins = self._joins(request, has_body=True)
+        size = _header(request, b"content-length")
+        if not is_number(size) or int(size) > LARGEST_REQUEST:
+            raise Denied(413, "too-long")
+        token = _token(request)
+        address = _address(request)
+        async with self._bodies.of(f"from {address}", False) as body:
+            asked = await _read(request, int(size), body)
+            said = await asyncio.to_thread(joins.joined, token, address, asked)
+        self._front.counts["joined"] += 1
+        return Response(said, media_type="application/json")
+
+    def _joins(self, request: Request, has_body: bool = False) -> Joins:
+        """Returns those whom a stranger asks who wants to join. Raises Denied where there are
+        none."""
+        self._pace(request)
+        if not has_body:
+            _refuse_body(request)
+        if self._front.joins is None:
+            raise Denied(404, "no-such-thing")
+        return self._front.joins
+
     async def denied(self, request: Request, why: Exception) -> Response:
         """Answers a refusal. A sender who is refused again and again is shut out for a while."""
         # Starlette's own errors, for a route or method that does not exist.
@@ -422,7 +486,7 @@ class _Requests:
         while and raises Denied.
         """
         guard = self._front.guard
-        address = request.client.host if request.client is not None else "?"
+        address = _address(request)
         # A proxy speaks for many, and limits each of them itself.
         if guard is not None and guard.trusts(address):
             return
@@ -458,6 +522,17 @@ def _header(request: Request, name: bytes) -> str:
         if key == name:
             return str(value.decode("latin-1"))
     return ""
+
+
+def _address(request: Request) -> str:
+    """Returns the address that a request comes from: that of a proxy where there is one."""
+    return request.client.host if request.client is not None else "?"
+
+
+def _token(request: Request) -> str:
+    """Returns the token of a link, "" where a request shows none."""
+    scheme, _, token = _header(request, b"authorization").partition(" ")
+    return token if scheme == JOINING else ""
 
 
 def _refuse_body(request: Request) -> None:

@@ -135,6 +135,11 @@ class ServerLine:
         sending = CALL * len(frame) / STRETCH
         return await self._said(request, WORD, HELD + CALL + sending)
 
+    async def ask(self, method: str, path: str, header: str, body: bytes) -> ServerSaid:
+        """Asks something that is no work; returns the server's response."""
+        request = self._request(method, path, header, body)
+        return await self._said(request, self._largest, CALL)
+
     def _request(self, method: str, path: str, header: str, frame: bytes) -> httpx.Request:
         headers = {
             "host": self._host.decode("ascii"),

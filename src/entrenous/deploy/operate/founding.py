@@ -45,6 +45,7 @@ from ..agreement.certificates import make_keys
 from ..agreement.charter import check_charter, write_charter
 from ..agreement.files import (
     IDENTITY,
+    json_text,
     public_bytes,
     read_identity,
     read_json,
@@ -677,25 +678,42 @@ def write_invitation(folder: Path, name: str, members: Members) -> Path:
     operator = operator_folder(folder)
     invitation = folder / "invitations" / name
     terms = FederationTerms.read(operator / TERMS)
-    place = read_json(operator / PLACE)
     make_folder(invitation)
-    for part in (TERMS, ITEMS, LONGER):
-        if (operator / part).exists():
-            copy_file(operator / part, invitation / part)
     if terms.has_server:
-        write_text(invitation / MEMBERS, members.text())
-        where = {"server": Place(**place).reached, "tls": place["tls"]}
-        if place["tls"]:
-            copy_file(operator / "keys" / "ca.crt", invitation / "ca.crt")
+        parts = {**parts_of_invitation(operator), MEMBERS: f"{members.text()}\n"}
         if terms.of_relays:
             key = members.nodes[name].key.public_bytes_raw()
             write_charter(invitation, read_identity(operator / IDENTITY), terms, name, key)
         elif terms.above:
             copy_file(operator / CHARTER, invitation / CHARTER)
     else:
-        where = _peer_invitation(operator, terms, members.nodes[name], place["bootstraps"])
-    write_json(invitation / INVITATION, where)
+        bootstraps = read_json(operator / PLACE)["bootstraps"]
+        where = _peer_invitation(operator, terms, members.nodes[name], bootstraps)
+        parts = {**_lists(operator), INVITATION: json_text(where)}
+    for part, text in parts.items():
+        write_atomically(invitation / part, text.encode())
     return invitation
+
+
+def parts_of_invitation(server: Path) -> dict[str, str]:
+    """Returns the files of an invitation to a server's federation by their names, but for the list
+    of members. server: its folder.
+    """
+    place = read_json(server / PLACE)
+    where = {"server": Place(**place).reached, "tls": place["tls"]}
+    parts = {**_lists(server), INVITATION: json_text(where)}
+    if place["tls"]:
+        parts["ca.crt"] = (server / "keys" / "ca.crt").read_text(encoding="ascii")
+    return parts
+
+
+def _lists(operator: Path) -> dict[str, str]:
+    """Returns the terms and the items of a federation, as files."""
+    found = {}
+    for part in (TERMS, ITEMS, LONGER):
+        if (operator / part).exists():
+            found[part] = (operator / part).read_text(encoding="utf-8")
+    return found
 
 
 def _peer_invitation(

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, final
 
 from ...core.contract.protocols import arrays_in, fields_in, joined, model_sha256
 from ...core.errors import EntrenousError, InputError
@@ -21,12 +21,13 @@ from ...federation.workers.engine import EngineOptions, engine
 from ...runs.store import read_arrays
 from ..agreement.address import checked_address, is_loopback
 from ..agreement.files import read_json
-from ..agreement.members import MEMBERS, Members
+from ..agreement.members import MEMBERS, Member, Members
 from ..agreement.terms import ENDLESS, TERMS, FederationTerms
 from ..frames.contribution import RoundHalted
 from ..frames.request import largest_request
 from ..frames.secure import largest_answer
 from ..links.admission import here
+from ..links.application import Joins
 from ..links.https import HttpsPlan, HttpsServerLink
 from ..links.metrics import Metrics, served
 from ..node.node_store import NODE, STORE, NodeStore
@@ -38,6 +39,7 @@ from ..server.ray_workers import LOCAL, HiredActor, RayPlan, RayWorkers
 from ..server.server import FederationServer, ListsChanged, serve_opened
 from ..server.server_folder import LogFormat, LogLine, ServerFolder, told
 from .membership import certificate_ends
+from .newcomers import Newcomers
 from .processes import Processes, last_line
 from .running_node import watched
 
@@ -77,16 +79,15 @@ def run_server(
     ):
         _warn_of_source(held, say)
         telling = _told_by(held)
-        with served(telling, metrics):
-            while _served_to_a_change(held, telling, plan, stop, say, metrics, workers, ray):
-                # The link is made anew, since there may be others to let in.
+        with served(telling, metrics), closing(OpenPort(plan)) as port:
+            while _served_to_a_change(held, telling, port, stop, say, metrics, workers, ray):
                 held.reload()
 
 
 def _served_to_a_change(
     held: ServerFolder,
     telling: Metrics,
-    plan: HttpsPlan,
+    port: OpenPort,
     stop: threading.Event,
     say: Say,
     metrics: int | None,
@@ -105,19 +106,54 @@ def _served_to_a_change(
         # In each form the metrics count the messages of whatever receives them.
         if ray is not None:
             with until_stopped:
-                serve_by_actors(held, plan, ray, workers, stop, ready)
+                serve_by_actors(held, port.plan, ray, workers, stop, ready)
         elif workers > 1:
             with until_stopped:
-                serve_by_workers(held, plan, workers, stop, ready)
+                serve_by_workers(held, port.plan, workers, stop, ready)
         else:
-            with closing(https_link(held, plan)) as link, until_stopped:
+            with until_stopped:
+                link = port.opened(held)
                 telling.link = link.tally
-                link.start()
                 serve_opened(link, held, stop)
     except ListsChanged as why:
         say(str(why))
         return True
     return False
+
+
+@final
+class OpenPort:
+    """The port of a server to its nodes, which stays open while members and items change: nobody
+    has to connect anew.
+    """
+
+    def __init__(self, plan: HttpsPlan) -> None:
+        self.plan = plan
+        self._link: HttpsServerLink | None = None
+
+    def opened(self, held: ServerFolder) -> HttpsServerLink:
+        """Returns the link, at which the members of the folder are let in."""
+        largest = largest_answer(held.terms, held.members, held.algorithm)
+        if self._link is not None and largest <= self._link.largest:
+            self._link.admission.change(held.members.nodes)
+            return self._link
+        # Answers may be longer with more items: the room for them is another one.
+        self.close()
+        self._link = https_link(held, self.plan, Newcomers(held.path, self._welcome))
+        self._link.start()
+        return self._link
+
+    def _welcome(self, name: str, member: Member) -> None:
+        """Lets a new member in at once: the server asks it from its next round on."""
+        link = self._link
+        if link is not None:
+            link.admission.change({**link.admission.members, name: member})
+
+    def close(self) -> None:
+        """Hangs up on everybody."""
+        if self._link is not None:
+            self._link.close()
+        self._link = None
 
 
 def _told_by(held: ServerFolder) -> Metrics:
@@ -229,12 +265,14 @@ def refuse_alone(held: ServerFolder, option: str) -> None:
         raise InputError(option, problem, expected="1 with relays under masks", fix=fix)
 
 
-def https_link(held: ServerFolder, plan: HttpsPlan) -> HttpsServerLink:
+def https_link(held: ServerFolder, plan: HttpsPlan, joins: Joins | None = None) -> HttpsServerLink:
     """Returns the port of a server to its nodes, which does not listen yet. Raises InputError for
     an address that cannot be used.
     """
     most = largest_answer(held.terms, held.members, held.algorithm)
-    return HttpsServerLink(plan, held.terms.run, held.members.nodes, most, trouble=held.trouble)
+    return HttpsServerLink(
+        plan, held.terms.run, held.members.nodes, most, trouble=held.trouble, joins=joins
+    )
 
 
 def run_relay(
