@@ -146,9 +146,10 @@ def test_a_person_without_rows_joins_and_their_first_row_is_learnt(
 ) -> None:
     running.start()
     link = make_link(running.folder, uses=1, days=1, an_hour=10)
-    join_by_link(tmp_path / "new", str(link), None, OWNER)
-    running.run(tmp_path / "new")
-    with closing(Device(tmp_path / "new")) as device:
+    told: list[str] = []
+    with Device.join(tmp_path / "new", str(link), OWNER, told.append) as device:
+        running.run(tmp_path / "new")
+        assert told[0].startswith(f"run {link.run}")
         until(lambda: _recommends(device))
         best = device.recommend(1).items[0]["item"]
         device.consumed(best)
@@ -244,6 +245,26 @@ def test_a_port_without_links_says_so_and_strangers_learn_nothing(running: Runni
 
 def _code(client: httpx.Client, header: dict[str, str]) -> str:
     return client.get("/v1/join", headers=header).text.strip()
+
+
+def test_by_an_authority_that_the_system_trusts_the_link_names_none(
+    running: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with a certificate of a public authority: the operator takes ca.crt away."""
+    keys = running.made.server / "keys"
+    trusted = tmp_path / "trusted.crt"
+    trusted.write_bytes((keys / "ca.crt").read_bytes())
+    (keys / "ca.crt").unlink()
+    running.start(3600.0)
+    link = make_link(running.folder, uses=1, days=1, an_hour=10)
+    assert link.authority == ""
+    with pytest.raises(InputError, match="certificate is not to be trusted"):
+        join_by_link(tmp_path / "x", str(link), None, OWNER)
+    monkeypatch.setenv("SSL_CERT_FILE", str(trusted))
+    join_by_link(tmp_path / "x", str(link), None, OWNER)
+    assert not (tmp_path / "x" / "ca.crt").exists()
+    with closing(FederatedNode(tmp_path / "x")) as node:
+        assert node.shard.users.tolist() == [PEOPLE]
 
 
 # ---- a server that lies --------------------------------------------------------------------------

@@ -19,6 +19,8 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from entrenous.core.errors import InputError
+from entrenous.deploy.agreement.address import checked_origin
 from entrenous.deploy.agreement.certificates import make_keys
 from entrenous.deploy.agreement.members import Member
 from entrenous.deploy.frames.frames import FrameParts, seal
@@ -431,3 +433,54 @@ def test_shortly_before_a_round_questions_are_held_as_ever(
     with client_of(link, keys) as client:
         said = client.get("/v1/work", headers=shown())
     assert said.status_code == 204 and "retry-after" not in said.headers
+
+
+# ---- web pages -----------------------------------------------------------------------------------
+
+PAGE = {"origin": "https://app.example"}
+ASKS = {
+    "access-control-request-method": "POST",
+    "access-control-request-headers": "authorization",
+}
+
+
+def test_a_page_may_speak_to_a_server_that_allows_its_origin(keys: Path) -> None:
+    plan = HttpsPlan(port=0, keys=keys, origins=("https://app.example",))
+    members = {"node-1": Member(KEY.public_key(), np.array([1]))}
+    own = HttpsServerLink(plan, RUN, members, LARGEST)
+    own.start()
+    try:
+        with client_of(own, keys) as client:
+            allowed = client.options("/v1/answer", headers={**PAGE, **ASKS})
+            other = client.options("/v1/answer", headers={**ASKS, "origin": "https://evil.example"})
+            said = client.get("/v1/health", headers=PAGE)
+            refused = client.get("/v1/work", headers=PAGE)
+    finally:
+        own.close()
+    assert allowed.status_code == 200
+    assert allowed.headers["access-control-allow-origin"] == "https://app.example"
+    assert "authorization" in allowed.headers["access-control-allow-headers"].lower()
+    assert other.status_code == 400
+    assert "access-control-allow-origin" not in other.headers
+    assert said.headers["access-control-allow-origin"] == "https://app.example"
+    # A page reads why it is refused, and after how long it may ask again.
+    assert (refused.status_code, refused.text) == (401, "no-key\n")
+    assert refused.headers["access-control-expose-headers"] == "retry-after"
+
+
+def test_a_page_may_not_speak_to_a_server_that_allows_none(
+    link: HttpsServerLink, keys: Path
+) -> None:
+    with client_of(link, keys) as client:
+        asked = client.options("/v1/answer", headers={**PAGE, **ASKS})
+        said = client.get("/v1/health", headers=PAGE)
+    assert asked.status_code == 405
+    assert "access-control-allow-origin" not in {**asked.headers, **said.headers}
+
+
+@pytest.mark.parametrize("origin", ["app.example", "https://app.example/", "https://", "*", ""])
+def test_an_origin_that_is_none_gets_one_line(origin: str) -> None:
+    with pytest.raises(InputError, match="--origin") as refused:
+        checked_origin(origin)
+    assert "\n" not in str(refused.value)
+    assert checked_origin("http://127.0.0.1:8080") == "http://127.0.0.1:8080"

@@ -19,12 +19,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, Protocol, final
 
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -49,6 +51,7 @@ from .admission import (
 from .siblings import Siblings
 
 LARGEST_REQUEST = 4096  # bytes of a request to join
+ALLOWED = 7200  # seconds for which a browser remembers what a page may
 # Bytes of a frame that are given to a connection at once: TLS keeps as many of each connection.
 PIECE = 1 << 16
 # While the server rests: seconds for which a question is held, and after which its node is to ask
@@ -284,8 +287,9 @@ class Front(NamedTuple):
         return self.siblings.elsewhere(node)
 
 
-def application(front: Front) -> Starlette:
-    """Returns the ASGI application of a server's nodes."""
+def application(front: Front, origins: Sequence[str] = ()) -> Starlette:
+    """Returns the ASGI application of a server's nodes. origins: of web pages that may speak to
+    it."""
     desk = _Requests(front)
     routes = [
         Route("/v1/work", desk.work),
@@ -296,7 +300,19 @@ def application(front: Front) -> Starlette:
         Route("/v1/join", desk.join, methods=["POST"]),
     ]
     handlers = {Denied: desk.denied, 404: desk.denied, 405: desk.denied}
-    return Starlette(routes=routes, exception_handlers=handlers)  # type: ignore[arg-type]
+    pages = []
+    if origins:
+        # A browser sends the header of a node only where the server allows that to the page.
+        asks = Middleware(
+            CORSMiddleware,
+            allow_origins=list(origins),
+            allow_methods=["GET", "POST"],
+            allow_headers=["authorization"],
+            expose_headers=["retry-after"],
+            max_age=ALLOWED,
+        )
+        pages.append(asks)
+    return Starlette(routes=routes, middleware=pages, exception_handlers=handlers)  # type: ignore[arg-type]
 
 
 @final

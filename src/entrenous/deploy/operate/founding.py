@@ -702,8 +702,10 @@ def parts_of_invitation(server: Path) -> dict[str, str]:
     place = read_json(server / PLACE)
     where = {"server": Place(**place).reached, "tls": place["tls"]}
     parts = {**_lists(server), INVITATION: json_text(where)}
-    if place["tls"]:
-        parts["ca.crt"] = (server / "keys" / "ca.crt").read_text(encoding="ascii")
+    authority = server / "keys" / "ca.crt"
+    # Without the file the certificate is of an authority that every system trusts.
+    if place["tls"] and authority.exists():
+        parts["ca.crt"] = authority.read_text(encoding="ascii")
     return parts
 
 

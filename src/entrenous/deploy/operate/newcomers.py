@@ -71,9 +71,8 @@ def make_link(folder: Path, uses: int, days: float, an_hour: int) -> JoinLink:
     parts = parts_of_invitation(server)
     where = json.loads(parts[INVITATION])
     authority = ""
-    if where["tls"]:
-        # As the file stands, which ends with a line feed.
-        authority = authority_of((server / "keys" / "ca.crt").read_bytes())
+    if "ca.crt" in parts:
+        authority = authority_of(parts["ca.crt"].encode())
     standing = Standing(_hash(token), uses, int(time.time() + DAY * days), an_hour)
     with holding(server / LOCK):
         _write(server, {**_read(server), standing.sha256: standing})

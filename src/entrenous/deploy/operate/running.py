@@ -7,7 +7,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple, final
@@ -19,7 +19,7 @@ from ...core.lock import holding, is_held
 from ...core.types import Array
 from ...federation.workers.engine import EngineOptions, engine
 from ...runs.store import read_arrays
-from ..agreement.address import checked_address, is_loopback
+from ..agreement.address import checked_address, checked_origin, is_loopback
 from ..agreement.files import read_json
 from ..agreement.members import MEMBERS, Member, Members
 from ..agreement.terms import ENDLESS, TERMS, FederationTerms
@@ -58,21 +58,23 @@ def run_server(
     log_format: LogFormat = "text",
     proxy: str = "",
     pace: float = 0.0,
+    origins: Sequence[str] = (),
     ray: RayPlan | None = None,
 ) -> None:
     """Runs a server until its rounds are done or `stop` is set.
 
     workers: number of processes that receive answers. metrics: port on 127.0.0.1 that answers GET
     /metrics; None = none. log_format: of server.log. proxy: address of a proxy in front of the
-    server; "" = as place.json says. pace: least seconds between two rounds. ray: runs the workers
-    as actors of Ray.
+    server; "" = as place.json says. pace: least seconds between two rounds. origins: of web pages
+    that may speak to the server. ray: runs the workers as actors of Ray.
 
     A server that was halted ends at once if it has no port for metrics; else it reports that there
     until `stop` is set.
 
     Raises InputError for a folder or an address that cannot be used, and RoundHalted.
     """
-    plan = _plan(folder, insecure, proxy)
+    allowed = tuple(checked_origin(origin) for origin in origins)
+    plan = _plan(folder, insecure, proxy)._replace(origins=allowed)
     with (
         closing(ServerFolder(folder, log_format=log_format, pace=pace)) as held,
         _telling(folder, say),
