@@ -31,7 +31,7 @@ from entrenous.deploy.operate.joining import join_by_link
 from entrenous.deploy.operate.membership import invite, shut_out
 from entrenous.deploy.operate.newcomers import (
     LINKS,
-    Newcomers,
+    JoinDesk,
     end_links,
     links_of,
     make_link,
@@ -173,7 +173,7 @@ def test_whoever_asks_again_has_one_place(running: Running, tmp_path: Path) -> N
 def test_a_link_ends_and_is_used_up_and_is_slow(running: Running, tmp_path: Path) -> None:
     now = [time.time()]
     link = make_link(running.folder, uses=3, days=1, an_hour=2)
-    desk = Newcomers(running.made.server, clock=lambda: now[0])
+    desk = JoinDesk(running.made.server, clock=lambda: now[0])
 
     def join(name: str, address: str = "10.0.0.1", token: str = link.token) -> str:
         request = json.dumps(identity(tmp_path / name, name)._asdict()).encode()
@@ -211,7 +211,7 @@ def test_a_request_that_is_none_costs_the_link_nothing(
 ) -> None:
     link = make_link(running.folder, uses=1, days=1, an_hour=10)
     with pytest.raises(Denied) as denied:
-        Newcomers(running.made.server).joined(link.token, "10.0.0.1", request_)
+        JoinDesk(running.made.server).joined(link.token, "10.0.0.1", request_)
     assert denied.value.code == code
     assert links_of(running.folder)[0].left == 1
     assert len(running.members().nodes) == PEOPLE
@@ -219,7 +219,7 @@ def test_a_request_that_is_none_costs_the_link_nothing(
 
 def test_nobody_takes_the_name_or_the_key_of_another(running: Running, tmp_path: Path) -> None:
     link = make_link(running.folder, uses=2, days=1, an_hour=10)
-    desk = Newcomers(running.made.server)
+    desk = JoinDesk(running.made.server)
     other = identity(tmp_path / "x", "person-3")
     with pytest.raises(Denied, match="not-taken"):
         desk.joined(link.token, "10.0.0.1", json.dumps(other._asdict()).encode())

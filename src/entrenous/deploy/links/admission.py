@@ -35,7 +35,7 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
-from typing import NamedTuple, TypeAlias, TypeVar, final
+from typing import NamedTuple, Protocol, TypeAlias, TypeVar, final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -96,15 +96,37 @@ def here(key: Ed25519PrivateKey, run: str, node: str) -> str:
     return SCHEME + urlsafe_b64encode(frame).decode()
 
 
+class Joins(Protocol):
+    """Those who let strangers join by a link. The methods may wait for a disk, and raise Denied.
+
+    token: of the link. address: of the stranger.
+    """
+
+    def authority(self) -> bytes:
+        """Returns the certificate of the server's authority, which a link names by its sha256."""
+        ...
+
+    def terms(self, token: str, address: str) -> bytes:
+        """Returns what somebody agrees to by joining, as files (`join_link.Parts`)."""
+        ...
+
+    def joined(self, token: str, address: str, request: bytes) -> bytes:
+        """Makes whoever asks a member. Returns the invitation, as files."""
+        ...
+
+
 @final
 class Admission:
-    """Finds out by a request's header which node sends it. clock: seconds since 1970."""
+    """Finds out by a request's header which node sends it. clock: seconds since 1970. joins: whom
+    strangers ask who want to join; None where nobody may.
+    """
 
     def __init__(
         self, run: str, members: Mapping[str, Member], clock: Callable[[], float] = time.time
     ) -> None:
         self.run = run
         self.members = members
+        self.joins: Joins | None = None
         self._clock = clock
         # The node and the signed time of each checked header, by the header's sha256.
         self._checked: OrderedDict[bytes, tuple[str, int]] = OrderedDict()

@@ -22,7 +22,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
-from typing import Any, NamedTuple, Protocol, final
+from typing import Any, NamedTuple, final
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -45,6 +45,7 @@ from .admission import (
     Body,
     Denied,
     Guard,
+    Joins,
     Rates,
     is_number,
 )
@@ -244,25 +245,6 @@ def _resolve(answers: list[Arrived]) -> None:
 # ---- the application -----------------------------------------------------------------------------
 
 
-class Joins(Protocol):
-    """Those who let strangers join by a link. The methods may wait for a disk, and raise Denied.
-
-    token: of the link. address: of the stranger.
-    """
-
-    def authority(self) -> bytes:
-        """Returns the certificate of the server's authority, which a link names by its sha256."""
-        ...
-
-    def terms(self, token: str, address: str) -> bytes:
-        """Returns what somebody agrees to by joining, as files (`join_link.Parts`)."""
-        ...
-
-    def joined(self, token: str, address: str, request: bytes) -> bytes:
-        """Makes whoever asks a member. Returns the invitation, as files."""
-        ...
-
-
 class Front(NamedTuple):
     """The parts that the application works with."""
 
@@ -277,8 +259,6 @@ class Front(NamedTuple):
     """Tells why the server cannot do its work; may wait for a disk."""
     siblings: Siblings | None = None
     """The other workers, which serve some of the nodes; None where this process serves all."""
-    joins: Joins | None = None
-    """Whom strangers ask who want to join; None where nobody may by this port."""
 
     def elsewhere(self, node: str) -> int | None:
         """Returns the number of the worker that serves a node; None for this process."""
@@ -466,9 +446,10 @@ class _Requests:
         self._pace(request)
         if not has_body:
             _refuse_body(request)
-        if self._front.joins is None:
+        joins = self._front.admission.joins
+        if joins is None:
             raise Denied(404, "no-such-thing")
-        return self._front.joins
+        return joins
 
     async def denied(self, request: Request, why: Exception) -> Response:
         """Answers a refusal. A sender who is refused again and again is shut out for a while."""

@@ -28,7 +28,7 @@ from ...core.files import Trouble, no_trouble
 from ..agreement.address import joined_address, refuse_plain
 from ..agreement.members import Member
 from .admission import HEAD, HEAD_SECONDS, HELD, Admission, Bounds, Guard
-from .application import Front, Joins, Traffic, application
+from .application import Front, Traffic, application
 from .listening import GuardedSocket
 from .metrics import LinkTally
 from .siblings import Siblings
@@ -155,7 +155,7 @@ class HttpsPlan(NamedTuple):
 class HttpsServerLink(Traffic):
     """A `ServerLink` that nodes connect to. It listens from `start` to `close`.
 
-    members: who may come in. largest: bytes of an answer, at most. trouble, joins, siblings: as in
+    members: who may come in. largest: bytes of an answer, at most. trouble, siblings: as in
     `Front`. nearby: HOST:PORT for siblings, "" where there are none.
 
     Raises InputError for an address that is not this machine's or is taken, for keys that cannot be
@@ -171,7 +171,6 @@ class HttpsServerLink(Traffic):
         listening: socket.socket | None = None,
         trouble: Callable[[], Trouble | None] = no_trouble,
         siblings: Siblings | None = None,
-        joins: Joins | None = None,
     ) -> None:
         if plan.keys is None:
             refuse_plain("server", plan.host, plan.insecure)
@@ -183,9 +182,7 @@ class HttpsServerLink(Traffic):
             listening = listen(plan.host, plan.port)
         self._socket = GuardedSocket(listening, self.guard)
         self.admission = Admission(run, members)
-        front = Front(
-            self.admission, self, self.guard, largest, self.counts, trouble, siblings, joins
-        )
+        front = Front(self.admission, self, self.guard, largest, self.counts, trouble, siblings)
         server = uvicorn.Server(_configured(front, plan.keys, plan.origins))
         # Each with the socket that it listens to.
         self._servers: list[tuple[uvicorn.Server, socket.socket]] = [(server, self._socket)]

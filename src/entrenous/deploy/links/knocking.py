@@ -1,5 +1,5 @@
-"""The questions of somebody who has a link and wants to join: each over a connection of its own, by
-the same limits as a node's.
+"""The questions of somebody who has a link and wants to join: each over one connection, by the
+same limits as a node's.
 """
 
 from __future__ import annotations

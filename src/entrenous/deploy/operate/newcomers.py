@@ -39,8 +39,8 @@ HOUR = 3600.0
 DAY = 86_400
 
 
-class Standing(Struct, frozen=True, forbid_unknown_fields=True):
-    """What is left of one link."""
+class LinkLeft(Struct, frozen=True, forbid_unknown_fields=True):
+    """The uses and the time that are left of one link."""
 
     sha256: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
     """Of the token."""
@@ -73,7 +73,7 @@ def make_link(folder: Path, uses: int, days: float, an_hour: int) -> JoinLink:
     authority = ""
     if "ca.crt" in parts:
         authority = authority_of(parts["ca.crt"].encode())
-    standing = Standing(_hash(token), uses, int(time.time() + DAY * days), an_hour)
+    standing = LinkLeft(_hash(token), uses, int(time.time() + DAY * days), an_hour)
     with holding(server / LOCK):
         _write(server, {**_read(server), standing.sha256: standing})
     return JoinLink(where["server"], where["tls"], terms.run, token.hex(), authority)
@@ -88,7 +88,7 @@ def end_links(folder: Path) -> int:
     return ended
 
 
-def links_of(folder: Path) -> list[Standing]:
+def links_of(folder: Path) -> list[LinkLeft]:
     """Returns what is left of each link of a federation, the one that ends first at the front."""
     standing = _read(operator_folder(folder)).values()
     return sorted(standing, key=lambda one: one.until)
@@ -98,20 +98,20 @@ def _hash(token: bytes) -> str:
     return hashlib.sha256(token).hexdigest()
 
 
-def _read(server: Path) -> dict[str, Standing]:
+def _read(server: Path) -> dict[str, LinkLeft]:
     """Returns the links of a server by the sha256 of their tokens."""
     path = server / LINKS
     if not path.exists():
         return {}
     try:
-        several = msgspec.convert(read_json(path)["links"], list[Standing])
+        several = msgspec.convert(read_json(path)["links"], list[LinkLeft])
     except (KeyError, msgspec.ValidationError) as wrong:
         fix = "remove the file, and give out new links"
         raise InputError(str(path), f"no list of links ({wrong})", fix=fix) from None
     return {one.sha256: one for one in several}
 
 
-def _write(server: Path, links: Mapping[str, Standing]) -> None:
+def _write(server: Path, links: Mapping[str, LinkLeft]) -> None:
     write_json(server / LINKS, {"links": [msgspec.to_builtins(one) for one in links.values()]})
 
 
@@ -121,7 +121,7 @@ def packed(parts: Mapping[str, str]) -> bytes:
 
 
 @final
-class Newcomers:
+class JoinDesk:
     """The `Joins` of a server. clock: seconds since 1970. welcomed: is told of each new member.
 
     server: its folder.
@@ -191,7 +191,7 @@ class Newcomers:
         written(self._server, members)
         return members
 
-    def _standing(self, token: str, used_up: bool = False) -> Standing:
+    def _standing(self, token: str, used_up: bool = False) -> LinkLeft:
         """Returns what is left of a link. used_up: True if one that is used up is one, too. Raises
         Denied.
         """

@@ -27,7 +27,6 @@ from ..frames.contribution import RoundHalted
 from ..frames.request import largest_request
 from ..frames.secure import largest_answer
 from ..links.admission import here
-from ..links.application import Joins
 from ..links.https import HttpsPlan, HttpsServerLink
 from ..links.metrics import Metrics, served
 from ..node.node_store import NODE, STORE, NodeStore
@@ -39,7 +38,7 @@ from ..server.ray_workers import LOCAL, HiredActor, RayPlan, RayWorkers
 from ..server.server import FederationServer, ListsChanged, serve_opened
 from ..server.server_folder import LogFormat, LogLine, ServerFolder, told
 from .membership import certificate_ends
-from .newcomers import Newcomers
+from .newcomers import JoinDesk
 from .processes import Processes, last_line
 from .running_node import watched
 
@@ -141,7 +140,8 @@ class OpenPort:
             return self._link
         # Answers may be longer with more items: the room for them is another one.
         self.close()
-        self._link = https_link(held, self.plan, Newcomers(held.path, self._welcome))
+        self._link = https_link(held, self.plan)
+        self._link.admission.joins = JoinDesk(held.path, self._welcome)
         self._link.start()
         return self._link
 
@@ -267,14 +267,12 @@ def refuse_alone(held: ServerFolder, option: str) -> None:
         raise InputError(option, problem, expected="1 with relays under masks", fix=fix)
 
 
-def https_link(held: ServerFolder, plan: HttpsPlan, joins: Joins | None = None) -> HttpsServerLink:
+def https_link(held: ServerFolder, plan: HttpsPlan) -> HttpsServerLink:
     """Returns the port of a server to its nodes, which does not listen yet. Raises InputError for
     an address that cannot be used.
     """
     most = largest_answer(held.terms, held.members, held.algorithm)
-    return HttpsServerLink(
-        plan, held.terms.run, held.members.nodes, most, trouble=held.trouble, joins=joins
-    )
+    return HttpsServerLink(plan, held.terms.run, held.members.nodes, most, trouble=held.trouble)
 
 
 def run_relay(
