@@ -20,7 +20,7 @@ from ...privacy.secure_sum.graph import quorum
 from ...privacy.secure_sum.messages import MAX_PARTIES
 from ..agreement.members import Members
 from ..agreement.terms import FederationTerms
-from .frames import HEAD, SIGNATURE, Code, Frame, FrameRefused, headed, signed_by
+from .frames import HEAD, KNOWN, SIGNATURE, Code, Frame, FrameRefused, headed, signed_by
 
 AGREED = "agreed"  # brings the words of the others
 # Answers: a model has come; it is the one that a quorum has.
@@ -86,7 +86,8 @@ def check_agreed(
         if member is None:
             if terms.by_lot:
                 # Members may have come since; the server has the longer list.
-                raise FrameRefused(Code.FEWER_MEMBERS, "a word about the model is of another one")
+                text = "a word about the model is of another one"
+                raise FrameRefused(Code.FEWER_MEMBERS, text, {KNOWN: members.next_user})
             raise FrameRefused(Code.UNKNOWN_NODE)
         if not signed_by(frame, member.key):
             raise FrameRefused(Code.BAD_SIGNATURE, "of a word about the model")
