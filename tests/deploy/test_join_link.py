@@ -5,6 +5,7 @@ server or a stranger that lies gets.
 from __future__ import annotations
 
 import json
+import re
 import threading
 import time
 from collections.abc import Iterator
@@ -63,9 +64,9 @@ PLAN = FoundingPlan(
 class Running:
     """A federation by lot, whose server and first nodes run in threads."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, people: int = PEOPLE) -> None:
         self.folder = folder / "f"
-        self.devices = [folder / f"person-{number}" for number in range(PEOPLE)]
+        self.devices = [folder / f"person-{number}" for number in range(people)]
         requests = [(identity(device, device.name), 1) for device in self.devices]
         place = Place(port=free_ports()[0])
         self.made = found_federation(self.folder, ITEMS, requests, PLAN, place)
@@ -79,6 +80,8 @@ class Running:
         arguments = (self.made.server, self._stop, self.said.append)
         server = threading.Thread(target=run_server, args=arguments, kwargs={"pace": pace})
         self._begin(server)
+        # Its first word comes once it listens.
+        until(lambda: status(self.made.server))
         for device in self.devices:
             self.run(device)
 
@@ -155,6 +158,25 @@ def test_a_person_without_rows_joins_and_their_first_row_is_learnt(
         device.consumed(best)
         assert best not in [one["item"] for one in device.recommend().items]
         assert device.users == ["me"]
+
+
+def test_a_federation_begins_with_nobody_and_people_come_by_a_link(tmp_path: Path) -> None:
+    own = Running(tmp_path, people=0)
+    try:
+        own.start()
+        link = make_link(own.folder, uses=PEOPLE, days=1, an_hour=100)
+        for number in range(PEOPLE):
+            device = tmp_path / f"device-{number}"
+            users = join_by_link(device, str(link), DATA.of_users([number]), OWNER)
+            assert users.tolist() == [number]
+            own.run(device)
+        log = own.made.server / "server.log"
+        # Rounds in which too few offered open no sum; then one is of enough.
+        until(lambda: re.search(r"round \d+: [3-9] of \d+ devices", log.read_text()))
+        with closing(Device(tmp_path / "device-0")) as first:
+            until(lambda: _recommends(first))
+    finally:
+        own.close()
 
 
 def test_whoever_asks_again_has_one_place(running: Running, tmp_path: Path) -> None:

@@ -56,14 +56,15 @@ def new(
     /,
     *,
     items: Path,
-    node: Annotated[list[str], Parameter(negative="")],
+    node: Repeated = None,
     host: str = "127.0.0.1",
     port: int = 8443,
     name: Repeated = None,
     plain: bool = False,
     **options: Any,
 ) -> None:
-    """As the operator: found a federation with the nodes that asked to take part.
+    """As the operator: found a federation with the nodes that asked to take part, or with nobody
+    yet, where people come by a link.
 
     Writes FOLDER/invitations/NAME for each node, to be sent to it, and FOLDER/server, which
     `entrenous server` runs. With --peers it writes FOLDER/operator instead, whose key is needed
@@ -78,7 +79,8 @@ def new(
         that all nodes share.
     node:
         REQUEST.json:USERS, the request of a node and the number of users that it may have; for a
-        peer REQUEST.json alone. Repeated for every node.
+        peer REQUEST.json alone. Repeated for every node. None at all where --users says how many
+        may ever come, and they can: by lot, or without masks.
     host:
         The address on which the server listens; 0.0.0.0 = every address of the machine.
     port:
@@ -98,7 +100,7 @@ def new(
     if not 0 < port < 65536:
         raise InputError("--port", f"got {port}", expected="1 to 65535")
     plan = FoundingPlan(**options)
-    requests = [requested(text) for text in node]
+    requests = [requested(text) for text in node or ()]
     place = Place(host, port, tuple(name or ()), not plain)
     founded = found_federation(folder, Items.read_csv(items), requests, plan, place)
     own_algorithm = plan.algorithm if is_place(plan.algorithm) else ""
@@ -113,6 +115,9 @@ def new(
     if plan.peers:
         begin = f"its key is in {founded.server}"
     say(f"run {founded.terms.run}; {begin}")
+    if not requests:
+        say(f"make a link by which people come: entrenous federation link {folder}")
+        return
     say(
         f"send each node its folder of {folder / 'invitations'}; it joins with: entrenous"
         " federation join"

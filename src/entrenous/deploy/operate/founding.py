@@ -150,6 +150,9 @@ def found_federation(
     algorithm = plan.algorithm or (GOSSIPING if plan.peers else "")
     own = algorithm if is_place(algorithm) else ""
     users = plan.users or sum(count for _, count in requests)
+    if not users:
+        fix = "add --users, of all who may ever come, and make a link by which they do"
+        raise InputError("--node", "nobody has asked to take part", expected="a request", fix=fix)
     plan = _with_set(replace(plan, algorithm=algorithm), users, len(items.ids))
     # The terms name a class of the user's own by its name alone: nobody loads a file because terms
     # say so.
@@ -174,6 +177,9 @@ def found_federation(
     )
     terms.check(place=own)
     members = enrolled(terms, Members({}, terms.users), requests, ends(plan.days))
+    if not requests and terms.masked and not terms.by_lot:
+        fix = "add --node, or --protect sampling=poisson"
+        raise InputError("--node", "nobody could come to this federation later", fix=fix)
     if terms.relays:
         terms = _by_relays(terms, len(members.nodes), plan)
     elif terms.masked and not terms.by_lot and "groups" not in plan.protect:
@@ -276,7 +282,9 @@ def _pinned(terms: FederationTerms, own: str) -> FederationTerms:
 
 def _check_noise(terms: FederationTerms, members: Members) -> None:
     """Raises InputError if too few users are there for the noise of a sum: with masked sums nobody
-    joins later."""
+    joins later, unless devices take part by lot; then no sum is opened until enough are there."""
+    if terms.by_lot:
+        return
     there = sum(len(member.users) for member in members.nodes.values())
     if there < terms.people_for_noise:
         raise InputError(
