@@ -6,14 +6,17 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+import time
 
 import httpx
 
 from ...core.errors import InputError, NotYet, one_line
 from ..agreement.join_link import JoinLink
 from .admission import JOINING
-from .polling import CALL, BadResponse, ServerLine, ServerSaid, refusal_of
+from .polling import BadResponse, ServerLine, ServerSaid, refusal_of
 
+ATTEMPTS = 3
+PAUSE = 1.0  # seconds between two of them
 LARGEST = 1 << 26  # bytes of an answer, at most
 CERTIFICATE = 1 << 14  # bytes of an authority's certificate, at most
 AGAIN = "ask the operator for a new link"
@@ -88,15 +91,21 @@ def _asked(
         async with ServerLine(f"{scheme}://{link.server}", trust, largest) as line:
             return await line.ask(method, path, header, body)
 
-    try:
-        said = asyncio.run(asked())
-    except (httpx.HTTPError, ssl.SSLError, BadResponse, OSError) as error:
-        known = refusal_of(error, link.tls)
-        if known is not None:
-            raise known from None
-        why = one_line(str(error)) or type(error).__name__
-        fix = f"try again; it was waited for {CALL:g} s at most"
-        raise NotYet("--link", f"{link.server} does not answer ({why})", fix=fix) from None
+    for attempt in range(ATTEMPTS):
+        try:
+            said = asyncio.run(asked())
+            break
+        except (httpx.HTTPError, ssl.SSLError, BadResponse, OSError) as error:
+            known = refusal_of(error, link.tls)
+            if known is not None:
+                raise known from None
+            # A server that takes up longer lists is away for a moment.
+            if attempt + 1 < ATTEMPTS:
+                time.sleep(PAUSE)
+                continue
+            why = one_line(str(error)) or type(error).__name__
+            problem = f"{link.server} does not answer ({why})"
+            raise NotYet("--link", problem, fix="try again later") from None
     if said.status >= 300:
         problem, fix = REFUSALS.get(
             said.word, (f"refuses ({said.word or said.status})", "ask the operator")

@@ -43,6 +43,7 @@ from .processes import Processes, last_line
 from .running_node import watched
 
 Say = Callable[[str], None]
+SPARE = 1.125  # of the bytes of an answer, for items that come
 LOOK = 0.5  # seconds between two looks at the server's status
 
 
@@ -138,9 +139,10 @@ class OpenPort:
         if self._link is not None and largest <= self._link.largest:
             self._link.admission.change(held.members.nodes)
             return self._link
-        # Answers may be longer with more items: the room for them is another one.
+        # Answers become longer with more items, and the room for them is fixed. With some to spare
+        # that is seldom.
         self.close()
-        self._link = https_link(held, self.plan)
+        self._link = https_link(held, self.plan, SPARE * largest)
         self._link.admission.joins = JoinDesk(held.path, self._welcome)
         self._link.start()
         return self._link
@@ -267,11 +269,12 @@ def refuse_alone(held: ServerFolder, option: str) -> None:
         raise InputError(option, problem, expected="1 with relays under masks", fix=fix)
 
 
-def https_link(held: ServerFolder, plan: HttpsPlan) -> HttpsServerLink:
-    """Returns the port of a server to its nodes, which does not listen yet. Raises InputError for
-    an address that cannot be used.
+def https_link(held: ServerFolder, plan: HttpsPlan, largest: float = 0.0) -> HttpsServerLink:
+    """Returns the port of a server to its nodes, which does not listen yet. largest: bytes of an
+    answer, at most; 0 = those of now. Raises InputError for an address that cannot be used.
     """
-    most = largest_answer(held.terms, held.members, held.algorithm)
+    now = largest_answer(held.terms, held.members, held.algorithm)
+    most = max(now, int(largest))
     return HttpsServerLink(plan, held.terms.run, held.members.nodes, most, trouble=held.trouble)
 
 
