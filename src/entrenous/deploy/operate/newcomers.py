@@ -139,19 +139,19 @@ class JoinDesk:
         self._rates: dict[int, Rates] = {}  # by the number an hour
 
     def authority(self) -> bytes:
-        """`Joins.authority`."""
+        """Returns the certificate of the server's authority, as `Joins.authority` says."""
         certificate = self._server / "keys" / "ca.crt"
         if not certificate.exists():
             raise Denied(404, "no-such-thing")
         return certificate.read_bytes()
 
     def terms(self, token: str, address: str) -> bytes:
-        """`Joins.terms`."""
+        """Returns what somebody agrees to by joining, as `Joins.terms` says."""
         self._standing(token)
         return packed(parts_of_invitation(self._server))
 
     def joined(self, token: str, address: str, request: bytes) -> bytes:
-        """`Joins.joined`. Whoever asks again with the same name and key gets the same again, and no
+        """Makes whoever asks a member, as `Joins.joined` says. Whoever asks again with the same name and key gets the same again, and no
         second place.
         """
         asked = _request(request)
