@@ -151,8 +151,8 @@ class JoinDesk:
         return packed(parts_of_invitation(self._server))
 
     def joined(self, token: str, address: str, request: bytes) -> bytes:
-        """Makes whoever asks a member, as `Joins.joined` says. Whoever asks again with the same name and key gets the same again, and no
-        second place.
+        """Makes whoever asks a member, as `Joins.joined` says. Whoever asks again with the same
+        name and key gets the same again, and no second place.
         """
         asked = _request(request)
         try:
