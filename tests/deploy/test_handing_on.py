@@ -70,6 +70,14 @@ def paused(growing: Growing, link: FaultyLink, true: Callable[[], bool]) -> bool
     return not changed.is_set()
 
 
+def given(growing: Growing) -> GivenModel:
+    """The model that was given last, as the server's folder has it."""
+    terms = growing.made.terms
+    found = GivenModel.read(growing.made.server, terms.run, terms.make())
+    assert found is not None
+    return found
+
+
 def has_model(node: FederatedNode) -> bool:
     return node.store.standing().model is not None
 
@@ -104,9 +112,8 @@ def test_who_was_away_learns_of_others_and_keeps_the_model(tmp_path: Path) -> No
     growing.come(range(FIRST, USERS))
     old = {_name(user) for user in range(FIRST)}
     growing.served(stop_at=3, absent=old - {"device-00"})
-    given = GivenModel.read(growing.made.server, growing.made.terms.run, growing.made.terms.make())
-    assert given is not None and given.round == 2
-    assert given.have <= {"device-00", *(_name(user) for user in range(FIRST, USERS))}
+    assert given(growing).round == 2
+    assert given(growing).have <= {"device-00", *(_name(user) for user in range(FIRST, USERS))}
     assert not has_model(growing.nodes[away])
     assert paused(growing, Counting(growing.nodes), lambda: has_model(growing.nodes[away]))
     knows = Members.read(growing.nodes[away].folder / MEMBERS, USERS)
@@ -117,10 +124,9 @@ def test_a_server_that_starts_again_gives_nobody_the_same_twice(tmp_path: Path) 
     growing = Growing(tmp_path, rounds=20)
     growing.served(stop_at=3, absent={"device-03"})
     link = Counting(growing.nodes)
-    assert paused(growing, link, lambda: has_model(growing.nodes["device-03"]))
+    assert paused(growing, link, lambda: given(growing).have == growing.nodes.keys())
+    assert has_model(growing.nodes["device-03"])
     assert link.told("model") == ["device-03"]
-    given = GivenModel.read(growing.made.server, growing.made.terms.run, growing.made.terms.make())
-    assert given is not None and given.have == growing.nodes.keys()
     again = Counting(growing.nodes)
     seen = iter(range(100))
     assert paused(growing, again, lambda: next(seen) > 20)
