@@ -571,3 +571,72 @@ def test_a_node_that_never_takes_the_list_holds_up_nobody(tmp_path: Path) -> Non
     assert growing.served() is not None
     assert stubborn.terms.items == FIRST
     assert any("node-3" in line for line in logged(growing.made.server))
+
+
+# ---- what a list lacks ---------------------------------------------------------------------------
+
+
+def test_a_node_is_told_of_new_items_alone(tmp_path: Path) -> None:
+    growing = Growing(tmp_path)
+    growing.served(stop_at=1)
+    before = growing.nodes["node-1"].items
+    growing.come()
+    link = FaultyLink({name: node.answer for name, node in growing.nodes.items()})
+    sizes = []
+    send = link.send
+
+    def measured(address: str, frame: Any, seconds: float) -> None:
+        if opened(bytes(frame)).head.kind == "items":
+            sizes.append(json.loads(bytes(opened(bytes(frame)).body))["ids"])
+        send(address, frame, seconds)
+
+    link.send = measured  # type: ignore[method-assign]
+    while True:
+        with suppress(ListsChanged):
+            assert serve(link, growing.made.server) is not None
+            break
+    assert sizes == [NEW.ids] * 4
+    newest = growing.nodes["node-1"].items
+    assert newest.ids == [*before.ids, *NEW.ids] and newest.titles[-1] == "a title"
+
+
+def test_a_list_with_other_titles_is_told_whole_when_the_difference_does_not_fit(
+    tmp_path: Path,
+) -> None:
+    """Titles may be told better at any time, which no difference tells."""
+    growing = Growing(tmp_path)
+    growing.served(stop_at=1)
+    better = Items(BEFORE.items.ids.tolist(), ["better"] * FIRST, None).with_more(NEW)
+    (growing.made.server / NEXT).write_text(better.text)
+    assert growing.served() is not None
+    assert growing.nodes["node-1"].items == better
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"after": FIRST - 1},
+        {"after": "x"},
+        {"sha256": "00"},
+        {"retired": [FIRST + MORE]},
+        {"retired": ["x"]},
+        {"retired": [3, 2]},
+        {"retired": None},
+        {"ids": ["x"] * MORE},
+        {"ids": [1, 2]},
+        {"titles": []},
+        {"features": {"genre": ["x"] * MORE}},
+        {"features": 3},
+        {"places": [[1.0, 2.0]] * MORE},
+    ],
+)
+def test_a_difference_that_does_not_fit_changes_nothing(
+    tmp_path: Path, change: dict[str, Any]
+) -> None:
+    growing = Growing(tmp_path)
+    before = growing.nodes["node-1"].items
+    fields = json.loads(before.with_more(NEW).since(FIRST)) | change
+    said = answer_to(growing.made, growing.nodes["node-1"], "items", json.dumps(fields).encode())
+    assert said.startswith(Code.MALFORMED.value)
+    assert growing.nodes["node-1"].items == before
+    assert not (growing.made.nodes["node-1"] / LONGER).exists()

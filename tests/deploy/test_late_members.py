@@ -23,7 +23,7 @@ from federation_links import (
 
 from entrenous.core.errors import InputError
 from entrenous.deploy.agreement.catalogue import Items
-from entrenous.deploy.agreement.members import MEMBERS, Members
+from entrenous.deploy.agreement.members import MEMBERS, Member, Members
 from entrenous.deploy.frames.frames import Code
 from entrenous.deploy.node.node import FederatedNode
 from entrenous.deploy.node.secure_node import inputs
@@ -171,7 +171,9 @@ def test_one_is_shut_out_and_nobody_has_to_rest(tmp_path: Path) -> None:
 
 
 def test_a_newcomer_recommends_before_a_lot_has_drawn_it(tmp_path: Path) -> None:
-    """The model goes to all who are there when the server starts, and then ten times in all."""
+    """The model goes to all after 1, 2, 4 and 8 rounds, and then after each ten; who comes between
+    is handed the newest of these.
+    """
     growing = Growing(tmp_path, rounds=20)
     growing.served(stop_at=3)
     growing.come(range(FIRST, USERS))
@@ -180,10 +182,10 @@ def test_a_newcomer_recommends_before_a_lot_has_drawn_it(tmp_path: Path) -> None
     undrawn = [node for node in late if not inputs(node.store)]
     assert undrawn
     for node in undrawn:
-        assert node.recommender()[0] == 3
+        assert node.recommender()[0] == 2
     # Five of forty are enough, since a lot needs no more; four are not.
     few = {name for name in growing.nodes if name not in {_name(user) for user in range(36, USERS)}}
-    growing.served(stop_at=5, absent=few)
+    growing.served(stop_at=9, absent=few)
     assert any("0 of 40 nodes keep the model" in line for line in logged(growing.made.server))
 
 
@@ -307,3 +309,62 @@ def test_without_lots_no_list_is_taken(tmp_path: Path) -> None:
     node = growing.nodes["device-00"]
     node._kinds.pop("members")
     assert told(growing, b"{}").startswith(Code.WRONG_KIND.value)
+
+
+# ---- what a list lacks ---------------------------------------------------------------------------
+
+
+def test_a_node_is_told_what_its_list_lacks_alone(tmp_path: Path) -> None:
+    growing = Growing(tmp_path)
+    growing.served(stop_at=1)
+    growing.come(range(FIRST, 33))
+    shut_out(tmp_path / "f", "device-07")
+    newest = Members.read(growing.made.server / MEMBERS, USERS)
+    text = newest.since(FIRST)
+    fields = json.loads(text)
+    assert sorted(fields["nodes"]) == [_name(user) for user in range(FIRST, 33)]
+    assert [member["name"] for member in fields["former"]] == ["device-07"]
+    before = Members.read(growing.nodes["device-00"].folder / MEMBERS, USERS)
+    assert before.taken(text, "here").text() == newest.text()
+    # The same list once more, and as a whole, is no other.
+    assert newest.taken(text, "here").text() == newest.text()
+    assert before.taken(newest.text(), "here").text() == newest.text()
+    assert told(growing, text.encode()) == "members"
+    assert growing.knows("device-00") == 33
+
+
+def test_one_more_member_of_a_thousand_costs_the_bytes_of_one(tmp_path: Path) -> None:
+    growing = Growing(tmp_path)
+    own = next(iter(growing.nodes.values())).key.public_key()
+    nodes = {f"m{user}": Member(own, np.array([user])) for user in range(1001)}
+    several = Members(nodes, 2000)
+    assert len(several.since(1000)) < 400 < 100_000 < len(several.text())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda fields: fields.update(after="x", nodes=[]),
+        lambda fields: fields.update(rests=3),
+        lambda fields: fields.pop("rests"),
+        lambda fields: fields["former"].append({"name": "device-03"}),
+        lambda fields: fields["nodes"]["device-30"].update(users=[[3, 3]]),
+        lambda fields: fields["nodes"]["device-30"].update(users=[[30, 1 << 60]]),
+        lambda fields: fields["nodes"].update({"device-03": fields["nodes"]["device-30"]}),
+        # Somebody whom the node knows would be forgotten.
+        lambda fields: fields["former"].append(
+            {"name": "device-03", "key": "00" * 32, "last": 3, "until": 0}
+        ),
+    ],
+)
+def test_a_difference_that_is_none_changes_nothing(
+    tmp_path: Path, change: Callable[[dict[str, Any]], object]
+) -> None:
+    growing = Growing(tmp_path)
+    growing.come(range(FIRST, 33))
+    newest = Members.read(growing.made.server / MEMBERS, USERS)
+    fields = json.loads(newest.since(FIRST))
+    change(fields)
+    before = (growing.nodes["device-00"].folder / MEMBERS).read_bytes()
+    assert told(growing, json.dumps(fields).encode()).startswith(Code.MALFORMED.value)
+    assert (growing.nodes["device-00"].folder / MEMBERS).read_bytes() == before

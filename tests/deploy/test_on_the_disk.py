@@ -15,7 +15,14 @@ from entrenous.data.synthetic import synthetic
 from entrenous.deploy.agreement.catalogue import Items
 from entrenous.deploy.operate.enrolment import accept, identity, join, rotate
 from entrenous.deploy.operate.founding import found, found_federation
-from entrenous.deploy.operate.membership import invite, renew_certificate, renew_tickets, shut_out
+from entrenous.deploy.operate.membership import (
+    LOCK,
+    invite,
+    renew_certificate,
+    renew_tickets,
+    shut_out,
+)
+from entrenous.deploy.operate.newcomers import end_links, make_link
 from entrenous.deploy.operate.plans import FoundingPlan, JoinPlan
 
 DATA = synthetic(users=6, items=20, interactions=60, seed=0)
@@ -53,6 +60,7 @@ class Disk:
             if (
                 path.is_file()
                 and not path.name.startswith(BY_SQLITE)
+                and path.name != LOCK  # which says who holds it now
                 and self.content.get(number) != path.read_bytes()
             ):
                 found.append(f"the content of {path.relative_to(folder)}")
@@ -82,6 +90,9 @@ def test_a_federation_with_a_server_is_on_the_disk_at_each_step(tmp_path: Path, 
     invitations = invite(tmp_path / "f", [(request, 2)])
     accept(folder, next(path for path in invitations if path.name == "one"))
     assert disk.lost(tmp_path) == []
+    make_link(tmp_path / "f", uses=1, days=1, an_hour=1)
+    assert disk.lost(tmp_path) == []
+    end_links(tmp_path / "f")
     renew_certificate(tmp_path / "f")
     shut_out(tmp_path / "f", "two")
     assert disk.lost(tmp_path) == []

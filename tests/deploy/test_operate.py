@@ -443,7 +443,7 @@ def test_a_node_says_when_its_server_is_silent_and_not_when_it_has_all(tmp_path:
     clock = [1000.0]
     with closing(FederatedNode(made.nodes["node-1"])) as node:
         watch = NodeWatch(node.folder, node.terms, node.store.standing, clock=lambda: clock[0])
-        watch.heard()
+        watch.heard(0.0)
         clock[0] += AWAY - 1
         assert watch.trouble() is None
         clock[0] += 2

@@ -37,7 +37,7 @@ from entrenous.deploy.node.node import FederatedNode
 from entrenous.deploy.operate import founding
 from entrenous.deploy.operate.founding import FoundedFederation, found
 from entrenous.deploy.operate.plans import FoundingPlan
-from entrenous.deploy.server import exchange, secure_server, server
+from entrenous.deploy.server import exchange, handing_on, secure_server, server
 from entrenous.deploy.server.collector import Collector
 from entrenous.deploy.server.server import FederationServer, serve
 from entrenous.deploy.server.server_folder import ServerFolder
@@ -236,6 +236,9 @@ class FaultyLink:
     def acknowledge(self) -> None:
         pass
 
+    def rest(self, seconds: float) -> None:
+        pass
+
     def close(self) -> None:
         pass
 
@@ -244,6 +247,7 @@ def virtual_time(patch: pytest.MonkeyPatch) -> Clock:
     """From now on servers and FaultyLinks of this test have one clock, which never waits."""
     clock = Clock()
     patch.setattr(exchange, "time", clock)
+    patch.setattr(handing_on, "time", clock)
     patch.setattr(secure_server, "time", clock)
     patch.setattr(FaultyLink, "clock", clock)
     return clock
@@ -311,6 +315,9 @@ class SocketLink:
         return got
 
     def acknowledge(self) -> None:
+        pass
+
+    def rest(self, seconds: float) -> None:
         pass
 
     def close(self) -> None:

@@ -50,5 +50,8 @@ class MemoryServerLink:
     def acknowledge(self) -> None:
         """Does nothing: no node waits for it here."""
 
+    def rest(self, seconds: float) -> None:
+        """Does nothing: no node asks here."""
+
     def close(self) -> None:
         self._pool.shutdown(cancel_futures=True)

@@ -56,14 +56,15 @@ def new(
     /,
     *,
     items: Path,
-    node: Annotated[list[str], Parameter(negative="")],
+    node: Repeated = None,
     host: str = "127.0.0.1",
     port: int = 8443,
     name: Repeated = None,
     plain: bool = False,
     **options: Any,
 ) -> None:
-    """As the operator: found a federation with the nodes that asked to take part.
+    """As the operator: found a federation with the nodes that asked to take part, or with nobody
+    yet, where people come by a link.
 
     Writes FOLDER/invitations/NAME for each node, to be sent to it, and FOLDER/server, which
     `entrenous server` runs. With --peers it writes FOLDER/operator instead, whose key is needed
@@ -78,7 +79,8 @@ def new(
         that all nodes share.
     node:
         REQUEST.json:USERS, the request of a node and the number of users that it may have; for a
-        peer REQUEST.json alone. Repeated for every node.
+        peer REQUEST.json alone. Repeated for every node. None at all where --users says how many
+        may ever come, and they can: by lot, or without masks.
     host:
         The address on which the server listens; 0.0.0.0 = every address of the machine.
     port:
@@ -98,7 +100,7 @@ def new(
     if not 0 < port < 65536:
         raise InputError("--port", f"got {port}", expected="1 to 65535")
     plan = FoundingPlan(**options)
-    requests = [requested(text) for text in node]
+    requests = [requested(text) for text in node or ()]
     place = Place(host, port, tuple(name or ()), not plain)
     founded = found_federation(folder, Items.read_csv(items), requests, plan, place)
     own_algorithm = plan.algorithm if is_place(plan.algorithm) else ""
@@ -113,6 +115,9 @@ def new(
     if plan.peers:
         begin = f"its key is in {founded.server}"
     say(f"run {founded.terms.run}; {begin}")
+    if not requests:
+        say(f"make a link by which people come: entrenous federation link {folder}")
+        return
     say(
         f"send each node its folder of {folder / 'invitations'}; it joins with: entrenous"
         " federation join"
@@ -144,13 +149,14 @@ def join(
     folder: Path,
     /,
     *,
-    invitation: Path,
+    invitation: Path | None = None,
+    link: str = "",
     data: str = "",
     load: Load = None,
     **options: Any,
 ) -> None:
-    """On a node: accept an invitation, with the rows of the node's users. The rows are copied into
-    the node's own store and go nowhere else.
+    """On a node: accept an invitation, or join by a link, with the rows of the node's users. The
+    rows are copied into the node's own store and go nowhere else.
 
     Prints first what the node agrees to. Terms and addresses come from the invitation; everything
     else is decided by the options of this command. A node that has joined already accepts a further
@@ -159,27 +165,42 @@ def join(
     Parameters
     ----------
     folder:
-        The node's folder, with its key.
+        The node's folder, with its key; with --link a new one, whose key is made now.
     invitation:
         The folder that the operator sent.
+    link:
+        In place of an invitation: the link that the operator gave out, in quotes. The device of one
+        person joins by it at once.
     data:
-        A file or data set with the rows of this node's users; a peer has one user.
+        A file or data set with the rows of this node's users; a peer has one user. With --link it
+        may be left out: the person begins without rows.
     """
     need_libraries("federation", *NETWORK)
     from ..data.load import load as load_data
     from ..data.load import load_part
     from ..deploy.operate.enrolment import accept
     from ..deploy.operate.enrolment import join as take
+    from ..deploy.operate.joining import join_by_link
 
-    if not data:
+    if bool(link) == (invitation is not None):
+        raise InputError("join", "needs --invitation or --link, and not both")
+    plan = JoinPlan(**options)
+    if invitation is not None and not data:
         accept(folder, invitation)
         say(f"{folder} has accepted {invitation}; start it again: entrenous node {folder}")
         return
-    how = loading(load)
-    # The file of one device has one user: `load` alone would refuse it as too small.
-    rows = load_part(Path(data), **how) if Path(data).exists() else load_data(data, **how)
-    users = take(folder, invitation, rows, JoinPlan(**options), say)
-    say(f"{len(users)} users, {len(rows)} rows; run it with: entrenous node {folder}")
+    rows = None
+    if data:
+        how = loading(load)
+        # The file of one device has one user: `load` alone would refuse it as too small.
+        rows = load_part(Path(data), **how) if Path(data).exists() else load_data(data, **how)
+    if invitation is None:
+        users = join_by_link(folder, link, rows, plan, say)
+    else:
+        assert rows is not None  # of --data
+        users = take(folder, invitation, rows, plan, say)
+    count = 0 if rows is None else len(rows)
+    say(f"{len(users)} users, {count} rows; run it with: entrenous node {folder}")
 
 
 @app.command

@@ -4,13 +4,14 @@ federation that has been founded.
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
 from ..core.errors import InputError
-from .console import say
+from .console import say, table, tell
 from .federation import app
 from .founding import Repeated, requested
 from .options import NETWORK, need_libraries
@@ -40,6 +41,58 @@ def invite(
     for invitation in membership.invite(folder, requests, days):
         say(f"send {invitation} to its node; it joins with: entrenous federation join")
     say(membership.to_do(folder))
+
+
+@app.command
+def link(
+    folder: Path,
+    /,
+    *,
+    uses: int = 10,
+    days: float = 30.0,
+    an_hour: int = 10,
+    show: Annotated[bool, Parameter(negative="")] = False,
+    end: Annotated[bool, Parameter(negative="")] = False,
+) -> None:
+    """As the operator: make a link by which people join by themselves, while the server runs.
+    Whoever has it may join, so send it as you would send a key. Prints the link alone on stdout.
+
+    Parameters
+    ----------
+    folder:
+        The federation's folder, which `entrenous federation new` made.
+    uses:
+        How many may join by it.
+    days:
+        How many days it is good for.
+    an_hour:
+        How many may join from one address in an hour; behind a proxy, from all together.
+    show:
+        Make none; show what is left of those that were made.
+    end:
+        Make none; end all that were made.
+    """
+    need_libraries("federation", *NETWORK)
+    from ..deploy.operate.newcomers import end_links, links_of, make_link
+
+    if show and end:
+        raise InputError("link", "--show and --end together", expected="one of them")
+    if show:
+        rows = [_left(one) for one in links_of(folder)]
+        table(["link", "left", "ends", "an hour"], rows)
+        return
+    if end:
+        say(f"{end_links(folder)} links ended; who has joined by them stays")
+        return
+    made = make_link(folder, uses, days, an_hour)
+    say(f"{uses} may join by it within {days:g} days: entrenous federation join FOLDER --link LINK")
+    tell(made)
+
+
+def _left(one: Any) -> list[object]:
+    """Returns a row of the table of links."""
+    until = datetime.fromtimestamp(one.until, UTC)
+    return [one.sha256[:8], one.left, f"{until:%Y-%m-%d %H:%M} UTC", one.an_hour]
 
 
 @app.command

@@ -34,6 +34,7 @@ def server(
     log_format: LogFormat = "text",
     proxy: str = "",
     pace: float = 0.0,
+    origin: Annotated[list[str] | None, Parameter(negative="")] = None,
     ray: str | None = None,
     journal: Path | None = None,
 ) -> None:
@@ -63,6 +64,9 @@ def server(
     pace:
         Least number of seconds between the end of a round and the start of the next: 3600 = about
         one round an hour. Nodes need not know it.
+    origin:
+        The origin of a web page that may speak to this server from a browser, such as
+        https://app.example; may be repeated. Default: none.
     ray:
         Run the workers as actors of Ray, which places them on the machines of a cluster: HOST:PORT
         of a cluster that this machine belongs to, or local. Each actor listens at the address of
@@ -82,6 +86,9 @@ def server(
         problem = "is an option of actors of Ray"
         fix = "add --ray local, or leave it out"
         raise InputError("--journal", problem, expected="--ray as well", fix=fix)
+    if ray is not None and origin:
+        fix = "have the proxy in front of the actors allow it"
+        raise InputError("--origin", "is not for actors of Ray", expected="no --ray", fix=fix)
     plan = None
     if ray is not None:
         # Actors have working directories of their own.
@@ -98,6 +105,7 @@ def server(
             log_format=log_format,
             proxy=proxy,
             pace=pace,
+            origins=origin or (),
             ray=plan,
         )
 

@@ -175,6 +175,9 @@ class Passing:
     def acknowledge(self) -> None:
         pass
 
+    def rest(self, seconds: float) -> None:
+        pass
+
     def close(self) -> None:
         pass
 

@@ -19,10 +19,12 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from entrenous.core.errors import InputError
+from entrenous.deploy.agreement.address import checked_origin
 from entrenous.deploy.agreement.certificates import make_keys
 from entrenous.deploy.agreement.members import Member
 from entrenous.deploy.frames.frames import FrameParts, seal
-from entrenous.deploy.links import admission, https
+from entrenous.deploy.links import admission, application, https
 from entrenous.deploy.links.admission import (
     HEAD,
     ROOM,
@@ -384,3 +386,101 @@ def test_a_body_counts_once_it_comes(keys: Path) -> None:
             assert isinstance(body, Body) and ledger.held == 0
 
     asyncio.run(scene())
+
+
+# ---- a server at rest ----------------------------------------------------------------------------
+
+
+def test_at_rest_a_node_is_told_when_to_ask_again_and_is_there_all_the_while(
+    link: HttpsServerLink, keys: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(application, "HELD_AT_REST", 0.05)
+    with client_of(link, keys) as client:
+        link.rest(3600.0)
+        said = client.get("/v1/work", headers=shown())
+        assert (said.status_code, said.headers["retry-after"]) == (204, "600")
+        link.rest(100.0)
+        said = client.get("/v1/work", headers=shown("node-2"))
+        assert 90 <= int(said.headers["retry-after"]) <= 100
+        # Ten minutes without a word are no reason to think that it has gone.
+        now = time.monotonic
+        monkeypatch.setattr(application.time, "monotonic", lambda: now() + 599)
+        assert list(link.present()) == ["node-1"]
+        monkeypatch.setattr(application.time, "monotonic", lambda: now() + 640)
+        assert not link.present()
+
+
+def test_at_rest_a_node_that_comes_is_given_what_there_is_for_it(
+    link: HttpsServerLink, keys: Path
+) -> None:
+    """Whatever was sent to it before it came, or while its question is held."""
+    frame = seal(KEY, "model", b"x", run=RUN, node="server")
+    link.rest(3600.0)
+    with client_of(link, keys) as client, ThreadPoolExecutor(1) as pool:
+        asking = pool.submit(client.get, "/v1/work", headers=shown())
+        end = time.monotonic() + PATIENCE
+        while "node-1" not in link.ready():
+            assert time.monotonic() < end
+        link.send("node-1", FrameParts((frame,)), 30.0)
+        assert asking.result().content == frame
+
+
+def test_shortly_before_a_round_questions_are_held_as_ever(
+    link: HttpsServerLink, keys: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(application, "HELD", 0.1)
+    link.rest(application.LEAST - 1)
+    with client_of(link, keys) as client:
+        said = client.get("/v1/work", headers=shown())
+    assert said.status_code == 204 and "retry-after" not in said.headers
+
+
+# ---- web pages -----------------------------------------------------------------------------------
+
+PAGE = {"origin": "https://app.example"}
+ASKS = {
+    "access-control-request-method": "POST",
+    "access-control-request-headers": "authorization",
+}
+
+
+def test_a_page_may_speak_to_a_server_that_allows_its_origin(keys: Path) -> None:
+    plan = HttpsPlan(port=0, keys=keys, origins=("https://app.example",))
+    members = {"node-1": Member(KEY.public_key(), np.array([1]))}
+    own = HttpsServerLink(plan, RUN, members, LARGEST)
+    own.start()
+    try:
+        with client_of(own, keys) as client:
+            allowed = client.options("/v1/answer", headers={**PAGE, **ASKS})
+            other = client.options("/v1/answer", headers={**ASKS, "origin": "https://evil.example"})
+            said = client.get("/v1/health", headers=PAGE)
+            refused = client.get("/v1/work", headers=PAGE)
+    finally:
+        own.close()
+    assert allowed.status_code == 200
+    assert allowed.headers["access-control-allow-origin"] == "https://app.example"
+    assert "authorization" in allowed.headers["access-control-allow-headers"].lower()
+    assert other.status_code == 400
+    assert "access-control-allow-origin" not in other.headers
+    assert said.headers["access-control-allow-origin"] == "https://app.example"
+    # A page reads why it is refused, and after how long it may ask again.
+    assert (refused.status_code, refused.text) == (401, "no-key\n")
+    assert refused.headers["access-control-expose-headers"] == "retry-after"
+
+
+def test_a_page_may_not_speak_to_a_server_that_allows_none(
+    link: HttpsServerLink, keys: Path
+) -> None:
+    with client_of(link, keys) as client:
+        asked = client.options("/v1/answer", headers={**PAGE, **ASKS})
+        said = client.get("/v1/health", headers=PAGE)
+    assert asked.status_code == 405
+    assert "access-control-allow-origin" not in {**asked.headers, **said.headers}
+
+
+@pytest.mark.parametrize("origin", ["app.example", "https://app.example/", "https://", "*", ""])
+def test_an_origin_that_is_none_gets_one_line(origin: str) -> None:
+    with pytest.raises(InputError, match="--origin") as refused:
+        checked_origin(origin)
+    assert "\n" not in str(refused.value)
+    assert checked_origin("http://127.0.0.1:8080") == "http://127.0.0.1:8080"

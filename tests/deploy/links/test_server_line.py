@@ -318,7 +318,7 @@ def test_m4_a_server_without_work_cannot_keep_a_node_busy() -> None:
     assert all(pause_of(at_once, 0.001) >= 0.5 for _ in range(100))
     assert pause_of(at_once, 20.0) == 0.0
     assert 2.5 <= pause_of(at_once._replace(later=5.0), 0.001) <= 5.0
-    assert pause_of(at_once._replace(later=1e15), 20.0) <= 50.0
+    assert pause_of(at_once._replace(later=1e15), 20.0) <= 600.0
 
 
 def mutated(draw: random.Random, said: bytes) -> bytes:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import statistics
 import tempfile
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,21 +15,22 @@ from entrenous.core.contract.protocols import Progress
 from entrenous.core.errors import InputError
 from entrenous.data.synthetic import synthetic
 
+from .living import HOUR, at_work, connected, founded, pauses, until
+
 if TYPE_CHECKING:
     from entrenous.deploy.operate.plans import FoundingPlan
 
 PEOPLE = 40  # before anybody joins
 JOINERS = 5
-PACE = 0.2  # seconds between two rounds, at least
-PATIENCE = 120.0  # seconds
 AIM = 10.0  # seconds
 ITEMS = 250
 
 
 def joining(threads: int, progress: Progress) -> dict[str, Any]:
-    """Under masks, by lot, over TLS, on one machine: from the command that makes a key to the first
-    list. The operator's answer comes at once. Two exchanges of files: the request, and the
-    invitation; all else is the node's own connection.
+    """Under masks, by lot, over TLS, on one machine, while the server waits for a round that is an
+    hour away: from the command that makes a key to the first list. The operator's answer comes at
+    once. Two exchanges of files: the request, and the invitation; all else is the node's own
+    connection.
     """
     from entrenous.deploy.operate.enrolment import identity, join
     from entrenous.deploy.operate.membership import invite
@@ -43,7 +42,9 @@ def joining(threads: int, progress: Progress) -> dict[str, Any]:
     waited = []
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        with _running(folder, data, _plan(users), owner):
+        made = founded(folder, data, PEOPLE, _plan(users), owner)
+        with at_work(made.server), connected(made.devices):
+            until(lambda: pauses(made.server), "the end of the first round")
             for number in range(JOINERS):
                 progress(number, JOINERS, "joins")
                 began = time.monotonic()
@@ -51,7 +52,7 @@ def joining(threads: int, progress: Progress) -> dict[str, Any]:
                 request = identity(device, device.name)
                 (invitation,) = invite(folder / "f", [(request, 1)])
                 join(device, invitation, data.of_users(np.array([PEOPLE + number])), owner)
-                with _nodes([device]):
+                with connected([device]):
                     _first_list(device)
                     waited.append(time.monotonic() - began)
     progress(JOINERS, JOINERS, "measured")
@@ -60,7 +61,7 @@ def joining(threads: int, progress: Progress) -> dict[str, Any]:
         "each": [round(one, 2) for one in waited],
         "exchanges": 2,
         "people": PEOPLE,
-        "pace_seconds": PACE,
+        "pace_seconds": HOUR,
         "ratio": max(waited) / AIM,
         "against": f"the limit of {AIM:g} s for the one who waits longest (below 1 is better)",
     }
@@ -80,61 +81,6 @@ def _plan(users: int) -> FoundingPlan:
     )
 
 
-@contextmanager
-def _running(folder: Path, data: Any, plan: FoundingPlan, owner: Any) -> Iterator[None]:
-    """Runs a federation of the first people, from its second round on."""
-    from entrenous.deploy.agreement.catalogue import Items
-    from entrenous.deploy.operate.enrolment import identity, join
-    from entrenous.deploy.operate.founding import Place, found_federation, free_ports
-    from entrenous.deploy.operate.running import run_server, status
-
-    devices = [folder / f"person-{number}" for number in range(PEOPLE)]
-    requests = [(identity(device, device.name), 1) for device in devices]
-    made = found_federation(
-        folder / "f", Items.of(data), requests, plan, Place(port=free_ports()[0])
-    )
-    for number, device in enumerate(devices):
-        join(device, made.nodes[device.name], data.of_users(np.array([number])), owner)
-    stop = threading.Event()
-    server = threading.Thread(
-        target=run_server, args=(made.server, stop, lambda line: None), kwargs={"pace": PACE}
-    )
-    server.start()
-    try:
-        with _nodes(devices):
-            _until(lambda: status(made.server).get("round", 0) >= 2)
-            yield
-    finally:
-        stop.set()
-        server.join(PATIENCE)
-
-
-@contextmanager
-def _nodes(folders: list[Path]) -> Iterator[None]:
-    """Runs some nodes, each with its own connection."""
-    from entrenous.deploy.agreement.files import read_json
-    from entrenous.deploy.links.polling import serve
-    from entrenous.deploy.node.node import FederatedNode
-    from entrenous.deploy.operate.running_node import polling
-
-    nodes = [FederatedNode(folder) for folder in folders]
-    address = read_json(folders[0] / "node.json")["server"]
-    stop = threading.Event()
-    at_work = threading.Thread(
-        target=serve,
-        args=(address, folders[0] / "ca.crt", [polling(node) for node in nodes], stop),
-        kwargs={"say": lambda line: None},
-    )
-    at_work.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        at_work.join(PATIENCE)
-        for node in nodes:
-            node.close()
-
-
 def _first_list(folder: Path) -> None:
     """Waits until a device recommends."""
     from entrenous.deploy.operate.device import Device
@@ -146,15 +92,7 @@ def _first_list(folder: Path) -> None:
                 return bool(device.recommend().items)
             return False
 
-        _until(recommends)
-
-
-def _until(happens: Any) -> None:
-    until = time.monotonic() + PATIENCE
-    while not happens():
-        if time.monotonic() > until:
-            raise RuntimeError(f"it did not happen in {PATIENCE:g} s")
-        time.sleep(0.05)
+        until(recommends, "the first list")
 
 
 BENCHES = {"joining": joining}

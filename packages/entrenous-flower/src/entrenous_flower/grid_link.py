@@ -94,6 +94,9 @@ class GridLink:
     def acknowledge(self) -> None:
         """Flower has told the nodes already that their replies arrived."""
 
+    def rest(self, seconds: float) -> None:
+        """Flower's nodes ask when they like."""
+
     def close(self) -> None:
         """Nothing is to be released: the grid is Flower's."""
 

@@ -92,3 +92,15 @@ def refuse_plain(where: str, host: str, insecure: bool) -> None:
             expected="keys beyond loopback",
             fix="make keys, or pass insecure=True",
         )
+
+
+def checked_origin(origin: str) -> str:
+    """Returns the origin of a web page, such as https://app.example:8080. Raises InputError for
+    anything else, as for one with a path.
+    """
+    scheme, _, address = origin.partition("://")
+    host, _, port = address.partition(":")
+    if scheme not in ("http", "https") or not is_host(host) or (port and not port_of(port)):
+        expected = "http:// or https://, a host, and a port if it is not the usual one"
+        raise InputError("--origin", f"got {origin!r}", expected=expected)
+    return origin

@@ -150,6 +150,44 @@ class Items(NamedTuple):
         if not np.array_equal(self.places[:count], before.places):
             raise ValueError("an item has another place")
 
+    def since(self, known: int) -> str:
+        """Returns, as JSON text, what a list of the first `known` items lacks: further items, and
+        the numbers of all that are retired.
+        """
+        places = None
+        if self.places is not None:
+            places = self.places[known:].tolist()
+        fields = {
+            "after": known,
+            "sha256": self.sha256,
+            "ids": self.ids[known:],
+            "titles": self.titles[known:],
+            "places": places,
+            "features": {name: texts[known:] for name, texts in self.features.items()},
+            "retired": list(self.retired),
+        }
+        return json.dumps(fields)
+
+    def taken(self, text: str, where: str) -> Items:
+        """Returns the longer list that a text has whole (`text`), or of which it has what this one
+        lacks (`since`). Raises InputError, and ValueError for a list that is not longer, or not the
+        one that the text says.
+        """
+        fields = json.loads(text)
+        if "after" not in fields:
+            items = Items.parse(text, where)
+        else:
+            retired = tuple(int(number) for number in fields["retired"])
+            items = self
+            if fields["ids"]:
+                items = self.with_more(Items.parse(json.dumps({**fields, "retired": []}), where))
+            # Read again, since every check is made there.
+            items = Items.parse(items._replace(retired=retired).text, where)
+            if fields["after"] != len(self.ids) or items.sha256 != fields["sha256"]:
+                raise ValueError("not what this list lacks")
+        items.check_longer(self)
+        return items
+
     def with_more(self, more: Items) -> Items:
         """Returns the list with further items at its end. Raises InputError for an item that is on
         it, and for places or features that are told of one list alone.

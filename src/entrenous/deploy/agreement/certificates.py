@@ -57,9 +57,13 @@ def make_keys(folder: Path, *, names: Sequence[str] = (), days: int = DAYS) -> d
 
 
 def expiry(folder: Path) -> datetime:
-    """Returns the end (UTC) of the server's certificate, or of its authority's if sooner."""
-    certificates = [_certificate(folder / name) for name in ("server.crt", "ca.crt")]
-    return min(certificate.not_valid_after_utc for certificate in certificates)
+    """Returns the end (UTC) of the server's certificate, or of its authority's if sooner and if the
+    authority is the federation's own.
+    """
+    ends = _certificate(folder / "server.crt").not_valid_after_utc
+    if not (folder / "ca.crt").exists():
+        return ends
+    return min(ends, _certificate(folder / "ca.crt").not_valid_after_utc)
 
 
 def names_of(certificate: Path) -> list[str]:

@@ -55,7 +55,12 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def write_json(path: Path, fields: Mapping[str, Any]) -> None:
     """Writes a JSON object with the number of the format, whole or not at all."""
-    write_text(path, json.dumps({"format": FORMAT, **fields}, indent=1))
+    write_text(path, json_text(fields))
+
+
+def json_text(fields: Mapping[str, Any]) -> str:
+    """Returns a JSON object with the number of the format, as it stands in a file."""
+    return json.dumps({"format": FORMAT, **fields}, indent=1)
 
 
 def check_format(path: Path, number: Any, written: str = "") -> None:

@@ -167,6 +167,34 @@ class Members:
             if known is not None and not np.array_equal(known.users, member.users):
                 raise ValueError("a member has other users")
 
+    def since(self, known: int) -> str:
+        """Returns, as JSON text, what the list of somebody lacks to whom nobody from the number
+        `known` on is known: further nodes, those with other keys, all former ones, and who rests.
+        """
+        former = {member.name for member in self.former}
+        fields = json.loads(self.text())
+        nodes = {}
+        for name, member in self.nodes.items():
+            is_new = bool(len(member.users)) and int(member.users[0]) >= known
+            if is_new or name in former:
+                nodes[name] = fields["nodes"][name]
+        rests = [name for name, member in self.nodes.items() if member.rests]
+        return json.dumps({**fields, "after": known, "nodes": nodes, "rests": rests})
+
+    def taken(self, text: str, where: str) -> Members:
+        """Returns the longer list that a text has whole (`text`), or of which it has what this one
+        lacks (`since`). Raises InputError, and ValueError for a list that is not longer.
+        """
+        fields = json.loads(text)
+        members = Members.parse(fields, where, self.users)
+        if "after" in fields:
+            gone = {member.name for member in members.former}
+            nodes = {name: member for name, member in self.nodes.items() if name not in gone}
+            longer = Members({**nodes, **members.nodes}, self.users, members.former)
+            members = longer.resting(fields["rests"])
+        members.check_longer(self)
+        return members
+
     @property
     def parties(self) -> str:
         """The sha256 of the names of the nodes that do not rest, and so can be in sums; "" while

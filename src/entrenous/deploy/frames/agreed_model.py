@@ -20,7 +20,7 @@ from ...privacy.secure_sum.graph import quorum
 from ...privacy.secure_sum.messages import MAX_PARTIES
 from ..agreement.members import Members
 from ..agreement.terms import FederationTerms
-from .frames import HEAD, SIGNATURE, Code, Frame, FrameRefused, headed, signed_by
+from .frames import HEAD, KNOWN, SIGNATURE, Code, Frame, FrameRefused, headed, signed_by
 
 AGREED = "agreed"  # brings the words of the others
 # Answers: a model has come; it is the one that a quorum has.
@@ -42,6 +42,15 @@ class Word(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
 
     said: Annotated[bytes, Meta(max_length=HEAD)]
     signature: Annotated[bytes, Meta(min_length=SIGNATURE, max_length=SIGNATURE)]
+
+
+class Agreement(NamedTuple):
+    """The end of an offer of a model to many nodes."""
+
+    words: bytes
+    """The words of all that took it, as `written`; b"" if they were too few."""
+    kept: set[str]
+    """The names of the nodes that keep it."""
 
 
 Words = Annotated[list[Word], Meta(max_length=MAX_PARTIES)]
@@ -75,6 +84,10 @@ def check_agreed(
         head = frame.head
         member = members.nodes.get(frame.node)
         if member is None:
+            if terms.by_lot:
+                # Members may have come since; the server has the longer list.
+                text = "a word about the model is of another one"
+                raise FrameRefused(Code.FEWER_MEMBERS, text, {KNOWN: members.next_user})
             raise FrameRefused(Code.UNKNOWN_NODE)
         if not signed_by(frame, member.key):
             raise FrameRefused(Code.BAD_SIGNATURE, "of a word about the model")

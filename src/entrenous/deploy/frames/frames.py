@@ -13,7 +13,7 @@ import hashlib
 import re
 import secrets
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple, final
 
@@ -36,6 +36,9 @@ DOMAIN = b"entrenous frame 1\n"
 # Kinds of longer lists, and of the words that they were taken.
 MEMBERS_NEWS = "members"
 ITEMS_NEWS = "items"
+# The number in a refusal of a node that lacks a list: of items that it knows, or the first number
+# that no member whom it knows has or had. 0 = it needs the whole list.
+KNOWN = "known"
 # The first bytes of gzip, zip, zstandard, bzip2 and xz.
 PACKED = (b"\x1f\x8b", b"PK\x03\x04", b"\x28\xb5\x2f\xfd", b"BZh", b"\xfd7zXZ")
 
@@ -121,12 +124,13 @@ def reason(refusal: bytes) -> str:
 @final
 class FrameRefused(EntrenousError):
     """Raised for a frame that is not accepted, with a code and a text that has none of its
-    content.
+    content. about: small numbers that say more, which go into the head of the refusal.
     """
 
-    def __init__(self, code: Code, text: str = "") -> None:
+    def __init__(self, code: Code, text: str = "", about: Mapping[str, int] | None = None) -> None:
         self.code = code
         self.text = text
+        self.about = about or {}
         super().__init__(f"{code.value}: {text}" if text else code.value)
 
 

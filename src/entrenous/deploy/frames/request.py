@@ -25,6 +25,7 @@ from ..wire.tensors import Buffer, Extent, Malformed, TensorField
 from .frames import (
     HEAD,
     ITEMS_NEWS,
+    KNOWN,
     MEMBERS_NEWS,
     SIGNATURE,
     START,
@@ -279,7 +280,7 @@ class Responder:
             return handlers[head.kind](frame)
         except FrameRefused as why:
             text = f"{why.code.value}\n{why.text}"
-            return self.seal("refused", text.encode(), **about)
+            return self.seal("refused", text.encode(), about=why.about, **about)
         except Exception as why:
             # A number that is not finite, a full disk, a fault in an algorithm: by class alone,
             # since the text may name rows.
@@ -292,7 +293,7 @@ class Responder:
         if named != self._listed:
             items, retired = self._listed
             text = f"{items} items are known here, {retired} of them retired"
-            raise FrameRefused(Code.WRONG_ITEMS, text)
+            raise FrameRefused(Code.WRONG_ITEMS, text, {KNOWN: items})
 
     def hello(self, frame: Frame) -> bytes:
         """Returns the node's name, with the number that the question brought."""

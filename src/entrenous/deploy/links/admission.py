@@ -35,7 +35,7 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
-from typing import NamedTuple, TypeAlias, TypeVar, final
+from typing import NamedTuple, Protocol, TypeAlias, TypeVar, final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -49,6 +49,7 @@ HELD = 20.0  # seconds for which a server holds a question for work, at most
 LATER = 5  # seconds after which a node whose question is not held asks again
 
 SCHEME = "Entrenous "
+JOINING = "Entrenous-Join"  # the scheme of a header with the token of a link
 KIND = "here"
 STALE = 300.0  # seconds that a signed time may be from the server's
 LONGEST = 2048  # characters of the header
@@ -95,18 +96,46 @@ def here(key: Ed25519PrivateKey, run: str, node: str) -> str:
     return SCHEME + urlsafe_b64encode(frame).decode()
 
 
+class Joins(Protocol):
+    """Those who let strangers join by a link. The methods may wait for a disk, and raise Denied.
+
+    token: of the link. address: of the stranger.
+    """
+
+    def authority(self) -> bytes:
+        """Returns the certificate of the server's authority, which a link names by its sha256."""
+        ...
+
+    def terms(self, token: str, address: str) -> bytes:
+        """Returns what somebody agrees to by joining, as files (`join_link.Parts`)."""
+        ...
+
+    def joined(self, token: str, address: str, request: bytes) -> bytes:
+        """Makes whoever asks a member. Returns the invitation, as files."""
+        ...
+
+
 @final
 class Admission:
-    """Finds out by a request's header which node sends it. clock: seconds since 1970."""
+    """Finds out by a request's header which node sends it. clock: seconds since 1970. joins: whom
+    strangers ask who want to join; None where nobody may.
+    """
 
     def __init__(
         self, run: str, members: Mapping[str, Member], clock: Callable[[], float] = time.time
     ) -> None:
         self.run = run
         self.members = members
+        self.joins: Joins | None = None
         self._clock = clock
         # The node and the signed time of each checked header, by the header's sha256.
         self._checked: OrderedDict[bytes, tuple[str, int]] = OrderedDict()
+
+    def change(self, members: Mapping[str, Member]) -> None:
+        """Lets these members in from now on, and nobody else."""
+        self.members = members
+        # What was checked before was checked by other keys.
+        self._checked = OrderedDict()
 
     def node(self, header: str) -> str:
         """Returns the name of the member that signed a header. Raises Denied."""
@@ -137,10 +166,11 @@ class Admission:
             raise Denied(401, "unknown-node")
         if not signed_by(frame, member.key):
             raise Denied(401, "bad-signature")
-        self._checked[digest] = frame.node, head.about.get("time", 0)
+        found = frame.node, head.about.get("time", 0)
+        self._checked[digest] = found
         if len(self._checked) > CACHED:
             self._checked.popitem(last=False)
-        return self._checked[digest]
+        return found
 
 
 # ---- how often -----------------------------------------------------------------------------------

@@ -1,12 +1,14 @@
-"""The answers of a server to its nodes: an ASGI application of three routes, the same in one
-process and in workers; and the requests and answers that wait between its event loop and the
-server's thread.
+"""The answers of a server to its nodes, an ASGI application that is the same in one process
+and in workers; and the requests and answers that wait between its event loop and the server's
+thread.
 
     GET  /v1/work    the request that waits for this node, held until there is one: 200 and a frame,
                      or 204
     POST /v1/answer  a frame; answered with 200 when the server has dealt with it, and what counts
                      is on its disk
     GET  /v1/health  200; or 503 and why, where the server cannot do its work
+    GET  /v1/authority, GET and POST /v1/join
+                     what somebody who has a link needs to join (operate/newcomers.py)
 
 Work and answers carry the header of `admission.here`. A refusal has a word in its body; see
 `Denied`.
@@ -17,12 +19,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, final
 
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -32,6 +36,7 @@ from ...core.files import Trouble, no_trouble
 from ..frames.frames import FrameParts, FrameRefused, claimed_node
 from .admission import (
     HELD,
+    JOINING,
     LATER,
     STRANGERS,
     UNASKED,
@@ -40,13 +45,21 @@ from .admission import (
     Body,
     Denied,
     Guard,
+    Joins,
     Rates,
     is_number,
 )
 from .siblings import Siblings
 
+LARGEST_REQUEST = 4096  # bytes of a request to join
+ALLOWED = 7200  # seconds for which a browser remembers what a page may
 # Bytes of a frame that are given to a connection at once: TLS keeps as many of each connection.
 PIECE = 1 << 16
+# While the server rests: seconds for which a question is held, and after which its node is to ask
+# again, at most and at least.
+HELD_AT_REST = 3.0
+LATEST = 600.0
+LEAST = 2 * HELD
 GONE = HELD + 10.0  # seconds without a word, after which a node is not there
 WAITING = 2048  # questions that are held at once
 # Seconds for which a request is kept for a node to fetch it again, at most: after that a server
@@ -83,7 +96,9 @@ class Traffic:
     def __init__(self) -> None:
         self._parked: dict[str, Parked] = {}
         self._asking: dict[str, asyncio.Future[FrameParts | None]] = {}
-        self._heard: dict[str, float] = {}  # monotonic seconds of each node's last word
+        # Monotonic seconds of each node's last word, or of the next one where it was told when.
+        self._heard: dict[str, float] = {}
+        self._rests_until = 0.0  # monotonic seconds
         self._arrived: SimpleQueue[Arrived | None] = SimpleQueue()  # None: another node is ready
         self._told = False  # True once that was said since `ready` was last called
         self._unanswered: list[Arrived] = []  # received, not yet acknowledged
@@ -130,6 +145,10 @@ class Traffic:
         self._unanswered += answers
         return [(answer.node, answer.frame) for answer in answers]
 
+    def rest(self, seconds: float) -> None:
+        """Notes that no round begins for so many seconds."""
+        self._rests_until = time.monotonic() + seconds
+
     def acknowledge(self) -> None:
         """Tells the nodes whose answers were received so far that these have been dealt with."""
         done = self._unanswered
@@ -139,9 +158,16 @@ class Traffic:
 
     # ---- for the event loop ----
 
-    def heard(self, node: str) -> None:
-        """Notes that a node is there."""
-        self._heard[node] = time.monotonic()
+    def heard(self, node: str, again: float = 0.0) -> None:
+        """Notes that a node is there. again: seconds after which it was told to ask again."""
+        self._heard[node] = time.monotonic() + again
+
+    def later(self) -> int:
+        """Returns the seconds after which a node for whom there is nothing may ask again; 0 = it
+        is to wait.
+        """
+        left = self._rests_until - time.monotonic()
+        return int(min(left, LATEST)) if left > LEAST else 0
 
     def gone(self, node: str) -> None:
         """Notes that a node has hung up."""
@@ -241,16 +267,32 @@ class Front(NamedTuple):
         return self.siblings.elsewhere(node)
 
 
-def application(front: Front) -> Starlette:
-    """Returns the ASGI application of a server's nodes."""
+def application(front: Front, origins: Sequence[str] = ()) -> Starlette:
+    """Returns the ASGI application of a server's nodes. origins: of web pages that may speak to
+    it."""
     desk = _Requests(front)
     routes = [
         Route("/v1/work", desk.work),
         Route("/v1/answer", desk.answer, methods=["POST"]),
         Route("/v1/health", desk.health),
+        Route("/v1/authority", desk.authority),
+        Route("/v1/join", desk.terms),
+        Route("/v1/join", desk.join, methods=["POST"]),
     ]
     handlers = {Denied: desk.denied, 404: desk.denied, 405: desk.denied}
-    return Starlette(routes=routes, exception_handlers=handlers)  # type: ignore[arg-type]
+    pages = []
+    if origins:
+        # A browser sends the header of a node only where the server allows that to the page.
+        asks = Middleware(
+            CORSMiddleware,
+            allow_origins=list(origins),
+            allow_methods=["GET", "POST"],
+            allow_headers=["authorization"],
+            expose_headers=["retry-after"],
+            max_age=ALLOWED,
+        )
+        pages.append(asks)
+    return Starlette(routes=routes, middleware=pages, exception_handlers=handlers)  # type: ignore[arg-type]
 
 
 @final
@@ -302,7 +344,12 @@ class _Requests:
             frame = await self._held(request, node, question)
         if frame is None:
             self._front.counts["nothing"] += 1
-            return Response(status_code=204)
+            later = traffic.later()
+            if not later:
+                return Response(status_code=204)
+            # Its connection would cost it more than the few bytes of a further question.
+            traffic.heard(node, later)
+            return Response(status_code=204, headers={"retry-after": str(later)})
         self._front.counts["work"] += 1
         return FrameResponse(frame)
 
@@ -311,7 +358,8 @@ class _Requests:
     ) -> FrameParts | None:
         """Waits for a request, for some time, and as long as the node does."""
         try:
-            if not await _outwaits(request, question, HELD):
+            held = HELD_AT_REST if self._front.traffic.later() else HELD
+            if not await _outwaits(request, question, held):
                 self._front.traffic.gone(node)
             if question.done():
                 return question.result()
@@ -366,6 +414,43 @@ class _Requests:
             return Response(f"{why.kind}\n", 503, media_type="text/plain")
         return Response(b"ok\n", media_type="text/plain")
 
+    async def authority(self, request: Request) -> Response:
+        """Answers with the certificate of the server's authority."""
+        joins = self._joins(request)
+        certificate = await asyncio.to_thread(joins.authority)
+        return Response(certificate, media_type="application/x-pem-file")
+
+    async def terms(self, request: Request) -> Response:
+        """Answers whoever has a link with what joining means."""
+        joins = self._joins(request)
+        said = await asyncio.to_thread(joins.terms, _token(request), _address(request))
+        return Response(said, media_type="application/json")
+
+    async def join(self, request: Request) -> Response:
+        """Makes whoever has a link a member."""
+        joins = self._joins(request, has_body=True)
+        size = _header(request, b"content-length")
+        if not is_number(size) or int(size) > LARGEST_REQUEST:
+            raise Denied(413, "too-long")
+        token = _token(request)
+        address = _address(request)
+        async with self._bodies.of(f"from {address}", False) as body:
+            asked = await _read(request, int(size), body)
+            said = await asyncio.to_thread(joins.joined, token, address, asked)
+        self._front.counts["joined"] += 1
+        return Response(said, media_type="application/json")
+
+    def _joins(self, request: Request, has_body: bool = False) -> Joins:
+        """Returns those whom a stranger asks who wants to join. Raises Denied where there are
+        none."""
+        self._pace(request)
+        if not has_body:
+            _refuse_body(request)
+        joins = self._front.admission.joins
+        if joins is None:
+            raise Denied(404, "no-such-thing")
+        return joins
+
     async def denied(self, request: Request, why: Exception) -> Response:
         """Answers a refusal. A sender who is refused again and again is shut out for a while."""
         # Starlette's own errors, for a route or method that does not exist.
@@ -398,7 +483,7 @@ class _Requests:
         while and raises Denied.
         """
         guard = self._front.guard
-        address = request.client.host if request.client is not None else "?"
+        address = _address(request)
         # A proxy speaks for many, and limits each of them itself.
         if guard is not None and guard.trusts(address):
             return
@@ -434,6 +519,17 @@ def _header(request: Request, name: bytes) -> str:
         if key == name:
             return str(value.decode("latin-1"))
     return ""
+
+
+def _address(request: Request) -> str:
+    """Returns the address that a request comes from: that of a proxy where there is one."""
+    return request.client.host if request.client is not None else "?"
+
+
+def _token(request: Request) -> str:
+    """Returns the token of a link, "" where a request shows none."""
+    scheme, _, token = _header(request, b"authorization").partition(" ")
+    return token if scheme == JOINING else ""
 
 
 def _refuse_body(request: Request) -> None:

@@ -15,7 +15,7 @@ import ssl
 import threading
 from asyncio import TimerHandle
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, final
@@ -145,6 +145,8 @@ class HttpsPlan(NamedTuple):
     proxy: str = ""
     """The address from which a proxy connects that limits connections and rates itself; "" = there
     is none."""
+    origins: tuple[str, ...] = ()
+    """The origins of web pages that may speak to the server, such as https://app.example."""
     nearby: str = "127.0.0.1"
     """The address at which the other workers of a server reach this one, on a port of its own."""
 
@@ -173,14 +175,15 @@ class HttpsServerLink(Traffic):
         if plan.keys is None:
             refuse_plain("server", plan.host, plan.insecure)
         super().__init__()
+        self.largest = largest
         self.counts = Counter[str]()
         self.guard = Guard(plan.bounds, proxy=plan.proxy)
         if listening is None:
             listening = listen(plan.host, plan.port)
         self._socket = GuardedSocket(listening, self.guard)
-        admission = Admission(run, members)
-        front = Front(admission, self, self.guard, largest, self.counts, trouble, siblings)
-        server = uvicorn.Server(_configured(front, plan.keys))
+        self.admission = Admission(run, members)
+        front = Front(self.admission, self, self.guard, largest, self.counts, trouble, siblings)
+        server = uvicorn.Server(_configured(front, plan.keys, plan.origins))
         # Each with the socket that it listens to.
         self._servers: list[tuple[uvicorn.Server, socket.socket]] = [(server, self._socket)]
         self.nearby = ""
@@ -307,13 +310,13 @@ def _allow_files(bounds: Bounds) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
-def _configured(front: Front, keys: Path | None) -> uvicorn.Config:
+def _configured(front: Front, keys: Path | None, origins: Sequence[str] = ()) -> uvicorn.Config:
     tls = {}
     if keys is not None:
         tls = {"ssl_certfile": keys / "server.crt", "ssl_keyfile": keys / "server.key"}
     protocol = partial(BoundedProtocol, front.counts)
     config = uvicorn.Config(
-        application(front),
+        application(front, origins),
         http=protocol,  # type: ignore[arg-type]
         loop="asyncio",
         ws="none",

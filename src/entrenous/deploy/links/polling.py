@@ -25,12 +25,13 @@ import httpx
 
 from ...core.errors import InputError, NotYet, one_line
 from ..agreement.address import refuse_plain, split_address
-from .admission import HELD, LATER, STRETCH, Stretches, is_number
+from .admission import HELD, STRETCH, Stretches, is_number
 from .port import Answer
 
 # Seconds before the second attempt at a connection, and at most.
 FIRST = 0.5
 LONGEST = 30.0
+LATEST = 600.0  # seconds until the next question, however long a server says
 RESTING = 600.0  # the same at most, for a node that has all that its server will give
 # Attempts in a row each of which is said; then every tenth, and after a hundred every hundredth.
 SAID = 5
@@ -134,6 +135,11 @@ class ServerLine:
         sending = CALL * len(frame) / STRETCH
         return await self._said(request, WORD, HELD + CALL + sending)
 
+    async def ask(self, method: str, path: str, header: str, body: bytes) -> ServerSaid:
+        """Asks something that is no work; returns the server's response."""
+        request = self._request(method, path, header, body)
+        return await self._said(request, self._largest, CALL)
+
     def _request(self, method: str, path: str, header: str, frame: bytes) -> httpx.Request:
         headers = {
             "host": self._host.decode("ascii"),
@@ -225,8 +231,8 @@ async def _read(response: httpx.Response, most: int) -> bytes:
 class Watching(Protocol):
     """An observer that is told how a node's connection is, from its event loop."""
 
-    def heard(self) -> None:
-        """Notes that the server has answered."""
+    def heard(self, again: float) -> None:
+        """Notes that the server has answered; the node asks it again after so many seconds."""
         ...
 
     def lost(self, why: str) -> None:
@@ -241,7 +247,7 @@ class Watching(Protocol):
 class Unwatched:
     """An observer that does nothing."""
 
-    def heard(self) -> None:
+    def heard(self, again: float) -> None:
         """Ignores that the server was heard."""
 
     def lost(self, why: str) -> None:
@@ -382,11 +388,12 @@ async def _connected(
             asked = time.monotonic()
             response = _good(await line.work(shown()))
             connections.success()
-            node.watch.heard()
             if response.status == 204:
-                waited = time.monotonic() - asked
-                await asyncio.sleep(pause_of(response, waited))
+                again = pause_of(response, time.monotonic() - asked)
+                node.watch.heard(again)
+                await asyncio.sleep(again)
                 continue
+            node.watch.heard(0.0)
             answer = await _answered(node.answer, response.body, say)
             if answer is not None:
                 _good(await line.answer(shown(), answer))
@@ -403,7 +410,7 @@ def pause_of(response: ServerSaid, waited: float) -> float:
     """Returns the seconds until the next question, for a server that had no work and took `waited`
     seconds to say so.
     """
-    wanted = min(10.0 * LATER, response.later)
+    wanted = min(LATEST, response.later)
     # Without this a server could keep a node busy with asking.
     least = QUICK if waited < QUICK else 0.0
     return max(least, wanted) * SystemRandom().uniform(0.5, 1.0)

@@ -41,4 +41,10 @@ class ServerLink(Protocol):
         """
         ...
 
+    def rest(self, seconds: float) -> None:
+        """Notes that no round begins for so many seconds: nodes for whom there is nothing may ask
+        again after them.
+        """
+        ...
+
     def close(self) -> None: ...

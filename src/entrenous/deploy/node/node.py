@@ -5,7 +5,6 @@ keeps everything else to itself.
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -270,11 +269,9 @@ class FederatedNode:
         """Takes a longer list of members. Everybody whom this node knows stays as they are, so that
         a server can make nobody else of a member."""
         try:
-            fields = json.loads(bytes(frame.body))
-            members = Members.parse(fields, MEMBERS_NEWS, self.terms.users)
-            members.check_longer(self._members)
+            members = self._members.taken(bytes(frame.body).decode(), MEMBERS_NEWS)
             checked(members.roll())
-        except (InputError, ValueError, TypeError) as why:
+        except (InputError, ValueError, TypeError, KeyError) as why:
             text = f"{MEMBERS_NEWS}: {one_line(str(why))}"
             raise FrameRefused(Code.MALFORMED, text) from None
         # On the disk first: its next advert is under this list.
@@ -286,12 +283,11 @@ class FederatedNode:
     def _further_items(self, frame: Frame) -> bytes:
         """Takes a longer list of items, on which every item that this node knows has its number."""
         try:
-            items = Items.parse(bytes(frame.body).decode(), ITEMS_NEWS)
-            items.check_longer(self.items)
+            items = self.items.taken(bytes(frame.body).decode(), ITEMS_NEWS)
             check_growing(self.contract)
             # Raises InputError where the algorithm cannot have so many.
             self.terms.with_items(items).make(place=self._place)
-        except (InputError, ValueError) as why:
+        except (InputError, ValueError, TypeError, KeyError, RecursionError) as why:
             text = f"{ITEMS_NEWS}: {one_line(str(why))}"
             raise FrameRefused(Code.MALFORMED, text) from None
         write_text(self.folder / LONGER, items.text)

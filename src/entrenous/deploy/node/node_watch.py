@@ -76,6 +76,7 @@ class NodeWatch:
         self.standing = look()
         self._tally = NodeTally(Counter(), Counter())
         self._began = clock()
+        self._again = 0.0  # when it asks the server next, where that is known
         self._written = 0.0
         # True once a relay, which keeps no model, has handed the trained one on.
         self._handed_on = False
@@ -104,8 +105,9 @@ class NodeWatch:
                 self.standing = self._look()
         self._write()
 
-    def heard(self) -> None:
-        """Notes a word of the server."""
+    def heard(self, again: float) -> None:
+        """Notes a word of the server, and that the node asks it again after so many seconds."""
+        self._again = self._clock() + again
         self._tally = self._tally._replace(contact=self._clock(), lost="")
         self._write()
 
@@ -154,7 +156,7 @@ class NodeWatch:
         tally = self._tally
         if tally.failed:
             return Trouble("failed", f"the last request was not answered: {tally.failed}")
-        silent = self._clock() - max(tally.contact, self._began)
+        silent = self._clock() - max(tally.contact, self._began, self._again)
         if silent > AWAY and not self.finished():
             lost = f": {tally.lost}" if tally.lost else ""
             return Trouble("server", f"no word for {silent:.0f} s{lost}")

@@ -142,7 +142,7 @@ class Relay:
 
     def _agree(self, number: int, digest: bytes) -> None:
         """Has the relay's nodes agree on a model, as `FederationServer` has its own."""
-        kept = self._collector.agree(digest, AGREEING)
+        kept = self._collector.agree(digest, AGREEING).kept
         members = self._below.members
         least = agreed_model.enough(members, self.terms)
         if len(kept) < least:

@@ -28,7 +28,7 @@ from ..agreement.groups import group_of
 from ..agreement.members import Members
 from ..agreement.terms import FederationTerms
 from ..frames import contribution
-from ..frames.frames import Code, Frame, FrameRefused
+from ..frames.frames import KNOWN, Code, Frame, FrameRefused
 from ..frames.request import NodeRequest, Responder, announced
 from ..frames.row_tests import RowTests, with_tests
 from ..frames.secure import ANSWERED, COMPLAINT, KINDS, MESSAGE, sum_terms, upload
@@ -94,6 +94,7 @@ class SecureSide:
         self._node = node
         self._floors = floors
         self._roll = members.roll()
+        self._next_user = members.next_user
         # Nodes of other groups may be in no sum with this one: a server that dealt nodes anew in
         # every round would choose whom to subtract.
         group = group_of(members, node.terms, node.name)
@@ -153,7 +154,7 @@ class SecureSide:
         named = head.about.get("members", len(self._roll))
         if named != len(self._roll):
             text = f"{len(self._roll)} members are known here, and {named} are named"
-            raise FrameRefused(Code.FEWER_MEMBERS, text)
+            raise FrameRefused(Code.FEWER_MEMBERS, text, {KNOWN: self._next_user})
         # Two sums of one round over different nodes would tell what this node sent.
         if _last_masked(store) >= head.round:
             text = "this node's masked input of this round has left before"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -31,6 +31,7 @@ from ..frames.row_tests import RowTests, ranked
 from ..node.node import FederatedNode
 from ..node.node_store import CHANGES, NODE, PAUSED, AddedRow, NodeStore
 from ..peers.folder import PeerFolder
+from .plans import JoinPlan
 from .receipt import NodeReceipt, receipt_of_node
 
 
@@ -81,6 +82,26 @@ class Device:
         self._model: tuple[int, Scorer] | None = None
         # SQLite's connections and a node's arrays serve one thread at a time.
         self._turn = Lock()
+
+    @classmethod
+    def join(
+        cls,
+        folder: Path | str,
+        link: str,
+        plan: JoinPlan | None = None,
+        tell: Callable[[str], None] = lambda line: None,
+    ) -> Self:
+        """Joins a federation by a link, as a person without rows, and opens the new device.
+
+        plan: the owner's limits; None = those of `JoinPlan`. tell: is called with the lines of what
+        the owner agrees to, before the server hears of the device. Raises InputError for a link
+        that leads nowhere, and for terms that the plan does not allow. Not to be called from an
+        event loop.
+        """
+        from .joining import join_by_link  # with the network's libraries
+
+        join_by_link(Path(folder), link, None, plan or JoinPlan(), tell)
+        return cls(folder)
 
     def __enter__(self) -> Self:
         return self

@@ -14,7 +14,7 @@ No private key leaves the machine on which it was made, and no row leaves the no
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
@@ -77,7 +77,12 @@ class EnrolmentRequest(NamedTuple):
     @classmethod
     def read(cls, path: Path) -> Self:
         """Reads a request from a file. Raises InputError that names the file."""
-        fields = read_json(path)
+        return cls.of(read_json(path), str(path))
+
+    @classmethod
+    def of(cls, fields: Mapping[str, Any], where: str) -> Self:
+        """Reads a request from the fields of a JSON object. Raises InputError that names `where`
+        they come from."""
         try:
             request = cls(**{**fields, "advertise": tuple(fields.get("advertise", ()))})
             is_valid = NODE_NAME.fullmatch(request.name.encode("ascii")) is not None
@@ -89,7 +94,7 @@ class EnrolmentRequest(NamedTuple):
             is_valid = False
         if not is_valid:
             raise InputError(
-                str(path),
+                where,
                 "not a request to take part",
                 expected="name and key",
                 fix="make it on the node with `entrenous federation identity`",
@@ -209,23 +214,16 @@ def join(
             fix = f"ask the operator for {len(rows.users)}"
         expected = f"{len(users)}, as '{request.name}' was invited with"
         raise InputError(rows.name, f"{len(rows.users)} users", expected=expected, fix=fix)
-    if not plan.public_draws:
-        _check_draws(invitation, terms)
+    check_terms(invitation, terms, plan)
     if not 1 <= plan.least_users <= len(users):
         expected = f"1 to {len(users)}, the node's users"
         raise InputError("--least-users", f"got {plan.least_users}", expected=expected)
-    check_epsilon(invitation, terms, plan.epsilon, plan.people)
-    if terms.of_relays:
-        problem = "is for a relay: a node by itself would be a group of one"
-        fix = "enrol nodes of its own with `entrenous federation relay`"
-        raise InputError(str(invitation), problem, fix=fix)
     if terms.above:
         check_charter(invitation, terms)
     if terms.masked and terms.protection.groups > 1:
         _check_group(invitation, terms, request.name, plan)
     # All refusals come before the first write: a node that may not join is left as it was.
     items = current_items(invitation, terms).vocabulary
-    terms.check(plan.own, plan.algorithm)
     joined = with_items(rows, items.indices(rows.items.ids.tolist()), items)
     for line in told(invitation, plan.algorithm):
         tell(line)
@@ -246,6 +244,18 @@ def join(
         about |= {"listen": request.listen or "0.0.0.0:0", "advertise": request.advertise}
     write_json(folder / NODE, about)
     return users
+
+
+def check_terms(invitation: Path, terms: FederationTerms, plan: JoinPlan) -> None:
+    """Raises InputError for terms that an owner's plan does not allow, whoever is a member."""
+    if not plan.public_draws:
+        _check_draws(invitation, terms)
+    check_epsilon(invitation, terms, plan.epsilon, plan.people)
+    if terms.of_relays:
+        problem = "is for a relay: a node by itself would be a group of one"
+        fix = "enrol nodes of its own with `entrenous federation relay`"
+        raise InputError(str(invitation), problem, fix=fix)
+    terms.check(plan.own, plan.algorithm)
 
 
 def _check_group(invitation: Path, terms: FederationTerms, name: str, plan: JoinPlan) -> None:

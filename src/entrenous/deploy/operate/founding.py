@@ -45,6 +45,7 @@ from ..agreement.certificates import make_keys
 from ..agreement.charter import check_charter, write_charter
 from ..agreement.files import (
     IDENTITY,
+    json_text,
     public_bytes,
     read_identity,
     read_json,
@@ -149,6 +150,9 @@ def found_federation(
     algorithm = plan.algorithm or (GOSSIPING if plan.peers else "")
     own = algorithm if is_place(algorithm) else ""
     users = plan.users or sum(count for _, count in requests)
+    if not users:
+        fix = "add --users, of all who may ever come, and make a link by which they do"
+        raise InputError("--node", "nobody has asked to take part", expected="a request", fix=fix)
     plan = _with_set(replace(plan, algorithm=algorithm), users, len(items.ids))
     # The terms name a class of the user's own by its name alone: nobody loads a file because terms
     # say so.
@@ -173,6 +177,9 @@ def found_federation(
     )
     terms.check(place=own)
     members = enrolled(terms, Members({}, terms.users), requests, ends(plan.days))
+    if not requests and terms.masked and not terms.by_lot:
+        fix = "add --node, or --protect sampling=poisson"
+        raise InputError("--node", "nobody could come to this federation later", fix=fix)
     if terms.relays:
         terms = _by_relays(terms, len(members.nodes), plan)
     elif terms.masked and not terms.by_lot and "groups" not in plan.protect:
@@ -275,7 +282,9 @@ def _pinned(terms: FederationTerms, own: str) -> FederationTerms:
 
 def _check_noise(terms: FederationTerms, members: Members) -> None:
     """Raises InputError if too few users are there for the noise of a sum: with masked sums nobody
-    joins later."""
+    joins later, unless devices take part by lot; then no sum is opened until enough are there."""
+    if terms.by_lot:
+        return
     there = sum(len(member.users) for member in members.nodes.values())
     if there < terms.people_for_noise:
         raise InputError(
@@ -677,25 +686,44 @@ def write_invitation(folder: Path, name: str, members: Members) -> Path:
     operator = operator_folder(folder)
     invitation = folder / "invitations" / name
     terms = FederationTerms.read(operator / TERMS)
-    place = read_json(operator / PLACE)
     make_folder(invitation)
-    for part in (TERMS, ITEMS, LONGER):
-        if (operator / part).exists():
-            copy_file(operator / part, invitation / part)
     if terms.has_server:
-        write_text(invitation / MEMBERS, members.text())
-        where = {"server": Place(**place).reached, "tls": place["tls"]}
-        if place["tls"]:
-            copy_file(operator / "keys" / "ca.crt", invitation / "ca.crt")
+        parts = {**parts_of_invitation(operator), MEMBERS: f"{members.text()}\n"}
         if terms.of_relays:
             key = members.nodes[name].key.public_bytes_raw()
             write_charter(invitation, read_identity(operator / IDENTITY), terms, name, key)
         elif terms.above:
             copy_file(operator / CHARTER, invitation / CHARTER)
     else:
-        where = _peer_invitation(operator, terms, members.nodes[name], place["bootstraps"])
-    write_json(invitation / INVITATION, where)
+        bootstraps = read_json(operator / PLACE)["bootstraps"]
+        where = _peer_invitation(operator, terms, members.nodes[name], bootstraps)
+        parts = {**_lists(operator), INVITATION: json_text(where)}
+    for part, text in parts.items():
+        write_atomically(invitation / part, text.encode())
     return invitation
+
+
+def parts_of_invitation(server: Path) -> dict[str, str]:
+    """Returns the files of an invitation to a server's federation by their names, but for the list
+    of members. server: its folder.
+    """
+    place = read_json(server / PLACE)
+    where = {"server": Place(**place).reached, "tls": place["tls"]}
+    parts = {**_lists(server), INVITATION: json_text(where)}
+    authority = server / "keys" / "ca.crt"
+    # Without the file the certificate is of an authority that every system trusts.
+    if place["tls"] and authority.exists():
+        parts["ca.crt"] = authority.read_text(encoding="ascii")
+    return parts
+
+
+def _lists(operator: Path) -> dict[str, str]:
+    """Returns the terms and the items of a federation, as files."""
+    found = {}
+    for part in (TERMS, ITEMS, LONGER):
+        if (operator / part).exists():
+            found[part] = (operator / part).read_text(encoding="utf-8")
+    return found
 
 
 def _peer_invitation(

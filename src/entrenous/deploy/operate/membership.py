@@ -19,6 +19,7 @@ from ...core.contract.declared import bound
 from ...core.errors import InputError
 from ...core.files import copy_file, rename_file, write_text
 from ...core.keywords import at_least
+from ...core.lock import holding
 from ...privacy.secure_sum.terms import Floors
 from ..agreement.catalogue import Items
 from ..agreement.certificates import expiry, make_keys, names_of
@@ -35,6 +36,7 @@ from . import going_back
 from .founding import OPERATOR, PLACE, SERVER, Requests, enrolled, operator_folder, write_invitation
 
 PARTS = "server.crt", "server.key"
+LOCK = "lists.lock"  # held while the lists of a federation are changed
 
 
 def invite(folder: Path, requests: Requests, days: float = DAYS) -> list[Path]:
@@ -45,7 +47,16 @@ def invite(folder: Path, requests: Requests, days: float = DAYS) -> list[Path]:
     more users than the terms have room for, and for a federation with secure sums, whose nodes have
     agreed on the list, unless devices take part by lot.
     """
-    operator, terms, before = _opened(folder)
+    with holding(operator_folder(folder) / LOCK):
+        operator, terms, before = _opened(folder)
+        check_open(folder, terms)
+        members = enrolled(terms, before, requests, ends(days))
+        written(operator, members)
+    return [write_invitation(folder, request.name, members) for request, _ in requests]
+
+
+def check_open(folder: Path, terms: FederationTerms) -> None:
+    """Raises InputError for a federation that nobody can join once it is founded."""
     # Owners have agreed on all nodes that may ever be in a sum with theirs: a newcomer could be the
     # server's own. By lot each device holds the list of a sum against those that it has answered,
     # whoever comes.
@@ -53,9 +64,6 @@ def invite(folder: Path, requests: Requests, days: float = DAYS) -> list[Path]:
         problem = "every node of a secure sum has agreed on who takes part"
         fix = "found the federation anew with `entrenous federation new`"
         raise InputError(str(folder), problem, fix=fix)
-    members = enrolled(terms, before, requests, ends(days))
-    _write(operator, terms, members)
-    return [write_invitation(folder, request.name, members) for request, _ in requests]
 
 
 def change_items(folder: Path, more: Items | None = None, retired: Collection[str] = ()) -> Items:
@@ -97,6 +105,11 @@ def shut_out(folder: Path, name: str, rest_others: bool = False) -> ShutOut:
     masked, nodes refuse a sum that lacks this one node alone (`leaving`). Raises InputError for a
     name that is not in the list, for the last node, and if others would have to rest and may not,
     or too few would be left; it names them."""
+    with holding(operator_folder(folder) / LOCK):
+        return _shut_out(folder, name, rest_others)
+
+
+def _shut_out(folder: Path, name: str, rest_others: bool) -> ShutOut:
     operator, terms, members = _opened(folder)
     member = members.nodes.get(name)
     if member is None:
@@ -112,7 +125,7 @@ def shut_out(folder: Path, name: str, rest_others: bool = False) -> ShutOut:
     resting = []
     if terms.masked:
         resting = _resting(operator, terms, members, name, rest_others)
-    _write(operator, terms, members.without(name).resting(resting))
+    written(operator, members.without(name).resting(resting))
     return ShutOut(len(member.users), resting)
 
 
@@ -170,15 +183,16 @@ def renew_tickets(folder: Path, days: float = DAYS) -> list[Path]:
     """Writes invitations with tickets for further `days` for all peers. Each is to be sent to its
     peer, which accepts it.
     """
-    operator, terms, members = _opened(folder)
-    until = ends(days)
-    renewed = []
-    for name, member in members.nodes.items():
-        # Of two tickets for a number the one that ends later counts.
-        later = max(until, member.until + 1)
-        renewed.append((name, member._replace(until=later)))
-    members = members.with_nodes(renewed)
-    _write(operator, terms, members)
+    with holding(operator_folder(folder) / LOCK):
+        operator, _, members = _opened(folder)
+        until = ends(days)
+        renewed = []
+        for name, member in members.nodes.items():
+            # Of two tickets for a number the one that ends later counts.
+            later = max(until, member.until + 1)
+            renewed.append((name, member._replace(until=later)))
+        members = members.with_nodes(renewed)
+        written(operator, members)
     return [write_invitation(folder, name, members) for name in members.names]
 
 
@@ -333,10 +347,11 @@ def _opened(folder: Path) -> tuple[Path, FederationTerms, Members]:
     return operator, terms, Members.read(operator / MEMBERS, terms.users)
 
 
-def _write(operator: Path, terms: FederationTerms, members: Members) -> None:
+def written(operator: Path, members: Members) -> None:
     """Writes the membership list; for peers also the bootstraps with their present keys, and the
-    list of revoked keys.
+    list of revoked keys. The caller holds `LOCK`.
     """
+    terms = FederationTerms.read(operator / TERMS)
     if terms.has_server:
         write_text(operator / MEMBERS, members.text())
         return

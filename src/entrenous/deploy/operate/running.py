@@ -7,10 +7,10 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, final
 
 from ...core.contract.protocols import arrays_in, fields_in, joined, model_sha256
 from ...core.errors import EntrenousError, InputError
@@ -19,9 +19,9 @@ from ...core.lock import holding, is_held
 from ...core.types import Array
 from ...federation.workers.engine import EngineOptions, engine
 from ...runs.store import read_arrays
-from ..agreement.address import checked_address, is_loopback
+from ..agreement.address import checked_address, checked_origin, is_loopback
 from ..agreement.files import read_json
-from ..agreement.members import MEMBERS, Members
+from ..agreement.members import MEMBERS, Member, Members
 from ..agreement.terms import ENDLESS, TERMS, FederationTerms
 from ..frames.contribution import RoundHalted
 from ..frames.request import largest_request
@@ -38,10 +38,12 @@ from ..server.ray_workers import LOCAL, HiredActor, RayPlan, RayWorkers
 from ..server.server import FederationServer, ListsChanged, serve_opened
 from ..server.server_folder import LogFormat, LogLine, ServerFolder, told
 from .membership import certificate_ends
+from .newcomers import JoinDesk
 from .processes import Processes, last_line
 from .running_node import watched
 
 Say = Callable[[str], None]
+SPARE = 1.125  # of the bytes of an answer, for items that come
 LOOK = 0.5  # seconds between two looks at the server's status
 
 
@@ -56,37 +58,38 @@ def run_server(
     log_format: LogFormat = "text",
     proxy: str = "",
     pace: float = 0.0,
+    origins: Sequence[str] = (),
     ray: RayPlan | None = None,
 ) -> None:
     """Runs a server until its rounds are done or `stop` is set.
 
     workers: number of processes that receive answers. metrics: port on 127.0.0.1 that answers GET
     /metrics; None = none. log_format: of server.log. proxy: address of a proxy in front of the
-    server; "" = as place.json says. pace: least seconds between two rounds. ray: runs the workers
-    as actors of Ray.
+    server; "" = as place.json says. pace: least seconds between two rounds. origins: of web pages
+    that may speak to the server. ray: runs the workers as actors of Ray.
 
     A server that was halted ends at once if it has no port for metrics; else it reports that there
     until `stop` is set.
 
     Raises InputError for a folder or an address that cannot be used, and RoundHalted.
     """
-    plan = _plan(folder, insecure, proxy)
+    allowed = tuple(checked_origin(origin) for origin in origins)
+    plan = _plan(folder, insecure, proxy)._replace(origins=allowed)
     with (
         closing(ServerFolder(folder, log_format=log_format, pace=pace)) as held,
         _telling(folder, say),
     ):
         _warn_of_source(held, say)
         telling = _told_by(held)
-        with served(telling, metrics):
-            while _served_to_a_change(held, telling, plan, stop, say, metrics, workers, ray):
-                # The link is made anew, since there may be others to let in.
+        with served(telling, metrics), closing(OpenPort(plan)) as port:
+            while _served_to_a_change(held, telling, port, stop, say, metrics, workers, ray):
                 held.reload()
 
 
 def _served_to_a_change(
     held: ServerFolder,
     telling: Metrics,
-    plan: HttpsPlan,
+    port: OpenPort,
     stop: threading.Event,
     say: Say,
     metrics: int | None,
@@ -105,19 +108,56 @@ def _served_to_a_change(
         # In each form the metrics count the messages of whatever receives them.
         if ray is not None:
             with until_stopped:
-                serve_by_actors(held, plan, ray, workers, stop, ready)
+                serve_by_actors(held, port.plan, ray, workers, stop, ready)
         elif workers > 1:
             with until_stopped:
-                serve_by_workers(held, plan, workers, stop, ready)
+                serve_by_workers(held, port.plan, workers, stop, ready)
         else:
-            with closing(https_link(held, plan)) as link, until_stopped:
+            with until_stopped:
+                link = port.opened(held)
                 telling.link = link.tally
-                link.start()
                 serve_opened(link, held, stop)
     except ListsChanged as why:
         say(str(why))
         return True
     return False
+
+
+@final
+class OpenPort:
+    """The port of a server to its nodes, which stays open while members and items change: nobody
+    has to connect anew.
+    """
+
+    def __init__(self, plan: HttpsPlan) -> None:
+        self.plan = plan
+        self._link: HttpsServerLink | None = None
+
+    def opened(self, held: ServerFolder) -> HttpsServerLink:
+        """Returns the link, at which the members of the folder are let in."""
+        largest = largest_answer(held.terms, held.members, held.algorithm)
+        if self._link is not None and largest <= self._link.largest:
+            self._link.admission.change(held.members.nodes)
+            return self._link
+        # Answers become longer with more items, and the room for them is fixed. With some to spare
+        # that is seldom.
+        self.close()
+        self._link = https_link(held, self.plan, SPARE * largest)
+        self._link.admission.joins = JoinDesk(held.path, self._welcome)
+        self._link.start()
+        return self._link
+
+    def _welcome(self, name: str, member: Member) -> None:
+        """Lets a new member in at once: the server asks it from its next round on."""
+        link = self._link
+        if link is not None:
+            link.admission.change({**link.admission.members, name: member})
+
+    def close(self) -> None:
+        """Hangs up on everybody."""
+        if self._link is not None:
+            self._link.close()
+        self._link = None
 
 
 def _told_by(held: ServerFolder) -> Metrics:
@@ -229,11 +269,12 @@ def refuse_alone(held: ServerFolder, option: str) -> None:
         raise InputError(option, problem, expected="1 with relays under masks", fix=fix)
 
 
-def https_link(held: ServerFolder, plan: HttpsPlan) -> HttpsServerLink:
-    """Returns the port of a server to its nodes, which does not listen yet. Raises InputError for
-    an address that cannot be used.
+def https_link(held: ServerFolder, plan: HttpsPlan, largest: float = 0.0) -> HttpsServerLink:
+    """Returns the port of a server to its nodes, which does not listen yet. largest: bytes of an
+    answer, at most; 0 = those of now. Raises InputError for an address that cannot be used.
     """
-    most = largest_answer(held.terms, held.members, held.algorithm)
+    now = largest_answer(held.terms, held.members, held.algorithm)
+    most = max(now, int(largest))
     return HttpsServerLink(plan, held.terms.run, held.members.nodes, most, trouble=held.trouble)
 
 

@@ -15,7 +15,7 @@ from ...core.contract.declared import Contract
 from ...core.contract.update import Total
 from ...core.types import Int64Array
 from ..frames import agreed_model
-from ..frames.agreed_model import AGREED, KEPT, TAKEN
+from ..frames.agreed_model import AGREED, KEPT, TAKEN, Agreement
 from ..frames.contribution import Caps
 from ..frames.frames import Code, Frame, FrameParts, FrameRefused, opened
 from ..frames.request import Requests, RoundWork
@@ -23,6 +23,7 @@ from ..frames.secure import sum_terms
 from ..links.port import ServerLink
 from .exchange import Exchange, News, SentRequest
 from .grouped_round import GroupSum, GroupWork
+from .handing_on import GivenModel, HandingOn
 from .intake import CONTRIBUTIONS, PART, UPDATE, Open, RoundIntake
 from .journal import FRAME, Journal
 from .secure_server import SecureRound, SumMemory
@@ -102,6 +103,10 @@ class Collecting(Protocol):
         """
         ...
 
+    def announce_rest(self, seconds: float) -> None:
+        """Lets nodes know that no round begins for some seconds."""
+        ...
+
     def rest(self, seconds: float) -> None:
         """Asks nobody for some seconds. Raises ServerStopped."""
         ...
@@ -111,12 +116,18 @@ class Collecting(Protocol):
         """The names of the nodes that do not have the model."""
         ...
 
-    def agree(self, digest: bytes, seconds: float) -> set[str]:
+    def agree(self, digest: bytes, seconds: float) -> Agreement:
         """Brings each other's words to the nodes that have taken the offered model: by these words
-        the nodes know that all have the same model, and keep it. Returns the names of those that
-        do. Raises ServerStopped.
+        the nodes know that all have the same model, and keep it. Raises ServerStopped.
 
         digest: sha256 of the part of the model that all nodes get alike.
+        """
+        ...
+
+    def hand_on(self, work: RoundWork, given: GivenModel, seconds: float) -> Collection[str]:
+        """Hands a model that was given before to nodes that lack it as they come, for some seconds;
+        0 = only to those that are there and were not asked yet. Returns the names of all that have
+        it. Raises ServerStopped.
         """
         ...
 
@@ -166,6 +177,7 @@ class Collector:
         self._journal: Journal | None = None
         self.without: set[str] = set()
         self.words: dict[str, Frame] = {}  # of the nodes that have got the model
+        self._handing: HandingOn | None = None
 
     @property
     def counts(self) -> dict[Code, int]:
@@ -317,6 +329,9 @@ class Collector:
         request = lambda name: self.requests.model(work, work.asked[name])  # noqa: E731
         self.exchange.gather(lambda: self.without, request, self.thank, seconds, self._sent)
 
+    def announce_rest(self, seconds: float) -> None:
+        self.exchange.announce_rest(seconds)
+
     def rest(self, seconds: float) -> None:
         self.exchange.rest(seconds, self.thank)
 
@@ -342,11 +357,29 @@ class Collector:
             if (word.head.kind, word.head.round, word.head.model) == taken
         }
 
-    def agree(self, digest: bytes, seconds: float) -> set[str]:
+    def agree(self, digest: bytes, seconds: float) -> Agreement:
         words = self.words_of(digest)
         if len(words) < agreed_model.enough(self.intake.members, self.folder.terms):
-            return set()
-        return self.pass_on(digest, agreed_model.written(words.values()), seconds)
+            return Agreement(b"", set())
+        body = agreed_model.written(words.values())
+        return Agreement(body, self.pass_on(digest, body, seconds))
+
+    def hand_on(self, work: RoundWork, given: GivenModel, seconds: float) -> Collection[str]:
+        if self._handing is None or self._handing.work.round != work.round:
+            self._handing = HandingOn(
+                work,
+                given.words,
+                given.have,
+                self.requests,
+                self.intake.contract,
+                self.intake.identified,
+                lambda frame: self.thank([frame]),
+            )
+        if seconds:
+            self._handing.go_on(self.exchange, seconds)
+        else:
+            self._handing.at_once(self.exchange)
+        return self._handing.kept
 
     def pass_on(self, digest: bytes, body: bytes, seconds: float) -> set[str]:
         """Brings the words of all nodes (`agreed_model.written`) to those that have given theirs

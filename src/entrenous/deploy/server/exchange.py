@@ -12,9 +12,12 @@ from threading import Event
 from typing import NamedTuple, final
 
 from ...core.errors import EntrenousError
+from ..agreement.catalogue import Items
 from ..agreement.growth import current_items
+from ..agreement.members import Members
 from ..frames.frames import (
     ITEMS_NEWS,
+    KNOWN,
     MEMBERS_NEWS,
     Code,
     Frame,
@@ -122,20 +125,28 @@ class News:
         self._folder = folder
         self._requests = requests
         self._identified = identified
-        self._behind: dict[str, str] = {}  # the kind of list that a node lacks
+        # The kind of list that a node lacks, and the number up to which it knows it.
+        self._behind: dict[str, tuple[str, int]] = {}
         self._told: Counter[tuple[str, str]] = Counter()
 
     def request(self, node: str) -> FrameParts | None:
         """Returns the list that a node has to be told of before it is asked; None if there is
         none.
         """
-        kind = self._behind.get(node)
-        if kind is None:
+        lacks = self._behind.get(node)
+        if lacks is None:
             return None
-        if kind == MEMBERS_NEWS:
-            text = self._folder.members.text()
+        kind, known = lacks
+        newest: Members | Items = self._folder.members
+        if kind == ITEMS_NEWS:
+            newest = current_items(self._folder.path, self._folder.terms)
+        # A node that was told of a difference in vain is told of the whole list.
+        told_before = self._told[node, kind] > 1
+        whole = known <= 0 or told_before
+        if whole:
+            text = newest.text if isinstance(newest, Items) else newest.text()
         else:
-            text = current_items(self._folder.path, self._folder.terms).text
+            text = newest.since(known)
         return self._requests.seal(kind, text.encode(), items=self._folder.terms.items)
 
     def heard(self, frames: Sequence[bytes]) -> tuple[list[bytes], set[str]]:
@@ -167,7 +178,7 @@ class News:
             self._behind.pop(node, None)
             if lacks is not None and self._told[node, lacks] < TOLD:
                 self._told[node, lacks] += 1
-                self._behind[node] = lacks
+                self._behind[node] = (lacks, answer.head.about.get(KNOWN, 0))
                 return node
         return None
 
@@ -226,6 +237,10 @@ class Exchange:
             self._link.acknowledge()
 
         watch(missing, look, seconds, self._stop, self._waits)
+
+    def announce_rest(self, seconds: float) -> None:
+        """Tells the link that no round begins for some seconds."""
+        self._link.rest(seconds)
 
     def rest(self, seconds: float, take: Callable[[Sequence[bytes]], None]) -> None:
         """Asks nobody for some seconds. Raises ServerStopped. take: handles what comes

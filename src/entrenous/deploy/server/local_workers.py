@@ -66,6 +66,7 @@ class LocalWorkers:
             keys="" if plan.keys is None else str(plan.keys),
             insecure=plan.insecure,
             proxy=plan.proxy,
+            origins=plan.origins,
             log_format=folder.log_format,
         )
 

@@ -21,6 +21,7 @@ from ...core.errors import StartAgain
 from ...core.types import Int64Array
 from ...privacy.secure_sum.memory import PastSum
 from ..frames import agreed_model
+from ..frames.agreed_model import Agreement
 from ..frames.contribution import add, read_sum
 from ..frames.frames import Code
 from ..frames.request import RoundWork
@@ -28,6 +29,7 @@ from ..links.metrics import LinkTally
 from .channel import Order
 from .exchange import POLL, ServerStopped, rest, watch
 from .grouped_round import GroupSum, GroupWork
+from .handing_on import GivenModel
 from .server_folder import LogLine, ServerFolder, kept
 from .worker import homes, said_of
 
@@ -229,6 +231,9 @@ class WorkerPool(Generic[H]):
     def give(self, seconds: float) -> None:
         self.gather(seconds)
 
+    def announce_rest(self, seconds: float) -> None:
+        """Does nothing: workers let nodes ask all the time."""
+
     def rest(self, seconds: float) -> None:
         rest(seconds, self._stop, self._listen)
 
@@ -284,7 +289,12 @@ class WorkerPool(Generic[H]):
         finally:
             self._close()
 
-    def agree(self, digest: bytes, seconds: float) -> set[str]:
+    def hand_on(self, work: RoundWork, given: GivenModel, seconds: float) -> Collection[str]:
+        # Workers give models after rounds alone: whoever comes between waits for the next one.
+        self.rest(seconds)
+        return given.have
+
+    def agree(self, digest: bytes, seconds: float) -> Agreement:
         words: dict[str, agreed_model.Word] = {}
         asking = Order("words", {"model": digest})
         for at in range(self._count):
@@ -293,7 +303,7 @@ class WorkerPool(Generic[H]):
             of_worker = self._answer(at, "words", [asking]).about["words"]
             words |= {name: agreed_model.Word(*word) for name, word in of_worker.items()}
         if len(words) < agreed_model.enough(self._folder.members, self._folder.terms):
-            return set()
+            return Agreement(b"", set())
         kept: set[str] = set()
         body = agreed_model.written(words.values())
         order = Order("agree", {"model": digest, "seconds": seconds}, body)
@@ -302,7 +312,7 @@ class WorkerPool(Generic[H]):
         for at in range(self._count):
             kept |= set(self._answer(at, "agreed", [asking, order]).about["kept"])
         self._close()
-        return kept
+        return Agreement(body, kept)
 
     # ---- orders ----------------------------------------------------------------------------------
 

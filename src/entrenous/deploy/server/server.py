@@ -26,6 +26,7 @@ from ...federation.visible import defended_sum
 from ...privacy.protection import ProtectionInForce
 from ...privacy.secure_sum.vector import size
 from ..frames import agreed_model
+from ..frames.agreed_model import Agreement
 from ..frames.contribution import RoundHalted, agreed_by, halted, moved
 from ..frames.request import RoundWork, announced_of
 from ..frames.row_tests import SummedTests
@@ -35,6 +36,7 @@ from .accuracy import newest_rate, note_tests, noted_tests
 from .collector import Collecting, Collector
 from .exchange import ServerStopped, enough
 from .grouped_round import grouped_sum
+from .handing_on import GivenModel
 from .server_folder import (
     HALTED,
     LogLine,
@@ -48,6 +50,7 @@ from .watch import WINDOW, length, made_up_length, too_long
 
 T = TypeVar("T")
 FAREWELL = 30.0  # seconds for the nodes to take the trained model
+LOOK = 1.0  # seconds between two looks at the lists, in a pause
 NAMED = 20  # nodes that the status names, at most
 IN_A_ROW = 100  # rounds of which nobody can be asked, after which another one would not help
 
@@ -177,6 +180,7 @@ class FederationServer:
         self._passed = 0  # rounds in a row that gave no sum
         now = standing(folder, self.algorithm)
         self.round, self.state, self.ledger, self.count, parties, self._lengths = now
+        self._given = self._given_before()
         # Others are members than when this state was summed.
         if terms.masked and parties != self.members.parties:
             self.state = moved_on(self.state, self.algorithm, self.contract)
@@ -185,6 +189,15 @@ class FederationServer:
             begun += f", {self.count.counted}{terms.of_rounds} rounds counted"
         line = f"run {terms.run}: {terms.algorithm}, {begun}"
         folder.log(LogLine(line, "start", round=self.round))
+
+    def _given_before(self) -> GivenModel | None:
+        """Returns the model that was given last, as the folder has it; None where it has fewer
+        items than there are by now, or is newer than the model that the operator went back to.
+        """
+        given = GivenModel.read(self.folder.path, self.terms.run, self.algorithm)
+        if given is None or given.items != self.terms.items or given.round > self.round:
+            return None
+        return given
 
     @property
     def collecting(self) -> Collecting:
@@ -216,22 +229,22 @@ class FederationServer:
 
     def _run(self) -> str:
         self._tell("running")
-        given = 0
+        given = 0 if self._given is None else self._given.counted
         gives = self._by_lot or self.terms.endless
         # A lost round does not count, so that another one makes up for it.
         while self.count.counted < self.terms.rounds:
             self._check_losses()
-            # Whom no lot has drawn so far, and who has come since, recommends by it too.
+            # Whom no lot has drawn so far recommends by it too. A young model changes fast.
             counted = self.count.counted
-            if gives and counted and (not given or counted >= given + self.folder.part):
+            if gives and counted and counted >= given + min(max(given, 1), self.folder.part):
                 given = counted
                 self._give(min(FAREWELL, self.terms.deadline))
             self._await_turn()
+            self._hand_on(0.0)
             # No round is begun that would be left open.
             if self._stop.is_set():
                 raise ServerStopped
-            if self.folder.is_outdated():
-                raise ListsChanged("members or items have changed")
+            self._check_lists()
             began = time.monotonic()
             self._one_round()
             self._took.append(time.monotonic() - began)
@@ -244,7 +257,9 @@ class FederationServer:
         return digest
 
     def _await_turn(self) -> None:
-        """Waits until the pace lets the next round begin. Raises ServerStopped."""
+        """Waits until the pace lets the next round begin. Whoever comes meanwhile is given the
+        newest model that was given. Raises ServerStopped and ListsChanged.
+        """
         wall = time.time()
         pace = self.folder.pace
         # No longer than the pace itself, whatever a clock that was set back says.
@@ -252,7 +267,36 @@ class FederationServer:
         if seconds <= 0 or not self.round:
             return
         self._tell("pausing", next_round=round(wall + seconds, 3))
-        self.collecting.rest(seconds)
+        self.collecting.announce_rest(seconds)
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            self._check_lists()
+            self._hand_on(min(left, LOOK))
+
+    def _check_lists(self) -> None:
+        """Raises ListsChanged if the operator has changed the members or the items."""
+        if self.folder.is_outdated():
+            raise ListsChanged("members or items have changed")
+
+    def _hand_on(self, seconds: float) -> None:
+        """Hands the newest model that was given to whoever has come since, for some seconds; 0 = no
+        longer than it takes those who are there.
+        """
+        given = self._given
+        if given is None:
+            if seconds:
+                self.collecting.rest(seconds)
+            return
+        work = model_work(self.folder, self.algorithm, given.round, given.state)
+        work = work._replace(model=announced_of(self.contract, work.download))
+        have = frozenset(self.collecting.hand_on(work, given, seconds))
+        if have != given.have:
+            self._keep_given(given._replace(have=have))
+
+    def _keep_given(self, given: GivenModel) -> None:
+        """Remembers, on the disk too, which model was given and to whom."""
+        self._given = given
+        self.kept("given model", lambda: given.write(self.folder.path, self.terms.run))
 
     def _give(self, seconds: float = FAREWELL) -> None:
         """Gives the model to every node that comes for it in time, to recommend by."""
@@ -264,12 +308,21 @@ class FederationServer:
             line = f"{absent} nodes were not there to take the model of round {self.round}"
             self._log(line, "absent", "warning")
         # The nodes of relays agree within their groups.
-        if self.terms.masked and not self.terms.of_relays:
-            self._agree(work, seconds)
+        if self.terms.of_relays:
+            return
+        agreed = Agreement(b"", work.asked.keys() - set(self.collecting.without))
+        if self.terms.masked:
+            agreed = self._agree(work, seconds)
+        counted, items = self.count.counted, self.terms.items
+        have = frozenset(agreed.kept)
+        given = GivenModel(self.round, counted, items, self.state, agreed.words, have)
+        if have:
+            self._keep_given(given)
 
-    def _agree(self, work: RoundWork, seconds: float) -> None:
+    def _agree(self, work: RoundWork, seconds: float) -> Agreement:
         """Has the nodes agree on a model: each keeps it if enough others have the same."""
-        kept = self.collecting.agree(announced_of(self.contract, work.download), seconds)
+        agreed = self.collecting.agree(announced_of(self.contract, work.download), seconds)
+        kept = agreed.kept
         least = agreed_model.enough(self.members, self.terms)
         if len(kept) < least:
             line = (
@@ -277,6 +330,7 @@ class FederationServer:
                 f"{least} must have before any does; the others recommend by an earlier one"
             )
             self._log(line, "absent", "warning")
+        return agreed
 
     # ---- a round ---------------------------------------------------------------------------------
 

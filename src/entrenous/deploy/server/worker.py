@@ -17,7 +17,7 @@ import os
 import socket
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, final
@@ -61,6 +61,7 @@ class WorkerPlan(NamedTuple):
     insecure: bool
     proxy: str = ""
     log_format: LogFormat = "text"
+    origins: Sequence[str] = ()
 
 
 class OrderChannel(Protocol):
@@ -83,6 +84,7 @@ def main(arguments: list[str]) -> None:
     channel = Channel(socket.socket(fileno=plan.fd))
     keys = Path(plan.keys) if plan.keys else None
     https = HttpsPlan(plan.host, plan.port, keys, plan.insecure, proxy=plan.proxy)
+    https = https._replace(origins=tuple(plan.origins))
     with closing(ServerFolder(Path(plan.folder), plan.start, plan.log_format)) as held:
         listening = listen(plan.host, plan.port, shared=True)
         serve(held, https, listening, channel, plan.part, plan.of)

@@ -1,0 +1,107 @@
+"""A federation by lot, under masks and over TLS, whose nodes run in this process: for benches of
+what one more device waits for, or costs.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from entrenous.core.errors import EntrenousError
+from entrenous.data.interactions import Interactions
+
+if TYPE_CHECKING:
+    from entrenous.deploy.operate.plans import FoundingPlan, JoinPlan
+
+HOUR = 3600.0
+PATIENCE = 600.0  # seconds
+
+
+class Founded(NamedTuple):
+    """The folders of a federation of one person a device, none of which runs."""
+
+    server: Path
+    devices: list[Path]
+
+
+def founded(
+    folder: Path, data: Interactions, people: int, plan: FoundingPlan, owner: JoinPlan
+) -> Founded:
+    """Founds a federation of the first `people` users of some data, in `folder`."""
+    from entrenous.deploy.agreement.catalogue import Items
+    from entrenous.deploy.operate.enrolment import identity, join
+    from entrenous.deploy.operate.founding import Place, found_federation, free_ports
+
+    devices = [folder / f"person-{number}" for number in range(people)]
+    requests = [(identity(device, device.name), 1) for device in devices]
+    made = found_federation(
+        folder / "f", Items.of(data), requests, plan, Place(port=free_ports()[0])
+    )
+    for number, device in enumerate(devices):
+        join(device, made.nodes[device.name], data.of_users(np.array([number])), owner)
+    return Founded(made.server, devices)
+
+
+@contextmanager
+def at_work(server: Path, pace: float = HOUR) -> Iterator[None]:
+    """Runs a server in a thread."""
+    from entrenous.deploy.operate.running import run_server
+
+    stop = threading.Event()
+    thread = threading.Thread(
+        target=run_server, args=(server, stop, lambda line: None), kwargs={"pace": pace}
+    )
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join(PATIENCE)
+
+
+def pauses(server: Path) -> bool:
+    """Tells whether a server waits for its next round."""
+    from entrenous.deploy.operate.running import status
+
+    return bool(status(server).get("status") == "pausing")
+
+
+@contextmanager
+def connected(folders: Sequence[Path], address: str = "") -> Iterator[None]:
+    """Runs some devices' nodes in a thread. address: of their server; "" = as their folders say."""
+    from entrenous.deploy.agreement.files import read_json
+    from entrenous.deploy.links.polling import serve
+    from entrenous.deploy.node.node import FederatedNode
+    from entrenous.deploy.operate.running_node import polling
+
+    nodes = [FederatedNode(folder) for folder in folders]
+    address = address or read_json(folders[0] / "node.json")["server"]
+    stop = threading.Event()
+    thread = threading.Thread(
+        target=serve,
+        args=(address, folders[0] / "ca.crt", [polling(node) for node in nodes], stop),
+        kwargs={"say": lambda line: None},
+    )
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join(PATIENCE)
+        for node in nodes:
+            node.close()
+
+
+def until(true: Callable[[], bool], what: str, seconds: float = PATIENCE) -> None:
+    """Waits until something is true. Raises EntrenousError, saying what was waited for."""
+    end = time.monotonic() + seconds
+    while not true():
+        if time.monotonic() > end:
+            raise EntrenousError(f"{what} did not happen in {seconds:g} s")
+        time.sleep(0.05)

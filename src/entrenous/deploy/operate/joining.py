@@ -1,0 +1,132 @@
+"""Joining a federation by a link, on the device: three questions to its server, and no file that
+anybody has to send.
+
+    1. the certificate of the server's authority, which the link names
+    2. terms and items: what the owner agrees to is said, and checked against the owner's own
+       limits, before anybody knows of the device
+    3. the device's public key, and the invitation in return
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from ...core.errors import InputError
+from ...core.types import Int64Array
+from ...data.interactions import Interactions, Vocabulary
+from ..agreement.address import refuse_plain, split_address
+from ..agreement.files import IDENTITY
+from ..agreement.growth import current_items
+from ..agreement.invitation import INVITED, read_server_invitation
+from ..agreement.join_link import JoinLink
+from ..agreement.terms import TERMS, FederationTerms
+from ..links import knocking
+from ..node.node_store import STORE
+from .enrolment import REQUEST, EnrolmentRequest, check_terms, identity, join, told, with_items
+from .plans import JoinPlan
+
+ME = "me"  # the id of a user who comes without rows
+BAD = "sent what is no invitation"
+
+
+def join_by_link(
+    folder: Path,
+    text: str,
+    rows: Interactions | None,
+    plan: JoinPlan,
+    tell: Callable[[str], None] = lambda line: None,
+) -> Int64Array:
+    """Joins the federation that a link leads to, with the rows of one user, and makes the device's
+    folder, ready to run. rows: None = a user without rows, whose id is "me".
+
+    tell: is called with the lines of what the owner agrees to, before the server hears of the
+    device. Returns the federation's number of the user, int64 [1]. Raises InputError for a link
+    that leads nowhere, for terms that the plan does not allow, and for rows of items that are not
+    on the list. Whoever asks again, as after a lost connection, gets the same place.
+    """
+    link = JoinLink.parse(text)
+    if (folder / STORE).exists():
+        raise InputError(str(folder), "has joined already", fix="choose another folder")
+    if not link.tls:
+        refuse_plain("--link", split_address("--link", link.server)[0], insecure=False)
+    certificate = knocking.authority(link) if link.tls and link.authority else ""
+    with tempfile.TemporaryDirectory(prefix="entrenous-join-") as place:
+        invitation = Path(place)
+        _unpacked(invitation, knocking.terms(link, certificate), link, certificate)
+        own = _checked(invitation, rows, plan)
+        for line in told(invitation, plan.algorithm):
+            tell(line)
+        request = _request(folder)
+        asked = json.dumps(request._asdict()).encode()
+        _unpacked(invitation, knocking.joined(link, certificate, asked), link, certificate)
+        return join(folder, invitation, own, plan)
+
+
+def _unpacked(folder: Path, packed: bytes, link: JoinLink, certificate: str) -> None:
+    """Writes the files that a server sent. Raises InputError for anything but an invitation to the
+    federation that the link names, by the server that it names.
+    """
+    try:
+        parts: Mapping[str, str] = msgspec.json.decode(packed, type=dict[str, str])
+    except (msgspec.MsgspecError, RecursionError):
+        raise InputError("--link", f"{link.server} {BAD}", fix=knocking.AGAIN) from None
+    for name, text in parts.items():
+        # A name leads to a file of this machine.
+        if name not in INVITED:
+            raise InputError("--link", f"{link.server} {BAD}", fix=knocking.AGAIN)
+        (folder / name).write_bytes(text.encode())
+    if certificate:
+        (folder / "ca.crt").write_text(certificate, encoding="ascii")
+    found = FederationTerms.read(folder / TERMS).run
+    if found != link.run:
+        problem = f"{link.server} has the federation {found}, and the link names {link.run}"
+        raise InputError("--link", problem, fix=knocking.AGAIN)
+    where = read_server_invitation(folder)
+    if (where.server, where.tls) != (link.server, link.tls):
+        problem = f"{link.server} sends on to {where.server}"
+        raise InputError("--link", problem, fix=knocking.AGAIN)
+
+
+def _checked(invitation: Path, rows: Interactions | None, plan: JoinPlan) -> Interactions:
+    """Returns the rows with which to join. Raises InputError where the owner would refuse the
+    invitation, or the rows do not fit it.
+    """
+    terms = FederationTerms.read(invitation / TERMS)
+    check_terms(invitation, terms, plan)
+    items = current_items(invitation, terms).vocabulary
+    if rows is None:
+        return _nobody(items)
+    if len(rows.users) != 1:
+        expected = "the rows of one person: a link is for one"
+        raise InputError(rows.name, f"{len(rows.users)} users", expected=expected)
+    with_items(rows, items.indices(rows.items.ids.tolist()), items)
+    return rows
+
+
+def _request(folder: Path) -> EnrolmentRequest:
+    """Returns the request of the device, whose key is made if there is none. Its name says
+    nothing.
+    """
+    if (folder / IDENTITY).exists():
+        return EnrolmentRequest.read(folder / REQUEST)
+    return identity(folder, f"device-{secrets.token_hex(8)}")
+
+
+def _nobody(items: Vocabulary) -> Interactions:
+    """Returns the rows of one user who has none."""
+    return Interactions(
+        ptr=np.zeros(2, np.int64),
+        item=np.empty(0, np.int32),
+        value=np.empty(0, np.float32),
+        time=np.empty(0, np.int64),
+        row=np.empty(0, np.int64),
+        users=Vocabulary([ME], kind="user"),
+        items=items,
+    )

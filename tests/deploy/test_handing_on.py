@@ -1,0 +1,186 @@
+"""Who comes between two rounds, or was away when the model was given, is handed the newest that was
+given; under masks with the words of those who took it then, so that nobody else is asked again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+import pytest
+from federation_links import FaultyLink, quick_pauses, until
+
+from entrenous.deploy.agreement.members import MEMBERS, Members
+from entrenous.deploy.frames.frames import opened
+from entrenous.deploy.node.node import FederatedNode
+from entrenous.deploy.server import server as server_module
+from entrenous.deploy.server.handing_on import GIVEN, GivenModel
+from entrenous.deploy.server.server import ListsChanged, serve_opened
+from entrenous.deploy.server.server_folder import ServerFolder
+from tests.deploy.test_late_members import FIRST, USERS, Growing, _name
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    quick_pauses(monkeypatch)
+    monkeypatch.setattr(server_module, "LOOK", 0.05)
+
+
+class Counting(FaultyLink):
+    """A link that counts the frames of each kind to each node."""
+
+    def __init__(self, nodes: dict[str, Any]) -> None:
+        super().__init__({name: node.answer for name, node in nodes.items()})
+        self.kinds: list[tuple[str, str]] = []
+
+    def send(self, address: str, frame: Any, seconds: float) -> None:
+        self.kinds.append((address, opened(bytes(frame)).head.kind))
+        super().send(address, frame, seconds)
+
+    def told(self, kind: str) -> list[str]:
+        return [name for name, sent in self.kinds if sent == kind]
+
+
+def paused(growing: Growing, link: FaultyLink, true: Callable[[], bool]) -> bool:
+    """Runs the server, which has an hour until its next round, until something is true. Returns
+    False if the lists changed before.
+    """
+    stop = Event()
+    changed = Event()
+    held = ServerFolder(growing.made.server, pace=3600.0)
+
+    def serve() -> None:
+        try:
+            serve_opened(link, held, stop)
+        except ListsChanged:
+            changed.set()
+        finally:
+            held.close()
+
+    thread = Thread(target=serve)
+    thread.start()
+    try:
+        until(lambda: changed.is_set() or true())
+    finally:
+        stop.set()
+        thread.join(60)
+    assert not thread.is_alive()
+    return not changed.is_set()
+
+
+def given(growing: Growing) -> GivenModel:
+    """The model that was given last, as the server's folder has it."""
+    terms = growing.made.terms
+    found = GivenModel.read(growing.made.server, terms.run, terms.make())
+    assert found is not None
+    return found
+
+
+def has_model(node: FederatedNode) -> bool:
+    return node.store.standing().model is not None
+
+
+def test_who_joins_in_a_pause_of_an_hour_has_the_model_at_once(tmp_path: Path) -> None:
+    growing = Growing(tmp_path, rounds=20)
+    growing.served(stop_at=3)
+    # While the server waits for its next round somebody comes.
+    link = Counting(growing.nodes)
+    came = Event()
+
+    def come() -> bool:
+        if not came.is_set():
+            came.set()
+            growing.come(range(FIRST, FIRST + 2))
+        return False
+
+    assert not paused(growing, link, come)
+    link = Counting(growing.nodes)
+    late = [growing.nodes[_name(user)] for user in range(FIRST, FIRST + 2)]
+    assert paused(growing, link, lambda: all(map(has_model, late)))
+    assert all(node.recommender()[0] == 2 for node in late)
+    assert sorted(link.told("model")) == [node.name for node in late]
+    assert not link.told("advert")
+
+
+def test_who_was_away_learns_of_others_and_keeps_the_model(tmp_path: Path) -> None:
+    """The words that it is brought are of members whom it did not know."""
+    growing = Growing(tmp_path, rounds=20)
+    away = "device-04"
+    growing.served(stop_at=1, absent={away})
+    growing.come(range(FIRST, USERS))
+    old = {_name(user) for user in range(FIRST)}
+    growing.served(stop_at=3, absent=old - {"device-00"})
+    assert given(growing).round == 2
+    assert given(growing).have <= {"device-00", *(_name(user) for user in range(FIRST, USERS))}
+    assert not has_model(growing.nodes[away])
+    assert paused(growing, Counting(growing.nodes), lambda: has_model(growing.nodes[away]))
+    knows = Members.read(growing.nodes[away].folder / MEMBERS, USERS)
+    assert len(knows.roll()) == USERS
+
+
+def test_a_server_that_starts_again_gives_nobody_the_same_twice(tmp_path: Path) -> None:
+    growing = Growing(tmp_path, rounds=20)
+    growing.served(stop_at=3, absent={"device-03"})
+    link = Counting(growing.nodes)
+    assert paused(growing, link, lambda: given(growing).have == growing.nodes.keys())
+    assert has_model(growing.nodes["device-03"])
+    assert link.told("model") == ["device-03"]
+    again = Counting(growing.nodes)
+    seen = iter(range(100))
+    assert paused(growing, again, lambda: next(seen) > 20)
+    assert not again.kinds
+
+
+def test_a_damaged_file_costs_another_gift_and_nothing_else(tmp_path: Path) -> None:
+    growing = Growing(tmp_path, rounds=20)
+    growing.served(stop_at=3)
+    path = growing.made.server / GIVEN
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    assert growing.served() is not None
+
+
+def test_a_node_that_starts_again_between_model_and_words_is_given_both(tmp_path: Path) -> None:
+    growing = Growing(tmp_path, rounds=20)
+    away = "device-05"
+    growing.served(stop_at=3, absent={away})
+    node = growing.nodes[away]
+    restarted = Event()
+
+    def answer(request: bytes) -> bytes:
+        if opened(request).head.kind == "agreed" and not restarted.is_set():
+            growing.nodes[away] = FederatedNode(tmp_path / away)
+            restarted.set()
+        return growing.nodes[away].answer(request)
+
+    link = Counting(growing.nodes)
+    link.nodes[away] = answer
+    assert paused(growing, link, lambda: restarted.is_set() and has_model(growing.nodes[away]))
+    assert link.told("model") == [away, away]
+    assert node is not growing.nodes[away]
+
+
+def test_a_node_that_refuses_is_asked_twice_at_most(tmp_path: Path) -> None:
+    growing = Growing(tmp_path, rounds=20)
+    refusing = "device-06"
+    growing.served(stop_at=3, absent={refusing, "device-07"})
+    node = growing.nodes[refusing]
+    node.store.note("paused", "")
+    link = Counting(growing.nodes)
+
+    def refuse(request: bytes) -> bytes:
+        return node.responder.seal("refused", b"malformed\n")
+
+    link.nodes[refusing] = refuse
+    link.absent = {"device-07"}
+
+    def asked_twice() -> bool:
+        return len(link.told("model")) >= 2
+
+    assert paused(growing, link, asked_twice)
+    link.absent = set()
+    assert paused(growing, link, lambda: has_model(growing.nodes["device-07"]))
+    assert not has_model(node)

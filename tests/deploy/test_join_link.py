@@ -1,0 +1,389 @@
+"""Joining by a link, over TLS, while the server works: who gets in, who does not, and what a link, a
+server or a stranger that lies gets.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import httpx
+import pytest
+from federation_links import ratings, until
+
+from entrenous.core.errors import EntrenousError, InputError
+from entrenous.deploy.agreement.catalogue import Items
+from entrenous.deploy.agreement.files import read_json
+from entrenous.deploy.agreement.join_link import JoinLink
+from entrenous.deploy.agreement.members import MEMBERS, Members
+from entrenous.deploy.links import knocking
+from entrenous.deploy.links.admission import Denied
+from entrenous.deploy.links.polling import serve
+from entrenous.deploy.node.node import FederatedNode
+from entrenous.deploy.operate.device import Device
+from entrenous.deploy.operate.enrolment import identity, join
+from entrenous.deploy.operate.founding import Place, found_federation, free_ports
+from entrenous.deploy.operate.joining import join_by_link
+from entrenous.deploy.operate.membership import invite, shut_out
+from entrenous.deploy.operate.newcomers import (
+    LINKS,
+    JoinDesk,
+    end_links,
+    links_of,
+    make_link,
+)
+from entrenous.deploy.operate.plans import FoundingPlan, JoinPlan
+from entrenous.deploy.operate.running import run_server, status
+from entrenous.deploy.operate.running_node import polling
+
+PEOPLE = 12  # before anybody joins
+ROOM = 20
+ITEMS = Items.of(ratings(ROOM))
+DATA = ratings(ROOM)
+OWNER = JoinPlan(people=5, parties=3)
+PLAN = FoundingPlan(
+    algorithm="fcf",
+    endless=True,
+    settings={"factors": 4, "cohort": 5},
+    users=ROOM,
+    interactions=len(DATA),
+    profile="paper",
+    protect={
+        **{"sampling": "poisson", "answers": 1000, "noise": 0.2, "rows": "all"},
+        **{"secure_sum": True, "people": 3, "parties": 3},
+    },
+    deadline=1.0,
+)
+
+
+class Running:
+    """A federation by lot, whose server and first nodes run in threads."""
+
+    def __init__(self, folder: Path, people: int = PEOPLE) -> None:
+        self.folder = folder / "f"
+        self.devices = [folder / f"person-{number}" for number in range(people)]
+        requests = [(identity(device, device.name), 1) for device in self.devices]
+        place = Place(port=free_ports()[0])
+        self.made = found_federation(self.folder, ITEMS, requests, PLAN, place)
+        for number, device in enumerate(self.devices):
+            join(device, self.made.nodes[device.name], DATA.of_users([number]), OWNER)
+        self._stop = threading.Event()
+        self._threads: list[threading.Thread] = []
+        self.said: list[str] = []
+
+    def start(self, pace: float = 0.2) -> None:
+        arguments = (self.made.server, self._stop, self.said.append)
+        server = threading.Thread(target=run_server, args=arguments, kwargs={"pace": pace})
+        self._begin(server)
+        # Its first word comes once it listens.
+        until(lambda: status(self.made.server))
+        for device in self.devices:
+            self.run(device)
+
+    def run(self, device: Path) -> None:
+        node = FederatedNode(device)
+        address = read_json(device / "node.json")["server"]
+        arguments = (address, device / "ca.crt", [polling(node)], self._stop)
+        self._begin(
+            threading.Thread(target=serve, args=arguments, kwargs={"say": lambda line: None})
+        )
+
+    def _begin(self, thread: threading.Thread) -> None:
+        thread.start()
+        self._threads.append(thread)
+
+    def close(self) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(60)
+            assert not thread.is_alive()
+
+    def members(self) -> Members:
+        return Members.read(self.made.server / MEMBERS, ROOM)
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[Running]:
+    own = Running(tmp_path)
+    try:
+        yield own
+    finally:
+        own.close()
+
+
+def test_somebody_joins_by_a_link_and_recommends_while_the_server_works(
+    running: Running, tmp_path: Path
+) -> None:
+    running.start()
+    link = make_link(running.folder, uses=2, days=1, an_hour=10)
+    told: list[str] = []
+    until(lambda: status(running.made.server).get("round", 0) >= 1)
+    users = join_by_link(tmp_path / "late", str(link), DATA.of_users([12]), OWNER, told.append)
+    assert users.tolist() == [PEOPLE]
+    assert told[0].startswith(f"run {link.run}")
+    running.run(tmp_path / "late")
+    with closing(Device(tmp_path / "late")) as device:
+        until(lambda: _recommends(device))
+        assert device.users == [DATA.users.ids[12]]
+    until(lambda: status(running.made.server).get("of") == PEOPLE + 1)
+    # The port stayed open: no node has lost its connection.
+    assert running.said.count("members or items have changed") == 1
+    (left,) = links_of(running.folder)
+    assert left.left == 1
+
+
+def _recommends(device: Device) -> bool:
+    try:
+        return bool(device.recommend().items)
+    except InputError:
+        return False
+
+
+def test_a_person_without_rows_joins_and_their_first_row_is_learnt(
+    running: Running, tmp_path: Path
+) -> None:
+    running.start()
+    link = make_link(running.folder, uses=1, days=1, an_hour=10)
+    told: list[str] = []
+    with Device.join(tmp_path / "new", str(link), OWNER, told.append) as device:
+        running.run(tmp_path / "new")
+        assert told[0].startswith(f"run {link.run}")
+        until(lambda: _recommends(device))
+        best = device.recommend(1).items[0]["item"]
+        device.consumed(best)
+        assert best not in [one["item"] for one in device.recommend().items]
+        assert device.users == ["me"]
+
+
+def test_a_federation_begins_with_nobody_and_people_come_by_a_link(tmp_path: Path) -> None:
+    own = Running(tmp_path, people=0)
+    try:
+        own.start()
+        link = make_link(own.folder, uses=PEOPLE, days=1, an_hour=100)
+        for number in range(PEOPLE):
+            device = tmp_path / f"device-{number}"
+            users = join_by_link(device, str(link), DATA.of_users([number]), OWNER)
+            assert users.tolist() == [number]
+            own.run(device)
+        log = own.made.server / "server.log"
+        # Rounds in which too few offered open no sum; then one is of enough.
+        until(lambda: re.search(r"round \d+: [3-9] of \d+ devices", log.read_text()))
+        with closing(Device(tmp_path / "device-0")) as first:
+            until(lambda: _recommends(first))
+    finally:
+        own.close()
+
+
+def test_whoever_asks_again_has_one_place(running: Running, tmp_path: Path) -> None:
+    """As after a connection that was lost when the answer was under way."""
+    running.start(3600.0)
+    link = make_link(running.folder, uses=1, days=1, an_hour=10)
+    certificate = knocking.authority(link)
+    request = json.dumps(identity(tmp_path / "x", "device-x")._asdict()).encode()
+    first = knocking.joined(link, certificate, request)
+    assert knocking.joined(link, certificate, request) == first
+    assert len(running.members().nodes) == PEOPLE + 1
+    with pytest.raises(InputError, match="as many have joined by the link as may"):
+        join_by_link(tmp_path / "y", str(link), None, OWNER)
+
+
+def test_a_link_ends_and_is_used_up_and_is_slow(running: Running, tmp_path: Path) -> None:
+    now = [time.time()]
+    link = make_link(running.folder, uses=3, days=1, an_hour=2)
+    desk = JoinDesk(running.made.server, clock=lambda: now[0])
+
+    def join(name: str, address: str = "10.0.0.1", token: str = link.token) -> str:
+        request = json.dumps(identity(tmp_path / name, name)._asdict()).encode()
+        try:
+            desk.joined(token, address, request)
+        except Denied as why:
+            return why.code
+        return "joined"
+
+    assert join("a", token="00" * 16) == join("b", token="no hex") == "no-such-link"
+    assert [join("c"), join("d"), join("e")] == ["joined", "joined", "too-often"]
+    assert join("f", "10.0.0.2") == "joined"
+    assert join("g", "10.0.0.3") == "link-used-up"
+    more = make_link(running.folder, uses=3, days=1, an_hour=2)
+    now[0] += 2 * 86_400
+    assert join("h", token=more.token) == "link-ended"
+    assert end_links(running.folder) == 2
+    assert join("i", token=more.token) == "no-such-link"
+    # The folder lets nobody join who reads it.
+    assert more.token not in (running.made.server / LINKS).read_text()
+
+
+@pytest.mark.parametrize(
+    ("request_", "code"),
+    [
+        (b"", "no-request"),
+        (b"[" * 4000, "no-request"),
+        (b'{"name": "a/../b", "key": "' + b"0" * 64 + b'"}', "no-request"),
+        (b'{"name": "a", "key": "00"}', "no-request"),
+        (b'{"name": "a", "key": "' + b"0" * 64 + b'", "listen": "10.0.0.1:1"}', "no-request"),
+    ],
+)
+def test_a_request_that_is_none_costs_the_link_nothing(
+    running: Running, request_: bytes, code: str
+) -> None:
+    link = make_link(running.folder, uses=1, days=1, an_hour=10)
+    with pytest.raises(Denied) as denied:
+        JoinDesk(running.made.server).joined(link.token, "10.0.0.1", request_)
+    assert denied.value.code == code
+    assert links_of(running.folder)[0].left == 1
+    assert len(running.members().nodes) == PEOPLE
+
+
+def test_nobody_takes_the_name_or_the_key_of_another(running: Running, tmp_path: Path) -> None:
+    link = make_link(running.folder, uses=2, days=1, an_hour=10)
+    desk = JoinDesk(running.made.server)
+    other = identity(tmp_path / "x", "person-3")
+    with pytest.raises(Denied, match="not-taken"):
+        desk.joined(link.token, "10.0.0.1", json.dumps(other._asdict()).encode())
+    shut_out(running.folder, "person-4")
+    former = json.loads((running.devices[4] / "request.json").read_text())
+    del former["format"]
+    with pytest.raises(Denied, match="not-taken"):
+        desk.joined(link.token, "10.0.0.1", json.dumps(former).encode())
+    assert links_of(running.folder)[0].left == 2
+
+
+def test_a_port_without_links_says_so_and_strangers_learn_nothing(running: Running) -> None:
+    running.start(3600.0)
+    server = read_json(running.devices[0] / "node.json")["server"]
+    with httpx.Client(
+        base_url=f"https://{server}", verify=str(running.devices[0] / "ca.crt"), trust_env=False
+    ) as client:
+        for header in ({}, {"authorization": "Entrenous-Join 00"}, {"authorization": "Basic x"}):
+            assert _code(client, header) == "no-such-link"
+        long = client.post("/v1/join", headers={"content-length": "5000"}, content=b"x" * 5000)
+        assert long.status_code == 413
+
+
+def _code(client: httpx.Client, header: dict[str, str]) -> str:
+    return client.get("/v1/join", headers=header).text.strip()
+
+
+def test_by_an_authority_that_the_system_trusts_the_link_names_none(
+    running: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with a certificate of a public authority: the operator takes ca.crt away."""
+    keys = running.made.server / "keys"
+    trusted = tmp_path / "trusted.crt"
+    trusted.write_bytes((keys / "ca.crt").read_bytes())
+    (keys / "ca.crt").unlink()
+    running.start(3600.0)
+    link = make_link(running.folder, uses=1, days=1, an_hour=10)
+    assert link.authority == ""
+    with pytest.raises(InputError, match="certificate is not to be trusted"):
+        join_by_link(tmp_path / "x", str(link), None, OWNER)
+    monkeypatch.setenv("SSL_CERT_FILE", str(trusted))
+    join_by_link(tmp_path / "x", str(link), None, OWNER)
+    assert not (tmp_path / "x" / "ca.crt").exists()
+    with closing(FederatedNode(tmp_path / "x")) as node:
+        assert node.shard.users.tolist() == [PEOPLE]
+
+
+# ---- a server that lies --------------------------------------------------------------------------
+
+
+def test_another_authority_is_found_out_before_the_token_is_sent(
+    running: Running, tmp_path: Path
+) -> None:
+    running.start(3600.0)
+    link = make_link(running.folder, uses=1, days=1, an_hour=10)._replace(authority="ab" * 32)
+    with pytest.raises(InputError, match="shows another authority than the link names"):
+        join_by_link(tmp_path / "x", str(link), None, OWNER)
+    assert not (tmp_path / "x").exists()
+    assert links_of(running.folder)[0].left == 1
+
+
+def test_another_federation_than_the_link_names_is_refused(
+    running: Running, tmp_path: Path
+) -> None:
+    running.start(3600.0)
+    link = make_link(running.folder, uses=1, days=1, an_hour=10)._replace(run="ab" * 16)
+    with pytest.raises(InputError, match="and the link names abab"):
+        join_by_link(tmp_path / "x", str(link), None, OWNER)
+    assert not (tmp_path / "x").exists()
+
+
+def test_terms_that_the_owner_does_not_allow_are_refused_before_anybody_joins(
+    running: Running, tmp_path: Path
+) -> None:
+    running.start(3600.0)
+    link = make_link(running.folder, uses=1, days=1, an_hour=10)
+    with pytest.raises(InputError, match="prove no epsilon"):
+        join_by_link(tmp_path / "x", str(link), None, JoinPlan(people=5, parties=3, epsilon=1.0))
+    assert len(running.members().nodes) == PEOPLE
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"../../evil": "x"},
+        {"node.json": "{}"},
+        {"terms.json": "{}"},
+        {},
+    ],
+)
+def test_files_that_are_no_invitation_are_refused(
+    running: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, parts: dict[str, str]
+) -> None:
+    link = make_link(running.folder, uses=1, days=1, an_hour=10)
+    monkeypatch.setattr(knocking, "authority", lambda link: "")
+    monkeypatch.setattr(knocking, "terms", lambda link, certificate: json.dumps(parts).encode())
+    before = {path for path in tmp_path.rglob("*")}
+    with pytest.raises(EntrenousError) as refused:
+        join_by_link(tmp_path / "x", str(link), None, OWNER)
+    assert "\n" not in str(refused.value)
+    assert {path for path in tmp_path.rglob("*")} == before
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "https://a:1/join#",
+        "https://a/join#" + "0" * 32 + "." + "0" * 32 + ".",
+        "ftp://a:1/join#" + "0" * 32 + "." + "0" * 32 + ".",
+        "https://a:1/join#" + "0" * 31 + "." + "0" * 32 + ".",
+        "https://a b:1/join#" + "0" * 32 + "." + "0" * 32 + ".",
+        "http://example.org:80/join#" + "0" * 32 + "." + "0" * 32 + ".",
+    ],
+)
+def test_a_text_that_is_no_link_gets_one_line(tmp_path: Path, text: str) -> None:
+    with pytest.raises(InputError) as refused:
+        join_by_link(tmp_path / "x", text, None, OWNER)
+    assert "--link" in str(refused.value) and "\n" not in str(refused.value)
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_link_is_read_as_it_was_written() -> None:
+    for authority in ("", "ab" * 32):
+        link = JoinLink("reads.example:8443", True, "01" * 16, "23" * 16, authority)
+        assert JoinLink.parse(f"  {link}\n") == link
+
+
+def test_a_server_that_is_away_is_said_in_one_line(running: Running, tmp_path: Path) -> None:
+    link = make_link(running.folder, uses=1, days=1, an_hour=10)
+    with pytest.raises(InputError) as refused:
+        join_by_link(tmp_path / "x", str(link), None, OWNER)
+    assert "does not answer" in str(refused.value) and "\n" not in str(refused.value)
+
+
+def test_no_link_leads_to_a_federation_whose_members_are_fixed(tmp_path: Path) -> None:
+    devices = [tmp_path / f"person-{number}" for number in range(4)]
+    requests = [(identity(device, device.name), 1) for device in devices]
+    protect = {"noise": 0.2, "rows": "all", "secure_sum": True, "people": 3, "parties": 3}
+    plan = FoundingPlan(algorithm="fcf", rounds=2, profile="paper", protect=protect)
+    found_federation(tmp_path / "f", ITEMS, requests, plan)
+    with pytest.raises(InputError, match="has agreed on who takes part"):
+        make_link(tmp_path / "f", 1, 1, 1)
+    with pytest.raises(InputError, match="has agreed on who takes part"):
+        invite(tmp_path / "f", [(identity(tmp_path / "y", "y"), 1)])
