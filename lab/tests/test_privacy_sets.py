@@ -4,10 +4,11 @@ a small table whole.
 
 from __future__ import annotations
 
+import pytest
 from entrenous_lab.papers.privacy_sets import (
     SIZES,
     TELLS,
-    VALIDATION,
+    SizedSets,
     Tried,
     candidates,
     choice,
@@ -15,6 +16,7 @@ from entrenous_lab.papers.privacy_sets import (
 )
 from entrenous_lab.papers.remember import Cells
 from entrenous_lab.papers.result import Context
+from entrenous_lab.papers.set_runner import VALIDATION
 from entrenous_lab.papers.stored import FOLDER, stored_in
 
 from entrenous.core.contract.declared import private_set
@@ -74,17 +76,23 @@ def test_a_small_table_has_all_candidates_and_the_choice() -> None:
     assert "choose alpha" in told.notes[0] and list(told.figures) == ["fcf-tiny"]
 
 
-def test_private_brings_what_the_stored_figures_choose() -> None:
-    """Of federations of fewer than 1,000 people, by the stored figures of MovieLens-100K."""
+@pytest.mark.parametrize(
+    ("sets", "users"), list(zip(SIZES, (943, 2153, 6040), strict=True)), ids=lambda one: str(one)
+)
+def test_private_brings_what_the_stored_figures_choose(sets: SizedSets, users: int) -> None:
     rows = stored_in(FOLDER, ["privacy-sets"])["privacy-sets"].content["rows"]
-    figures = {(row["system"], row["metric"]): row["values"] for row in rows}
-    few = SIZES[0]
-    for algorithm, grid in few.grid.items():
+    figures = {(row["data"], row["system"], row["metric"]): row["values"] for row in rows}
+    for algorithm, grid in sets.grid.items():
         several = candidates(grid)
-        measured = []
-        for settings in several:
-            label = f"{algorithm}, {in_words(settings)}"
-            tells = {share: figures[label, metric] for share, metric in TELLS.items()}
-            measured.append(Tried(settings, figures[label, VALIDATION], tells))
-        chosen = several[choice({"ml-100k": measured})]
-        assert chosen.items() <= private_set(algorithm_of(algorithm, {}), 943).items()
+        tried = {}
+        for data in sets.data:
+            measured = []
+            for settings in several:
+                label = f"{algorithm}, {in_words(settings)}"
+                tells = {share: figures[data, label, metric] for share, metric in TELLS.items()}
+                measured.append(Tried(settings, figures[data, label, VALIDATION], tells))
+            tried[data] = measured
+        chosen = several[choice(tried)]
+        made = algorithm_of(algorithm, {})
+        brought = {**dict(made), **private_set(made, users)}
+        assert chosen.items() <= brought.items()

@@ -15,6 +15,7 @@ from typing_extensions import TypedDict
 
 from ..core.contract.declared import is_gossip
 from ..core.contract.protocols import Progress, silent
+from ..core.errors import InputError
 from ..core.types import BoolArray
 from ..data.interactions import Interactions
 from ..privacy.protection import Protection

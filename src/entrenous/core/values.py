@@ -11,5 +11,6 @@ SettingValue: TypeAlias = object
 class of the algorithm checks it, so that no type can be named here."""
 
 FEW_PEOPLE: Final = 1000
-"""People below whom a model tells more of those who took part, so that `private` brings other
-settings."""
+MANY_PEOPLE: Final = 5000
+"""Below FEW_PEOPLE, and below MANY_PEOPLE, a model tells more of those who took part, so that
+`private` brings other settings."""

@@ -37,7 +37,7 @@ from ..core.errors import InputError
 from ..core.keys import folds, normals
 from ..core.lanes.memory import owners_of
 from ..core.types import Float32Array, Float64Array, Int64Array
-from ..core.values import FEW_PEOPLE, SettingValue
+from ..core.values import FEW_PEOPLE, MANY_PEOPLE, SettingValue
 from ..kernels import bpr_mf
 from ..kernels import fcf as kernels
 from ..kernels.adam import EPSILON, direction, moment
@@ -219,6 +219,8 @@ class FCF(Settings):
         # of few people more than of many.
         if users < FEW_PEOPLE:
             return {**shared, "factors": 32, "rounds": 20, "reg": 20.0}
+        if users < MANY_PEOPLE:
+            return {**shared, "factors": 16, "rounds": 20, "reg": 20.0}
         return {**shared, "rounds": 30}
 
     @property

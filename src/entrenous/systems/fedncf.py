@@ -39,7 +39,7 @@ from ..core.contract.protocols import Catalogue, Histories
 from ..core.contract.update import Total, Update
 from ..core.lanes.memory import starts_of
 from ..core.types import Float32Array, Int32Array, Int64Array
-from ..core.values import FEW_PEOPLE, SettingValue
+from ..core.values import FEW_PEOPLE, MANY_PEOPLE, SettingValue
 from ..kernels import ncf
 from ..kernels.averaging import HOW_MUCH, counts
 from ._federated_ncf import AveragedNCF, GlobalNCF, data_of, data_of_one, one_network
@@ -91,12 +91,16 @@ class FedNCF(UniformRounds, AveragedNCF):
         return {**super().sizes(catalogue), "own_network": own}
 
     def private_set(self, users: int) -> dict[str, SettingValue]:
-        """Returns the settings that were tested together under the profile `private`, for NeuMF and
-        GMF in federations of fewer than 1,000 people, and not for the printed protocol.
+        """Returns the settings that were tested together under the profile `private`, for NeuMF,
+        and for GMF in federations of fewer than 1,000 people; not for the printed protocol.
         """
         as_printed = self.server_rate_item == 1
-        if users >= FEW_PEOPLE or not self.factors or not self.aggregates or as_printed:
+        if not self.factors or not self.aggregates or as_printed:
             return {}
+        if users >= FEW_PEOPLE:
+            # GMF was not tried with more people.
+            wide = 32 if users >= MANY_PEOPLE else 16
+            return {"factors": wide, "noise": 0.3} if self.layers else {}
         factors = 16 if self.layers else 12
         return {"factors": factors, "cohort": max(300, users // 2), "noise": 0.3}
 

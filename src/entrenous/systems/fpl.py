@@ -24,7 +24,7 @@ from ..core.keys import below, draw, fold, folds, local_key, normals, select_key
 from ..core.lanes.memory import padded, sealed, zeros
 from ..core.lanes.simd import LANES, SCALE, every, load, store, sum_of
 from ..core.types import Float32Array, Int32Array, Int64Array, UInt64Array
-from ..core.values import FEW_PEOPLE, SettingValue
+from ..core.values import FEW_PEOPLE, MANY_PEOPLE, SettingValue
 from ..kernels import bpr_mf
 from ..kernels.logistic import logistic
 from ..kernels.sampling import (
@@ -170,11 +170,12 @@ class FPL(Settings):
         """
         if self.cohort == 1 or self.triples == 1:
             return {}
-        if users >= FEW_PEOPLE:
-            return {"factors": 16, "epochs": 23, "cohort": 300, "noise": 0.3}
-        # A model of few people tells the more of them the larger it is, and the less the longer it
-        # is trained; twice the noise keeps twice the sums from telling more.
-        return {"factors": 8, "epochs": 46, "cohort": 300, "noise": 0.6}
+        if users >= MANY_PEOPLE:
+            return {"factors": 16, "epochs": 46, "cohort": 300, "noise": 0.3}
+        # A model of few people tells the more of them the larger it is. Twice the noise keeps twice
+        # the sums from telling more.
+        epochs = 46 if users < FEW_PEOPLE else 23
+        return {"factors": 8, "epochs": epochs, "cohort": 300, "noise": 0.6}
 
     def sizes(self, catalogue: Catalogue) -> dict[str, int]:
         """Returns the sizes of the declared arrays: the most rows that a device sends in a round,

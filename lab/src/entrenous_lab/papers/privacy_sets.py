@@ -8,50 +8,25 @@ attacks on sums decide them.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import count, product
-from pathlib import Path
-from typing import Any, NamedTuple, final
+from typing import NamedTuple
 
 import numpy as np
 
-from entrenous.auditing.examine import told_by_model
 from entrenous.auditing.measures import ADVANTAGE
-from entrenous.auditing.plan import AuditPlan
-from entrenous.core.errors import InputError
-from entrenous.core.registry.program import program_sha256
-from entrenous.core.values import SettingValue
-from entrenous.data.interactions import Interactions
 from entrenous.data.load import load
-from entrenous.data.split.protocol import splits
-from entrenous.evaluation.protocol import evaluate
-from entrenous.federation.shard import Threads
-from entrenous.privacy.protection import PAPER, PRIVATE, Protection
+from entrenous.privacy.protection import PAPER, PRIVATE
 from entrenous.report.figures import FigureFormat, scatter
-from entrenous.runs import pipeline
-from entrenous.runs.options import Profile, RunPlan
-from entrenous.runs.plan import in_words, make, protection_in, with_set
-from entrenous.runs.train import Phase, Setup, Watch, train_phase
-from entrenous.systems.named import kind_of
+from entrenous.runs.plan import in_words
 
-from .remember import trained_once
 from .result import Context, Found, Row
+from .set_runner import KNOWN, TEST, VALIDATION, SetRunner, Settings
 from .table import PaperTable, seed_row
 
-FORMAT = 2
-"""Of what is remembered: another one after a change of this file that alters an outcome."""
-VALIDATION = "validation hr@10"
-TEST = "hr@10"
-KNOWN = {"half of each history known": 0.5, "a tenth known": 0.1}
 TELLS = {share: f"tells by participation, {words}" for words, share in KNOWN.items()}
 CHOSEN, PUBLISHED = "private", "as published"
-ATTACK = "membership"
 SEEDS, QUICK_SEEDS = (1, 2, 3), (1,)
-
-Settings = Mapping[str, Any]
 
 
 class SizedSets(NamedTuple):
@@ -80,8 +55,13 @@ SIZES = (
         seeds=(0, 4),
     ),
     SizedSets(
-        "1,000 people or more",
-        {"ml-1m": "ncf-99", "gowalla-nyc": "loo-99"},
+        "1,000 to 5,000 people",
+        {"gowalla-nyc": "loo-99"},
+        {"fcf": MANY_FCF, "pfpl+": PFPL_GRID, "fedncf": MANY_FEDNCF},
+    ),
+    SizedSets(
+        "5,000 people or more",
+        {"ml-1m": "ncf-99"},
         {"fcf": MANY_FCF, "pfpl+": PFPL_GRID, "fedncf": MANY_FEDNCF},
     ),
 )
@@ -152,134 +132,6 @@ def choice(tried: Mapping[str, Sequence[Tried]]) -> int:
     if not allowed.any():
         return int(np.argmin(most))
     return int(np.argmax(np.where(allowed, accuracy, -np.inf)))
-
-
-@final
-@dataclass(frozen=True, eq=False, kw_only=True)
-class SetRunner:
-    """Trains and attacks on one data set. protect: settings of the protection that differ from the
-    profile's. folder: where finished figures are remembered, None = nowhere. counts: how many
-    figures were computed now, and how many were remembered.
-    """
-
-    data: Interactions
-    protocol: str
-    folder: Path | None
-    protect: Mapping[str, SettingValue] = field(default_factory=dict)
-    counts: dict[str, int] = field(default_factory=lambda: {"computed": 0, "remembered": 0})
-
-    def validation(self, algorithm: str, settings: Settings, seed: int) -> float:
-        """HR@10 on the validation rows, under `private`, of a model that never saw them."""
-        return self._once("validation", algorithm, settings, seed, self._validated)[VALIDATION]
-
-    def tells(self, algorithm: str, settings: Settings, seed: int) -> dict[float, float]:
-        """What the final model tells of people because they took part, by the share of each history
-        that the attacker knows beforehand: the attack's R-precision by a model of them, less that
-        by a model that they are not in. No test rows choose anything.
-        """
-
-        def attacked(algorithm: str, settings: Settings, seed: int) -> dict[str, float]:
-            own, protect = self._parted(settings)
-            plan = AuditPlan(
-                algorithm=algorithm,
-                data=self.data.name,
-                view="model",
-                profile=PRIVATE,
-                settings=own,
-                protect=protect,
-                protocol=self.protocol,
-                seed=seed,
-                refit=False,
-                attacks=(ATTACK,),
-            )
-            figures = {}
-            told = told_by_model(plan, self.data, ATTACK, tuple(KNOWN.values()))
-            for share, participation in told.items():
-                because = participation["because"]
-                if because is None:
-                    raise InputError(algorithm, f"{ATTACK}: {participation['reason']}")
-                figures[f"{share:g}"] = because
-            return figures
-
-        found = self._once("tells", algorithm, settings, seed, attacked)
-        return {share: found[f"{share:g}"] for share in KNOWN.values()}
-
-    def test(self, algorithm: str, settings: Settings, seed: int, profile: Profile) -> float:
-        """HR@10 on the test rows."""
-
-        def run(algorithm: str, settings: Settings, seed: int) -> dict[str, float]:
-            own, protect = self._parted(settings)
-            done = pipeline.run(
-                algorithm,
-                self.data,
-                protocol=self.protocol,
-                seed=seed,
-                settings=own,
-                profile=profile,
-                protect=protect if profile == PRIVATE else {},
-            )
-            return {TEST: done.metrics[TEST]}
-
-        return self._once(f"test, {profile}", algorithm, settings, seed, run)[TEST]
-
-    def _validated(self, algorithm: str, settings: Settings, seed: int) -> dict[str, float]:
-        (split,) = splits(self.protocol, self.data, seed=seed)[:1]
-        assert split.validation is not None
-        own, protect = self._parted(settings)
-        # A sum has the same noise whoever draws it, and a server draws it in a tenth of the time.
-        protect["noise_by"] = "server"
-        asked = RunPlan(
-            algorithm=algorithm, settings=own, profile=PRIVATE, protect=protect, seed=seed
-        )
-        plan = with_set(asked, len(split.train.users))
-        made: Any = make(plan, split.train)
-        setup = Setup(seed=seed, executor=Threads(0), protection=protection_in(plan, made))
-        rounds = made.default_rounds(split.train.catalogue)
-        phase = Phase("final", algorithm, [])
-        model = train_phase(made, split.train, rounds, setup, Watch(), phase)
-        found = evaluate(
-            model.recommender, split.train, split.validation, label=algorithm, n=(10,), seed=seed
-        )
-        return {VALIDATION: found.metrics[TEST]}
-
-    def _parted(self, settings: Settings) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The settings of the algorithm, and those of the protection."""
-        protects = Protection.model_fields
-        own = {name: value for name, value in settings.items() if name not in protects}
-        protect = {name: value for name, value in settings.items() if name in protects}
-        return own, {**self.protect, **protect}
-
-    def _once(
-        self,
-        what: str,
-        algorithm: str,
-        settings: Settings,
-        seed: int,
-        compute: Callable[[str, Settings, int], dict[str, float]],
-    ) -> dict[str, float]:
-        """Figures by name, computed if no file has them."""
-        program = program_sha256(kind_of(algorithm)[0].__module__, __name__)
-        about = {
-            "what": what,
-            "algorithm": algorithm,
-            "settings": dict(settings),
-            "protect": dict(self.protect),
-            "seed": seed,
-            "protocol": self.protocol,
-            "rows": self.data.sha256(),
-            "program": program,
-            "format": FORMAT,
-        }
-        cell = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:40]
-        path = None if self.folder is None else self.folder / f"set-{cell}.json"
-        found, computed = trained_once(
-            path,
-            {**about, "cell": cell},
-            lambda: {"figures": compute(algorithm, settings, seed)},
-        )
-        self.counts["computed" if computed else "remembered"] += 1
-        figures: dict[str, float] = found["figures"]
-        return figures
 
 
 def found(context: Context) -> Found:
