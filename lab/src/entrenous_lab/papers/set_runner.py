@@ -35,6 +35,8 @@ VALIDATION: Final = "validation hr@10"
 TEST: Final = "hr@10"
 KNOWN: Final = {"half of each history known": 0.5, "a tenth known": 0.1}
 ATTACK: Final = "membership"
+BY_SERVER: Final = {"noise_by": "server"}
+"""A sum has the same noise whoever draws it, and a server draws it in a tenth of the time."""
 Settings: TypeAlias = Mapping[str, Any]
 
 
@@ -93,6 +95,7 @@ class SetRunner:
 
         def run(algorithm: str, settings: Settings, seed: int) -> dict[str, float]:
             own, protect = self._parted(settings)
+            protect |= BY_SERVER
             done = pipeline.run(
                 algorithm,
                 self.data,
@@ -110,8 +113,7 @@ class SetRunner:
         (split,) = splits(self.protocol, self.data, seed=seed)[:1]
         assert split.validation is not None
         own, protect = self._parted(settings)
-        # A sum has the same noise whoever draws it, and a server draws it in a tenth of the time.
-        protect["noise_by"] = "server"
+        protect |= BY_SERVER
         asked = RunPlan(
             algorithm=algorithm, settings=own, profile=PRIVATE, protect=protect, seed=seed
         )
