@@ -21,9 +21,9 @@ from .living import HOUR, Founded, at_work, connected, founded, pauses, until
 if TYPE_CHECKING:
     from entrenous.deploy.operate.plans import FoundingPlan
 
-MEMBERS = 800
-DRAWN = 340  # of them, by lot
-PEOPLE = 300  # in a sum, at least
+MEMBERS = 300
+DRAWN = 125  # of them, by lot
+PEOPLE = 100  # in a sum, at least
 ITEMS, FACTORS = 10_000, 32
 WATCHED = 8  # devices, each with a connection of its own
 IDLE = 900.0  # seconds in which nobody is asked anything: a device asks about every eight minutes
@@ -34,7 +34,7 @@ AIM = 10e6  # bytes
 
 
 def footprint(threads: int, progress: Progress) -> dict[str, Any]:
-    """A device of FCF under masks, 10,000 items x 32 factors, sums of 300 people and more: the
+    """A device of FCF under masks, 10,000 items x 32 factors, sums of 100 people and more: the
     bytes, both ways and with TLS, of a connection, of an hour of waiting, of a round it answers
     and of a model that it is given. A day has a round an hour, of which it answers one; it takes
     twenty minutes.
