@@ -9,17 +9,20 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
+import numpy as np
 import pytest
 from federation_links import FaultyLink, quick_pauses, until
 
+from entrenous.deploy.agreement.catalogue import Items
 from entrenous.deploy.agreement.members import MEMBERS, Members
 from entrenous.deploy.frames.frames import opened
 from entrenous.deploy.node.node import FederatedNode
+from entrenous.deploy.operate.membership import change_items
 from entrenous.deploy.server import server as server_module
 from entrenous.deploy.server.handing_on import GIVEN, GivenModel
 from entrenous.deploy.server.server import ListsChanged, serve_opened
 from entrenous.deploy.server.server_folder import ServerFolder
-from tests.deploy.test_late_members import FIRST, USERS, Growing, _name
+from tests.deploy.test_late_members import DATA, FIRST, USERS, Growing, _name
 
 
 @pytest.fixture(autouse=True)
@@ -184,3 +187,16 @@ def test_a_node_that_refuses_is_asked_twice_at_most(tmp_path: Path) -> None:
     link.absent = set()
     assert paused(growing, link, lambda: has_model(growing.nodes["device-07"]))
     assert not has_model(node)
+
+
+def test_in_a_pause_no_model_is_given_to_nodes_that_do_not_listen(tmp_path: Path) -> None:
+    """After a change of the items there is none to hand on, until a round has been run."""
+    growing = Growing(tmp_path, rounds=20)
+    growing.served(stop_at=3)
+    change_items(growing.folder / "f", Items(["new"], [""], np.zeros((1, 2))))
+    link = Counting(growing.nodes)
+    seen = iter(range(100))
+    assert paused(growing, link, lambda: next(seen) > 20)
+    assert not link.kinds
+    assert growing.served(stop_at=5) is None
+    assert given(growing).items == len(DATA.items) + 1

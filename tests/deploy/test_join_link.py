@@ -188,6 +188,7 @@ def test_whoever_asks_again_has_one_place(running: Running, tmp_path: Path) -> N
     first = knocking.joined(link, certificate, request)
     assert knocking.joined(link, certificate, request) == first
     assert len(running.members().nodes) == PEOPLE + 1
+    assert join_by_link(tmp_path / "x", str(link), None, OWNER).tolist() == [PEOPLE]
     with pytest.raises(InputError, match="as many have joined by the link as may"):
         join_by_link(tmp_path / "y", str(link), None, OWNER)
 

@@ -147,6 +147,7 @@ class JoinDesk:
 
     def terms(self, token: str, address: str) -> bytes:
         """Returns what somebody agrees to by joining, as `Joins.terms` says."""
+        # Whoever asks again, when all places are taken, may have one of them.
         self._standing(token)
         return packed(parts_of_invitation(self._server))
 
@@ -168,7 +169,7 @@ class JoinDesk:
         """Returns the list of members with whoever asks on it. Raises Denied."""
         terms = FederationTerms.read(self._server / TERMS)
         members = Members.read(self._server / MEMBERS, terms.users)
-        standing = self._standing(token, used_up=True)
+        standing = self._standing(token)
         before = members.nodes.get(asked.name)
         if before is not None and before.key.public_bytes_raw().hex() == asked.key:
             return members
@@ -191,10 +192,8 @@ class JoinDesk:
         written(self._server, members)
         return members
 
-    def _standing(self, token: str, used_up: bool = False) -> LinkLeft:
-        """Returns what is left of a link. used_up: True if one that is used up is one, too. Raises
-        Denied.
-        """
+    def _standing(self, token: str) -> LinkLeft:
+        """Returns what is left of a link, which may be nothing. Raises Denied."""
         standing = None
         with suppress(ValueError):
             standing = _read(self._server).get(_hash(bytes.fromhex(token)))
@@ -202,8 +201,6 @@ class JoinDesk:
             raise Denied(401, "no-such-link")
         if standing.until < self._clock():
             raise Denied(403, "link-ended")
-        if not standing.left and not used_up:
-            raise Denied(403, "link-used-up")
         return standing
 
 

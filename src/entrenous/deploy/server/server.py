@@ -181,6 +181,8 @@ class FederationServer:
         now = standing(folder, self.algorithm)
         self.round, self.state, self.ledger, self.count, parties, self._lengths = now
         self._given = self._given_before()
+        self._handed: RoundWork | None = None  # the work that hands that model on
+        self._ran = False  # True once this process has run a round
         # Others are members than when this state was summed.
         if terms.masked and parties != self.members.parties:
             self.state = moved_on(self.state, self.algorithm, self.contract)
@@ -234,9 +236,12 @@ class FederationServer:
         # A lost round does not count, so that another one makes up for it.
         while self.count.counted < self.terms.rounds:
             self._check_losses()
-            # Whom no lot has drawn so far recommends by it too. A young model changes fast.
+            # Whom no lot has drawn so far recommends by it too. A young model changes fast. In a
+            # pause most nodes do not listen, so a gift waits until they have been asked again.
             counted = self.count.counted
-            if gives and counted and counted >= given + min(max(given, 1), self.folder.part):
+            due = counted >= given + min(max(given, 1), self.folder.part)
+            listening = self._ran or self._pause_left() <= 0
+            if gives and counted and due and listening:
                 given = counted
                 self._give(min(FAREWELL, self.terms.deadline))
             self._await_turn()
@@ -247,6 +252,7 @@ class FederationServer:
             self._check_lists()
             began = time.monotonic()
             self._one_round()
+            self._ran = True
             self._took.append(time.monotonic() - began)
             self._progress(self.count.counted, self.terms.rounds, "round")
             self._tell("running")
@@ -260,18 +266,23 @@ class FederationServer:
         """Waits until the pace lets the next round begin. Whoever comes meanwhile is given the
         newest model that was given. Raises ServerStopped and ListsChanged.
         """
-        wall = time.time()
-        pace = self.folder.pace
-        # No longer than the pace itself, whatever a clock that was set back says.
-        seconds = min(pace, self.folder.committed + pace - wall)
-        if seconds <= 0 or not self.round:
+        seconds = self._pause_left()
+        if seconds <= 0:
             return
-        self._tell("pausing", next_round=round(wall + seconds, 3))
+        self._tell("pausing", next_round=round(time.time() + seconds, 3))
         self.collecting.announce_rest(seconds)
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:
             self._check_lists()
             self._hand_on(min(left, LOOK))
+
+    def _pause_left(self) -> float:
+        """Returns the seconds until the pace lets the next round begin, 0 or less if it may."""
+        if not self.round:
+            return 0.0
+        pace = self.folder.pace
+        # No longer than the pace itself, whatever a clock that was set back says.
+        return min(pace, self.folder.committed + pace - time.time())
 
     def _check_lists(self) -> None:
         """Raises ListsChanged if the operator has changed the members or the items."""
@@ -287,9 +298,10 @@ class FederationServer:
             if seconds:
                 self.collecting.rest(seconds)
             return
-        work = model_work(self.folder, self.algorithm, given.round, given.state)
-        work = work._replace(model=announced_of(self.contract, work.download))
-        have = frozenset(self.collecting.hand_on(work, given, seconds))
+        if self._handed is None or self._handed.round != given.round:
+            work = model_work(self.folder, self.algorithm, given.round, given.state)
+            self._handed = work._replace(model=announced_of(self.contract, work.download))
+        have = frozenset(self.collecting.hand_on(self._handed, given, seconds))
         if have != given.have:
             self._keep_given(given._replace(have=have))
 
