@@ -150,7 +150,7 @@ def test_a_person_without_rows_joins_and_their_first_row_is_learnt(
     running.start()
     link = make_link(running.folder, uses=1, days=1, an_hour=10)
     told: list[str] = []
-    with Device.join(tmp_path / "new", str(link), OWNER, told.append) as device:
+    with Device.join(tmp_path / "new", str(link), people=5, parties=3, tell=told.append) as device:
         running.run(tmp_path / "new")
         assert told[0].startswith(f"run {link.run}")
         until(lambda: _recommends(device))

@@ -16,7 +16,6 @@ from entrenous.deploy.agreement.catalogue import Items
 from entrenous.deploy.operate.enrolment import accept, identity, join, rotate
 from entrenous.deploy.operate.founding import found, found_federation
 from entrenous.deploy.operate.membership import (
-    LOCK,
     invite,
     renew_certificate,
     renew_tickets,
@@ -60,7 +59,6 @@ class Disk:
             if (
                 path.is_file()
                 and not path.name.startswith(BY_SQLITE)
-                and path.name != LOCK  # which says who holds it now
                 and self.content.get(number) != path.read_bytes()
             ):
                 found.append(f"the content of {path.relative_to(folder)}")

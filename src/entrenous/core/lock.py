@@ -55,6 +55,23 @@ def holding(path: Path) -> Iterator[None]:
         os.close(lock)
 
 
+@contextmanager
+def changing(folder: Path) -> Iterator[None]:
+    """Holds a folder inside `with`, by no file in it, for a change that takes a moment. Raises
+    NotYet if another process, or thread, holds it for longer than that.
+    """
+    held = os.open(folder, os.O_RDONLY)
+    try:
+        until = time.monotonic() + LOOK
+        while not _taken(held, "LOCK_EX"):
+            if time.monotonic() > until:
+                raise NotYet(str(folder), "is being changed", fix="try again in a moment")
+            time.sleep(LOOK / 20)
+        yield
+    finally:
+        os.close(held)
+
+
 def is_held(path: Path) -> bool:
     """Tells whether some process holds the lock on a file."""
     if not path.exists():

@@ -88,19 +88,22 @@ class Device:
         cls,
         folder: Path | str,
         link: str,
-        plan: JoinPlan | None = None,
+        *,
+        people: int = 100,
+        parties: int = 3,
         tell: Callable[[str], None] = lambda line: None,
     ) -> Self:
         """Joins a federation by a link, as a person without rows, and opens the new device.
 
-        plan: the owner's limits; None = those of `JoinPlan`. tell: is called with the lines of what
-        the owner agrees to, before the server hears of the device. Raises InputError for a link
-        that leads nowhere, and for terms that the plan does not allow. Not to be called from an
-        event loop.
+        people, parties: this device sends nothing to a sum over fewer users, or fewer nodes. tell:
+        is called with the lines of what the owner agrees to, before the server hears of the device.
+        Raises InputError for a link that leads nowhere, and for terms that others can see through.
+        Not to be called from an event loop.
         """
         from .joining import join_by_link  # with the network's libraries
 
-        join_by_link(Path(folder), link, None, plan or JoinPlan(), tell)
+        plan = JoinPlan(people=people, parties=parties)
+        join_by_link(Path(folder), link, None, plan, tell)
         return cls(folder)
 
     def __enter__(self) -> Self:

@@ -19,7 +19,7 @@ from ...core.contract.declared import bound
 from ...core.errors import InputError
 from ...core.files import copy_file, rename_file, write_text
 from ...core.keywords import at_least
-from ...core.lock import holding
+from ...core.lock import changing
 from ...privacy.secure_sum.terms import Floors
 from ..agreement.catalogue import Items
 from ..agreement.certificates import expiry, make_keys, names_of
@@ -36,7 +36,6 @@ from . import going_back
 from .founding import OPERATOR, PLACE, SERVER, Requests, enrolled, operator_folder, write_invitation
 
 PARTS = "server.crt", "server.key"
-LOCK = "lists.lock"  # held while the lists of a federation are changed
 
 
 def invite(folder: Path, requests: Requests, days: float = DAYS) -> list[Path]:
@@ -47,7 +46,7 @@ def invite(folder: Path, requests: Requests, days: float = DAYS) -> list[Path]:
     more users than the terms have room for, and for a federation with secure sums, whose nodes have
     agreed on the list, unless devices take part by lot.
     """
-    with holding(operator_folder(folder) / LOCK):
+    with changing(operator_folder(folder)):
         operator, terms, before = _opened(folder)
         check_open(folder, terms)
         members = enrolled(terms, before, requests, ends(days))
@@ -105,7 +104,7 @@ def shut_out(folder: Path, name: str, rest_others: bool = False) -> ShutOut:
     masked, nodes refuse a sum that lacks this one node alone (`leaving`). Raises InputError for a
     name that is not in the list, for the last node, and if others would have to rest and may not,
     or too few would be left; it names them."""
-    with holding(operator_folder(folder) / LOCK):
+    with changing(operator_folder(folder)):
         return _shut_out(folder, name, rest_others)
 
 
@@ -183,7 +182,7 @@ def renew_tickets(folder: Path, days: float = DAYS) -> list[Path]:
     """Writes invitations with tickets for further `days` for all peers. Each is to be sent to its
     peer, which accepts it.
     """
-    with holding(operator_folder(folder) / LOCK):
+    with changing(operator_folder(folder)):
         operator, _, members = _opened(folder)
         until = ends(days)
         renewed = []
@@ -349,7 +348,7 @@ def _opened(folder: Path) -> tuple[Path, FederationTerms, Members]:
 
 def written(operator: Path, members: Members) -> None:
     """Writes the membership list; for peers also the bootstraps with their present keys, and the
-    list of revoked keys. The caller holds `LOCK`.
+    list of revoked keys. The caller holds the folder (`changing`).
     """
     terms = FederationTerms.read(operator / TERMS)
     if terms.has_server:

@@ -23,7 +23,7 @@ from msgspec import Meta, Struct
 
 from ...core.errors import InputError
 from ...core.keywords import at_least
-from ...core.lock import holding
+from ...core.lock import changing
 from ..agreement.files import read_json, write_json
 from ..agreement.invitation import INVITATION
 from ..agreement.join_link import TOKEN, JoinLink, authority_of
@@ -32,7 +32,7 @@ from ..agreement.terms import TERMS, FederationTerms
 from ..links.admission import Denied, Rates
 from .enrolment import EnrolmentRequest
 from .founding import enrolled, operator_folder, parts_of_invitation
-from .membership import LOCK, check_open, written
+from .membership import check_open, written
 
 LINKS = "links.json"
 HOUR = 3600.0
@@ -74,7 +74,7 @@ def make_link(folder: Path, uses: int, days: float, an_hour: int) -> JoinLink:
     if "ca.crt" in parts:
         authority = authority_of(parts["ca.crt"].encode())
     standing = LinkLeft(_hash(token), uses, int(time.time() + DAY * days), an_hour)
-    with holding(server / LOCK):
+    with changing(server):
         _write(server, {**_read(server), standing.sha256: standing})
     return JoinLink(where["server"], where["tls"], terms.run, token.hex(), authority)
 
@@ -82,7 +82,7 @@ def make_link(folder: Path, uses: int, days: float, an_hour: int) -> JoinLink:
 def end_links(folder: Path) -> int:
     """Ends all links of a federation. Returns how many there were."""
     server = operator_folder(folder)
-    with holding(server / LOCK):
+    with changing(server):
         ended = len(_read(server))
         _write(server, {})
     return ended
@@ -158,7 +158,7 @@ class JoinDesk:
         asked = _request(request)
         try:
             # An operator's command may change the lists at this moment.
-            with holding(self._server / LOCK):
+            with changing(self._server):
                 members = self._members(token, address, asked)
         except InputError:
             raise Denied(503, "busy") from None
