@@ -8,7 +8,7 @@ thread.
                      is on its disk
     GET  /v1/health  200; or 503 and why, where the server cannot do its work
     GET  /v1/authority, GET and POST /v1/join
-                     what somebody who has a link needs to join (operate/newcomers.py)
+                     what somebody who has a link needs to join
 
 Work and answers carry the header of `admission.here`. A refusal has a word in its body; see
 `Denied`.
