@@ -17,6 +17,7 @@ from entrenous.deploy.agreement.catalogue import Items
 from entrenous.deploy.agreement.members import MEMBERS, Members
 from entrenous.deploy.frames.frames import opened
 from entrenous.deploy.node.node import FederatedNode
+from entrenous.deploy.operate.going_back import go_back
 from entrenous.deploy.operate.membership import change_items
 from entrenous.deploy.server import server as server_module
 from entrenous.deploy.server.handing_on import GIVEN, GivenModel
@@ -200,3 +201,15 @@ def test_in_a_pause_no_model_is_given_to_nodes_that_do_not_listen(tmp_path: Path
     assert not link.kinds
     assert growing.served(stop_at=5) is None
     assert given(growing).items == len(DATA.items) + 1
+
+
+def test_a_model_that_the_operator_went_back_from_is_handed_to_nobody(tmp_path: Path) -> None:
+    """Under masks the number of the next round is new, so that the count of rounds tells."""
+    growing = Growing(tmp_path, rounds=20)
+    growing.served(stop_at=5, absent={"device-03"})
+    assert given(growing).counted == 4
+    go_back(growing.made.server, 2)
+    link = Counting(growing.nodes)
+    seen = iter(range(100))
+    assert paused(growing, link, lambda: next(seen) > 20)
+    assert not link.told("model")

@@ -53,10 +53,15 @@ def at_work(server: Path, pace: float = HOUR) -> Iterator[None]:
     """Runs a server in a thread."""
     from entrenous.deploy.operate.running import run_server
 
+    with _in_a_thread(lambda stop: run_server(server, stop, lambda line: None, pace=pace)):
+        yield
+
+
+@contextmanager
+def _in_a_thread(work: Callable[[threading.Event], object]) -> Iterator[None]:
+    """Runs some work in a thread until the end of `with`, when its event is set."""
     stop = threading.Event()
-    thread = threading.Thread(
-        target=run_server, args=(server, stop, lambda line: None), kwargs={"pace": pace}
-    )
+    thread = threading.Thread(target=work, args=(stop,))
     thread.start()
     try:
         yield
@@ -82,18 +87,14 @@ def connected(folders: Sequence[Path], address: str = "") -> Iterator[None]:
 
     nodes = [FederatedNode(folder) for folder in folders]
     address = address or read_json(folders[0] / "node.json")["server"]
-    stop = threading.Event()
-    thread = threading.Thread(
-        target=serve,
-        args=(address, folders[0] / "ca.crt", [polling(node) for node in nodes], stop),
-        kwargs={"say": lambda line: None},
-    )
-    thread.start()
+    authority = folders[0] / "ca.crt"
+    asked = [polling(node) for node in nodes]
     try:
-        yield
+        with _in_a_thread(
+            lambda stop: serve(address, authority, asked, stop, say=lambda line: None)
+        ):
+            yield
     finally:
-        stop.set()
-        thread.join(PATIENCE)
         for node in nodes:
             node.close()
 

@@ -194,12 +194,14 @@ class FederationServer:
 
     def _given_before(self) -> GivenModel | None:
         """Returns the model that was given last, as the folder has it; None where it has fewer
-        items than there are by now, or is newer than the model that the operator went back to.
+        items than there are by now, or has more rounds than the model that the operator went back
+        to, whose own number is a new one under masks.
         """
         given = GivenModel.read(self.folder.path, self.terms.run, self.algorithm)
-        if given is None or given.items != self.terms.items or given.round > self.round:
+        if given is None or given.items != self.terms.items:
             return None
-        return given
+        gone_back = given.round > self.round or given.counted > self.count.counted
+        return None if gone_back else given
 
     @property
     def collecting(self) -> Collecting:
