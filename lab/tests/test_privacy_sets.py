@@ -5,18 +5,11 @@ a small table whole.
 from __future__ import annotations
 
 import pytest
-from entrenous_lab.papers.privacy_sets import (
-    SIZES,
-    TELLS,
-    SizedSets,
-    Tried,
-    candidates,
-    choice,
-    found,
-)
+from entrenous_lab.papers.privacy_sets import SIZES, SizedSets, choice, found
 from entrenous_lab.papers.remember import Cells
 from entrenous_lab.papers.result import Context
 from entrenous_lab.papers.set_runner import VALIDATION
+from entrenous_lab.papers.set_trials import TELLS, Tried, candidates
 from entrenous_lab.papers.stored import FOLDER, stored_in
 
 from entrenous.core.contract.declared import private_set

@@ -9,7 +9,7 @@ attacks on sums decide them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import count, product
+from itertools import count
 from typing import NamedTuple
 
 import numpy as np
@@ -17,14 +17,13 @@ import numpy as np
 from entrenous.auditing.measures import ADVANTAGE
 from entrenous.data.load import load
 from entrenous.privacy.protection import PAPER, PRIVATE
-from entrenous.report.figures import FigureFormat, scatter
 from entrenous.runs.plan import in_words
 
 from .result import Context, Found, Row
-from .set_runner import KNOWN, TEST, VALIDATION, SetRunner, Settings
+from .set_runner import TEST, SetRunner, Settings
+from .set_trials import TELLS, Tried, candidates, fronts, told_by, tried_by, tried_rows
 from .table import PaperTable, seed_row
 
-TELLS = {share: f"tells by participation, {words}" for words, share in KNOWN.items()}
 CHOSEN, PUBLISHED = "private", "as published"
 SEEDS, QUICK_SEEDS = (1, 2, 3), (1,)
 
@@ -66,47 +65,6 @@ SIZES = (
     ),
 )
 OF_TESTS = {"fcf": {"alpha": (1.0, 3.0), "rounds": (2,)}}
-
-
-def candidates(grid: Mapping[str, Sequence[float]]) -> list[dict[str, float]]:
-    """Returns every combination of the values of a grid.
-
-    >>> candidates({"a": (1, 2), "b": (3,)})
-    [{'a': 1, 'b': 3}, {'a': 2, 'b': 3}]
-    """
-    return [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
-
-
-class Tried(NamedTuple):
-    """A candidate on one data set, a figure for each seed of the choice."""
-
-    settings: Settings
-    validation: Sequence[float]
-    tells: Mapping[float, Sequence[float]]
-    """R-precision by participation, for each share that the attacker knows beforehand."""
-
-    @property
-    def accuracy(self) -> float:
-        """The mean accuracy on validation rows."""
-        return float(np.mean(self.validation))
-
-    @property
-    def most(self) -> float:
-        """What the model tells by participation, on average, to the attacker who finds most, with
-        the standard error of that: of several candidates at the bound the one that seems to tell
-        least was lucky.
-        """
-        return max(_with_its_error(told) for told in self.tells.values())
-
-
-def _with_its_error(values: Sequence[float]) -> float:
-    """The mean of some values plus its standard error; of a single value the value.
-
-    >>> round(_with_its_error([0.01, 0.03]), 4), _with_its_error([0.01])
-    (0.03, 0.01)
-    """
-    error = np.std(values, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else 0.0
-    return float(np.mean(values) + error)
 
 
 def choice(tried: Mapping[str, Sequence[Tried]]) -> int:
@@ -185,7 +143,7 @@ def _of_algorithm(
     """What was tried of one algorithm, the choice, and what it costs and tells."""
     tried = {
         runner.data.name: [
-            _tried(runner, algorithm, settings, sets.seeds, tell) for settings in several
+            tried_by(runner, algorithm, settings, sets.seeds, tell) for settings in several
         ]
         for runner in runners
     }
@@ -193,7 +151,9 @@ def _of_algorithm(
     chosen = several[place]
     lines = list[Row]()
     for runner in runners:
-        lines += _tried_rows(sets, algorithm, runner, tried[runner.data.name])
+        lines += tried_rows(
+            algorithm, runner, tried[runner.data.name], f"for {sets.label}", sets.seeds
+        )
         lines += _measured_rows(algorithm, runner, chosen, seeds)
     said = in_words(chosen)
     most = max(mine[place].most for mine in tried.values())
@@ -202,55 +162,7 @@ def _of_algorithm(
         f" {' and '.join(tried)} and what the models tell by participation choose {said}, which"
         f" tells at most {most:.3f} there (bound {ADVANTAGE:g})."
     )
-    return Found(rows=lines, notes=[note], figures=dict(_figures(algorithm, tried)))
-
-
-def _tried(
-    runner: SetRunner,
-    algorithm: str,
-    settings: Settings,
-    seeds: Sequence[int],
-    tell: Callable[[str], None],
-) -> Tried:
-    """Trains and attacks a candidate with the seeds of the choice."""
-    tell(f"{runner.data.name}: {algorithm} {dict(settings)}")
-    tells = _told(runner, algorithm, settings, seeds)
-    validation = [runner.validation(algorithm, settings, seed) for seed in seeds]
-    return Tried(settings, validation, tells)
-
-
-def _told(
-    runner: SetRunner, algorithm: str, settings: Settings, seeds: Sequence[int]
-) -> dict[float, list[float]]:
-    """What models tell by participation, by the known share, for each seed."""
-    of_seeds = [runner.tells(algorithm, settings, seed) for seed in seeds]
-    return {share: [told[share] for told in of_seeds] for share in KNOWN.values()}
-
-
-def _tried_rows(
-    sets: SizedSets, algorithm: str, runner: SetRunner, tried: Sequence[Tried]
-) -> Iterator[Row]:
-    """A row for each figure of each candidate."""
-    for one in tried:
-        said = in_words(one.settings)
-        seeds = ", ".join(map(str, sets.seeds))
-        protocol = (
-            f"{runner.protocol}; profile private; {said}; seeds {seeds}, trained on training rows;"
-            f" one of those tried for {sets.label}"
-        )
-        figures = {VALIDATION: one.validation} | {
-            TELLS[share]: told for share, told in one.tells.items()
-        }
-        for metric, values in figures.items():
-            yield seed_row(
-                runner.data.name,
-                f"{algorithm}, {said}",
-                metric,
-                list(values),
-                None,
-                protocol,
-                seeds=list(sets.seeds),
-            )
+    return Found(rows=lines, notes=[note], figures=dict(fronts(algorithm, tried)))
 
 
 def _measured_rows(
@@ -266,28 +178,11 @@ def _measured_rows(
     private = f"{protocol}; {said}, profile {PRIVATE}"
     scored = [runner.test(algorithm, chosen, seed, PRIVATE) for seed in seeds]
     yield seed_row(name, f"{algorithm}, {CHOSEN}", TEST, scored, None, private, seeds=list(seeds))
-    told = _told(runner, algorithm, chosen, seeds)
+    told = told_by(runner, algorithm, chosen, seeds)
     for share, metric in TELLS.items():
         yield seed_row(
             name, f"{algorithm}, {CHOSEN}", metric, told[share], None, private, seeds=list(seeds)
         )
-
-
-def _figures(algorithm: str, tried: Mapping[str, Sequence[Tried]]) -> Iterator[tuple[str, str]]:
-    """Accuracy over what is told by participation, a colour for each value of the first setting."""
-    for name, mine in tried.items():
-        series: dict[str, tuple[list[float], list[float]]] = {}
-        for one in mine:
-            setting, value = next(iter(one.settings.items()))
-            told, accuracy = series.setdefault(f"{setting} {value:g}", ([], []))
-            told.append(float(np.mean(one.tells[0.5])))
-            accuracy.append(one.accuracy)
-        look = FigureFormat(
-            title=f"{algorithm}, {name}",
-            x_label="told by participation, half of each history known",
-            y_label="HR@10 on validation rows",
-        )
-        yield f"{algorithm.replace('+', '-plus')}-{name}", scatter(series, look)
 
 
 EXPERIMENTS = {

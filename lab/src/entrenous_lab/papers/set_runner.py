@@ -1,5 +1,5 @@
-"""Trainings and attacks for the choice of what `private` brings, each figure remembered with the
-program that computed it.
+"""Trainings and attacks for the choice of settings by accuracy and by what models tell, each figure
+remembered with the program that computed it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from entrenous.systems.named import kind_of
 
 from .remember import trained_once
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 """Of what is remembered: another one after a change of this file that alters an outcome."""
 VALIDATION: Final = "validation hr@10"
 TEST: Final = "hr@10"
@@ -43,19 +43,22 @@ Settings: TypeAlias = Mapping[str, Any]
 @final
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SetRunner:
-    """Trains and attacks on one data set. protect: settings of the protection that differ from the
-    profile's. folder: where finished figures are remembered, None = nowhere. counts: how many
-    figures were computed now, and how many were remembered.
+    """Trains and attacks on one data set.
+
+    profile: of candidates; `test` is told its own. protect: settings of the protection that differ
+    from the profile's. folder: where finished figures are remembered, None = nowhere. counts: how
+    many figures were computed now, and how many were remembered.
     """
 
     data: Interactions
     protocol: str
     folder: Path | None
+    profile: Profile = PRIVATE
     protect: Mapping[str, SettingValue] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=lambda: {"computed": 0, "remembered": 0})
 
     def validation(self, algorithm: str, settings: Settings, seed: int) -> float:
-        """HR@10 on the validation rows, under `private`, of a model that never saw them."""
+        """HR@10 on the validation rows of a model that never saw them."""
         return self._once("validation", algorithm, settings, seed, self._validated)[VALIDATION]
 
     def tells(self, algorithm: str, settings: Settings, seed: int) -> dict[float, float]:
@@ -70,7 +73,7 @@ class SetRunner:
                 algorithm=algorithm,
                 data=self.data.name,
                 view="model",
-                profile=PRIVATE,
+                profile=self.profile,
                 settings=own,
                 protect=protect,
                 protocol=self.protocol,
@@ -113,9 +116,10 @@ class SetRunner:
         (split,) = splits(self.protocol, self.data, seed=seed)[:1]
         assert split.validation is not None
         own, protect = self._parted(settings)
-        protect |= BY_SERVER
+        if self.profile == PRIVATE:
+            protect |= BY_SERVER
         asked = RunPlan(
-            algorithm=algorithm, settings=own, profile=PRIVATE, protect=protect, seed=seed
+            algorithm=algorithm, settings=own, profile=self.profile, protect=protect, seed=seed
         )
         plan = with_set(asked, len(split.train.users))
         made: Any = make(plan, split.train)
@@ -148,6 +152,7 @@ class SetRunner:
         about = {
             "what": what,
             "algorithm": algorithm,
+            "profile": self.profile,
             "settings": dict(settings),
             "protect": dict(self.protect),
             "seed": seed,
