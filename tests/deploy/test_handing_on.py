@@ -121,7 +121,7 @@ def test_who_was_away_learns_of_others_and_keeps_the_model(tmp_path: Path) -> No
     assert not has_model(growing.nodes[away])
     assert paused(growing, Counting(growing.nodes), lambda: has_model(growing.nodes[away]))
     knows = Members.read(growing.nodes[away].folder / MEMBERS, USERS)
-    assert len(knows.roll()) == USERS
+    assert len(knows.roll) == USERS
 
 
 def test_a_server_that_starts_again_gives_nobody_the_same_twice(tmp_path: Path) -> None:

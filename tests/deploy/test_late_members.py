@@ -35,7 +35,7 @@ from entrenous.deploy.operate.plans import FoundingPlan, JoinPlan
 from entrenous.deploy.operate.running import status
 from entrenous.deploy.server.server import serve
 from entrenous.federation.rounds import Rounds
-from entrenous.privacy.secure_sum.messages import MAX_PARTIES
+from entrenous.privacy.secure_sum.terms import MOST_MEMBERS
 
 USERS = 40
 FIRST = 30
@@ -116,7 +116,7 @@ class Growing:
     def knows(self, name: str) -> int:
         """The number of members that a node has on its disk."""
         members = Members.read(self.nodes[name].folder / MEMBERS, USERS)
-        return len(members.roll())
+        return len(members.roll)
 
 
 def _name(user: int) -> str:
@@ -212,7 +212,7 @@ def test_nobody_is_invited_beyond_what_a_sum_can_list(
 ) -> None:
     """Otherwise no node could make a sum any more."""
     growing = Growing(tmp_path)
-    monkeypatch.setattr(founding, "MAX_PARTIES", FIRST + 1)
+    monkeypatch.setattr(founding, "MOST_MEMBERS", FIRST + 1)
     growing.come(range(FIRST, FIRST + 1))
     with pytest.raises(InputError, match="one more than 31 that are or were members"):
         growing.come(range(FIRST + 1, FIRST + 2))
@@ -257,7 +257,7 @@ def _an_old_number(fields: dict[str, Any]) -> None:
 
 def _far_too_many(fields: dict[str, Any]) -> None:
     key = fields["nodes"]["device-03"]["key"]
-    for number in range(MAX_PARTIES):
+    for number in range(MOST_MEMBERS):
         fields["former"].append({"name": f"x{number}", "key": key, "last": 0, "until": 0})
 
 

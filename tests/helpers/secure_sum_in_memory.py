@@ -14,7 +14,7 @@ from entrenous.privacy.secure_sum import messages as m
 from entrenous.privacy.secure_sum.client import SecureSumClient
 from entrenous.privacy.secure_sum.primitives import identity_of
 from entrenous.privacy.secure_sum.server import SecureSumServer
-from entrenous.privacy.secure_sum.terms import Floors, SumTerms
+from entrenous.privacy.secure_sum.terms import Floors, Roll, SumTerms
 from entrenous.privacy.secure_sum.vector import SumRows
 
 MODEL, OTHER = bytes(range(32)), bytes(32)
@@ -33,8 +33,8 @@ def identity(number: int) -> bytes:
 
 
 @cache
-def roll(parties: int) -> dict[str, bytes]:
-    return {name(k): identity_of(identity(k)) for k in range(parties)}
+def roll(parties: int) -> Roll:
+    return Roll({name(k): identity_of(identity(k)) for k in range(parties)})
 
 
 def name(number: int) -> str:

@@ -4,7 +4,7 @@
 import * as p from "./protocol.mjs";
 
 const subtle = globalThis.crypto.subtle;
-const DOMAIN = "entrenous secure sum 3";
+const DOMAIN = "entrenous secure sum 4";
 const [ADVERT, SHARES, MASKED, CONSENT, UNMASKING, COMPLAINT, OPENING] = [0, 1, 2, 3, 4, 5, 6];
 const PRIME = 2n ** 256n + 297n;
 const SHARE = 33; // bytes of a share
@@ -510,7 +510,7 @@ export class Party {
   }
 }
 
-export function termsDigest(terms, roll) {
+export async function termsDigest(terms, roll) {
   const {
     run,
     round,
@@ -535,8 +535,8 @@ export function termsDigest(terms, roll) {
     parties,
     new p.Float(noise),
   ];
-  const parts = Object.entries(roll).sort(([a], [b]) => (a < b ? -1 : 1));
-  return digest(DOMAIN, about, parts);
+  const keys = Object.entries(roll).sort(([a], [b]) => (a < b ? -1 : 1));
+  return digest(DOMAIN, about, await p.sha256(p.encode(keys)));
 }
 
 async function boxKey(view, sender, receiver, secret, other) {

@@ -41,7 +41,7 @@ from entrenous.privacy.secure_sum.client import SecureSumClient
 from entrenous.privacy.secure_sum.graph import degree, faults, graph, quorum
 from entrenous.privacy.secure_sum.server import SecureSumServer
 from entrenous.privacy.secure_sum.statements import commitment
-from entrenous.privacy.secure_sum.terms import Floors, SumTerms
+from entrenous.privacy.secure_sum.terms import Floors, Roll, SumTerms
 from entrenous.privacy.secure_sum.vector import SumRows
 from entrenous.runs.plan import algorithm_of
 
@@ -395,7 +395,7 @@ def of_sum(names: Sequence[str], gone: str) -> dict[str, Any]:
     party draws, every message, and the sum.
     """
     terms = SumTerms(RUN, 2, 1, secret("model"), LENGTH, people=3, parties=3, noise=0.25)
-    roll = {name: _public(identity(name)) for name in names}
+    roll = Roll({name: _public(identity(name)) for name in names})
     floors = Floors(people=3, parties=3, noise=True)
     sources = {name: Named(f"secrets of {name}") for name in names}
     parties = {}

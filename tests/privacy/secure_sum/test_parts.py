@@ -22,7 +22,7 @@ from entrenous.privacy.secure_sum import primitives as p
 from entrenous.privacy.secure_sum.graph import COMPLETE, degree, graph, quorum, threshold
 from entrenous.privacy.secure_sum.refusal import CODES, SumRefused
 from entrenous.privacy.secure_sum.shamir import PRIME, combine, split, weights
-from entrenous.privacy.secure_sum.terms import checked
+from entrenous.privacy.secure_sum.terms import MOST_MEMBERS, Roll
 from entrenous.privacy.secure_sum.vector import SumRows, pack, rows_of, size, unpack
 
 # ---- graph ---------------------------------------------------------------------------------------
@@ -257,14 +257,14 @@ def test_rolls_that_cannot_be() -> None:
         {"": bytes(32)},
         {"x" * 129: bytes(32)},
         {"a": bytes(31)},
-        {str(k): bytes(32) for k in range(m.MAX_PARTIES + 1)},
+        {str(k): bytes(32) for k in range(MOST_MEMBERS + 1)},
     ):
         with pytest.raises(InputError, match="secure sum roll"):
-            checked(wrong)
+            Roll(wrong)
 
 
 def test_every_term_and_the_roll_are_in_the_digest() -> None:
-    roll = {"a": bytes(32)}
+    roll = Roll({"a": bytes(32)})
     others = [
         {"run": "b"},
         {"round": 4},
@@ -276,7 +276,7 @@ def test_every_term_and_the_roll_are_in_the_digest() -> None:
     ]
     digests = {terms(**other).digest(roll) for other in others} | {
         terms().digest(roll),
-        terms().digest({"a": b"\1" * 32}),
+        terms().digest(Roll({"a": b"\1" * 32})),
     }  # type: ignore[arg-type]
     assert len(digests) == len(others) + 2
     assert m.roster_view(b"these terms", []) != m.roster_view(

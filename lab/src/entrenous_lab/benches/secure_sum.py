@@ -198,14 +198,14 @@ def _server(names: Sequence[str], length: int, bits: int) -> SecureSumServer:
     try:
         from entrenous.privacy.secure_sum.primitives import identity_of
         from entrenous.privacy.secure_sum.server import SecureSumServer
-        from entrenous.privacy.secure_sum.terms import SumTerms
+        from entrenous.privacy.secure_sum.terms import Roll, SumTerms
     except ImportError as error:
         raise InputError(
             "bench secure-sum",
             f"{error.name} is not installed",
             fix='pip install "entrenous[network]"',
         ) from None
-    roll = {name: identity_of(key) for name, key in _identities(names).items()}
+    roll = Roll({name: identity_of(key) for name, key in _identities(names).items()})
     return SecureSumServer(SumTerms("bench", 0, 0, bytes(32), length, bits), roll)
 
 

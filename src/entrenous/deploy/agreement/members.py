@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+from bisect import bisect_left
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, final
 
@@ -15,6 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from ...core.errors import InputError
 from ...core.types import Int64Array
+from ...privacy.secure_sum.terms import Roll
 from .files import FORMAT, read_json
 
 MEMBERS = "members.json"
@@ -59,33 +62,50 @@ class Members:
         self.former = list(former)
         self.nodes = dict(sorted(nodes.items()))
         self.names = list(self.nodes)
-        # The place in `names` of the node that serves each user, -1 for none.
-        serves = np.full(users, -1, np.int64)
-        for number, (name, member) in enumerate(self.nodes.items()):
-            served = member.users
-            if not _ascend_below(served, users):
-                problem = "users out of order or range"
-                expected = f"ascending numbers below {users}"
-                raise InputError(f"member {name}", problem, expected=expected)
-            if np.any(serves[served] >= 0):
-                problem = "serves a user that another node serves"
-                raise InputError(f"member {name}", problem, expected="one node for each user")
-            serves[served] = number
-        # The same for a round, which asks no node that rests.
-        self._asked = serves.copy()
+        # For a round, the place in `names` of the node that serves each user; -1 for none, and for
+        # those of a node that rests, which no round asks.
+        self._asked = self._served()
         for member in self.nodes.values():
             if member.rests:
                 self._asked[member.users] = -1
 
+    def _served(self) -> Int64Array:
+        """Returns the place in `names` of the node that serves each user, int64 [users], -1 for
+        none. Raises InputError.
+        """
+        # All at once: a list may have a hundred thousand members.
+        nobody: Int64Array = np.empty(0, np.int64)
+        served = np.concatenate([nobody, *(member.users for member in self.nodes.values())])
+        counts = [len(member.users) for member in self.nodes.values()]
+        places = np.repeat(np.arange(len(counts)), counts)
+        falls = (np.diff(served) <= 0) & (np.diff(places) == 0)
+        wrong = (served < 0) | (served >= self.users)
+        wrong[1:] |= falls
+        if wrong.any():
+            name = self.names[places[np.argmax(wrong)]]
+            problem = "users out of order or range"
+            expected = f"ascending numbers below {self.users}"
+            raise InputError(f"member {name}", problem, expected=expected)
+        serves: Int64Array = np.full(self.users, -1, np.int64)
+        serves[served] = places
+        # Of two nodes with one user only the last stands there now.
+        twice = serves[served] != places
+        if twice.any():
+            name = self.names[serves[served[np.argmax(twice)]]]
+            problem = "serves a user that another node serves"
+            raise InputError(f"member {name}", problem, expected="one node for each user")
+        return serves
+
     def by_node(self, users: Int64Array) -> dict[str, Int64Array]:
         """Returns the users among `users` that each node serves, ascending, for the nodes that
         serve some. Users without a node, or of a node that rests, are left out."""
-        asked = self._asked[users]
-        served = {}
-        for number in np.unique(asked[asked >= 0]):
-            name = self.names[number]
-            served[name] = np.sort(users[asked == number])
-        return served
+        places = self._asked[users]
+        there = places >= 0
+        order = np.lexsort((users[there], places[there]))
+        asked = users[there][order]
+        numbers, starts = np.unique(places[there][order], return_index=True)
+        of_each = np.split(asked, starts[1:]) if len(asked) else []
+        return {self.names[number]: own for number, own in zip(numbers, of_each, strict=True)}
 
     @property
     def next_user(self) -> int:
@@ -106,10 +126,10 @@ class Members:
         Of a former member its last user is known; its first user follows the last user of the node
         that was enrolled before it."""
         counts = {name: len(member.users) for name, member in self.nodes.items()}
-        lasts = self._last_users()
+        lasts = sorted(self._last_users())
         for former in self.former:
-            earlier = [last for last in lasts if last < former.last]
-            before = max(earlier, default=-1)
+            earlier = bisect_left(lasts, former.last)
+            before = lasts[earlier - 1] if earlier else -1
             # A node that has another key now stands in both lists.
             counts.setdefault(former.name, former.last - before)
         return counts
@@ -140,28 +160,30 @@ class Members:
         former = _former(name, rest.pop(name))
         return Members(rest, self.users, [*self.former, former])
 
-    def roll(self) -> dict[str, bytes]:
-        """Returns the keys by which parties of secure sums know each other, by name: also of nodes
-        that were shut out. All owners agreed on the roll when they joined, and it stays; each node
-        sees for itself whose sum it is asked for (`secure_sum.memory`).
+    @cached_property
+    def roll(self) -> Roll:
+        """The keys by which parties of secure sums know each other, by name: also of nodes that
+        were shut out. All owners agreed on the roll when they joined, and it stays; each node sees
+        for itself whose sum it is asked for (`secure_sum.memory`). Raises InputError.
         """
         keys = {member.name: bytes.fromhex(member.key) for member in self.former}
         # A member's key of now comes before a key that it had.
         for name, member in self.nodes.items():
             keys[name] = member.key.public_bytes_raw()
-        return keys
+        return Roll(keys)
 
     def check_longer(self, before: Members) -> None:
         """Raises ValueError unless this list is `before` with further nodes: everybody who is or
         was a member there has the same key and users here, or is a former member, and all others
         are numbered after these.
         """
-        roll = self.roll()
-        for name, key in before.roll().items():
-            if roll.get(name) != key:
+        for name, key in before.roll.items():
+            if self.roll.get(name) != key:
                 raise ValueError("a member is missing, or has another key")
         for name, member in self.nodes.items():
             known = before.nodes.get(name)
+            if known is member:
+                continue
             if known is None and np.any(member.users < before.next_user):
                 raise ValueError("a new member has the number of somebody who is or was one")
             if known is not None and not np.array_equal(known.users, member.users):
@@ -171,15 +193,16 @@ class Members:
         """Returns, as JSON text, what the list of somebody lacks to whom nobody from the number
         `known` on is known: further nodes, those with other keys, all former ones, and who rests.
         """
-        former = {member.name for member in self.former}
-        fields = json.loads(self.text())
+        gone = {member.name for member in self.former}
         nodes = {}
         for name, member in self.nodes.items():
             is_new = bool(len(member.users)) and int(member.users[0]) >= known
-            if is_new or name in former:
-                nodes[name] = fields["nodes"][name]
+            if is_new or name in gone:
+                nodes[name] = _fields(member)
+        former = [member._asdict() for member in self.former]
         rests = [name for name, member in self.nodes.items() if member.rests]
-        return json.dumps({**fields, "after": known, "nodes": nodes, "rests": rests})
+        lacks = {"after": known, "nodes": nodes, "former": former, "rests": rests}
+        return json.dumps({"format": FORMAT, **lacks})
 
     def taken(self, text: str, where: str) -> Members:
         """Returns the longer list that a text has whole (`text`), or of which it has what this one
@@ -201,7 +224,7 @@ class Members:
         those are all who ever were members.
         """
         active = [name for name, member in self.nodes.items() if not member.rests]
-        if active == sorted(self.roll()):
+        if active == list(self.roll):
             return ""
         names = "\n".join(active)
         return hashlib.sha256(names.encode()).hexdigest()
@@ -216,18 +239,16 @@ class Members:
         return Members(members, self.users, self.former)
 
     def text(self) -> str:
-        """Returns the list as JSON text; users as [first, last] of consecutive numbers."""
-        nodes: dict[str, Any] = {}
-        for name, member in self.nodes.items():
-            nodes[name] = {
-                "key": _hexadecimal(member.key),
-                "users": _stretches(member.users),
-                "until": member.until,
-            }
-            if member.rests:
-                nodes[name]["rests"] = True
-        former = [member._asdict() for member in self.former]
-        return json.dumps({"format": FORMAT, "nodes": nodes, "former": former}, indent=1)
+        """Returns the list as JSON text, with a line for each node; users as [first, last] of
+        consecutive numbers.
+        """
+        nodes = [
+            f"{json.dumps(name)}: {json.dumps(_fields(member))}"
+            for name, member in self.nodes.items()
+        ]
+        former = json.dumps([member._asdict() for member in self.former])
+        every = ",\n".join(nodes)
+        return f'{{"format": {FORMAT}, "former": {former}, "nodes": {{\n{every}\n}}}}'
 
     @staticmethod
     def read(path: Path, users: int) -> Members:
@@ -261,32 +282,37 @@ def _hexadecimal(key: Ed25519PublicKey) -> str:
     return key.public_bytes_raw().hex()
 
 
-def _ascend_below(users: Int64Array, most: int) -> bool:
-    """Returns whether numbers ascend, from 0 on and below `most`."""
-    if not len(users):
-        return True
-    # Of ascending numbers only the first and the last can be out of range.
-    return bool(users[0] >= 0 and users[-1] < most and np.all(np.diff(users) > 0))
+def _fields(member: Member) -> dict[str, Any]:
+    """Returns the JSON object of a member, which `_member` reads."""
+    fields: dict[str, Any] = {"key": _hexadecimal(member.key), "users": _stretches(member.users)}
+    # Most members have neither.
+    if member.until:
+        fields["until"] = member.until
+    if member.rests:
+        fields["rests"] = True
+    return fields
 
 
 def _member(fields: Mapping[str, Any], most: int) -> Member:
-    """Returns a member from the fields that `Members.text` wrote. Raises ValueError for numbers
-    that no user has, before there is memory for them.
+    """Returns a member from the fields that `_fields` wrote. Raises ValueError for numbers that no
+    user has, before there is memory for them.
     """
-    # Begins with an empty array, so that a node may serve nobody.
-    stretches = [np.empty(0, np.int64)]
+    stretches = []
     for low, high in fields["users"]:
         # A list from elsewhere could ask for an array of 2^60 users.
         if not 0 <= low <= high < most:
             raise ValueError(f"users of 0 to {most - 1}")
         stretches.append(np.arange(low, high + 1))
+    users = stretches[0] if len(stretches) == 1 else _joined(stretches)
     key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(fields["key"]))
-    return Member(
-        key,
-        np.concatenate(stretches),
-        until=int(fields["until"]),
-        rests=bool(fields.get("rests", False)),
-    )
+    until = int(fields.get("until", 0))
+    return Member(key, users, until, rests=bool(fields.get("rests", False)))
+
+
+def _joined(stretches: Sequence[Int64Array]) -> Int64Array:
+    """Returns some arrays as one; of none an empty one, since a node may serve nobody."""
+    nobody: Int64Array = np.empty(0, np.int64)
+    return np.concatenate([nobody, *stretches])
 
 
 def _stretches(users: Int64Array) -> list[tuple[int, int]]:
@@ -297,7 +323,10 @@ def _stretches(users: Int64Array) -> list[tuple[int, int]]:
     """
     if not len(users):
         return []
+    first, last = int(users[0]), int(users[-1])
+    if last - first + 1 == len(users):
+        return [(first, last)]
     breaks = np.flatnonzero(np.diff(users) != 1)
-    first = users[np.append(0, breaks + 1)]
-    last = users[np.append(breaks, len(users) - 1)]
-    return list(zip(first.tolist(), last.tolist(), strict=True))
+    firsts = users[np.append(0, breaks + 1)]
+    lasts = users[np.append(breaks, len(users) - 1)]
+    return list(zip(firsts.tolist(), lasts.tolist(), strict=True))

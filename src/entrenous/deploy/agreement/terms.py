@@ -33,6 +33,7 @@ from ...privacy.protection import (
     ProtectionInForce,
     epsilon_in_words,
 )
+from ...privacy.secure_sum.messages import MAX_PARTIES
 from ...privacy.unsampled import proven_for_all_rounds
 from ...runs.plan import algorithm_of
 from ...systems.gossip_learning import GossipLearning
@@ -766,16 +767,16 @@ class FederationTerms(Settings):
 
 
 def most_by_lot(users: int) -> int:
-    """Returns the largest cohort of which a lot hardly ever draws more than a device consents to:
-    two standard deviations above the mean it is as many.
+    """Returns the largest cohort of which a lot hardly ever draws more than a device consents to,
+    or than a sum can have: two standard deviations above the mean it is as many.
 
-    >>> most_by_lot(40), most_by_lot(943)
-    (13, 440)
+    >>> most_by_lot(40), most_by_lot(943), most_by_lot(100_000)
+    (13, 440, 3970)
     """
-    share = Demands().share
-    for cohort in range(int(share * users), 1, -1):
+    most = min(Demands().share * users, MAX_PARTIES)
+    for cohort in range(int(most), 1, -1):
         spread = sqrt(cohort * (1 - cohort / users))
-        if cohort + 2 * spread <= share * users:
+        if cohort + 2 * spread <= most:
             return cohort
     return 1
 

@@ -65,7 +65,7 @@ def written(frames: Iterable[Frame | Word]) -> bytes:
 def enough(members: Members, terms: FederationTerms) -> int:
     """Returns how many nodes must have taken the same model before any of them keeps it."""
     # Nodes that were shut out count: the others do not know that they were.
-    most = quorum(len(members.roll()))
+    most = quorum(len(members.roll))
     return min(most, terms.protection.people) if terms.by_lot else most
 
 

@@ -32,7 +32,7 @@ from ...core.types import Array, Float32Array, Int64Array
 from ...data.interactions import Interactions
 from ...federation.shard import Shard, Threads
 from ...privacy.protection import ProtectionInForce
-from ...privacy.secure_sum.terms import Floors, checked
+from ...privacy.secure_sum.terms import Floors
 from ...privacy.turnout import drawn, lots
 from ..agreement.catalogue import Items
 from ..agreement.files import IDENTITY, read_identity, read_json
@@ -270,7 +270,7 @@ class FederatedNode:
         a server can make nobody else of a member."""
         try:
             members = self._members.taken(bytes(frame.body).decode(), MEMBERS_NEWS)
-            checked(members.roll())
+            members.roll  # noqa: B018  # raises the error
         except (InputError, ValueError, TypeError, KeyError) as why:
             text = f"{MEMBERS_NEWS}: {one_line(str(why))}"
             raise FrameRefused(Code.MALFORMED, text) from None

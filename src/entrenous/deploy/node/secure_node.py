@@ -93,7 +93,7 @@ class SecureSide:
     def __init__(self, node: TrainingNode, members: Members, floors: Floors) -> None:
         self._node = node
         self._floors = floors
-        self._roll = members.roll()
+        self._roll = members.roll
         self._next_user = members.next_user
         # Nodes of other groups may be in no sum with this one: a server that dealt nodes anew in
         # every round would choose whom to subtract.

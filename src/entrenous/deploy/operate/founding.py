@@ -35,7 +35,7 @@ from ...core.types import Int64Array
 from ...data.interactions import Interactions
 from ...privacy.protection import DP, MOST_GROUPS, PAPER, PRIVATE, PROTECT, protection_of
 from ...privacy.secure_sum.messages import MAX_PARTIES
-from ...privacy.secure_sum.terms import Floors
+from ...privacy.secure_sum.terms import MOST_MEMBERS, Floors
 from ...runs import store
 from ...runs.plan import algorithm_of, with_set
 from ...systems.named import kind_of
@@ -603,12 +603,17 @@ def _added(
         elif terms.has_server:
             why = "a defence looks at the update of each device"
         raise InputError("--node", f"'{request.name}' with {count} users", expected=f"one: {why}")
-    if terms.masked and len(members.roll()) >= MAX_PARTIES:
+    # By lot, few of all members are in a sum.
+    most = MOST_MEMBERS if terms.by_lot else MAX_PARTIES
+    if terms.masked and len(members.ever()) >= most:
+        fix = "relays, or one node for several users"
+        if not terms.by_lot:
+            fix = f"found it by lot, {PROTECT} sampling=poisson; or {fix}"
         raise InputError(
             "--node",
-            f"'{request.name}' would be one more than {MAX_PARTIES} that are or were members",
-            expected=f"at most {MAX_PARTIES} under masks",
-            fix="relays, or one node for several users",
+            f"'{request.name}' would be one more than {most} that are or were members",
+            expected=f"at most {most} under masks",
+            fix=fix,
         )
     start = members.next_user
     if start + count > terms.users:

@@ -126,7 +126,7 @@ class SecureRound:
         # From here on only these are asked.
         self._work = work._replace(asked=self._of_before(work))
         self._now = Open(work.round, work.model, self._work.asked)
-        self._roll = self._folder.members.roll()
+        self._roll = self._folder.members.roll
         self._empty = self._contract.empty_total()  # the sum of nobody
         # Nodes that have refused a stage of this attempt, or were not heard in time.
         self._gone: set[str] = set()

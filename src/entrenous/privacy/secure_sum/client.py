@@ -33,7 +33,7 @@ from .statements import (
     sealed,
     unsealed,
 )
-from .terms import Floors, Roll, SumTerms, checked
+from .terms import Floors, Roll, SumTerms
 from .vector import SumRows
 
 Used = frozenset[tuple[str, int]]
@@ -129,7 +129,7 @@ class SecureSumClient:
         rule: Callable[[Mapping[str, int]], None] | None = None,
     ) -> None:
         self.terms = terms
-        self.roll = checked(roll)
+        self.roll = roll
         self.name = name
         self.floors = floors or Floors()
         self.used = used
@@ -591,4 +591,4 @@ class SecureSumClient:
         return self._met
 
     def _limit(self, each: int) -> int:
-        return m.SLACK + len(self.roll) * each
+        return m.SLACK + min(len(self.roll), m.MAX_PARTIES) * each

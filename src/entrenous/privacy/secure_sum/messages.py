@@ -17,8 +17,8 @@ from msgspec import Meta
 
 from .refusal import SumRefused, require
 
-DOMAIN = "entrenous secure sum 3"
-MAX_PARTIES = 4096
+DOMAIN = "entrenous secure sum 4"
+MAX_PARTIES = 4096  # of one sum
 MAX_NAME = 128
 MAX_PEOPLE = 1 << 40
 SHARE = 33  # bytes of a share: a number below 2^256 + 297

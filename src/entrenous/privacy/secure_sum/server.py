@@ -18,7 +18,7 @@ from . import primitives as p
 from .graph import Graph, graph
 from .refusal import SumRefused, require
 from .statements import box_digest, committed, committed_pair, read_advert, said_by, unsealed
-from .terms import Roll, SumTerms, checked
+from .terms import Roll, SumTerms
 from .unmasking import Answers, WrongSecret, masks_left
 
 
@@ -51,7 +51,7 @@ class SecureSumServer:
         self, terms: SumTerms, roll: Roll, journal: Callable[[bytes], None] | None = None
     ) -> None:
         self.terms = terms
-        self.roll = checked(roll)
+        self.roll = roll
         self.stage = m.ADVERT  # the one that is open
         self._journal = journal or (lambda record: None)
         self._digest = terms.digest(self.roll)
@@ -303,6 +303,9 @@ class SecureSumServer:
         )
         for key in (advert.boxes, advert.masks):
             p.agree(X25519PrivateKey.generate(), key)
+
+        # Nobody could read a roster of more.
+        require(len(self._adverts) < m.MAX_PARTIES, "size", f"{m.MAX_PARTIES} parties are there")
 
         def take() -> None:
             self._envelopes[signed.sender] = signed

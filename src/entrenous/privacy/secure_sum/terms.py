@@ -5,16 +5,53 @@ client (`Floors`).
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
-from typing import Any
+from functools import cached_property
+from typing import Any, final
 
 import numpy as np
 
 from ...core.errors import InputError
-from .messages import DOMAIN, MAX_NAME, MAX_PARTIES, encode
+from .messages import DOMAIN, MAX_NAME, encode
 
-Roll = Mapping[str, bytes]  # party -> raw Ed25519 public key, 32 bytes
+MOST_MEMBERS = 1 << 17  # of whom each may be a party of some sum; a list of so many has some 10 MB
+
+
+@final
+class Roll(Mapping[str, bytes]):
+    """All who may be parties of a sum, each with the raw Ed25519 public key (32 bytes), in the
+    order of their names.
+
+    Checked and hashed once, since each attempt signs the hash of it. Raises InputError for too
+    many, or for invalid names or keys.
+    """
+
+    def __init__(self, keys: Mapping[str, bytes]) -> None:
+        if len(keys) > MOST_MEMBERS:
+            problem = f"{len(keys)} parties"
+            raise InputError("secure sum roll", problem, expected=f"at most {MOST_MEMBERS}")
+        for name, key in keys.items():
+            if not 1 <= len(name.encode()) <= MAX_NAME or len(key) != 32:
+                problem = f"{name[:40]!r} with a key of {len(key)} bytes"
+                raise InputError(
+                    "secure sum roll", problem, expected=f"1 to {MAX_NAME} bytes and 32"
+                )
+        self._keys = dict(sorted(keys.items()))
+
+    def __getitem__(self, name: str) -> bytes:
+        return self._keys[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._keys)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    @cached_property
+    def digest(self) -> bytes:
+        """The sha256 of all names and keys."""
+        return hashlib.sha256(encode(list(self._keys.items()))).digest()
 
 
 @dataclass(frozen=True)
@@ -80,7 +117,7 @@ class SumTerms:
         """
         # All fields in their order: one that is added later is signed without further care.
         about = [getattr(self, field.name) for field in fields(self) if field.name != "model"]
-        return hashlib.sha256(encode((DOMAIN, about, sorted(roll.items())))).digest()
+        return hashlib.sha256(encode((DOMAIN, about, roll.digest))).digest()
 
 
 @dataclass(frozen=True)
@@ -100,21 +137,3 @@ class Floors:
     """True if two sums, too, must differ by nobody or by as many people and parties
     (`memory.check_parties`).
     """
-
-
-def checked(roll: Roll) -> dict[str, bytes]:
-    """The parties and their public keys, ordered by name. Raises InputError for invalid names or
-    keys.
-    """
-    if len(roll) > MAX_PARTIES:
-        raise InputError(
-            "secure sum roll", f"{len(roll)} parties", expected=f"at most {MAX_PARTIES}"
-        )
-    for name, key in roll.items():
-        if not 1 <= len(name.encode()) <= MAX_NAME or len(key) != 32:
-            raise InputError(
-                "secure sum roll",
-                f"{name[:40]!r} with a key of {len(key)} bytes",
-                expected=f"1 to {MAX_NAME} bytes and 32",
-            )
-    return dict(sorted(roll.items()))
