@@ -27,6 +27,7 @@ from lying_sums import SubtractingServer
 from over_https import over_https
 
 from entrenous.core.errors import InputError
+from entrenous.data.interactions import Interactions
 from entrenous.deploy.frames.frames import Code, FrameParts, opened
 from entrenous.deploy.node.node import FederatedNode
 from entrenous.deploy.node.secure_node import inputs
@@ -34,12 +35,13 @@ from entrenous.deploy.operate.founding import FoundedFederation
 from entrenous.deploy.operate.going_back import go_back
 from entrenous.deploy.operate.running import status
 from entrenous.deploy.server.server import serve
-from entrenous.deploy.server.server_folder import ServerFolder
+from entrenous.deploy.server.server_folder import SPAN, ServerFolder
 from entrenous.privacy.secure_sum.client import SecureSumClient
 from entrenous.privacy.secure_sum.terms import Floors
 
 USERS = 40
 DATA = ratings(USERS)
+MORE = ratings(60)
 COHORT = 12
 
 
@@ -49,19 +51,33 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def by_lot(
-    folder: Path, *, rounds: int = 6, people: int = 10, answers: int = 9, **terms: Any
+    folder: Path,
+    *,
+    rounds: int = 6,
+    people: int = 10,
+    answers: int = 9,
+    groups: int = 1,
+    cohort: int = COHORT,
+    data: Interactions = DATA,
+    **terms: Any,
 ) -> FoundedFederation:
     """A federation of 40 people, of whom a lot draws 12 a round."""
     return federation(
         folder,
-        USERS,
+        len(data.users),
         rounds,
         "fcf",
-        DATA,
-        settings={"factors": 4, "cohort": COHORT},
+        data,
+        settings={"factors": 4, "cohort": cohort},
         secure="masks",
         floors=Floors(people=people, parties=3, occupancy=0.0),
-        protect={"sampling": "poisson", "answers": answers, "noise": 0.2, "rows": "all"},
+        protect={
+            "sampling": "poisson",
+            "answers": answers,
+            "noise": 0.2,
+            "rows": "all",
+            "groups": groups,
+        },
         **{"deadline": 5.0, **terms},
     )
 
@@ -215,6 +231,64 @@ def test_going_back_promises_no_answers_by_the_number_of_rounds(tmp_path: Path) 
     assert (back.counted, back.wanted, back.left) == (3, 3, 3)
 
 
+# ---- groups by lot -------------------------------------------------------------------------------
+
+
+def in_groups(folder: Path, **more: Any) -> FoundedFederation:
+    """Two groups, dealt anew in each round, of 60 people of whom a lot draws 34."""
+    return by_lot(folder, data=MORE, people=8, groups=2, cohort=34, **more)
+
+
+def test_groups_by_lot_end_with_the_bytes_of_the_simulation(tmp_path: Path) -> None:
+    """A group in which fewer than eight offer is left out there, too: after some rounds, when the
+    answers of many devices are spent.
+    """
+    running = Running(in_groups(tmp_path / "f", rounds=8, answers=3))
+    training = simulated(running.made, MORE)
+    assert running.trained() == server_sha256(training)
+    ledger = running.standing().ledger
+    assert ledger.device_rounds == training.ledger.device_rounds == sum(running.answered())
+    assert any("1 of 2 groups" in line for line in logged(running.made.server))
+
+
+def test_each_round_has_other_groups_and_every_node_one_sum(tmp_path: Path) -> None:
+    running = Running(in_groups(tmp_path / "f", rounds=8))
+    assert running.trained() is not None
+    lists: dict[bytes, list[set[str]]] = {}
+    for node in running.nodes.values():
+        for past in node.store.past_sums():
+            met = set(past.parties)
+            if met not in lists.setdefault(past.model, []):
+                lists[past.model].append(met)
+    assert {len(sums) for sums in lists.values()} == {2}
+    for sums in lists.values():
+        assert len(set.union(*sums)) == sum(len(met) for met in sums)
+    together = [frozenset(met) for sums in lists.values() for met in sums]
+    assert len(set(together)) == len(together) == 16
+
+
+def test_a_group_that_vanishes_costs_the_others_nothing(tmp_path: Path) -> None:
+    """All of one group die in round 2, when their masked inputs are asked for."""
+    running = Running(in_groups(tmp_path / "f"))
+    sent = running.link.send
+    dead: list[str] = []
+
+    def send(address: str, frame: FrameParts, seconds: float) -> None:
+        head = opened(bytes(frame)).head
+        in_second = head.attempt // SPAN == 1
+        if (head.kind, head.round) == ("mask", 2) and in_second:
+            dead.append(address)
+            return
+        sent(address, frame, seconds)
+
+    running.link.send = send  # type: ignore[method-assign]
+    assert running.trained() is not None
+    assert len(dead) >= 8
+    said = status(running.made.server)
+    assert said["lost"] == 0
+    assert any("1 of 2 groups; without group 2" in line for line in logged(running.made.server))
+
+
 # ---- a server that lies --------------------------------------------------------------------------
 
 
@@ -294,7 +368,7 @@ def test_a_device_that_is_not_drawn_sends_nothing(tmp_path: Path) -> None:
     [
         ({"answers": 0}, "sampling=poisson together with secure_sum and answers"),
         ({"quorum": 0.5}, "quorum=1 with sampling=poisson"),
-        ({"groups": 3}, "sampling=fixed with relays or groups"),
+        ({"groups": 3}, "3 groups of 12 people in a round: one often has fewer than the 3 of a"),
         ({"cohort": 30}, "30 of 40 users in a round: a lot"),
         ({"nodes": 20}, "with 2 users; expected one: each device decides by itself"),
     ],

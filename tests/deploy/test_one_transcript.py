@@ -27,6 +27,7 @@ from entrenous.deploy.node.node import FederatedNode
 from entrenous.deploy.operate.founding import FoundedFederation
 from entrenous.deploy.server import server
 from entrenous.deploy.server.collector import Collector
+from entrenous.deploy.server.questions import answered
 from entrenous.deploy.server.secure_server import SecureRound
 from entrenous.deploy.server.server import serve
 from entrenous.deploy.server.server_folder import ServerFolder
@@ -66,7 +67,7 @@ class Masked(NamedTuple):
     def hear(self, stage: int) -> None:
         """One honest stage, of all nodes."""
         for name, node in self.nodes.items():
-            self.round._take([node.answer(bytes(self.request(stage, name)))])
+            self.round.take([node.answer(bytes(self.request(stage, name)))])
 
 
 def until(tmp_path: Path, stage: int, algorithm: str) -> Masked:
@@ -82,9 +83,9 @@ def until(tmp_path: Path, stage: int, algorithm: str) -> Masked:
     work = RoundWork(0, announced_of(own.contract, download), asked, download)
     link = FaultyLink({})
     found = SecureRound(Collector(held, own.contract, link, own._stop), work)
-    found._hear = lambda stage, own: None  # type: ignore[method-assign]
+    found._hear = lambda stage, own: iter(())  # type: ignore[method-assign]
     found._total = lambda own: own  # type: ignore[assignment,return-value,method-assign]
-    found._attempt(0, held.journal(0, 0))
+    answered(found._attempt(0, held.journal(0, 0)), found._collector.exchange)
     masked = Masked(found, nodes_of(made), work)
     for before in range(stage):
         masked.hear(before)

@@ -137,7 +137,7 @@ class Masked:
                     answer = node.answer(request)
                     if (name, stage.number) == (bad, at) and towards == "server":
                         self.lie_back(found, own, node, answer, lies)
-                    found._take([answer])
+                    found.take([answer])
             self.check(found._total(own))
         except SumRefused:
             assert self.ended, "a round was lost though no lie was taken"
@@ -247,7 +247,7 @@ class Masked:
                 self.of_sum(found, own),
                 intake.counts.copy(),
             )
-            found._take([lie])
+            found.take([lie])
             (code,) = intake.counts - counted
             self.counts[code.value] += 1
             if code is not Code.ACCEPTED:

@@ -4,7 +4,7 @@ round, model, parties and users.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from entrenous.deploy.frames.request import RoundWork, announced_of
 from entrenous.deploy.node.node import FederatedNode
 from entrenous.deploy.operate.founding import FoundedFederation
 from entrenous.deploy.server.collector import Collector
+from entrenous.deploy.server.questions import Question, answered
 from entrenous.deploy.server.secure_server import SecureRound
 from entrenous.deploy.server.server_folder import ServerFolder
 from entrenous.privacy.secure_sum.refusal import SumRefused
@@ -65,21 +66,23 @@ class SubtractingServer:
         journal = self.held.journal(number, attempt)
         found._hear = lambda stage, own: self._hear(found, stage, own, gone)  # type: ignore[method-assign]
         try:
-            return found._attempt(attempt, journal)
+            return answered(found._attempt(attempt, journal), found._collector.exchange)
         except SumRefused as why:
             self.said["server"] = why.code
             return None
         finally:
             journal.close()
 
-    def _hear(self, found: SecureRound, stage: Any, own: Any, gone: str) -> None:
+    def _hear(self, found: SecureRound, stage: Any, own: Any, gone: str) -> Iterator[Question]:
+        """A stage of which nothing is left to ask."""
+        yield from ()
         before = set(found._now.asked) if stage.number == 0 else set(own.heard(stage.number - 1))
         for name in sorted(before - ({gone} if stage.number >= 2 else set())):
             answer = self.nodes[name].answer(bytes(stage.request(name)))
             frame = opened(answer)
             if frame.head.kind == "refused":
                 self.said[name] = bytes(frame.body).decode()
-            found._take([answer])
+            found.take([answer])
 
     def restart(self, name: str) -> None:
         """A node that has died and come back."""

@@ -15,7 +15,6 @@ import numpy as np
 from pydantic import (
     Field,
     SerializerFunctionWrapHandler,
-    field_validator,
     model_serializer,
     model_validator,
 )
@@ -143,8 +142,9 @@ class Protection(Settings):
         le=MOST_GROUPS,
         description=(
             "masked sums of a round, each of nodes of its own and as large as a sum must be; one"
-            " that is longer than the median one is shortened to that before they are added. 1 ="
-            " one sum of everybody"
+            " that is longer than the median one is shortened to that before they are added. With"
+            " sampling=poisson groups are dealt anew in each round, and added as they are. 1 = one"
+            " sum of everybody"
         ),
     )
     epsilon: float | None = Field(
@@ -154,13 +154,6 @@ class Protection(Settings):
         description="budget of user-level differential privacy for the whole training",
     )
     delta: float = Field(1e-5, gt=0, lt=1, description="of differential privacy")
-
-    @field_validator("groups")
-    @classmethod
-    def _with_a_middle(cls, value: int) -> int:
-        if value == 2:
-            raise ValueError("1, or at least 3: of two sums none is in the middle")
-        return value
 
     @model_serializer(mode="wrap")
     def _said(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -182,6 +175,8 @@ class Protection(Settings):
                 " liars"
             )
         chosen_by_itself = self.sampling == "poisson"
+        if self.groups == 2 and not chosen_by_itself:
+            raise ValueError("groups=1, or at least 3: of two sums none is in the middle")
         shared = self.noisy and self.noise_by == "devices"
         if shared and chosen_by_itself and self.people == 1:
             raise ValueError(
@@ -457,7 +452,8 @@ class ProtectionInForce:
 
     @cached_property
     def _turnout(self) -> Turnout:
-        return Turnout(self.users, self.rate, self.floor, self.protection.answers)
+        own = self.protection
+        return Turnout(self.users, self.rate, self.floor, own.answers, own.groups)
 
     def next_clip(self, total: Total, key: np.uint64, moved: float) -> float:
         """The clip of the next round, moved by the noisy number of messages within this round's

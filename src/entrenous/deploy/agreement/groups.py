@@ -3,13 +3,16 @@ own. Where members are relays, each relay's nodes are a group, and the relay mak
 
 Groups stay for the whole run: if they were drawn anew each round, differences of sums would tell
 what fewer nodes sent. A node is put in its group by a hash of the federation's identity, which is
-unknown to anybody who chooses a node's name. `grouped_round` says what a server makes of the
-sums."""
+unknown to anybody who chooses a node's name. By lot groups are dealt anew (`privacy/turnout.py`):
+each device holds every list that it is on against the participation contract. `grouped_round` says
+what a server makes of the sums.
+"""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection
+from math import ceil, sqrt
 
 from ...core.contract.declared import Contract
 from ...core.errors import InputError
@@ -60,6 +63,9 @@ def check_groups(terms: FederationTerms, members: Members, contract: Contract) -
     protection = terms.protection
     if protection.groups == 1:
         return
+    if terms.by_lot:
+        _check_dealt(terms, contract)
+        return
     people = members.ever()
     # As many as the owners insist on, and as many as bring the noise that was promised.
     fewest = ProtectionInForce(protection, contract).fewest
@@ -91,10 +97,28 @@ def check_groups(terms: FederationTerms, members: Members, contract: Contract) -
             raise InputError(where, problem, expected=expected, fix=fix)
 
 
+def _check_dealt(terms: FederationTerms, contract: Contract) -> None:
+    """Raises InputError for groups by lot in which there are often too few people for a sum."""
+    own = terms.protection
+    mean = contract.cohort / own.groups
+    # Two standard deviations below the mean, of a draw of few among many.
+    fewest = mean - 2 * sqrt(mean)
+    if fewest < own.people:
+        raise InputError(
+            f"{PROTECT} groups",
+            f"{own.groups} groups of {contract.cohort} people in a round: one often has fewer than"
+            f" the {own.people} of a sum",
+            expected=f"a mean of {ceil((1 + sqrt(1 + own.people)) ** 2)} people in each",
+            fix="fewer groups, or a larger --set cohort",
+        )
+
+
 def group_of(members: Members, terms: FederationTerms, name: str) -> frozenset[str]:
-    """Returns the nodes of the group of a node, itself too: all that ever were members, where there
-    are no groups.
+    """Returns the nodes with which a node may be in a sum, itself too: all that ever were members,
+    where there are no groups or they are dealt anew in each round.
     """
+    if terms.by_lot:
+        return frozenset(members.ever())
     groups = groups_of(members, terms)
     return next(group for group in groups if name in group)
 

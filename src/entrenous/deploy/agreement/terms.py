@@ -295,10 +295,10 @@ class FederationTerms(Settings):
                 "sampling=poisson together with secure_sum and answers: a device that decides by"
                 " itself needs a list of those who do, and a number of sums after which it stops"
             )
-        if self.relays or own.groups > 1:
+        if self.relays:
             raise ValueError(
-                "sampling=fixed with relays or groups: of each the sum would be of those few whom"
-                " the lot leaves"
+                "sampling=fixed with relays: of each the sum would be of those few whom the lot"
+                " leaves"
             )
         if self.quorum < 1:
             raise ValueError(
@@ -606,14 +606,16 @@ class FederationTerms(Settings):
             )
             fix = f"choose an algorithm with one sum a round, such as fpl; or {SINGLY}"
             raise InputError(MASKS, problem, fix=fix)
-        if self.by_lot and contract.cohort > (most := most_by_lot(self.users)):
-            raise InputError(
-                "--set cohort",
-                f"{contract.cohort} of {self.users} users in a round: a lot often draws more than"
-                " half of them, and such a list no device answers",
-                expected=f"at most {most}",
-                fix="a smaller cohort, or more users",
-            )
+        if self.by_lot:
+            most = most_by_lot(self.users, self.protection.groups)
+            if contract.cohort > most:
+                raise InputError(
+                    "--set cohort",
+                    f"{contract.cohort} of {self.users} users in a round: a lot often draws more"
+                    f" than half of them, or more than {MAX_PARTIES} for one sum",
+                    expected=f"at most {most}",
+                    fix=f"a smaller cohort, more users, or {PROTECT} groups=N",
+                )
         # Groups of nodes have as many people each: `ProtectionInForce` checks that.
         people = self.protection.people
         if self.users < people:
@@ -766,18 +768,18 @@ class FederationTerms(Settings):
         return cls.parse(read_json(path), str(path))
 
 
-def most_by_lot(users: int) -> int:
-    """Returns the largest cohort of which a lot hardly ever draws more than a device consents to,
-    or than a sum can have: two standard deviations above the mean it is as many.
+def most_by_lot(users: int, groups: int = 1) -> int:
+    """Returns the largest cohort of which a lot hardly ever draws more for one sum than a device
+    consents to, or than a sum can have: two standard deviations above the mean it is as many.
 
-    >>> most_by_lot(40), most_by_lot(943), most_by_lot(100_000)
-    (13, 440, 3970)
+    >>> most_by_lot(40), most_by_lot(40, groups=3), most_by_lot(943), most_by_lot(100_000)
+    (13, 39, 440, 3970)
     """
     most = min(Demands().share * users, MAX_PARTIES)
-    for cohort in range(int(most), 1, -1):
-        spread = sqrt(cohort * (1 - cohort / users))
-        if cohort + 2 * spread <= most:
-            return cohort
+    for in_group in range(int(most), 1, -1):
+        spread = sqrt(in_group * (1 - in_group / users))
+        if in_group + 2 * spread <= most:
+            return min(users, groups * in_group)
     return 1
 
 

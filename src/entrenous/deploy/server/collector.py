@@ -26,6 +26,7 @@ from .grouped_round import GroupSum, GroupWork
 from .handing_on import GivenModel, HandingOn
 from .intake import CONTRIBUTIONS, PART, UPDATE, Open, RoundIntake
 from .journal import FRAME, Journal
+from .questions import SumsAtOnce
 from .secure_server import SecureRound, SumMemory
 from .server_folder import LogLine, ServerFolder, kept
 
@@ -256,8 +257,24 @@ class Collector:
         if self.folder.terms.of_relays:
             yield from self._sums_of_relays(works)
             return
+        if self.folder.terms.by_lot and len(works) > 1:
+            yield from self._sums_at_once(works)
+            return
         for number, (work, of_group) in works.items():
             yield self.sum_of(number, work, of_group)
+
+    def _sums_at_once(self, works: Mapping[int, GroupWork]) -> Generator[GroupSum, None, None]:
+        """Yields the secure sums of groups by lot: nobody waits for another group. Raises
+        ServerStopped.
+        """
+        rounds = {
+            number: SecureRound(self, work, number, of_group)
+            for number, (work, of_group) in works.items()
+        }
+        asked = {number: (one.questions(), one.asked) for number, one in rounds.items()}
+        for number, total in SumsAtOnce(asked, self.exchange).totals():
+            one = rounds[number]
+            yield GroupSum(number, total, one.begun, one.names)
 
     def _sums_of_relays(self, works: Mapping[int, GroupWork]) -> Generator[GroupSum, None, None]:
         """Yields the sums that relays have made of their nodes. Raises ServerStopped."""

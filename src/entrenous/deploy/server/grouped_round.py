@@ -1,11 +1,14 @@
-"""A round in groups under masks: a sum for each, and a mean across them that one lying group cannot
-drag.
+"""A round in groups under masks: a sum for each, and, of groups that stay, a mean across them that
+one lying group cannot drag.
 
 A masked sum hides who lies in it, so one false vector moves the sum of everybody as far as it
 likes. With sums of several groups the server sees which sum is far longer than the others', and
 shortens it to the median length before it adds them: the clipped mean of Sun et al. 2019
 (arXiv:1911.07963), over groups instead of users. A liar still chooses the direction in which its
 whole group pushes, by as much as an honest group; liars in most groups are not bounded.
+
+Groups by lot are dealt anew in each round, and make the sum that one group would have: their sums
+are added as they are, without those in which too few took part.
 """
 
 from __future__ import annotations
@@ -18,7 +21,9 @@ import numpy as np
 
 from ...core.contract.declared import Contract
 from ...core.contract.update import Total
+from ...core.keys import key
 from ...core.types import Float64Array, Int64Array
+from ...privacy.turnout import groups_dealt
 from ..agreement.groups import groups_of
 from ..frames.contribution import add
 from ..frames.request import RoundWork
@@ -59,11 +64,13 @@ class GroupWork(NamedTuple):
     work: RoundWork
     """The work of the round, of which the nodes of this group alone are asked."""
     of_group: frozenset[str]
-    """All nodes that are or were in the group; nobody where everybody is one group."""
+    """All nodes that are or were in the group, or of groups by lot those that are asked; nobody
+    where everybody is one group."""
 
 
-# Makes the sums of some groups, by their numbers. A group is asked when the sum of one before it
-# was taken, so that whoever stops taking them stops the asking.
+# Makes the sums of some groups, by their numbers. A group that stays is asked when the sum of one
+# before it was taken, so that whoever stops taking them stops the asking; groups by lot are asked
+# together.
 Sums = Callable[[Mapping[int, GroupWork]], Generator[GroupSum, None, None]]
 
 
@@ -72,6 +79,8 @@ def works_of_groups(folder: ServerFolder, work: RoundWork) -> dict[int, GroupWor
     count = folder.terms.protection.groups
     if count == 1:
         return {0: GroupWork(work, frozenset())}
+    if folder.terms.by_lot:
+        return _dealt(folder, work, count)
     works = {}
     for number, group in enumerate(groups_of(folder.members, folder.terms)):
         asked = {name: users for name, users in work.asked.items() if name in group}
@@ -80,14 +89,31 @@ def works_of_groups(folder: ServerFolder, work: RoundWork) -> dict[int, GroupWor
     return works
 
 
+def _dealt(folder: ServerFolder, work: RoundWork, count: int) -> dict[int, GroupWork]:
+    """Returns the work of each group of a round whose groups are dealt by lot; a node is one
+    user's.
+    """
+    users = np.concatenate(list(work.asked.values()))
+    group = groups_dealt(key(folder.terms.seed, "rounds"), work.round, users, count)
+    asked: list[dict[str, Int64Array]] = [{} for _ in range(count)]
+    for number, name in zip(group.tolist(), work.asked, strict=True):
+        asked[number][name] = work.asked[name]
+    return {
+        number: GroupWork(work._replace(asked=own), frozenset(own))
+        for number, own in enumerate(asked)
+        if own
+    }
+
+
 def grouped_sum(
     folder: ServerFolder, contract: Contract, work: RoundWork, sums: Sums
 ) -> GroupedSum:
     """Returns the sum of the sums of all groups, each shortened if it is too long.
 
     A group that gives no sum is left out. With half of the groups or fewer there is none: liars in
-    one group could be in most of those that are left.
+    one group could be in most of those that are left. By lot any group's sum counts, as it is.
     """
+    by_lot = folder.terms.by_lot
     works = works_of_groups(folder, work)
     groups = folder.terms.protection.groups
     begun = False
@@ -95,7 +121,7 @@ def grouped_sum(
     left = len(works)
     with closing(sums(works)) as coming:
         # Asking ends where too few groups could give their sums.
-        while left and 2 * (len(totals) + left) > groups:
+        while left and (by_lot or 2 * (len(totals) + left) > groups):
             summed = next(coming)
             left -= 1
             begun = begun or summed.begun
@@ -109,6 +135,10 @@ def grouped_sum(
     if groups == 1:
         return GroupedSum(totals.get(0, whole), begun, tests)
     _tell_missing(folder, work, totals.keys(), groups)
+    if by_lot:
+        for number in sorted(totals):
+            whole = add(whole, totals[number])
+        return GroupedSum(whole, begun, tests)
     if 2 * len(totals) <= groups:
         return GroupedSum(whole, begun, tests)
     # Sums come in any order, and shortened ones are added by the numbers of their groups.

@@ -4,12 +4,15 @@ of a secure sum over frames, journalled.
 privacy/secure_sum signs, boxes and masks. Here its messages are asked for, taken, and survive a
 restart. Once masked inputs have been asked for, the round is counted or lost. It is never tried
 again: two sums of one round over different nodes would tell what a node sent.
+
+A sum is a row of questions to its nodes (`questions.py`), so that several groups can be asked at
+once.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple, Protocol, TypeVar, final
 
@@ -30,6 +33,7 @@ from ..frames.secure import COMPLAINT, KINDS, OPEN, OPENED, sum_terms, uploaded
 from .exchange import Exchange, enough
 from .intake import Open, RoundIntake
 from .journal import FRAME, MARK, Journal
+from .questions import Question, Questions, answered
 from .server_folder import SPAN, LogLine, ServerFolder, kept
 
 T = TypeVar("T")
@@ -81,8 +85,8 @@ class SecureRound:
     one.
 
     group: the number of the group whose sum this is, from 0. of_group: all nodes that are or were
-    in the group; empty where there is one group. The attempts of each group are numbered apart,
-    and earlier sums of other groups do not count, since no node is in two.
+    in the group, as in `GroupWork`; empty where there is one group. The attempts of each group are
+    numbered apart, and earlier sums of other groups do not count, since no node is in two.
 
     memory: None = that of the collector's folder, which is the server's. seconds: the time for the
     whole sum, since a relay's answer has to be in time; None = it waits for as many nodes as count.
@@ -140,8 +144,17 @@ class SecureRound:
 
     def run(self) -> Total:
         """Runs the stages of the sum, in several attempts if need be. Returns the sum, which has no
-        devices if the round is lost.
+        devices if the round is lost. Raises ServerStopped.
         """
+        return answered(self.questions(), self._collector.exchange)
+
+    @property
+    def asked(self) -> Collection[str]:
+        """The names of the nodes that are asked."""
+        return self._now.asked.keys()
+
+    def questions(self) -> Questions:
+        """Yields the questions of the sum; otherwise as `run`."""
         never = self._hopeless()
         if never:
             self._log(f"{self._what}: {never}; {self._unsummed}", "lost")
@@ -149,10 +162,10 @@ class SecureRound:
         self.begun = True
         attempt = self._folder.newest_attempt(self._now.round, self._first)
         while True:
-            total = self._tried(attempt)
+            total = yield from self._tried(attempt)
             if total is not None:
                 return total
-            self._collector.exchange.pause(min(LONGEST, 1.0 + attempt - self._first))
+            yield min(LONGEST, 1.0 + attempt - self._first)
             attempt += 1
 
     def _hopeless(self) -> str:
@@ -166,15 +179,15 @@ class SecureRound:
             return f"{people} people are asked, and a sum is of at least {self._least}"
         return self._too_near(self._now.asked)
 
-    def _tried(self, attempt: int) -> Total | None:
-        """Makes an attempt. Returns its sum, which has no devices if the round is lost; None if
-        another attempt may follow.
+    def _tried(self, attempt: int) -> Generator[Question, None, Total | None]:
+        """Yields the questions of an attempt. Returns its sum, which has no devices if the round is
+        lost; None if another attempt may follow.
         """
         number = self._now.round
         journal = self._kept("journal", lambda: self._folder.journal(number, attempt))
         self._folder.drop_attempts(number, attempt, self._first)
         try:
-            return self._attempt(attempt, journal)
+            return (yield from self._attempt(attempt, journal))
         except SumRefused as why:
             line = (
                 f"{self._what}, attempt {attempt - self._first}: {why.text}; nothing was"
@@ -222,8 +235,10 @@ class SecureRound:
             return why.text
         return ""
 
-    def _attempt(self, attempt: int, journal: Journal) -> Total:
-        """Runs the stages once. Returns the sum; raises SumRefused if there is none."""
+    def _attempt(self, attempt: int, journal: Journal) -> Generator[Question, None, Total]:
+        """Yields the questions of all stages. Returns the sum; raises SumRefused if there is
+        none.
+        """
         self._gone = set()
         self._shown = {}
         self._sum = None
@@ -239,7 +254,7 @@ class SecureRound:
         for stage in self._stages(attempt, own):
             # The stages before were closed before a restart.
             if own.stage <= stage.number:
-                self._hear(stage, own)
+                yield from self._hear(stage, own)
         return self._total(own)
 
     def _stages(self, attempt: int, own: SecureSumServer) -> list[Stage]:
@@ -274,10 +289,9 @@ class SecureRound:
             about={"users": len(self._now.asked[name]), **about},
         )
 
-    def _hear(self, stage: Stage, own: SecureSumServer) -> None:
+    def _hear(self, stage: Stage, own: SecureSumServer) -> Iterator[Question]:
         """Asks for the messages of a stage until all have come, or enough of them when the time is
-        up. The first question of a stage closes the stage before. Raises SumRefused if too few
-        nodes are there to go on.
+        up. Closes the stage before. Raises SumRefused if too few nodes are there to go on.
         """
         number = stage.number
         before = set(self._now.asked) if number == 0 else set(own.heard(number - 1))
@@ -289,9 +303,12 @@ class SecureRound:
             parties = {name: len(self._now.asked[name]) for name in own.heard(stages.MASKED)}
             summed = PastSum(self._work.model, parties)
             self._kept("list of sums", lambda: self._memory.remember_sum(summed))
-        self._collector.exchange.gather(missing, stage.request, self._take, self._patience())
+        # Before anybody is asked, since it may find that too few were heard.
+        if number > stages.ADVERT:
+            own.close(number - 1)
+        yield Question(missing, stage.request, self.take, self._patience())
         if number == stages.MASKED:
-            self._settle(own)
+            yield from self._settle(own)
         while number <= stages.MASKED and not self._enough(set(own.heard(number))):
             name = stages.STAGES[number]
             if not missing():
@@ -303,7 +320,7 @@ class SecureRound:
                 self._late = True
                 raise SumRefused("threshold", f"{name}: too few nodes have answered in time")
             seconds = self._folder.terms.deadline
-            self._collector.exchange.gather(missing, stage.request, self._take, seconds)
+            yield Question(missing, stage.request, self.take, seconds)
         self._gone |= missing()
 
     def _patience(self) -> float:
@@ -315,7 +332,7 @@ class SecureRound:
         # the time is left for stages whose nodes go away later.
         return min(deadline, max(0.0, self._until - time.monotonic()) / 2)
 
-    def _settle(self, own: SecureSumServer) -> None:
+    def _settle(self, own: SecureSumServer) -> Iterator[Question]:
         """Has the boxes opened that somebody complained of: that shows which of the two lied."""
 
         def opening(name: str) -> FrameParts:
@@ -323,7 +340,7 @@ class SecureRound:
 
         if own.accused:
             seconds = min(LONGEST, self._patience())
-            self._collector.exchange.gather(lambda: set(own.accused), opening, self._take, seconds)
+            yield Question(lambda: set(own.accused), opening, self.take, seconds)
         # Without the opening nobody knows which of the two lied, and neither is named.
         for name in own.accused:
             line = f"{self._what}: {name} does not open a box that was complained of"
@@ -362,7 +379,8 @@ class SecureRound:
 
     # ---- what nodes answer -----------------------------------------------------------------------
 
-    def _take(self, frames: Sequence[bytes]) -> None:
+    def take(self, frames: Sequence[bytes]) -> None:
+        """Takes answers that came together."""
         for frame in frames:
             self._take_one(frame)
 

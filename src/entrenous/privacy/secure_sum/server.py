@@ -96,7 +96,7 @@ class SecureSumServer:
             entry = m.decode(record, m.Signed | m.Close, limit)  # type: ignore[arg-type]
             if isinstance(entry, m.Close):
                 require(entry.stage == server.stage, "stage", "the journal is not in order")
-                server._close(entry.stage)
+                server.close(entry.stage)
             else:
                 server.add(entry.stage, record)
         server._journal = journal or server._journal
@@ -107,6 +107,31 @@ class SecureSumServer:
         `UNMASKING`).
         """
         return frozenset(self._said[stage])
+
+    def close(self, stage: int) -> None:
+        """Takes no more of a stage. Raises SumRefused `threshold` if too few were heard; nothing
+        happens if it was closed before.
+        """
+        if stage < self.stage:
+            return
+        require(stage == self.stage, "stage", f"{m.STAGES[self.stage]} is still open")
+        # With fewer than a quorum no list of this attempt could become binding.
+        heard = self._said[stage]
+        least = self._graph.quorum or 2
+        require(
+            len(heard) >= least,
+            "threshold",
+            f"{len(heard)} parties at {m.STAGES[stage]}; at least {least}: nothing is revealed",
+        )
+        self._journal(m.encode(m.Close(stage)))
+        if stage == m.ADVERT:
+            self._open_shares()
+        self._lists[stage] = sorted(self._place[name] for name in heard)
+        if stage in (m.SHARES, m.MASKED):
+            self._views[stage + 1] = m.seen(self._views[stage], self._bits(stage))
+        if stage == m.CONSENT:
+            self._views[m.UNMASKING] = self._views[m.CONSENT]
+        self.stage = stage + 1
 
     # ---- what clients send -----------------------------------------------------------------------
 
@@ -206,14 +231,14 @@ class SecureSumServer:
         """The message to all clients after stage 1: the signed public keys of every client. Closes
         the stage.
         """
-        self._close(m.ADVERT)
+        self.close(m.ADVERT)
         return m.encode(m.Roster([self._envelopes[name] for name in self._names]))
 
     def inbox(self, name: str) -> bytes:
         """The message to a client after stage 2: who sent shares, and those encrypted for it.
         Closes the stage.
         """
-        self._close(m.SHARES)
+        self.close(m.SHARES)
         me = self._on(m.SHARES, name)
         near = [place for place in self._graph.neighbours(me) if place in self._boxes]
         boxes = [self._boxes[place][me] for place in near]
@@ -223,7 +248,7 @@ class SecureSumServer:
     def survivors(self, name: str) -> bytes:
         """The message to a client after stage 3: who sent a masked vector, and its neighbours'
         signatures for theirs. Closes the stage."""
-        self._close(m.MASKED)
+        self.close(m.MASKED)
         me = self._on(m.MASKED, name)
         said = self._said[m.MASKED]
         near = [self._names[place] for place in self._graph.neighbours(me)]
@@ -234,7 +259,7 @@ class SecureSumServer:
         """The message to all survivors after stage 4: a quorum of signatures under the list of
         survivors. Closes the stage.
         """
-        self._close(m.CONSENT)
+        self.close(m.CONSENT)
         signers = self._lists[m.CONSENT][: self._graph.quorum]
         said = self._said[m.CONSENT]
         signatures = b"".join(said[self._names[place]].signature for place in signers)
@@ -387,31 +412,6 @@ class SecureSumServer:
         if owner in self._lists[m.MASKED]:
             return committed(view, owner, holder, "seed", share) == of_seed
         return committed(view, owner, holder, "masks", share) == of_masks
-
-    def _close(self, stage: int) -> None:
-        """Takes no more of a stage. SumRefused `threshold` if too few were heard; nothing happens
-        if it was closed before.
-        """
-        if stage < self.stage:
-            return
-        require(stage == self.stage, "stage", f"{m.STAGES[self.stage]} is still open")
-        # With fewer than a quorum no list of this attempt could become binding.
-        heard = self._said[stage]
-        least = self._graph.quorum or 2
-        require(
-            len(heard) >= least,
-            "threshold",
-            f"{len(heard)} parties at {m.STAGES[stage]}; at least {least}: nothing is revealed",
-        )
-        self._journal(m.encode(m.Close(stage)))
-        if stage == m.ADVERT:
-            self._open_shares()
-        self._lists[stage] = sorted(self._place[name] for name in heard)
-        if stage in (m.SHARES, m.MASKED):
-            self._views[stage + 1] = m.seen(self._views[stage], self._bits(stage))
-        if stage == m.CONSENT:
-            self._views[m.UNMASKING] = self._views[m.CONSENT]
-        self.stage = stage + 1
 
     def _open_shares(self) -> None:
         """Fixes the roster: the parties in the order of their names, as all clients check it."""
