@@ -31,6 +31,7 @@ DEVICES, ITEMS, EACH, SETTINGS = (
     {"factors": 20},
 )  # as many items and rows a user as in MovieLens-100K
 PROCESSES, CONNECTIONS, ROUNDS, WORKERS = 2, 64, 3, 2
+REFUSED = 20  # connections in a row that nobody listens for, after which a server has ended
 AIM, ROOM = 20.0, 300.0  # seconds a round; MB beside model and totals
 
 
@@ -189,6 +190,10 @@ async def live(address: str, folder: Path, devices: int, part: int) -> None:
     )
 
 
+class ServerGone(Exception):
+    """Raised when nobody has listened at a server's address for some seconds."""
+
+
 @final
 class Line:
     """One connection to a server, made anew when it breaks: a server hangs up on too many who
@@ -203,7 +208,8 @@ class Line:
         self._line: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def ask(self, what: str, header: str, body: bytes) -> bytes:
-        """One request, and the body of its response."""
+        """One request, and the body of its response. Raises ServerGone."""
+        refused = 0
         head = (
             f"{what} HTTP/1.1\r\nhost: x\r\nauthorization: {header}\r\ncontent-length:"
             f" {len(body)}\r\n\r\n".encode()
@@ -211,8 +217,11 @@ class Line:
         while True:
             try:
                 return await self._asked(head + body)
-            except (OSError, asyncio.IncompleteReadError):
+            except (OSError, asyncio.IncompleteReadError) as lost:
                 self.close()
+                refused += isinstance(lost, ConnectionRefusedError)
+                if refused > REFUSED:
+                    raise ServerGone from None
                 await asyncio.sleep(0.2)
 
     async def _asked(self, request: bytes) -> bytes:
@@ -223,8 +232,8 @@ class Line:
         reader, writer = self._line
         writer.write(request)
         said = await reader.readuntil(b"\r\n\r\n")
-        if said[9:12] in (b"429", b"503"):
-            raise ConnectionError(said)  # no place just now
+        if said[9:12] in (b"429", b"500", b"503"):
+            raise ConnectionError(said)  # no place just now, or the server ends
         assert said[9:10] == b"2", said
         length = next(
             (

@@ -37,10 +37,10 @@ def node_key(number: int) -> Ed25519PrivateKey:
 
 
 def crowd(
-    folder: Path, data: Interactions, settings: dict[str, Any], rounds: int
+    folder: Path, data: Interactions, settings: dict[str, Any], rounds: int, **more: Any
 ) -> FederationTerms:
     """Make the folder of a server of FPL with a node for each user of a data set, named node-0 and
-    so on.
+    so on. more: further terms.
     """
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -60,6 +60,7 @@ def crowd(
             "draws": "public",
             **catalogue_sizes(data.catalogue),
             "operator": server.public_key().public_bytes_raw().hex(),
+            **more,
         },
         "terms",
     )

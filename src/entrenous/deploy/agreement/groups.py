@@ -114,11 +114,9 @@ def _check_dealt(terms: FederationTerms, contract: Contract) -> None:
 
 
 def group_of(members: Members, terms: FederationTerms, name: str) -> frozenset[str]:
-    """Returns the nodes with which a node may be in a sum, itself too: all that ever were members,
-    where there are no groups or they are dealt anew in each round.
+    """Returns the nodes of the group of a node, itself too: all that ever were members, where there
+    are no groups.
     """
-    if terms.by_lot:
-        return frozenset(members.ever())
     groups = groups_of(members, terms)
     return next(group for group in groups if name in group)
 

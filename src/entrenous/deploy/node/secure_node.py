@@ -5,7 +5,7 @@ insists on its own floors.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import partial
 from typing import NamedTuple, Protocol, final
 
@@ -95,13 +95,7 @@ class SecureSide:
         self._floors = floors
         self._roll = members.roll
         self._next_user = members.next_user
-        # Nodes of other groups may be in no sum with this one: a server that dealt nodes anew in
-        # every round would choose whom to subtract.
-        group = group_of(members, node.terms, node.name)
-        self._most = {}
-        for name, member in members.nodes.items():
-            if name in group:
-                self._most[name] = len(member.users)
+        self._most = _most_people(members, node.terms, node.name)
         # Under the participation contract the owner's demands are kept by the rule of lists.
         self._demands: Demands | None = None
         if node.terms.by_lot:
@@ -312,6 +306,36 @@ class SecureSide:
             self._past = (*self._past, shared)
             self._remembered = consented
         return answer
+
+
+@final
+class OneEach(Mapping[str, int]):
+    """The number 1 for each of some names, however many they are."""
+
+    def __init__(self, names: Collection[str]) -> None:
+        self._names = names
+
+    def __getitem__(self, name: str) -> int:
+        if name not in self._names:
+            raise KeyError(name)
+        return 1
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+def _most_people(members: Members, terms: FederationTerms, name: str) -> Mapping[str, int]:
+    """Returns how many people each node has that may be in a sum with a node, itself too."""
+    # By lot each node is one person's, and the list may have a hundred thousand.
+    if terms.by_lot:
+        return OneEach(members.roll)
+    # Nodes of other groups may be in no sum with this one: a server that dealt nodes anew in every
+    # round would choose whom to subtract.
+    group = group_of(members, terms, name)
+    return {other: len(member.users) for other, member in members.nodes.items() if other in group}
 
 
 def demands(terms: FederationTerms, store: NodeStore, floors: Floors) -> Demands:

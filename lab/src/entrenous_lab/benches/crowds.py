@@ -1,0 +1,297 @@
+"""A federation by lot, under masks, of a hundred thousand members: seconds a round over real
+sockets, and the server's memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+
+from entrenous.core.contract.protocols import Progress, State
+from entrenous.core.contract.update import Total
+from entrenous.core.keys import key, local_key
+from entrenous.core.types import Int64Array
+from entrenous.federation.shard import Shard
+
+from .nodes import Line, ServerGone, data_of
+from .serving import SECONDS, Served, crowd, node_key, run_server
+
+if TYPE_CHECKING:
+    from entrenous.deploy.frames.request import NodeRequest, Responder
+    from entrenous.deploy.frames.row_tests import RowTests
+    from entrenous.deploy.node.node_store import MaskedVector
+    from entrenous.privacy.secure_sum.memory import PastSum
+
+ENROLLED, PRESENT, COHORT, GROUPS = 100_000, 10_000, 1000, 3
+PEOPLE, ANSWERS = 250, 1000
+ITEMS, FACTORS = 1700, 16
+ROUNDS, WINDOW = 2, 25.0  # seconds for offers
+PROCESSES, LINES = 2, 40
+AIM, ROOM = 60.0, 600.0  # seconds a round; MB of the server
+
+
+def crowds(
+    threads: int, progress: Progress, *, enrolled: int = ENROLLED, present: int = PRESENT
+) -> dict[str, Any]:
+    """Rounds of FPL under masks in which `present` of `enrolled` members are there, a lot draws
+    about a tenth of these, and three groups are summed: adverts, masks and words, over TLS 1.3 on
+    loopback. The devices live in two processes on the same machine; each has its own key, holds
+    lists and sums against its own floor and contract, and trains.
+    """
+    lots = {
+        "secure_sum": True,
+        "sampling": "poisson",
+        "people": round(PEOPLE * present / PRESENT),
+        "answers": ANSWERS,
+        "noise": 0.3,
+        "noise_from": "seed",
+        "rows": "all",
+        "groups": GROUPS,
+    }
+    # Of those who are there a lot is to draw `COHORT`, and the others are away.
+    cohort = round(COHORT * enrolled / PRESENT)
+    with tempfile.TemporaryDirectory() as folder:
+        server = Path(folder) / "server"
+        progress(0, 2, "keys")
+        settings = {"factors": FACTORS, "cohort": cohort}
+        more = {"protection": lots, "profile": "private", "deadline": WINDOW}
+        terms = crowd(server, data_of(enrolled, ITEMS), settings, ROUNDS, **more)
+        progress(1, 2, "rounds")
+        run = partial(run_devices, folder=server, enrolled=enrolled, present=present)
+        took = run_server(server, 1, lambda address: run(address))
+        found = _found(server, took)
+    progress(2, 2, "measured")
+    return {
+        "enrolled": enrolled,
+        "present": present,
+        "rounds": terms.rounds,
+        **found,
+        "ratio": found["seconds_per_round"] / AIM,
+        "against": (
+            f"the aim of {AIM:g} s a round of {PRESENT:,} present and {ENROLLED:,} enrolled, and of"
+            f" {ROOM:g} MB; {WINDOW:g} s of a round are the window for offers"
+        ),
+    }
+
+
+def _found(server: Path, took: Served) -> dict[str, Any]:
+    from entrenous.deploy.operate.running import status
+
+    done = status(server)
+    assert done["status"] == "finished" and not done["lost"], done
+    return {
+        "seconds_per_round": done["seconds_a_round"],
+        "peak_rss_mb": round(took.peak / 1e6),
+        "server_cpu_seconds_per_round": round(took.cpu / ROUNDS, 1),
+        "answers": done["answers"],
+    }
+
+
+def run_devices(address: str, folder: Path, enrolled: int, present: int) -> None:
+    """Run the devices that are there, in PROCESSES processes, until the server has ended."""
+    shares = [
+        json.dumps([address, str(folder), enrolled, present, part]) for part in range(PROCESSES)
+    ]
+    commands = [[sys.executable, "-m", __name__, share] for share in shares]
+    with ThreadPoolExecutor(PROCESSES) as pool:
+        list(
+            pool.map(lambda command: subprocess.run(command, timeout=SECONDS, check=True), commands)
+        )
+
+
+# ---- a process of devices ------------------------------------------------------------------------
+
+
+@final
+class MemoryStore:
+    """The facts that a device of the bench would have on its disk."""
+
+    def __init__(self) -> None:
+        self.facts: dict[str, str] = {}
+        self.sums: list[PastSum] = []
+
+    def fact(self, name: str) -> str | None:
+        """Returns a fact; None if there is none."""
+        return self.facts.get(name)
+
+    def past_sums(self) -> tuple[PastSum, ...]:
+        """Returns the sums that the device has consented to."""
+        return tuple(self.sums)
+
+    def remember_sum(self, number: int, summed: PastSum) -> None:
+        """Keeps a sum."""
+        self.sums.append(summed)
+
+    def masked(self) -> MaskedVector | None:
+        """Returns nothing: each model is asked for once here."""
+        return None
+
+
+@final
+class Devices:
+    """The devices of one process, with what they have in common: terms, list and rows."""
+
+    def __init__(self, folder: Path, enrolled: int, present: int, part: int) -> None:
+        from entrenous.deploy.agreement.members import Members
+        from entrenous.deploy.agreement.terms import FederationTerms
+        from entrenous.privacy.secure_sum.terms import Floors
+
+        self.terms = FederationTerms.read(folder / "terms.json")
+        self.members = Members.read(folder / "members.json", enrolled)
+        data = data_of(enrolled, ITEMS)
+        self.users = np.array_split(np.arange(present), PROCESSES)[part]
+        own = data.of_users(self.users)
+        protection = self.terms.protection
+        self.shard = Shard(
+            self.terms.make(), data.catalogue, own, self.users, protection=protection
+        )
+        self.private = self.shard.init_devices(key(self.terms.seed, "devices"))
+        self.rounds = key(self.terms.seed, "rounds")
+        self.floors = Floors(people=protection.people, noise=True)
+        self._headers: dict[str, tuple[float, str]] = {}
+        self._offers: dict[int, set[int]] = {}
+
+    def header(self, device: LotDevice) -> str:
+        """Returns what shows a device's key, made anew every minute."""
+        from entrenous.deploy.links.admission import here
+
+        made, text = self._headers.get(device.name, (-math.inf, ""))
+        if time.monotonic() - made > 60.0:
+            text = here(device.key, self.terms.run, device.name)
+            self._headers[device.name] = time.monotonic(), text
+        return text
+
+    def offers(self, number: int) -> set[int]:
+        """Returns the users whose lot takes part in a round."""
+        from entrenous.privacy.protection import ProtectionInForce
+        from entrenous.privacy.turnout import drawn, lots
+
+        if number not in self._offers:
+            rate = ProtectionInForce(self.terms.protection, self.shard.contract).rate
+            keys = lots(self.rounds, number, self.users)
+            self._offers[number] = set(self.users[drawn(keys, rate)].tolist())
+        return self._offers[number]
+
+
+@final
+class LotDevice:
+    """The device of one user: a `TrainingNode` whose secure side is the real one."""
+
+    def __init__(self, common: Devices, user: int) -> None:
+        from entrenous.deploy.frames.request import Responder
+
+        self._common = common
+        self._user = user
+        self.name = f"node-{user}"
+        self.key = node_key(user)
+        self.terms = common.terms
+        self.shard = common.shard
+        self.contract = common.shard.contract
+        self.store = MemoryStore()
+        users = np.array([user])
+        self.responder: Responder = Responder(
+            self.name, self.key, self.terms, self.contract, users, 1
+        )
+        self._kinds: dict[str, Any] = {}
+
+    def answer(self, request: bytes) -> bytes:
+        """Returns the answer to a request."""
+        from entrenous.deploy.frames.secure import KINDS
+        from entrenous.deploy.node.secure_node import SecureSide
+
+        if not self._kinds:
+            side = SecureSide(self, self._common.members, self._common.floors)  # type: ignore[arg-type]
+            self._kinds |= dict.fromkeys(KINDS, side.answer)
+        return self.responder.answer(request, self._kinds)
+
+    def offers(self, number: int) -> bool:
+        """Tells whether it takes part in a round."""
+        return self._user in self._common.offers(number)
+
+    def before(self, request: NodeRequest) -> tuple[State, np.uint64]:
+        """Returns the private state, and the key of a round's draws."""
+        return self._common.private, np.uint64(local_key(self._common.rounds, request.round))
+
+    def train_sum(self, request: NodeRequest) -> tuple[State, Total]:
+        """Trains the device of a request. Returns private states, and what it sends."""
+        devices, drawn = self.before(request)
+        total, _ = self.shard.work(request.download, devices, request.users, drawn, delivered=True)
+        return devices, total
+
+    def tests(self, users: Int64Array) -> dict[int, RowTests]:
+        """Returns no tests of new rows."""
+        return {}
+
+    def test_key(self, number: int) -> np.uint64:
+        """Returns the key of noise on tests, of which there are none."""
+        return self._common.rounds
+
+    def keep(self, request: NodeRequest, answer: bytes, devices: State, *kept: Any) -> None:
+        """Keeps the facts of an answer."""
+        facts: dict[str, str] = kept[0]
+        self.store.facts |= facts
+
+
+async def live(address: str, folder: Path, enrolled: int, present: int, part: int) -> None:
+    """All rounds of the devices of a process: LINES connections for those whom no lot draws, and
+    one more for each that is in a sum.
+    """
+    own = Devices(folder, enrolled, present, part)
+    ca = folder / "keys" / "ca.crt"
+    summing: dict[int, asyncio.Task[None]] = {}
+
+    async def asked(line: Line, device: LotDevice) -> str:
+        """Fetches one request and answers it. Returns its kind, "" if there was none in time."""
+        from entrenous.deploy.frames.frames import opened
+
+        request = await line.ask("GET /v1/work", own.header(device), b"")
+        if not request:
+            return ""
+        answer = device.answer(request)
+        await line.ask("POST /v1/answer", own.header(device), answer)
+        kind = opened(request).head.kind
+        # Nothing more comes in this round for whom the lot does not draw.
+        return "refused" if opened(answer).head.kind == "refused" else kind
+
+    async def in_sum(device: LotDevice) -> None:
+        """The stages of a sum, until its last one or until nothing has come for long."""
+        line = Line(address, ca)
+        kind = "advert"
+        while kind not in ("", "refused", "unmask"):
+            kind = await asked(line, device)
+        line.close()
+
+    async def some(users: list[int]) -> None:
+        devices = [LotDevice(own, user) for user in users]
+        line = Line(address, ca)
+        while True:
+            for user, device in zip(users, devices, strict=True):
+                if user in summing and not summing[user].done():
+                    continue
+                if await asked(line, device) == "advert":
+                    summing[user] = asyncio.create_task(in_sum(device))
+
+    lines = np.array_split(own.users, LINES)
+    try:
+        await asyncio.gather(*(some(users.tolist()) for users in lines if len(users)))
+    except ServerGone:
+        for task in summing.values():
+            task.cancel()
+
+
+BENCHES = {"federation-crowd": crowds}
+
+if __name__ == "__main__":
+    where, server_folder, members, there, share = json.loads(sys.argv[1])
+    asyncio.run(live(where, Path(server_folder), members, there, share))
