@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 import pytest
 from federation_links import FaultyLink, federation, nodes_of, server_of, virtual_time
@@ -19,7 +20,7 @@ from secure_sum_in_memory import roll, terms
 
 from entrenous.core.contract.protocols import State, model_sha256
 from entrenous.deploy.agreement.files import read_identity
-from entrenous.deploy.frames.agreed_model import OfferedModel, check_agreed, written
+from entrenous.deploy.frames.agreed_model import OfferedModel, Word, check_agreed, written
 from entrenous.deploy.frames.frames import Frame, FrameParts, FrameRefused, opened, seal, seal_parts
 from entrenous.deploy.frames.request import RoundWork, announced, announced_of
 from entrenous.deploy.frames.secure import KINDS
@@ -279,10 +280,16 @@ def test_words_of_others_that_are_none_are_refused(tmp_path: Path) -> None:
         return opened(seal(key, about.pop("kind"), node=name, **about))
 
     def check(words: list[Frame]) -> None:
-        check_agreed(memoryview(written(words)), offered, made.terms, members)
+        passed_on = msgspec.msgpack.encode([Word(word.said, word.signature) for word in words])
+        check_agreed(memoryview(passed_on), offered, made.terms, members)
 
     good = [word(name) for name in names]
     check(good)
+    # As many words go on as a node needs: of 5 nodes 4.
+    passed_on = written(dict(zip(names, good, strict=True)), members, made.terms)
+    assert len(msgspec.msgpack.decode(passed_on)) == 4
+    check_agreed(memoryview(passed_on), offered, made.terms, members)
+    assert not written(dict(zip(names[:3], good, strict=False)), members, made.terms)
     check(good[:4])
     for bad in (
         good[:3],

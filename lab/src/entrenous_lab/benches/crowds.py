@@ -11,8 +11,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
@@ -65,11 +65,11 @@ def crowds(
         server = Path(folder) / "server"
         progress(0, 2, "keys")
         settings = {"factors": FACTORS, "cohort": cohort}
-        more = {"protection": lots, "profile": "private", "deadline": WINDOW}
-        terms = crowd(server, data_of(enrolled, ITEMS), settings, ROUNDS, **more)
-        progress(1, 2, "rounds")
-        run = partial(run_devices, folder=server, enrolled=enrolled, present=present)
-        took = run_server(server, 1, lambda address: run(address))
+        more = {"protection": lots, "profile": "private", "deadline": WINDOW, "users": enrolled}
+        terms = crowd(server, data_of(present, ITEMS), settings, ROUNDS, **more)
+        with _devices(server, present) as meet:
+            progress(1, 2, "rounds")
+            took = run_server(server, 1, meet)
         found = _found(server, took)
     progress(2, 2, "measured")
     return {
@@ -87,10 +87,17 @@ def crowds(
 
 def _found(server: Path, took: Served) -> dict[str, Any]:
     from entrenous.deploy.operate.running import status
+    from entrenous.deploy.server.server_folder import ServerFolder
 
     done = status(server)
     assert done["status"] == "finished" and not done["lost"], done
+    with closing(ServerFolder(server)) as held:
+        standing = held.newest(held.terms.make())
+    assert standing is not None
+    summed = standing.ledger.device_rounds / ROUNDS
+    assert summed >= GROUPS * held.terms.protection.people, f"{summed} people a round"
     return {
+        "people_in_sums_per_round": summed,
         "seconds_per_round": done["seconds_a_round"],
         "peak_rss_mb": round(took.peak / 1e6),
         "server_cpu_seconds_per_round": round(took.cpu / ROUNDS, 1),
@@ -98,16 +105,35 @@ def _found(server: Path, took: Served) -> dict[str, Any]:
     }
 
 
-def run_devices(address: str, folder: Path, enrolled: int, present: int) -> None:
-    """Run the devices that are there, in PROCESSES processes, until the server has ended."""
-    shares = [
-        json.dumps([address, str(folder), enrolled, present, part]) for part in range(PROCESSES)
-    ]
-    commands = [[sys.executable, "-m", __name__, share] for share in shares]
-    with ThreadPoolExecutor(PROCESSES) as pool:
-        list(
-            pool.map(lambda command: subprocess.run(command, timeout=SECONDS, check=True), commands)
-        )
+@contextmanager
+def _devices(folder: Path, present: int) -> Iterator[Callable[[str], None]]:
+    """Makes ready the devices that are there, in PROCESSES processes. Gives what has them meet a
+    server at an address, until that has ended.
+    """
+    processes = []
+    try:
+        for part in range(PROCESSES):
+            share = json.dumps([str(folder), present, part])
+            command = [sys.executable, "-m", __name__, share]
+            one = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            processes.append(one)
+        for one in processes:
+            assert one.stdout is not None
+            assert one.stdout.readline() == b"ready\n"
+
+        def meet(address: str) -> None:
+            for one in processes:
+                assert one.stdin is not None
+                one.stdin.write(f"{address}\n".encode())
+                one.stdin.close()
+            for one in processes:
+                assert one.wait(SECONDS) == 0
+
+        yield meet
+    finally:
+        for one in processes:
+            one.kill()
+            one.wait()
 
 
 # ---- a process of devices ------------------------------------------------------------------------
@@ -142,19 +168,19 @@ class MemoryStore:
 class Devices:
     """The devices of one process, with what they have in common: terms, list and rows."""
 
-    def __init__(self, folder: Path, enrolled: int, present: int, part: int) -> None:
+    def __init__(self, folder: Path, present: int, part: int) -> None:
         from entrenous.deploy.agreement.members import Members
         from entrenous.deploy.agreement.terms import FederationTerms
         from entrenous.privacy.secure_sum.terms import Floors
 
         self.terms = FederationTerms.read(folder / "terms.json")
-        self.members = Members.read(folder / "members.json", enrolled)
-        data = data_of(enrolled, ITEMS)
+        self.members = Members.read(folder / "members.json", self.terms.users)
+        data = data_of(present, ITEMS)
         self.users = np.array_split(np.arange(present), PROCESSES)[part]
         own = data.of_users(self.users)
         protection = self.terms.protection
         self.shard = Shard(
-            self.terms.make(), data.catalogue, own, self.users, protection=protection
+            self.terms.make(), self.terms.catalogue, own, self.users, protection=protection
         )
         self.private = self.shard.init_devices(key(self.terms.seed, "devices"))
         self.rounds = key(self.terms.seed, "rounds")
@@ -243,12 +269,10 @@ class LotDevice:
         self.store.facts |= facts
 
 
-async def live(address: str, folder: Path, enrolled: int, present: int, part: int) -> None:
+async def live(own: Devices, address: str, ca: Path) -> None:
     """All rounds of the devices of a process: LINES connections for those whom no lot draws, and
     one more for each that is in a sum.
     """
-    own = Devices(folder, enrolled, present, part)
-    ca = folder / "keys" / "ca.crt"
     summing: dict[int, asyncio.Task[None]] = {}
 
     async def asked(line: Line, device: LotDevice) -> str:
@@ -293,5 +317,8 @@ async def live(address: str, folder: Path, enrolled: int, present: int, part: in
 BENCHES = {"federation-crowd": crowds}
 
 if __name__ == "__main__":
-    where, server_folder, members, there, share = json.loads(sys.argv[1])
-    asyncio.run(live(where, Path(server_folder), members, there, share))
+    server_folder, there, share = json.loads(sys.argv[1])
+    here = Devices(Path(server_folder), there, share)
+    print("ready", flush=True)
+    where = sys.stdin.readline().strip()
+    asyncio.run(live(here, where, Path(server_folder) / "keys" / "ca.crt"))

@@ -40,7 +40,7 @@ def crowd(
     folder: Path, data: Interactions, settings: dict[str, Any], rounds: int, **more: Any
 ) -> FederationTerms:
     """Make the folder of a server of FPL with a node for each user of a data set, named node-0 and
-    so on. more: further terms.
+    so on. more: further terms; `users` among them are in place of those of the data set.
     """
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -51,7 +51,7 @@ def crowd(
     from entrenous.deploy.agreement.terms import FederationTerms
     from entrenous.runs.manifest import catalogue_sizes
 
-    server, nodes = Ed25519PrivateKey.generate(), len(data.users)
+    server = Ed25519PrivateKey.generate()
     terms = FederationTerms.parse(
         {
             "algorithm": "fpl",
@@ -67,8 +67,11 @@ def crowd(
     folder.mkdir(mode=0o700)
     make_keys(folder / "keys")
     write_text(folder / "terms.json", terms.text())
-    members = {f"node-{n}": Member(node_key(n).public_key(), np.array([n])) for n in range(nodes)}
-    write_text(folder / "members.json", Members(members, nodes).text())
+    members = {
+        f"node-{user}": Member(node_key(user).public_key(), np.array([user]))
+        for user in range(terms.users)
+    }
+    write_text(folder / "members.json", Members(members, terms.users).text())
     write_identity(folder / "identity.key", server)
     return terms
 

@@ -9,7 +9,7 @@ in a round.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Annotated, NamedTuple
 
 import msgspec
@@ -48,7 +48,7 @@ class Agreement(NamedTuple):
     """The end of an offer of a model to many nodes."""
 
     words: bytes
-    """The words of all that took it, as `written`; b"" if they were too few."""
+    """The words of nodes that took it, as `written`; b"" if they were too few."""
     kept: set[str]
     """The names of the nodes that keep it."""
 
@@ -56,10 +56,19 @@ class Agreement(NamedTuple):
 Words = Annotated[list[Word], Meta(max_length=MAX_PARTIES)]
 
 
-def written(frames: Iterable[Frame | Word]) -> bytes:
-    """Returns the words of nodes that have taken a model, to be passed on."""
-    words = [Word(frame.said, frame.signature) for frame in frames]
-    return msgspec.msgpack.encode(words)
+def written(
+    words: Mapping[str, Frame] | Mapping[str, Word], members: Members, terms: FederationTerms
+) -> bytes:
+    """Returns the words of nodes that have taken a model, to be passed on: as many as a node needs,
+    of those members whom all others know longest; b"" if there are too few. words: by node.
+    """
+    least = enough(members, terms)
+    if len(words) < least:
+        return b""
+    # A few hundred words are enough, and every word goes to everybody.
+    order = sorted(words, key=lambda name: int(members.nodes[name].users[0]))
+    chosen = [words[name] for name in order[:least]]
+    return msgspec.msgpack.encode([Word(word.said, word.signature) for word in chosen])
 
 
 def enough(members: Members, terms: FederationTerms) -> int:

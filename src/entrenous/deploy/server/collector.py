@@ -376,9 +376,9 @@ class Collector:
 
     def agree(self, digest: bytes, seconds: float) -> Agreement:
         words = self.words_of(digest)
-        if len(words) < agreed_model.enough(self.intake.members, self.folder.terms):
+        body = agreed_model.written(words, self.intake.members, self.folder.terms)
+        if not body:
             return Agreement(b"", set())
-        body = agreed_model.written(words.values())
         return Agreement(body, self.pass_on(digest, body, seconds))
 
     def hand_on(self, work: RoundWork, given: GivenModel, seconds: float) -> Collection[str]:

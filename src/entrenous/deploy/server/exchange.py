@@ -269,7 +269,8 @@ class Exchange:
         requests fit into WINDOW. Nodes that were never asked come first.
         """
         now = time.monotonic()
-        for name in sent.keys() - left:
+        # `left` may be far longer than what was sent.
+        for name in [name for name in sent if name not in left]:
             del sent[name]
         under_way = {name for name, request in sent.items() if now - request.when < AGAIN}
         room = WINDOW - sum(sent[name].size for name in under_way)

@@ -302,10 +302,10 @@ class WorkerPool(Generic[H]):
         for at in range(self._count):
             of_worker = self._answer(at, "words", [asking]).about["words"]
             words |= {name: agreed_model.Word(*word) for name, word in of_worker.items()}
-        if len(words) < agreed_model.enough(self._folder.members, self._folder.terms):
+        body = agreed_model.written(words, self._folder.members, self._folder.terms)
+        if not body:
             return Agreement(b"", set())
         kept: set[str] = set()
-        body = agreed_model.written(words.values())
         order = Order("agree", {"model": digest, "seconds": seconds}, body)
         for at in range(self._count):
             self._tell(at, order)

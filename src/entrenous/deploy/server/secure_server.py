@@ -134,6 +134,9 @@ class SecureRound:
         self._empty = self._contract.empty_total()  # the sum of nobody
         # Nodes that have refused a stage of this attempt, or were not heard in time.
         self._gone: set[str] = set()
+        # Nodes that have not answered the open stage. Kept from answer to answer, since a hundred
+        # thousand may be asked.
+        self._missing: set[str] = set()
         self._shown: dict[str, tuple[ShownArrays, ...]] = {}
         # None: a damaged journal does not tell what was asked for.
         self._sum: SecureSumServer | None = None
@@ -295,10 +298,7 @@ class SecureRound:
         """
         number = stage.number
         before = set(self._now.asked) if number == 0 else set(own.heard(number - 1))
-
-        def missing() -> set[str]:
-            return before - own.heard(number) - self._gone
-
+        self._missing = before - own.heard(number) - self._gone
         if number == stages.CONSENT:
             parties = {name: len(self._now.asked[name]) for name in own.heard(stages.MASKED)}
             summed = PastSum(self._work.model, parties)
@@ -306,12 +306,13 @@ class SecureRound:
         # Before anybody is asked, since it may find that too few were heard.
         if number > stages.ADVERT:
             own.close(number - 1)
+        missing = lambda: self._missing  # noqa: E731
         yield Question(missing, stage.request, self.take, self._patience())
         if number == stages.MASKED:
             yield from self._settle(own)
         while number <= stages.MASKED and not self._enough(set(own.heard(number))):
             name = stages.STAGES[number]
-            if not missing():
+            if not self._missing:
                 raise SumRefused("threshold", f"{name}: too many nodes withhold theirs")
             # By lot nobody is waited for, and the next round draws others.
             if self._by_lot:
@@ -321,7 +322,7 @@ class SecureRound:
                 raise SumRefused("threshold", f"{name}: too few nodes have answered in time")
             seconds = self._folder.terms.deadline
             yield Question(missing, stage.request, self.take, seconds)
-        self._gone |= missing()
+        self._gone |= self._missing
 
     def _patience(self) -> float:
         """Returns the seconds that a stage waits for all of its nodes."""
@@ -401,6 +402,13 @@ class SecureRound:
             intake.said(why.code, node, why.text)
         except SumRefused as why:
             intake.said(Code.NOT_SUMMED, node, f"{why.code}: {why.text}")
+        if node is not None and self._is_done(node):
+            self._missing.discard(node)
+
+    def _is_done(self, node: str) -> bool:
+        """Returns True if nothing more is to come from a node at the open stage."""
+        own = self._sum
+        return node in self._gone or (own is not None and own.has_heard(own.stage, node))
 
     def _check(self, answer: Frame) -> None:
         """Raises FrameRefused for a refusal, and for a frame that is no message of this sum."""

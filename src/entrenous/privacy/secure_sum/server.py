@@ -108,6 +108,10 @@ class SecureSumServer:
         """
         return frozenset(self._said[stage])
 
+    def has_heard(self, stage: int, name: str) -> bool:
+        """Returns True if a client's message of a stage was accepted."""
+        return name in self._said[stage]
+
     def close(self, stage: int) -> None:
         """Takes no more of a stage. Raises SumRefused `threshold` if too few were heard; nothing
         happens if it was closed before.
