@@ -92,6 +92,6 @@ def test_what_it_says_of_differential_privacy_is_so() -> None:
         {**common, "profile": PRIVATE, "protection": own.model_dump(mode="json")}, "terms"
     )
     assert terms.proven(own.people) is None
-    with pytest.raises(InputError, match="dp is for simulations so far"):
+    with pytest.raises(InputError, match="profile=dp together with topology=server, draws=secret"):
         FederationTerms.parse({**common, "profile": DP}, "terms")
     assert protection_of(DP, {}, declared(algorithm_of("fpl", {})).traits).epsilon

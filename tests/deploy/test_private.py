@@ -186,7 +186,6 @@ def test_it_is_the_default_and_paper_is_asked_for(tmp_path: Path) -> None:
             "asks one device a round",
         ),
         ({"algorithm": "fedfast-gmf", "settings": {}, "protect": {"noise": 0.1}}, "shows '"),
-        ({"profile": "dp", "protect": {"people": 1}}, "dp is for simulations so far"),
         (
             {"profile": "robust", "protect": {"secure_sum": True}},
             "sums alone cannot tell updates apart",

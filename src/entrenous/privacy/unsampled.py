@@ -64,6 +64,27 @@ def epsilon_of_gaussian(multiplier: float, rounds: int, delta: float) -> float:
     return high
 
 
+def multiplier_without_sampling(epsilon: float, rounds: int, delta: float) -> float:
+    """The least noise, in units of the clip and to a thousandth of itself, with which so many
+    releases prove at most `epsilon` at `delta`.
+
+    >>> noise = multiplier_without_sampling(8.0, 11, 1e-5)
+    >>> round(noise, 2), epsilon_of_gaussian(noise, 11, 1e-5) <= 8.0
+    (1.99, True)
+    """
+    low = 0.0
+    high = 1.0
+    while epsilon_of_gaussian(high, rounds, delta) > epsilon:
+        high *= 2
+    while high - low > 1e-3 * high:
+        middle = (low + high) / 2
+        if epsilon_of_gaussian(middle, rounds, delta) > epsilon:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
 def _delta(mu: float, epsilon: float) -> float:
     """The delta at an epsilon: Phi(mu / 2 - eps / mu) - exp(eps) Phi(-mu / 2 - eps / mu)."""
     less = 0.0

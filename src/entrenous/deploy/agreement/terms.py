@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, Self, final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-from pydantic import Field, PrivateAttr, field_validator, model_validator
+from pydantic import Field, PrivateAttr, model_validator
 
 from ...core.contract.declarations import SentArray
 from ...core.contract.declared import Contract, bound, declared, is_federated
@@ -152,7 +152,7 @@ class FederationTerms(Settings):
             " server is stopped"
         ),
     )
-    profile: Literal["paper", "private", "robust"] = Field(
+    profile: Literal["paper", "private", "dp", "robust"] = Field(
         "paper",
         description=(
             "what limits the data that leaves nodes: a name of `privacy.protection.PROFILES`"
@@ -240,17 +240,6 @@ class FederationTerms(Settings):
     """The terms as they were signed, of a federation whose list of items has grown since."""
     _retired: int = PrivateAttr(0)
 
-    @field_validator("profile", mode="before")
-    @classmethod
-    def _crosses(cls, value: Any) -> Any:
-        if value == DP:
-            raise ValueError(
-                "paper, private or robust: dp is for simulations so far, where one program is"
-                " server and all devices, since a server knows whom it samples; private with clip"
-                " and more noise proves an epsilon without sampling"
-            )
-        return value
-
     @model_validator(mode="after")
     def _whole(self) -> Self:
         fields = type(self).model_fields
@@ -264,6 +253,12 @@ class FederationTerms(Settings):
         own = self.protection
         if own.noise_by == "server" or own.epsilon is not None:
             raise ValueError("noise by devices: a node cannot see that a server adds noise")
+        if self.profile == DP and not self._proves():
+            raise ValueError(
+                "profile=dp together with topology=server, draws=secret, sampling=poisson, clip and"
+                " noise of devices from the operating system, without accuracy: else nothing is"
+                " proven"
+            )
         if self.by_lot:
             self._check_lots()
         elif self.endless and self.masked:
@@ -286,6 +281,12 @@ class FederationTerms(Settings):
                 " sum of all nodes alone"
             )
         return self
+
+    def _proves(self) -> bool:
+        """Returns True if an epsilon of all answers of a device follows from these terms."""
+        if not (self.has_server and self.by_lot and self.draws == "secret"):
+            return False
+        return self.proven(self.protection.people) is not None
 
     def _check_lots(self) -> None:
         """Raises ValueError for terms under which the participation contract means nothing."""
@@ -719,6 +720,8 @@ class FederationTerms(Settings):
         proof = "no epsilon"
         if epsilon is not None:
             proof = epsilon_in_words(epsilon, own.delta)
+            if self.by_lot:
+                proof += f", of {own.answers} answers; the server sees who answers"
         return f"{sums}{singly}; {noise}{clip}; {proof}"
 
     def _and_singly(self, place: str) -> str:
@@ -739,10 +742,16 @@ class FederationTerms(Settings):
         rounds: None = all, with those that may be lost, since a server that lies may have their
         sums.
         """
+        # Tests of new rows are sums of their own, whose noise proves nothing.
+        if self.accuracy:
+            return None
         # Where the terms name no cohort: all users, which proves less.
         asked = max(0, int(self.settings.get("cohort", 0)))
         in_round = min(asked or self.users, self.users)
         cohort = in_round / self.protection.groups
+        # By lot, shares are made for the fewest people of a sum.
+        if self.by_lot:
+            cohort = self.protection.people
         if rounds is None:
             rounds = self.sums
         return proven_for_all_rounds(self.protection, people, cohort, rounds)

@@ -220,7 +220,7 @@ def join(
         raise InputError("--least-users", f"got {plan.least_users}", expected=expected)
     if terms.above:
         check_charter(invitation, terms)
-    if terms.masked and terms.protection.groups > 1:
+    if terms.masked and terms.protection.groups > 1 and not terms.by_lot:
         _check_group(invitation, terms, request.name, plan)
     # All refusals come before the first write: a node that may not join is left as it was.
     items = current_items(invitation, terms).vocabulary

@@ -62,6 +62,7 @@ from ..frames.contribution import agreed_by
 from ..node.node_store import NODE
 from ..node.relay import BELOW
 from ..server.server_folder import FIRST
+from .bounded import first_protection, with_epsilon
 from .enrolment import REQUEST, EnrolmentRequest, identity, invited, join, of_server, take
 from .first_model import FirstModel, first_model
 from .plans import GOSSIPING, FoundingPlan, JoinPlan
@@ -176,6 +177,8 @@ def found_federation(
         "terms",
     )
     terms.check(place=own)
+    if terms.profile == DP:
+        terms = with_epsilon(terms, plan, own)
     members = enrolled(terms, Members({}, terms.users), requests, ends(plan.days))
     if not requests and terms.masked and not terms.by_lot:
         fix = "add --node, or --protect sampling=poisson"
@@ -325,9 +328,9 @@ def _protection(algorithm: Any, plan: FoundingPlan) -> dict[str, Any]:
             " --profile paper limits nothing"
         )
         raise InputError("--profile private", unmeasured, fix=fix)
-    # The terms refuse public draws under the profile dp themselves, and say why.
-    is_repeatable = plan.draws == "public" and plan.profile != DP
-    across = {"noise_from": "seed" if is_repeatable else "system"}
+    if plan.profile == DP:
+        return {"protection": first_protection(plan.protect, traits)}
+    across = {"noise_from": "seed" if plan.draws == "public" else "system"}
     lost = round(1 - plan.quorum, 6)
     # By lot, devices make their shares large enough for the fewest people, and nobody has to rest.
     if plan.profile == PRIVATE and plan.protect.get("sampling") != "poisson":

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, final
 if TYPE_CHECKING:
     from ...core.contract.protocols import Catalogue
 
-NetworkProfile: TypeAlias = Literal["private", "robust", "paper"]
+NetworkProfile: TypeAlias = Literal["private", "dp", "robust", "paper"]
+TrialProfile: TypeAlias = Literal["private", "robust", "paper"]
 
 # The default algorithms, without and with a server.
 GOSSIPING = "pepper-gmf"
@@ -58,8 +59,10 @@ class FoundingPlan:
     profile: NetworkProfile = "private"
     """private: the server learns only sums over at least 100 people of 3 nodes, with noise, and
     nothing of a single node, and brings the settings that were tested with it; peers push nothing
-    that is theirs alone. robust: the server reads the update of each device, one user a node, and
-    refuses poisoned ones. paper: the algorithm as published, whose messages can be read."""
+    that is theirs alone. dp: each device takes part by its own lot, clips, adds its share of noise,
+    and stops after as many answers as prove epsilon=8, or another --protect epsilon. robust: the
+    server reads the update of each device, one user a node, and refuses poisoned ones. paper: the
+    algorithm as published, whose messages can be read."""
     protect: Mapping[str, Any] = field(default_factory=dict)
     """A setting of the protection that differs from the profile's, name=value; may be repeated,
     such as people=60 or noise=0.2. groups=9 sums each round in nine groups of nodes, and shortens
@@ -190,7 +193,7 @@ class TrialPlan:
     seed: int = 0
     """Seed of all randomness. With a server, draws are public in a trial, so that the simulation
     can repeat them; otherwise they are secret."""
-    profile: NetworkProfile = "private"
+    profile: TrialProfile = "private"
     """private: the server learns only masked sums with noise; peers push nothing that is theirs
     alone. robust: the server reads the update of each device, one user a node, and refuses poisoned
     ones. paper: the algorithm as published."""

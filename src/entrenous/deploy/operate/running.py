@@ -267,6 +267,9 @@ def refuse_alone(held: ServerFolder, option: str) -> None:
     if held.terms.of_relays:
         problem = "relays have made the sums of their groups, which one process takes"
         raise InputError(option, problem, expected="1 with relays under masks", fix=fix)
+    if held.terms.by_lot and held.terms.protection.groups > 1:
+        problem = "groups by lot are dealt anew in each round, and a node has one worker"
+        raise InputError(option, problem, expected="1 with groups by lot", fix=fix)
 
 
 def https_link(held: ServerFolder, plan: HttpsPlan, largest: float = 0.0) -> HttpsServerLink:

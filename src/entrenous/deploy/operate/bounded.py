@@ -1,0 +1,102 @@
+"""The profile `dp` across a network: an epsilon as settings that each device can keep by itself.
+
+Each device decides by its own lot whether it takes part, clips what it sends, adds its share of the
+noise, and counts its answers: after as many as the terms say it only downloads. The epsilon is of
+all of these answers, without sampling (`privacy/unsampled.py`), since a server sees who answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import ceil, sqrt
+from typing import Any, Final
+
+from ...core.contract.declarations import Traits
+from ...core.errors import InputError
+from ...privacy.protection import DP, PROTECT, protection_of
+from ...privacy.unsampled import multiplier_without_sampling
+from ..agreement.terms import FederationTerms
+from ..frames.contribution import agreed_by
+from .plans import FoundingPlan
+
+EPSILON: Final = 8.0
+"""The epsilon that is proven unless another is asked for."""
+PART: Final = 5 / 6
+"""The share of the cohort without which no sum is opened, unless `people` is asked for: a lot
+seldom draws fewer."""
+# Settings that others may be asked for in place of; the first three stand in for those that follow
+# from the epsilon, until these are known.
+USUAL: Final[Mapping[str, Any]] = {"answers": 1, "people": 2, "noise": 1.0, "parties": 3}
+# Settings that the profile has, whatever is asked for.
+FIXED: Final[Mapping[str, Any]] = {
+    "epsilon": None,
+    "noise_by": "devices",
+    "noise_from": "system",
+    "sampling": "poisson",
+    "secure_sum": True,
+}
+
+
+def first_protection(asked: Mapping[str, Any], traits: Traits) -> dict[str, Any]:
+    """Returns the protection of a federation under `dp`, whose noise, answers and people are not
+    known before its algorithm is; as a field of the terms. asked: settings of the operator. Raises
+    InputError.
+    """
+    for name in FIXED.keys() & asked.keys() - {"epsilon"}:
+        problem = f"{name} is decided by --profile dp across a network"
+        raise InputError(
+            f"{PROTECT} {name}", problem, fix="leave it out, or take --profile private"
+        )
+    if "noise" in asked:
+        problem = "the noise follows from epsilon, clip and answers"
+        fix = "leave it out, or take --profile private, whose terms say what its noise proves"
+        raise InputError(f"{PROTECT} noise", problem, fix=fix)
+    protection = protection_of(DP, {**USUAL, **asked, **FIXED}, traits)
+    return protection.model_dump(mode="json")
+
+
+def with_epsilon(terms: FederationTerms, plan: FoundingPlan, own: str) -> FederationTerms:
+    """Returns terms under `dp` with the answers, people and noise that prove the epsilon that was
+    asked for. own: the place of an algorithm of the user's own. Raises InputError for rounds
+    without end of which nobody said how many a device answers.
+    """
+    protection = terms.protection
+    contract = agreed_by(terms, terms.make(place=own))
+    epsilon = _number(plan.protect.get("epsilon", EPSILON))
+    people = protection.people
+    if "people" not in plan.protect:
+        people = max(2, int(PART * contract.cohort / protection.groups))
+    answers = protection.answers
+    if "answers" not in plan.protect:
+        if terms.endless:
+            problem = "missing, and rounds go on without end"
+            expected = "the rounds in which a device answers, at most"
+            raise InputError(f"{PROTECT} answers", problem, expected=expected)
+        answers = usual_answers(terms.rounds, contract.cohort / terms.users)
+    multiplier = multiplier_without_sampling(epsilon, answers, protection.delta)
+    told = terms.model_dump(mode="json")
+    noise = multiplier * protection.clip
+    known = {**told["protection"], "people": people, "answers": answers, "noise": noise}
+    return FederationTerms.parse({**told, "protection": known}, "terms")
+
+
+def usual_answers(rounds: int, rate: float) -> int:
+    """Returns the rounds in which nearly everybody takes part at most, of whom each takes part with
+    a probability: two standard deviations more than the mean.
+
+    >>> usual_answers(20, 300 / 943)
+    11
+    """
+    mean = rounds * rate
+    return min(rounds, ceil(mean + 2 * sqrt(mean * (1 - rate))))
+
+
+def _number(epsilon: object) -> float:
+    """Returns an epsilon that was asked for as a number. Raises InputError."""
+    try:
+        number = float(str(epsilon))
+    except ValueError:
+        number = 0.0
+    if not 0 < number <= 1e4:
+        raise InputError(f"{PROTECT} epsilon", f"got {epsilon}", expected="above 0, at most 10000")
+    return number
