@@ -17,12 +17,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from federation_links import ratings, server_sha256, simulated
 from paths import ROOT
 
+from entrenous.core.errors import InputError
+from entrenous.core.keys import key
 from entrenous.data.interactions import Interactions
 from entrenous.deploy.agreement.catalogue import Items
 from entrenous.deploy.agreement.files import read_json
+from entrenous.deploy.agreement.members import Member, Members
 from entrenous.deploy.frames.frames import Code, Head
 from entrenous.deploy.links.device_http import ROUTES
 from entrenous.deploy.links.https import HttpsPlan
@@ -41,13 +45,17 @@ from entrenous.deploy.operate.running_node import polling
 from entrenous.deploy.server.server import serve_opened
 from entrenous.deploy.server.server_folder import ServerFolder
 from entrenous.federation.rounds import Training
+from entrenous.privacy.party_list import Demands, PartyList, refusal
 from entrenous.privacy.secure_sum.refusal import CODES
+from entrenous.privacy.turnout import drawn as drawn_of
+from entrenous.privacy.turnout import lots
 from tests.vectors import FOLDER, of_sum, vectors
 
 PAGE = ROOT / "docs" / "protocol.md"
 LINKS = ROOT / "src" / "entrenous" / "deploy" / "links"
 DEVICE = ROOT / "tests" / "js" / "device.mjs"
 NODE = shutil.which("node")
+PEOPLE = 40  # of a federation by lot
 
 
 @pytest.fixture(scope="module")
@@ -172,20 +180,39 @@ PRIVATE: dict[str, Any] = {
 OWNER: dict[str, Any] = {"people": 4, "parties": 3, "occupancy": 0}
 
 
+# By lot every device is one person's. Without noise sums end with the simulation's bytes.
+LOTS: dict[str, Any] = {
+    **PLAIN,
+    "deadline": 120.0,
+    "protect": {
+        "secure_sum": True,
+        "people": 10,
+        "parties": 3,
+        "sampling": "poisson",
+        "answers": 3,
+        "rows": "all",
+    },
+}
+
+
 @pytest.fixture
 def mixed(tmp_path: Path, request: pytest.FixtureRequest) -> FoundedFederation:
     """A federation of three Python nodes with five users and a device in JavaScript with the sixth,
-    which has joined by its own means. The parameter: an algorithm, and terms.
+    which has joined by its own means; by lot of 39 Python nodes, and the fortieth user's device. The
+    parameter: an algorithm, and terms.
     """
     name, terms = request.param
     terms = {"rounds": ROUNDS, **terms}
-    rows = ratings(users=6)
+    users, settings, shares = 6, SETTINGS[name], {"shop-1": [0, 1], "shop-2": [2, 3], "shop-3": [4]}
+    if terms.get("protect") is LOTS["protect"]:
+        users, settings = PEOPLE, {**settings, "cohort": 12}
+        shares = {f"person-{number:02d}": [number] for number in range(users - 1)}
+    rows = ratings(users=users)
     ended = done(DEVICE, "identity", tmp_path / "js", "browser")
     assert ended.returncode == 0, ended.stderr
-    shares = {"shop-1": [0, 1], "shop-2": [2, 3], "shop-3": [4]}
     requests = [(identity(tmp_path / shop, shop), len(own)) for shop, own in shares.items()]
     requests.append((EnrolmentRequest.read(tmp_path / "js" / "request.json"), 1))
-    plan = FoundingPlan(algorithm=name, settings=SETTINGS[name], seed=1, **terms).with_catalogue(
+    plan = FoundingPlan(algorithm=name, settings=settings, seed=1, **terms).with_catalogue(
         rows.catalogue
     )
     place = Place(port=free_ports()[0])
@@ -193,7 +220,7 @@ def mixed(tmp_path: Path, request: pytest.FixtureRequest) -> FoundedFederation:
     for shop, own in shares.items():
         owner = JoinPlan(public_draws=True, **OWNER)
         join(tmp_path / shop, founded.nodes[shop], rows.of_users(np.array(own)), owner)
-    history = rows.of_users(np.array([5])).item.tolist()
+    history = rows.of_users(np.array([users - 1])).item.tolist()
     lines = [f"me,{rows.items[number]}" for number in history]
     (tmp_path / "rows.csv").write_text("\n".join(["user,item", *lines]))
     floors = [f"{floor}={value}" for floor, value in OWNER.items()]
@@ -310,10 +337,132 @@ def test_a_device_in_javascript_takes_part_under_the_private_profile(
     assert len(done(DEVICE, "recommend", mixed.nodes["browser"], 3).stdout.split()) == 3
 
 
+@needs_node
+@pytest.mark.parametrize("mixed", [("fcf", {**LOTS, "rounds": 6})], indirect=True)
+def test_a_device_in_javascript_takes_part_by_lot_and_the_model_is_that_of_the_simulation(
+    mixed: FoundedFederation,
+) -> None:
+    """It draws as the others do, holds every list against the contract, and stops after its three
+    answers; then it only takes the models that are given.
+    """
+    rows = ratings(users=PEOPLE)
+    digest = served(mixed)
+    training = simulated(mixed, rows)
+    assert digest == server_sha256(training)
+    state = json.loads((mixed.nodes["browser"] / "state.json").read_text())
+    assert 0 < state["inputs"] <= 3 and state["trained"]
+    assert len(state["past"]) == state["inputs"]
+    assert all(len(past["parties"]) >= 10 for past in state["past"])
+    ended = done(DEVICE, "recommend", mixed.nodes["browser"], 3)
+    assert ended.stdout.split() == best_of(mixed, rows, training)
+
+
+@needs_node
+def test_the_contract_in_javascript_says_what_ours_says(tmp_path: Path) -> None:
+    """Random lists of people, lots of all devices, and lists of members with lies."""
+    made = {"refusals": contract_cases(), "lists": list_cases(), "lots": lot_cases()}
+    (tmp_path / "cases.json").write_text(json.dumps(made))
+    said = {case["said"] for case in made["refusals"]}
+    assert said == {None, "few", "many", "again", "spent", "close"}
+    ended = done(DEVICE.with_name("lots_cases.mjs"), tmp_path / "cases.json")
+    assert ended.returncode == 0, ended.stderr
+    assert int(ended.stdout) == sum(len(cases) for cases in made.values())
+
+
+def contract_cases() -> list[dict[str, Any]]:
+    """Lists of people, and what our rule says of each."""
+    drawn = np.random.default_rng(3)
+    cases = []
+    for _ in range(400):
+        demands = Demands(people=10, answers=3, close=0)
+        lists = [
+            sorted(drawn.choice(40, drawn.integers(8, 23), replace=False).tolist())
+            for _ in range(drawn.integers(0, 4))
+        ]
+        listed = sorted({0, *drawn.choice(40, drawn.integers(8, 22), replace=False).tolist()})
+        if lists and drawn.random() < 0.5:
+            # Somebody is exchanged, or nobody.
+            listed = [*lists[0][1:], drawn.integers(40)] if drawn.random() < 0.7 else lists[0]
+            listed = sorted({int(person) for person in listed})
+        models = [f"{number}" for number in range(len(lists))]
+        model = str(drawn.integers(0, 6))
+        answered = [
+            PartyList(0, each.encode(), 40, tuple(map(str, people)))
+            for each, people in zip(models, lists, strict=True)
+        ]
+        asked = PartyList(0, model.encode(), 40, tuple(map(str, listed)))
+        past = [
+            {"model": each, "parties": {str(person): 1 for person in people}}
+            for each, people in zip(models, lists, strict=True)
+        ]
+        cases.append(
+            {
+                "parties": {str(person): 1 for person in listed},
+                "model": model,
+                "past": past,
+                "demands": {"people": 10, "answers": 3, "members": 40},
+                "said": refusal(asked, asked.people[0], answered, demands),
+            }
+        )
+    return cases
+
+
+def lot_cases() -> list[dict[str, Any]]:
+    """The lots of forty users in some rounds of two seeds."""
+    cases = []
+    for seed in (0, 7):
+        for number in range(5):
+            keys = lots(key(seed, "rounds"), number, np.arange(PEOPLE))
+            for user, offered in enumerate(drawn_of(keys, 12 / PEOPLE).tolist()):
+                case = {"seed": seed, "users": PEOPLE, "cohort": 12, "user": user}
+                cases.append({**case, "round": number, "drawn": offered})
+    return cases
+
+
+def list_cases() -> list[dict[str, Any]]:
+    """Lists of members that a server might send, and the names on the list that we then have."""
+    keys = [Ed25519PrivateKey.from_private_bytes(bytes([number]) * 32) for number in range(8)]
+
+    def members(numbers: list[int], gone: tuple[int, ...] = ()) -> Members:
+        nodes = {f"n{at}": Member(keys[at].public_key(), np.array([at])) for at in numbers}
+        known = Members(nodes, PEOPLE)
+        for at in gone:
+            known = known.without(f"n{at}")
+        return known
+
+    known = members([0, 1, 2, 3])
+    longer = members([0, 1, 2, 3, 4, 5], gone=(1,))
+    whole = json.loads(longer.text())
+    sent = [whole, json.loads(longer.since(4)), json.loads(known.text())]
+    sent.append(json.loads(members([0, 1, 2]).text()))  # somebody is missing
+    for change in (
+        {"n3": {**whole["nodes"]["n3"], "key": whole["nodes"]["n4"]["key"]}},
+        {"n3": {**whole["nodes"]["n3"], "users": [[9, 9]]}},
+        {"n6": {**whole["nodes"]["n4"], "users": [[2, 2]]}},
+        {"x" * 200: {**whole["nodes"]["n4"], "users": [[6, 6]]}},
+    ):
+        sent.append({**whole, "nodes": {**whole["nodes"], **change}})
+    cases = []
+    for text in sent:
+        try:
+            taken: list[str] | None = sorted(_rolled(known.taken(json.dumps(text), "members")))
+        except (InputError, ValueError):
+            taken = None
+        cases.append({"known": json.loads(known.text()), "sent": text, "said": taken})
+    assert [case["said"] is None for case in cases] == [False] * 3 + [True] * 5
+    return cases
+
+
+def _rolled(members: Members) -> list[str]:
+    """The names of the members, whose roll can be had."""
+    assert members.roll
+    return list(members.nodes)
+
+
 def best_of(made: FoundedFederation, rows: Interactions, training: Training) -> list[str]:
-    """The three best items of the sixth user by the simulation."""
+    """The three best items of the last user by the simulation."""
     algorithm = made.terms.make()
-    own = np.array([5])
+    own = np.array([made.terms.users - 1])
     devices = type(training.devices)(*(array[own] for array in training.devices))
     download = algorithm.download(training.server)
     history = rows.histories(own)

@@ -99,6 +99,7 @@ async function joinFederation(folder, invitation, rows, ...insisted) {
     row_clip: rowClip,
     quantise,
     groups = 1,
+    answers = 0,
     defence,
     rows: order,
     noise,
@@ -109,8 +110,7 @@ async function joinFederation(folder, invitation, rows, ...insisted) {
     clip ||
     rowClip ||
     quantise ||
-    groups > 1 ||
-    sampling !== "fixed" ||
+    (sampling === "fixed" ? groups > 1 : !answers) ||
     defence !== "none" ||
     order === "padded" ||
     (noise && !masked) ||
@@ -118,7 +118,7 @@ async function joinFederation(folder, invitation, rows, ...insisted) {
     terms.relays
   ) {
     throw new BadInput(
-      `${invitation}: a protection of which this device knows masks and noise alone, in one group`,
+      `${invitation}: a protection of which this device knows masks, noise and lots alone`,
     );
   }
   // Its vector would be three numbers too short, and spoil the sum of everybody.
@@ -177,7 +177,13 @@ export class Device {
     // What a device begins with is drawn once: from secret draws it would be another each time.
     device.state = existsSync(path)
       ? JSON.parse(read(path))
-      : { round: -1, private: packed(device.model.first(device.settings, device.user)) };
+      : {
+          round: -1,
+          secret: p.hex(p.random(32)),
+          private: packed(device.model.first(device.settings, device.user)),
+        };
+    // A lot of secret draws is the same after a restart.
+    device.keep({});
     // Under masks a device answers no request whose answer would be about itself alone.
     if (device.terms.protection.secure_sum)
       device.masks = new MaskedSide(device, readJson(folder, "members.json"), device.floors);
@@ -187,6 +193,10 @@ export class Device {
   keep(changes) {
     this.state = { ...this.state, ...changes };
     write(join(this.folder, "state.json"), JSON.stringify(this.state));
+  }
+
+  keepMembers(list) {
+    write(join(this.folder, "members.json"), JSON.stringify({ format: FORMAT, ...list }));
   }
 
   seal(kind, body, fields) {
@@ -214,7 +224,7 @@ export class Device {
     } catch (why) {
       // By class alone: the text of another error might name rows.
       const refused = why instanceof p.Refused ? why.message : `failed\n${why.name}`;
-      return this.seal("refused", p.bytesOf(refused), about);
+      return this.seal("refused", p.bytesOf(refused), { ...about, about: why.about ?? {} });
     }
   }
 

@@ -1,19 +1,22 @@
 // A device's side of rounds under masks (docs/protocol.md, "Secure sums"): its vector, its noise,
 // the stages of a sum, and the trained model, which it keeps when a quorum has the same.
 
+import { isByLot, longer, nextUser, offers, rollOf, ruleOf } from "./lots.mjs";
 import { Party, SumRefused, floorsOf } from "./masks.mjs";
 import * as p from "./protocol.mjs";
 
 const STAGES = ["advert", "share", "mask", "consent", "unmask"];
 const FRAME = p.bytesOf("entrenous frame 1\n");
-export const KINDS = new Set([...STAGES, "open", "agreed"]);
+export const KINDS = new Set([...STAGES, "open", "agreed", "members"]);
 
 // The terms of a sum, as every party computes them.
 function sumTerms({ terms, run, settings, length }, { round, attempt, model }) {
   const { people, parties, noise = 0, lost = 0 } = terms.protection;
   const cohort = Math.min(settings.cohort, settings.users) || settings.users;
-  const share = noise ? noise / Math.sqrt(cohort * (1 - lost)) : 0;
-  const fewest = noise ? Math.ceil(cohort * (1 - lost) - 1e-9) : 1;
+  // By lot, shares of noise are made for the fewest people of a sum.
+  const mean = isByLot(terms) ? people : cohort;
+  const share = noise ? noise / Math.sqrt(mean * (1 - lost)) : 0;
+  const fewest = noise ? Math.ceil(mean * (1 - lost) - 1e-9) : 1;
   return {
     run,
     round,
@@ -142,26 +145,33 @@ function below(n) {
 export class MaskedSide {
   constructor(device, members, floors) {
     this.device = device;
-    this.members = members.nodes;
-    this.roll = {};
-    for (const { name, key } of members.former) this.roll[name] = p.unhex(key);
-    this.most = {};
-    for (const [name, { key, users }] of Object.entries(members.nodes)) {
-      this.roll[name] = p.unhex(key);
-      this.most[name] = users.reduce((sum, [first, last]) => sum + last - first + 1, 0);
-    }
+    this.byLot = isByLot(device.terms);
+    this.know(members);
     const { noise, rows } = device.terms.protection;
     this.floors = { ...floors, noise: noise > 0, apart: true };
     this.wide = noise > 0 || rows === "all";
     this.party = null;
   }
 
+  // Takes a list of members as the one that it knows.
+  know(list) {
+    this.list = list;
+    this.members = list.nodes;
+    const keys = Object.entries(rollOf(list));
+    this.roll = Object.fromEntries(keys.map(([name, key]) => [name, p.unhex(key)]));
+    const count = (users) => users.reduce((sum, [first, last]) => sum + last - first + 1, 0);
+    const most = Object.entries(list.nodes).map(([name, { users }]) => [name, count(users)]);
+    // By lot each member is one person, also one that has left since.
+    this.most = Object.fromEntries(this.byLot ? keys.map(([name]) => [name, 1]) : most);
+  }
+
   async answer(head, body, about) {
     if (head.kind === "agreed") return this.agreed(body);
+    if (head.kind === "members") return this.further(body, about);
     const { device } = this;
     if (head.about.users !== 1) throw new p.Refused("wrong-count");
     const asked = `${head.kind} ${p.hex(head.digest)}`;
-    const party = this.of(head);
+    const party = await this.of(head);
     if (this.answers.has(asked)) return this.answers.get(asked);
     try {
       const said = await this.said(party, head, body);
@@ -177,7 +187,7 @@ export class MaskedSide {
   }
 
   // The party of this attempt: a new one for the first stage of a new attempt.
-  of(head) {
+  async of(head) {
     const { device, party } = this;
     const { round, attempt, model } = head;
     if (party && party.terms.round === round && party.terms.attempt === attempt) {
@@ -189,9 +199,14 @@ export class MaskedSide {
     // Two sums of one round over different parties would tell what this device sent.
     if (round <= device.state.round || (party && party.terms.round > round))
       throw new p.Refused("past-round");
-    const most = device.terms.rounds + Math.ceil(device.terms.rounds / 10);
-    if ((device.state.inputs ?? 0) >= most)
-      throw new p.Refused("withheld", "sums: as many as the terms say have left");
+    const known = Object.keys(this.roll).length;
+    if ((head.about.members ?? known) !== known) throw this.lacks(`${known} members are known here`);
+    const { rounds, protection } = device.terms;
+    const most = protection.answers || rounds + Math.ceil(rounds / 10);
+    const spent = (device.state.inputs ?? 0) >= most;
+    if (this.byLot && spent) throw new p.Refused("not-drawn", "spent");
+    if (this.byLot && !(await offers(device, round))) throw new p.Refused("not-drawn", "lot");
+    if (spent) throw new p.Refused("withheld", "sums: as many as the terms say have left");
     const past = device.state.past ?? [];
     this.answers = new Map();
     this.party = new Party({
@@ -201,6 +216,7 @@ export class MaskedSide {
       identity: device.key,
       floors: this.floors,
       most: this.most,
+      rule: this.byLot ? ruleOf(device, known) : null,
       past,
     });
     return this.party;
@@ -253,6 +269,29 @@ export class MaskedSide {
     return p.writeArrays({ message: ["U8", [message.length], message] });
   }
 
+  // ---- who is a member ----
+
+  lacks(why) {
+    return Object.assign(new p.Refused("fewer-members", why), {
+      about: { known: nextUser(this.list) },
+    });
+  }
+
+  // Takes a longer list, which is on the disk before the next advert is signed under it.
+  async further(body, about) {
+    if (!this.byLot) throw new p.Refused("wrong-kind");
+    let sent;
+    try {
+      sent = JSON.parse(p.text(body));
+    } catch {
+      throw new p.Refused("malformed", "members: no JSON");
+    }
+    const list = longer(this.list, sent);
+    this.device.keepMembers(list);
+    this.know(list);
+    return this.device.seal("members", new Uint8Array(), about);
+  }
+
   // ---- the trained model ----
 
   async offered(head, body) {
@@ -276,16 +315,22 @@ export class MaskedSide {
     for (const [said, signature] of p.decode(body)) {
       const head = p.decode(said);
       const name = p.text(head.node);
-      if (!(name in this.members)) throw new p.Refused("unknown-node");
+      if (!(name in this.members)) {
+        if (this.byLot) throw this.lacks("a word about the model is of another one");
+        throw new p.Refused("unknown-node");
+      }
       if (!(await p.verified(this.roll[name], signature, p.joined(FRAME, said))))
         throw new p.Refused("bad-signature");
       if (head.kind !== "taken" || head.run !== device.run) throw new p.Refused("wrong-kind");
       if (head.round === offer.round && p.same(head.model, offer.digest)) same.add(name);
     }
     const { quorum } = floorsOf(Object.keys(this.roll).length, 0);
-    if (same.size < quorum)
-      throw new p.Refused("wrong-model", `${same.size} have it; at least ${quorum}`);
-    device.keep({ newest: offer.newest, trained: true });
+    const { rounds, protection } = device.terms;
+    const least = this.byLot ? Math.min(quorum, protection.people) : quorum;
+    if (same.size < least)
+      throw new p.Refused("wrong-model", `${same.size} have it; at least ${least}`);
+    // By lot, models come between rounds too.
+    device.keep({ newest: offer.newest, trained: !this.byLot || offer.round >= rounds });
     return device.seal("kept", new Uint8Array(), { round: offer.round, model: offer.digest });
   }
 }

@@ -144,7 +144,8 @@ export async function graphOf(names, view, members) {
 
 export class Party {
   // terms: of the sum; roll: {name: public key}; floors: what the owner insists on; most: {name: people}
-  // that are agreed on; past: sums consented to, as {model, parties: {name: people}}; random: for tests.
+  // that are agreed on; past: sums consented to, as {model, parties: {name: people}}; rule(parties,
+  // model, past): refuses lists, in place of how far apart two sums must be; random: for tests.
   constructor({
     terms,
     roll,
@@ -154,9 +155,10 @@ export class Party {
     floors,
     most = null,
     past = [],
+    rule = null,
     random = p.random,
   }) {
-    Object.assign(this, { terms, roll, name, identity, people, floors, most, past, random });
+    Object.assign(this, { terms, roll, name, identity, people, floors, most, past, rule, random });
     // Fresh in every attempt: shares of an attempt that failed open nothing of the next one.
     this.secrets = { boxes: random(32), masks: random(32), seed: random(32) };
     this.answers = []; // the question and the answer of each stage so far
@@ -314,7 +316,8 @@ export class Party {
     const least = Math.max(floors.parties, quorum, faults + Math.min(2, floors.parties - 1));
     demand(places.length >= least, "floor", `${places.length} parties; at least ${least}`);
     let sums = 1;
-    for (const before of this.past) {
+    if (this.rule) this.rule(parties, p.hex(this.terms.model), this.past);
+    for (const before of this.rule ? [] : this.past) {
       const alone = (a, b) =>
         Object.fromEntries(Object.entries(a).filter(([name]) => !(name in b)));
       const sides = [alone(parties, before.parties), alone(before.parties, parties)];

@@ -300,6 +300,8 @@ const WORDS = {
   devices: 4645764264720778695n,
   rounds: 10464479114614414917n,
   local: 8847859622305074602n,
+  poisson: 15744840431930419594n,
+  select: 3379029510368961788n,
 };
 
 export function mix(z) {

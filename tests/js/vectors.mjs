@@ -44,7 +44,8 @@ async function keys() {
 
 function draws() {
   const made = read("draws");
-  for (const name of ["devices", "rounds", "local"]) equal(String(p.word(name)), made.words[name]);
+  for (const name of ["devices", "rounds", "local", "poisson", "select"])
+    equal(String(p.word(name)), made.words[name]);
   const all = Object.fromEntries(
     Object.entries(made.words).map(([name, number]) => [name, BigInt(number)]),
   );

@@ -193,7 +193,7 @@ def of_draws() -> dict[str, Any]:
     order = np.empty(10, np.int64)
     shuffle(order, 0, 10, key)
     place = shuffle_places(10, key)
-    words = ["server", "devices", "rounds", "select", "local", "score", "a", "b"]
+    words = ["server", "devices", "rounds", "select", "poisson", "local", "score", "a", "b"]
     return {
         "words": {name: str(keys._word(name)) for name in words},
         "keys": [

@@ -1,0 +1,104 @@
+// The participation contract (docs/protocol.md, "By lot"): the device's own lot, the rule by which it
+// holds lists of people, and lists of members that become longer.
+
+import { SumRefused } from "./masks.mjs";
+import * as p from "./protocol.mjs";
+
+const SHARE = 0.5; // of all members that are in one sum, at most
+const CLOSE = 0.1; // of the people of a floor: two lists that differ by no more are close
+const MOST = 131_072; // members
+const LONGEST = 128; // bytes of a name
+
+export const isByLot = ({ protection }) => protection.sampling === "poisson";
+
+// Whether the device takes part in a round: the same however often it is asked.
+export async function offers({ terms, settings, user, state }, round) {
+  const cohort = Math.min(settings.cohort, settings.users) || settings.users;
+  const rate = cohort / settings.users;
+  if (terms.draws === "public") {
+    const key = ["select", "poisson", user].reduce(
+      p.fold,
+      p.fold(p.keyOf(terms.seed, "rounds"), round),
+    );
+    return p.uniform(p.draw(key, 0)) < rate;
+  }
+  const drawn = await p.sha256(p.bytesOf(`${state.secret} lot ${round}`));
+  return p.uniform(new DataView(drawn.buffer).getBigUint64(0)) < rate;
+}
+
+// Why a device does not answer in a sum of some people; null if it does. past: the lists that it has
+// consented to, each as {model, parties}; members: all who are or were on the list.
+export function refusal(parties, model, past, { people, answers, members }) {
+  const listed = new Set(Object.keys(parties));
+  if (listed.size < people) return "few";
+  if (members < listed.size) return "population";
+  if (listed.size > SHARE * members) return "many";
+  const away = past.map(({ parties: before }) => {
+    const names = Object.keys(before);
+    const both = names.filter((name) => listed.has(name)).length;
+    return listed.size + names.length - 2 * both;
+  });
+  const same = past.some((before, at) => before.model === model && away[at] === 0);
+  if (same) return null;
+  if (past.some((before) => before.model === model)) return "again";
+  if (past.length >= answers) return "spent";
+  return away.some((differ) => differ > 0 && differ <= CLOSE * people) ? "close" : null;
+}
+
+// The rule as a party of a sum has it.
+export function ruleOf(device, members) {
+  const { protection } = device.terms;
+  const demands = {
+    people: Math.max(protection.people, device.floors.people),
+    answers: protection.answers,
+    members,
+  };
+  return (parties, model, past) => {
+    const why = refusal(parties, model, past, demands);
+    if (why) throw new SumRefused("contract", why);
+  };
+}
+
+// ---- longer lists -------------------------------------------------------------------------------
+
+export const rollOf = ({ nodes, former }) => {
+  const roll = Object.fromEntries(former.map(({ name, key }) => [name, key]));
+  for (const [name, { key }] of Object.entries(nodes)) roll[name] = key;
+  return roll;
+};
+
+// The first number that nobody on a list has or had.
+export function nextUser({ nodes, former }) {
+  const lasts = Object.values(nodes).map(({ users }) => users.at(-1)?.[1] ?? -1);
+  return 1 + Math.max(-1, ...lasts, ...former.map(({ last }) => last));
+}
+
+// The list of members that a server has sent, whole or as a difference. Refuses one on which somebody
+// whom this device knows is missing, or has another key or other users.
+export function longer(known, sent) {
+  const { after, rests = [], nodes, former } = sent;
+  let list = { nodes, former };
+  if (after !== undefined) {
+    const gone = new Set(former.map(({ name }) => name));
+    const before = Object.entries(known.nodes).filter(([name]) => !gone.has(name));
+    list = { nodes: { ...Object.fromEntries(before), ...nodes }, former };
+    for (const name of rests) if (list.nodes[name]) list.nodes[name] = { ...list.nodes[name], rests: true };
+  }
+  const roll = rollOf(list);
+  const next = nextUser(known);
+  const bad = (why) => {
+    throw new p.Refused("malformed", `members: ${why}`);
+  };
+  if (Object.keys(roll).length > MOST) bad("too many");
+  for (const [name, key] of Object.entries(rollOf(known)))
+    if (roll[name] !== key) bad("a member is missing, or has another key");
+  for (const [name, { key, users }] of Object.entries(list.nodes)) {
+    if (!name || p.bytesOf(name).length > LONGEST || !/^[0-9a-f]{64}$/.test(key)) bad("a name or key");
+    const before = known.nodes[name];
+    if (before && JSON.stringify(before.users) !== JSON.stringify(users)) bad("other users");
+    const all = users.flat();
+    if (!all.every((user) => Number.isSafeInteger(user) && user >= 0)) bad("no number");
+    if (!before && all.some((user) => user < next)) bad("a number that somebody has or had");
+  }
+  return list;
+}

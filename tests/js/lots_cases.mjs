@@ -1,0 +1,30 @@
+// Holds the participation contract of this device against cases that the Python side has made.
+//
+//   node lots_cases.mjs CASES.json     the first that differs ends it with an error
+
+import { deepEqual } from "node:assert/strict";
+import { readFileSync } from "node:fs";
+
+import { longer, offers, refusal } from "./lots.mjs";
+
+const { refusals, lists, lots } = JSON.parse(readFileSync(process.argv[2], "utf8"));
+
+for (const { parties, model, past, demands, said } of refusals)
+  deepEqual(refusal(parties, model, past, demands), said);
+
+for (const { known, sent, said } of lists) {
+  let found = null;
+  try {
+    found = longer(known, sent).nodes;
+  } catch {
+    // Refused, in whatever words.
+  }
+  deepEqual(found === null ? null : Object.keys(found).sort(), said);
+}
+
+for (const { seed, users, cohort, user, round, drawn } of lots) {
+  const device = { terms: { draws: "public", seed }, settings: { users, cohort }, user };
+  deepEqual(await offers(device, round), drawn);
+}
+
+console.log(refusals.length + lists.length + lots.length);
