@@ -34,6 +34,8 @@ from entrenous.deploy.node.secure_node import inputs
 from entrenous.deploy.operate.founding import FoundedFederation
 from entrenous.deploy.operate.going_back import go_back
 from entrenous.deploy.operate.running import refuse_alone, status
+from entrenous.deploy.server import exchange, secure_server
+from entrenous.deploy.server import server as server_module
 from entrenous.deploy.server.server import serve
 from entrenous.deploy.server.server_folder import SPAN, ServerFolder
 from entrenous.privacy.secure_sum.client import SecureSumClient
@@ -166,6 +168,20 @@ def test_nobody_is_waited_for_who_is_away(tmp_path: Path) -> None:
     away = [inputs(running.nodes[name].store) for name in running.link.absent]
     assert away == [0, 0, 0, 0]
     assert not any("wait" in line for line in logged(running.made.server))
+
+
+def test_offers_end_when_all_who_are_there_have_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Most members of a large federation are away, and no round waits an hour for them."""
+    monkeypatch.setattr(exchange, "GONE", 0.0)
+    monkeypatch.setattr(secure_server, "LOOK", 0.0)
+    running = Running(by_lot(tmp_path / "f", people=6, deadline=3600.0, rounds=3))
+    running.link.absent = {"node-03", "node-17", "node-22", "node-31"}
+    monkeypatch.setattr(server_module, "FAREWELL", 0.3)
+    assert running.trained() is not None
+    assert status(running.made.server)["lost"] == 0
+    assert sum(running.answered()) > 18
 
 
 def test_one_that_vanishes_in_a_sum_costs_its_own_answer_alone(tmp_path: Path) -> None:

@@ -37,11 +37,10 @@ from .turnout import Turnout
 
 PROTECT = "--protect"
 MOST_GROUPS = 99
-# By `entrenous audit pfpl+ --profile private --protect people=100 --view model` on 100 people, as
-# docs/privacy.md has it.
+# By the program in docs/results/audits.md, "A model of a hundred people".
 OF_A_HUNDRED: Final = (
-    "the pFPL+ model of 100 people of MovieLens-100K names 0.68 of the hidden half of their"
-    " histories with 80 factors, 0.40 with 8, and 0.29 to 0.34 of people who never took part"
+    "the pFPL+ model of 100 people of MovieLens-100K names 0.64 of the hidden half of their"
+    " histories with 80 factors, 0.39 with 8, and 0.27 to 0.30 of people who never took part"
 )
 FEWER_PEOPLE: Final = 100  # in a sum, where fewer than the profile asks for are there
 

@@ -107,7 +107,7 @@ class Members:
         of_each = np.split(asked, starts[1:]) if len(asked) else []
         return {self.names[number]: own for number, own in zip(numbers, of_each, strict=True)}
 
-    @property
+    @cached_property
     def next_user(self) -> int:
         """The first number that no user has or had."""
         return 1 + max(self._last_users(), default=-1)

@@ -46,6 +46,7 @@ T = TypeVar("T")
 Peer: TypeAlias = tuple[str, int]  # address and port of the other end
 
 HELD = 20.0  # seconds for which a server holds a question for work, at most
+GONE = HELD + 10.0  # seconds without a word, after which a node is not there
 LATER = 5  # seconds after which a node whose question is not held asks again
 
 SCHEME = "Entrenous "

@@ -35,6 +35,7 @@ from starlette.types import Receive, Scope, Send
 from ...core.files import Trouble, no_trouble
 from ..frames.frames import FrameParts, FrameRefused, claimed_node
 from .admission import (
+    GONE,
     HELD,
     JOINING,
     LATER,
@@ -60,7 +61,6 @@ PIECE = 1 << 16
 HELD_AT_REST = 3.0
 LATEST = 600.0
 LEAST = 2 * HELD
-GONE = HELD + 10.0  # seconds without a word, after which a node is not there
 WAITING = 2048  # questions that are held at once
 # Seconds for which a request is kept for a node to fetch it again, at most: after that a server
 # asks it anew.

@@ -27,6 +27,7 @@ from ..frames.frames import (
     reason,
 )
 from ..frames.request import Requests, RoundWork
+from ..links.admission import GONE
 from ..links.port import ServerLink
 from .server_folder import LogLine, ServerFolder
 
@@ -202,12 +203,18 @@ class Exchange:
         self._stop = stop
         self._waits = waits
         self._news = news
+        self._began = time.monotonic()
         self.bytes_down = self.messages = 0
 
     @property
     def present(self) -> Collection[str]:
         """The names of the nodes that are connected."""
         return self._link.present()
+
+    @property
+    def knows_who_is_there(self) -> bool:
+        """True once every node that is there must have said something."""
+        return time.monotonic() - self._began > GONE
 
     def gather(
         self,

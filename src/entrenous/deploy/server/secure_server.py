@@ -38,6 +38,7 @@ from .server_folder import SPAN, LogLine, ServerFolder, kept
 
 T = TypeVar("T")
 LONGEST = 30.0  # seconds between two attempts, at most
+LOOK = 0.5  # seconds between two looks at who is there
 
 
 class SumMemory(Protocol):
@@ -137,6 +138,10 @@ class SecureRound:
         # Nodes that have not answered the open stage. Kept from answer to answer, since a hundred
         # thousand may be asked.
         self._missing: set[str] = set()
+        # By lot: the monotonic second in which the server last looked who is there, and whether
+        # that was everybody.
+        self._looked = 0.0
+        self._offers_end = False
         self._shown: dict[str, tuple[ShownArrays, ...]] = {}
         # None: a damaged journal does not tell what was asked for.
         self._sum: SecureSumServer | None = None
@@ -306,8 +311,10 @@ class SecureRound:
         # Before anybody is asked, since it may find that too few were heard.
         if number > stages.ADVERT:
             own.close(number - 1)
-        missing = lambda: self._missing  # noqa: E731
-        yield Question(missing, stage.request, self.take, self._patience())
+        waited = self._not_heard
+        if self._by_lot and number == stages.ADVERT:
+            waited = partial(self._offering, own)
+        yield Question(waited, stage.request, self.take, self._patience())
         if number == stages.MASKED:
             yield from self._settle(own)
         while number <= stages.MASKED and not self._enough(set(own.heard(number))):
@@ -321,8 +328,27 @@ class SecureRound:
                 self._late = True
                 raise SumRefused("threshold", f"{name}: too few nodes have answered in time")
             seconds = self._folder.terms.deadline
-            yield Question(missing, stage.request, self.take, seconds)
+            yield Question(self._not_heard, stage.request, self.take, seconds)
         self._gone |= self._missing
+
+    def _not_heard(self) -> Collection[str]:
+        """Returns the nodes that have not answered the open stage."""
+        return self._missing
+
+    def _offering(self, own: SecureSumServer) -> Collection[str]:
+        """Returns the nodes whose offers are waited for: all that have not answered, until enough
+        have offered and nobody else is there. Most members may be away.
+        """
+        exchange = self._collector.exchange
+        now = time.monotonic()
+        # Who is there is asked for now and then, since there may be many thousands.
+        if self._looked + LOOK < now:
+            self._looked = now
+            heard = own.heard(stages.ADVERT)
+            people = sum(len(self._now.asked[name]) for name in heard)
+            settled = exchange.knows_who_is_there and people >= self._least
+            self._offers_end = settled and self._missing.isdisjoint(exchange.present)
+        return () if self._offers_end else self._missing
 
     def _patience(self) -> float:
         """Returns the seconds that a stage waits for all of its nodes."""
