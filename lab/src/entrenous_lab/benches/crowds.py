@@ -37,7 +37,8 @@ ENROLLED, PRESENT, COHORT, GROUPS = 100_000, 10_000, 1000, 3
 PEOPLE, ANSWERS = 250, 1000
 ITEMS, FACTORS = 1700, 16
 ROUNDS, WINDOW = 2, 150.0  # seconds for each stage, at most
-PROCESSES, LINES = 2, 40
+PROCESSES, LINES = 2, 10  # a server has 1,024 connections at once
+SILENCES = 8  # of 20 s, after which a device takes its sum for lost
 AIM, ROOM = 60.0, 600.0  # seconds a round; MB of the server
 
 
@@ -274,6 +275,7 @@ async def live(own: Devices, address: str, ca: Path) -> None:
     one more for each that is in a sum.
     """
     summing: dict[int, asyncio.Task[None]] = {}
+    turn = asyncio.Lock()
 
     async def asked(line: Line, device: LotDevice) -> str:
         """Fetches one request and answers it. Returns its kind, "" if there was none in time."""
@@ -282,7 +284,10 @@ async def live(own: Devices, address: str, ca: Path) -> None:
         request = await line.ask("GET /v1/work", own.header(device), b"")
         if not request:
             return ""
-        answer = device.answer(request)
+        async with turn:
+            answer = device.answer(request)
+            # Many devices share a loop: connections have their turn between two answers.
+            await asyncio.sleep(0)
         await line.ask("POST /v1/answer", own.header(device), answer)
         kind = opened(request).head.kind
         # Nothing more comes in this round for whom the lot does not draw.
@@ -291,9 +296,12 @@ async def live(own: Devices, address: str, ca: Path) -> None:
     async def in_sum(device: LotDevice) -> None:
         """The stages of a sum, until its last one or until nothing has come for long."""
         line = Line(address, ca)
-        kind = "advert"
-        while kind not in ("", "refused", "unmask"):
+        silences = 0
+        while silences < SILENCES:
             kind = await asked(line, device)
+            if kind in ("refused", "unmask"):
+                break
+            silences += not kind
         line.close()
 
     async def some(users: list[int]) -> None:

@@ -23,10 +23,10 @@ from ..agreement.address import checked_address, checked_origin, is_loopback
 from ..agreement.files import read_json
 from ..agreement.members import MEMBERS, Member, Members
 from ..agreement.terms import ENDLESS, TERMS, FederationTerms
-from ..frames.contribution import RoundHalted
+from ..frames.contribution import RoundHalted, agreed_by
 from ..frames.request import largest_request
 from ..frames.secure import largest_answer
-from ..links.admission import here
+from ..links.admission import STANDARD, Bounds, here
 from ..links.https import HttpsPlan, HttpsServerLink
 from ..links.metrics import Metrics, served
 from ..node.node_store import NODE, STORE, NodeStore
@@ -44,6 +44,7 @@ from .running_node import watched
 
 Say = Callable[[str], None]
 SPARE = 1.125  # of the bytes of an answer, for items that come
+MOST_CONNECTED = 4096  # nodes at once; each takes some 60 kB of the server
 LOOK = 0.5  # seconds between two looks at the server's status
 
 
@@ -278,7 +279,21 @@ def https_link(held: ServerFolder, plan: HttpsPlan, largest: float = 0.0) -> Htt
     """
     now = largest_answer(held.terms, held.members, held.algorithm)
     most = max(now, int(largest))
+    if plan.bounds == STANDARD:
+        plan = plan._replace(bounds=_bounds(held))
     return HttpsServerLink(plan, held.terms.run, held.members.nodes, most, trouble=held.trouble)
+
+
+def _bounds(held: ServerFolder) -> Bounds:
+    """Returns the limits of a server's connections. By lot there is room for twice as many nodes as
+    are drawn for a round, who all wait for each other, up to MOST_CONNECTED.
+    """
+    if not held.terms.by_lot:
+        return STANDARD
+    contract = agreed_by(held.terms, held.terms.make(place=held.algorithm))
+    usual = STANDARD.connections - STANDARD.strangers
+    known = max(usual, min(2 * contract.cohort, MOST_CONNECTED))
+    return STANDARD._replace(connections=known + STANDARD.strangers)
 
 
 def run_relay(
