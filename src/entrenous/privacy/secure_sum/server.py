@@ -75,6 +75,8 @@ class SecureSumServer:
         self.liars: dict[str, str] = {}
         # holder -> owner -> share
         self._shares: dict[int, dict[int, bytes]] = {}
+        # The messages of two stages, which all clients get alike, once their stage is closed.
+        self._roster = self._consents = b""
         self._sum: Array = np.zeros(terms.length, terms.dtype)
         self._total: Int64Array | None = None
 
@@ -236,7 +238,10 @@ class SecureSumServer:
         the stage.
         """
         self.close(m.ADVERT)
-        return m.encode(m.Roster([self._envelopes[name] for name in self._names]))
+        # One for all: it is long, and goes to everybody.
+        if not self._roster:
+            self._roster = m.encode(m.Roster([self._envelopes[name] for name in self._names]))
+        return self._roster
 
     def inbox(self, name: str) -> bytes:
         """The message to a client after stage 2: who sent shares, and those encrypted for it.
@@ -264,10 +269,13 @@ class SecureSumServer:
         survivors. Closes the stage.
         """
         self.close(m.CONSENT)
+        if self._consents:
+            return self._consents
         signers = self._lists[m.CONSENT][: self._graph.quorum]
         said = self._said[m.CONSENT]
         signatures = b"".join(said[self._names[place]].signature for place in signers)
-        return m.encode(m.Consents(m.to_bits(signers, len(self._names)), signatures))
+        self._consents = m.encode(m.Consents(m.to_bits(signers, len(self._names)), signatures))
+        return self._consents
 
     def total(self) -> Int64Array:
         """Returns the exact sum of the survivors' vectors, int64 [length].
