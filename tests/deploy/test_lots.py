@@ -30,7 +30,7 @@ from entrenous.core.errors import InputError
 from entrenous.data.interactions import Interactions
 from entrenous.deploy.frames.frames import Code, FrameParts, opened
 from entrenous.deploy.node.node import FederatedNode
-from entrenous.deploy.node.secure_node import inputs
+from entrenous.deploy.node.secure_node import SecureSide, inputs
 from entrenous.deploy.operate.founding import FoundedFederation
 from entrenous.deploy.operate.going_back import go_back
 from entrenous.deploy.operate.running import refuse_alone, status
@@ -312,6 +312,17 @@ def test_a_group_that_vanishes_costs_the_others_nothing(tmp_path: Path) -> None:
 
 
 # ---- a server that lies --------------------------------------------------------------------------
+
+
+def test_nobody_who_was_shut_out_is_in_a_sum(tmp_path: Path) -> None:
+    """Its key is still on the roll, by which others know what it signed before."""
+    made = by_lot(tmp_path / "f")
+    node = nodes_of(made)["node-01"]
+    side = SecureSide(node, node._members.without("node-02"), node._floors)
+    assert "node-02" in side._roll
+    assert side._most.get("node-02", 0) == 0 and side._most["node-03"] == 1
+    assert len(side._most) == USERS - 1
+    node.close()
 
 
 def test_two_lists_that_differ_by_one_person_are_not_both_answered(

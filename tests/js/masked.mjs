@@ -161,8 +161,8 @@ export class MaskedSide {
     this.roll = Object.fromEntries(keys.map(([name, key]) => [name, p.unhex(key)]));
     const count = (users) => users.reduce((sum, [first, last]) => sum + last - first + 1, 0);
     const most = Object.entries(list.nodes).map(([name, { users }]) => [name, count(users)]);
-    // By lot each member is one person, also one that has left since.
-    this.most = Object.fromEntries(this.byLot ? keys.map(([name]) => [name, 1]) : most);
+    // Nobody who was shut out is in a sum.
+    this.most = Object.fromEntries(most);
   }
 
   async answer(head, body, about) {
@@ -216,7 +216,7 @@ export class MaskedSide {
       identity: device.key,
       floors: this.floors,
       most: this.most,
-      rule: this.byLot ? ruleOf(device, known) : null,
+      rule: this.byLot ? ruleOf(device, Object.keys(this.members).length) : null,
       past,
     });
     return this.party;

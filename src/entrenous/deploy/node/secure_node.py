@@ -329,9 +329,10 @@ class OneEach(Mapping[str, int]):
 
 def _most_people(members: Members, terms: FederationTerms, name: str) -> Mapping[str, int]:
     """Returns how many people each node has that may be in a sum with a node, itself too."""
-    # By lot each node is one person's, and the list may have a hundred thousand.
+    # By lot each node is one person's, and the list may have a hundred thousand. Nobody who was
+    # shut out is in a sum.
     if terms.by_lot:
-        return OneEach(members.roll)
+        return OneEach(members.nodes.keys())
     # Nodes of other groups may be in no sum with this one: a server that dealt nodes anew in every
     # round would choose whom to subtract.
     group = group_of(members, terms, name)
