@@ -28,7 +28,7 @@ from entrenous.deploy.node.node import FederatedNode
 from entrenous.deploy.operate.founding import FoundedFederation
 from entrenous.deploy.server import server
 from entrenous.deploy.server.collector import Collector
-from entrenous.deploy.server.questions import answered
+from entrenous.deploy.server.exchange import answered
 from entrenous.deploy.server.secure_server import SecureRound
 from entrenous.deploy.server.server import serve
 from entrenous.deploy.server.server_folder import ServerFolder

@@ -17,7 +17,7 @@ from entrenous.deploy.frames.request import RoundWork, announced_of
 from entrenous.deploy.node.node import FederatedNode
 from entrenous.deploy.operate.founding import FoundedFederation
 from entrenous.deploy.server.collector import Collector
-from entrenous.deploy.server.questions import Question, answered
+from entrenous.deploy.server.exchange import Question, answered
 from entrenous.deploy.server.secure_server import SecureRound
 from entrenous.deploy.server.server_folder import ServerFolder
 from entrenous.privacy.secure_sum.refusal import SumRefused

@@ -27,9 +27,11 @@ took part, and sets of `private` (3,136 together); NODES_A_LINE from 5.43, for t
 (1,046), rounds without end, lists of items that grow and a first model from elsewhere (2,858); and from
 353,290 for tests of new rows, told as masked sums (2,000), and a trial to which a stream happens (2,100);
 and from 357,545 for models that are handed on, servers at rest, joining by a link, web pages and differences of lists (4,450), and sets for three sizes (200).
+On 2026-11-28 from 362,285 for groups by lot whose sums are made at once (1,150), lists of 131,072 members
+(450) and the profile `dp` across a network (650).
 """
 
-NODES = 362_285
+NODES = 364_577
 NODES_A_LINE = 5.44
 LEAST_COMMENTS = 0.0400
 MORE_THAN_8 = 11

@@ -224,7 +224,8 @@ class Members:
         those are all who ever were members.
         """
         active = [name for name, member in self.nodes.items() if not member.rests]
-        if active == list(self.roll):
+        ever = {*self.nodes, *(member.name for member in self.former)}
+        if len(active) == len(ever):
             return ""
         names = "\n".join(active)
         return hashlib.sha256(names.encode()).hexdigest()

@@ -22,11 +22,10 @@ from ..frames.request import Requests, RoundWork
 from ..frames.secure import sum_terms
 from ..links.port import ServerLink
 from .exchange import Exchange, News, SentRequest
-from .grouped_round import GroupSum, GroupWork
+from .grouped_round import GroupSum, GroupWork, SumsAtOnce
 from .handing_on import GivenModel, HandingOn
 from .intake import CONTRIBUTIONS, PART, UPDATE, Open, RoundIntake
 from .journal import FRAME, Journal
-from .questions import SumsAtOnce
 from .secure_server import SecureRound, SumMemory
 from .server_folder import LogLine, ServerFolder, kept
 

@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Generator, Sequence
+from contextlib import closing, suppress
 from threading import Event
-from typing import NamedTuple, final
+from typing import NamedTuple, TypeAlias, final
 
+from ...core.contract.update import Total
 from ...core.errors import EntrenousError
 from ..agreement.catalogue import Items
 from ..agreement.growth import current_items
@@ -293,3 +294,39 @@ class Exchange:
             room -= len(frame)
             self.bytes_down += len(frame)
             self.messages += 1
+
+
+# ---- a row of questions --------------------------------------------------------------------------
+
+
+class Question(NamedTuple):
+    """A request to some nodes, which goes to each until all have answered or the time is up."""
+
+    missing: Callable[[], Collection[str]]
+    """The names of the nodes that have not answered yet."""
+    request: Callable[[str], FrameParts]
+    """Makes the frame for a node."""
+    take: Callable[[Sequence[bytes]], None]
+    """Handles answers that came together."""
+    seconds: float
+    """The time for it."""
+
+
+Questions: TypeAlias = Generator[Question | float, None, Total]
+"""The questions of a sum, one after the other, and pauses between them in seconds. Returns the
+sum."""
+
+
+def answered(questions: Questions, exchange: Exchange) -> Total:
+    """Puts the questions of one sum. Returns the sum. Raises ServerStopped."""
+    with closing(questions):
+        while True:
+            try:
+                question = next(questions)
+            except StopIteration as end:
+                total: Total = end.value
+                return total
+            if isinstance(question, float):
+                exchange.pause(question)
+            else:
+                exchange.gather(*question)

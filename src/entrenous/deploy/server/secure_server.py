@@ -5,8 +5,7 @@ privacy/secure_sum signs, boxes and masks. Here its messages are asked for, take
 restart. Once masked inputs have been asked for, the round is counted or lost. It is never tried
 again: two sums of one round over different nodes would tell what a node sent.
 
-A sum is a row of questions to its nodes (`questions.py`), so that several groups can be asked at
-once.
+A sum is a row of questions to its nodes (`Question`), so that several groups can be asked at once.
 """
 
 from __future__ import annotations
@@ -30,10 +29,9 @@ from ..frames.contribution import check_sent, check_total, largest_body
 from ..frames.frames import Code, Frame, FrameParts, FrameRefused, opened, reason
 from ..frames.request import Requests, RoundWork
 from ..frames.secure import COMPLAINT, KINDS, OPEN, OPENED, sum_terms, uploaded
-from .exchange import Exchange, enough
+from .exchange import Exchange, Question, Questions, answered, enough
 from .intake import Open, RoundIntake
 from .journal import FRAME, MARK, Journal
-from .questions import Question, Questions, answered
 from .server_folder import SPAN, LogLine, ServerFolder, kept
 
 T = TypeVar("T")
