@@ -74,9 +74,12 @@ class Members:
         none. Raises InputError.
         """
         # All at once: a list may have a hundred thousand members.
-        nobody: Int64Array = np.empty(0, np.int64)
-        served = np.concatenate([nobody, *(member.users for member in self.nodes.values())])
-        counts = [len(member.users) for member in self.nodes.values()]
+        of_each: list[Int64Array] = [np.empty(0, np.int64)]
+        counts = []
+        for member in self.nodes.values():
+            of_each.append(member.users)
+            counts.append(len(member.users))
+        served = np.concatenate(of_each)
         places = np.repeat(np.arange(len(counts)), counts)
         falls = (np.diff(served) <= 0) & (np.diff(places) == 0)
         wrong = (served < 0) | (served >= self.users)
@@ -105,7 +108,10 @@ class Members:
         asked = users[there][order]
         numbers, starts = np.unique(places[there][order], return_index=True)
         of_each = np.split(asked, starts[1:]) if len(asked) else []
-        return {self.names[number]: own for number, own in zip(numbers, of_each, strict=True)}
+        served = {}
+        for number, own in zip(numbers, of_each, strict=True):
+            served[self.names[number]] = own
+        return served
 
     @cached_property
     def next_user(self) -> int:

@@ -782,7 +782,7 @@ def most_by_lot(users: int, groups: int = 1) -> int:
     consents to, or than a sum can have: two standard deviations above the mean it is as many.
 
     >>> most_by_lot(40), most_by_lot(40, groups=3), most_by_lot(943), most_by_lot(100_000)
-    (13, 39, 440, 3970)
+    (13, 39, 440, 3972)
     """
     most = min(Demands().share * users, MAX_PARTIES)
     for in_group in range(int(most), 1, -1):

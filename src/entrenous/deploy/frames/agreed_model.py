@@ -67,8 +67,11 @@ def written(
         return b""
     # A few hundred words are enough, and every word goes to everybody.
     order = sorted(words, key=lambda name: int(members.nodes[name].users[0]))
-    chosen = [words[name] for name in order[:least]]
-    return msgspec.msgpack.encode([Word(word.said, word.signature) for word in chosen])
+    passed_on = []
+    for name in order[:least]:
+        word = words[name]
+        passed_on.append(Word(word.said, word.signature))
+    return msgspec.msgpack.encode(passed_on)
 
 
 def enough(members: Members, terms: FederationTerms) -> int:

@@ -336,7 +336,11 @@ def _most_people(members: Members, terms: FederationTerms, name: str) -> Mapping
     # Nodes of other groups may be in no sum with this one: a server that dealt nodes anew in every
     # round would choose whom to subtract.
     group = group_of(members, terms, name)
-    return {other: len(member.users) for other, member in members.nodes.items() if other in group}
+    people = {}
+    for other, member in members.nodes.items():
+        if other in group:
+            people[other] = len(member.users)
+    return people
 
 
 def demands(terms: FederationTerms, store: NodeStore, floors: Floors) -> Demands:

@@ -270,7 +270,9 @@ class Collector:
             number: SecureRound(self, work, number, of_group)
             for number, (work, of_group) in works.items()
         }
-        asked = {number: (one.questions(), one.asked) for number, one in rounds.items()}
+        asked = {}
+        for number, one in rounds.items():
+            asked[number] = (one.questions(), one.asked)
         for number, total in SumsAtOnce(asked, self.exchange).totals():
             one = rounds[number]
             yield GroupSum(number, total, one.begun, one.names)

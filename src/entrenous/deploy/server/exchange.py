@@ -278,8 +278,9 @@ class Exchange:
         """
         now = time.monotonic()
         # `left` may be far longer than what was sent.
-        for name in [name for name in sent if name not in left]:
-            del sent[name]
+        for name in list(sent):
+            if name not in left:
+                del sent[name]
         under_way = {name for name, request in sent.items() if now - request.when < AGAIN}
         room = WINDOW - sum(sent[name].size for name in under_way)
         ready = [name for name in self._link.ready() if name in left and name not in under_way]

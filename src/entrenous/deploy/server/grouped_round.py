@@ -256,9 +256,13 @@ class SumsAtOnce:
         self, several: Mapping[int, tuple[Questions, Collection[str]]], exchange: Exchange
     ) -> None:
         self._exchange = exchange
-        self._questions = {number: questions for number, (questions, _) in several.items()}
-        self._names = {number: names for number, (_, names) in several.items()}
-        self._sum_of = {name: number for number, names in self._names.items() for name in names}
+        self._questions: dict[int, Questions] = {}
+        self._names: dict[int, Collection[str]] = {}
+        self._sum_of: dict[str, int] = {}
+        for number, (questions, names) in several.items():
+            self._questions[number] = questions
+            self._names[number] = names
+            self._sum_of.update(dict.fromkeys(names, number))
         # Of each sum that is not over: what it asks; None in a pause.
         self._asking: dict[int, Question | None] = {}
         # The monotonic second in which the time for that is up.
@@ -318,7 +322,10 @@ class SumsAtOnce:
 
     def _missing(self) -> Collection[str]:
         """Returns the nodes that have not answered; nobody as soon as one question is over."""
-        left = [one.missing() for one in self._asking.values() if one is not None]
+        left = []
+        for question in self._asking.values():
+            if question is not None:
+                left.append(question.missing())
         if not all(left):
             return ()
         return NamesOfAny(left)
