@@ -34,7 +34,8 @@ def groups_dealt(rounds: np.uint64, number: int, users: Int64Array, groups: int)
     """Returns the group of each user in a round, int64 [n] from 0 to `groups` - 1. Everybody can
     work it out, so no server chooses who meets whom.
     """
-    keys = folds(fold_name(np.uint64(select_key(rounds, number)), "groups"), users)
+    of_round = np.uint64(select_key(rounds, number))
+    keys = folds(fold_name(of_round, "groups"), users)
     return (uniforms(keys) * groups).astype(np.int64)
 
 
