@@ -104,8 +104,12 @@ def test_an_owner_refuses_more_than_its_own_epsilon(tmp_path: Path) -> None:
     terms = FederationTerms.read(invitation / "terms.json")
     assert any("epsilon 7.9" in line or "epsilon 8.0" in line for line in told(invitation))
     check_epsilon(invitation, terms, 8.0, 8)
-    with pytest.raises(InputError, match="may spend epsilon"):
+    with pytest.raises(InputError, match="may spend epsilon") as refused:
         check_epsilon(invitation, terms, 4.0, 8)
+    assert "--people" not in str(refused.value)
+    # An owner who counts on fewer than the terms name is told by which word it would join.
+    with pytest.raises(InputError, match=r"may spend epsilon .* --people 8, if you believe"):
+        check_epsilon(invitation, terms, 8.0, 4)
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from federation_links import (
     nodes_of,
     quick_pauses,
     ratings,
+    server_of,
     server_sha256,
     simulated,
     whole_sha256,
@@ -28,14 +29,17 @@ from over_https import over_https
 
 from entrenous.core.errors import InputError
 from entrenous.data.interactions import Interactions
-from entrenous.deploy.frames.frames import Code, FrameParts, opened
+from entrenous.deploy.frames.frames import MEMBERS_NEWS, Code, FrameParts, opened
+from entrenous.deploy.links.admission import Bounds
 from entrenous.deploy.node.node import FederatedNode
 from entrenous.deploy.node.secure_node import SecureSide, inputs
+from entrenous.deploy.operate import running as running_module
 from entrenous.deploy.operate.founding import FoundedFederation
 from entrenous.deploy.operate.going_back import go_back
 from entrenous.deploy.operate.running import refuse_alone, status
 from entrenous.deploy.server import exchange, secure_server
 from entrenous.deploy.server import server as server_module
+from entrenous.deploy.server.collector import Collector
 from entrenous.deploy.server.server import serve
 from entrenous.deploy.server.server_folder import SPAN, ServerFolder
 from entrenous.privacy.secure_sum.client import SecureSumClient
@@ -245,6 +249,37 @@ def test_going_back_promises_no_answers_by_the_number_of_rounds(tmp_path: Path) 
     assert running.trained() is not None
     back = go_back(running.made.server, 3)
     assert (back.counted, back.wanted, back.left) == (3, 3, 3)
+
+
+def test_a_server_has_room_for_twice_as_many_as_a_lot_draws(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of them wait for each other, each on a connection."""
+    monkeypatch.setattr(running_module, "STANDARD", Bounds(connections=20, strangers=10))
+    with closing(ServerFolder(by_lot(tmp_path / "f").server)) as held:
+        bounds = running_module._bounds(held)
+        assert bounds.connections - bounds.strangers == 2 * COHORT
+        monkeypatch.setattr(running_module, "MOST_CONNECTED", 15)
+        assert running_module._bounds(held).connections == 25
+
+
+def test_one_list_is_made_for_all_who_lack_the_same(tmp_path: Path) -> None:
+    """Of a hundred thousand members it has 12 MB."""
+    with closing(ServerFolder(by_lot(tmp_path / "f").server)) as held:
+        own = server_of(held)
+        collector = Collector(held, own.contract, FaultyLink({}), own._stop)
+        made = []
+        whole = held.members.since
+        held.members.since = lambda known: made.append(known) or whole(known)  # type: ignore[method-assign,func-returns-value]
+        news = collector.exchange._news
+        assert news is not None
+        for name, known in (("node-01", 39), ("node-02", 39), ("node-03", 38)):
+            news._behind[name] = (MEMBERS_NEWS, known)
+            asked = news.request(name)
+            assert asked is not None
+            body = bytes(opened(bytes(asked)).body)
+            assert json.loads(body)["after"] == known
+        assert made == [39, 38]
 
 
 # ---- groups by lot -------------------------------------------------------------------------------

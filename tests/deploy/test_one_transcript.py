@@ -20,6 +20,7 @@ from secure_sum_in_memory import roll, terms
 
 from entrenous.core.contract.protocols import State, model_sha256
 from entrenous.deploy.agreement.files import read_identity
+from entrenous.deploy.agreement.members import Members
 from entrenous.deploy.frames.agreed_model import OfferedModel, Word, check_agreed, written
 from entrenous.deploy.frames.frames import Frame, FrameParts, FrameRefused, opened, seal, seal_parts
 from entrenous.deploy.frames.request import RoundWork, announced, announced_of
@@ -290,6 +291,10 @@ def test_words_of_others_that_are_none_are_refused(tmp_path: Path) -> None:
     assert len(msgspec.msgpack.decode(passed_on)) == 4
     check_agreed(memoryview(passed_on), offered, made.terms, members)
     assert not written(dict(zip(names[:3], good, strict=False)), members, made.terms)
+    # Also of a node that serves nobody.
+    nobody = members.nodes[names[0]]._replace(users=np.empty(0, np.int64))
+    without = Members({**members.nodes, names[0]: nobody}, members.users)
+    assert written(dict(zip(names, good, strict=True)), without, made.terms)
     check(good[:4])
     for bad in (
         good[:3],

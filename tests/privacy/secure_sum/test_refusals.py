@@ -850,3 +850,16 @@ def test_two_sums_differ_by_nobody_or_by_enough(earlier: str, now: str, code: st
     if not code and earlier != now:
         refused("apart", lambda: check_parties(few, MODEL, dict.fromkeys(now, 1), floors))
     check_parties(past, MODEL, dict.fromkeys(now, 2), Floors(6, 3, apart=False))
+
+
+def test_a_sum_takes_no_more_parties_than_a_roster_can_list(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nobody could read the roster, and the whole sum would be lost."""
+    monkeypatch.setattr(m, "MAX_PARTIES", 3)
+    parties, server = started(4)
+    adverts = [client.advertise() for client in parties.values()]
+    for advert in adverts[:3]:
+        assert server.add(m.ADVERT, advert)
+    refused("size", lambda: server.add(m.ADVERT, adverts[3]))
+    assert len(server.heard(m.ADVERT)) == 3

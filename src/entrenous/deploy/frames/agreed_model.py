@@ -66,7 +66,7 @@ def written(
     if len(words) < least:
         return b""
     # A few hundred words are enough, and every word goes to everybody.
-    order = sorted(words, key=lambda name: int(members.nodes[name].users[0]))
+    order = sorted(words, key=lambda name: members.nodes[name].users[:1].tolist())
     passed_on = []
     for name in order[:least]:
         word = words[name]

@@ -321,11 +321,17 @@ def check_epsilon(
         problem = f"its {sums} rounds may spend epsilon {proven:.4g}"
     else:
         return
+    fix = "ask the operator for more noise, a shorter clip or fewer rounds"
+    # Every sum has as many people as the terms say, of whom the owner may count on more.
+    least = terms.protection.people
+    told = terms.proven(least, sums) if least > people else None
+    if told is not None and told <= most:
+        fix = f"--people {least}, if you believe that as many add their noise; or {fix}"
     raise InputError(
         str(invitation),
         problem,
         expected=f"at most {most:g} at delta {terms.protection.delta:g}",
-        fix="ask the operator for more noise, a shorter clip or fewer rounds",
+        fix=fix,
     )
 
 

@@ -130,6 +130,9 @@ class News:
         # The kind of list that a node lacks, and the number up to which it knows it.
         self._behind: dict[str, tuple[str, int]] = {}
         self._told: Counter[tuple[str, str]] = Counter()
+        # What was sent of each kind of list, by the number up to which nodes knew it: thousands may
+        # lack the same, and lists are long. Whoever makes this has the lists of one moment.
+        self._bodies: dict[tuple[str, int], bytes] = {}
 
     def request(self, node: str) -> FrameParts | None:
         """Returns the list that a node has to be told of before it is asked; None if there is
@@ -139,17 +142,22 @@ class News:
         if lacks is None:
             return None
         kind, known = lacks
+        # A node that was told of a difference in vain is told of the whole list.
+        if self._told[node, kind] > 1:
+            known = 0
+        wanted = (kind, max(known, 0))
+        if wanted not in self._bodies:
+            self._bodies[wanted] = self._text(*wanted).encode()
+        return self._requests.seal(kind, self._bodies[wanted], items=self._folder.terms.items)
+
+    def _text(self, kind: str, known: int) -> str:
+        """Returns what a list has from the number `known` on; 0 = the whole list."""
         newest: Members | Items = self._folder.members
         if kind == ITEMS_NEWS:
             newest = current_items(self._folder.path, self._folder.terms)
-        # A node that was told of a difference in vain is told of the whole list.
-        told_before = self._told[node, kind] > 1
-        whole = known <= 0 or told_before
-        if whole:
-            text = newest.text if isinstance(newest, Items) else newest.text()
-        else:
-            text = newest.since(known)
-        return self._requests.seal(kind, text.encode(), items=self._folder.terms.items)
+        if known:
+            return newest.since(known)
+        return newest.text if isinstance(newest, Items) else newest.text()
 
     def heard(self, frames: Sequence[bytes]) -> tuple[list[bytes], set[str]]:
         """Returns the frames that are about something else, and the nodes to be asked again."""
