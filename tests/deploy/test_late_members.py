@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from federation_links import (
     FaultyLink,
     answer_to,
@@ -216,6 +217,37 @@ def test_nobody_is_invited_beyond_what_a_sum_can_list(
     growing.come(range(FIRST, FIRST + 1))
     with pytest.raises(InputError, match="one more than 31 that are or were members"):
         growing.come(range(FIRST + 1, FIRST + 2))
+
+
+@pytest.mark.parametrize(
+    ("users", "said"),
+    [
+        ([[[0, 1]], [[1, 2]]], "member b: serves a user that another node serves"),
+        ([[[0, 1]], [[5, 5], [3, 3]]], "member b: users out of order or range"),
+        ([[[0, 1]], [[3, 3], [3, 3]]], "member b: users out of order or range"),
+        ([[[0, 1]], [[9, 10]]], "b"),
+        ([[[4, 5]], [[0, 1]]], ""),  # the numbers of another node may be lower
+        ([[[4, 5]], []], ""),
+    ],
+)
+def test_each_user_has_one_node_and_each_node_ascending_users(users: Any, said: str) -> None:
+    keys = (bytes([number]) * 32 for number in (1, 2))
+    public = [Ed25519PrivateKey.from_private_bytes(key).public_key() for key in keys]
+    nodes = {
+        name: {"key": key.public_bytes_raw().hex(), "users": own}
+        for name, key, own in zip("ab", public, users, strict=True)
+    }
+    fields = {"nodes": nodes, "former": []}
+    if said:
+        with pytest.raises(InputError, match=said):
+            Members.parse(fields, "members.json", 10)
+        return
+    members = Members.parse(fields, "members.json", 10)
+    asked = members.by_node(np.array([5, 1, 4, 7, 0]))
+    assert asked["a"].tolist() == [4, 5]
+    assert [user.tolist() for name, user in asked.items() if name == "b"] == (
+        [[0, 1]] if users[1] else []
+    )
 
 
 # ---- a server that lies about members ------------------------------------------------------------

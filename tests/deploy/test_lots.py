@@ -30,6 +30,7 @@ from over_https import over_https
 from entrenous.core.errors import InputError
 from entrenous.data.interactions import Interactions
 from entrenous.deploy.frames.frames import MEMBERS_NEWS, Code, FrameParts, opened
+from entrenous.deploy.frames.secure import sum_terms
 from entrenous.deploy.links.admission import Bounds
 from entrenous.deploy.node.node import FederatedNode
 from entrenous.deploy.node.secure_node import SecureSide, inputs
@@ -40,9 +41,11 @@ from entrenous.deploy.operate.running import refuse_alone, status
 from entrenous.deploy.server import exchange, secure_server
 from entrenous.deploy.server import server as server_module
 from entrenous.deploy.server.collector import Collector
-from entrenous.deploy.server.server import serve
+from entrenous.deploy.server.secure_server import SecureRound
+from entrenous.deploy.server.server import round_work, serve
 from entrenous.deploy.server.server_folder import SPAN, ServerFolder
 from entrenous.privacy.secure_sum.client import SecureSumClient
+from entrenous.privacy.secure_sum.server import SecureSumServer
 from entrenous.privacy.secure_sum.terms import Floors
 
 USERS = 40
@@ -186,6 +189,26 @@ def test_offers_end_when_all_who_are_there_have_answered(
     assert running.trained() is not None
     assert status(running.made.server)["lost"] == 0
     assert sum(running.answered()) > 18
+
+
+def test_offers_are_waited_for_while_too_few_have_come(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody else is there yet, as after the start of a server: that ends no round."""
+    # Time stands still here.
+    monkeypatch.setattr(exchange, "GONE", -1.0)
+    monkeypatch.setattr(secure_server, "LOOK", -1.0)
+    with closing(ServerFolder(by_lot(tmp_path / "f", people=6).server)) as held:
+        own = server_of(held)
+        collector = Collector(held, own.contract, FaultyLink({}), own._stop)
+        work = round_work(held, own.algorithm, own.contract, 0, own.state, None)
+        asking = SecureRound(collector, work)
+        asking._missing = {"node-03"}
+        terms = sum_terms(held.terms, own.contract, 0, 0, work.model)
+        sums = SecureSumServer(terms, held.members.roll)
+        assert asking._offering(sums) == {"node-03"}
+        asking._least = 0
+        assert not asking._offering(sums)
 
 
 def test_one_that_vanishes_in_a_sum_costs_its_own_answer_alone(tmp_path: Path) -> None:

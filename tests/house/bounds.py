@@ -31,7 +31,7 @@ On 2026-11-28 from 362,285 for groups by lot whose sums are made at once (1,150)
 (450) and the profile `dp` across a network (650).
 """
 
-NODES = 364_631
+NODES = 364_705
 NODES_A_LINE = 5.44
 LEAST_COMMENTS = 0.0400
 MORE_THAN_8 = 11

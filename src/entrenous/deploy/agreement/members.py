@@ -106,8 +106,10 @@ class Members:
         there = places >= 0
         order = np.lexsort((users[there], places[there]))
         asked = users[there][order]
+        if not len(asked):
+            return {}
         numbers, starts = np.unique(places[there][order], return_index=True)
-        of_each = np.split(asked, starts[1:]) if len(asked) else []
+        of_each = np.split(asked, starts[1:])
         served = {}
         for number, own in zip(numbers, of_each, strict=True):
             served[self.names[number]] = own

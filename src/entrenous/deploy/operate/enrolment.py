@@ -324,7 +324,9 @@ def check_epsilon(
     fix = "ask the operator for more noise, a shorter clip or fewer rounds"
     # Every sum has as many people as the terms say, of whom the owner may count on more.
     least = terms.protection.people
-    told = terms.proven(least, sums) if least > people else None
+    told = None
+    if least > people:
+        told = terms.proven(least, sums)
     if told is not None and told <= most:
         fix = f"--people {least}, if you believe that as many add their noise; or {fix}"
     raise InputError(

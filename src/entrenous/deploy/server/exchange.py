@@ -157,7 +157,9 @@ class News:
             newest = current_items(self._folder.path, self._folder.terms)
         if known:
             return newest.since(known)
-        return newest.text if isinstance(newest, Items) else newest.text()
+        if isinstance(newest, Items):
+            return newest.text
+        return newest.text()
 
     def heard(self, frames: Sequence[bytes]) -> tuple[list[bytes], set[str]]:
         """Returns the frames that are about something else, and the nodes to be asked again."""

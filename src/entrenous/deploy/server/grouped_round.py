@@ -291,6 +291,7 @@ class SumsAtOnce:
             question = next(self._questions[number])
         except StopIteration as end:
             self._asking.pop(number, None)
+            self._until.pop(number, None)
             yield number, end.value
             return
         if isinstance(question, float):
@@ -312,10 +313,10 @@ class SumsAtOnce:
 
     def _gather(self) -> None:
         """Asks the nodes of all sums, until the question of one of them is over."""
-        asking = {number: one for number, one in self._asking.items() if one is not None}
-        soonest = min((self._until[number] for number in self._asking), default=0.0)
+        soonest = min(self._until.values(), default=0.0)
         seconds = max(0.0, soonest - time.monotonic())
-        if asking:
+        # All may be in a pause.
+        if any(self._asking.values()):
             self._exchange.gather(self._missing, self._request, self._take, seconds, self._sent)
         elif self._asking:
             self._exchange.pause(seconds)
