@@ -24,6 +24,7 @@ from ...data.interactions import Interactions, Vocabulary, build
 from ...data.load import load, load_arguments
 from ..agreement.catalogue import Items
 from ..agreement.files import read_json
+from ..agreement.growth import LONGER, read_items
 from ..agreement.terms import most_by_lot
 from ..frames.row_tests import Accuracy, accuracy_of
 from ..links.polling import serve
@@ -171,6 +172,7 @@ class _Trial:
         self._coming_rows: dict[str, list[Event]] = {}  # that a device has not taken yet
         self._refusal = ""  # of rows, the last one
         self._before = -1
+        self._newest: Items | None = None  # the list of items; None until it has changed
         self._stack = ExitStack()
         founders = self._take(round(rows * FOUNDERS))
         self._found(plan, [event for event in founders if event.kind == "join"])
@@ -340,7 +342,7 @@ class _Trial:
             self._consume(user)
         retired = [event.item for event in taken if event.kind == "retire"]
         if retired:
-            change_items(self._folder, None, retired)
+            self._newest = change_items(self._folder, None, retired)
         self._let_in([user for user in joined if self._is_in(user)])
         return self._after_a_round()
 
@@ -350,10 +352,9 @@ class _Trial:
         """
         there = len(self._happened.items | self._happened.retired)
         if there > self._known:
-            change_items(self._folder, self._items(self._known, there))
+            self._newest = change_items(self._folder, self._items(self._known, there))
             self._known = there
-            # The round that is open may have begun with the list before.
-            self._wait(self._number() + 2)
+            self._wait(self._all_know, "a device was not told of new items")
 
     def _let_in(self, users: list[str]) -> None:
         """Invites people, and runs their devices."""
@@ -429,21 +430,40 @@ class _Trial:
         """Returns the number of the server's next round."""
         return int(status(self._server).get("number", 0))
 
-    def _wait(self, number: int) -> None:
-        """Waits until the server is at a round. Raises EntrenousError if a part has failed."""
+    def _all_know(self) -> bool:
+        """Tells whether every device that is there has the newest list of items. A server tells a
+        device of it when it asks that device the next time.
+        """
+        if self._newest is None:
+            return True
+        for user, stop in self._stops.items():
+            number = self._events.users.index(user)
+            if stop.is_set() or number in self._happened.away:
+                continue
+            longer = self._of(user) / LONGER
+            if not longer.exists() or read_items(longer).sha256 != self._newest.sha256:
+                return False
+        return True
+
+    def _wait(self, done: Callable[[], bool], otherwise: str) -> None:
+        """Waits until something is done. Raises EntrenousError if a part has failed, and with
+        `otherwise` if the wait lasts too long.
+        """
         until = monotonic() + PATIENCE
         waiting = threading.Event()
-        while self._number() < number:
+        while not done():
             waiting.wait(0.05)
             if self._failed:
                 raise EntrenousError(self._failed[0])
             if monotonic() > until:
-                raise EntrenousError(f"no round was made in {PATIENCE:.0f} s")
+                raise EntrenousError(f"{otherwise} in {PATIENCE:.0f} s")
 
     def _after_a_round(self) -> Window:
         """Waits for a round that began after all that has happened, and says how things stand."""
         # The one that is open may have begun before.
-        self._wait(self._number() + 2)
+        following = self._number() + 2
+        self._wait(lambda: self._number() >= following, "no round was made")
+        self._wait(self._all_know, "a device was not told which items are retired")
         now = status(self._server)
         tests = [one for one in noted_tests(self._server) if one.round > self._before]
         if tests:
