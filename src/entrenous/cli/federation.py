@@ -43,7 +43,8 @@ def try_(folder: Path | None = None, /, *, json: bool = False, **options: Any) -
 
     With --stream, everything happens while the federation runs under masks: people join by
     invitation, rows arrive on devices, items appear; devices take part by lot, and test new rows
-    before they learn them. FOLDER/stream.html draws it.
+    before they learn them. The same rounds in one process must end with the same bytes.
+    FOLDER/stream.html draws it.
 
     Parameters
     ----------
@@ -80,10 +81,7 @@ def try_(folder: Path | None = None, /, *, json: bool = False, **options: Any) -
     with goes_on("start it again: it goes on from where it was"):
         result = trial.carry_out(folder, say)
     _show_trial(result, json)
-    # Lost rounds explain a difference; without one, two models are a bug of ours.
-    if not result["same"] and not result["lost"]:
-        raise EntrenousError("network and simulation ended with different models")
-    return 0
+    return _checked(result, result["lost"])
 
 
 def _try_stream(folder: Path, plan: TrialPlan, json: bool) -> int:
@@ -94,16 +92,46 @@ def _try_stream(folder: Path, plan: TrialPlan, json: bool) -> int:
     from ..deploy.operate.trial_stream import carry_out, flat
     from ..report.life import life_page
 
-    windows = [flat(window) for window in carry_out(folder, plan, say)]
+    lived = carry_out(folder, plan, say)
+    windows = [flat(window) for window in lived.windows]
     page = folder / "stream.html"
     write_text(
         page, life_page(windows, f"A federation over {plan.rounds} windows of {plan.stream}")
     )
+    again = lived.again
+    same = lived.sha256 == again.sha256
+    models = {"network": lived.sha256, "simulation": again.sha256, "same": same}
     if json:
-        emit_json({"windows": windows, "page": str(page)})
+        counts = {"lost": lived.lost, "drawn": again.drawn, "late": again.late}
+        emit_json({**models, **counts, "windows": windows, "page": str(page)})
     else:
+        _show_models(models, lived.lost)
+        say(f"{again.late} of {again.drawn} answers that lots drew came too late for their sums")
         say(f"pictures: {page}")
         say(f"accuracy: entrenous federation status {folder} --accuracy")
+    return _checked(models, lived.lost)
+
+
+def _show_models(models: Mapping[str, Any], lost: int) -> None:
+    """Prints how the model of the network compares with the simulation's. lost: rounds."""
+    rows = [[where, models[where]] for where in ("network", "simulation")]
+    table(["", "model_sha256"], rows)
+    if models["same"]:
+        say("the same model, bit for bit")
+    elif lost:
+        say(
+            f"{lost} rounds were lost, since an interrupted secure sum is never tried again: the"
+            " models differ"
+        )
+    else:
+        say("the models differ: a bug, please report it")
+
+
+def _checked(models: Mapping[str, Any], lost: int) -> int:
+    """Returns the exit code. Raises EntrenousError for models that differ without a reason."""
+    # Lost rounds explain a difference; without one, two models are a bug of ours.
+    if not models["same"] and not lost:
+        raise EntrenousError("network and simulation ended with different models")
     return 0
 
 
@@ -111,18 +139,7 @@ def _show_trial(found: dict[str, Any], json: bool) -> None:
     """Prints how the model of the network compares with the simulation's, and one user's list."""
     if json:
         return emit_json(found)
-    table(
-        ["", "model_sha256"], [["network", found["network"]], ["simulation", found["simulation"]]]
-    )
-    if found["same"]:
-        say("the same model, bit for bit")
-    elif found["lost"]:
-        say(
-            f"{found['lost']} rounds were lost, since an interrupted secure sum is never tried"
-            " again: the models differ"
-        )
-    else:
-        say("the models differ: a bug, please report it")
+    _show_models(found, found["lost"])
     say(
         f"{found['rounds']} rounds, {found['seconds_a_round']:.2f} s each over the network;"
         f" held-out rows under {found['protocol']}:"

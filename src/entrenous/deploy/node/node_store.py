@@ -242,13 +242,16 @@ class NodeStore:
         return int(self.fact("secret") or 0)
 
     def rows(self, items: Items) -> Interactions:
-        """Returns all rows of the node's users. User r of the result is `users[r]`."""
+        """Returns the rows of the node's users, without those of retired items, which nobody trains
+        on. User r of the result is `users[r]`.
+        """
         numbers = self.users
         query = self.connection.execute("select id from user order by number")
         ids = [name for (name,) in query]
         # In the order of their source, as a simulation reads them.
         query = self.connection.execute("select user, item, value, time from row order by source")
-        table = query.fetchall()
+        retired = set(items.retired)
+        table = [row for row in query if row[1] not in retired]
         user = np.array([row[0] for row in table], np.int64)
         in_micros = self.fact(TIMES) == MICROSECONDS
         time = None
@@ -272,7 +275,8 @@ class NodeStore:
             features=features,
             name=str(self.path),
         )
-        visits = self.connection.execute("select user, item, time, source from visit").fetchall()
+        query = self.connection.execute("select user, item, time, source from visit")
+        visits = [visit for visit in query if visit[1] not in retired]
         if not visits:
             return data
         visitor, item, visited, source = np.array(visits, np.int64).T

@@ -12,7 +12,7 @@ from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple, final
 
-from ...core.contract.protocols import arrays_in, fields_in, joined, model_sha256
+from ...core.contract.protocols import Progress, arrays_in, fields_in, joined, model_sha256, silent
 from ...core.errors import EntrenousError, InputError
 from ...core.keywords import at_least
 from ...core.lock import holding, is_held
@@ -61,13 +61,15 @@ def run_server(
     pace: float = 0.0,
     origins: Sequence[str] = (),
     ray: RayPlan | None = None,
+    progress: Progress = silent,
 ) -> None:
     """Runs a server until its rounds are done or `stop` is set.
 
     workers: number of processes that receive answers. metrics: port on 127.0.0.1 that answers GET
     /metrics; None = none. log_format: of server.log. proxy: address of a proxy in front of the
     server; "" = as place.json says. pace: least seconds between two rounds. origins: of web pages
-    that may speak to the server. ray: runs the workers as actors of Ray.
+    that may speak to the server. ray: runs the workers as actors of Ray. progress: is told of each
+    round of a server without workers, which goes on when it returns.
 
     A server that was halted ends at once if it has no port for metrics; else it reports that there
     until `stop` is set.
@@ -83,8 +85,22 @@ def run_server(
         _warn_of_source(held, say)
         telling = _told_by(held)
         with served(telling, metrics), closing(OpenPort(plan)) as port:
-            while _served_to_a_change(held, telling, port, stop, say, metrics, workers, ray):
+            form = _Form(workers, ray, metrics is not None, progress)
+            while _served_to_a_change(held, telling, port, stop, say, form):
                 held.reload()
+
+
+class _Form(NamedTuple):
+    """The form in which a server runs, also after members or items have changed."""
+
+    workers: int
+    """The number of processes that receive answers."""
+    ray: RayPlan | None
+    """Has the workers be actors of Ray; None = processes."""
+    watched: bool
+    """True if it has a port for metrics."""
+    progress: Progress
+    """Is told of each round of a server without workers."""
 
 
 def _served_to_a_change(
@@ -93,31 +109,29 @@ def _served_to_a_change(
     port: OpenPort,
     stop: threading.Event,
     say: Say,
-    metrics: int | None,
-    workers: int,
-    ray: RayPlan | None,
+    form: _Form,
 ) -> bool:
     """Runs a server from its folder. Returns True if members or items have changed meanwhile, so
-    that it has to begin anew; False at its end. Arguments as of `run_server`.
+    that it has to begin anew; False at its end. Other arguments as of `run_server`.
     """
-    until_stopped = _halted_until(stop, say) if metrics is not None else nullcontext()
+    until_stopped = _halted_until(stop, say) if form.watched else nullcontext()
 
     def ready(pool: WorkerPool[Any]) -> None:
         telling.link = pool.tally
 
     try:
         # In each form the metrics count the messages of whatever receives them.
-        if ray is not None:
+        if form.ray is not None:
             with until_stopped:
-                serve_by_actors(held, port.plan, ray, workers, stop, ready)
-        elif workers > 1:
+                serve_by_actors(held, port.plan, form.ray, form.workers, stop, ready)
+        elif form.workers > 1:
             with until_stopped:
-                serve_by_workers(held, port.plan, workers, stop, ready)
+                serve_by_workers(held, port.plan, form.workers, stop, ready)
         else:
             with until_stopped:
                 link = port.opened(held)
                 telling.link = link.tally
-                serve_opened(link, held, stop)
+                serve_opened(link, held, stop, form.progress)
     except ListsChanged as why:
         say(str(why))
         return True

@@ -3,14 +3,15 @@ appear and are retired, devices are away; all on this machine, over real sockets
 
 The events are those of a file or a data set (`data/events.py`). People who had joined when a
 quarter of the rows was there found the federation. The other events come in windows of as many rows
-each, and between two windows the server makes a round at least.
+each. The server makes rounds only between two windows, so that all of them can be made again in
+one process (`trial_again.py`).
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from time import monotonic
 from typing import Any, NamedTuple, final
@@ -24,13 +25,16 @@ from ...data.interactions import Interactions, Vocabulary, build
 from ...data.load import load, load_arguments
 from ..agreement.catalogue import Items
 from ..agreement.files import read_json
-from ..agreement.growth import LONGER, read_items
+from ..agreement.growth import current_items
+from ..agreement.members import MEMBERS, Members
 from ..agreement.terms import most_by_lot
 from ..frames.row_tests import Accuracy, accuracy_of
 from ..links.polling import serve
 from ..node.node import FederatedNode
 from ..node.node_store import NODE
 from ..server.accuracy import noted_tests
+from ..server.server import standing
+from ..server.server_folder import ServerFolder, past_sums
 from .device import Device
 from .enrolment import identity, join
 from .founding import Place, found_federation, free_ports, must_be_new
@@ -38,6 +42,7 @@ from .membership import change_items, invite
 from .plans import FoundingPlan, JoinPlan, TrialPlan
 from .running import run_server, status
 from .running_node import polling
+from .trial_again import Again, Stage, made_again, server_sha256
 
 Say = Callable[[str], None]
 
@@ -48,6 +53,8 @@ USUAL = 300  # people of a sum, to which the usual noise belongs
 NOISE = 3.0
 PACE = 0.1  # seconds between two rounds
 PATIENCE = 120.0  # seconds for a round
+ROUNDS = 4  # of a window
+MOST = 30  # rounds in which every device that is there is told of a list
 ANSWERS = 100_000  # sums of a device: a trial bounds none
 
 
@@ -68,6 +75,20 @@ class Window(NamedTuple):
     """What all nodes and the server have sent so far."""
     accuracy: Accuracy | None
     """The tests of new rows in the rounds since the window before; None before the first."""
+
+
+class Lived(NamedTuple):
+    """The end of a trial."""
+
+    windows: list[Window]
+    """The state after each window."""
+    sha256: str
+    """The hash of the server's model."""
+    lost: int
+    """Rounds whose sums did not come out. With one or more, the training in one process has another
+    model."""
+    again: Again
+    """The same training in one process."""
 
 
 def events_of(
@@ -94,9 +115,9 @@ def events_of(
     return Events.of(kept, clock=events.clock, name=events.name)
 
 
-def carry_out(folder: Path, plan: TrialPlan, say: Say) -> list[Window]:
-    """Founds a federation, lets the events of `plan.stream` happen to it, and returns its state
-    after each window. Raises InputError for events or a plan that make no federation, and for a
+def carry_out(folder: Path, plan: TrialPlan, say: Say) -> Lived:
+    """Founds a federation, lets the events of `plan.stream` happen to it, and makes its rounds
+    again in one process. Raises InputError for events or a plan that make no federation, and for a
     folder that is there.
     """
     must_be_new(folder)
@@ -121,7 +142,8 @@ def carry_out(folder: Path, plan: TrialPlan, say: Say) -> list[Window]:
     left = trial.not_taken()
     if left:
         say(left)
-    return windows
+    say("the same rounds in one process, for comparison")
+    return trial.ended(windows)
 
 
 def flat(window: Window) -> dict[str, Any]:
@@ -152,6 +174,41 @@ def said(window: Window) -> str:
 
 
 @final
+class _Gate:
+    """Holds a server between two rounds until it is asked for the next one."""
+
+    def __init__(self) -> None:
+        self._begin = threading.Semaphore(0)
+        self._over = threading.Semaphore(0)
+
+    def first(self, run: Callable[..., None], *given: Any, **named: Any) -> None:
+        """Runs the server once it is asked for a round."""
+        self._begin.acquire()
+        run(*given, **named)
+
+    def passed(self, done: int, total: int, what: str) -> None:
+        """Holds the server, which calls this after each round."""
+        self._over.release()
+        self._begin.acquire()
+
+    def one_round(self, failed: list[str]) -> None:
+        """Waits until the server has made a round. Raises EntrenousError if it takes too long, and
+        if one of the parts has failed: the reasons are in `failed`.
+        """
+        self._begin.release()
+        until = monotonic() + PATIENCE
+        while not self._over.acquire(timeout=0.1):
+            if failed:
+                raise EntrenousError(failed[0])
+            if monotonic() > until:
+                raise EntrenousError(f"no round was made in {PATIENCE:.0f} s")
+
+    def open(self) -> None:
+        """Lets the server go on to its end."""
+        self._begin.release()
+
+
+@final
 class _Trial:
     """A federation to which events happen."""
 
@@ -172,7 +229,11 @@ class _Trial:
         self._coming_rows: dict[str, list[Event]] = {}  # that a device has not taken yet
         self._refusal = ""  # of rows, the last one
         self._before = -1
-        self._newest: Items | None = None  # the list of items; None until it has changed
+        self._gate = _Gate()
+        self._stages: list[Stage] = []
+        self._numbers: dict[str, int] = {}  # of users, by the names of their devices
+        self._anew: set[int] = set()  # users who have forgotten everything since the last round
+        self._summed: set[bytes] = set()  # the models of which sums were made
         self._stack = ExitStack()
         founders = self._take(round(rows * FOUNDERS))
         self._found(plan, [event for event in founders if event.kind == "join"])
@@ -193,6 +254,7 @@ class _Trial:
             interactions=_rows(self._events),
             endless=True,
             seed=plan.seed,
+            draws="public",
             protect={
                 "sampling": "poisson",
                 "answers": ANSWERS,
@@ -221,7 +283,13 @@ class _Trial:
         self._known = len(items.ids)
         made = found_federation(self._folder, items, requests, founding, place)
         self._server = made.server
-        self._owner = JoinPlan(people=people, parties=min(3, people))
+        self._terms = made.terms
+        self._owner = JoinPlan(people=people, parties=min(3, people), public_draws=True)
+        self._list = items
+        if self._happened.retired:
+            retired = [self._events.items[number] for number in sorted(self._happened.retired)]
+            self._list = change_items(self._folder, None, retired)
+        self._number_all()
         for user in there:
             self._join(user, made.nodes[names[user]])
         self._say(made.terms.limits())
@@ -235,6 +303,11 @@ class _Trial:
         """Returns a name that no device has had."""
         self._named += 1
         return f"person-{self._named:03d}"
+
+    def _number_all(self) -> None:
+        """Reads the federation's numbers of the users of all devices, one each."""
+        members = Members.read(self._server / MEMBERS, self._terms.users)
+        self._numbers = {name: int(member.users[0]) for name, member in members.nodes.items()}
 
     def _of(self, user: str) -> Path:
         """Returns the folder of a user's device."""
@@ -270,8 +343,8 @@ class _Trial:
         stop = threading.Event()
         server = threading.Thread(
             target=self._guarded,
-            args=("server", run_server, self._server, stop, lambda line: None),
-            kwargs={"pace": PACE},
+            args=("server", self._gate.first, run_server, self._server, stop, lambda line: None),
+            kwargs={"pace": PACE, "progress": self._gate.passed},
         )
         server.start()
         try:
@@ -279,6 +352,7 @@ class _Trial:
             yield
         finally:
             stop.set()
+            self._gate.open()
             for one in self._stops.values():
                 one.set()
             # The server first: a device that ends is not missed by it.
@@ -328,7 +402,7 @@ class _Trial:
         return taken
 
     def step(self) -> Window:
-        """Lets a window of events happen, and waits for a round that began after it."""
+        """Lets a window of events happen, and then has rounds made."""
         taken = self._take(self._window)
         self._appear()
         # Of those who join, a device has all that happened after that from its beginning.
@@ -342,9 +416,9 @@ class _Trial:
             self._consume(user)
         retired = [event.item for event in taken if event.kind == "retire"]
         if retired:
-            self._newest = change_items(self._folder, None, retired)
+            self._list = change_items(self._folder, None, retired)
         self._let_in([user for user in joined if self._is_in(user)])
-        return self._after_a_round()
+        return self._after_rounds()
 
     def _appear(self) -> None:
         """Adds the items that have appeared to the federation's list, and waits until the devices
@@ -352,9 +426,9 @@ class _Trial:
         """
         there = len(self._happened.items | self._happened.retired)
         if there > self._known:
-            self._newest = change_items(self._folder, self._items(self._known, there))
+            self._list = change_items(self._folder, self._items(self._known, there))
             self._known = there
-            self._wait(self._all_know, "a device was not told of new items")
+            self._rounds(1)
 
     def _let_in(self, users: list[str]) -> None:
         """Invites people, and runs their devices."""
@@ -367,6 +441,7 @@ class _Trial:
         if not requests:
             return
         invitations = invite(self._folder, requests)
+        self._number_all()
         for user, invitation in zip(users, invitations, strict=True):
             self._join(user, invitation)
         self._begin(users)
@@ -382,6 +457,8 @@ class _Trial:
         device = self._devices[event.user]
         if event.kind == "forget":
             device.forget(event.item or None)
+            if not event.item:
+                self._anew.add(self._numbers[self._names[event.user]])
         elif event.kind == "away":
             device.pause()
         elif event.kind == "present":
@@ -403,6 +480,13 @@ class _Trial:
             self._refusal = str(why)
         else:
             self._coming_rows[user] = []
+
+    def ended(self, windows: list[Window]) -> Lived:
+        """Returns the end of the trial, whose server has ended, with its rounds made again."""
+        with closing(ServerFolder(self._server)) as held:
+            now = standing(held, held.terms.make(place=held.algorithm))
+        again = made_again(self._terms, self._stages)
+        return Lived(windows, server_sha256(now.state), now.tally.lost, again)
 
     def not_taken(self) -> str:
         """Returns how many rows devices have not taken, and why; "" for none."""
@@ -426,44 +510,57 @@ class _Trial:
 
     # ---- rounds ----------------------------------------------------------------------------------
 
-    def _number(self) -> int:
-        """Returns the number of the server's next round."""
-        return int(status(self._server).get("number", 0))
-
     def _all_know(self) -> bool:
         """Tells whether every device that is there has the newest list of items. A server tells a
         device of it when it asks that device the next time.
         """
-        if self._newest is None:
-            return True
         for user, stop in self._stops.items():
             number = self._events.users.index(user)
             if stop.is_set() or number in self._happened.away:
                 continue
-            longer = self._of(user) / LONGER
-            if not longer.exists() or read_items(longer).sha256 != self._newest.sha256:
+            known = current_items(self._of(user), self._terms)
+            if known.sha256 != self._list.sha256:
                 return False
         return True
 
-    def _wait(self, done: Callable[[], bool], otherwise: str) -> None:
-        """Waits until something is done. Raises EntrenousError if a part has failed, and with
-        `otherwise` if the wait lasts too long.
+    def _rounds(self, count: int) -> None:
+        """Has the server make so many rounds, and as many more as it takes until every device that
+        is there has the newest list of items.
         """
-        until = monotonic() + PATIENCE
-        waiting = threading.Event()
-        while not done():
-            waiting.wait(0.05)
-            if self._failed:
-                raise EntrenousError(self._failed[0])
-            if monotonic() > until:
-                raise EntrenousError(f"{otherwise} in {PATIENCE:.0f} s")
+        stage = self._stage()
+        while len(stage.sums) < count or not self._all_know():
+            if len(stage.sums) == MOST:
+                raise EntrenousError(f"a device was not told of the list of items in {MOST} rounds")
+            self._gate.one_round(self._failed)
+            stage.sums.append(self._newest_sum())
+        self._stages.append(stage)
 
-    def _after_a_round(self) -> Window:
-        """Waits for a round that began after all that has happened, and says how things stand."""
-        # The one that is open may have begun before.
-        following = self._number() + 2
-        self._wait(lambda: self._number() >= following, "no round was made")
-        self._wait(self._all_know, "a device was not told which items are retired")
+    def _stage(self) -> Stage:
+        """Returns how things stand before a round."""
+        rows = {}
+        there = []
+        for user, device in self._devices.items():
+            number = self._numbers[self._names[user]]
+            rows[number] = device.export()
+            away = self._events.users.index(user) in self._happened.away
+            if not away and not self._stops[user].is_set():
+                there.append(number)
+        anew = frozenset(self._anew)
+        self._anew.clear()
+        return Stage(self._list, rows, frozenset(there), anew, [])
+
+    def _newest_sum(self) -> frozenset[int]:
+        """Returns the users in the sum of the round that is over; nobody if there was none."""
+        users: set[int] = set()
+        for summed in past_sums(self._server):
+            if summed.model not in self._summed:
+                self._summed.add(summed.model)
+                users.update(self._numbers[name] for name in summed.parties)
+        return frozenset(users)
+
+    def _after_rounds(self) -> Window:
+        """Has the rounds of a window made, and says how things stand."""
+        self._rounds(ROUNDS)
         now = status(self._server)
         tests = [one for one in noted_tests(self._server) if one.round > self._before]
         if tests:

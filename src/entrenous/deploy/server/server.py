@@ -256,8 +256,9 @@ class FederationServer:
             self._one_round()
             self._ran = True
             self._took.append(time.monotonic() - began)
-            self._progress(self.count.counted, self.terms.rounds, "round")
             self._tell("running")
+            # Last, since whoever is told may wait as long as the next round is not to begin.
+            self._progress(self.count.counted, self.terms.rounds, "round")
         digest = self.kept("trained model", lambda: self.folder.finish(self.state))
         self._give()
         self._log(f"finished: {self.count.counted} rounds, model {digest}", "finish")

@@ -1,0 +1,140 @@
+"""The rounds of a stream's trial, made again in one process: the same rows, items and draws, and
+the same people in each sum, have to give the same bytes.
+
+When a real device hears of an event nobody decides beforehand. So events happen between rounds, and
+what is compared is the training from what each device then had.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ...core.contract.declared import Contract
+from ...core.contract.protocols import State, arrays_of, model_sha256
+from ...core.keys import key as key_of
+from ...core.types import Int64Array
+from ...data.interactions import Interactions, Vocabulary, build
+from ...federation.rounds import Rounds, Training
+from ...privacy.protection import ProtectionInForce
+from ...privacy.turnout import drawn, lots
+from ..agreement.catalogue import Items
+from ..agreement.growth import in_corner
+from ..agreement.terms import FederationTerms
+from .device import OwnRow
+
+
+class Stage(NamedTuple):
+    """Some rounds, between which nothing happened."""
+
+    items: Items
+    """The list of items."""
+    rows: Mapping[int, Sequence[OwnRow]]
+    """The rows of each device, by the federation's number of its user."""
+    there: frozenset[int]
+    """The users whose devices were running, and not paused."""
+    anew: frozenset[int]
+    """The users who forgot everything since the stage before, so that their devices begin anew."""
+    sums: list[frozenset[int]]
+    """The users in the sum of each round; empty where too few offered."""
+
+
+class Again(NamedTuple):
+    """The training of a trial, made again."""
+
+    sha256: str
+    """The hash of the server's model."""
+    late: int
+    """The answers that lots drew, of devices that were there, and that no sum has: they came too
+    late."""
+    drawn: int
+    """All answers that lots drew of devices that were there, in rounds with a sum."""
+
+
+def server_sha256(state: State) -> str:
+    """Returns the hash of a server's state."""
+    return model_sha256({f"server.{name}": array for name, array in arrays_of(state).items()})
+
+
+def made_again(terms: FederationTerms, stages: Sequence[Stage]) -> Again:
+    """Makes the rounds of some stages in one process. terms: as they were signed, with public draws
+    and one sum a round.
+    """
+    training: Training | None = None
+    late = 0
+    asked = 0
+    for stage in stages:
+        start = 0 if training is None else training.round
+        summed = dict(enumerate(stage.sums, start))
+        rounds = _rounds(terms, stage, summed)
+        first = rounds.start()
+        training = first if training is None else _gone_on(training, first, stage)
+        for number, users in summed.items():
+            if not users:
+                training = training.without_a_sum()
+                continue
+            training = rounds.one_round(training)
+            offered = _drawn(terms, rounds.contract, number) & stage.there
+            asked += len(offered)
+            late += len(offered - users)
+    if training is None:
+        raise ValueError("no stages")
+    return Again(server_sha256(training.server), late, asked)
+
+
+def _rounds(terms: FederationTerms, stage: Stage, summed: Mapping[int, frozenset[int]]) -> Rounds:
+    """Returns the rounds of a stage, in which those take part who were in the sums."""
+
+    def took_part(number: int, users: Int64Array) -> Int64Array:
+        return np.array(sorted(summed[number]), np.int64)
+
+    return Rounds(
+        terms.with_items(stage.items).make(),
+        _interactions(terms, stage),
+        seed=terms.seed,
+        protection=terms.protection,
+        cohorts=took_part,
+    )
+
+
+def _gone_on(training: Training, first: Training, stage: Stage) -> Training:
+    """Returns a training as it goes on in a stage. first: the state of the stage's rounds before
+    any round: that of new items, and of devices that begin anew.
+    """
+    pairs = zip(training.server, first.server, strict=True)
+    server = type(first.server)(*(in_corner(*pair) for pair in pairs))
+    anew = sorted(stage.anew)
+    for now, beginning in zip(training.devices, first.devices, strict=True):
+        now[anew] = beginning[anew]
+    return Training(server, training.devices, training.round, training.ledger)
+
+
+def _drawn(terms: FederationTerms, contract: Contract, number: int) -> frozenset[int]:
+    """Returns the users whose public lot says that they take part in a round."""
+    users = np.arange(terms.users)
+    keys = lots(key_of(terms.seed, "rounds"), number, users)
+    rate = ProtectionInForce(terms.protection, contract).rate
+    offers = users[drawn(keys, rate)]
+    return frozenset(offers.tolist())
+
+
+def _interactions(terms: FederationTerms, stage: Stage) -> Interactions:
+    """Returns the rows of all devices of a stage, without those of retired items."""
+    items = stage.items.vocabulary
+    retired = {items[number] for number in stage.items.retired}
+    of: list[int] = []
+    trained: list[OwnRow] = []
+    for user, rows in stage.rows.items():
+        kept = [row for row in rows if row["item"] not in retired]
+        of += [user] * len(kept)
+        trained += kept
+    return build(
+        np.array(of, np.int64),
+        items.indices([row["item"] for row in trained]),
+        value=[row["value"] for row in trained],
+        users=Vocabulary(size=terms.users, kind="user"),
+        items=items,
+        name="trial",
+    )
