@@ -16,7 +16,7 @@ from entrenous import Device, InputError
 from entrenous.data.events import Event, Events
 from entrenous.deploy.node.node_store import PAUSED
 from entrenous.deploy.operate.plans import TrialPlan
-from entrenous.deploy.operate.trial_stream import Window, carry_out, events_of
+from entrenous.deploy.operate.trial_stream import Lived, carry_out, events_of
 from entrenous.deploy.server.accuracy import noted_tests
 
 PEOPLE = 16
@@ -61,6 +61,10 @@ def events() -> list[Event]:
     found += last
     for user in users[2:]:
         row(9, user, items[1:])
+    # One forgets everything, and goes on with a row.
+    found.append(Event(10, "forget", "u4"))
+    had["u4"] = set()
+    row(10, "u4", items[1:])
     # Who left comes again, with other rows; and so does another one.
     found.append(Event(10, "leave", "u3"))
     for user in ("u0", "u3"):
@@ -70,14 +74,14 @@ def events() -> list[Event]:
 
 
 @pytest.fixture(scope="module")
-def lived(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Window], list[str]]:
+def lived(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Lived, list[str]]:
     """A federation to which all of it has happened."""
     folder = tmp_path_factory.mktemp("stream")
     path = Events.of(events(), clock="round").write(folder / "events.csv")
     lines: list[str] = []
     plan = TrialPlan(stream=str(path), rounds=3, settings={"factors": 4}, nodes=PEOPLE)
-    windows = carry_out(folder / "f", plan, lines.append)
-    return folder / "f", windows, lines
+    ended = carry_out(folder / "f", plan, lines.append)
+    return folder / "f", ended, lines
 
 
 def device(lived: Any, user: str) -> Device:
@@ -90,14 +94,24 @@ def device(lived: Any, user: str) -> Device:
 
 
 def test_people_and_items_come_and_rounds_go_on(lived: Any) -> None:
-    _, windows, lines = lived
+    _, ended, lines = lived
+    windows = ended.windows
     last = windows[-1]
     assert [window.people for window in windows] == [16, 16, 16]
     assert last.present == 15 and last.items == ITEMS - 1
     rounds = [window.rounds for window in windows]
     assert rounds == sorted(rounds) and rounds[0] >= 1
     assert windows[0].megabytes < last.megabytes
-    assert "10 of 18 people have joined, 12 of 18 items are there" in lines[1]
+    joined = "10 of 18 people have joined, 4 of them as customers of 4 shops; 12 of 18 items are"
+    assert joined in lines[1]
+
+
+def test_the_same_rounds_in_one_process_end_with_the_same_bytes(lived: Any) -> None:
+    ended = lived[1]
+    assert ended.sha256 == ended.again.sha256
+    assert ended.lost == 0
+    # Nobody is asked by name: the lots of those who are there say who answers.
+    assert 0 <= ended.again.late < ended.again.drawn
 
 
 def listed(lived: Any, user: str) -> set[str]:
@@ -120,9 +134,9 @@ def test_each_device_has_the_rows_that_its_user_has(lived: Any) -> None:
     for event in events():
         if event.kind == "row":
             expected[event.user].add(event.item)
-        elif event.kind == "forget":
+        elif event.kind == "forget" and event.item:
             expected[event.user].remove(event.item)
-        elif event.kind == "leave":
+        elif event.kind in ("forget", "leave"):
             expected[event.user] = set()
     for user, items in expected.items():
         with device(lived, user) as one:
@@ -141,12 +155,14 @@ def test_new_rows_are_tested(lived: Any) -> None:
 def test_the_command_draws_what_happened(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """Devices of FPL keep vectors, which are the beginning's after everything was forgotten."""
     path = Events.of(events(), clock="round").write(tmp_path / "events.csv")
     command = Command(capsys)
-    asked = ("--stream", path, "--rounds", 1, "--set", "factors=4", "--json")
+    asked = ("--stream", path, "--rounds", 3, "--algorithm", "fpl", "--set", "factors=4", "--json")
     printed = command("federation", "try", tmp_path / "f", *asked)
     assert printed.code == 0
-    (window,) = printed.json["windows"]
+    assert printed.json["same"] and printed.json["network"] == printed.json["simulation"]
+    window = printed.json["windows"][-1]
     assert window["people"] == 16 and set(window) >= {"hit_rate", "low", "high", "megabytes"}
     page = (tmp_path / "f" / "stream.html").read_text()
     assert page.count("<svg") == 4 and "HR@10" in page
@@ -186,3 +202,22 @@ def test_only_the_first_people_and_their_items_are_in_it(tmp_path: Path) -> None
     assert list(some.users.ids) == ["u0", "u1", "u2"]
     theirs = {event.item for event in some if event.kind == "row"}
     assert set(some.items.ids) == theirs | {"i0"} - ({"i0"} - theirs)
+
+
+def test_some_people_of_a_data_set_leave_after_their_last_row(tmp_path: Path) -> None:
+    """A data set does not say who leaves."""
+    rows = ["user\titem\tvalue\ttime"]
+    for user in range(20):
+        rows += [
+            f"u{user:02d}\ti{item}\t1\t{100 * user + item}" for item in range(4) if item != user % 4
+        ]
+    path = tmp_path / "rows.tsv"
+    path.write_text("\n".join([*rows, ""]))
+    told: list[str] = []
+    some = list(events_of(str(path), 20, {}, told.append))
+    left = {event.user: place for place, event in enumerate(some) if event.kind == "leave"}
+    assert sorted(left) == ["u09", "u19"]
+    for user, place in left.items():
+        assert all(event.user != user for event in some[place + 1 :])
+    between = [event for event in some[: left["u09"]] if event.user > "u09"]
+    assert between and told[-1].startswith("every person of 10 leaves")

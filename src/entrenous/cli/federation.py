@@ -331,9 +331,9 @@ def recommend(folder: Path, /, *, user: str | None = None, n: int = 10, json: bo
     Parameters
     ----------
     folder:
-        The node's folder; the node may be running.
+        The folder of the node, or of a shop; it may be running.
     user:
-        The id of one of the node's users; default: the first.
+        The id of one of the node's users, or of the shop's customers; default: the first.
     n:
         How many items.
     json:
@@ -342,8 +342,10 @@ def recommend(folder: Path, /, *, user: str | None = None, n: int = 10, json: bo
     need_libraries("federation", *NETWORK)
     from ..deploy.agreement.terms import TERMS, FederationTerms
     from ..deploy.operate.device import recommend as best
+    from ..deploy.operate.shop import device_of
 
     at_least("--n", n, 1)
+    folder = device_of(folder, user)
     who, number, items = best(folder, user, n)
     # Whoever reads a list also reads what its federation does not protect.
     limits = FederationTerms.read(folder / TERMS).limits()
@@ -362,7 +364,7 @@ def add(folder: Path, /, *, data: str, load: Load = None, ignore_unknown: bool =
     Parameters
     ----------
     folder:
-        The node's folder.
+        The folder of the node, or of a shop.
     data:
         A file with the new rows; a row takes the place of its user's row of the same item.
     ignore_unknown:
@@ -372,10 +374,14 @@ def add(folder: Path, /, *, data: str, load: Load = None, ignore_unknown: bool =
     need_libraries("federation", *NETWORK)
     from ..data.load import load_part
     from ..deploy.operate.device import Device
+    from ..deploy.operate.shop import add_to_shop, devices_of
 
     rows = load_part(Path(data), **loading(load))
-    with Device(folder) as device:
-        added = device.add(rows, ignore_unknown=ignore_unknown)
+    if devices_of(folder):
+        added = add_to_shop(folder, rows, ignore_unknown=ignore_unknown)
+    else:
+        with Device(folder) as device:
+            added = device.add(rows, ignore_unknown=ignore_unknown)
     say(f"{added} of {len(rows)} rows added to {folder}")
 
 

@@ -170,10 +170,11 @@ def join(
         The folder that the operator sent.
     link:
         In place of an invitation: the link that the operator gave out, in quotes. The device of one
-        person joins by it at once.
+        person joins by it at once, or those of all customers of a shop, one each.
     data:
         A file or data set with the rows of this node's users; a peer has one user. With --link it
-        may be left out: the person begins without rows.
+        may be left out: the person begins without rows. With a link and rows of several people,
+        each of them has a device in FOLDER.
     """
     need_libraries("federation", *NETWORK)
     from ..data.load import load as load_data
@@ -194,6 +195,13 @@ def join(
         how = loading(load)
         # The file of one device has one user: `load` alone would refuse it as too small.
         rows = load_part(Path(data), **how) if Path(data).exists() else load_data(data, **how)
+    if rows is not None and invitation is None and len(rows.users) > 1:
+        from ..deploy.operate.joining import join_shop
+
+        customers = join_shop(folder, link, rows, plan, say)
+        of = len(rows.users)
+        say(f"{customers} of {of} customers have joined now; run it with: entrenous node {folder}")
+        return
     if invitation is None:
         users = join_by_link(folder, link, rows, plan, say)
     else:

@@ -119,8 +119,8 @@ def node(
     metrics: int | None = None,
     serve: int | None = None,
 ) -> None:
-    """Run a node until it is stopped: the device of one user, a gateway of many users, a relay, or
-    a peer. It connects, and reconnects, by itself.
+    """Run a node until it is stopped: the device of one user, a gateway of many users, a shop with
+    a device for each customer, a relay, or a peer. It connects, and reconnects, by itself.
 
     Parameters
     ----------
@@ -143,6 +143,12 @@ def node(
     from ..deploy.agreement.terms import TERMS, FederationTerms
     from ..deploy.node.node_store import NODE
 
+    if not (folder / NODE).exists() and _is_shop(folder, metrics, serve):
+        from ..deploy.operate.shop import run_shop
+
+        with _until_stopped() as stop:
+            run_shop(folder, stop, say, insecure=insecure)
+        return None
     # A folder without node.json is none of a node: `run_node` says so.
     has_server = not (folder / NODE).exists() or FederationTerms.read(folder / TERMS).has_server
     with _until_stopped() as stop:
@@ -179,6 +185,21 @@ def node(
     # All is saved and closed. A normal exit would wait up to half a minute, in iroh's library, for
     # peers that are dead.
     os._exit(0)
+
+
+def _is_shop(folder: Path, metrics: int | None, serve: int | None) -> bool:
+    """Tells whether a folder has the devices of a shop. Raises InputError for ports that only one
+    device can have.
+    """
+    from ..deploy.operate.shop import devices_of
+
+    if not devices_of(folder):
+        return False
+    for option, port in (("--metrics", metrics), ("--serve", serve)):
+        if port is not None:
+            problem = "is of one device, and this folder has those of a shop's customers"
+            raise InputError(option, problem, fix="leave it out, or name the folder of one device")
+    return True
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import secrets
 import tempfile
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -31,9 +32,11 @@ from ..links import knocking
 from ..node.node_store import STORE
 from .enrolment import REQUEST, EnrolmentRequest, check_terms, identity, join, told, with_items
 from .plans import JoinPlan
+from .shop import name_of
 
 ME = "me"  # the id of a user who comes without rows
 BAD = "sent what is no invitation"
+APART = 0.2  # seconds between two customers who join: half as fast as a server allows
 
 
 def join_by_link(
@@ -54,19 +57,75 @@ def join_by_link(
     link = JoinLink.parse(text)
     if (folder / STORE).exists():
         raise InputError(str(folder), "has joined already", fix="choose another folder")
-    if not link.tls:
-        refuse_plain("--link", split_address("--link", link.server)[0], insecure=False)
-    certificate = knocking.authority(link) if link.tls and link.authority else ""
     with tempfile.TemporaryDirectory(prefix="entrenous-join-") as place:
         invitation = Path(place)
-        _unpacked(invitation, knocking.terms(link, certificate), link, certificate)
+        certificate = _fetched(invitation, link)
         own = _checked(invitation, rows, plan)
+        if len(own.users) != 1:
+            expected = "the rows of one person: a link is for one device"
+            raise InputError(own.name, f"{len(own.users)} users", expected=expected)
         for line in told(invitation, plan.algorithm):
             tell(line)
+    return _entered(folder, link, certificate, own, plan)
+
+
+def join_shop(
+    folder: Path, text: str, rows: Interactions, plan: JoinPlan, tell: Callable[[str], None]
+) -> int:
+    """Has the users of some rows join by a link, with a device each in `folder`. Customers who have
+    joined before are left as they are, so that a call that was interrupted can be made
+    again.
+
+    tell: as in `join_by_link`, and is called with the progress. Returns the number of customers who
+    have joined now. Raises InputError as `join_by_link` does, before anybody joins where that can
+    be known.
+    """
+    link = JoinLink.parse(text)
+    with tempfile.TemporaryDirectory(prefix="entrenous-join-") as place:
+        invitation = Path(place)
+        certificate = _fetched(invitation, link)
+        _checked(invitation, rows, plan)
+        for line in told(invitation, plan.algorithm):
+            tell(line)
+    devices = [folder / name_of(user) for user in rows.users.ids.tolist()]
+    coming = [number for number, device in enumerate(devices) if not (device / STORE).exists()]
+    for done, number in enumerate(coming):
+        own = rows.of_users(np.array([number]))
+        # A server answers so many strangers of one address, and shuts it out if there are more.
+        time.sleep(APART)
+        try:
+            _entered(devices[number], link, certificate, own, plan)
+        except InputError as why:
+            problem = f"{done} of {len(coming)} customers have joined, then: {why}"
+            raise InputError(str(folder), problem, fix="the same command goes on") from None
+        if (done + 1) % 100 == 0:
+            tell(f"{done + 1} of {len(coming)} customers have joined")
+    return len(coming)
+
+
+def _entered(
+    folder: Path, link: JoinLink, certificate: str, rows: Interactions, plan: JoinPlan
+) -> Int64Array:
+    """Asks a server for a place, and makes the device's folder. Returns the federation's number of
+    the user, int64 [1]. certificate: as `_fetched` returns it. Raises InputError.
+    """
+    with tempfile.TemporaryDirectory(prefix="entrenous-join-") as place:
+        invitation = Path(place)
         request = _request(folder)
         asked = json.dumps(request._asdict()).encode()
         _unpacked(invitation, knocking.joined(link, certificate, asked), link, certificate)
-        return join(folder, invitation, own, plan)
+        return join(folder, invitation, rows, plan)
+
+
+def _fetched(invitation: Path, link: JoinLink) -> str:
+    """Writes terms and items of the federation that a link leads to. Returns the certificate of its
+    server's authority, "" = the system trusts it. Raises InputError.
+    """
+    if not link.tls:
+        refuse_plain("--link", split_address("--link", link.server)[0], insecure=False)
+    certificate = knocking.authority(link) if link.tls and link.authority else ""
+    _unpacked(invitation, knocking.terms(link, certificate), link, certificate)
+    return certificate
 
 
 def _unpacked(folder: Path, packed: bytes, link: JoinLink, certificate: str) -> None:
@@ -103,9 +162,6 @@ def _checked(invitation: Path, rows: Interactions | None, plan: JoinPlan) -> Int
     items = current_items(invitation, terms).vocabulary
     if rows is None:
         return _nobody(items)
-    if len(rows.users) != 1:
-        expected = "the rows of one person: a link is for one"
-        raise InputError(rows.name, f"{len(rows.users)} users", expected=expected)
     with_items(rows, items.indices(rows.items.ids.tolist()), items)
     return rows
 

@@ -203,8 +203,8 @@ class TrialPlan:
     stream: str = ""
     """Have people join and leave, rows arrive and items appear while the federation runs: the
     events of a file (columns time or round, event, user, item, value), or of the rows of a data
-    set, such as ml-100k. Each of --nodes people has a device (default: 40), and there are --rounds
-    windows of events."""
+    set, such as ml-100k. Each of --nodes people has a device (default: 40), some of them in a shop,
+    and there are --rounds windows of events."""
     seconds: float = 24.0
     """Seconds for which peers run after all have begun."""
     load: Mapping[str, Any] = field(default_factory=dict)

@@ -23,6 +23,7 @@ from ...privacy.turnout import drawn, lots
 from ..agreement.catalogue import Items
 from ..agreement.growth import in_corner
 from ..agreement.terms import FederationTerms
+from ..server.server import moved_on
 from .device import OwnRow
 
 
@@ -37,8 +38,9 @@ class Stage(NamedTuple):
     """The users whose devices were running, and not paused."""
     anew: frozenset[int]
     """The users who forgot everything since the stage before, so that their devices begin anew."""
-    sums: list[frozenset[int]]
-    """The users in the sum of each round; empty where too few offered."""
+    sums: list[frozenset[int] | None]
+    """The users in the sum of each round; empty where too few offered, None where the sum was
+    lost."""
 
 
 class Again(NamedTuple):
@@ -72,6 +74,11 @@ def made_again(terms: FederationTerms, stages: Sequence[Stage]) -> Again:
         first = rounds.start()
         training = first if training is None else _gone_on(training, first, stage)
         for number, users in summed.items():
+            if users is None:
+                # The number is used up, and nobody is asked about the same model again.
+                moved = moved_on(training.server, rounds.algorithm, rounds.contract)
+                training = training._replace(server=moved, round=number + 1)
+                continue
             if not users:
                 training = training.without_a_sum()
                 continue
@@ -84,11 +91,13 @@ def made_again(terms: FederationTerms, stages: Sequence[Stage]) -> Again:
     return Again(server_sha256(training.server), late, asked)
 
 
-def _rounds(terms: FederationTerms, stage: Stage, summed: Mapping[int, frozenset[int]]) -> Rounds:
+def _rounds(
+    terms: FederationTerms, stage: Stage, summed: Mapping[int, frozenset[int] | None]
+) -> Rounds:
     """Returns the rounds of a stage, in which those take part who were in the sums."""
 
     def took_part(number: int, users: Int64Array) -> Int64Array:
-        return np.array(sorted(summed[number]), np.int64)
+        return np.array(sorted(summed[number] or ()), np.int64)
 
     return Rounds(
         terms.with_items(stage.items).make(),

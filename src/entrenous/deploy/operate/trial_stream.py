@@ -49,11 +49,15 @@ Say = Callable[[str], None]
 FOUNDERS = 0.25  # of the rows, by which those who found the federation have joined
 ALGORITHM = "fcf"
 PEOPLE = 40
+LEAVES = 10  # every tenth person of a data set, in which nobody says goodbye
+SHOPS = 4
+CUSTOMERS = 5  # of a shop, at most; together at most half of those who found the federation
 USUAL = 300  # people of a sum, to which the usual noise belongs
 NOISE = 3.0
 PACE = 0.1  # seconds between two rounds
+DEADLINE = 3.0  # seconds of a stage of a round; all devices share the processors of one machine
 PATIENCE = 120.0  # seconds for a round
-ROUNDS = 4  # of a window
+ROUNDS = 2  # of a window, and one more where items have come
 MOST = 30  # rounds in which every device that is there is told of a list
 ANSWERS = 100_000  # sums of a device: a trial bounds none
 
@@ -85,8 +89,8 @@ class Lived(NamedTuple):
     sha256: str
     """The hash of the server's model."""
     lost: int
-    """Rounds whose sums did not come out. With one or more, the training in one process has another
-    model."""
+    """Rounds whose sums did not come out. Where devices keep vectors, those who answered in one
+    have trained all the same, and the training in one process has another model."""
     again: Again
     """The same training in one process."""
 
@@ -112,7 +116,26 @@ def events_of(
     of_these = [event for event in events if not event.user or event.user in first]
     theirs = {event.item for event in of_these if event.user}
     kept = [event for event in of_these if event.user or event.item in theirs]
+    if of_file is None:
+        kept = _with_leaving(kept)
+        say(f"every person of {LEAVES} leaves, half-way between the last row and the end")
     return Events.of(kept, clock=events.clock, name=events.name)
+
+
+def _with_leaving(events: list[Event]) -> list[Event]:
+    """Returns events in which every tenth person who joins leaves, half-way between the person's
+    last event and the end.
+    """
+    last = {event.user: place for place, event in enumerate(events) if event.user}
+    leaving: dict[int, list[str]] = {}
+    for user in list(last)[LEAVES - 1 :: LEAVES]:
+        place = (last[user] + len(events)) // 2
+        leaving.setdefault(place, []).append(user)
+    with_leaving = []
+    for place, event in enumerate(events):
+        with_leaving.append(event)
+        with_leaving += [Event(event.at, "leave", user) for user in leaving.get(place, [])]
+    return with_leaving
 
 
 def carry_out(folder: Path, plan: TrialPlan, say: Say) -> Lived:
@@ -135,8 +158,8 @@ def carry_out(folder: Path, plan: TrialPlan, say: Say) -> Lived:
     trial = _Trial(folder, events, plan, say)
     windows = []
     with trial.running():
-        for _ in range(plan.rounds):
-            window = trial.step()
+        for number in range(1, plan.rounds + 1):
+            window = trial.step(last=number == plan.rounds)
             windows.append(window)
             say(said(window))
     left = trial.not_taken()
@@ -224,7 +247,8 @@ class _Trial:
         self._named = 0  # devices that have a name, whoever has left since
         self._names: dict[str, str] = {}  # of the newest device of each user
         self._devices: dict[str, Device] = {}
-        self._stops: dict[str, threading.Event] = {}
+        self._stops: list[threading.Event] = []
+        self._there: set[str] = set()  # users whose devices run, and who have not left
         self._failed: list[str] = []
         self._coming_rows: dict[str, list[Event]] = {}  # that a device has not taken yet
         self._refusal = ""  # of rows, the last one
@@ -233,6 +257,7 @@ class _Trial:
         self._stages: list[Stage] = []
         self._numbers: dict[str, int] = {}  # of users, by the names of their devices
         self._anew: set[int] = set()  # users who have forgotten everything since the last round
+        self._lost = 0  # rounds so far, whose sums did not come out
         self._summed: set[bytes] = set()  # the models of which sums were made
         self._stack = ExitStack()
         founders = self._take(round(rows * FOUNDERS))
@@ -263,7 +288,7 @@ class _Trial:
                 "noise": NOISE * share,
                 **plan.protect,
             },
-            deadline=1.0,
+            deadline=DEADLINE,
             accuracy=NOISE * share,
         )
         names = self._names
@@ -292,11 +317,13 @@ class _Trial:
         self._number_all()
         for user in there:
             self._join(user, made.nodes[names[user]])
+        self._shops = min(CUSTOMERS, len(there) // (2 * SHOPS))  # customers of each shop
         self._say(made.terms.limits())
         self._say(
-            f"{len(self._devices)} of {users} people have joined, {len(items.ids)} of"
-            f" {len(self._listed)} items are there; floors of {people} people and noise of"
-            f" {NOISE * share:.2g} for so few: for trying out only"
+            f"{len(self._devices)} of {users} people have joined, {self._shops * SHOPS} of them as"
+            f" customers of {SHOPS} shops; {len(items.ids)} of {len(self._listed)} items are there;"
+            f" floors of {people} people and noise of {NOISE * share:.2g} for so few: for trying"
+            " out only"
         )
 
     def _new_name(self) -> str:
@@ -339,7 +366,9 @@ class _Trial:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Runs the server and all devices, each with its own connection, until the block ends."""
+        """Runs the server and all devices, each with its own connection, until the block ends. The
+        first people are customers of shops, of which each runs their devices together.
+        """
         stop = threading.Event()
         server = threading.Thread(
             target=self._guarded,
@@ -348,12 +377,17 @@ class _Trial:
         )
         server.start()
         try:
-            self._begin(list(self._devices))
+            users = list(self._devices)
+            customers = self._shops
+            for number in range(SHOPS if customers else 0):
+                self._begin(users[number * customers : (number + 1) * customers])
+            for user in users[SHOPS * customers :]:
+                self._begin([user])
             yield
         finally:
             stop.set()
             self._gate.open()
-            for one in self._stops.values():
+            for one in self._stops:
                 one.set()
             # The server first: a device that ends is not missed by it.
             server.join(PATIENCE)
@@ -362,22 +396,24 @@ class _Trial:
                 device.close()
 
     def _begin(self, users: list[str]) -> None:
-        """Runs the devices of some users, which answer the server from then on."""
-        # A thread for each, since people come and leave one by one.
-        for user in users:
-            folder = self._of(user)
-            node = FederatedNode(folder)
-            stop = threading.Event()
-            self._stops[user] = stop
-            about = read_json(folder / NODE)
-            running = threading.Thread(
-                target=self._guarded,
-                args=(user, serve, about["server"], folder / "ca.crt", [polling(node)], stop),
-                kwargs={"say": lambda line: None},
-            )
+        """Runs the devices of one person, or those of a shop's customers together. They answer the
+        server from then on.
+        """
+        folder = self._of(users[0])
+        nodes = [FederatedNode(self._of(user)) for user in users]
+        stop = threading.Event()
+        self._stops.append(stop)
+        self._there.update(users)
+        asked = [polling(node) for node in nodes]
+        running = threading.Thread(
+            target=self._guarded,
+            args=(users[0], serve, read_json(folder / NODE)["server"], folder / "ca.crt"),
+            kwargs={"nodes": asked, "stop": stop, "say": lambda line: None},
+        )
+        for node in nodes:
             self._stack.callback(node.close)
-            self._stack.callback(running.join, PATIENCE)
-            running.start()
+        self._stack.callback(running.join, PATIENCE)
+        running.start()
 
     def _guarded(self, who: str, act: Callable[..., Any], *given: Any, **named: Any) -> None:
         """Runs a part of the federation, and keeps why it ended by itself."""
@@ -401,9 +437,11 @@ class _Trial:
             left -= event.kind == "row"
         return taken
 
-    def step(self) -> Window:
-        """Lets a window of events happen, and then has rounds made."""
-        taken = self._take(self._window)
+    def step(self, last: bool) -> Window:
+        """Lets a window of events happen, and then has rounds made. last: everything that is left
+        happens.
+        """
+        taken = self._take(len(self._events) if last else self._window)
         self._appear()
         # Of those who join, a device has all that happened after that from its beginning.
         joined: dict[str, None] = {}
@@ -444,7 +482,8 @@ class _Trial:
         self._number_all()
         for user, invitation in zip(users, invitations, strict=True):
             self._join(user, invitation)
-        self._begin(users)
+        for user in users:
+            self._begin([user])
 
     def _happen(self, event: Event) -> None:
         """Lets something happen to one device. Rows wait for those that come with them."""
@@ -465,7 +504,8 @@ class _Trial:
             device.take_part()
         elif event.kind == "leave":
             device.forget()
-            self._stops[event.user].set()
+            device.pause()
+            self._there.discard(event.user)
 
     def _consume(self, user: str) -> None:
         """Adds the rows that have come to a user. They wait on if the device does not know all of
@@ -514,9 +554,8 @@ class _Trial:
         """Tells whether every device that is there has the newest list of items. A server tells a
         device of it when it asks that device the next time.
         """
-        for user, stop in self._stops.items():
-            number = self._events.users.index(user)
-            if stop.is_set() or number in self._happened.away:
+        for user in self._there:
+            if self._events.users.index(user) in self._happened.away:
                 continue
             known = current_items(self._of(user), self._terms)
             if known.sha256 != self._list.sha256:
@@ -533,6 +572,10 @@ class _Trial:
                 raise EntrenousError(f"a device was not told of the list of items in {MOST} rounds")
             self._gate.one_round(self._failed)
             stage.sums.append(self._newest_sum())
+            now = int(status(self._server)["lost"])
+            if now > self._lost:
+                stage.sums[-1] = None
+            self._lost = now
         self._stages.append(stage)
 
     def _stage(self) -> Stage:
@@ -543,7 +586,7 @@ class _Trial:
             number = self._numbers[self._names[user]]
             rows[number] = device.export()
             away = self._events.users.index(user) in self._happened.away
-            if not away and not self._stops[user].is_set():
+            if not away and user in self._there:
                 there.append(number)
         anew = frozenset(self._anew)
         self._anew.clear()

@@ -1,0 +1,84 @@
+"""A federation by lot that runs in threads, over TLS, and lets people join by links."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+from federation_links import ratings, until
+
+from entrenous.deploy.agreement.catalogue import Items
+from entrenous.deploy.agreement.files import read_json
+from entrenous.deploy.agreement.members import MEMBERS, Members
+from entrenous.deploy.links.polling import serve
+from entrenous.deploy.node.node import FederatedNode
+from entrenous.deploy.operate.enrolment import identity, join
+from entrenous.deploy.operate.founding import Place, found_federation, free_ports
+from entrenous.deploy.operate.plans import FoundingPlan, JoinPlan
+from entrenous.deploy.operate.running import run_server, status
+from entrenous.deploy.operate.running_node import polling
+
+PEOPLE = 12  # before anybody joins
+ROOM = 20
+ITEMS = Items.of(ratings(ROOM))
+DATA = ratings(ROOM)
+OWNER = JoinPlan(people=5, parties=3)
+PLAN = FoundingPlan(
+    algorithm="fcf",
+    endless=True,
+    settings={"factors": 4, "cohort": 5},
+    users=ROOM,
+    interactions=len(DATA),
+    profile="paper",
+    protect={
+        **{"sampling": "poisson", "answers": 1000, "noise": 0.2, "rows": "all"},
+        **{"secure_sum": True, "people": 3, "parties": 3},
+    },
+    deadline=1.0,
+)
+
+
+class Running:
+    """A federation by lot, whose server and first nodes run in threads."""
+
+    def __init__(self, folder: Path, people: int = PEOPLE) -> None:
+        self.folder = folder / "f"
+        self.devices = [folder / f"person-{number}" for number in range(people)]
+        requests = [(identity(device, device.name), 1) for device in self.devices]
+        place = Place(port=free_ports()[0])
+        self.made = found_federation(self.folder, ITEMS, requests, PLAN, place)
+        for number, device in enumerate(self.devices):
+            join(device, self.made.nodes[device.name], DATA.of_users([number]), OWNER)
+        self._stop = threading.Event()
+        self._threads: list[threading.Thread] = []
+        self.said: list[str] = []
+
+    def start(self, pace: float = 0.2) -> None:
+        arguments = (self.made.server, self._stop, self.said.append)
+        server = threading.Thread(target=run_server, args=arguments, kwargs={"pace": pace})
+        self._begin(server)
+        # Its first word comes once it listens.
+        until(lambda: status(self.made.server))
+        for device in self.devices:
+            self.run(device)
+
+    def run(self, device: Path) -> None:
+        node = FederatedNode(device)
+        address = read_json(device / "node.json")["server"]
+        arguments = (address, device / "ca.crt", [polling(node)], self._stop)
+        self._begin(
+            threading.Thread(target=serve, args=arguments, kwargs={"say": lambda line: None})
+        )
+
+    def _begin(self, thread: threading.Thread) -> None:
+        thread.start()
+        self._threads.append(thread)
+
+    def close(self) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(60)
+            assert not thread.is_alive()
+
+    def members(self) -> Members:
+        return Members.read(self.made.server / MEMBERS, ROOM)
