@@ -5,6 +5,7 @@ answers, keeps the lists of people that it has answered, and stops when its answ
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -189,6 +190,21 @@ def test_offers_end_when_all_who_are_there_have_answered(
     assert running.trained() is not None
     assert status(running.made.server)["lost"] == 0
     assert sum(running.answered()) > 18
+
+
+def test_a_server_that_begins_anew_on_an_open_port_waits_for_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Members or items have changed: whoever is there has long since been heard of."""
+    monkeypatch.setattr(secure_server, "LOOK", 0.0)
+    running = Running(by_lot(tmp_path / "f", people=6, deadline=3600.0, rounds=3))
+    running.link.absent = {"node-03", "node-17", "node-22", "node-31"}
+    monkeypatch.setattr(server_module, "FAREWELL", 0.3)
+    # A server that counted from its own beginning would wait for the hour.
+    monkeypatch.setattr(exchange, "GONE", 1e6)
+    monkeypatch.setattr(running.link, "_since", time.monotonic() - 2e6)
+    assert running.trained() is not None
+    assert status(running.made.server)["lost"] == 0
 
 
 def test_offers_are_waited_for_while_too_few_have_come(
