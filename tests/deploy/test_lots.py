@@ -5,6 +5,7 @@ answers, keeps the lists of people that it has answered, and stops when its answ
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -29,21 +30,25 @@ from over_https import over_https
 
 from entrenous.core.errors import InputError
 from entrenous.data.interactions import Interactions
+from entrenous.deploy.agreement.catalogue import Items
+from entrenous.deploy.agreement.members import MEMBERS, Members
 from entrenous.deploy.frames.frames import MEMBERS_NEWS, Code, FrameParts, opened
 from entrenous.deploy.frames.secure import sum_terms
 from entrenous.deploy.links.admission import Bounds
 from entrenous.deploy.node.node import FederatedNode
 from entrenous.deploy.node.secure_node import SecureSide, inputs
 from entrenous.deploy.operate import running as running_module
+from entrenous.deploy.operate.device import OwnRow
 from entrenous.deploy.operate.founding import FoundedFederation
 from entrenous.deploy.operate.going_back import go_back
 from entrenous.deploy.operate.running import refuse_alone, status
+from entrenous.deploy.operate.trial_again import Stage, made_again
 from entrenous.deploy.server import exchange, secure_server
 from entrenous.deploy.server import server as server_module
 from entrenous.deploy.server.collector import Collector
 from entrenous.deploy.server.secure_server import SecureRound
 from entrenous.deploy.server.server import round_work, serve
-from entrenous.deploy.server.server_folder import SPAN, ServerFolder
+from entrenous.deploy.server.server_folder import SPAN, ServerFolder, past_sums
 from entrenous.privacy.secure_sum.client import SecureSumClient
 from entrenous.privacy.secure_sum.server import SecureSumServer
 from entrenous.privacy.secure_sum.terms import Floors
@@ -191,6 +196,21 @@ def test_offers_end_when_all_who_are_there_have_answered(
     assert sum(running.answered()) > 18
 
 
+def test_a_server_that_begins_anew_on_an_open_port_waits_for_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Members or items have changed: whoever is there has long since been heard of."""
+    monkeypatch.setattr(secure_server, "LOOK", 0.0)
+    running = Running(by_lot(tmp_path / "f", people=6, deadline=3600.0, rounds=3))
+    running.link.absent = {"node-03", "node-17", "node-22", "node-31"}
+    monkeypatch.setattr(server_module, "FAREWELL", 0.3)
+    # A server that counted from its own beginning would wait for the hour.
+    monkeypatch.setattr(exchange, "GONE", 1e6)
+    monkeypatch.setattr(running.link, "_since", time.monotonic() - 2e6)
+    assert running.trained() is not None
+    assert status(running.made.server)["lost"] == 0
+
+
 def test_offers_are_waited_for_while_too_few_have_come(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -246,10 +266,29 @@ def test_after_a_lost_round_others_are_drawn_from_another_model(tmp_path: Path) 
             sent(address, frame, seconds)
 
     running.link.send = send  # type: ignore[method-assign]
-    assert running.trained() is not None
+    trained = running.trained()
     said = status(running.made.server)
     assert said["lost"] == 1 and said["round"] == 6
     assert models[1] != models[2]
+    # In one process the lost round gives the same next model, and every sum the same bytes.
+    members = Members.read(running.made.server / MEMBERS, len(DATA.users)).nodes
+    sums: list[frozenset[int] | None] = []
+    for summed in past_sums(running.made.server):
+        people = [members[name].users.tolist() for name in summed.parties]
+        sums.append(frozenset(user for own in people for user in own))
+    assert len(sums) == 7
+    sums[1] = None
+    rows: dict[int, list[OwnRow]] = {user: [] for user in range(len(DATA.users))}
+    for user, item, value in zip(DATA.user, DATA.item, DATA.value, strict=True):
+        row = OwnRow(user="", item=DATA.items[int(item)], title="", value=float(value), time=None)
+        rows[int(user)].append(row)
+    everybody = frozenset(rows)
+    stage = Stage(Items.of(DATA), rows, everybody, frozenset(), sums)
+    again = made_again(running.made.terms, [stage])
+    assert again.sha256 == trained
+    assert (again.late, again.drawn) == (0, sum(len(users) for users in sums if users))
+    fewer = stage._replace(rows={**rows, min(sums[0] or ()): []})
+    assert made_again(running.made.terms, [fewer]).sha256 != trained
 
 
 def test_a_lot_is_secret_with_secret_draws_and_the_same_after_a_restart(tmp_path: Path) -> None:

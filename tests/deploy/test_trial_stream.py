@@ -220,4 +220,4 @@ def test_some_people_of_a_data_set_leave_after_their_last_row(tmp_path: Path) ->
     for user, place in left.items():
         assert all(event.user != user for event in some[place + 1 :])
     between = [event for event in some[: left["u09"]] if event.user > "u09"]
-    assert between and told[-1].startswith("every person of 10 leaves")
+    assert between and told[-1].startswith("one person in 10 leaves")

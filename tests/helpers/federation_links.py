@@ -196,8 +196,16 @@ class FaultyLink:
     def __init__(self, nodes: Mapping[str, Answer], fate: Fate = faithful) -> None:
         self.nodes, self.fate = dict(nodes), fate
         self.absent: set[str] = set()
+        self._since: float | None = None
         self._under_way: list[tuple[float, int, str, str, bytes]] = []
         self._number = itertools.count()
+
+    @property
+    def since(self) -> float:
+        # From the first question on: the clock may be another one than at the beginning.
+        if self._since is None:
+            self._since = self.clock.monotonic()
+        return self._since
 
     def present(self) -> list[str]:
         return [address for address in self.nodes if address not in self.absent]
@@ -282,6 +290,7 @@ class SocketLink:
 
     def __init__(self, sockets: Mapping[str, str]) -> None:
         self._sockets = dict(sockets)
+        self.since = time.monotonic()
         self._open: dict[str, Connection] = {}
 
     def present(self) -> list[str]:

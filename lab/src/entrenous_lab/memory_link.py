@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from concurrent.futures import TimeoutError as NotYet
@@ -20,6 +21,7 @@ class MemoryServerLink:
 
     def __init__(self, nodes: Mapping[str, Answer], workers: int = 2) -> None:
         self._nodes = dict(nodes)
+        self.since = time.monotonic()
         self._asked: list[tuple[str, Future[bytes]]] = []
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="nodes")
 

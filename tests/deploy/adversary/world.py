@@ -126,6 +126,7 @@ class Passing:
         self.nodes, self.attack, self.watch, self.turn = nodes, attack, watch, turn
         self.asked: list[Asked] = []
         self.clock: Any = exchange.time
+        self.since = self.clock.monotonic()
         self.idle = 0
         self._answers: deque[tuple[str, bytes]] = deque()
 

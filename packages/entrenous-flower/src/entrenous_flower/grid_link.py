@@ -50,6 +50,7 @@ class GridLink:
         self._out: list[GridRequest] = []
         self._asked: dict[str, GridRequest] = {}  # by Flower's message ids
         self._listed = -LISTING
+        self.since = time.monotonic()
 
     def present(self) -> list[str]:
         """The names of the nodes that are connected and have proved who they are; at most a second

@@ -94,6 +94,7 @@ class Traffic:
     """
 
     def __init__(self) -> None:
+        self.since = time.monotonic()
         self._parked: dict[str, Parked] = {}
         self._asking: dict[str, asyncio.Future[FrameParts | None]] = {}
         # Monotonic seconds of each node's last word, or of the next one where it was told when.

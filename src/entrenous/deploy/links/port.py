@@ -17,6 +17,12 @@ class ServerLink(Protocol):
     has shown its key.
     """
 
+    @property
+    def since(self) -> float:
+        """The monotonic second since which nodes can come. A link may outlive the server that
+        uses it, which begins anew when members or items have changed."""
+        ...
+
     def present(self) -> Collection[str]:
         """Returns the names of the nodes that are connected now."""
         ...

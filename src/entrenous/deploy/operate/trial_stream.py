@@ -118,7 +118,7 @@ def events_of(
     kept = [event for event in of_these if event.user or event.item in theirs]
     if of_file is None:
         kept = _with_leaving(kept)
-        say(f"every person of {LEAVES} leaves, half-way between the last row and the end")
+        say(f"one person in {LEAVES} leaves, half-way between the last row and the end")
     return Events.of(kept, clock=events.clock, name=events.name)
 
 

@@ -214,7 +214,6 @@ class Exchange:
         self._stop = stop
         self._waits = waits
         self._news = news
-        self._began = time.monotonic()
         self.bytes_down = self.messages = 0
 
     @property
@@ -225,7 +224,7 @@ class Exchange:
     @property
     def knows_who_is_there(self) -> bool:
         """True once every node that is there must have said something."""
-        return time.monotonic() - self._began > GONE
+        return time.monotonic() - self._link.since > GONE
 
     def gather(
         self,
