@@ -42,7 +42,7 @@ from entrenous.deploy.operate.device import OwnRow
 from entrenous.deploy.operate.founding import FoundedFederation
 from entrenous.deploy.operate.going_back import go_back
 from entrenous.deploy.operate.running import refuse_alone, status
-from entrenous.deploy.operate.trial_again import Stage, made_again
+from entrenous.deploy.operate.trial_again import QuietRounds, made_again
 from entrenous.deploy.server import exchange, secure_server
 from entrenous.deploy.server import server as server_module
 from entrenous.deploy.server.collector import Collector
@@ -283,7 +283,7 @@ def test_after_a_lost_round_others_are_drawn_from_another_model(tmp_path: Path) 
         row = OwnRow(user="", item=DATA.items[int(item)], title="", value=float(value), time=None)
         rows[int(user)].append(row)
     everybody = frozenset(rows)
-    stage = Stage(Items.of(DATA), rows, everybody, frozenset(), sums)
+    stage = QuietRounds(Items.of(DATA), rows, everybody, frozenset(), sums)
     again = made_again(running.made.terms, [stage])
     assert again.sha256 == trained
     assert (again.late, again.drawn) == (0, sum(len(users) for users in sums if users))

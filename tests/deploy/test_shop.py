@@ -16,11 +16,12 @@ from running_by_lot import DATA, OWNER, PEOPLE, Running
 from entrenous.core.errors import InputError
 from entrenous.deploy.node.node_store import STORE, NodeStore
 from entrenous.deploy.node.secure_node import inputs
-from entrenous.deploy.operate.device import recommend
+from entrenous.deploy.operate.device import add_to_shop, recommend
 from entrenous.deploy.operate.joining import join_shop
 from entrenous.deploy.operate.newcomers import links_of, make_link
 from entrenous.deploy.operate.plans import JoinPlan
-from entrenous.deploy.operate.shop import add_to_shop, device_of, devices_of, run_shop
+from entrenous.deploy.operate.running_node import run_shop
+from entrenous.deploy.operate.shop import device_of, devices_of
 
 CUSTOMERS = DATA.of_users(np.arange(PEOPLE, PEOPLE + 5))
 

@@ -373,8 +373,8 @@ def add(folder: Path, /, *, data: str, load: Load = None, ignore_unknown: bool =
     """
     need_libraries("federation", *NETWORK)
     from ..data.load import load_part
-    from ..deploy.operate.device import Device
-    from ..deploy.operate.shop import add_to_shop, devices_of
+    from ..deploy.operate.device import Device, add_to_shop
+    from ..deploy.operate.shop import devices_of
 
     rows = load_part(Path(data), **loading(load))
     if devices_of(folder):

@@ -144,7 +144,7 @@ def node(
     from ..deploy.node.node_store import NODE
 
     if not (folder / NODE).exists() and _is_shop(folder, metrics, serve):
-        from ..deploy.operate.shop import run_shop
+        from ..deploy.operate.running_node import run_shop
 
         with _until_stopped() as stop:
             run_shop(folder, stop, say, insecure=insecure)

@@ -33,6 +33,7 @@ from ..node.node_store import CHANGES, NODE, PAUSED, AddedRow, NodeStore
 from ..peers.folder import PeerFolder
 from .plans import JoinPlan
 from .receipt import NodeReceipt, receipt_of_node
+from .shop import devices_of, name_of
 
 
 class NodeRecommendations(NamedTuple):
@@ -393,6 +394,34 @@ class Device:
             self._model = self._node.recommender()
             self._seen = version
         return self._model
+
+
+def add_to_shop(folder: Path, rows: Interactions, *, ignore_unknown: bool = False) -> int:
+    """Adds new rows to the devices of a shop's customers, as `Device.add`. Returns the number of
+    rows added. Raises InputError, before any is added, for rows of somebody who is no customer,
+    unless these are left out with `ignore_unknown`.
+    """
+    known = set(devices_of(folder))
+    of_customers = []
+    for number, user in enumerate(rows.users.ids.tolist()):
+        device = folder / name_of(user)
+        if device in known:
+            own = rows.of_users(np.array([number]))
+            of_customers.append((device, own))
+        elif not ignore_unknown:
+            raise InputError(
+                rows.name,
+                f"user {user} is no customer of {folder}",
+                expected="rows of its customers",
+                fix="join with a link and the rows of new ones, or leave them out:"
+                " --ignore-unknown",
+            )
+    added = 0
+    for device, own in of_customers:
+        with Device(device) as opened:
+            taken = opened.add(own, ignore_unknown=ignore_unknown)
+        added += taken
+    return added
 
 
 def recommend(folder: Path, user: str | None, n: int) -> NodeRecommendations:

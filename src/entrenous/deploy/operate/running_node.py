@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ from ..links.port import Answer
 from ..node.node import FederatedNode
 from ..node.node_store import NODE
 from ..node.node_watch import NodeWatch
+from .shop import devices_of
 
 if TYPE_CHECKING:
     from ..links.polling import PollingNode
@@ -64,6 +65,38 @@ def run_node(
                 insecure=insecure,
                 say=say,
             )
+
+
+def run_shop(folder: Path, stop: threading.Event, say: Say, *, insecure: bool = False) -> None:
+    """Runs the devices of a shop until `stop` is set. Raises InputError as `run_node` does."""
+    from ..links.polling import serve
+
+    devices = devices_of(folder)
+    about = read_json(devices[0] / NODE)
+    with ExitStack() as stack:
+        stack.enter_context(holding(folder / "lock"))
+        nodes = []
+        for device in devices:
+            # Nobody may run one of them by itself meanwhile.
+            stack.enter_context(holding(device / "lock"))
+            node = FederatedNode(device)
+            stack.callback(node.close)
+            nodes.append(node)
+        rows = sum(len(node.rows) for node in nodes)
+        say(f"{folder}: {len(nodes)} customers, {rows} rows, server {about['server']}")
+        say(nodes[0].terms.limits())
+        ca = devices[0] / "ca.crt"
+        trusted = ca if ca.exists() else None
+        asked = [polling(node) for node in nodes]
+        serve(
+            about["server"],
+            trusted,
+            asked,
+            stop,
+            tls=about["tls"],
+            insecure=insecure,
+            say=say,
+        )
 
 
 @contextmanager

@@ -27,7 +27,7 @@ from ..server.server import moved_on
 from .device import OwnRow
 
 
-class Stage(NamedTuple):
+class QuietRounds(NamedTuple):
     """Some rounds, between which nothing happened."""
 
     items: Items
@@ -57,10 +57,13 @@ class Again(NamedTuple):
 
 def server_sha256(state: State) -> str:
     """Returns the hash of a server's state."""
-    return model_sha256({f"server.{name}": array for name, array in arrays_of(state).items()})
+    named = {}
+    for name, array in arrays_of(state).items():
+        named[f"server.{name}"] = array
+    return model_sha256(named)
 
 
-def made_again(terms: FederationTerms, stages: Sequence[Stage]) -> Again:
+def made_again(terms: FederationTerms, stages: Sequence[QuietRounds]) -> Again:
     """Makes the rounds of some stages in one process. terms: as they were signed, with public draws
     and one sum a round.
     """
@@ -83,21 +86,24 @@ def made_again(terms: FederationTerms, stages: Sequence[Stage]) -> Again:
                 training = training.without_a_sum()
                 continue
             training = rounds.one_round(training)
-            offered = _drawn(terms, rounds.contract, number) & stage.there
-            asked += len(offered)
-            late += len(offered - users)
+            offered = _drawn(terms, rounds.contract, number)
+            there = offered & stage.there
+            missing = there - users
+            asked += len(there)
+            late += len(missing)
     if training is None:
         raise ValueError("no stages")
     return Again(server_sha256(training.server), late, asked)
 
 
 def _rounds(
-    terms: FederationTerms, stage: Stage, summed: Mapping[int, frozenset[int] | None]
+    terms: FederationTerms, stage: QuietRounds, summed: Mapping[int, frozenset[int] | None]
 ) -> Rounds:
     """Returns the rounds of a stage, in which those take part who were in the sums."""
 
     def took_part(number: int, users: Int64Array) -> Int64Array:
-        return np.array(sorted(summed[number] or ()), np.int64)
+        in_sum = summed[number] or ()
+        return np.array(sorted(in_sum), np.int64)
 
     return Rounds(
         terms.with_items(stage.items).make(),
@@ -108,12 +114,14 @@ def _rounds(
     )
 
 
-def _gone_on(training: Training, first: Training, stage: Stage) -> Training:
+def _gone_on(training: Training, first: Training, stage: QuietRounds) -> Training:
     """Returns a training as it goes on in a stage. first: the state of the stage's rounds before
     any round: that of new items, and of devices that begin anew.
     """
-    pairs = zip(training.server, first.server, strict=True)
-    server = type(first.server)(*(in_corner(*pair) for pair in pairs))
+    grown = []
+    for before, longer in zip(training.server, first.server, strict=True):
+        grown.append(in_corner(before, longer))
+    server = type(first.server)(*grown)
     anew = sorted(stage.anew)
     for now, beginning in zip(training.devices, first.devices, strict=True):
         now[anew] = beginning[anew]
@@ -129,20 +137,26 @@ def _drawn(terms: FederationTerms, contract: Contract, number: int) -> frozenset
     return frozenset(offers.tolist())
 
 
-def _interactions(terms: FederationTerms, stage: Stage) -> Interactions:
+def _interactions(terms: FederationTerms, stage: QuietRounds) -> Interactions:
     """Returns the rows of all devices of a stage, without those of retired items."""
     items = stage.items.vocabulary
-    retired = {items[number] for number in stage.items.retired}
+    retired = set()
+    for number in stage.items.retired:
+        retired.add(items[number])
     of: list[int] = []
     trained: list[OwnRow] = []
     for user, rows in stage.rows.items():
-        kept = [row for row in rows if row["item"] not in retired]
-        of += [user] * len(kept)
-        trained += kept
+        for row in rows:
+            if row["item"] in retired:
+                continue
+            of.append(user)
+            trained.append(row)
+    ids = [row["item"] for row in trained]
+    values = [row["value"] for row in trained]
     return build(
         np.array(of, np.int64),
-        items.indices([row["item"] for row in trained]),
-        value=[row["value"] for row in trained],
+        items.indices(ids),
+        value=values,
         users=Vocabulary(size=terms.users, kind="user"),
         items=items,
         name="trial",

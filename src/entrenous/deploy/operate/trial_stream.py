@@ -42,7 +42,7 @@ from .membership import change_items, invite
 from .plans import FoundingPlan, JoinPlan, TrialPlan
 from .running import run_server, status
 from .running_node import polling
-from .trial_again import Again, Stage, made_again, server_sha256
+from .trial_again import Again, QuietRounds, made_again, server_sha256
 
 Say = Callable[[str], None]
 
@@ -126,7 +126,10 @@ def _with_leaving(events: list[Event]) -> list[Event]:
     """Returns events in which every tenth person who joins leaves, half-way between the person's
     last event and the end.
     """
-    last = {event.user: place for place, event in enumerate(events) if event.user}
+    last = {}
+    for place, event in enumerate(events):
+        if event.user:
+            last[event.user] = place
     leaving: dict[int, list[str]] = {}
     for user in list(last)[LEAVES - 1 :: LEAVES]:
         place = (last[user] + len(events)) // 2
@@ -134,7 +137,9 @@ def _with_leaving(events: list[Event]) -> list[Event]:
     with_leaving = []
     for place, event in enumerate(events):
         with_leaving.append(event)
-        with_leaving += [Event(event.at, "leave", user) for user in leaving.get(place, [])]
+        for user in leaving.get(place, []):
+            left = Event(event.at, "leave", user)
+            with_leaving.append(left)
     return with_leaving
 
 
@@ -254,7 +259,7 @@ class _Trial:
         self._refusal = ""  # of rows, the last one
         self._before = -1
         self._gate = _Gate()
-        self._stages: list[Stage] = []
+        self._stages: list[QuietRounds] = []
         self._numbers: dict[str, int] = {}  # of users, by the names of their devices
         self._anew: set[int] = set()  # users who have forgotten everything since the last round
         self._lost = 0  # rounds so far, whose sums did not come out
@@ -312,7 +317,8 @@ class _Trial:
         self._owner = JoinPlan(people=people, parties=min(3, people), public_draws=True)
         self._list = items
         if self._happened.retired:
-            retired = [self._events.items[number] for number in sorted(self._happened.retired)]
+            numbers = sorted(self._happened.retired)
+            retired = [self._events.items[number] for number in numbers]
             self._list = change_items(self._folder, None, retired)
         self._number_all()
         for user in there:
@@ -334,7 +340,9 @@ class _Trial:
     def _number_all(self) -> None:
         """Reads the federation's numbers of the users of all devices, one each."""
         members = Members.read(self._server / MEMBERS, self._terms.users)
-        self._numbers = {name: int(member.users[0]) for name, member in members.nodes.items()}
+        self._numbers = {}
+        for name, member in members.nodes.items():
+            self._numbers[name] = int(member.users[0])
 
     def _of(self, user: str) -> Path:
         """Returns the folder of a user's device."""
@@ -372,8 +380,18 @@ class _Trial:
         stop = threading.Event()
         server = threading.Thread(
             target=self._guarded,
-            args=("server", self._gate.first, run_server, self._server, stop, lambda line: None),
-            kwargs={"pace": PACE, "progress": self._gate.passed},
+            args=(
+                "server",
+                self._gate.first,
+                run_server,
+                self._server,
+                stop,
+                lambda line: None,
+            ),
+            kwargs={
+                "pace": PACE,
+                "progress": self._gate.passed,
+            },
         )
         server.start()
         try:
@@ -407,8 +425,17 @@ class _Trial:
         asked = [polling(node) for node in nodes]
         running = threading.Thread(
             target=self._guarded,
-            args=(users[0], serve, read_json(folder / NODE)["server"], folder / "ca.crt"),
-            kwargs={"nodes": asked, "stop": stop, "say": lambda line: None},
+            args=(
+                users[0],
+                serve,
+                read_json(folder / NODE)["server"],
+                folder / "ca.crt",
+            ),
+            kwargs={
+                "nodes": asked,
+                "stop": stop,
+                "say": lambda line: None,
+            },
         )
         for node in nodes:
             self._stack.callback(node.close)
@@ -497,7 +524,8 @@ class _Trial:
         if event.kind == "forget":
             device.forget(event.item or None)
             if not event.item:
-                self._anew.add(self._numbers[self._names[event.user]])
+                name = self._names[event.user]
+                self._anew.add(self._numbers[name])
         elif event.kind == "away":
             device.pause()
         elif event.kind == "present":
@@ -578,19 +606,20 @@ class _Trial:
             self._lost = now
         self._stages.append(stage)
 
-    def _stage(self) -> Stage:
+    def _stage(self) -> QuietRounds:
         """Returns how things stand before a round."""
         rows = {}
         there = []
         for user, device in self._devices.items():
-            number = self._numbers[self._names[user]]
+            name = self._names[user]
+            number = self._numbers[name]
             rows[number] = device.export()
             away = self._events.users.index(user) in self._happened.away
             if not away and user in self._there:
                 there.append(number)
         anew = frozenset(self._anew)
         self._anew.clear()
-        return Stage(self._list, rows, frozenset(there), anew, [])
+        return QuietRounds(self._list, rows, frozenset(there), anew, [])
 
     def _newest_sum(self) -> frozenset[int]:
         """Returns the users in the sum of the round that is over; nobody if there was none."""
@@ -598,7 +627,8 @@ class _Trial:
         for summed in past_sums(self._server):
             if summed.model not in self._summed:
                 self._summed.add(summed.model)
-                users.update(self._numbers[name] for name in summed.parties)
+                for name in summed.parties:
+                    users.add(self._numbers[name])
         return frozenset(users)
 
     def _after_rounds(self) -> Window:
