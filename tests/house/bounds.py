@@ -32,7 +32,7 @@ On 2026-11-28 from 362,285 for groups by lot whose sums are made at once (1,150)
 trial whose rounds are made again in one process (1,450).
 """
 
-NODES = 366_907
+NODES = 366_941
 NODES_A_LINE = 5.44
 LEAST_COMMENTS = 0.0400
 MORE_THAN_8 = 11

@@ -49,13 +49,13 @@ def try_(folder: Path | None = None, /, *, json: bool = False, **options: Any) -
     Parameters
     ----------
     folder:
-        The folder that keeps everything. Default: runs/federation; for peers, a folder that is
-        removed at the end.
+        The folder that keeps everything. Default: runs/federation; of a stream runs/stream, or
+        runs/stream-2 where that is there; for peers, a folder that is removed at the end.
     json:
         Print one JSON object on stdout.
     """
     if options.get("stream"):
-        return _try_stream(folder or Path("runs/stream"), TrialPlan(**options), json)
+        return _try_stream(folder or _unused(Path("runs/stream")), TrialPlan(**options), json)
     plan = TrialPlan(**options).complete()
     need_libraries("federation", *(PEERS if plan.peers else NETWORK))
     if plan.peers:
@@ -82,6 +82,16 @@ def try_(folder: Path | None = None, /, *, json: bool = False, **options: Any) -
         result = trial.carry_out(folder, say)
     _show_trial(result, json)
     return _checked(result, result["lost"])
+
+
+def _unused(folder: Path) -> Path:
+    """Returns a folder that is not there: the one that is asked for, or that with a number."""
+    unused = folder
+    number = 1
+    while unused.exists():
+        number += 1
+        unused = folder.with_name(f"{folder.name}-{number}")
+    return unused
 
 
 def _try_stream(folder: Path, plan: TrialPlan, json: bool) -> int:
