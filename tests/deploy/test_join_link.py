@@ -40,11 +40,8 @@ from entrenous.deploy.operate.running import status
 
 @pytest.fixture
 def running(tmp_path: Path) -> Iterator[Running]:
-    own = Running(tmp_path)
-    try:
+    with closing(Running(tmp_path)) as own:
         yield own
-    finally:
-        own.close()
 
 
 def test_somebody_joins_by_a_link_and_recommends_while_the_server_works(

@@ -14,9 +14,10 @@ from federation_links import until
 from running_by_lot import DATA, OWNER, PEOPLE, Running
 
 from entrenous.core.errors import InputError
+from entrenous.data.interactions import Vocabulary, build
 from entrenous.deploy.node.node_store import STORE, NodeStore
 from entrenous.deploy.node.secure_node import inputs
-from entrenous.deploy.operate.device import add_to_shop, recommend
+from entrenous.deploy.operate.device import Device, add_to_shop, recommend
 from entrenous.deploy.operate.joining import join_shop
 from entrenous.deploy.operate.newcomers import links_of, make_link
 from entrenous.deploy.operate.plans import JoinPlan
@@ -28,11 +29,8 @@ CUSTOMERS = DATA.of_users(np.arange(PEOPLE, PEOPLE + 5))
 
 @pytest.fixture
 def running(tmp_path: Path) -> Iterator[Running]:
-    own = Running(tmp_path)
-    try:
+    with closing(Running(tmp_path)) as own:
         yield own
-    finally:
-        own.close()
 
 
 def joined(running: Running, folder: Path, uses: int = 5) -> int:
@@ -126,11 +124,33 @@ def test_rows_of_strangers_are_refused_and_nothing_is_added(
     stored = len(devices_of(shop))
     with pytest.raises(InputError, match="is no customer of"):
         add_to_shop(shop, several)
+    # The first customer's rows are fine, the second's are of an item that nobody lists.
+    had = set(CUSTOMERS.item[: CUSTOMERS.ptr[1]].tolist())
+    new = min(set(range(len(DATA.items))) - had)
+    mixed = build(
+        [0, 1],
+        [0, 1],
+        users=CUSTOMERS.users.some(np.arange(2)),
+        items=Vocabulary([DATA.items[new], "no-such-item"], kind="item"),
+    )
+    before = _rows_of(shop)
+    with pytest.raises(InputError, match="no-such-item"):
+        add_to_shop(shop, mixed)
+    assert _rows_of(shop) == before
+    assert add_to_shop(shop, mixed, ignore_unknown=True) == 1
     assert stored == 5
     with pytest.raises(InputError, match="none of the 5 customers has that id"):
         device_of(shop, "nobody")
     alone = tmp_path / "person-0"
     assert devices_of(alone) == [] and device_of(alone, None) == alone
+
+
+def _rows_of(shop: Path) -> list[int]:
+    lengths = []
+    for folder in devices_of(shop):
+        with Device(folder) as device:
+            lengths.append(len(device.export()))
+    return lengths
 
 
 @pytest.mark.parametrize("option", ["--serve", "--metrics"])

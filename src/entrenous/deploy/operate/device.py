@@ -227,15 +227,8 @@ class Device:
         not on the scale, and at a peer; then nothing is added.
         """
         with self._turn:
-            node = self._with_server()
-            user = node.rows.users.indices(rows.users.ids.tolist())[rows.user]
-            ids = rows.items.ids.tolist()
-            self._look_for(ids)
-            item = node.items.vocabulary.indices(ids)[rows.item]
+            user, item = self._placed(rows, ignore_unknown)
             strange = (user < 0) | (item < 0)
-            if strange.any() and not ignore_unknown:
-                raise _strangers(rows, user < 0, item < 0)
-            _check_ratings(node, rows.name, rows.value)
             times = rows.time
             if times is None:
                 times = np.full(len(rows), NO_TIME)
@@ -250,6 +243,21 @@ class Device:
             ]
             self._store.add_rows(added, self._tested(added))
             return len(added)
+
+    def _placed(self, rows: Interactions, ignore_unknown: bool) -> tuple[Array, Array]:
+        """Returns the place of each row's user among the node's and the number of its item, -1 for
+        unknown ones. Raises InputError for rows that `add` refuses.
+        """
+        node = self._with_server()
+        user = node.rows.users.indices(rows.users.ids.tolist())[rows.user]
+        ids = rows.items.ids.tolist()
+        self._look_for(ids)
+        item = node.items.vocabulary.indices(ids)[rows.item]
+        strange = (user < 0) | (item < 0)
+        if strange.any() and not ignore_unknown:
+            raise _strangers(rows, user < 0, item < 0)
+        _check_ratings(node, rows.name, rows.value)
+        return user, item
 
     def _tested(self, rows: list[AddedRow]) -> dict[int, RowTests]:
         """Tests rows that are about to be added, by user: ranks each by the newest model, which has
@@ -398,8 +406,8 @@ class Device:
 
 def add_to_shop(folder: Path, rows: Interactions, *, ignore_unknown: bool = False) -> int:
     """Adds new rows to the devices of a shop's customers, as `Device.add`. Returns the number of
-    rows added. Raises InputError, before any is added, for rows of somebody who is no customer,
-    unless these are left out with `ignore_unknown`.
+    rows added. Raises InputError, before any is added, for rows that `Device.add` refuses, and for
+    those of somebody who is no customer, unless these are left out with `ignore_unknown`.
     """
     known = set(devices_of(folder))
     of_customers = []
@@ -407,6 +415,8 @@ def add_to_shop(folder: Path, rows: Interactions, *, ignore_unknown: bool = Fals
         device = folder / name_of(user)
         if device in known:
             own = rows.of_users(np.array([number]))
+            with Device(device) as opened:
+                opened._placed(own, ignore_unknown)
             of_customers.append((device, own))
         elif not ignore_unknown:
             raise InputError(
