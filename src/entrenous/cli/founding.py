@@ -4,9 +4,10 @@ begins, with a server or of peers.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
@@ -15,6 +16,9 @@ from ..deploy.operate.plans import FoundingPlan, JoinPlan
 from .console import say
 from .federation import app
 from .options import NETWORK, Load, loading, need_libraries, takes
+
+if TYPE_CHECKING:
+    from ..deploy.operate.founding import FoundedFederation
 
 Repeated = Annotated[list[str] | None, Parameter(negative="")]
 
@@ -61,6 +65,7 @@ def new(
     port: int = 8443,
     name: Repeated = None,
     plain: bool = False,
+    arm: Repeated = None,
     **options: Any,
 ) -> None:
     """As the operator: found a federation with the nodes that asked to take part, or with nobody
@@ -69,6 +74,8 @@ def new(
     Writes FOLDER/invitations/NAME for each node, to be sent to it, and FOLDER/server, which
     `entrenous server` runs. With --peers it writes FOLDER/operator instead, whose key is needed
     only to invite and to shut out; a new peer asks the first two peers for the addresses of others.
+
+    With --arm it founds several federations that compare models on disjoint people.
 
     Parameters
     ----------
@@ -90,27 +97,29 @@ def new(
         may be repeated; nodes use the first.
     plain:
         Do without TLS; beyond loopback, server and nodes then also need --insecure.
+    arm:
+        NAME:name=value,...: found a second federation with these settings changed, in FOLDER-NAME,
+        on the next port; may be repeated with other names. Nodes are dealt by lot, and --users are
+        the most of each arm. Needs --accuracy, by which `entrenous federation status` compares
+        them.
     """
     need_libraries("federation", *NETWORK)
-    from ..core.registry.discover import is_place
     from ..deploy.agreement.catalogue import Items
     from ..deploy.operate.founding import Place, found_federation
-    from ..runs.plan import brought
 
     if not 0 < port < 65536:
         raise InputError("--port", f"got {port}", expected="1 to 65535")
     plan = FoundingPlan(**options)
     requests = [requested(text) for text in node or ()]
     place = Place(host, port, tuple(name or ()), not plain)
+    if arm:
+        from ..deploy.operate.arms import found_arms, parse_arms
+
+        arms = parse_arms(arm)
+        made = found_arms(folder, Items.read_csv(items), requests, plan, place, arms)
+        return _say_arms(folder, plan, made, arms)
     founded = found_federation(folder, Items.read_csv(items), requests, plan, place)
-    own_algorithm = plan.algorithm if is_place(plan.algorithm) else ""
-    say(founded.terms.limits(own_algorithm))
-    asked = replace(plan, algorithm=own_algorithm or founded.terms.algorithm)
-    for line in brought(asked, founded.terms.users, everybody=True):
-        say(line)
-    if founded.known is not None:
-        of = f"{founded.known} of the {founded.terms.items} items"
-        say(f"it begins with the model of {plan.from_model}, which has {of}")
+    _say_founded(plan, founded)
     begin = f"start it with: entrenous server {founded.server}"
     if plan.peers:
         begin = f"its key is in {founded.server}"
@@ -122,6 +131,45 @@ def new(
         f"send each node its folder of {folder / 'invitations'}; it joins with: entrenous"
         " federation join"
     )
+
+
+def _say_founded(plan: FoundingPlan, founded: FoundedFederation) -> None:
+    """Prints what a new federation protects, and what its plan left open."""
+    from ..core.registry.discover import is_place
+    from ..runs.plan import brought
+
+    own_algorithm = plan.algorithm if is_place(plan.algorithm) else ""
+    say(founded.terms.limits(own_algorithm))
+    asked = replace(plan, algorithm=own_algorithm or founded.terms.algorithm)
+    for line in brought(asked, founded.terms.users, everybody=True):
+        say(line)
+    if founded.known is not None:
+        of = f"{founded.known} of the {founded.terms.items} items"
+        say(f"it begins with the model of {plan.from_model}, which has {of}")
+
+
+def _say_arms(
+    folder: Path,
+    plan: FoundingPlan,
+    made: Mapping[str, FoundedFederation],
+    arms: Mapping[str, Mapping[str, str]],
+) -> None:
+    """Prints the arms of a federation, and how they are used."""
+    for name, founded in made.items():
+        changed = arms.get(name, {})
+        # What all arms have in common is said once.
+        if not changed:
+            _say_founded(plan, founded)
+        settings = ", ".join(f"{setting}={value}" for setting, value in changed.items())
+        people = f"{len(founded.nodes)} nodes by lot"
+        start = f"entrenous server {founded.server}"
+        say(f"arm {name} ({settings or 'as it comes'}): {people}; start it with: {start}")
+    if any(founded.nodes for founded in made.values()):
+        say("send each node its folder of invitations; it joins with: entrenous federation join")
+    say(f"one link to all arms: entrenous federation link {folder} --arms")
+    for name in arms:
+        other = made[name].server.parent
+        say(f"compare: entrenous federation status {folder} --accuracy --against {other}")
 
 
 def requested(text: str) -> tuple[Any, int]:
@@ -170,7 +218,8 @@ def join(
         The folder that the operator sent.
     link:
         In place of an invitation: the link that the operator gave out, in quotes. The device of one
-        person joins by it at once, or those of all customers of a shop, one each.
+        person joins by it at once, or those of all customers of a shop, one each. Of a link to
+        several arms the device's own key draws one, which a shop cannot have yet.
     data:
         A file or data set with the rows of this node's users; a peer has one user. With --link it
         may be left out: the person begins without rows. With a link and rows of several people,

@@ -51,6 +51,7 @@ def link(
     uses: int = 10,
     days: float = 30.0,
     an_hour: int = 10,
+    arms: Annotated[bool, Parameter(negative="")] = False,
     show: Annotated[bool, Parameter(negative="")] = False,
     end: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
@@ -67,25 +68,40 @@ def link(
         How many days it is good for.
     an_hour:
         How many may join from one address in an hour; behind a proxy, from all together.
+    arms:
+        Make one link to all arms that the federation was founded with; each person's device draws
+        one of them. --uses, --days and --an-hour are those of each arm. With --show and --end:
+        those of all arms.
     show:
         Make none; show what is left of those that were made.
     end:
         Make none; end all that were made.
     """
     need_libraries("federation", *NETWORK)
+    from ..deploy.operate.arms import arms_of, make_links
     from ..deploy.operate.newcomers import end_links, links_of, make_link
 
     if show and end:
         raise InputError("link", "--show and --end together", expected="one of them")
+    folders = [folder]
+    if arms:
+        folders = list(arms_of(folder).values())
     if show:
-        rows = [_left(one) for one in links_of(folder)]
-        table(["link", "left", "ends", "an hour"], rows)
+        for each in folders:
+            rows = [_left(one) for one in links_of(each)]
+            table(["link", "left", "ends", "an hour"], rows, title=str(each) if arms else "")
         return
     if end:
-        say(f"{end_links(folder)} links ended; who has joined by them stays")
+        ended = sum(end_links(each) for each in folders)
+        say(f"{ended} links ended; who has joined by them stays")
         return
-    made = make_link(folder, uses, days, an_hour)
-    say(f"{uses} may join by it within {days:g} days: entrenous federation join FOLDER --link LINK")
+    if arms:
+        made = make_links(folder, uses, days, an_hour)
+        may = f"{uses} may join each of {len(folders)} arms"
+    else:
+        made = str(make_link(folder, uses, days, an_hour))
+        may = f"{uses} may join"
+    say(f"{may} by it within {days:g} days: entrenous federation join FOLDER --link LINK")
     tell(made)
 
 

@@ -11,7 +11,7 @@ import time
 import httpx
 
 from ...core.errors import InputError, NotYet, one_line
-from ..agreement.join_link import JoinLink
+from ..agreement.join_link import AGAIN, JoinLink
 from .admission import JOINING
 from .polling import BadResponse, ServerLine, ServerSaid, refusal_of
 
@@ -19,7 +19,6 @@ ATTEMPTS = 3
 PAUSE = 1.0  # seconds between two of them
 LARGEST = 1 << 26  # bytes of an answer, at most
 CERTIFICATE = 1 << 14  # bytes of an authority's certificate, at most
-AGAIN = "ask the operator for a new link"
 # What a server says, and what to do.
 REFUSALS = {
     "no-such-link": ("knows no such link", "copy the whole link, or " + AGAIN),

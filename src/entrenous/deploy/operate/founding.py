@@ -6,6 +6,7 @@ FOLDER/server        with a server: terms, members, items, key and certificate; 
 FOLDER/operator      without a server: terms, members, items, and the key that signs tickets, which
                      is needed only to invite and to shut out
 FOLDER/invitations   a folder for each node, to be sent to it
+FOLDER/arms.json     of a federation with arms (arms.py): the names of the folders of the others
 """
 
 from __future__ import annotations
@@ -137,6 +138,19 @@ def found_federation(
     draws, from the seed. Raises InputError for terms that make no sense, before anything is
     written, and for a folder that exists already.
     """
+    return write_founding(planned(folder, items, requests, plan, place))
+
+
+def planned(
+    folder: Path,
+    items: Items,
+    requests: Requests,
+    plan: FoundingPlan,
+    place: Place | None = None,
+) -> Founding:
+    """Returns a federation as `found_federation` writes it, and writes nothing. Arguments and
+    errors: as there.
+    """
     operator = folder / (OPERATOR if plan.peers else SERVER)
     if operator.exists():
         raise InputError(
@@ -197,7 +211,7 @@ def found_federation(
     first = None
     if plan.from_model:
         first = _first_model(plan, terms, items, own)
-    return _founded(_Founding(operator, key, terms, items, own, first=first), members, about)
+    return Founding(operator, key, terms, items, own, members, about, first=first)
 
 
 def _first_model(plan: FoundingPlan, terms: FederationTerms, items: Items, own: str) -> FirstModel:
@@ -228,7 +242,7 @@ def _with_set(plan: FoundingPlan, users: int, items: int) -> FoundingPlan:
 def _in_groups(terms: FederationTerms, members: Members, own: str) -> FederationTerms:
     """Returns the terms with so many groups that none has more than MOST_NODES nodes, or fewer
     groups if some would be too small for a sum; the terms unchanged if everybody is one group. own:
-    see `_Founding`.
+    see `Founding`.
     """
     nodes = len(members.nodes)
     if nodes <= MOST_NODES:
@@ -262,7 +276,7 @@ def _with_groups(terms: FederationTerms, groups: int) -> FederationTerms:
 
 
 def _check_groups(terms: FederationTerms, members: Members, own: str) -> None:
-    """Raises InputError if a group of nodes is too small for a sum. own: see `_Founding`."""
+    """Raises InputError if a group of nodes is too small for a sum. own: see `Founding`."""
     if terms.protection.groups > 1:
         contract = agreed_by(terms, terms.make(place=own))
         check_groups(terms, members, contract)
@@ -270,7 +284,7 @@ def _check_groups(terms: FederationTerms, members: Members, own: str) -> None:
 
 def _pinned(terms: FederationTerms, own: str) -> FederationTerms:
     """Returns the terms with the pins of their algorithm. Warns (EntrenousWarning) if the algorithm
-    cannot run in the test round. own: see `_Founding`.
+    cannot run in the test round. own: see `Founding`.
     """
     pinned = terms.pinned(place=own)
     if pinned.pins is not None and not pinned.pins.test_round:
@@ -386,8 +400,9 @@ def found_relay(
         check_charter(invitation, terms)
         _check_groups(terms, members, algorithm)
     charter = invitation / CHARTER if terms.above else None
-    founding = _Founding(folder / BELOW / SERVER, key, terms, items, algorithm, charter)
-    made = _founded(founding, members, place._asdict())
+    operator = folder / BELOW / SERVER
+    about = place._asdict()
+    made = write_founding(Founding(operator, key, terms, items, algorithm, members, about, charter))
     take(folder, invitation)
     own = {"algorithm": lasting(algorithm) if algorithm else "", **of_server(invitation)}
     write_json(folder / NODE, {"name": request.name, "relay": True, **own})
@@ -433,8 +448,8 @@ def _below(terms: FederationTerms, users: Int64Array, requests: Requests) -> Mem
     return members
 
 
-class _Founding(NamedTuple):
-    """The parts of a new federation that its operator keeps."""
+class Founding(NamedTuple):
+    """A new federation before it is written."""
 
     operator: Path
     """The operator's folder, which does not exist yet."""
@@ -446,17 +461,23 @@ class _Founding(NamedTuple):
     """The items that all nodes share."""
     own: str
     """The place of an algorithm that is none of `entrenous algorithms`, else ""."""
+    members: Members
+    """Those who asked to take part."""
+    about: Mapping[str, Any]
+    """The content of place.json."""
     charter: Path | None = None
     """The charter of a relay under masks, which its nodes are shown; None = there is none."""
     first: FirstModel | None = None
     """The model that it begins with; None = a new one."""
 
 
-def _founded(founding: _Founding, members: Members, about: Mapping[str, Any]) -> FoundedFederation:
+def write_founding(founding: Founding) -> FoundedFederation:
     """Writes the operator's own files, a certificate if there is TLS, and an invitation for each
-    member. about: the content of place.json.
+    member.
     """
     operator = founding.operator
+    members = founding.members
+    about = founding.about
     make_folder(operator, mode=0o700)
     write_identity(operator / IDENTITY, founding.key)
     write_text(operator / TERMS, founding.terms.text())

@@ -5,6 +5,9 @@ anybody has to send.
     2. terms and items: what the owner agrees to is said, and checked against the owner's own
        limits, before anybody knows of the device
     3. the device's public key, and the invitation in return
+
+A link to several arms has the device draw one of them, by its own key, before the first question:
+no server of another arm hears of it.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ from ..agreement.address import refuse_plain, split_address
 from ..agreement.files import IDENTITY
 from ..agreement.growth import current_items
 from ..agreement.invitation import INVITED, read_server_invitation
-from ..agreement.join_link import JoinLink
+from ..agreement.join_link import AGAIN, JoinLink, arm_of
 from ..agreement.terms import TERMS, FederationTerms
 from ..links import knocking
 from ..node.node_store import STORE
@@ -36,6 +39,7 @@ from .shop import name_of
 
 ME = "me"  # the id of a user who comes without rows
 BAD = "sent what is no invitation"
+ONE_ARM = "ask the operator for one arm's link: entrenous federation link FOLDER, without --arms"
 APART = 0.2  # seconds between two customers who join: half as fast as a server allows
 
 
@@ -52,18 +56,27 @@ def join_by_link(
     tell: is called with the lines of what the owner agrees to, before the server hears of the
     device. Returns the federation's number of the user, int64 [1]. Raises InputError for a link
     that leads nowhere, for terms that the plan does not allow, and for rows of items that are not
-    on the list. Whoever asks again, as after a lost connection, gets the same place.
+    on the list. Whoever asks again, as after a lost connection, gets the same place. Of a link to
+    several arms the device's key, which is made at once, draws one: whoever asks again gets the
+    same arm.
     """
-    link = JoinLink.parse(text)
+    links = JoinLink.several(text)
     if (folder / STORE).exists():
         raise InputError(str(folder), "has joined already", fix="choose another folder")
+    if rows is not None and len(rows.users) != 1:
+        expected = "the rows of one person: a link is for one device"
+        raise InputError(rows.name, f"{len(rows.users)} users", expected=expected)
+    link = links[0]
+    if len(links) > 1:
+        # The key stays in the folder whatever comes next. A new one for each attempt would end in
+        # an arm whose server is there, or whose terms please.
+        drawn = arm_of(bytes.fromhex(_request(folder).key), len(links))
+        link = links[drawn]
+        tell(f"by lot, from its own key, this device is in arm {drawn + 1} of {len(links)}")
     with tempfile.TemporaryDirectory(prefix="entrenous-join-") as place:
         invitation = Path(place)
         certificate = _fetched(invitation, link)
         own = _checked(invitation, rows, plan)
-        if len(own.users) != 1:
-            expected = "the rows of one person: a link is for one device"
-            raise InputError(own.name, f"{len(own.users)} users", expected=expected)
         for line in told(invitation, plan.algorithm):
             tell(line)
     return _entered(folder, link, certificate, own, plan)
@@ -78,9 +91,12 @@ def join_shop(
 
     tell: as in `join_by_link`, and is called with the progress. Returns the number of customers who
     have joined now. Raises InputError as `join_by_link` does, before anybody joins where that can
-    be known.
+    be known, and for a link to several arms.
     """
-    link = JoinLink.parse(text)
+    link, *others = JoinLink.several(text)
+    if others:
+        problem = f"it leads to {1 + len(others)} arms, and a shop joins one"
+        raise InputError("--link", problem, fix=ONE_ARM)
     with tempfile.TemporaryDirectory(prefix="entrenous-join-") as place:
         invitation = Path(place)
         certificate = _fetched(invitation, link)
@@ -135,22 +151,22 @@ def _unpacked(folder: Path, packed: bytes, link: JoinLink, certificate: str) -> 
     try:
         parts: Mapping[str, str] = msgspec.json.decode(packed, type=dict[str, str])
     except (msgspec.MsgspecError, RecursionError):
-        raise InputError("--link", f"{link.server} {BAD}", fix=knocking.AGAIN) from None
+        raise InputError("--link", f"{link.server} {BAD}", fix=AGAIN) from None
     for name, text in parts.items():
         # A name leads to a file of this machine.
         if name not in INVITED:
-            raise InputError("--link", f"{link.server} {BAD}", fix=knocking.AGAIN)
+            raise InputError("--link", f"{link.server} {BAD}", fix=AGAIN)
         (folder / name).write_bytes(text.encode())
     if certificate:
         (folder / "ca.crt").write_text(certificate, encoding="ascii")
     found = FederationTerms.read(folder / TERMS).run
     if found != link.run:
         problem = f"{link.server} has the federation {found}, and the link names {link.run}"
-        raise InputError("--link", problem, fix=knocking.AGAIN)
+        raise InputError("--link", problem, fix=AGAIN)
     where = read_server_invitation(folder)
     if (where.server, where.tls) != (link.server, link.tls):
         problem = f"{link.server} sends on to {where.server}"
-        raise InputError("--link", problem, fix=knocking.AGAIN)
+        raise InputError("--link", problem, fix=AGAIN)
 
 
 def _checked(invitation: Path, rows: Interactions | None, plan: JoinPlan) -> Interactions:

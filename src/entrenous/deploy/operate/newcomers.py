@@ -63,10 +63,7 @@ def make_link(folder: Path, uses: int, days: float, an_hour: int) -> JoinLink:
     if not 0 < days <= 3650:
         raise InputError("--days", f"got {days:g}", expected="above 0, at most 3650")
     server = operator_folder(folder)
-    terms = FederationTerms.read(server / TERMS)
-    if not terms.has_server:
-        raise InputError(str(folder), "peers join by tickets", fix="use `federation invite`")
-    check_open(folder, terms)
+    terms = check_joinable(folder)
     token = secrets.token_bytes(TOKEN)
     parts = parts_of_invitation(server)
     where = json.loads(parts[INVITATION])
@@ -77,6 +74,17 @@ def make_link(folder: Path, uses: int, days: float, an_hour: int) -> JoinLink:
     with changing(server):
         _write(server, {**_read(server), standing.sha256: standing})
     return JoinLink(where["server"], where["tls"], terms.run, token.hex(), authority)
+
+
+def check_joinable(folder: Path) -> FederationTerms:
+    """Returns the terms of a federation. Raises InputError for one that nobody can join while it
+    runs.
+    """
+    terms = FederationTerms.read(operator_folder(folder) / TERMS)
+    if not terms.has_server:
+        raise InputError(str(folder), "peers join by tickets", fix="use `federation invite`")
+    check_open(folder, terms)
+    return terms
 
 
 def end_links(folder: Path) -> int:

@@ -4,7 +4,9 @@ rows.
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
+from typing import NamedTuple
 
 from ..agreement.files import read_json, write_json
 from ..frames.row_tests import Accuracy, SummedTests, accuracy_of
@@ -46,3 +48,91 @@ def curve(tests: list[SummedTests], windows: int = WINDOWS) -> list[Accuracy]:
     size = -(-len(tests) // windows)
     starts = range(0, len(tests), max(1, size))
     return [accuracy_of(tests[start : start + size]) for start in starts]
+
+
+class Arm(NamedTuple):
+    """The tests of one of two federations that are compared, and how often one person may be in
+    them.
+    """
+
+    sums: list[SummedTests]
+    people: int
+    """All who are or ever were members."""
+    share: float
+    """The probability with which a device answers in a round."""
+    answers: int
+    """The most answers of one device."""
+
+
+class Difference(NamedTuple):
+    """The difference of HR@10 between two arms, the second less the first."""
+
+    last: int | None = None
+    """The number of the last round that is compared; None where an arm has brought no tests."""
+    first: float | None = None
+    """HR@10 of the first arm in these rounds; None, as all that follow, where too few tested."""
+    second: float | None = None
+    difference: float | None = None
+    low: float | None = None
+    """With `high` the interval that has the difference in 95 % of cases, or more."""
+    high: float | None = None
+
+    @property
+    def verdict(self) -> str:
+        """Of the second arm: better, worse, or none where no difference is seen; "too few" where
+        nothing is known.
+        """
+        if self.low is None or self.high is None:
+            return "too few"
+        if self.low > 0:
+            return "better"
+        return "worse" if self.high < 0 else "none"
+
+
+def difference_of(first: Arm, second: Arm) -> Difference:
+    """Returns the difference of HR@10 between two arms, up to the last round that both have done.
+
+    One person answers in several rounds, and sums do not tell how alike these answers are. So the
+    interval takes them for wholly alike, as of people whose lists have all their new rows, or none:
+    it is too long where they are not.
+    """
+    if not first.sums or not second.sums:
+        return Difference()
+    last = min(first.sums[-1].round, second.sums[-1].round)
+    one = _estimated(first, last)
+    two = _estimated(second, last)
+    if one is None or two is None:
+        return Difference(last)
+    difference = two.rate - one.rate
+    reach = 1.96 * math.sqrt(one.variance + two.variance)
+    low = max(-1.0, difference - reach)
+    high = min(1.0, difference + reach)
+    return Difference(last, one.rate, two.rate, difference, low, high)
+
+
+class Estimate(NamedTuple):
+    """The hit rate of an arm."""
+
+    rate: float
+    variance: float
+    """The largest that it may have."""
+
+
+def _estimated(arm: Arm, last: int) -> Estimate | None:
+    """Returns the hit rate of an arm up to a round; None where too few people tested."""
+    sums = [one for one in arm.sums if one.round <= last]
+    if not sums:
+        return None
+    found = accuracy_of(sums)
+    rate = found.hit_rate
+    if rate is None:
+        return None
+    # Whoever answered once is in each other round with the probability of the lot, at most. So many
+    # answers of one person stand behind each that is counted.
+    alike = min(1 + (len(sums) - 1) * arm.share, arm.answers)
+    people = max(1.0, min(found.people / alike, arm.people))
+    # One more hit and one more miss: a rate of 0 among few is not certain.
+    careful = (rate * people + 1) / (people + 2)
+    noise = math.fsum(one.noise**2 for one in sums)
+    of_noise = noise * (1 + rate**2) / found.people**2
+    return Estimate(rate, of_noise + careful * (1 - careful) / people)

@@ -1,0 +1,222 @@
+"""Arms: federations that compare models on disjoint people.
+
+Two models need two sums, two floors and two budgets, so an arm is a federation, with a server, a
+key and a list of members. The first is in FOLDER, and each other one in FOLDER-NAME next to it.
+They differ in some settings of the algorithm, and in who is in them, which lots decide.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ...core.contract.settings import parse_assignments
+from ...core.errors import InputError
+from ...privacy.told import OF_TRAINING
+from ..agreement.catalogue import Items
+from ..agreement.files import read_json, write_json
+from ..agreement.join_link import MOST_ARMS, JoinLink, arm_of
+from ..agreement.members import MEMBERS, Members
+from ..agreement.terms import TERMS, FederationTerms
+from ..frames.contribution import agreed_by
+from ..server.accuracy import Arm, Difference, difference_of, noted_tests
+from ..server.server_folder import own_algorithm
+from .founding import FoundedFederation, Founding, Place, Requests, planned, write_founding
+from .newcomers import check_joinable, make_link
+from .plans import FoundingPlan
+
+FIRST = "a"  # the arm that has no setting changed
+ARMS = "arms.json"
+NAME = re.compile("[a-z0-9]{1,8}")
+# A value may have commas, so one ends a setting only where the next has a name.
+BETWEEN = re.compile(r",(?=\s*\w+=)")
+Arms = Mapping[str, Mapping[str, str]]
+
+
+def parse_arms(given: Sequence[str]) -> Arms:
+    """Reads the values of --arm. Returns the changed settings of each arm by its name. Raises
+    InputError.
+
+    >>> parse_arms(["b:learning_rate=0.05,factors=8"])
+    {'b': {'learning_rate': '0.05', 'factors': '8'}}
+    """
+    arms: dict[str, Mapping[str, str]] = {}
+    for text in given:
+        name, colon, settings = text.partition(":")
+        if not colon or not settings or not NAME.fullmatch(name):
+            expected = "NAME:name=value, a name of 1 to 8 of a-z and 0-9"
+            fix = "for example --arm b:learning_rate=0.05"
+            raise InputError("--arm", f"got {text!r}", expected=expected, fix=fix)
+        if name == FIRST or name in arms:
+            expected = f"another than {', '.join([FIRST, *arms])}"
+            fix = "settings of one arm have commas between them"
+            raise InputError("--arm", f"'{name}' is an arm already", expected=expected, fix=fix)
+        arms[name] = parse_assignments(BETWEEN.split(settings), f"--arm {name}")
+    if len(arms) >= MOST_ARMS:
+        problem = f"{1 + len(arms)} arms with the first"
+        raise InputError("--arm", problem, expected=f"at most {MOST_ARMS}")
+    return arms
+
+
+def found_arms(
+    folder: Path,
+    items: Items,
+    requests: Requests,
+    plan: FoundingPlan,
+    place: Place,
+    arms: Arms,
+) -> dict[str, FoundedFederation]:
+    """Founds a federation and its further arms, each with some settings changed, among which those
+    who asked are dealt by the hash of their keys. Returns them by name.
+
+    place: of the first server; the others have the ports that follow. Raises InputError as
+    `found_federation` does, for any arm before anything is written for one.
+    """
+    _check(plan, place, arms)
+    names = [FIRST, *arms]
+    dealt: dict[str, list[Any]] = {name: [] for name in names}
+    for request, count in requests:
+        drawn = arm_of(bytes.fromhex(request.key), len(names))
+        dealt[names[drawn]].append((request, count))
+    foundings: dict[str, Founding] = {}
+    for number, name in enumerate(names):
+        changed = arms.get(name, {})
+        settings = {**plan.settings, **changed}
+        try:
+            founding = planned(
+                folder_of(folder, name),
+                items,
+                dealt[name],
+                replace(plan, settings=settings),
+                place._replace(port=place.port + number),
+            )
+        except InputError as why:
+            where = f"arm {name}"
+            # Too few people are the lots' doing, which the operator cannot see elsewhere.
+            if requests:
+                where += f" with {len(dealt[name])} of {len(requests)} nodes"
+            where += f": {why.where}"
+            raise InputError(where, why.problem, expected=why.expected, fix=why.fix) from None
+        foundings[name] = founding
+        _check_alike(name, foundings[FIRST].terms, founding.terms, changed)
+    made = {name: write_founding(founding) for name, founding in foundings.items()}
+    # Names of folders, so that all of them may be moved together.
+    further = {name: folder_of(folder, name).name for name in arms}
+    write_json(folder / ARMS, {"arms": further})
+    return made
+
+
+def _check(plan: FoundingPlan, place: Place, arms: Arms) -> None:
+    """Raises InputError for a plan that can have no arms."""
+    if plan.peers:
+        problem = "peers have no sums that could be compared"
+        raise InputError("--arm", problem, fix="leave it out with --peers")
+    if not plan.accuracy:
+        problem = "nobody tests new rows, so there would be nothing to compare"
+        raise InputError("--arm", problem, fix="add --accuracy 3")
+    if place.port + len(arms) > 65535:
+        problem = f"got {place.port}, and each of {1 + len(arms)} arms has a port"
+        raise InputError("--port", problem, expected=f"at most {65535 - len(arms)}")
+    for name, changed in arms.items():
+        for setting in sorted(OF_TRAINING & changed.keys()):
+            problem = "people in one arm would answer more often than in another"
+            fix = f"give it to all arms with --set {setting}={changed[setting]}"
+            raise InputError(f"--arm {name}:{setting}", problem, fix=fix)
+
+
+def _check_alike(
+    name: str, first: FederationTerms, other: FederationTerms, changed: Mapping[str, str]
+) -> None:
+    """Raises InputError if an arm differs from the first in more than the settings that were
+    changed: a profile brings settings, noise and rounds by the number of people.
+    """
+    one, two = _decided(first), _decided(other)
+    for setting in sorted((one.keys() | two.keys()) - changed.keys()):
+        if one.get(setting) != two.get(setting):
+            problem = f"{setting} would be {two.get(setting)}, and {one.get(setting)} in arm a"
+            fix = f"say {setting} for all arms: --rounds, --protect or --set {setting}=..."
+            raise InputError(f"arm {name}", problem, fix=fix)
+
+
+def _decided(terms: FederationTerms) -> dict[str, Any]:
+    """Returns all that a profile may bring."""
+    return {**terms.settings, **terms.protection.model_dump(), "rounds": terms.rounds}
+
+
+def folder_of(folder: Path, name: str) -> Path:
+    """Returns the folder of a new arm: that of the first, or its sibling FOLDER-NAME."""
+    if name == FIRST:
+        return folder
+    named = _named(folder)
+    return named.parent / f"{named.name}-{name}"
+
+
+def _named(folder: Path) -> Path:
+    """Returns a folder by its name, for one such as `.`, which has siblings too."""
+    return folder.resolve() if folder.name in ("", "..") else folder
+
+
+def arms_of(folder: Path) -> dict[str, Path]:
+    """Returns the folders of all arms of a federation by name, that of the first at the front.
+    Raises InputError for a federation without arms.
+    """
+    path = folder / ARMS
+    if not path.exists():
+        fix = "name the folder that `entrenous federation new --arm` made, or leave --arms out"
+        raise InputError(str(folder), "has no arms", fix=fix)
+    try:
+        names = msgspec.convert(read_json(path)["arms"], dict[str, str])
+    except (KeyError, msgspec.ValidationError) as wrong:
+        expected = '{"arms": {NAME: FOLDER}}, as `federation new --arm` writes it'
+        raise InputError(str(path), f"no list of arms ({wrong})", expected=expected) from None
+    siblings = _named(folder).parent
+    return {FIRST: folder, **{name: siblings / other for name, other in names.items()}}
+
+
+def make_links(folder: Path, uses: int, days: float, an_hour: int) -> str:
+    """Makes one link to all arms of a federation. uses, days, an_hour: of each arm, as for
+    `make_link`. Raises InputError, before anything is written, where an arm cannot be joined.
+    """
+    folders = list(arms_of(folder).values())
+    for each in folders:
+        check_joinable(each)
+    links = [make_link(each, uses, days, an_hour) for each in folders]
+    # As a device reads it: too many, or one federation twice, are found out before it is sent.
+    text = ",".join(str(link) for link in links)
+    JoinLink.several(text)
+    return text
+
+
+def compared(server: Path, other: Path) -> Difference:
+    """Returns the difference that tests of new rows show between two arms, by the folders of their
+    servers: that of `other` less that of `server`. Raises InputError for federations that recommend
+    from two lists.
+    """
+    first, second = _terms(server), _terms(other)
+    if server.resolve() == other.resolve() or first.run == second.run:
+        problem = "is the same federation"
+        raise InputError("--against", problem, expected="the folder of another arm")
+    if first.items_sha256 != second.items_sha256:
+        problem = f"{other} has another list of items, and ten of few items are hit more often"
+        raise InputError("--against", problem, expected="an arm of the same federation")
+    return difference_of(_arm(server, first), _arm(other, second))
+
+
+def _terms(server: Path) -> FederationTerms:
+    return FederationTerms.read(server / TERMS)
+
+
+def _arm(server: Path, terms: FederationTerms) -> Arm:
+    """Returns what is known of an arm, by the folder of its server."""
+    members = Members.read(server / MEMBERS, terms.users)
+    share = 1.0
+    if terms.by_lot:
+        contract = agreed_by(terms, terms.make(place=own_algorithm(server)))
+        share = contract.cohort / terms.users
+    people = sum(members.ever().values())
+    return Arm(noted_tests(server), people, share, terms.sums)
