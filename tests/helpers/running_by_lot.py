@@ -13,7 +13,12 @@ from entrenous.deploy.agreement.members import MEMBERS, Members
 from entrenous.deploy.links.polling import serve
 from entrenous.deploy.node.node import FederatedNode
 from entrenous.deploy.operate.enrolment import identity, join
-from entrenous.deploy.operate.founding import Place, found_federation, free_ports
+from entrenous.deploy.operate.founding import (
+    FoundedFederation,
+    Place,
+    found_federation,
+    free_ports,
+)
 from entrenous.deploy.operate.plans import FoundingPlan, JoinPlan
 from entrenous.deploy.operate.running import run_server, status
 from entrenous.deploy.operate.running_node import polling
@@ -41,17 +46,28 @@ PLAN = FoundingPlan(
 class Running:
     """A federation by lot, whose server and first nodes run in threads."""
 
-    def __init__(self, folder: Path, people: int = PEOPLE) -> None:
-        self.folder = folder / "f"
-        self.devices = [folder / f"person-{number}" for number in range(people)]
-        requests = [(identity(device, device.name), 1) for device in self.devices]
-        place = Place(port=free_ports()[0])
-        self.made = found_federation(self.folder, ITEMS, requests, PLAN, place)
-        for number, device in enumerate(self.devices):
-            join(device, self.made.nodes[device.name], DATA.of_users([number]), OWNER)
+    def __init__(
+        self, folder: Path, people: int = PEOPLE, made: FoundedFederation | None = None
+    ) -> None:
+        """made: a federation that is founded already, with nobody; its folder is `folder`."""
         self._stop = threading.Event()
         self._threads: list[threading.Thread] = []
         self.said: list[str] = []
+        self.folder = folder
+        self.devices: list[Path] = []
+        if made is None:
+            self.folder = folder / "f"
+            made = self._founded(folder, people)
+        self.made = made
+
+    def _founded(self, folder: Path, people: int) -> FoundedFederation:
+        self.devices = [folder / f"person-{number}" for number in range(people)]
+        requests = [(identity(device, device.name), 1) for device in self.devices]
+        place = Place(port=free_ports()[0])
+        made = found_federation(self.folder, ITEMS, requests, PLAN, place)
+        for number, device in enumerate(self.devices):
+            join(device, made.nodes[device.name], DATA.of_users([number]), OWNER)
+        return made
 
     def start(self, pace: float = 0.2) -> None:
         arguments = (self.made.server, self._stop, self.said.append)

@@ -96,6 +96,9 @@ def found_arms(
                 place._replace(port=place.port + number),
             )
         except InputError as why:
+            # Where no arm has people yet, the first is what the operator asked for as it comes.
+            if name == FIRST and not requests:
+                raise
             where = f"arm {name}"
             # Too few people are the lots' doing, which the operator cannot see elsewhere.
             if requests:

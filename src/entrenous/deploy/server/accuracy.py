@@ -8,6 +8,8 @@ import math
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
 from ..agreement.files import read_json, write_json
 from ..frames.row_tests import Accuracy, SummedTests, accuracy_of
 
@@ -127,12 +129,24 @@ def _estimated(arm: Arm, last: int) -> Estimate | None:
     rate = found.hit_rate
     if rate is None:
         return None
-    # Whoever answered once is in each other round with the probability of the lot, at most. So many
-    # answers of one person stand behind each that is counted.
-    alike = min(1 + (len(sums) - 1) * arm.share, arm.answers)
+    # So many answers of one person stand behind each that is counted.
+    alike = min(_alike(sums, arm.share) / found.people, arm.answers)
     people = max(1.0, min(found.people / alike, arm.people))
     # One more hit and one more miss: a rate of 0 among few is not certain.
     careful = (rate * people + 1) / (people + 2)
     noise = math.fsum(one.noise**2 for one in sums)
     of_noise = noise * (1 + rate**2) / found.people**2
     return Estimate(rate, of_noise + careful * (1 - careful) / people)
+
+
+def _alike(sums: list[SummedTests], share: float) -> float:
+    """Returns the largest sum over people of the square of how often each is in some sums, as it is
+    expected. share: as in `Arm`.
+    """
+    people = np.maximum([one.people for one in sums], 0.0)
+    # Of those in one sum the lot draws that share into a later one, which has no more people than
+    # it has.
+    pairs = 0.0
+    for place, there in enumerate(people):
+        pairs += np.minimum(share * there, people[place + 1 :]).sum()
+    return float(people.sum() + 2 * pairs)
