@@ -252,11 +252,16 @@ def test_people_come_by_one_link_and_their_tests_are_compared(
 
 def compare(both: BothArms, devices: list[list[Path]], command: Command) -> None:
     """In the first arm everybody takes what is best, in the second what is last."""
-    for arm, some in enumerate(devices):
-        for device in some:
-            until(partial(consumed, device, best=arm == 0))
     asked = ("federation", "status", both.folder, "--accuracy", "--against", both.running[1].folder)
-    until(lambda: command(*asked, "--json").json["compared"]["verdict"] == "worse")
+    waiting = [(device, arm == 0) for arm, some in enumerate(devices) for device in some]
+
+    def worse() -> bool:
+        # Whoever has no model yet has no list, and takes something later.
+        waiting[:] = [(device, best) for device, best in waiting if not consumed(device, best)]
+        found = command(*asked, "--json").json
+        return found["compared"]["verdict"] == "worse"
+
+    until(worse)
     shown = command(*asked)
     assert "f-b is worse than" in " ".join(shown.err.split())
     assert shown.out.count("HR@10") == 2
