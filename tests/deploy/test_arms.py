@@ -4,11 +4,11 @@ link to all, and what their tests of new rows tell together.
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,9 +39,9 @@ from entrenous.deploy.server.server import serve
 DATA = ratings(ROOM, items=50)
 ITEMS = Items.of(DATA)
 QUIET = 0.01  # noise that hides nothing
-LOTS = replace(PLAN, accuracy=QUIET)
+CHANGED = ("b:learning_rate=0.003",)
+LOTS = replace(PLAN, accuracy=QUIET, arms=CHANGED)
 OWNER = JoinPlan(people=3, parties=3)
-CHANGED = {"b": {"learning_rate": "0.003"}}
 # Everybody is in each round, and all draws can be repeated.
 AT_ONCE = FoundingPlan(
     algorithm="fcf",
@@ -50,6 +50,7 @@ AT_ONCE = FoundingPlan(
     profile="paper",
     protect={"noise": 0.2, "rows": "all", "secure_sum": True, "people": 4, "parties": 3},
     accuracy=QUIET,
+    arms=CHANGED,
     draws="public",
     seed=1,
 )
@@ -74,8 +75,7 @@ def of_keys(folder: Path, wanted: str) -> list[tuple[EnrolmentRequest, int]]:
 
 def test_the_arms_differ_in_the_changed_settings_and_in_their_people(tmp_path: Path) -> None:
     requests = of_keys(tmp_path, "ababbaabba")
-    arms = {"b": {"learning_rate": "0.003"}}
-    made = found_arms(tmp_path / "f", Items.of(CROWD), requests, AT_ONCE, Place(port=9000), arms)
+    made = found_arms(tmp_path / "f", Items.of(CROWD), requests, AT_ONCE, Place(port=9000))
     a, b = made["a"], made["b"]
     assert (a.server, b.server) == (tmp_path / "f" / "server", tmp_path / "f-b" / "server")
     one, two = (each.terms.model_dump() for each in (a, b))
@@ -100,9 +100,9 @@ def test_the_first_arm_has_the_bytes_of_a_federation_of_its_people_alone(
     requests = of_keys(tmp_path / "d", "aaabbbabababba")
     shutil.copytree(tmp_path / "d", tmp_path / "copies")
     items = Items.of(CROWD)
-    made = found_arms(tmp_path / "f", items, requests, AT_ONCE, Place(), CHANGED)
+    made = found_arms(tmp_path / "f", items, requests, AT_ONCE, Place())
     theirs = [asked for asked in requests if asked[0].name in made["a"].nodes]
-    alone = found_federation(tmp_path / "alone", items, theirs, AT_ONCE)
+    alone = found_federation(tmp_path / "alone", items, theirs, replace(AT_ONCE, arms=()))
     with_arms = trained(made["a"], tmp_path / "d")
     assert with_arms == trained(alone, tmp_path / "copies")
     assert with_arms != trained(made["b"], tmp_path / "d")
@@ -125,7 +125,7 @@ def trained(made: Any, devices: Path) -> str | None:
 def test_an_arm_with_too_few_people_is_said_before_anything_is_written(tmp_path: Path) -> None:
     requests = of_keys(tmp_path, "aaaaaaaa")
     with pytest.raises(InputError) as refused:
-        found_arms(tmp_path / "f", Items.of(CROWD), requests, AT_ONCE, Place(), CHANGED)
+        found_arms(tmp_path / "f", Items.of(CROWD), requests, AT_ONCE, Place())
     assert str(refused.value).startswith("arm b with 0 of 8 nodes: --node: nobody has asked")
     assert not (tmp_path / "f").exists() and not (tmp_path / "f-b").exists()
 
@@ -135,10 +135,9 @@ def test_arms_that_a_profile_would_make_unlike_are_refused(tmp_path: Path) -> No
     requests = of_keys(tmp_path, "aaabbb")
     sizes = [300, 300, 300, 400, 400, 400]
     crowds = [(asked[0], count) for asked, count in zip(requests, sizes, strict=True)]
-    plan = FoundingPlan(algorithm="fpl", accuracy=3.0)
-    arms = {"b": {"pi": "0.5"}}
+    plan = FoundingPlan(algorithm="fpl", accuracy=3.0, arms=("b:pi=0.5",))
     with pytest.raises(InputError, match=r"would be .* in arm a; say .* for all arms") as refused:
-        found_arms(tmp_path / "f", Items.of(CROWD), crowds, plan, Place(), arms)
+        found_arms(tmp_path / "f", Items.of(CROWD), crowds, plan, Place())
     assert "\n" not in str(refused.value) and not (tmp_path / "f").exists()
 
 
@@ -168,31 +167,31 @@ def test_a_comma_in_a_value_ends_no_setting() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "arms", "said"),
+    ("changes", "said"),
     [
-        ({"accuracy": 0.0}, CHANGED, "nothing to compare; add --accuracy 3"),
-        ({"peers": True}, CHANGED, "peers have no sums that could be compared"),
-        ({}, {"b": {"no_such": "1"}}, "arm b: --set no_such: unknown setting"),
-        ({}, {"b": {"cohort": "3"}}, "--arm b:cohort: people in one arm would answer more often"),
-        ({}, {"b": {"rounds": "3"}}, "--arm b:rounds: people in one arm would answer more often"),
-        ({"algorithm": "no-such"}, CHANGED, "no-such"),
+        ({"accuracy": 0.0}, "nothing to compare; add --accuracy 3"),
+        ({"peers": True}, "peers have no sums that could be compared"),
+        ({"arms": ("b:no_such=1",)}, "arm b: --set no_such: unknown setting"),
+        ({"arms": ("b:cohort=3",)}, "--arm b:cohort: people in one arm would answer more often"),
+        ({"arms": ("b:rounds=3",)}, "--arm b:rounds: people in one arm would answer more often"),
+        ({"algorithm": "no-such"}, "no-such"),
     ],
 )
 def test_a_plan_that_can_have_no_arms_writes_nothing(
-    tmp_path: Path, changes: dict[str, Any], arms: Any, said: str
+    tmp_path: Path, changes: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(InputError) as refused:
-        found_arms(tmp_path / "f", ITEMS, [], replace(LOTS, **changes), Place(), arms)
+        found_arms(tmp_path / "f", ITEMS, [], replace(LOTS, **changes), Place())
     assert said in str(refused.value) and "\n" not in str(refused.value)
     assert not list(tmp_path.iterdir())
 
 
 def test_a_folder_that_is_taken_and_ports_that_are_none(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="each of 2 arms has a port; expected at most 65534"):
-        found_arms(tmp_path / "f", ITEMS, [], LOTS, Place(port=65535), CHANGED)
+        found_arms(tmp_path / "f", ITEMS, [], LOTS, Place(port=65535))
     found_federation(tmp_path / "f-b", ITEMS, [], LOTS)
     with pytest.raises(InputError, match="there is a federation already"):
-        found_arms(tmp_path / "f", ITEMS, [], LOTS, Place(), CHANGED)
+        found_arms(tmp_path / "f", ITEMS, [], LOTS, Place())
     assert not (tmp_path / "f").exists()
 
 
@@ -205,7 +204,7 @@ class BothArms:
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "f"
         port = free_ports()[0]
-        made = found_arms(self.folder, ITEMS, [], LOTS, Place(port=port), CHANGED)
+        made = found_arms(self.folder, ITEMS, [], LOTS, Place(port=port))
         self.running = [Running(each.server.parent, made=each) for each in made.values()]
 
     def close(self) -> None:
@@ -244,8 +243,8 @@ def test_people_come_by_one_link_and_their_tests_are_compared(
         both.running[arm].run(device)
     assert both.members() == [len(some) for some in devices]
     # In a program it is the same link.
-    with Device.join(tmp_path / "program", text, people=3, parties=3) as device:
-        assert device.users == ["me"]
+    with Device.join(tmp_path / "program", text, people=3, parties=3) as opened:
+        assert opened.users == ["me"]
     assert sum(both.members()) == ROOM + 1
     compare(both, devices, command)
 
@@ -477,8 +476,8 @@ def test_the_operator_founds_arms_and_compares_them(
     made = command(*base, "--arm", "b:learning_rate=0.003,reg=0.5", "--arm", "c:factors=3")
     assert made.code == 0, made.err
     words = " ".join(made.err.split())
-    assert "arm a (as it comes): 0 nodes by lot; start it with: entrenous server" in words
-    assert "arm b (learning_rate=0.003, reg=0.5): 0 nodes by lot" in words
+    assert re.search("arm a: 0 nodes by lot; run [0-9a-f]+; start it with: entrenous server", words)
+    assert "arm c: 0 nodes by lot" in words
     assert f"one link to all arms: entrenous federation link {folder} --arms" in words
     assert list(arms_of(folder)) == ["a", "b", "c"]
     several = command("federation", "link", folder, "--arms").out.strip()
@@ -519,7 +518,7 @@ def test_what_cannot_be_compared_gets_one_line(
     said: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    found_arms(Path("f"), ITEMS, [], LOTS, Place(), CHANGED)
+    found_arms(Path("f"), ITEMS, [], LOTS, Place())
     found_federation(Path("other"), Items.of(ratings(items=12)), [], LOTS)
     found_federation(Path("quiet"), ITEMS, [], PLAN)
     assert said in Command(capsys)("federation", "status", *arguments).error

@@ -65,7 +65,6 @@ def new(
     port: int = 8443,
     name: Repeated = None,
     plain: bool = False,
-    arm: Repeated = None,
     **options: Any,
 ) -> None:
     """As the operator: found a federation with the nodes that asked to take part, or with nobody
@@ -97,11 +96,6 @@ def new(
         may be repeated; nodes use the first.
     plain:
         Do without TLS; beyond loopback, server and nodes then also need --insecure.
-    arm:
-        NAME:name=value,...: found a second federation with these settings changed, in FOLDER-NAME,
-        on the next port; may be repeated with other names. Nodes are dealt by lot, and --users are
-        the most of each arm. Needs --accuracy, by which `entrenous federation status` compares
-        them.
     """
     need_libraries("federation", *NETWORK)
     from ..deploy.agreement.catalogue import Items
@@ -112,12 +106,11 @@ def new(
     plan = FoundingPlan(**options)
     requests = [requested(text) for text in node or ()]
     place = Place(host, port, tuple(name or ()), not plain)
-    if arm:
-        from ..deploy.operate.arms import found_arms, parse_arms
+    if plan.arms:
+        from ..deploy.operate.arms import found_arms
 
-        arms = parse_arms(arm)
-        made = found_arms(folder, Items.read_csv(items), requests, plan, place, arms)
-        return _say_arms(folder, plan, made, arms)
+        made = found_arms(folder, Items.read_csv(items), requests, plan, place)
+        return _say_arms(folder, plan, made)
     founded = found_federation(folder, Items.read_csv(items), requests, plan, place)
     _say_founded(plan, founded)
     begin = f"start it with: entrenous server {founded.server}"
@@ -148,26 +141,19 @@ def _say_founded(plan: FoundingPlan, founded: FoundedFederation) -> None:
         say(f"it begins with the model of {plan.from_model}, which has {of}")
 
 
-def _say_arms(
-    folder: Path,
-    plan: FoundingPlan,
-    made: Mapping[str, FoundedFederation],
-    arms: Mapping[str, Mapping[str, str]],
-) -> None:
+def _say_arms(folder: Path, plan: FoundingPlan, made: Mapping[str, FoundedFederation]) -> None:
     """Prints the arms of a federation, and how they are used."""
+    # What all arms have in common is said once.
+    first, *others = made
+    _say_founded(plan, made[first])
     for name, founded in made.items():
-        changed = arms.get(name, {})
-        # What all arms have in common is said once.
-        if not changed:
-            _say_founded(plan, founded)
-        settings = ", ".join(f"{setting}={value}" for setting, value in changed.items())
-        people = f"{len(founded.nodes)} nodes by lot"
         start = f"entrenous server {founded.server}"
-        say(f"arm {name} ({settings or 'as it comes'}): {people}; start it with: {start}")
+        run = founded.terms.run
+        say(f"arm {name}: {len(founded.nodes)} nodes by lot; run {run}; start it with: {start}")
     if any(founded.nodes for founded in made.values()):
         say("send each node its folder of invitations; it joins with: entrenous federation join")
     say(f"one link to all arms: entrenous federation link {folder} --arms")
-    for name in arms:
+    for name in others:
         other = made[name].server.parent
         say(f"compare: entrenous federation status {folder} --accuracy --against {other}")
 

@@ -69,14 +69,14 @@ def found_arms(
     requests: Requests,
     plan: FoundingPlan,
     place: Place,
-    arms: Arms,
 ) -> dict[str, FoundedFederation]:
-    """Founds a federation and its further arms, each with some settings changed, among which those
-    who asked are dealt by the hash of their keys. Returns them by name.
+    """Founds a federation and the further arms of its plan, each with some settings changed. Those
+    who asked are dealt among them by the hash of their keys. Returns them by name.
 
     place: of the first server; the others have the ports that follow. Raises InputError as
     `found_federation` does, for any arm before anything is written for one.
     """
+    arms = parse_arms(plan.arms)
     _check(plan, place, arms)
     names = [FIRST, *arms]
     dealt: dict[str, list[Any]] = {name: [] for name in names}

@@ -112,7 +112,7 @@ def difference_of(first: Arm, second: Arm) -> Difference:
     return Difference(last, one.rate, two.rate, difference, low, high)
 
 
-class Estimate(NamedTuple):
+class HitRate(NamedTuple):
     """The hit rate of an arm."""
 
     rate: float
@@ -120,7 +120,7 @@ class Estimate(NamedTuple):
     """The largest that it may have."""
 
 
-def _estimated(arm: Arm, last: int) -> Estimate | None:
+def _estimated(arm: Arm, last: int) -> HitRate | None:
     """Returns the hit rate of an arm up to a round; None where too few people tested."""
     sums = [one for one in arm.sums if one.round <= last]
     if not sums:
@@ -136,7 +136,7 @@ def _estimated(arm: Arm, last: int) -> Estimate | None:
     careful = (rate * people + 1) / (people + 2)
     noise = math.fsum(one.noise**2 for one in sums)
     of_noise = noise * (1 + rate**2) / found.people**2
-    return Estimate(rate, of_noise + careful * (1 - careful) / people)
+    return HitRate(rate, of_noise + careful * (1 - careful) / people)
 
 
 def _alike(sums: list[SummedTests], share: float) -> float:
