@@ -299,16 +299,17 @@ def _verdict(found: Difference, first: str, second: str) -> str:
     """Returns the comparison of two arms in words."""
     if found.difference is None:
         return "too few people have tested new rows in one of the arms: no difference is told"
-    interval = f"{found.difference:+.3f} (95 % interval {found.low:+.3f} to {found.high:+.3f})"
     words = {
         "better": f"{second} is better than {first}",
         "worse": f"{second} is worse than {first}",
         "none": f"no difference is seen between {second} and {first}",
     }
-    return (
-        f"{words[found.verdict]}: HR@10 {found.second:.3f} less {found.first:.3f} is {interval}, in"
-        f" rounds up to {found.last}; the interval allows that all answers of a person are alike"
-    )
+    said = words[found.verdict]
+    rates = f"HR@10 {found.second:.3f} less {found.first:.3f} is {found.difference:+.3f}"
+    interval = f"95 % interval {found.low:+.3f} to {found.high:+.3f}"
+    # Without this, a month of rounds would look like as many people.
+    alike = "the interval allows that all answers of a person are alike"
+    return f"{said}: {rates} ({interval}), in rounds up to {found.last}; {alike}"
 
 
 def _show_curve(windows: Sequence[Accuracy], title: str = "") -> None:

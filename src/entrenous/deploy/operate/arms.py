@@ -20,7 +20,7 @@ from ...core.errors import InputError
 from ...privacy.told import OF_TRAINING
 from ..agreement.catalogue import Items
 from ..agreement.files import read_json, write_json
-from ..agreement.join_link import MOST_ARMS, JoinLink, arm_of
+from ..agreement.join_link import MOST_ARMS, arm_of
 from ..agreement.members import MEMBERS, Members
 from ..agreement.terms import TERMS, FederationTerms
 from ..frames.contribution import agreed_by
@@ -80,30 +80,33 @@ def found_arms(
     _check(plan, place, arms)
     names = [FIRST, *arms]
     dealt: dict[str, list[Any]] = {name: [] for name in names}
-    for request, count in requests:
-        drawn = arm_of(bytes.fromhex(request.key), len(names))
-        dealt[names[drawn]].append((request, count))
+    for asked in requests:
+        # The key alone: its name or its place among them is for the operator to choose.
+        key = bytes.fromhex(asked[0].key)
+        drawn = arm_of(key, len(names))
+        dealt[names[drawn]].append(asked)
     foundings: dict[str, Founding] = {}
     for number, name in enumerate(names):
         changed = arms.get(name, {})
         settings = {**plan.settings, **changed}
+        own = replace(plan, settings=settings)
+        # All servers may be on one machine.
+        at = place._replace(port=place.port + number)
         try:
             founding = planned(
                 folder_of(folder, name),
                 items,
                 dealt[name],
-                replace(plan, settings=settings),
-                place._replace(port=place.port + number),
+                own,
+                at,
             )
         except InputError as why:
             # Where no arm has people yet, the first is what the operator asked for as it comes.
             if name == FIRST and not requests:
                 raise
-            where = f"arm {name}"
             # Too few people are the lots' doing, which the operator cannot see elsewhere.
-            if requests:
-                where += f" with {len(dealt[name])} of {len(requests)} nodes"
-            where += f": {why.where}"
+            nodes = f" with {len(dealt[name])} of {len(requests)} nodes" if requests else ""
+            where = f"arm {name}{nodes}: {why.where}"
             raise InputError(where, why.problem, expected=why.expected, fix=why.fix) from None
         foundings[name] = founding
         _check_alike(name, foundings[FIRST].terms, founding.terms, changed)
@@ -138,10 +141,14 @@ def _check_alike(
     """Raises InputError if an arm differs from the first in more than the settings that were
     changed: a profile brings settings, noise and rounds by the number of people.
     """
-    one, two = _decided(first), _decided(other)
-    for setting in sorted((one.keys() | two.keys()) - changed.keys()):
-        if one.get(setting) != two.get(setting):
-            problem = f"{setting} would be {two.get(setting)}, and {one.get(setting)} in arm a"
+    here = _decided(other)
+    there = _decided(first)
+    named = here.keys() | there.keys()
+    for setting in sorted(named - changed.keys()):
+        own = here.get(setting)
+        its = there.get(setting)
+        if own != its:
+            problem = f"{setting} would be {own}, and {its} in arm a"
             fix = f"say {setting} for all arms: --rounds, --protect or --set {setting}=..."
             raise InputError(f"arm {name}", problem, fix=fix)
 
@@ -188,11 +195,8 @@ def make_links(folder: Path, uses: int, days: float, an_hour: int) -> str:
     folders = list(arms_of(folder).values())
     for each in folders:
         check_joinable(each)
-    links = [make_link(each, uses, days, an_hour) for each in folders]
-    # As a device reads it: too many, or one federation twice, are found out before it is sent.
-    text = ",".join(str(link) for link in links)
-    JoinLink.several(text)
-    return text
+    # A comma is in no link, and the text stays one word.
+    return ",".join(str(make_link(each, uses, days, an_hour)) for each in folders)
 
 
 def compared(server: Path, other: Path) -> Difference:
@@ -200,8 +204,10 @@ def compared(server: Path, other: Path) -> Difference:
     servers: that of `other` less that of `server`. Raises InputError for federations that recommend
     from two lists.
     """
-    first, second = _terms(server), _terms(other)
-    if server.resolve() == other.resolve() or first.run == second.run:
+    first = FederationTerms.read(server / TERMS)
+    second = FederationTerms.read(other / TERMS)
+    # Also by another path, or a copy on another machine.
+    if first.run == second.run:
         problem = "is the same federation"
         raise InputError("--against", problem, expected="the folder of another arm")
     if first.items_sha256 != second.items_sha256:
@@ -210,16 +216,14 @@ def compared(server: Path, other: Path) -> Difference:
     return difference_of(_arm(server, first), _arm(other, second))
 
 
-def _terms(server: Path) -> FederationTerms:
-    return FederationTerms.read(server / TERMS)
-
-
 def _arm(server: Path, terms: FederationTerms) -> Arm:
     """Returns what is known of an arm, by the folder of its server."""
     members = Members.read(server / MEMBERS, terms.users)
     share = 1.0
+    # Where no lot decides, everybody may be in each round.
     if terms.by_lot:
-        contract = agreed_by(terms, terms.make(place=own_algorithm(server)))
+        made = terms.make(place=own_algorithm(server))
+        contract = agreed_by(terms, made)
         share = contract.cohort / terms.users
     people = sum(members.ever().values())
     return Arm(noted_tests(server), people, share, terms.sums)

@@ -105,23 +105,26 @@ def difference_of(first: Arm, second: Arm) -> Difference:
     two = _estimated(second, last)
     if one is None or two is None:
         return Difference(last)
-    difference = two.rate - one.rate
-    reach = 1.96 * math.sqrt(one.variance + two.variance)
+    rate, variance = one
+    other_rate, other_variance = two
+    difference = other_rate - rate
+    reach = 1.96 * math.sqrt(variance + other_variance)
     low = max(-1.0, difference - reach)
     high = min(1.0, difference + reach)
-    return Difference(last, one.rate, two.rate, difference, low, high)
+    return Difference(
+        last,
+        rate,
+        other_rate,
+        difference,
+        low,
+        high,
+    )
 
 
-class HitRate(NamedTuple):
-    """The hit rate of an arm."""
-
-    rate: float
-    variance: float
-    """The largest that it may have."""
-
-
-def _estimated(arm: Arm, last: int) -> HitRate | None:
-    """Returns the hit rate of an arm up to a round; None where too few people tested."""
+def _estimated(arm: Arm, last: int) -> tuple[float, float] | None:
+    """Returns the hit rate of an arm up to a round, and the largest variance that it may have; None
+    where too few people tested.
+    """
     sums = [one for one in arm.sums if one.round <= last]
     if not sums:
         return None
@@ -129,14 +132,16 @@ def _estimated(arm: Arm, last: int) -> HitRate | None:
     rate = found.hit_rate
     if rate is None:
         return None
+    tests = found.people
     # So many answers of one person stand behind each that is counted.
-    alike = min(_alike(sums, arm.share) / found.people, arm.answers)
-    people = max(1.0, min(found.people / alike, arm.people))
+    alike = min(_alike(sums, arm.share) / tests, arm.answers)
+    people = max(1.0, min(tests / alike, arm.people))
     # One more hit and one more miss: a rate of 0 among few is not certain.
     careful = (rate * people + 1) / (people + 2)
     noise = math.fsum(one.noise**2 for one in sums)
-    of_noise = noise * (1 + rate**2) / found.people**2
-    return HitRate(rate, of_noise + careful * (1 - careful) / people)
+    of_noise = noise * (1 + rate**2) / tests**2
+    of_people = careful * (1 - careful) / people
+    return rate, of_noise + of_people
 
 
 def _alike(sums: list[SummedTests], share: float) -> float:
