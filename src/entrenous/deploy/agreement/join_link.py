@@ -67,15 +67,22 @@ class JoinLink(NamedTuple):
         if len(parts) == 1:
             return [cls.parse(text)]
         if len(parts) > MOST_ARMS:
-            problem = f"{len(parts)} links with commas between them"
-            raise InputError("--link", problem, expected=f"at most {MOST_ARMS}, one for each arm")
+            raise InputError(
+                "--link",
+                f"{len(parts)} links with commas between them",
+                expected=f"at most {MOST_ARMS}, one for each arm",
+            )
         links = []
         for number, part in enumerate(parts, 1):
             links.append(cls.parse(part, f"--link, part {number} of {len(parts)}"))
         # Whoever is named twice would get more people than the others.
         if len({link.run for link in links}) < len(links):
-            problem = "two of its parts lead to the same federation"
-            raise InputError("--link", problem, expected="each arm once", fix=AGAIN)
+            raise InputError(
+                "--link",
+                "two of its parts lead to the same federation",
+                expected="each arm once",
+                fix=AGAIN,
+            )
         return links
 
     def is_of(self, certificate: bytes) -> bool:

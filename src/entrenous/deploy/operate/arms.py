@@ -49,17 +49,26 @@ def parse_arms(given: Sequence[str]) -> Arms:
     for text in given:
         name, colon, settings = text.partition(":")
         if not colon or not settings or not NAME.fullmatch(name):
-            expected = "NAME:name=value, a name of 1 to 8 of a-z and 0-9"
-            fix = "for example --arm b:learning_rate=0.05"
-            raise InputError("--arm", f"got {text!r}", expected=expected, fix=fix)
+            raise InputError(
+                "--arm",
+                f"got {text!r}",
+                expected="NAME:name=value, a name of 1 to 8 of a-z and 0-9",
+                fix="for example --arm b:learning_rate=0.05",
+            )
         if name == FIRST or name in arms:
-            expected = f"another than {', '.join([FIRST, *arms])}"
-            fix = "settings of one arm have commas between them"
-            raise InputError("--arm", f"'{name}' is an arm already", expected=expected, fix=fix)
+            raise InputError(
+                "--arm",
+                f"'{name}' is an arm already",
+                expected=f"another than {', '.join([FIRST, *arms])}",
+                fix="settings of one arm have commas between them",
+            )
         arms[name] = parse_assignments(BETWEEN.split(settings), f"--arm {name}")
     if len(arms) >= MOST_ARMS:
-        problem = f"{1 + len(arms)} arms with the first"
-        raise InputError("--arm", problem, expected=f"at most {MOST_ARMS}")
+        raise InputError(
+            "--arm",
+            f"{1 + len(arms)} arms with the first",
+            expected=f"at most {MOST_ARMS}",
+        )
     return arms
 
 
@@ -106,8 +115,12 @@ def found_arms(
                 raise
             # Too few people are the lots' doing, which the operator cannot see elsewhere.
             nodes = f" with {len(dealt[name])} of {len(requests)} nodes" if requests else ""
-            where = f"arm {name}{nodes}: {why.where}"
-            raise InputError(where, why.problem, expected=why.expected, fix=why.fix) from None
+            raise InputError(
+                f"arm {name}{nodes}: {why.where}",
+                why.problem,
+                expected=why.expected,
+                fix=why.fix,
+            ) from None
         foundings[name] = founding
         _check_alike(name, foundings[FIRST].terms, founding.terms, changed)
     made = {name: write_founding(founding) for name, founding in foundings.items()}
@@ -120,19 +133,30 @@ def found_arms(
 def _check(plan: FoundingPlan, place: Place, arms: Arms) -> None:
     """Raises InputError for a plan that can have no arms."""
     if plan.peers:
-        problem = "peers have no sums that could be compared"
-        raise InputError("--arm", problem, fix="leave it out with --peers")
+        raise InputError(
+            "--arm",
+            "peers have no sums that could be compared",
+            fix="leave it out with --peers",
+        )
     if not plan.accuracy:
-        problem = "nobody tests new rows, so there would be nothing to compare"
-        raise InputError("--arm", problem, fix="add --accuracy 3")
+        raise InputError(
+            "--arm",
+            "nobody tests new rows, so there would be nothing to compare",
+            fix="add --accuracy 3",
+        )
     if place.port + len(arms) > 65535:
-        problem = f"got {place.port}, and each of {1 + len(arms)} arms has a port"
-        raise InputError("--port", problem, expected=f"at most {65535 - len(arms)}")
+        raise InputError(
+            "--port",
+            f"got {place.port}, and each of {1 + len(arms)} arms has a port",
+            expected=f"at most {65535 - len(arms)}",
+        )
     for name, changed in arms.items():
         for setting in sorted(OF_TRAINING & changed.keys()):
-            problem = "people in one arm would answer more often than in another"
-            fix = f"give it to all arms with --set {setting}={changed[setting]}"
-            raise InputError(f"--arm {name}:{setting}", problem, fix=fix)
+            raise InputError(
+                f"--arm {name}:{setting}",
+                "people in one arm would answer more often than in another",
+                fix=f"give it to all arms with --set {setting}={changed[setting]}",
+            )
 
 
 def _check_alike(
@@ -148,9 +172,11 @@ def _check_alike(
         own = here.get(setting)
         its = there.get(setting)
         if own != its:
-            problem = f"{setting} would be {own}, and {its} in arm a"
-            fix = f"say {setting} for all arms: --rounds, --protect or --set {setting}=..."
-            raise InputError(f"arm {name}", problem, fix=fix)
+            raise InputError(
+                f"arm {name}",
+                f"{setting} would be {own}, and {its} in arm a",
+                fix=f"say {setting} for all arms: --rounds, --protect or --set {setting}=...",
+            )
 
 
 def _decided(terms: FederationTerms) -> dict[str, Any]:
@@ -177,13 +203,19 @@ def arms_of(folder: Path) -> dict[str, Path]:
     """
     path = folder / ARMS
     if not path.exists():
-        fix = "name the folder that `entrenous federation new --arm` made, or leave --arms out"
-        raise InputError(str(folder), "has no arms", fix=fix)
+        raise InputError(
+            str(folder),
+            "has no arms",
+            fix="name the folder that `entrenous federation new --arm` made, or leave --arms out",
+        )
     try:
         names = msgspec.convert(read_json(path)["arms"], dict[str, str])
     except (KeyError, msgspec.ValidationError) as wrong:
-        expected = '{"arms": {NAME: FOLDER}}, as `federation new --arm` writes it'
-        raise InputError(str(path), f"no list of arms ({wrong})", expected=expected) from None
+        raise InputError(
+            str(path),
+            f"no list of arms ({wrong})",
+            expected='{"arms": {NAME: FOLDER}}, as `federation new --arm` writes it',
+        ) from None
     siblings = _named(folder).parent
     return {FIRST: folder, **{name: siblings / other for name, other in names.items()}}
 
@@ -208,11 +240,17 @@ def compared(server: Path, other: Path) -> Difference:
     second = FederationTerms.read(other / TERMS)
     # Also by another path, or a copy on another machine.
     if first.run == second.run:
-        problem = "is the same federation"
-        raise InputError("--against", problem, expected="the folder of another arm")
+        raise InputError(
+            "--against",
+            "is the same federation",
+            expected="the folder of another arm",
+        )
     if first.items_sha256 != second.items_sha256:
-        problem = f"{other} has another list of items, and ten of few items are hit more often"
-        raise InputError("--against", problem, expected="an arm of the same federation")
+        raise InputError(
+            "--against",
+            f"{other} has another list of items, and ten of few items are hit more often",
+            expected="an arm of the same federation",
+        )
     return difference_of(_arm(server, first), _arm(other, second))
 
 
