@@ -26,7 +26,14 @@ from entrenous.deploy.agreement.terms import FederationTerms
 from entrenous.deploy.frames.row_tests import SummedTests
 from entrenous.deploy.links import knocking
 from entrenous.deploy.node.node import FederatedNode
-from entrenous.deploy.operate.arms import ARMS, arms_of, found_arms, make_links, parse_arms
+from entrenous.deploy.operate.arms import (
+    ARMS,
+    arms_of,
+    compared,
+    found_arms,
+    make_links,
+    parse_arms,
+)
 from entrenous.deploy.operate.device import Device
 from entrenous.deploy.operate.enrolment import EnrolmentRequest, identity, join
 from entrenous.deploy.operate.founding import Place, found_federation, free_ports
@@ -295,7 +302,13 @@ def test_who_tries_again_gets_the_same_arm_and_only_its_server_is_asked(
         with pytest.raises(InputError, match="does not answer"):
             join_by_link(tmp_path / "x", text, None, OWNER)
     assert len(set(asked)) == 1 and len(asked) == 3
-    arm = [each.made.terms.run for each in both.running].index(asked[0])
+    runs = [each.made.terms.run for each in both.running]
+    for name in "ab":
+        (other,) = of_keys(tmp_path / name, name)
+        with pytest.raises(InputError, match="does not answer"):
+            join_by_link(tmp_path / name / other[0].name, text, None, OWNER)
+        assert asked.pop() == runs["ab".index(name)]
+    arm = runs.index(asked[0])
     # The other one's server alone does not help it.
     both.running[1 - arm].start(3600.0)
     with pytest.raises(InputError, match="does not answer"):
@@ -386,7 +399,9 @@ def test_a_folder_without_arms_or_with_a_broken_list_makes_no_link(
 
 
 def told(rates: Any, share: float, rounds: int, draws: np.random.Generator) -> Arm:
-    """An arm whose people have new rows always, and hit with the rate of each."""
+    """An arm in which some people have new rows always, and hit with the rate of each; ten times as
+    many members have none.
+    """
     sums = []
     for number in range(rounds):
         there = draws.random(len(rates)) < share
@@ -395,7 +410,7 @@ def told(rates: Any, share: float, rounds: int, draws: np.random.Generator) -> A
         sums.append(
             SummedTests(number, there.sum() + noise[0], hits + noise[1], 0.0, 3.0, len(rates))
         )
-    return Arm(sums, len(rates), share, 1000)
+    return Arm(sums, 11 * len(rates), share, 1000)
 
 
 @pytest.mark.parametrize(("share", "rounds"), [(0.1, 20), (1.0, 20), (0.02, 200)])
@@ -424,6 +439,27 @@ def test_where_answers_are_not_alike_the_interval_is_longer_and_still_sees_much(
         assert found.low <= 0.3 <= found.high
         verdicts.append(found.verdict)
     assert verdicts.count("better") >= 48
+
+
+def test_a_rate_of_nothing_among_few_is_not_certain() -> None:
+    arms = [Arm([SummedTests(0, 40, 0, 0, 0.01, 50)], 50, 0.1, 100)] * 2
+    found = difference_of(*arms)
+    assert found.difference == 0
+    assert found.high is not None and 0.05 < found.high < 0.1
+
+
+def test_rounds_without_people_make_no_interval_longer() -> None:
+    some = [SummedTests(number, 100, 30, 0, 0.01, 300) for number in range(5)]
+    empty = [SummedTests(number, 0.001, 0, 0, 0.01, 300) for number in range(5, 200)]
+    few = difference_of(*[Arm(some, 10_000, 0.3, 100)] * 2)
+    many = difference_of(*[Arm(some + empty, 10_000, 0.3, 100)] * 2)
+    assert few.high is not None and many.high == pytest.approx(few.high, rel=0.02)
+    # Of 500 tests, each has those of 1 + 4 x 0.3 / 2 x 2 from its person.
+    counted = 500 / 2.2
+    careful = (0.3 * counted + 1) / (counted + 2)
+    assert few.high == pytest.approx(
+        1.96 * np.sqrt(2 * careful * (1 - careful) / counted), rel=0.01
+    )
 
 
 def test_however_many_rounds_there_are_people_are_no_more() -> None:
@@ -498,6 +534,18 @@ def test_the_operator_founds_arms_and_compares_them(
     assert "no difference is seen between" in command(*asked).err
     found = command(*asked, "--json").json["compared"]
     assert found["difference"] == pytest.approx(0.3) and found["verdict"] == "none"
+
+
+def test_the_terms_and_the_members_say_how_often_one_person_may_count(tmp_path: Path) -> None:
+    made = found_arms(tmp_path / "f", ITEMS, of_keys(tmp_path, "aaaabbb"), LOTS, Place())
+    sums = [SummedTests(number, 1, 0, 0, QUIET, 5) for number in range(40)]
+    for each in made.values():
+        for one in sums:
+            note_tests(each.server, one)
+    found = compared(made["a"].server, made["b"].server)
+    # A cohort of 5 among at most 20.
+    assert found == difference_of(Arm(sums, 4, 0.25, 1000), Arm(sums, 3, 0.25, 1000))
+    assert found != difference_of(Arm(sums, 4, 0.1, 1000), Arm(sums, 3, 0.1, 1000))
 
 
 @pytest.mark.parametrize(
