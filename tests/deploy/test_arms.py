@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from dataclasses import replace
@@ -233,7 +234,7 @@ def test_people_come_by_one_link_and_their_tests_are_compared(
 ) -> None:
     command = Command(capsys)
     for each in both.running:
-        each.start()
+        each.start(0.05)
     linked = command("federation", "link", both.folder, "--arms", "--uses", 20, "--an-hour", 100)
     text = linked.out.strip()
     assert len(text.split()) == 1 and "20 may join each of 2 arms by it" in linked.err
@@ -262,6 +263,7 @@ def compare(both: BothArms, devices: list[list[Path]], command: Command) -> None
     waiting = [(device, arm == 0) for arm, some in enumerate(devices) for device in some]
 
     def worse() -> bool:
+        time.sleep(0.5)  # for the servers, which are threads of this process
         # Whoever has no model yet has no list, and takes something later.
         waiting[:] = [(device, best) for device, best in waiting if not consumed(device, best)]
         found = command(*asked, "--json").json
