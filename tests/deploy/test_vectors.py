@@ -170,7 +170,6 @@ MASKED: dict[str, Any] = {
     **PLAIN,
     "protect": {"secure_sum": True, "people": 4, "parties": 3},
 }
-FEW: dict[str, Any] = {**PLAIN, "protect": {"secure_sum": True, "people": 3, "parties": 3}}
 # As `entrenous federation new` has it, but for the people.
 PRIVATE: dict[str, Any] = {
     "profile": "private",
@@ -223,7 +222,7 @@ def mixed(tmp_path: Path, request: pytest.FixtureRequest) -> FoundedFederation:
     history = rows.of_users(np.array([users - 1])).item.tolist()
     lines = [f"me,{rows.items[number]}" for number in history]
     (tmp_path / "rows.csv").write_text("\n".join(["user,item", *lines]))
-    floors = [f"{floor}={value}" for floor, value in OWNER.items()]
+    floors = ["public=1", *(f"{floor}={value}" for floor, value in OWNER.items())]
     invitation = founded.nodes["browser"]
     ended = done(DEVICE, "join", tmp_path / "js", invitation, tmp_path / "rows.csv", *floors)
     assert ended.returncode == 0, ended.stderr
@@ -479,7 +478,7 @@ def best_of(made: FoundedFederation, rows: Interactions, training: Training) -> 
         ("fpl", {"user_step": "once"}, PLAIN, "user_step=once; expected triple"),
         ("fpl", {}, {**PLAIN, "protect": {"clip": 1.0}}, "a protection of which"),
         ("fpl", {}, {"profile": "robust"}, "a protection of which"),
-        ("fcf", {}, {**FEW, "accuracy": 3.0}, "tests of new rows, of which this device makes none"),
+        ("fcf", {}, PLAIN, "its draws are public; expected secret ones, or public=1"),
         ("pfedrec", {}, PLAIN, "pfedrec; expected one of fcf, fpl"),
     ],
 )

@@ -2,12 +2,12 @@
 //
 //   node refusals.mjs FOLDER OPERATOR     a device that has joined; the operator's key, hexadecimal
 
-import { Device } from "./device.mjs";
+import { open } from "./device.mjs";
 import * as p from "./protocol.mjs";
 
 const [folder, digits] = process.argv.slice(2);
 const operator = p.unhex(digits);
-const device = await Device.open(folder);
+const device = await open(folder);
 
 // A good request of round 0, but for what is given.
 async function asked({
@@ -29,7 +29,7 @@ async function asked({
     node: "server",
     round: 0,
     model: await p.modelDigest(arrays),
-    items: device.terms.items,
+    items: device.settings.items,
     about: { users: 1 },
   };
   return p.seal(key, kind, body, { ...fields, ...change });
@@ -65,7 +65,7 @@ const said = {
 };
 const first = await device.answer(good);
 // Another process that has only what is on the disk gives the very same frame.
-const restarted = await Device.open(folder);
+const restarted = await open(folder);
 said.again = p.same(first, await restarted.answer(await asked({}))) ? "the same" : "another";
 said.past = await answered(await asked({ download: zeros(0.25) }));
 console.log(JSON.stringify(said));
