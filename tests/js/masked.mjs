@@ -98,7 +98,7 @@ function noiseIn({ terms, user }, round) {
 
 const keyOfTests = (local, user) => p.fold(p.fold(local, "tests"), user);
 const keyOfNoise = (name) => (local, user) =>
-  p.fold(p.fold(local, user), p.fold(p.fold(0n, "noise"), name));
+  p.fold(p.fold(p.fold(local, "limits"), user), p.fold(p.fold(0n, "noise"), name));
 
 // How full a message is: the share of all items that it has rows for, and the numbers that it has
 // for every item in every round.
