@@ -13,11 +13,12 @@ from typing import Any, Protocol
 
 import numpy as np
 import pytest
-from federation_links import FaultyLink, answer_to, logged, quick_pauses, ratings
+from federation_links import FaultyLink, logged, quick_pauses, ratings
 from javascript import NODE, JavaScript, joined, requested
 
 from entrenous.deploy.agreement.catalogue import Items
-from entrenous.deploy.frames.frames import FrameParts, opened
+from entrenous.deploy.agreement.files import read_identity
+from entrenous.deploy.frames.frames import FrameParts, opened, seal
 from entrenous.deploy.frames.row_tests import SummedTests
 from entrenous.deploy.node.node import FederatedNode
 from entrenous.deploy.operate.device import Device
@@ -278,3 +279,31 @@ def test_people_and_items_come_and_the_model_is_that_of_devices_in_python(
     model, sums = grown(tmp_path / "javascript", algorithm, (*WRITTEN, 39))
     assert (model, sums) == grown(tmp_path / "python", algorithm, ())
     assert len(sums) == 6 and model != "stopped"
+
+
+@pytest.mark.parametrize("kind", ["items", "members"])
+def test_a_list_that_comes_in_the_midst_of_a_sum_ends_it(tmp_path: Path, kind: str) -> None:
+    """The stages after it would be of parties that have signed another list."""
+    drawn = 2  # by the lot of round 0
+    with closing(Mixed(tmp_path / "m", "fcf", (drawn,), first=36)) as made:
+        device = made.people[drawn]
+        before = made.made
+        if kind == "items":
+            text = change_items(made.folder / "f", NEW_ITEMS).text
+        else:
+            made.come(range(36, USERS))
+            text = (before.server / "members.json").read_text()
+        about = {"users": 1}
+        assert asked(made, device, "advert", b"", about=about) == "advert"
+        assert asked(made, device, kind, text.encode()) == kind
+        count = before.terms.items + 2 * (kind == "items")
+        assert asked(made, device, "share", b"", about=about, items=count).startswith("not-asked")
+
+
+def asked(made: Mixed, device: Person, kind: str, body: bytes, **more: Any) -> str:
+    """The kind of an answer to a frame of the operator, or the refusal."""
+    terms = made.made.terms
+    fields = {"run": terms.run, "node": "server", "items": terms.items, "model": bytes(32), **more}
+    frame = seal(read_identity(made.made.server / "identity.key"), kind, body, **fields)
+    answer = opened(device.answer(frame))
+    return bytes(answer.body).decode() if answer.head.kind == "refused" else answer.head.kind
