@@ -115,7 +115,12 @@ class Mixed:
     """A federation by lot in this process. written: the people whose devices are in JavaScript."""
 
     def __init__(
-        self, folder: Path, algorithm: str, written: Collection[int], first: int = USERS, **more: Any
+        self,
+        folder: Path,
+        algorithm: str,
+        written: Collection[int],
+        first: int = USERS,
+        **more: Any,
     ) -> None:
         self.folder, self.written = folder, written
         folder.mkdir()
