@@ -207,7 +207,7 @@ def answered(folder: Path) -> int:
 
 def model_of(made: FoundedFederation, kill_at: int | None = None) -> str | None:
     """The model with which the server of a mixed federation ends. kill_at: as of `device_ran`."""
-    return served(made, lambda stop: device_ran(made.nodes["browser"], kill_at), "browser")
+    return served(made, lambda stop, link: device_ran(made.nodes["browser"], kill_at), "browser")
 
 
 @needs_node

@@ -20,7 +20,7 @@ from paths import ROOT
 from entrenous.data.interactions import Interactions
 from entrenous.deploy.agreement.catalogue import Items
 from entrenous.deploy.agreement.files import read_json
-from entrenous.deploy.links.https import HttpsPlan
+from entrenous.deploy.links.https import HttpsPlan, HttpsServerLink
 from entrenous.deploy.links.polling import serve
 from entrenous.deploy.node.node import FederatedNode
 from entrenous.deploy.operate import running
@@ -96,6 +96,10 @@ def csv_of(rows: Interactions, user: int) -> str:
     return "\n".join(["user,item", *(f"me,{rows.items[number]}" for number in numbers)])
 
 
+# Of the device that is not in Python: is given what ends the server, and its link.
+Work = Callable[[threading.Event, HttpsServerLink], Any]
+
+
 def rows_of(terms: dict[str, Any]) -> Interactions:
     """The rows of a mixed federation."""
     return ratings(users=PEOPLE if terms.get("protect") is LOTS["protect"] else 6)
@@ -129,12 +133,12 @@ def founded_with(
 
 def served(
     made: FoundedFederation,
-    work: Callable[[threading.Event], Any],
+    work: Work,
     other: str,
     origins: tuple[str, ...] = (),
 ) -> str | None:
     """The model with which the server of a mixed federation ends. All is over after PATIENCE.
-    work: of the device that is not in Python, of the name `other`; it may end the server."""
+    work: of the device that is not in Python, of the name `other`."""
     stop = threading.Event()
     late = threading.Timer(PATIENCE, stop.set)
     keys = made.server / "keys"
@@ -145,7 +149,7 @@ def served(
     def worked() -> None:
         # Nobody else would end the server.
         try:
-            work(stop)
+            work(stop, link)
         except BaseException:
             stop.set()
             raise
