@@ -56,6 +56,8 @@ class PageServer(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.said: Queue[tuple[str, str]] = Queue()  # what the page has posted: where, and a text
+        self.told: list[str] = []  # what it told meanwhile
+        self.query = ""
         self.invitation = b""
         self.invited = threading.Event()
 
@@ -71,6 +73,7 @@ class PageServer(ThreadingHTTPServer):
                 return text
             # Before the server listens a connection is lost.
             assert found == "told", f"{found}: {text}"
+            self.told.append(text)
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -133,7 +136,7 @@ def opened(folder: Path, page: PageServer, key: str) -> Iterator[None]:
         "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
         f"--user-data-dir={folder / 'browser'}",
         f"--ignore-certificate-errors-spki-list={key}",
-        f"{page.origin}/",
+        f"{page.origin}/{page.query}",
     ]
     with (folder / "browser.log").open("wb") as log:
         browser = subprocess.Popen(
@@ -173,7 +176,10 @@ def invited(made: FoundedFederation, page: PageServer, terms: dict[str, Any]) ->
 def test_a_page_takes_part_and_the_model_is_that_of_the_simulation(
     tmp_path: Path, page: PageServer, terms: dict[str, Any]
 ) -> None:
-    made = founded_with(tmp_path, "fcf", terms)
+    """Without masks the page is loaded anew after its first answer, and goes on."""
+    made = founded_with(tmp_path, "fpl", terms)
+    if "protect" not in terms:
+        page.query = "?again"
     ended: list[dict[str, Any]] = []
     with opened(tmp_path, page, key_of(made)):
         invited(made, page, terms)
@@ -188,6 +194,7 @@ def test_a_page_takes_part_and_the_model_is_that_of_the_simulation(
     # Without the page's user the model is another: the page's numbers are in it.
     without = simulated(made, rows, cohorts=lambda number, users: users[:-1])
     assert digest != server_sha256(without)
+    assert ("round 0 is answered" in page.told) == ("protect" not in terms)
     assert len(ended[0]["best"]) == 3
     # By lot it was drawn twice; without masks nothing is counted.
     assert ended[0]["inputs"] == (2 if "protect" in terms else None)

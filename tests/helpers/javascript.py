@@ -47,7 +47,7 @@ OWNER: dict[str, Any] = {"people": 4, "parties": 3, "occupancy": 0}
 # What the owner of a device in JavaScript insists on.
 INSISTED = ["public=1", *(f"{floor}={value}" for floor, value in OWNER.items())]
 PLAIN: dict[str, Any] = {"profile": "paper", "draws": "public"}
-# By lot every device is one person's. Without noise sums end with the simulation's bytes.
+# By lot every device is one person's. Noise is from the seed, as the simulation's is.
 LOTS: dict[str, Any] = {
     **PLAIN,
     "deadline": 120.0,
@@ -57,6 +57,7 @@ LOTS: dict[str, Any] = {
         "parties": 3,
         "sampling": "poisson",
         "answers": 3,
+        "noise": 0.2,
         "rows": "all",
     },
 }
