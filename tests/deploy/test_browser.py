@@ -8,7 +8,6 @@ import base64
 import hashlib
 import json
 import os
-import shutil
 import signal
 import subprocess
 import threading
@@ -20,6 +19,7 @@ from queue import Queue
 from typing import Any
 
 import pytest
+from browser import BROWSERS, installed
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from cryptography.x509 import load_pem_x509_certificate
 from federation_links import server_sha256, simulated, until
@@ -40,9 +40,8 @@ from entrenous.deploy.operate.enrolment import EnrolmentRequest
 from entrenous.deploy.operate.founding import FoundedFederation
 from entrenous.deploy.operate.membership import invite
 
-NAMES = ("chromium", "chromium-browser", "google-chrome")
-BROWSER = next((path for path in map(shutil.which, NAMES) if path), None)
-pytestmark = pytest.mark.skipif(BROWSER is None, reason=f"none of {', '.join(NAMES)} is there")
+BROWSER = installed()
+pytestmark = pytest.mark.skipif(BROWSER is None, reason=f"none of {', '.join(BROWSERS)} is there")
 
 PAGE = b'<!doctype html><title>A device</title><script type="module" src="page_trial.mjs"></script>'
 

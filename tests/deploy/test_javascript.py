@@ -242,6 +242,22 @@ def test_tests_of_new_rows_are_those_of_devices_in_python(tmp_path: Path, algori
     assert model != "stopped"
 
 
+def test_a_vector_with_a_row_that_is_forgotten_meanwhile_does_not_leave(tmp_path: Path) -> None:
+    user = 6  # the lots of rounds 0, 1 and 3 draw this person
+    gone = DATA.items[DATA.item[DATA.user == user].tolist()[0]]
+    with closing(Mixed(tmp_path / "m", "fcf", (user,))) as made:
+        (device,) = made.javascript()
+
+        def happens() -> None:
+            device.tell("forgetting", gone)
+
+        assert made.served({1: happens}) != "stopped"
+        (line,) = [line for line in logged(made.made.server) if "withheld" in line]
+        assert _name(user) in line
+        assert device.state["inputs"] == 2
+        assert gone in made.people[user].best(18)
+
+
 # ---- longer lists --------------------------------------------------------------------------------
 
 

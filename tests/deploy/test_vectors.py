@@ -225,7 +225,12 @@ def test_a_device_in_javascript_takes_part_and_the_model_is_that_of_the_simulati
     without = simulated(mixed, rows, cohorts=lambda number, users: users[:-1])
     assert digest != server_sha256(without)
     ended = done(DEVICE, "recommend", mixed.nodes["browser"], 3)
-    assert ended.stdout.split() == best_of(mixed, rows, training)
+    best = ended.stdout.split()
+    assert best == best_of(mixed, rows, training)
+    # What its user takes is in no list any more.
+    assert done(DEVICE, "consumed", mixed.nodes["browser"], best[0]).returncode == 0
+    ended = done(DEVICE, "recommend", mixed.nodes["browser"], 30)
+    assert ended.stdout and best[0] not in ended.stdout.split()
 
 
 @needs_node
@@ -495,6 +500,7 @@ def test_a_device_in_javascript_refuses_a_request_that_is_not_the_operator_s(
         "model": "wrong-model",
         "nan": "malformed",
         "cut": "truncated",
+        "forgotten": "withheld",
         "good": "update",
         "again": "the same",
         "past": "past-round",

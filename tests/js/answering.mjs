@@ -1,7 +1,8 @@
 // A device that a test drives: it answers frames and is told what happens to its user, line by line.
 //
-//   node answering.mjs FOLDER      reads [WHAT, TEXT] from each line: "frame" (base64), "consumed" and
-//                                  "forget" (an item), "recommended" (a number), "state"; writes a line
+//   node answering.mjs FOLDER      reads [WHAT, TEXT] from each line: "frame" (base64), "consumed",
+//                                  "forget" and "forgetting" (an item, now or while it trains next),
+//                                  "recommended" (a number), "state"; writes a line
 
 import { createInterface } from "node:readline";
 
@@ -9,7 +10,20 @@ import { open } from "./device.mjs";
 import * as p from "./protocol.mjs";
 
 const device = await open(process.argv[2]);
+const { trained } = device;
+
+function forgetting(item) {
+  device.trained = (...given) => {
+    device.trained = trained;
+    const made = trained.apply(device, given);
+    device.forget(item);
+    return made;
+  };
+  return "";
+}
+
 const done = {
+  forgetting,
   frame: async (digits) => p.toBase64(await device.answer(p.fromBase64(digits))),
   consumed: (item) => device.consumed(item) ?? "",
   forget: (item) => device.forget(item) ?? "",

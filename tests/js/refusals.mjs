@@ -52,6 +52,22 @@ async function answered(frame) {
   return head.kind === "refused" ? p.text(body).split("\n")[0] : head.kind;
 }
 
+// A row is forgotten while the device trains on it.
+async function forgotten(frame) {
+  const { trained } = device;
+  const [gone] = device.history;
+  device.trained = (...given) => {
+    const made = trained.apply(device, given);
+    device.forget(device.items.ids[gone]);
+    return made;
+  };
+  try {
+    return await answered(frame);
+  } finally {
+    device.trained = trained;
+  }
+}
+
 const good = await asked();
 const said = {
   stranger: await answered(await asked({ key: p.random(32) })),
@@ -63,6 +79,7 @@ const said = {
   model: await answered(await asked({ change: { model: p.random(32) } })),
   nan: await answered(await asked({ download: zeros(NaN) })),
   cut: await answered(good.slice(0, -1)),
+  forgotten: await forgotten(good),
   good: await answered(good),
 };
 const first = await device.answer(good);
