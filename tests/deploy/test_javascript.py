@@ -165,7 +165,7 @@ class Mixed:
             self._join(user, invitation)
 
     def served(self, happens: dict[int, Callable[[], None]], stop_at: int | None = None) -> str:
-        """The model after all rounds, or after so many. happens: before the rounds of some numbers."""
+        """The model after all rounds, or after so many. happens: before some rounds, by number."""
         link = FaultyLink({_name(user): own.answer for user, own in self.people.items()})
         sent = link.send
         stop = Event()

@@ -1,4 +1,4 @@
-// A device that a test drives: it answers frames and is told what happens to its user, line by line.
+// A device that a test drives: it answers frames and is told what happens, line by line.
 //
 //   node answering.mjs FOLDER      reads [WHAT, TEXT] from each line: "frame" (base64), "consumed",
 //                                  "forget" and "forgetting" (an item, now or while it trains next),

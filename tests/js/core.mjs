@@ -356,7 +356,8 @@ export class Device {
 
   // Refuses to answer with rows that were forgotten since.
   remembers(forgotten) {
-    if (forgotten !== this.forgotten) throw new p.Refused("withheld", "rows were forgotten meanwhile");
+    if (forgotten !== this.forgotten)
+      throw new p.Refused("withheld", "rows were forgotten meanwhile");
   }
 
   // The tests that no answer has carried yet, with that of a new row.

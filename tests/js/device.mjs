@@ -9,7 +9,14 @@
 //   node device.mjs consumed FOLDER ITEM               adds a row, while the device does not run
 //   node device.mjs recommend FOLDER [N]               prints the best items that the user lacks
 
-import { existsSync, mkdirSync, readFileSync, readdirSync, renameSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  readdirSync,
+  renameSync,
+  writeFileSync,
+} from "node:fs";
 import http from "node:http";
 import https from "node:https";
 import { join } from "node:path";

@@ -13,12 +13,14 @@ const isObject = (value) => value !== null && typeof value === "object" && !Arra
 export function listOf(fields) {
   if (!isObject(fields)) bad("no object");
   const { ids, titles, places, features = {}, retired = [] } = fields;
-  const told = (texts) => Array.isArray(texts) && texts.length === ids.length && texts.every(isText);
+  const told = (texts) =>
+    Array.isArray(texts) && texts.length === ids.length && texts.every(isText);
   const isPlace = (place) =>
     Array.isArray(place) && place.length === 2 && place.every(Number.isFinite);
   if (!Array.isArray(ids) || !ids.length || !ids.every((id) => isText(id) && id)) bad("ids");
   if (new Set(ids).size !== ids.length) bad("an item is there twice");
-  const list = { ids, titles: titles?.length ? titles : ids.map(() => ""), places, features, retired };
+  const named = titles?.length ? titles : ids.map(() => "");
+  const list = { ids, titles: named, places, features, retired };
   if (!told(list.titles)) bad("titles");
   if (!isObject(features) || !Object.values(features).every(told)) bad("features");
   if (!(places === null || (places?.length === ids.length && places.every(isPlace)))) bad("places");
@@ -54,20 +56,19 @@ function joined(known, { ids, titles, places, features = {}, retired }) {
   if (![ids, titles].every(Array.isArray) || !isObject(features)) bad("no lists");
   const blank = ids.map(() => "");
   const more = (texts) => (Array.isArray(texts) ? texts : bad("features"));
+  const whole = (name) => [...known.features[name], ...(ids.length ? more(features[name]) : [])];
   const names = Object.keys(known.features);
   if (ids.length && !equal(Object.keys(features).sort(), [...names].sort())) bad("other features");
   return listOf({
     ids: [...known.ids, ...ids],
     titles: [...known.titles, ...(titles.length ? titles : blank)],
     places: known.places && [...known.places, ...(places ?? [])],
-    features: Object.fromEntries(
-      names.map((name) => [name, [...known.features[name], ...(ids.length ? more(features[name]) : [])]]),
-    ),
+    features: Object.fromEntries(names.map((name) => [name, whole(name)])),
     retired,
   });
 }
 
-// ---- the bytes of a list, of which parties of a sum sign the hash -----------------------------------
+// ---- the bytes of a list, of which parties of a sum sign the hash --------------------------------
 
 const text = (value) =>
   JSON.stringify(value).replace(
@@ -95,7 +96,9 @@ export function textOf({ ids, titles, places, features, retired }) {
     `"titles": ${titles.some(Boolean) ? row(titles.map(text)) : "null"}`,
     `"places": ${places ? row(places.map((place) => row(place.map(float)))) : "null"}`,
   ];
-  const told = Object.entries(features).map(([name, texts]) => `${text(name)}: ${row(texts.map(text))}`);
+  const told = Object.entries(features).map(
+    ([name, texts]) => `${text(name)}: ${row(texts.map(text))}`,
+  );
   if (told.length) parts.push(`"features": {${told.join(", ")}}`);
   if (retired.length) parts.push(`"retired": ${row(retired)}`);
   return `{${parts.join(", ")}}`;

@@ -1,4 +1,5 @@
-// Holds the participation contract of this device, and what it makes of lists of items, against cases that the Python side has made.
+// Holds the participation contract of this device, and what it makes of lists of items,
+// against cases that the Python side has made.
 //
 //   node lots_cases.mjs CASES.json     the first that differs ends it with an error
 
