@@ -8,10 +8,7 @@ import json
 import re
 import shutil
 import subprocess
-import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -19,31 +16,38 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from federation_links import ratings, server_sha256, simulated
+from javascript import (
+    DEVICE,
+    INSISTED,
+    LOTS,
+    NODE,
+    PATIENCE,
+    PEOPLE,
+    PLAIN,
+    ROUNDS,
+    done,
+    founded_with,
+    in_node,
+    joined,
+    requested,
+    rows_of,
+    served,
+)
 from paths import ROOT
 
 from entrenous.core.errors import InputError
 from entrenous.core.keys import key
 from entrenous.data.interactions import Interactions
 from entrenous.deploy.agreement.catalogue import Items
-from entrenous.deploy.agreement.files import read_json
 from entrenous.deploy.agreement.members import Member, Members
 from entrenous.deploy.frames.frames import Code, Head
 from entrenous.deploy.links.device_http import ROUTES
-from entrenous.deploy.links.https import HttpsPlan
-from entrenous.deploy.links.polling import serve
-from entrenous.deploy.node.node import FederatedNode
-from entrenous.deploy.operate import running
-from entrenous.deploy.operate.enrolment import EnrolmentRequest, identity, join
+from entrenous.deploy.operate.enrolment import EnrolmentRequest, identity
 from entrenous.deploy.operate.founding import (
     FoundedFederation,
-    Place,
     found_federation,
-    free_ports,
 )
-from entrenous.deploy.operate.plans import FoundingPlan, JoinPlan
-from entrenous.deploy.operate.running_node import polling
-from entrenous.deploy.server.server import serve_opened
-from entrenous.deploy.server.server_folder import ServerFolder
+from entrenous.deploy.operate.plans import FoundingPlan
 from entrenous.federation.rounds import Training
 from entrenous.privacy.party_list import Demands, PartyList, refusal
 from entrenous.privacy.secure_sum.refusal import CODES
@@ -53,9 +57,6 @@ from tests.vectors import FOLDER, of_sum, vectors
 
 PAGE = ROOT / "docs" / "protocol.md"
 LINKS = ROOT / "src" / "entrenous" / "deploy" / "links"
-DEVICE = ROOT / "tests" / "js" / "device.mjs"
-NODE = shutil.which("node")
-PEOPLE = 40  # of a federation by lot
 
 
 @pytest.fixture(scope="module")
@@ -112,21 +113,8 @@ def test_the_page_has_every_field_of_a_head_and_every_route(page: str) -> None:
 
 # ---- a device in JavaScript ----------------------------------------------------------------------
 
-PATIENCE = 120.0  # seconds for what takes five on an idle machine
 needs_node = pytest.mark.skipif(NODE is None, reason="Node is absent")
-SETTINGS: dict[str, dict[str, Any]] = {"fcf": {"factors": 5}, "fpl": {"factors": 18, "triples": 9}}
-ROUNDS = 3
 MANY = 40  # rounds of a federation whose device is killed
-
-
-def in_node(*words: object) -> list[str]:
-    """The command of the device, or of another script beside it."""
-    assert NODE is not None
-    return [NODE, "--no-warnings", *map(str, words)]
-
-
-def done(*words: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(in_node(*words), capture_output=True, text=True, timeout=PATIENCE)
 
 
 @needs_node
@@ -164,76 +152,35 @@ def test_javascript_sees_a_vector_that_is_wrong(tmp_path: Path, name: str) -> No
     assert ended.returncode == 1 and "AssertionError" in ended.stderr
 
 
-PLAIN: dict[str, Any] = {"profile": "paper", "draws": "public"}
 # Sums without noise end with the simulation's bytes; people and parties are as few as six users are.
 MASKED: dict[str, Any] = {
     **PLAIN,
     "protect": {"secure_sum": True, "people": 4, "parties": 3},
 }
-FEW: dict[str, Any] = {**PLAIN, "protect": {"secure_sum": True, "people": 3, "parties": 3}}
 # As `entrenous federation new` has it, but for the people.
 PRIVATE: dict[str, Any] = {
     "profile": "private",
     "draws": "secret",
     "protect": {"people": 4, "noise": 0.01},
 }
-OWNER: dict[str, Any] = {"people": 4, "parties": 3, "occupancy": 0}
-
-
-# By lot every device is one person's. Without noise sums end with the simulation's bytes.
-LOTS: dict[str, Any] = {
-    **PLAIN,
-    "deadline": 120.0,
-    "protect": {
-        "secure_sum": True,
-        "people": 10,
-        "parties": 3,
-        "sampling": "poisson",
-        "answers": 3,
-        "rows": "all",
-    },
-}
 
 
 @pytest.fixture
 def mixed(tmp_path: Path, request: pytest.FixtureRequest) -> FoundedFederation:
-    """A federation of three Python nodes with five users and a device in JavaScript with the sixth,
-    which has joined by its own means; by lot of 39 Python nodes, and the fortieth user's device. The
-    parameter: an algorithm, and terms.
+    """A federation as of `founded_with`, whose other device, in JavaScript, has joined by its own
+    means. The parameter: an algorithm, and terms.
     """
     name, terms = request.param
-    terms = {"rounds": ROUNDS, **terms}
-    users, settings, shares = 6, SETTINGS[name], {"shop-1": [0, 1], "shop-2": [2, 3], "shop-3": [4]}
-    if terms.get("protect") is LOTS["protect"]:
-        users, settings = PEOPLE, {**settings, "cohort": 12}
-        shares = {f"person-{number:02d}": [number] for number in range(users - 1)}
-    rows = ratings(users=users)
-    ended = done(DEVICE, "identity", tmp_path / "js", "browser")
-    assert ended.returncode == 0, ended.stderr
-    requests = [(identity(tmp_path / shop, shop), len(own)) for shop, own in shares.items()]
-    requests.append((EnrolmentRequest.read(tmp_path / "js" / "request.json"), 1))
-    plan = FoundingPlan(algorithm=name, settings=settings, seed=1, **terms).with_catalogue(
-        rows.catalogue
-    )
-    place = Place(port=free_ports()[0])
-    founded = found_federation(tmp_path / "book", Items.of(rows), requests, plan, place)
-    for shop, own in shares.items():
-        owner = JoinPlan(public_draws=True, **OWNER)
-        join(tmp_path / shop, founded.nodes[shop], rows.of_users(np.array(own)), owner)
-    history = rows.of_users(np.array([users - 1])).item.tolist()
-    lines = [f"me,{rows.items[number]}" for number in history]
-    (tmp_path / "rows.csv").write_text("\n".join(["user,item", *lines]))
-    floors = [f"{floor}={value}" for floor, value in OWNER.items()]
-    invitation = founded.nodes["browser"]
-    ended = done(DEVICE, "join", tmp_path / "js", invitation, tmp_path / "rows.csv", *floors)
-    assert ended.returncode == 0, ended.stderr
-    nodes = {shop: tmp_path / shop for shop in shares}
-    return founded._replace(nodes={**nodes, "browser": tmp_path / "js"})
+    asked = requested(tmp_path / "js", "browser")
+    founded = founded_with(tmp_path, name, terms, asked)
+    rows = rows_of(terms)
+    joined(tmp_path / "js", founded.nodes["browser"], rows, len(rows.users) - 1, INSISTED)
+    return founded._replace(nodes={**founded.nodes, "browser": tmp_path / "js"})
 
 
-def browser_ran(folder: Path, stop: threading.Event, kill_at: int | None) -> str:
-    """Runs the device in JavaScript to its end. Returns what it said. kill_at: the round after
-    which it is killed and started again. Sets `stop` if it fails: nobody else would end the server.
+def device_ran(folder: Path, kill_at: int | None) -> None:
+    """Runs the device in JavaScript to its end. kill_at: the round after which it is killed and
+    started again.
     """
     device = subprocess.Popen(in_node(DEVICE, "run", folder), stderr=subprocess.PIPE, text=True)
     try:
@@ -247,10 +194,6 @@ def browser_ran(folder: Path, stop: threading.Event, kill_at: int | None) -> str
             device = subprocess.Popen(again, stderr=subprocess.PIPE, text=True)
         _, said = device.communicate(timeout=PATIENCE)
         assert device.returncode == 0, said
-        return said
-    except BaseException:
-        stop.set()
-        raise
     finally:
         device.kill()
         device.wait()
@@ -262,35 +205,9 @@ def answered(folder: Path) -> int:
     return int(json.loads(path.read_text())["round"]) if path.exists() else -1
 
 
-def served(made: FoundedFederation, kill_at: int | None = None) -> str | None:
-    """The model with which the server of a mixed federation ends. All is over after PATIENCE.
-    kill_at: as of `browser_ran`.
-    """
-    stop = threading.Event()
-    late = threading.Timer(PATIENCE, stop.set)
-    plan = HttpsPlan(port=read_json(made.server / "place.json")["port"], keys=made.server / "keys")
-    shops = [path for name, path in made.nodes.items() if name != "browser"]
-    with (
-        ExitStack() as opened,
-        closing(ServerFolder(made.server)) as held,
-        closing(running.https_link(held, plan)) as link,
-        ThreadPoolExecutor(2) as pool,
-    ):
-        nodes = [opened.enter_context(closing(FederatedNode(path))) for path in shops]
-        polled = [polling(node) for node in nodes]
-        ca = made.server / "keys" / "ca.crt"
-        link.start()
-        late.start()
-        try:
-            browser = pool.submit(browser_ran, made.nodes["browser"], stop, kill_at)
-            at_work = pool.submit(serve, link.address, ca, polled, stop, say=lambda text: None)
-            digest = serve_opened(link, held, stop)
-            browser.result(PATIENCE)
-        finally:
-            stop.set()
-            late.cancel()
-        at_work.result(PATIENCE)
-    return digest
+def model_of(made: FoundedFederation, kill_at: int | None = None) -> str | None:
+    """The model with which the server of a mixed federation ends. kill_at: as of `device_ran`."""
+    return served(made, lambda stop, link: device_ran(made.nodes["browser"], kill_at), "browser")
 
 
 @needs_node
@@ -301,14 +218,19 @@ def test_a_device_in_javascript_takes_part_and_the_model_is_that_of_the_simulati
     mixed: FoundedFederation,
 ) -> None:
     rows = ratings(users=6)
-    digest = served(mixed)
+    digest = model_of(mixed)
     training = simulated(mixed, rows)
     assert digest == server_sha256(training)
     # Without the sixth user the model is another: the device's numbers are in it.
     without = simulated(mixed, rows, cohorts=lambda number, users: users[:-1])
     assert digest != server_sha256(without)
     ended = done(DEVICE, "recommend", mixed.nodes["browser"], 3)
-    assert ended.stdout.split() == best_of(mixed, rows, training)
+    best = ended.stdout.split()
+    assert best == best_of(mixed, rows, training)
+    # What its user takes is in no list any more.
+    assert done(DEVICE, "consumed", mixed.nodes["browser"], best[0]).returncode == 0
+    ended = done(DEVICE, "recommend", mixed.nodes["browser"], 30)
+    assert ended.stdout and best[0] not in ended.stdout.split()
 
 
 @needs_node
@@ -316,7 +238,7 @@ def test_a_device_in_javascript_takes_part_and_the_model_is_that_of_the_simulati
 def test_a_device_in_javascript_that_is_killed_goes_on_and_the_model_is_the_same(
     mixed: FoundedFederation,
 ) -> None:
-    digest = served(mixed, kill_at=3)
+    digest = model_of(mixed, kill_at=3)
     assert digest == server_sha256(simulated(mixed, ratings(users=6)))
 
 
@@ -326,7 +248,7 @@ def test_a_device_in_javascript_takes_part_under_the_private_profile(
     mixed: FoundedFederation,
 ) -> None:
     """With noise of its own no run is another's, so the sums are counted and the devices in them."""
-    assert served(mixed) is not None
+    assert model_of(mixed) is not None
     log = (mixed.server / "server.log").read_text()
     for number in range(ROUNDS):
         assert f"round {number}: 6 of 6 devices" in log
@@ -346,7 +268,7 @@ def test_a_device_in_javascript_takes_part_by_lot_and_the_model_is_that_of_the_s
     answers; then it only takes the models that are given.
     """
     rows = ratings(users=PEOPLE)
-    digest = served(mixed)
+    digest = model_of(mixed)
     training = simulated(mixed, rows)
     assert digest == server_sha256(training)
     state = json.loads((mixed.nodes["browser"] / "state.json").read_text())
@@ -359,8 +281,9 @@ def test_a_device_in_javascript_takes_part_by_lot_and_the_model_is_that_of_the_s
 
 @needs_node
 def test_the_contract_in_javascript_says_what_ours_says(tmp_path: Path) -> None:
-    """Random lists of people, lots of all devices, and lists of members with lies."""
+    """Random lists of people, lots of all devices, and lists of members and items with lies."""
     made = {"refusals": contract_cases(), "lists": list_cases(), "lots": lot_cases()}
+    made["items"] = item_cases()
     (tmp_path / "cases.json").write_text(json.dumps(made))
     said = {case["said"] for case in made["refusals"]}
     assert said == {None, "few", "many", "again", "spent", "close"}
@@ -453,6 +376,55 @@ def list_cases() -> list[dict[str, Any]]:
     return cases
 
 
+def item_cases() -> list[dict[str, Any]]:
+    """Lists of items that a server might send, and the hash of the list that we then have."""
+    known = Items(
+        ["a", "b", "ö"],
+        ["", "Amélie \x7f", 'a "quoted" \\ \n one'],
+        np.array([[40.0, 1e-05], [-0.0, 123456789.125], [1e16, 0.1]]),
+        {"Gattung": ["ä", "", "😀"], "year": ["1999", "2000", ""]},
+        (1,),
+    )
+    new = Items(
+        ["new", "漢"], ["", "x"], np.ones((2, 2)) / 3, {"year": ["", "1"], "Gattung": ["k", ""]}
+    )
+    longer = known.with_more(new).without(["new"])
+    whole, lacks = json.loads(longer.text), json.loads(longer.since(3))
+    good = [whole, lacks, json.loads(known.text), json.loads(known.without(["a"]).since(3))]
+    changes: list[dict[str, Any]] = [
+        {"retired": []},
+        {"retired": [3, 1]},
+        {"retired": [5]},
+        {"retired": ["x"]},
+        {"ids": []},
+        {"ids": ["new", "new"]},
+        {"titles": ["x"]},
+        {"features": {"Gattung": ["k", ""]}},
+        {"features": 3},
+        {"places": None},
+        {"places": [[1.0, 2.0]]},
+        {"places": [[1.0, "x"], [1.0, 2.0]]},
+    ]
+    lies = [{**lacks, **change} for change in changes]
+    lies += [{**lacks, "after": 2}, {**lacks, "sha256": "00"}]
+    lies += [{**whole, **change} for change in changes]
+    for name in ("ids", "places"):
+        lies.append({**whole, name: [whole[name][1], whole[name][0], *whole[name][2:]]})
+    turned = {name: texts[::-1] for name, texts in whole["features"].items()}
+    lies += [{**whole, "features": turned}, [], {}]
+    lies.append({**whole, "ids": [*whole["ids"][:4], "a"]})
+    lies.append({**whole, "features": {**whole["features"], "more": [""] * 5}})
+    cases = []
+    for sent in (*good, *lies):
+        try:
+            taken: str | None = known.taken(json.dumps(sent), "items").sha256
+        except (InputError, ValueError, TypeError, KeyError):
+            taken = None
+        cases.append({"known": json.loads(known.text), "sent": sent, "said": taken})
+    assert [case["said"] is None for case in cases] == [False] * len(good) + [True] * len(lies)
+    return cases
+
+
 def _rolled(members: Members) -> list[str]:
     """The names of the members, whose roll can be had."""
     assert members.roll
@@ -479,7 +451,7 @@ def best_of(made: FoundedFederation, rows: Interactions, training: Training) -> 
         ("fpl", {"user_step": "once"}, PLAIN, "user_step=once; expected triple"),
         ("fpl", {}, {**PLAIN, "protect": {"clip": 1.0}}, "a protection of which"),
         ("fpl", {}, {"profile": "robust"}, "a protection of which"),
-        ("fcf", {}, {**FEW, "accuracy": 3.0}, "tests of new rows, of which this device makes none"),
+        ("fcf", {}, PLAIN, "its draws are public; expected secret ones, or public=1"),
         ("pfedrec", {}, PLAIN, "pfedrec; expected one of fcf, fpl"),
     ],
 )
@@ -505,6 +477,9 @@ def test_a_device_in_javascript_does_not_join_what_it_does_not_know(
     ]
 
 
+LIES = ["shorter", "exchanged", "twice", "numbers", "moved", "untold", "hash", "text"]
+
+
 @needs_node
 @pytest.mark.parametrize("mixed", [("fpl", PLAIN)], indirect=True)
 def test_a_device_in_javascript_refuses_a_request_that_is_not_the_operator_s(
@@ -525,7 +500,17 @@ def test_a_device_in_javascript_refuses_a_request_that_is_not_the_operator_s(
         "model": "wrong-model",
         "nan": "malformed",
         "cut": "truncated",
+        "forgotten": "withheld",
         "good": "update",
         "again": "the same",
         "past": "past-round",
+        "items stranger": "bad-signature",
+        **{f"items {lie}": "malformed" for lie in LIES},
+        "items kept": "none",
+        "items good": "items",
+        "items recommended": False,
+        "items back": "malformed",
+        "items no longer retired": "malformed",
+        "items after": "x",
+        "items unknown": "wrong-items",
     }

@@ -1,13 +1,15 @@
-// Holds the participation contract of this device against cases that the Python side has made.
+// Holds the participation contract of this device, and what it makes of lists of items,
+// against cases that the Python side has made.
 //
 //   node lots_cases.mjs CASES.json     the first that differs ends it with an error
 
 import { deepEqual } from "node:assert/strict";
 import { readFileSync } from "node:fs";
 
+import * as catalogue from "./items.mjs";
 import { longer, offers, refusal } from "./lots.mjs";
 
-const { refusals, lists, lots } = JSON.parse(readFileSync(process.argv[2], "utf8"));
+const { refusals, lists, lots, items } = JSON.parse(readFileSync(process.argv[2], "utf8"));
 
 for (const { parties, model, past, demands, said } of refusals)
   deepEqual(refusal(parties, model, past, demands), said);
@@ -27,4 +29,14 @@ for (const { seed, users, cohort, user, round, drawn } of lots) {
   deepEqual(await offers(device, round), drawn);
 }
 
-console.log(refusals.length + lists.length + lots.length);
+for (const { known, sent, said } of items) {
+  let found = null;
+  try {
+    found = await catalogue.digestOf(await catalogue.longer(catalogue.listOf(known), sent));
+  } catch {
+    // Refused, in whatever words.
+  }
+  deepEqual(found, said);
+}
+
+console.log(refusals.length + lists.length + lots.length + items.length);

@@ -3,14 +3,16 @@
 
 import { isByLot, longer, nextUser, offers, rollOf, ruleOf } from "./lots.mjs";
 import { Party, SumRefused, floorsOf } from "./masks.mjs";
+import { sampler, seeded } from "./noise.mjs";
 import * as p from "./protocol.mjs";
 
 const STAGES = ["advert", "share", "mask", "consent", "unmask"];
+const NO_TESTS = [0, 0, 0];
 const FRAME = p.bytesOf("entrenous frame 1\n");
 export const KINDS = new Set([...STAGES, "open", "agreed", "members"]);
 
 // The terms of a sum, as every party computes them.
-function sumTerms({ terms, run, settings, length }, { round, attempt, model }) {
+function sumTerms({ terms, listed, settings, length }, { round, attempt, model }) {
   const { people, parties, noise = 0, lost = 0 } = terms.protection;
   const cohort = Math.min(settings.cohort, settings.users) || settings.users;
   // By lot, shares of noise are made for the fewest people of a sum.
@@ -18,7 +20,7 @@ function sumTerms({ terms, run, settings, length }, { round, attempt, model }) {
   const share = noise ? noise / Math.sqrt(mean * (1 - lost)) : 0;
   const fewest = noise ? Math.ceil(mean * (1 - lost) - 1e-9) : 1;
   return {
-    run,
+    run: listed,
     round,
     attempt,
     model,
@@ -41,13 +43,20 @@ export function fixed(number) {
 }
 
 // A message as one vector: rows of all items by name, senders, dense arrays by name, weight, devices.
-// Under noise a row leaves for every item, so that which rows there are says nothing.
-export function packed({ item, weight, ...arrays }, items, wide, sigma) {
+// noiseOf(name): draws the noise of an array, null without noise. Under noise a row leaves for every
+// item, so that which rows there are says nothing. tests: the three numbers of tests of new rows, in
+// steps; none where the terms ask for none.
+export function packed({ item, weight, ...arrays }, items, wide, noiseOf, tests) {
   const names = Object.keys(arrays).sort();
   const rows = names.filter((name) => name.startsWith("row."));
-  const noise = sigma ? sampler(sigma) : () => 0n;
-  // A sum is of numbers of float32, so the noised one is rounded once more.
-  const noised = (number) => fixed(Math.fround(Number(fixed(number) + noise()) / 65536));
+  const steps = (name, numbers) => {
+    if (!noiseOf) return Array.from(numbers, fixed);
+    const noise = noiseOf(name.split(".")[1]);
+    // A sum is of numbers of float32, so the noised one is rounded once more.
+    return Array.from(numbers, (number) =>
+      fixed(Math.fround(Number(fixed(number) + noise()) / 65536)),
+    );
+  };
   const parts = rows.map((name) => {
     const [, [, ...shape], numbers] = arrays[name];
     const width = product(shape);
@@ -55,7 +64,7 @@ export function packed({ item, weight, ...arrays }, items, wide, sigma) {
     item[2].forEach((i, at) =>
       whole.set(numbers.subarray(at * width, at * width + width), i * width),
     );
-    return Array.from(whole, wide ? noised : fixed);
+    return steps(name, whole);
   });
   const sent = new Set(item[2]);
   const senders = Array.from({ length: items }, (_, i) =>
@@ -63,15 +72,33 @@ export function packed({ item, weight, ...arrays }, items, wide, sigma) {
   );
   const dense = names
     .filter((name) => !rows.includes(name))
-    .map((name) => Array.from(arrays[name][2], sigma ? noised : fixed));
+    .map((name) => steps(name, arrays[name][2]));
   return BigInt64Array.from([
     ...parts.flat(),
     ...senders,
     ...dense.flat(),
+    ...tests, // "row tests" is the last name of FCF, and the only one of FPL
     fixed(weight[2][0]),
     1n,
   ]);
 }
+
+// The tests of a device's new rows as numbers of a sum, each with its share of noise.
+function testNumbers([rows, hits, ranks], noise) {
+  const shares = rows ? [1, hits / rows, ranks / rows] : [0, 0, 0];
+  return shares.map((share) => fixed(share) + noise());
+}
+
+// What draws the noise of a name for the device in a round: from the seed where the terms say so.
+function noiseIn({ terms, user }, round) {
+  if (terms.protection.noise_from === "system") return (_key, sigma) => sampler(sigma);
+  const local = p.fold(p.fold(p.keyOf(terms.seed, "rounds"), round), "local");
+  return (keyOf, sigma) => seeded(sigma, keyOf(local, user));
+}
+
+const keyOfTests = (local, user) => p.fold(p.fold(local, "tests"), user);
+const keyOfNoise = (name) => (local, user) =>
+  p.fold(p.fold(p.fold(local, "limits"), user), p.fold(p.fold(0n, "noise"), name));
 
 // How full a message is: the share of all items that it has rows for, and the numbers that it has
 // for every item in every round.
@@ -91,66 +118,23 @@ function fullness({ item, weight, ...arrays }, items, wide) {
 const occupancy = ({ share, width }, people, sums) =>
   Math.min(people * share, width ? people / (width * sums) : Infinity);
 
-// ---- noise --------------------------------------------------------------------------------------
-
-// Whole numbers k with a probability in proportion to exp(-k^2 / 2 s), exactly, from random integers
-// alone: C. Canonne, G. Kamath, T. Steinke, "The discrete Gaussian for differential privacy", 2020,
-// algorithms 1 to 3. s is the variance, rounded up to an integer, so that noise is never too little.
-export function sampler(sigma) {
-  const s = BigInt(Math.ceil(sigma * sigma));
-  const t = BigInt(Math.floor(sigma) + 1);
-  return () => {
-    for (;;) {
-      const y = laplace(t);
-      const far = (y < 0n ? -y : y) * t - s;
-      if (accepted(far * far, 2n * s * t * t)) return y;
-    }
-  };
-}
-
-function laplace(t) {
-  for (;;) {
-    const u = below(t);
-    if (!accepted(u, t)) continue;
-    let v = 0n;
-    while (accepted(1n, 1n)) v += 1n;
-    const size = u + t * v;
-    const negative = below(2n) === 1n;
-    // Zero would come twice as often otherwise.
-    if (size || !negative) return negative ? -size : size;
-  }
-}
-
-// True with the probability exp(-a / b).
-function accepted(a, b) {
-  for (; a > b; a -= b) if (!accepted(b, b)) return false;
-  let k = 1n;
-  while (below(b * k) < a) k += 1n;
-  return k % 2n === 1n;
-}
-
-// A random integer from 0 to n - 1.
-function below(n) {
-  const size = Math.ceil(n.toString(2).length / 8);
-  const most = 256n ** BigInt(size);
-  for (;;) {
-    const drawn = BigInt(`0x${p.hex(p.random(size))}`);
-    // The last numbers are left out: with them some results would come more often.
-    if (drawn < most - (most % n)) return drawn % n;
-  }
-}
-
 // ---- the stages ---------------------------------------------------------------------------------
 
 export class MaskedSide {
   constructor(device, members, floors) {
     this.device = device;
+    this.begin();
     this.byLot = isByLot(device.terms);
     this.know(members);
     const { noise, rows } = device.terms.protection;
     this.floors = { ...floors, noise: noise > 0, apart: true };
     this.wide = noise > 0 || rows === "all";
+  }
+
+  // Leaves what it takes part in: at the start, and with a longer list.
+  begin() {
     this.party = null;
+    this.offer = null;
   }
 
   // Takes a list of members as the one that it knows.
@@ -176,7 +160,7 @@ export class MaskedSide {
     try {
       const said = await this.said(party, head, body);
       const answer = await device.seal(head.kind === "open" ? "opening" : head.kind, said, about);
-      if (head.kind === "mask") device.keep(this.leaving);
+      if (head.kind === "mask") this.leave();
       this.answers.set(asked, answer);
       return answer;
     } catch (why) {
@@ -244,10 +228,13 @@ export class MaskedSide {
     const { items } = device.settings;
     const model = p.hex(party.terms.model);
     let { vector: kept, private: after } = device.state;
+    const { forgotten, length } = device;
+    let told = NO_TESTS;
     // New numbers would tell more each time that a server has a model summed.
-    if (kept?.model !== model) {
+    if (kept?.model !== model || kept.numbers.length !== length) {
       const trained = device.trained(download, round);
-      const vector = packed(trained.update, items, this.wide, party.terms.noise * 65536);
+      const vector = this.vectorOf(trained.update, party.terms, round);
+      told = device.state.tests ?? NO_TESTS;
       after = trained.private;
       kept = {
         model,
@@ -259,14 +246,39 @@ export class MaskedSide {
     const message = await party.mask(inbox, numbers, (people, sums) =>
       occupancy(kept.full, people, sums),
     );
-    this.leaving = {
+    const changes = {
       round,
       inputs: (device.state.inputs ?? 0) + 1,
       private: after,
       vector: kept,
       newest: device.kept(download),
     };
+    this.leaving = { changes, told, forgotten };
     return p.writeArrays({ message: ["U8", [message.length], message] });
+  }
+
+  vectorOf(update, { people, noise }, round) {
+    const { device } = this;
+    const { accuracy } = device.terms;
+    const draws = noiseIn(device, round);
+    const share = noise * 65536;
+    const noiseOf = share ? (name) => draws(keyOfNoise(name), share) : null;
+    let tests = [];
+    if (accuracy) {
+      // As of the model's numbers: a sum of the fewest people has as much as was promised.
+      const drawn = draws(keyOfTests, (accuracy / Math.sqrt(people)) * 65536);
+      tests = testNumbers(device.state.tests ?? NO_TESTS, drawn);
+    }
+    return packed(update, device.settings.items, this.wide, noiseOf, tests);
+  }
+
+  // On the disk before it leaves. What it tells of new rows is told once; others may have come.
+  leave() {
+    const { device } = this;
+    const { changes, told, forgotten } = this.leaving;
+    device.remembers(forgotten);
+    const tests = (device.state.tests ?? NO_TESTS).map((number, at) => number - told[at]);
+    device.keep({ ...changes, tests });
   }
 
   // ---- who is a member ----
@@ -280,15 +292,10 @@ export class MaskedSide {
   // Takes a longer list, which is on the disk before the next advert is signed under it.
   async further(body, about) {
     if (!this.byLot) throw new p.Refused("wrong-kind");
-    let sent;
-    try {
-      sent = JSON.parse(p.text(body));
-    } catch {
-      throw new p.Refused("malformed", "members: no JSON");
-    }
-    const list = longer(this.list, sent);
+    const list = longer(this.list, p.jsonOf(body, "members"));
     this.device.keepMembers(list);
     this.know(list);
+    this.party = null;
     return this.device.seal("members", new Uint8Array(), about);
   }
 

@@ -3,7 +3,7 @@
 
 import { deepStrictEqual as equal } from "node:assert";
 
-import { sampler } from "./masked.mjs";
+import { sampler } from "./noise.mjs";
 import { Party, SumRefused, degreeOf, floorsOf, graphOf, maskOf, termsDigest } from "./masks.mjs";
 import * as p from "./protocol.mjs";
 

@@ -12,11 +12,9 @@ function score(x, rows, at, first = 0) {
   return sum;
 }
 
-// The best items that a user does not have, from scores of all.
-function best(scores, history, n) {
-  const own = new Set(history);
-  const others = [...scores.keys()].filter((item) => !own.has(item));
-  return others.sort((a, b) => scores[b] - scores[a] || a - b).slice(0, n);
+// The best of some items, from scores of all.
+export function best(scores, allowed, n) {
+  return [...allowed].sort((a, b) => scores[b] - scores[a] || a - b).slice(0, n);
 }
 
 export const fcf = {
@@ -79,12 +77,11 @@ export const fcf = {
     return Float32Array.from(b);
   },
 
-  recommended(download, _private, history, settings, n) {
+  scores(download, _private, history, settings) {
     const x = this.solved(download, history, settings);
-    const scores = Float32Array.from({ length: settings.items }, (_, i) =>
+    return Float32Array.from({ length: settings.items }, (_, i) =>
       score(x, download.y, i * settings.factors),
     );
-    return best(scores, history, n);
   },
 };
 
@@ -155,9 +152,8 @@ export const fpl = {
     return { private: { p }, update };
   },
 
-  recommended({ q, b }, { p }, history, { items, factors }, n) {
-    const scores = Float32Array.from({ length: items }, (_, i) => score(p, q, i * factors, b[i]));
-    return best(scores, history, n);
+  scores({ q, b }, { p }, _history, { items, factors }) {
+    return Float32Array.from({ length: items }, (_, i) => score(p, q, i * factors, b[i]));
   },
 };
 

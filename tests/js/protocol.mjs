@@ -1,5 +1,5 @@
 // The bytes of the protocol (docs/protocol.md): msgpack, frames, arrays, keys and draws.
-// Nothing but WebCrypto and plain JavaScript, so that a browser could run it.
+// Nothing but WebCrypto and plain JavaScript, so that a browser runs it too.
 
 const subtle = globalThis.crypto.subtle;
 const utf8 = new TextEncoder();
@@ -8,6 +8,14 @@ export const text = (bytes) => new TextDecoder("utf-8", { fatal: true }).decode(
 export const bytesOf = (string) => utf8.encode(string);
 export const hex = (bytes) => Array.from(bytes, (b) => b.toString(16).padStart(2, "0")).join("");
 export const unhex = (digits) => Uint8Array.from(digits.match(/../g) ?? [], (d) => parseInt(d, 16));
+export function toBase64(bytes) {
+  let characters = "";
+  // In pieces, since a call takes no more arguments than a stack has room for.
+  for (let at = 0; at < bytes.length; at += 8192)
+    characters += String.fromCharCode(...bytes.subarray(at, at + 8192));
+  return btoa(characters);
+}
+export const fromBase64 = (digits) => Uint8Array.from(atob(digits), (c) => c.charCodeAt(0));
 export const random = (size) => globalThis.crypto.getRandomValues(new Uint8Array(size));
 export const sha256 = async (bytes) => new Uint8Array(await subtle.digest("SHA-256", bytes));
 export const same = (a, b) => a.length === b.length && a.every((byte, at) => byte === b[at]);
@@ -46,7 +54,7 @@ async function privateKey(name, raw, uses) {
 export async function publicOf(name, raw) {
   const key = await privateKey(name, raw, name === "Ed25519" ? ["sign"] : ["deriveBits"]);
   const { x } = await subtle.exportKey("jwk", key);
-  return Uint8Array.from(atob(x.replaceAll("-", "+").replaceAll("_", "/")), (c) => c.charCodeAt(0));
+  return fromBase64(x.replaceAll("-", "+").replaceAll("_", "/"));
 }
 
 export async function sign(raw, message) {
@@ -208,6 +216,15 @@ export async function opened(frame, sender) {
   return { head, said, signature, body };
 }
 
+// The JSON object in a frame.
+export function jsonOf(body, what) {
+  try {
+    return JSON.parse(text(body));
+  } catch {
+    throw new Refused("malformed", `${what}: no JSON`);
+  }
+}
+
 // ---- arrays -------------------------------------------------------------------------------------
 
 // By the name of a type: its class, and its name in the digest of a model.
@@ -299,6 +316,12 @@ const u64 = (number) => BigInt.asUintN(64, number);
 const WORDS = {
   devices: 4645764264720778695n,
   rounds: 10464479114614414917n,
+  limits: 18162053725976980147n,
+  tests: 17815912366287393232n,
+  noise: 3964110132002447589n,
+  f: 15820645997245929006n,
+  q: 3824889971554137387n,
+  b: 8453121595177857668n,
   local: 8847859622305074602n,
   poisson: 15744840431930419594n,
   select: 3379029510368961788n,

@@ -2,12 +2,14 @@
 //
 //   node refusals.mjs FOLDER OPERATOR     a device that has joined; the operator's key, hexadecimal
 
-import { Device } from "./device.mjs";
+import { filesOf, open } from "./device.mjs";
+import { textOf } from "./items.mjs";
 import * as p from "./protocol.mjs";
 
 const [folder, digits] = process.argv.slice(2);
 const operator = p.unhex(digits);
-const device = await Device.open(folder);
+const files = filesOf(folder);
+const device = await open(folder);
 
 // A good request of round 0, but for what is given.
 async function asked({
@@ -29,7 +31,7 @@ async function asked({
     node: "server",
     round: 0,
     model: await p.modelDigest(arrays),
-    items: device.terms.items,
+    items: device.settings.items,
     about: { users: 1 },
   };
   return p.seal(key, kind, body, { ...fields, ...change });
@@ -50,6 +52,22 @@ async function answered(frame) {
   return head.kind === "refused" ? p.text(body).split("\n")[0] : head.kind;
 }
 
+// A row is forgotten while the device trains on it.
+async function forgotten(frame) {
+  const { trained } = device;
+  const [gone] = device.history;
+  device.trained = (...given) => {
+    const made = trained.apply(device, given);
+    device.forget(device.items.ids[gone]);
+    return made;
+  };
+  try {
+    return await answered(frame);
+  } finally {
+    device.trained = trained;
+  }
+}
+
 const good = await asked();
 const said = {
   stranger: await answered(await asked({ key: p.random(32) })),
@@ -61,11 +79,46 @@ const said = {
   model: await answered(await asked({ change: { model: p.random(32) } })),
   nan: await answered(await asked({ download: zeros(NaN) })),
   cut: await answered(good.slice(0, -1)),
+  forgotten: await forgotten(good),
   good: await answered(good),
 };
 const first = await device.answer(good);
 // Another process that has only what is on the disk gives the very same frame.
-const restarted = await Device.open(folder);
+const restarted = await open(folder);
 said.again = p.same(first, await restarted.answer(await asked({}))) ? "the same" : "another";
 said.past = await answered(await asked({ download: zeros(0.25) }));
+
+// ---- lists of items ----
+
+const list = JSON.parse(textOf(device.items));
+const { ids } = list;
+const titles = (count) => ids.slice(0, count).map((id) => `title of ${id}`);
+const told = (fields, key = operator) =>
+  p.seal(key, "items", p.bytesOf(JSON.stringify(fields)), { run: device.run, node: "server" });
+const more = (more) => ({
+  ...list,
+  ids: [...ids, ...more],
+  places: [...list.places, ...more.map(() => [1, 2])],
+});
+const lacks = { after: ids.length, ids: ["x"], titles: [""], places: [[1, 2]], retired: [] };
+const refused = {
+  stranger: await told(more(["x"]), p.random(32)),
+  shorter: await told({ ...list, ids: ids.slice(1), places: list.places.slice(1) }),
+  exchanged: await told({ ...more(["x"]), ids: [...ids.slice(1), "x", ids[0]] }),
+  twice: await told(more([ids[0]])),
+  numbers: await told(more([3])),
+  moved: await told({ ...more(["x"]), places: [...list.places.slice(1), [1, 2], [1, 2]] }),
+  untold: await told({ ...more(["x"]), titles: titles(1) }),
+  hash: await told({ ...lacks, sha256: "0".repeat(64) }),
+  text: await p.seal(operator, "items", p.bytesOf("{"), { run: device.run, node: "server" }),
+};
+for (const [name, frame] of Object.entries(refused)) said[`items ${name}`] = await answered(frame);
+said["items kept"] = files.read("longer-items.json") === null ? "none" : "some";
+said["items good"] = await answered(await told({ ...more(["x"]), retired: [0] }));
+// The model is from before: it has no row of the item.
+said["items recommended"] = device.recommended(100).includes("x");
+said["items back"] = await answered(await told(list));
+said["items no longer retired"] = await answered(await told(more(["x"])));
+said["items after"] = (await open(folder)).items.ids.at(-1);
+said["items unknown"] = await answered(await asked({ change: { round: 1, items: ids.length } }));
 console.log(JSON.stringify(said));

@@ -36,6 +36,7 @@ from entrenous.deploy.operate.enrolment import ROTATION
 from entrenous.deploy.wire import tensors
 from entrenous.federation.shard import Shard
 from entrenous.kernels.sampling import below_low, cohort, shuffle, shuffle_places
+from entrenous.privacy.discrete_gaussian import SEEDED, gaussian_table, integers
 from entrenous.privacy.secure_sum import client, messages, primitives, shamir
 from entrenous.privacy.secure_sum.client import SecureSumClient
 from entrenous.privacy.secure_sum.graph import degree, faults, graph, quorum
@@ -194,6 +195,8 @@ def of_draws() -> dict[str, Any]:
     shuffle(order, 0, 10, key)
     place = shuffle_places(10, key)
     words = ["server", "devices", "rounds", "select", "poisson", "local", "score", "a", "b"]
+    # Of noise: what keys are for, and the arrays of FCF and FPL.
+    words += ["limits", "noise", "tests", "f", "q"]
     return {
         "words": {name: str(keys._word(name)) for name in words},
         "keys": [
@@ -211,7 +214,14 @@ def of_draws() -> dict[str, Any]:
         "permutation_10": np.argsort(place).tolist(),
         "shuffle_10": order.tolist(),
         "cohort_4_of_20": cohort(key, 4, 20).tolist(),
+        # Of one table, of two and of three.
+        "noise": {str(sigma): _noise(sigma, key) for sigma in (1.5, 300.0, 62000.0)},
     }
+
+
+def _noise(sigma: float, key: np.uint64) -> list[int]:
+    """Returns the first numbers of noise of a key."""
+    return integers(gaussian_table(sigma), 6, key, SEEDED).tolist()
 
 
 # ---- frames --------------------------------------------------------------------------------------

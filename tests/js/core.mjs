@@ -1,0 +1,420 @@
+// A device of a federation, written from docs/protocol.md: one user, the algorithms FCF and FPL,
+// rounds with and without masks. Nothing but WebCrypto and plain JavaScript: what keeps its files is
+// given, {read(name): text or null, write(name, text): on the disk when it returns}.
+//
+//   identity.key, request.json                      who the device is
+//   terms.json, items.json, longer-items.json, members.json, invitation.json, ca.crt
+//                                                   what it was invited to
+//   device.json                                     what its owner has decided
+//   state.json                                      what changes: rows, the newest model and answer
+
+import { listOf, longer, textOf, digestOf } from "./items.mjs";
+import { KINDS, MaskedSide } from "./masked.mjs";
+import { MODELS, best, settingsOf, unknownSetting } from "./models.mjs";
+import * as p from "./protocol.mjs";
+
+const FORMAT = 4;
+const LISTED = 10; // items of a list in which a new row is a hit
+const TESTS = 3; // numbers of tests of new rows
+const NO_TESTS = [0, 0, 0]; // rows, hits, sum of 1 / rank
+const PARTS = ["terms.json", "items.json", "longer-items.json", "members.json", "invitation.json"];
+const UNCOUNTED = new Set(["items", "members"]); // requests that are about no list of items
+
+export class BadInput extends Error {}
+
+export function fieldsOf(text, where) {
+  const { format, ...fields } = JSON.parse(text);
+  if (format !== FORMAT) throw new BadInput(`${where}: format ${format}; expected ${FORMAT}`);
+  return fields;
+}
+
+// ---- joining ------------------------------------------------------------------------------------
+
+// Makes a key, and the request for the operator.
+export async function identity(files, name) {
+  if (!/^[a-z0-9][a-z0-9.-]{0,63}$/.test(name))
+    throw new BadInput(`NAME: got '${name}'; expected 1 to 64 of a-z, 0-9, - and .`);
+  if (files.read("identity.key") !== null)
+    throw new BadInput("identity.key: there is a key already; choose another folder");
+  const key = p.random(32);
+  files.write("identity.key", `${p.hex(key)}\n`);
+  const request = { format: FORMAT, name, key: p.hex(await p.publicOf("Ed25519", key)) };
+  files.write("request.json", JSON.stringify(request));
+}
+
+// Takes an invitation, {file name: text}, with the rows of the user, a CSV file as text. insisted:
+// texts such as people=60, the least that a masked sum must have; public=1 agrees to draws that
+// everybody can repeat.
+export async function joinFederation(files, invitation, rows, insisted) {
+  const floors = { people: 300, parties: 3, occupancy: 10, public: 0 };
+  for (const floor of insisted) {
+    const [name, value] = floor.split("=");
+    if (!(name in floors) || !(Number(value) >= 0))
+      throw new BadInput(
+        `got '${floor}'; expected one of ${Object.keys(floors).join(", ")}, such as people=60`,
+      );
+    floors[name] = Number(value);
+  }
+  const part = (name) => fieldsOf(invitation[name], name);
+  const own = fieldsOf(files.read("request.json"), "request.json");
+  const terms = part("terms.json");
+  const { server, tls } = part("invitation.json");
+  // Another key under this name means that the invitation is not for this device.
+  const member = part("members.json").nodes[own.name];
+  if (member?.key !== own.key)
+    throw new BadInput(`the invitation is not for '${own.name}' with this key`);
+  const [[first, last]] = member.users;
+  if (member.users.length !== 1 || first !== last)
+    throw new BadInput("the invitation is for several users; expected one");
+  checkTerms(terms, floors);
+  if (p.hex(await p.sha256(p.bytesOf(invitation["items.json"]))) !== terms.items_sha256)
+    throw new BadInput("items.json is not that of the terms");
+  let items = listOf(JSON.parse(invitation["items.json"]));
+  if (invitation["longer-items.json"])
+    items = await longer(items, JSON.parse(invitation["longer-items.json"]));
+  const history = historyOf(rows, items.ids);
+  // Nothing else, whatever an invitation has: it could bring a key.
+  for (const name of [...PARTS, "ca.crt"])
+    if (invitation[name]) files.write(name, invitation[name]);
+  const about = { name: own.name, user: first, server, tls, floors };
+  files.write("device.json", JSON.stringify({ ...about, history }));
+}
+
+// Refuses terms of which this device would leave something out.
+function checkTerms(terms, floors) {
+  if (terms.topology !== "server" || !(terms.algorithm in MODELS))
+    throw new BadInput(`${terms.algorithm}; expected one of ${Object.keys(MODELS).join(", ")}`);
+  // Another form of the algorithm would be computed wrongly, and nobody would notice.
+  const unknown = unknownSetting(MODELS[terms.algorithm], settingsOf(terms));
+  if (unknown) throw new BadInput(unknown);
+  // What a device leaves out of a protection, its owner would believe to be there.
+  const {
+    clip,
+    row_clip: rowClip,
+    quantise,
+    groups = 1,
+    answers = 0,
+    defence,
+    rows: order,
+    noise,
+    noise_from: source,
+    secure_sum: masked,
+    sampling,
+  } = terms.protection;
+  if (
+    clip ||
+    rowClip ||
+    quantise ||
+    (sampling === "fixed" ? groups > 1 : !answers) ||
+    defence !== "none" ||
+    order === "padded" ||
+    (noise && !masked) ||
+    terms.above ||
+    terms.relays
+  ) {
+    throw new BadInput("a protection of which this device knows masks, noise and lots alone");
+  }
+  // Whoever knows the seed draws what the device draws, its noise too.
+  const repeated = terms.draws === "public" || (noise && source === "seed");
+  if (repeated && !floors.public)
+    throw new BadInput("its draws are public; expected secret ones, or public=1");
+}
+
+// The numbers of the items in a CSV file with a column `item`, ascending, each once.
+function historyOf(rows, ids) {
+  const numbers = new Map(ids.map((id, number) => [id, number]));
+  const [head, ...lines] = rows.split(/\r?\n/).filter(Boolean);
+  const column = head.split(",").indexOf("item");
+  if (column < 0) throw new BadInput("rows:1: no column 'item'");
+  const items = new Set();
+  lines.forEach((line, at) => {
+    const id = line.split(",")[column];
+    if (!numbers.has(id))
+      throw new BadInput(`rows:${at + 2}: item '${id}' is not on the federation's list`);
+    items.add(numbers.get(id));
+  });
+  return [...items].sort((a, b) => a - b);
+}
+
+// ---- the device ---------------------------------------------------------------------------------
+
+export class Device {
+  static async open(files) {
+    const { history: rows, ...about } = JSON.parse(files.read("device.json"));
+    const device = Object.assign(new Device(), about, { files });
+    device.key = p.unhex(files.read("identity.key").trim());
+    const said = files.read("terms.json");
+    device.terms = fieldsOf(said, "terms.json");
+    // The hash of the file as it came, without the line feed at its end, names the federation.
+    device.run = p.hex(await p.sha256(p.bytesOf(said.replace(/\n$/, "")))).slice(0, 32);
+    device.operator = p.unhex(device.terms.operator);
+    device.model = MODELS[device.terms.algorithm];
+    const grown = files.read("longer-items.json");
+    await device.list(listOf(JSON.parse(grown ?? files.read("items.json"))), grown !== null);
+    const stored = files.read("state.json");
+    // What a device begins with is drawn once: from secret draws it would be another each time.
+    device.state = stored
+      ? JSON.parse(stored)
+      : {
+          round: -1,
+          secret: p.hex(p.random(32)),
+          rows,
+          private: packed(device.model.first(device.settings, device.user)),
+        };
+    // A lot of secret draws is the same after a restart.
+    device.keep({});
+    device.forgotten = 0; // how often rows were forgotten since
+    // Under masks a device answers no request whose answer would be about itself alone.
+    if (device.terms.protection.secure_sum) {
+      const members = fieldsOf(files.read("members.json"), "members.json");
+      device.masks = new MaskedSide(device, members, device.floors);
+    }
+    return device;
+  }
+
+  // Takes a list of items as that of now: all shapes follow from it.
+  async list(items, grown) {
+    this.items = items;
+    this.settings = { ...settingsOf(this.terms), items: items.ids.length };
+    this.schema = this.model.receives(this.settings);
+    this.length = this.model.length(this.settings) + (this.terms.accuracy ? TESTS : 0);
+    // Parties of a sum sign the list, so that those with different ones make no sum.
+    this.listed = grown ? `${this.run} ${await digestOf(items)}` : this.run;
+  }
+
+  keep(changes) {
+    this.state = { ...this.state, ...changes };
+    this.files.write("state.json", JSON.stringify(this.state));
+  }
+
+  keepMembers(list) {
+    this.files.write("members.json", JSON.stringify({ format: FORMAT, ...list }));
+  }
+
+  seal(kind, body, fields) {
+    return p.seal(this.key, kind, body, { run: this.run, node: this.name, ...fields });
+  }
+
+  // The answer to a frame of the server: what it asks for, or why not. Never an error.
+  async answer(frame) {
+    let about = {};
+    try {
+      const { head, body } = await p.opened(frame, this.operator);
+      const { round, attempt, model } = head;
+      about = { round, attempt, model, items: this.settings.items };
+      if (head.run !== this.run) throw new p.Refused("wrong-run");
+      const answering = { ...about, about: { users: head.about.users ?? 0 } };
+      if (head.kind === "items") return await this.further(body, answering);
+      // Of another list of items, each row could mean another item.
+      if (head.items && !UNCOUNTED.has(head.kind)) this.checkItems(head);
+      if (this.masks) {
+        if (head.kind === "model") return await this.masks.offered(head, body);
+        if (KINDS.has(head.kind)) return await this.masks.answer(head, body, answering);
+        throw new p.Refused("wrong-kind");
+      }
+      if (round > this.terms.rounds) throw new p.Refused("future-round");
+      if (head.kind === "model") return await this.taken(head, body);
+      if (head.kind === "work") return await this.worked(head, body, answering);
+      throw new p.Refused("wrong-kind");
+    } catch (why) {
+      // By class alone: the text of another error might name rows.
+      const refused = why instanceof p.Refused ? why.message : `failed\n${why.name}`;
+      return this.seal("refused", p.bytesOf(refused), { ...about, about: why.about ?? {} });
+    }
+  }
+
+  // ---- items that come ----
+
+  checkItems({ items, about }) {
+    const known = this.settings.items;
+    const retired = this.items.retired.length;
+    if (items === known && (about.retired ?? 0) === retired) return;
+    const why = new p.Refused("wrong-items", `${known} items are known here, ${retired} retired`);
+    throw Object.assign(why, { about: { known } });
+  }
+
+  // Takes a longer list of items, which is on the disk before anything is signed under it.
+  async further(body, about) {
+    const items = await longer(this.items, p.jsonOf(body, "items"));
+    this.files.write("longer-items.json", textOf(items));
+    await this.list(items, true);
+    this.masks?.begin();
+    return this.seal("items", new Uint8Array(), { ...about, items: this.settings.items });
+  }
+
+  async worked(head, body, about) {
+    if (head.round === this.terms.rounds) throw new p.Refused("future-round");
+    if (head.about.users !== 1) throw new p.Refused("wrong-count");
+    const { download } = await this.workOf(body, head.model, {});
+    const asked = `${head.round} ${p.hex(head.model)}`;
+    // A second training would be a second answer, and the two may tell what the user sent.
+    if (asked === this.state.asked) return p.fromBase64(this.state.answer);
+    if (head.round <= this.state.round) throw new p.Refused("past-round");
+    const { forgotten } = this;
+    const { private: after, update } = this.trained(download, head.round);
+    const answer = await this.seal("update", p.writeArrays(update), about);
+    this.remembers(forgotten);
+    // On the disk before it leaves: a device that is killed now gives the same answer again.
+    this.keep({
+      round: head.round,
+      asked,
+      answer: p.toBase64(answer),
+      private: after,
+      newest: this.kept(download),
+    });
+    return answer;
+  }
+
+  // The download of a request to train, and further arrays.
+  async workOf(body, model, further) {
+    const { users, ...arrays } = await this.received(body, { users: ["I64", [1]], ...further });
+    if (users[0] !== BigInt(this.user)) throw new p.Refused("not-asked");
+    const download = Object.fromEntries(
+      Object.keys(this.schema).map((name) => [name, arrays[name]]),
+    );
+    // All nodes train from one model: one made for this device alone would tell more of it.
+    if (!p.same(await this.digestOf(download), model)) throw new p.Refused("wrong-model");
+    return { ...arrays, download };
+  }
+
+  trained(download, round) {
+    const before = unpacked(this.state.private);
+    const { private: after, update } = this.model.local(
+      download,
+      before,
+      this.history,
+      this.settings,
+      this.user,
+      round,
+    );
+    return { private: packed(after), update };
+  }
+
+  async taken(head, body) {
+    const download = await this.received(body, {});
+    this.keep({ newest: this.kept(download), trained: head.round === this.terms.rounds });
+    return this.seal("taken", new Uint8Array(), { round: head.round });
+  }
+
+  async received(body, further) {
+    const arrays = p.readArrays(body, { ...this.schema, ...further });
+    for (const name of Object.keys(this.schema)) {
+      if (!arrays[name].every(Number.isFinite))
+        throw new p.Refused("malformed", "a number is not finite");
+    }
+    return arrays;
+  }
+
+  shaped(download) {
+    return Object.fromEntries(
+      Object.entries(this.schema).map(([name, [type, shape]]) => [
+        name,
+        [type, shape, download[name]],
+      ]),
+    );
+  }
+
+  digestOf(download) {
+    return p.modelDigest(this.shaped(download));
+  }
+
+  // A download as text for the state.
+  kept(download) {
+    return p.toBase64(p.writeArrays(this.shaped(download)));
+  }
+
+  // ---- the user's rows ----
+
+  // The rows on which the device trains: nobody learns of retired items.
+  get history() {
+    const { retired } = this.items;
+    return this.state.rows.filter((item) => !retired.includes(item));
+  }
+
+  numberOf(id) {
+    const item = this.items.ids.indexOf(id);
+    if (item < 0) throw new BadInput(`item '${id}' is not on the federation's list`);
+    return item;
+  }
+
+  // Adds a row, which is tested before it is learnt. It counts from the next round on.
+  consumed(id) {
+    const item = this.numberOf(id);
+    const tests = this.tested(item);
+    const rows = [...new Set([...this.state.rows, item])].sort((a, b) => a - b);
+    this.keep({ rows, tests });
+  }
+
+  // Deletes a row, with the answers that were made with it. Tests do not say of which rows they
+  // were, so that none of before is told.
+  forget(id) {
+    const item = this.numberOf(id);
+    const rows = this.state.rows.filter((row) => row !== item);
+    this.forgotten += 1;
+    this.keep({ rows, tests: NO_TESTS, vector: null, asked: null, answer: null });
+  }
+
+  // Refuses to answer with rows that were forgotten since.
+  remembers(forgotten) {
+    if (forgotten !== this.forgotten)
+      throw new p.Refused("withheld", "rows were forgotten meanwhile");
+  }
+
+  // The tests that no answer has carried yet, with that of a new row.
+  tested(item) {
+    const before = this.state.tests ?? NO_TESTS;
+    // A row that is there tests nothing: no list would have had it.
+    if (!this.terms.accuracy || !this.state.newest || this.history.includes(item)) return before;
+    const { scores, allowed } = this.scored();
+    let [hit, inverse] = [0, 0];
+    if (allowed.includes(item)) {
+      // Of equal scores the item is the last.
+      const rank = allowed.filter((other) => scores[other] >= scores[item]).length;
+      [hit, inverse] = [Number(rank <= LISTED), 1 / rank];
+    }
+    return [before[0] + 1, before[1] + hit, before[2] + inverse];
+  }
+
+  // The scores of all items by the newest model, and the items that a list may have.
+  scored() {
+    if (!this.state.newest) throw new BadInput("no model has come yet; run the device");
+    const any = this.model.receives({ ...this.settings, items: null });
+    const stored = p.readArrays(p.fromBase64(this.state.newest), any);
+    // Items that came after the model have no row in it: zeros, and they are in no list.
+    const { items } = this.settings;
+    const counts = [items];
+    const download = { ...stored };
+    for (const [name, [, [first, ...others]]] of Object.entries(any)) {
+      if (first !== null) continue;
+      const width = others.reduce((a, b) => a * b, 1);
+      counts.push(stored[name].length / width);
+      download[name] = new Float32Array(items * width);
+      download[name].set(stored[name]);
+    }
+    const modelled = Math.min(...counts);
+    const before = unpacked(this.state.private);
+    const scores = this.model.scores(download, before, this.history, this.settings);
+    const left = new Set([...this.state.rows, ...this.items.retired]);
+    const allowed = [...scores.keys()].filter((item) => item < modelled && !left.has(item));
+    return { scores, allowed };
+  }
+
+  recommended(n) {
+    const { scores, allowed } = this.scored();
+    return best(scores, allowed, n).map((item) => this.items.ids[item]);
+  }
+}
+
+// Private arrays as text in JSON, and back.
+const packed = (arrays) =>
+  Object.fromEntries(
+    Object.entries(arrays).map(([name, numbers]) => [name, p.hex(new Uint8Array(numbers.buffer))]),
+  );
+const unpacked = (arrays) =>
+  Object.fromEntries(
+    Object.entries(arrays).map(([name, digits]) => [
+      name,
+      new Float32Array(p.unhex(digits).buffer),
+    ]),
+  );
+
