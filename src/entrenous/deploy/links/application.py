@@ -55,7 +55,7 @@ from .siblings import Siblings
 LARGEST_REQUEST = 4096  # bytes of a request to join
 ALLOWED = 7200  # seconds for which a browser remembers what a page may
 # Bytes of a frame that are given to a connection at once: TLS keeps as many of each connection.
-PIECE = 1 << 16
+PIECE = 1 << 15
 # While the server rests: seconds for which a question is held, and after which its node is to ask
 # again, at most and at least.
 HELD_AT_REST = 3.0

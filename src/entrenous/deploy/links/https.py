@@ -29,6 +29,7 @@ from ..agreement.address import joined_address, refuse_plain
 from ..agreement.members import Member
 from .admission import HEAD, HEAD_SECONDS, HELD, Admission, Bounds, Guard
 from .application import Front, Traffic, application
+from .buffers import use_small_buffers
 from .listening import GuardedSocket
 from .metrics import LinkTally
 from .siblings import Siblings
@@ -207,6 +208,7 @@ class HttpsServerLink(Traffic):
     def start(self) -> None:
         """Begins to listen to nodes. Raises EntrenousError if that fails."""
         _allow_files(self.guard.bounds)
+        use_small_buffers()
         # In a thread of its own, so that nodes are heard while the server computes.
         self._thread.start()
         self._begun.wait(READY)

@@ -32,6 +32,7 @@ from ...core.types import Array, Float32Array, Int64Array
 from ...data.interactions import Interactions
 from ...federation.shard import Shard, Threads
 from ...privacy.protection import ProtectionInForce
+from ...privacy.secure_sum.primitives import Verify, verified
 from ...privacy.secure_sum.terms import Floors
 from ...privacy.turnout import drawn, lots
 from ..agreement.catalogue import Items
@@ -80,10 +81,13 @@ RECEIVED = {"hello", "model", AGREED, MEMBERS_NEWS, ITEMS_NEWS}
 class FederatedNode:
     """One node, opened from its folder: node.json, terms.json, items.json, identity.key,
     store.sqlite. Answers one request at a time.
+
+    verify: checks signatures of other parties; the nodes of one process may share a `VerifiedOnce`.
     """
 
-    def __init__(self, folder: Path, *, threads: int = 1) -> None:
+    def __init__(self, folder: Path, *, threads: int = 1, verify: Verify = verified) -> None:
         self.folder = folder
+        self._verify = verify
         self._about = read_json(folder / NODE)
         self.key = read_identity(folder / IDENTITY)
         self.store = NodeStore(folder / STORE)
@@ -131,7 +135,7 @@ class FederatedNode:
 
     def _begin_sums(self) -> None:
         """Makes the node's side of secure sums among the members that it knows."""
-        secure = SecureSide(self, self._members, self._floors)
+        secure = SecureSide(self, self._members, self._floors, self._verify)
         self._kinds |= dict.fromkeys((*KINDS, OPEN), secure.answer)
 
     def _read_rows(self) -> None:

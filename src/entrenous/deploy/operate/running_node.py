@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...core.lock import holding
+from ...privacy.secure_sum.primitives import VerifiedOnce
 from ..agreement.files import read_json
 from ..frames.request import largest_request
 from ..links.admission import here
@@ -73,13 +74,15 @@ def run_shop(folder: Path, stop: threading.Event, say: Say, *, insecure: bool = 
 
     devices = devices_of(folder)
     about = read_json(devices[0] / NODE)
+    # All customers in a sum are shown the same signatures of its people.
+    verify = VerifiedOnce()
     with ExitStack() as stack:
         stack.enter_context(holding(folder / "lock"))
         nodes = []
         for device in devices:
             # Nobody may run one of them by itself meanwhile.
             stack.enter_context(holding(device / "lock"))
-            node = FederatedNode(device)
+            node = FederatedNode(device, verify=verify)
             stack.callback(node.close)
             nodes.append(node)
         rows = sum(len(node.rows) for node in nodes)

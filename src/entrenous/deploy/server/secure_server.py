@@ -405,19 +405,21 @@ class SecureRound:
     # ---- what nodes answer -----------------------------------------------------------------------
 
     def take(self, frames: Sequence[bytes]) -> None:
-        """Takes answers that came together."""
+        """Takes answers that came together, which wait for the disk once."""
         for frame in frames:
             self._take_one(frame)
+        if frames:
+            self._kept("journal", self._journal.flush)
 
     def _take_one(self, frame: bytes) -> None:
-        """Takes one answer. A disk that refuses leaves all as it was."""
+        """Takes one answer, which is not on the disk yet."""
         intake = self._collector.intake
         node = None
         try:
             answer = opened(frame, self._largest)
             node = intake.identified(answer)
             self._check(answer)
-            self._kept("journal", lambda: self._read(frame, answer, node))
+            self._read(frame, answer, node)
             self._collector.bytes_up += len(frame)
             intake.said(Code.ACCEPTED, node, "")
         except FrameRefused as why:
@@ -483,7 +485,8 @@ class SecureRound:
         if self._taking is None:
             self._kept("journal", lambda: self._journal.append(MARK, record))
         else:
-            self._journal.append(FRAME, self._taking)
+            # On the disk with those that came together, before any of them is acknowledged.
+            self._journal.add(FRAME, self._taking)
 
     def _restored(self, terms: SumTerms, attempt: int) -> SecureSumServer:
         """Returns the sum as the journal has it."""
