@@ -185,6 +185,9 @@ class News:
             if kind != "refused":
                 return None
             lacks = LISTS.get(reason(bytes(answer.body[:120])).split(",")[0])
+            # Whoever takes the frame checks its signature, which thousands of refusals have.
+            if lacks is None and answer.node not in self._behind:
+                return None
             node = self._identified(answer)
             # One that does not take a list is treated as one that refuses.
             self._behind.pop(node, None)
