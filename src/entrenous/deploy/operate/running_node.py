@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...core.lock import holding
-from ...privacy.secure_sum.primitives import VerifiedOnce
 from ..agreement.files import read_json
 from ..frames.request import largest_request
 from ..links.admission import here
 from ..links.metrics import served
 from ..links.port import Answer
+from ..node.common import Common
 from ..node.node import FederatedNode
 from ..node.node_store import NODE
 from ..node.node_watch import NodeWatch
@@ -74,15 +74,15 @@ def run_shop(folder: Path, stop: threading.Event, say: Say, *, insecure: bool = 
 
     devices = devices_of(folder)
     about = read_json(devices[0] / NODE)
-    # All customers in a sum are shown the same signatures of its people.
-    verify = VerifiedOnce()
+    # All customers know the same members, and in a sum are shown the same signatures.
+    common = Common()
     with ExitStack() as stack:
         stack.enter_context(holding(folder / "lock"))
         nodes = []
         for device in devices:
             # Nobody may run one of them by itself meanwhile.
             stack.enter_context(holding(device / "lock"))
-            node = FederatedNode(device, verify=verify)
+            node = FederatedNode(device, common=common)
             stack.callback(node.close)
             nodes.append(node)
         rows = sum(len(node.rows) for node in nodes)
