@@ -226,9 +226,9 @@ def test_offers_are_waited_for_while_too_few_have_come(
         asking._missing = {"node-03"}
         terms = sum_terms(held.terms, own.contract, 0, 0, work.model)
         sums = SecureSumServer(terms, held.members.roll)
-        assert asking._offering(sums) == {"node-03"}
+        assert asking._awaited(sums, 0) == {"node-03"}
         asking._least = 0
-        assert not asking._offering(sums)
+        assert not asking._awaited(sums, 0)
 
 
 def test_one_that_vanishes_in_a_sum_costs_its_own_answer_alone(tmp_path: Path) -> None:

@@ -244,6 +244,10 @@ class FaultyLink:
     def acknowledge(self) -> None:
         pass
 
+    def left(self) -> list[str]:
+        """Returns nobody: nodes do not hang up here."""
+        return []
+
     def rest(self, seconds: float) -> None:
         pass
 
@@ -325,6 +329,10 @@ class SocketLink:
 
     def acknowledge(self) -> None:
         pass
+
+    def left(self) -> list[str]:
+        """Returns nobody: nodes do not hang up here."""
+        return []
 
     def rest(self, seconds: float) -> None:
         pass

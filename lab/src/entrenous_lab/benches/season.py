@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from entrenous.deploy.operate.trial_again import QuietRounds
 
 LISTED = 10
+BLOCK = 2048  # rows that are ranked at once
 PATIENCE = 900.0  # seconds for a window
 STAGES = ("advert", "share", "mask", "consent", "unmask")
 KILLED_WITHIN = 20.0  # seconds after a start, in which a server is killed
@@ -56,6 +57,8 @@ class Season(NamedTuple):
     founders: float = 0.4
     """The share of the rows by which those who found the federation have joined."""
     windows: int = 12
+    rounds: int = 2
+    """Of a window; lost ones are made up for."""
     awake: float = 0.1
     vanish: float = 0.3
     """The share of those who are awake that vanishes at some stage of a sum."""
@@ -93,13 +96,11 @@ def rows_of(name: str, people: int) -> Rows:
     data = load(name)
     assert data.time is not None
     known = data.time >= 0
-    user, item = data.user[known], data.item[known]
     order = np.argsort(data.time[known], kind="stable")
-    user, newcomers = _by_first(user[order])
+    user, _ = _by_first(data.user[known][order].astype(np.int64))
     of_these = user < people
     user = user[of_these]
-    item, numbers = _by_first(item[order][of_these])
-    del newcomers
+    item, numbers = _by_first(data.item[known][order][of_these].astype(np.int64))
     ids = [str(data.items.ids[number]) for number in numbers]
     value = data.value[known][order][of_these]
     moment = data.time[known][order][of_these]
@@ -142,6 +143,10 @@ class _Life:
         self._rows = rows
         self._plan = plan
         self._random = random.Random(plan.seed)
+        by_user = np.argsort(rows.user, kind="stable")
+        starts = np.searchsorted(rows.user[by_user], np.arange(1, 1 + int(rows.user.max())))
+        # By person, the places of the rows, ascending.
+        self._of_user = np.split(by_user, starts)
         count = len(rows.user)
         first = round(count * plan.founders)
         self._cuts = np.linspace(first, count, plan.windows + 1).astype(int)
@@ -282,7 +287,7 @@ class _Life:
         victims = self._kills(number, self._plan.device_kills)
         until = time.monotonic() + PATIENCE
         try:
-            while not any(stage.sums):
+            while sum(map(bool, stage.sums)) < self._plan.rounds:
                 self._go_on()
                 for _ in range(kills):
                     self._kill_server()
@@ -359,7 +364,8 @@ class _Life:
             own = self._own(user, int(rows.item[place]), float(rows.value[place]))
             has.setdefault(user, []).append(own)
         everybody = frozenset(has)
-        return QuietRounds(self._list, has, everybody, frozenset(), [everybody])
+        sums: list[frozenset[int] | None] = [everybody] * self._plan.rounds
+        return QuietRounds(self._list, has, everybody, frozenset(), sums)
 
     # ---- processes -------------------------------------------------------------------------------
 
@@ -495,7 +501,7 @@ class _Life:
             "people": self._people,
             "items": self._listed,
             "same_bytes": sha256 == server_sha256(now.state),
-            "rounds": int(told["round"]),
+            "rounds_made": int(told["round"]),
             "lost_rounds": self._lost,
             "people_in_sums": [min(in_round), max(in_round)],
             "vanished": self._vanished,
@@ -509,56 +515,78 @@ class _Life:
             "bytes_an_answer_of_everybody": round(of_everybody),
         }
 
-    def _windows(self) -> Iterator[tuple[int, int, int]]:
-        """Yields the windows whose rows are ranked: all but the first, which no model is before."""
-        for window in range(1, self._plan.windows):
-            low, high = self._cuts[window : window + 2]
-            yield window, int(low), int(high)
-
     def _ranked(self, window: int, rounds: Any, training: Any) -> BoolArray:
         """Returns for each row of the next window whether a list of ten of the model would have had
-        it.
+        it. As on a device, whatever its user had done until then counts, the rows of the same
+        window too.
         """
-        from entrenous.evaluation.recommend import score_blocks
-        from entrenous.runs.recommenders import fitted
+        from entrenous.runs.recommenders import FederatedRecommender
 
         if window + 1 == self._plan.windows:
             return np.empty(0, np.bool_)
         low, high = self._cuts[window + 1 : window + 3]
-        who = np.unique(self._rows.user[low:high])
-        now = fitted(rounds, training)
-        items = len(rounds.data.items)
-        found = np.zeros(high - low, np.bool_)
-        blocks = score_blocks(now.recommender, rounds.data.users, items, who, label="fcf")
-        for part, scores in blocks:
-            for user, own in zip(who[part], scores, strict=True):
-                self._look(int(user), own, low, high, found)
-        return found
+        download = rounds.algorithm.download(training.server)
+        found = []
+        for start in range(low, high, BLOCK):
+            tested = np.arange(start, min(start + BLOCK, high))
+            so_far = self._histories(tested, rounds.data.items)
+            users = self._rows.user[tested]
+            own = type(training.devices)(*(array[users] for array in training.devices))
+            recommender = FederatedRecommender(rounds.algorithm, download, own, so_far, rounds.seed)
+            scores = recommender.scores(np.arange(len(tested)))
+            found.append(self._listed_by(scores, tested, so_far))
+        return np.concatenate(found)
 
-    def _look(self, user: int, scores: Float32Array, low: int, high: int, found: BoolArray) -> None:
-        """Ranks the rows of a user between two places, among items that the user had not."""
+    def _histories(self, tested: Int64Array, items: Vocabulary) -> Interactions:
+        """Returns what the user of each of some rows had done before that row, each as a user of
+        its own. Rows of items that the model does not know are left out.
+        """
         rows = self._rows
-        mine = np.flatnonzero(rows.user[:high] == user)
-        before, tested = mine[mine < low], mine[mine >= low]
-        had = rows.item[before]
-        free = np.ones(len(scores), np.bool_)
-        free[had[had < len(scores)]] = False
-        if not scores.any():
-            return
-        for place in tested:
-            item = rows.item[place]
-            if item < len(scores):
-                found[place - low] = np.count_nonzero(scores[free] >= scores[item]) <= LISTED
+        ptr = [0]
+        parts = []
+        for place in tested.tolist():
+            mine = self._of_user[int(rows.user[place])]
+            before = mine[: np.searchsorted(mine, place)]
+            known = before[rows.item[before] < len(items)]
+            parts.append(known[np.argsort(rows.item[known])])
+            ptr.append(ptr[-1] + len(known))
+        places = np.concatenate(parts)
+        return Interactions(
+            ptr=np.array(ptr),
+            item=rows.item[places].astype(np.int32),
+            value=rows.value[places],
+            time=rows.time[places],
+            row=np.arange(len(places)),
+            users=Vocabulary(size=len(tested), kind="user"),
+            items=items,
+        )
+
+    def _listed_by(
+        self, scores: Float32Array, tested: Int64Array, so_far: Interactions
+    ) -> BoolArray:
+        """Tells for each tested row whether ten items that its user had not would have had it."""
+        found = np.zeros(len(tested), np.bool_)
+        for number, item in enumerate(self._rows.item[tested].tolist()):
+            own = scores[number]
+            # Nothing is known of the user, or of the item.
+            if item >= len(own) or not own.any():
+                continue
+            wanted = own[item]
+            had = so_far.item[so_far.ptr[number] : so_far.ptr[number + 1]]
+            better = np.count_nonzero(own >= wanted) - np.count_nonzero(own[had] >= wanted)
+            found[number] = better <= LISTED
+        return found
 
     def _popular(self) -> Iterator[BoolArray]:
         """Yields the same for popularity so far."""
-        for _, low, high in self._windows():
-            items = 1 + int(self._rows.item[:low].max())
-            counts = np.bincount(self._rows.item[:low], minlength=items).astype(np.float32)
-            found = np.zeros(high - low, np.bool_)
-            for user in np.unique(self._rows.user[low:high]):
-                self._look(int(user), counts, low, high, found)
-            yield found
+        for window in range(1, self._plan.windows):
+            low, high = self._cuts[window : window + 2]
+            items = Vocabulary(self._rows.ids[: 1 + int(self._rows.item[:low].max())], kind="item")
+            counts = np.bincount(self._rows.item[:low], minlength=len(items)).astype(np.float32)
+            for start in range(low, high, BLOCK):
+                tested = np.arange(start, min(start + BLOCK, high))
+                scores = np.broadcast_to(counts, (len(tested), len(items)))
+                yield self._listed_by(scores, tested, self._histories(tested, items))
 
 
 def _of_these(groups: Sequence[frozenset[int]], count: int) -> frozenset[int]:
