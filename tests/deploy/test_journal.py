@@ -275,6 +275,37 @@ def test_r6_what_a_full_disk_did_not_take_is_not_there(when, tmp_path, monkeypat
     assert [record.content for record in read(tmp_path / "j").records] == [b"first", b"third"]
 
 
+def test_records_that_wait_are_written_together_and_wait_on_while_the_disk_is_full(
+    tmp_path, monkeypatch
+):
+    journal, flush, waits = Journal(tmp_path / "j"), os.fsync, []
+
+    def full(*arguments):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def flushed(file):
+        waits.append(file)
+        return flush(file)
+
+    journal.add(FRAME, b"first")
+    journal.add(FRAME, b"second")
+    assert read(tmp_path / "j").records == []
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        journal.flush()
+    # A record of `append` is not there after a failure, and those that waited before it are not
+    # lost with it.
+    with pytest.raises(OSError, match="No space left"):
+        journal.append(MARK, b"decided")
+    monkeypatch.setattr(os, "fsync", flushed)
+    journal.append(MARK, b"decided again")
+    journal.flush()
+    assert len(waits) == 1
+    journal.close()
+    contents = [record.content for record in read(tmp_path / "j").records]
+    assert contents == [b"first", b"second", b"decided again"]
+
+
 def test_r2_what_counts_is_on_the_disk_with_its_name(tmp_path, monkeypatch):
     """A machine that loses power keeps the names a folder had when it was last flushed, and the
     bytes a file had. So a new journal's name is flushed before its first record is written, and

@@ -5,6 +5,7 @@ answers, keeps the lists of people that it has answered, and stops when its answ
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -50,7 +51,7 @@ from entrenous.deploy.server.secure_server import SecureRound
 from entrenous.deploy.server.server import round_work, serve
 from entrenous.deploy.server.server_folder import SPAN, ServerFolder, past_sums
 from entrenous.privacy.secure_sum.client import SecureSumClient
-from entrenous.privacy.secure_sum.server import SecureSumServer
+from entrenous.privacy.secure_sum.server import Said, SecureSumServer
 from entrenous.privacy.secure_sum.terms import Floors
 
 USERS = 40
@@ -226,9 +227,12 @@ def test_offers_are_waited_for_while_too_few_have_come(
         asking._missing = {"node-03"}
         terms = sum_terms(held.terms, own.contract, 0, 0, work.model)
         sums = SecureSumServer(terms, held.members.roll)
-        assert asking._offering(sums) == {"node-03"}
+        assert asking._awaited(sums, 0) == {"node-03"}
         asking._least = 0
-        assert not asking._offering(sums)
+        # Nor is there a sum of one.
+        assert asking._awaited(sums, 0) == {"node-03"}
+        sums._said[0] = {"node-05": Said(b"", b""), "node-06": Said(b"", b"")}
+        assert not asking._awaited(sums, 0)
 
 
 def test_one_that_vanishes_in_a_sum_costs_its_own_answer_alone(tmp_path: Path) -> None:
@@ -248,6 +252,82 @@ def test_one_that_vanishes_in_a_sum_costs_its_own_answer_alone(tmp_path: Path) -
     assert running.trained() is not None
     said = status(running.made.server)
     assert said["lost"] == 0 and len(dying) >= 5
+
+
+def test_nobody_is_waited_for_who_has_hung_up_in_a_sum(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At each stage one node more is gone; a stage has an hour, and a round takes moments. Nor does
+    the gift of a model wait for them.
+    """
+    monkeypatch.setattr(exchange, "GONE", 0.0)
+    monkeypatch.setattr(exchange, "LOOK", 0.0)
+    monkeypatch.setattr(secure_server, "LOOK", 0.0)
+    running = Running(by_lot(tmp_path / "f", people=4, deadline=3600.0, rounds=3))
+    gone = running.link.hung_up
+    kinds = iter(["share", "mask", "consent", "unmask"])
+    following = [next(kinds)]
+    sent = running.link.send
+
+    def send(address: str, frame: FrameParts, seconds: float) -> None:
+        head = opened(bytes(frame)).head
+        if following and head.kind == following[0] and address not in gone:
+            gone.add(address)
+            running.link.absent.add(address)
+            following[:] = [kind for kind in [next(kinds, "")] if kind]
+        if address not in gone:
+            sent(address, frame, seconds)
+
+    running.link.send = send  # type: ignore[method-assign]
+    monkeypatch.setattr(server_module, "FAREWELL", 0.3)
+    assert running.trained() is not None
+    assert status(running.made.server)["lost"] == 0 and len(gone) == 4
+
+
+def test_a_stage_waits_for_those_who_have_not_hung_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Time stands still here.
+    monkeypatch.setattr(secure_server, "LOOK", -1.0)
+    with closing(ServerFolder(by_lot(tmp_path / "f", people=6).server)) as held:
+        own = server_of(held)
+        link = FaultyLink({})
+        collector = Collector(held, own.contract, link, own._stop)
+        work = round_work(held, own.algorithm, own.contract, 0, own.state, None)
+        asking = SecureRound(collector, work)
+        asking._missing = {"node-03", "node-04"}
+        asking._least = 0
+        terms = sum_terms(held.terms, own.contract, 0, 0, work.model)
+        sums = SecureSumServer(terms, held.members.roll)
+        sums._said[1] = {"node-05": Said(b"", b""), "node-06": Said(b"", b"")}
+        link.hung_up = {"node-03"}
+        assert asking._awaited(sums, 1) == {"node-03", "node-04"}
+        link.hung_up |= {"node-04"}
+        assert not asking._awaited(sums, 1)
+        # Without enough to go on with, somebody may come back.
+        sums._said[1] = {"node-05": Said(b"", b"")}
+        assert asking._awaited(sums, 1) == {"node-03", "node-04"}
+
+
+def test_a_gift_waits_for_those_who_are_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exchange, "GONE", -1.0)
+    monkeypatch.setattr(exchange, "LOOK", -1.0)
+    link = FaultyLink({"node-03": bytes, "node-04": bytes})
+    names = {"node-03", "node-04"}
+    waiting = exchange.WhileThere(exchange.Exchange(link, threading.Event()), names)
+    link.absent = {"node-03"}
+    assert waiting.missing() == names
+    link.absent |= {"node-04"}
+    assert not waiting.missing()
+    # Those who are there, and have it.
+    link.absent = {"node-03"}
+    names.discard("node-04")
+    assert not waiting.missing()
+    # A server that has just started does not know who is there.
+    monkeypatch.setattr(exchange, "GONE", 1e6)
+    assert waiting.missing() == {"node-03"}
 
 
 def test_after_a_lost_round_others_are_drawn_from_another_model(tmp_path: Path) -> None:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import numpy as np
 import pytest
 from command_line import Command
 from federation_links import until
-from running_by_lot import DATA, OWNER, PEOPLE, Running
+from running_by_lot import DATA, OWNER, PEOPLE, ROOM, Running
 
 from entrenous.core.errors import InputError
 from entrenous.data.interactions import Vocabulary, build
+from entrenous.deploy.agreement.members import MEMBERS, Members
+from entrenous.deploy.node.common import Common
+from entrenous.deploy.node.node import FederatedNode
 from entrenous.deploy.node.node_store import STORE, NodeStore
 from entrenous.deploy.node.secure_node import inputs
 from entrenous.deploy.operate.device import Device, add_to_shop, recommend
@@ -74,6 +77,32 @@ def test_the_customers_of_a_shop_answer_by_lots_of_their_own(
         stop.set()
         run.join(60)
     assert any("5 customers" in line for line in running.said)
+
+
+def test_the_devices_of_a_process_hold_a_list_of_members_once(
+    running: Running, tmp_path: Path
+) -> None:
+    running.start()
+    shop = tmp_path / "shop"
+    joined(running, shop)
+    common = Common()
+    with ExitStack() as stack:
+        nodes = [FederatedNode(device, common=common) for device in devices_of(shop)]
+        for node in nodes:
+            stack.callback(node.close)
+        # Who joined first knows fewer members. From here on all have the newest list.
+        lists = [common.members(device / MEMBERS, ROOM) for device in devices_of(shop)]
+        lengths = {len(known.nodes) for known in lists}
+        assert len({id(known) for known in lists}) == len(lengths)
+        newest = running.members()
+        first = lists[0]
+        longer = common.taken(first, newest.text(), "news")
+        assert longer is common.taken(first, newest.text(), "news")
+        # Held against each list of its own: a text is longer than one list, and not than another.
+        strange = Members({"stranger": newest.nodes["person-1"]}, ROOM)
+        with pytest.raises(ValueError, match="a member is missing"):
+            common.taken(strange, newest.text(), "news")
+        assert nodes[0]._common is nodes[-1]._common
 
 
 def _has_model(shop: Path, user: str) -> bool:

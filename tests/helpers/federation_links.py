@@ -196,6 +196,7 @@ class FaultyLink:
     def __init__(self, nodes: Mapping[str, Answer], fate: Fate = faithful) -> None:
         self.nodes, self.fate = dict(nodes), fate
         self.absent: set[str] = set()
+        self.hung_up: set[str] = set()
         self._since: float | None = None
         self._under_way: list[tuple[float, int, str, str, bytes]] = []
         self._number = itertools.count()
@@ -243,6 +244,10 @@ class FaultyLink:
 
     def acknowledge(self) -> None:
         pass
+
+    def left(self) -> list[str]:
+        """Returns the nodes that a test has had hang up."""
+        return sorted(self.hung_up)
 
     def rest(self, seconds: float) -> None:
         pass
@@ -325,6 +330,10 @@ class SocketLink:
 
     def acknowledge(self) -> None:
         pass
+
+    def left(self) -> list[str]:
+        """Returns nobody: nodes do not hang up here."""
+        return []
 
     def rest(self, seconds: float) -> None:
         pass

@@ -52,6 +52,10 @@ class MemoryServerLink:
     def acknowledge(self) -> None:
         """Does nothing: no node waits for it here."""
 
+    def left(self) -> list[str]:
+        """Returns nobody: nodes do not hang up here."""
+        return []
+
     def rest(self, seconds: float) -> None:
         """Does nothing: no node asks here."""
 

@@ -176,6 +176,10 @@ class Passing:
     def acknowledge(self) -> None:
         pass
 
+    def left(self) -> list[str]:
+        """Returns nobody: nodes do not hang up here."""
+        return []
+
     def rest(self, seconds: float) -> None:
         pass
 

@@ -143,6 +143,65 @@ def test_who_hangs_up_is_not_there(link: HttpsServerLink, keys: Path) -> None:
         time.sleep(0.01)
 
 
+def asking(link: HttpsServerLink, keys: Path, node: str) -> ssl.SSLSocket:
+    """A connection on which a node has got a request."""
+    link.send(node, FrameParts([b"request"]), PATIENCE)
+    own = connected(link, keys)
+    key = shown(node)["authorization"]
+    own.sendall(f"GET /v1/work HTTP/1.1\r\nhost: x\r\nauthorization: {key}\r\n\r\n".encode())
+    assert own.recv(1)
+    return own
+
+
+def until_left(link: HttpsServerLink, nodes: set[str]) -> None:
+    end = time.monotonic() + PATIENCE
+    while set(link.left()) != nodes:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def test_who_hangs_up_while_computing_has_left_until_it_comes_back(
+    link: HttpsServerLink, keys: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = asking(link, keys, "node-1")
+    other = asking(link, keys, "node-2")
+    assert not set(link.left()) and {"node-1", "node-2"} <= set(link.present())
+    first.close()
+    until_left(link, {"node-1"})
+    assert "node-1" not in link.present()
+    back = asking(link, keys, "node-1")
+    assert not set(link.left())
+    # A line that is older than the newest says nothing.
+    newest = asking(link, keys, "node-1")
+    back.close()
+    other.close()
+    until_left(link, {"node-2"})
+    newest.close()
+    until_left(link, {"node-1", "node-2"})
+
+
+def test_a_line_that_the_server_ends_is_nobody_s_leaving(keys: Path) -> None:
+    """It ends those that are still for long, whose nodes may be computing."""
+    traffic = Traffic()
+    traffic.speaks("node-1", ("127.0.0.1", 7))
+    traffic.heard("node-1")
+    traffic.over(("127.0.0.1", 7), hung_up=False)
+    assert not traffic.left() and "node-1" in traffic.present()
+
+
+def test_a_connection_holds_few_bytes_while_nothing_is_said(
+    link: HttpsServerLink, keys: Path
+) -> None:
+    from asyncio import sslproto
+
+    from entrenous.deploy.links.buffers import READ
+
+    with asking(link, keys, "node-1"):
+        held = [one for one in gc.get_objects() if isinstance(one, sslproto.SSLProtocol)]
+        assert held
+        assert all(len(one._ssl_buffer) <= READ for one in held)
+
+
 @pytest.mark.parametrize(
     ("method", "path", "headers", "content", "status", "word"),
     [

@@ -25,6 +25,43 @@ from entrenous.privacy.secure_sum.shamir import PRIME, combine, split, weights
 from entrenous.privacy.secure_sum.terms import MOST_MEMBERS, Roll
 from entrenous.privacy.secure_sum.vector import SumRows, pack, rows_of, size, unpack
 
+# ---- signatures ----------------------------------------------------------------------------------
+
+
+def test_parties_of_one_process_compute_each_good_signature_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    identity = secrets.token_bytes(32)
+    public = p.identity_of(identity)
+    signature = p.sign(identity, b"said")
+    computed: list[bytes] = []
+    real = p.verified
+
+    def counted(*given: bytes) -> bool:
+        computed.append(given[2])
+        return real(*given)
+
+    monkeypatch.setattr(p, "verified", counted)
+    monkeypatch.setattr(p, "REMEMBERED", 2)
+    verify = p.VerifiedOnce()
+    assert verify(public, signature, b"said") and verify(public, signature, b"said")
+    assert computed == [b"said"]
+    # Nothing else is good because of it: another statement, another key, another signature.
+    other = p.identity_of(secrets.token_bytes(32))
+    for wrong in (
+        (public, signature, b"unsaid"),
+        (other, signature, b"said"),
+        (public, bytes(64), b"said"),
+    ):
+        assert not verify(*wrong) and not verify(*wrong)
+    assert len(computed) == 7
+    # Only the newest stay.
+    for text in (b"a", b"b"):
+        assert verify(public, p.sign(identity, text), text)
+    assert verify(public, signature, b"said")
+    assert computed[-1] == b"said" and len(computed) == 10
+
+
 # ---- graph ---------------------------------------------------------------------------------------
 
 

@@ -172,6 +172,7 @@ class Devices:
     def __init__(self, folder: Path, present: int, part: int) -> None:
         from entrenous.deploy.agreement.members import Members
         from entrenous.deploy.agreement.terms import FederationTerms
+        from entrenous.privacy.secure_sum.primitives import VerifiedOnce
         from entrenous.privacy.secure_sum.terms import Floors
 
         self.terms = FederationTerms.read(folder / "terms.json")
@@ -186,6 +187,7 @@ class Devices:
         self.private = self.shard.init_devices(key(self.terms.seed, "devices"))
         self.rounds = key(self.terms.seed, "rounds")
         self.floors = Floors(people=protection.people, noise=True)
+        self.verify = VerifiedOnce()
         self._headers: dict[str, tuple[float, str]] = {}
         self._offers: dict[int, set[int]] = {}
 
@@ -238,7 +240,13 @@ class LotDevice:
         from entrenous.deploy.node.secure_node import SecureSide
 
         if not self._kinds:
-            side = SecureSide(self, self._common.members, self._common.floors)  # type: ignore[arg-type]
+            common = self._common
+            side = SecureSide(
+                self,  # type: ignore[arg-type]
+                common.members,
+                common.floors,
+                common.verify,
+            )
             self._kinds |= dict.fromkeys(KINDS, side.answer)
         return self.responder.answer(request, self._kinds)
 

@@ -95,6 +95,10 @@ class GridLink:
     def acknowledge(self) -> None:
         """Flower has told the nodes already that their replies arrived."""
 
+    def left(self) -> list[str]:
+        """Returns nobody: nodes do not hang up here."""
+        return []
+
     def rest(self, seconds: float) -> None:
         """Flower's nodes ask when they like."""
 

@@ -55,7 +55,7 @@ from .siblings import Siblings
 LARGEST_REQUEST = 4096  # bytes of a request to join
 ALLOWED = 7200  # seconds for which a browser remembers what a page may
 # Bytes of a frame that are given to a connection at once: TLS keeps as many of each connection.
-PIECE = 1 << 16
+PIECE = 1 << 15
 # While the server rests: seconds for which a question is held, and after which its node is to ask
 # again, at most and at least.
 HELD_AT_REST = 3.0
@@ -65,6 +65,10 @@ WAITING = 2048  # questions that are held at once
 # Seconds for which a request is kept for a node to fetch it again, at most: after that a server
 # asks it anew.
 KEPT = 30.0
+
+
+Line = tuple[str, int]
+"""A connection, by the host and port of its other side."""
 
 
 # ---- traffic -------------------------------------------------------------------------------------
@@ -99,6 +103,11 @@ class Traffic:
         self._asking: dict[str, asyncio.Future[FrameParts | None]] = {}
         # Monotonic seconds of each node's last word, or of the next one where it was told when.
         self._heard: dict[str, float] = {}
+        # The newest line of each node, the nodes of each line, and the nodes that have ended their
+        # newest line themselves.
+        self._lines: dict[str, Line] = {}
+        self._on_line: dict[Line, set[str]] = {}
+        self._left: set[str] = set()
         self._rests_until = 0.0  # monotonic seconds
         self._arrived: SimpleQueue[Arrived | None] = SimpleQueue()  # None: another node is ready
         self._told = False  # True once that was said since `ready` was last called
@@ -117,6 +126,10 @@ class Traffic:
         # Copied at once: while pairs are listed one by one the event loop may have its turn.
         heard = self._heard.copy()
         return {node for node, seconds in heard.items() if seconds > late}
+
+    def left(self) -> Collection[str]:
+        """Returns the names of the nodes that have hung up and not come back."""
+        return self._left.copy()
 
     def ready(self) -> Collection[str]:
         """Returns the names of the nodes whose questions are held now."""
@@ -162,6 +175,24 @@ class Traffic:
     def heard(self, node: str, again: float = 0.0) -> None:
         """Notes that a node is there. again: seconds after which it was told to ask again."""
         self._heard[node] = time.monotonic() + again
+
+    def speaks(self, node: str, line: Line) -> None:
+        """Notes that a node has said something on a line."""
+        self._lines[node] = line
+        self._on_line.setdefault(line, set()).add(node)
+        self._left.discard(node)
+
+    def over(self, line: Line, *, hung_up: bool) -> None:
+        """Notes that a line is over. hung_up: True if its other side has ended it. A node that
+        speaks on a newer line is there.
+        """
+        for node in self._on_line.pop(line, ()):
+            if self._lines.get(node) != line:
+                continue
+            del self._lines[node]
+            if hung_up:
+                self.gone(node)
+                self._left.add(node)
 
     def later(self) -> int:
         """Returns the seconds after which a node for whom there is nothing may ask again; 0 = it
@@ -475,8 +506,12 @@ class _Requests:
         if guard is None or client is None:
             return node
         # One key on ever more connections would take the places of the other nodes.
-        if not guard.knows((client.host, client.port), node):
+        line = (client.host, client.port)
+        if not guard.knows(line, node):
             raise Denied(503, "no-place")
+        # A proxy's line is not one node's.
+        if not guard.trusts(client.host):
+            self._front.traffic.speaks(node, line)
         return node
 
     def _pace(self, request: Request) -> None:

@@ -29,6 +29,7 @@ from ..agreement.address import joined_address, refuse_plain
 from ..agreement.members import Member
 from .admission import HEAD, HEAD_SECONDS, HELD, Admission, Bounds, Guard
 from .application import Front, Traffic, application
+from .buffers import use_small_buffers
 from .listening import GuardedSocket
 from .metrics import LinkTally
 from .siblings import Siblings
@@ -53,11 +54,14 @@ class BoundedProtocol(HttpToolsProtocol):
     counts: requests by what became of them. A request that is cut off here counts as `long-head`,
     `slow-head` or `out-of-turn`. All bytes of a request outside its body count together: its head,
     the framing of chunks, and what follows them.
+    traffic: is told of connections that are over.
     """
 
-    def __init__(self, counts: Counter[str], **of_uvicorn: Any) -> None:
+    def __init__(self, counts: Counter[str], traffic: Traffic, **of_uvicorn: Any) -> None:
         super().__init__(**of_uvicorn)
         self._counts = counts
+        self._traffic = traffic
+        self._is_over = False  # True once the other side has said that nothing more comes
         self._loose = 0  # bytes of this request outside its body
         self._in_head = True
         self._patience: TimerHandle | None = None
@@ -82,7 +86,16 @@ class BoundedProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Forgets the connection, and stops waiting for its head."""
         self._stop_waiting()
+        # This side ends lines too, that have been still for long: their nodes may be computing.
+        if self.client is not None:
+            hung_up = self._is_over or exc is not None
+            self._traffic.over(self.client, hung_up=hung_up)
         super().connection_lost(exc)
+
+    def eof_received(self) -> None:
+        """Notes that the other side has hung up."""
+        self._is_over = True
+        super().eof_received()
 
     # ---- calls of the parser ----
 
@@ -207,6 +220,7 @@ class HttpsServerLink(Traffic):
     def start(self) -> None:
         """Begins to listen to nodes. Raises EntrenousError if that fails."""
         _allow_files(self.guard.bounds)
+        use_small_buffers()
         # In a thread of its own, so that nodes are heard while the server computes.
         self._thread.start()
         self._begun.wait(READY)
@@ -314,7 +328,7 @@ def _configured(front: Front, keys: Path | None, origins: Sequence[str] = ()) ->
     tls = {}
     if keys is not None:
         tls = {"ssl_certfile": keys / "server.crt", "ssl_keyfile": keys / "server.key"}
-    protocol = partial(BoundedProtocol, front.counts)
+    protocol = partial(BoundedProtocol, front.counts, front.traffic)
     config = uvicorn.Config(
         application(front, origins),
         http=protocol,  # type: ignore[arg-type]

@@ -26,6 +26,7 @@ import httpx
 from ...core.errors import InputError, NotYet, one_line
 from ..agreement.address import refuse_plain, split_address
 from .admission import HELD, STRETCH, Stretches, is_number
+from .buffers import use_small_buffers
 from .port import Answer
 
 # Seconds before the second attempt at a connection, and at most.
@@ -310,6 +311,7 @@ def serve(
     host, _ = split_address("server address", address)
     if not tls:
         refuse_plain("node", host, insecure)
+    use_small_buffers()
     scheme = "https" if tls else "http"
     trust = _trust(ca) if tls else False
     asyncio.run(_all(f"{scheme}://{address}", trust, nodes, stop, say))

@@ -27,6 +27,12 @@ class ServerLink(Protocol):
         """Returns the names of the nodes that are connected now."""
         ...
 
+    def left(self) -> Collection[str]:
+        """Returns the names of nodes that have hung up and not come back. Of a node that is cut off
+        nobody hears; it is not among them.
+        """
+        ...
+
     def ready(self) -> Collection[str]:
         """Returns the names of the connected nodes that can take a request at once."""
         ...

@@ -44,13 +44,14 @@ from ..agreement.growth import (
     items_in,
     with_more_items,
 )
-from ..agreement.members import MEMBERS, Members
+from ..agreement.members import MEMBERS
 from ..frames import contribution
 from ..frames.agreed_model import AGREED, KEPT, TAKEN, OfferedModel, check_agreed
 from ..frames.frames import ITEMS_NEWS, MEMBERS_NEWS, Code, Frame, FrameRefused
 from ..frames.request import NodeRequest, Responder, announced
 from ..frames.row_tests import RowTests
 from ..frames.secure import KINDS, OPEN
+from .common import Common
 from .node_store import (
     CHANGES,
     FORGOTTEN,
@@ -80,10 +81,13 @@ RECEIVED = {"hello", "model", AGREED, MEMBERS_NEWS, ITEMS_NEWS}
 class FederatedNode:
     """One node, opened from its folder: node.json, terms.json, items.json, identity.key,
     store.sqlite. Answers one request at a time.
+
+    common: what this node shares with the others of its process.
     """
 
-    def __init__(self, folder: Path, *, threads: int = 1) -> None:
+    def __init__(self, folder: Path, *, threads: int = 1, common: Common | None = None) -> None:
         self.folder = folder
+        self._common = common or Common()
         self._about = read_json(folder / NODE)
         self.key = read_identity(folder / IDENTITY)
         self.store = NodeStore(folder / STORE)
@@ -118,7 +122,7 @@ class FederatedNode:
         }
         # Under masks a node answers no request whose answer would be about itself alone.
         if self.terms.masked:
-            self._members = Members.read(folder / MEMBERS, self.terms.users)
+            self._members = self._common.members(folder / MEMBERS, self.terms.users)
             floors = Floors(**about.get("floors", {}))
             noise = floors.noise or self.terms.protection.noise > 0
             self._floors = replace(floors, noise=noise)
@@ -131,7 +135,7 @@ class FederatedNode:
 
     def _begin_sums(self) -> None:
         """Makes the node's side of secure sums among the members that it knows."""
-        secure = SecureSide(self, self._members, self._floors)
+        secure = SecureSide(self, self._members, self._floors, self._common.verify)
         self._kinds |= dict.fromkeys((*KINDS, OPEN), secure.answer)
 
     def _read_rows(self) -> None:
@@ -269,11 +273,12 @@ class FederatedNode:
         """Takes a longer list of members. Everybody whom this node knows stays as they are, so that
         a server can make nobody else of a member."""
         try:
-            members = self._members.taken(bytes(frame.body).decode(), MEMBERS_NEWS)
+            text = bytes(frame.body).decode()
+            members = self._common.taken(self._members, text, MEMBERS_NEWS)
             members.roll  # noqa: B018  # raises the error
         except (InputError, ValueError, TypeError, KeyError) as why:
-            text = f"{MEMBERS_NEWS}: {one_line(str(why))}"
-            raise FrameRefused(Code.MALFORMED, text) from None
+            problem = f"{MEMBERS_NEWS}: {one_line(str(why))}"
+            raise FrameRefused(Code.MALFORMED, problem) from None
         # On the disk first: its next advert is under this list.
         write_text(self.folder / MEMBERS, members.text())
         self._members = members

@@ -21,6 +21,7 @@ from ...privacy.noise import share_of
 from ...privacy.party_list import Demands, PartyList, refusal
 from ...privacy.secure_sum.client import SecureSumClient
 from ...privacy.secure_sum.memory import PastSum, sharing
+from ...privacy.secure_sum.primitives import Verify, verified
 from ...privacy.secure_sum.refusal import SumRefused, require
 from ...privacy.secure_sum.terms import Floors
 from ...privacy.secure_sum.vector import pack, rows_of, size, unpack
@@ -88,10 +89,19 @@ class SecureSide:
     """A node's part in secure sums, one attempt at a time. Its secrets are in memory alone: a node
     that restarts during an attempt has dropped out of it, as any node may. The sums that it has
     consented to are on its disk.
+
+    verify: checks signatures; the nodes of one process may share a `VerifiedOnce`.
     """
 
-    def __init__(self, node: TrainingNode, members: Members, floors: Floors) -> None:
+    def __init__(
+        self,
+        node: TrainingNode,
+        members: Members,
+        floors: Floors,
+        verify: Verify = verified,
+    ) -> None:
         self._node = node
+        self._verify = verify
         self._floors = floors
         self._roll = members.roll
         self._next_user = members.next_user
@@ -177,6 +187,7 @@ class SecureSide:
             most=self._most,
             past=self._past,
             rule=rule,
+            verify=self._verify,
         )
         self._answers = {}
         return self._client

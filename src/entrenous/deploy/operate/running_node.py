@@ -14,6 +14,7 @@ from ..frames.request import largest_request
 from ..links.admission import here
 from ..links.metrics import served
 from ..links.port import Answer
+from ..node.common import Common
 from ..node.node import FederatedNode
 from ..node.node_store import NODE
 from ..node.node_watch import NodeWatch
@@ -73,13 +74,15 @@ def run_shop(folder: Path, stop: threading.Event, say: Say, *, insecure: bool = 
 
     devices = devices_of(folder)
     about = read_json(devices[0] / NODE)
+    # All customers know the same members, and in a sum are shown the same signatures.
+    common = Common()
     with ExitStack() as stack:
         stack.enter_context(holding(folder / "lock"))
         nodes = []
         for device in devices:
             # Nobody may run one of them by itself meanwhile.
             stack.enter_context(holding(device / "lock"))
-            node = FederatedNode(device)
+            node = FederatedNode(device, common=common)
             stack.callback(node.close)
             nodes.append(node)
         rows = sum(len(node.rows) for node in nodes)

@@ -7,7 +7,7 @@ what is compared is the training from what each device then had.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +18,7 @@ from ...core.keys import key as key_of
 from ...core.types import Int64Array
 from ...data.interactions import Interactions, Vocabulary, build
 from ...federation.rounds import Rounds, Training
-from ...privacy.protection import ProtectionInForce
+from ...privacy.protection import Protection, ProtectionInForce
 from ...privacy.turnout import drawn, lots
 from ..agreement.catalogue import Items
 from ..agreement.growth import in_corner
@@ -63,17 +63,47 @@ def server_sha256(state: State) -> str:
     return model_sha256(named)
 
 
+class StageAgain(NamedTuple):
+    """The end of a stage, made again."""
+
+    rounds: Rounds
+    """The federation as it was in the stage."""
+    training: Training
+    """The training at its end, whose arrays the next stage changes."""
+    late: int
+    """As in `Again`, of this stage."""
+    drawn: int
+
+
 def made_again(terms: FederationTerms, stages: Sequence[QuietRounds]) -> Again:
-    """Makes the rounds of some stages in one process. terms: as they were signed, with public draws
-    and one sum a round.
+    """Makes the rounds of some stages in one process. terms: as they were signed, with public
+    draws.
     """
     training: Training | None = None
     late = 0
     asked = 0
+    for stage in each_again(terms, stages):
+        training = stage.training
+        late += stage.late
+        asked += stage.drawn
+    if training is None:
+        raise ValueError("no stages")
+    return Again(server_sha256(training.server), late, asked)
+
+
+def each_again(
+    terms: FederationTerms, stages: Iterable[QuietRounds], protection: Protection | None = None
+) -> Iterator[StageAgain]:
+    """Makes the rounds of some stages in one process, stage by stage. protection: None = that of
+    the terms.
+    """
+    training: Training | None = None
     for stage in stages:
+        late = 0
+        asked = 0
         start = 0 if training is None else training.round
         summed = dict(enumerate(stage.sums, start))
-        rounds = _rounds(terms, stage, summed)
+        rounds = _rounds(terms, stage, summed, protection or terms.protection)
         first = rounds.start()
         training = first if training is None else _gone_on(training, first, stage)
         for number, users in summed.items():
@@ -91,13 +121,14 @@ def made_again(terms: FederationTerms, stages: Sequence[QuietRounds]) -> Again:
             missing = there - users
             asked += len(there)
             late += len(missing)
-    if training is None:
-        raise ValueError("no stages")
-    return Again(server_sha256(training.server), late, asked)
+        yield StageAgain(rounds, training, late, asked)
 
 
 def _rounds(
-    terms: FederationTerms, stage: QuietRounds, summed: Mapping[int, frozenset[int] | None]
+    terms: FederationTerms,
+    stage: QuietRounds,
+    summed: Mapping[int, frozenset[int] | None],
+    protection: Protection,
 ) -> Rounds:
     """Returns the rounds of a stage, in which those take part who were in the sums."""
 
@@ -109,7 +140,7 @@ def _rounds(
         terms.with_items(stage.items).make(),
         _interactions(terms, stage),
         seed=terms.seed,
-        protection=terms.protection,
+        protection=protection,
         cohorts=took_part,
     )
 

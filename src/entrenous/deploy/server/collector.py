@@ -21,7 +21,7 @@ from ..frames.frames import Code, Frame, FrameParts, FrameRefused, opened
 from ..frames.request import Requests, RoundWork
 from ..frames.secure import sum_terms
 from ..links.port import ServerLink
-from .exchange import Exchange, News, SentRequest
+from .exchange import Exchange, News, SentRequest, WhileThere
 from .grouped_round import GroupSum, GroupWork, SumsAtOnce
 from .handing_on import GivenModel, HandingOn
 from .intake import CONTRIBUTIONS, PART, UPDATE, Open, RoundIntake
@@ -97,9 +97,9 @@ class Collecting(Protocol):
         """Makes a model ready to be given to all nodes."""
         ...
 
-    def give(self, seconds: float) -> None:
-        """Gives the offered model to every node that is there, until all have it or the time is up.
-        Raises ServerStopped.
+    def give(self, seconds: float, *, only_there: bool = False) -> None:
+        """Gives the offered model to every node that comes, until all have it or the time is up.
+        Raises ServerStopped. only_there: does not wait for those who are away.
         """
         ...
 
@@ -342,10 +342,13 @@ class Collector:
         self.without = set(work.asked)
         self.words = {}
 
-    def give(self, seconds: float) -> None:
+    def give(self, seconds: float, *, only_there: bool = False) -> None:
         work = self.work
         request = lambda name: self.requests.model(work, work.asked[name])  # noqa: E731
-        self.exchange.gather(lambda: self.without, request, self.thank, seconds, self._sent)
+        missing: Callable[[], Collection[str]] = lambda: self.without  # noqa: E731
+        if only_there:
+            missing = WhileThere(self.exchange, self.without).missing
+        self.exchange.gather(missing, request, self.thank, seconds, self._sent)
 
     def announce_rest(self, seconds: float) -> None:
         self.exchange.announce_rest(seconds)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence, Set
 from contextlib import closing, suppress
 from threading import Event
 from typing import NamedTuple, TypeAlias, final
@@ -33,6 +33,7 @@ from ..links.port import ServerLink
 from .server_folder import LogLine, ServerFolder
 
 LONG = 3.0  # seconds between two words about who is waited for
+LOOK = 0.5  # seconds between two looks at who is there
 POLL = 0.2  # seconds that the server waits for answers before it looks around
 # seconds after which a node that has not answered is asked again: either may be lost, an answer is
 # the same twice
@@ -185,6 +186,9 @@ class News:
             if kind != "refused":
                 return None
             lacks = LISTS.get(reason(bytes(answer.body[:120])).split(",")[0])
+            # Whoever takes the frame checks its signature, which thousands of refusals have.
+            if lacks is None and answer.node not in self._behind:
+                return None
             node = self._identified(answer)
             # One that does not take a list is treated as one that refuses.
             self._behind.pop(node, None)
@@ -220,6 +224,11 @@ class Exchange:
     def present(self) -> Collection[str]:
         """The names of the nodes that are connected."""
         return self._link.present()
+
+    @property
+    def left(self) -> Collection[str]:
+        """The names of the nodes that have hung up and not come back."""
+        return self._link.left()
 
     @property
     def knows_who_is_there(self) -> bool:
@@ -304,6 +313,30 @@ class Exchange:
             room -= len(frame)
             self.bytes_down += len(frame)
             self.messages += 1
+
+
+@final
+class WhileThere:
+    """Waits for some nodes as long as any of them is there.
+
+    names: the nodes, from which the caller takes those that are done.
+    """
+
+    def __init__(self, exchange: Exchange, names: Set[str]) -> None:
+        self._exchange = exchange
+        self._names = names
+        self._looked = 0.0  # monotonic seconds
+        self._over = False
+
+    def missing(self) -> Collection[str]:
+        """Returns the nodes that are waited for."""
+        now = time.monotonic()
+        # Now and then, since there may be many thousands.
+        if self._looked + LOOK < now:
+            self._looked = now
+            nobody_left = self._names.isdisjoint(self._exchange.present)
+            self._over = self._exchange.knows_who_is_there and nobody_left
+        return () if self._over else self._names
 
 
 # ---- a row of questions --------------------------------------------------------------------------

@@ -228,21 +228,28 @@ def _named(folder: ServerFolder, number: int) -> str:
 
 @final
 class NamesOfAny(Collection[str]):
-    """The names in any of some collections, none of which are in two. Nothing is copied: there may
-    be a hundred thousand.
+    """The names in any of some numbered collections. Nothing is copied: there may be a hundred
+    thousand.
+
+    number_of: the number of the one collection that a name may be in.
     """
 
-    def __init__(self, several: Sequence[Collection[str]]) -> None:
+    def __init__(
+        self, several: Mapping[int, Collection[str]], number_of: Mapping[str, int]
+    ) -> None:
         self._several = several
+        self._number_of = number_of
 
     def __contains__(self, name: object) -> bool:
-        return any(name in names for names in self._several)
+        # One look: a round asks this some hundred times for each of thousands of names.
+        number = self._number_of.get(str(name), -1)
+        return name in self._several.get(number, ())
 
     def __iter__(self) -> Iterator[str]:
-        return chain.from_iterable(self._several)
+        return chain.from_iterable(self._several.values())
 
     def __len__(self) -> int:
-        return sum(len(names) for names in self._several)
+        return sum(len(names) for names in self._several.values())
 
 
 @final
@@ -323,13 +330,13 @@ class SumsAtOnce:
 
     def _missing(self) -> Collection[str]:
         """Returns the nodes that have not answered; nobody as soon as one question is over."""
-        left = []
-        for question in self._asking.values():
+        left = {}
+        for number, question in self._asking.items():
             if question is not None:
-                left.append(question.missing())
-        if not all(left):
+                left[number] = question.missing()
+        if not all(left.values()):
             return ()
-        return NamesOfAny(left)
+        return NamesOfAny(left, self._sum_of)
 
     def _request(self, name: str) -> FrameParts:
         question = self._asking[self._sum_of[name]]

@@ -62,7 +62,7 @@ class JournalContent(NamedTuple):
 @final
 class Journal:
     """A file to which records are appended. A record is safe from a crash of process and machine
-    when `append` returns.
+    when `append` or `flush` returns.
 
     A journal in which nothing can be read is put aside under another name, and begun anew. damaged:
     as in `JournalContent`, at the moment when the journal was opened.
@@ -77,15 +77,35 @@ class Journal:
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         self._mark = content.mark or secrets.token_bytes(MARK_BYTES)
         self._whole = content.whole
+        self._waiting: list[bytes] = []  # records that are not on the disk
         os.ftruncate(self._file, self._whole)
         sync_folder(path.parent)
 
     def append(self, kind: bytes, *contents: bytes) -> None:
-        """Writes a record of each content, whole, and waits for the disk once. After an OSError,
-        such as that of a full disk, the journal is as it was before.
+        """Writes a record of each content, whole, and waits for the disk once, as `flush` does.
+        After an OSError, such as that of a full disk, the journal is as it was before.
         """
+        before = len(self._waiting)
+        self.add(kind, *contents)
+        try:
+            self.flush()
+        except OSError:
+            del self._waiting[before:]
+            raise
+
+    def add(self, kind: bytes, *contents: bytes) -> None:
+        """Has a record of each content wait for the next `flush` or `append`."""
+        for content in contents:
+            self._waiting.append(_record(self._mark, kind, content))
+
+    def flush(self) -> None:
+        """Writes the records that wait, and waits for the disk once. After an OSError they wait
+        on.
+        """
+        if not self._waiting:
+            return
         head = b"" if self._whole else _head(self._mark)
-        records = head + b"".join(_record(self._mark, kind, content) for content in contents)
+        records = head + b"".join(self._waiting)
         rest = memoryview(records)
         try:
             # A failed append may be there that could not be cut off.
@@ -99,6 +119,7 @@ class Journal:
                 os.ftruncate(self._file, self._whole)
             raise OSError(cause.errno, cause.strerror, str(self.path)) from None
         self._whole += len(records)
+        self._waiting.clear()
 
     def close(self) -> None:
         os.close(self._file)

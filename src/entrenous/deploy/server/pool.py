@@ -228,7 +228,8 @@ class WorkerPool(Generic[H]):
     def gather(self, seconds: float) -> None:
         watch(lambda: self.without, lambda left: self._listen(), seconds, self._stop, self._waits)
 
-    def give(self, seconds: float) -> None:
+    def give(self, seconds: float, *, only_there: bool = False) -> None:
+        # Workers know who is there and do not tell, so that all are waited for.
         self.gather(seconds)
 
     def announce_rest(self, seconds: float) -> None:

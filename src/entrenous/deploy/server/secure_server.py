@@ -29,14 +29,13 @@ from ..frames.contribution import check_sent, check_total, largest_body
 from ..frames.frames import Code, Frame, FrameParts, FrameRefused, opened, reason
 from ..frames.request import Requests, RoundWork
 from ..frames.secure import COMPLAINT, KINDS, OPEN, OPENED, sum_terms, uploaded
-from .exchange import Exchange, Question, Questions, answered, enough
+from .exchange import LOOK, Exchange, Question, Questions, answered, enough
 from .intake import Open, RoundIntake
 from .journal import FRAME, MARK, Journal
 from .server_folder import SPAN, LogLine, ServerFolder, kept
 
 T = TypeVar("T")
 LONGEST = 30.0  # seconds between two attempts, at most
-LOOK = 0.5  # seconds between two looks at who is there
 
 
 class SumMemory(Protocol):
@@ -137,9 +136,9 @@ class SecureRound:
         # thousand may be asked.
         self._missing: set[str] = set()
         # By lot: the monotonic second in which the server last looked who is there, and whether
-        # that was everybody.
+        # nobody else is waited for at the open stage.
         self._looked = 0.0
-        self._offers_end = False
+        self._stage_ends = False
         self._shown: dict[str, tuple[ShownArrays, ...]] = {}
         # None: a damaged journal does not tell what was asked for.
         self._sum: SecureSumServer | None = None
@@ -310,8 +309,9 @@ class SecureRound:
         if number > stages.ADVERT:
             own.close(number - 1)
         waited = self._not_heard
-        if self._by_lot and number == stages.ADVERT:
-            waited = partial(self._offering, own)
+        if self._by_lot:
+            self._stage_ends = False
+            waited = partial(self._awaited, own, number)
         yield Question(waited, stage.request, self.take, self._patience())
         if number == stages.MASKED:
             yield from self._settle(own)
@@ -333,20 +333,26 @@ class SecureRound:
         """Returns the nodes that have not answered the open stage."""
         return self._missing
 
-    def _offering(self, own: SecureSumServer) -> Collection[str]:
-        """Returns the nodes whose offers are waited for: all that have not answered, until enough
-        have offered and nobody else is there. Most members may be away.
+    def _awaited(self, own: SecureSumServer, number: int) -> Collection[str]:
+        """Returns the nodes that are waited for at a stage, by lot: all that have not answered,
+        until enough have and the others are not there. Most members may be away when it comes to
+        offers; later a node is gone that has hung up.
         """
         exchange = self._collector.exchange
         now = time.monotonic()
         # Who is there is asked for now and then, since there may be many thousands.
         if self._looked + LOOK < now:
             self._looked = now
-            heard = own.heard(stages.ADVERT)
+            heard = own.heard(number)
             people = sum(len(self._now.asked[name]) for name in heard)
-            settled = exchange.knows_who_is_there and people >= self._least
-            self._offers_end = settled and self._missing.isdisjoint(exchange.present)
-        return () if self._offers_end else self._missing
+            are_enough = people >= self._least and len(heard) >= own.least
+            if number == stages.ADVERT:
+                others_away = self._missing.isdisjoint(exchange.present)
+                are_gone = exchange.knows_who_is_there and others_away
+            else:
+                are_gone = self._missing <= set(exchange.left)
+            self._stage_ends = are_enough and are_gone
+        return () if self._stage_ends else self._missing
 
     def _patience(self) -> float:
         """Returns the seconds that a stage waits for all of its nodes."""
@@ -405,19 +411,21 @@ class SecureRound:
     # ---- what nodes answer -----------------------------------------------------------------------
 
     def take(self, frames: Sequence[bytes]) -> None:
-        """Takes answers that came together."""
+        """Takes answers that came together, which wait for the disk once."""
         for frame in frames:
             self._take_one(frame)
+        if frames:
+            self._kept("journal", self._journal.flush)
 
     def _take_one(self, frame: bytes) -> None:
-        """Takes one answer. A disk that refuses leaves all as it was."""
+        """Takes one answer, which is not on the disk yet."""
         intake = self._collector.intake
         node = None
         try:
             answer = opened(frame, self._largest)
             node = intake.identified(answer)
             self._check(answer)
-            self._kept("journal", lambda: self._read(frame, answer, node))
+            self._read(frame, answer, node)
             self._collector.bytes_up += len(frame)
             intake.said(Code.ACCEPTED, node, "")
         except FrameRefused as why:
@@ -483,7 +491,8 @@ class SecureRound:
         if self._taking is None:
             self._kept("journal", lambda: self._journal.append(MARK, record))
         else:
-            self._journal.append(FRAME, self._taking)
+            # On the disk with those that came together, before any of them is acknowledged.
+            self._journal.add(FRAME, self._taking)
 
     def _restored(self, terms: SumTerms, attempt: int) -> SecureSumServer:
         """Returns the sum as the journal has it."""

@@ -245,7 +245,8 @@ class FederationServer:
             listening = self._ran or self._pause_left() <= 0
             if gives and counted and due and listening:
                 given = counted
-                self._give(min(FAREWELL, self.terms.deadline))
+                # Who is away is handed it on coming.
+                self._give(min(FAREWELL, self.terms.deadline), only_there=True)
             self._await_turn()
             self._hand_on(0.0)
             # No round is begun that would be left open.
@@ -313,11 +314,13 @@ class FederationServer:
         self._given = given
         self.kept("given model", lambda: given.write(self.folder.path, self.terms.run))
 
-    def _give(self, seconds: float = FAREWELL) -> None:
-        """Gives the model to every node that comes for it in time, to recommend by."""
+    def _give(self, seconds: float = FAREWELL, *, only_there: bool = False) -> None:
+        """Gives the model to every node that comes for it in time, to recommend by. only_there:
+        does not wait for those who are away.
+        """
         work = model_work(self.folder, self.algorithm, self.round, self.state)
         self.collecting.offer(work)
-        self.collecting.give(seconds)
+        self.collecting.give(seconds, only_there=only_there)
         absent = len(self.collecting.without)
         if absent:
             line = f"{absent} nodes were not there to take the model of round {self.round}"

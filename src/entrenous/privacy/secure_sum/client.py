@@ -112,6 +112,7 @@ class SecureSumClient:
         that this client has consented to. `consent` sets `client.consented`, which the caller
         stores before it sends the answer of `consent`, and gives to all later clients, also after a
         restart.
+        verify: checks signatures; clients in one process may share a `VerifiedOnce`.
     """
 
     def __init__(
@@ -127,6 +128,7 @@ class SecureSumClient:
         most: Mapping[str, int] | None = None,
         past: tuple[PastSum, ...] = (),
         rule: Callable[[Mapping[str, int]], None] | None = None,
+        verify: p.Verify = p.verified,
     ) -> None:
         self.terms = terms
         self.roll = roll
@@ -137,6 +139,7 @@ class SecureSumClient:
         self.people = people
         self._most = most
         self._rule = rule
+        self._verify = verify
         self.consented: PastSum | None = None
         if self.roll.get(name) != p.identity_of(identity):
             raise InputError("secure sum", f"'{name}' is not in the roll with this identity")
@@ -295,7 +298,10 @@ class SecureSumClient:
         require(len(names) >= least, "floor", f"{len(names)} parties; at least {least}")
         # Signed by identities that are known beforehand: a server that puts in keys of its own
         # would read every share.
-        adverts = [read_advert(self.terms, self.roll, self._digest, advert) for advert in roster]
+        verify = self._verify
+        adverts = [
+            read_advert(self.terms, self.roll, self._digest, advert, verify) for advert in roster
+        ]
         me = names.index(self.name)
         require(
             m.encode(roster[me]) == self._answers[m.ADVERT][1],
@@ -572,7 +578,7 @@ class SecureSumClient:
         name = self._others().names[place]
         statement = m.statement(self._digest, stage, name, view, body)
         require(
-            p.verified(self.roll[name], signature, statement),
+            self._verify(self.roll[name], signature, statement),
             "signature",
             f"'{name[:40]}' did not sign this {m.SAID[stage]}: forged, or about another list",
         )

@@ -4,8 +4,11 @@ HKDF-SHA256, AES-256 in GCM and CTR.
 
 from __future__ import annotations
 
+import hashlib
 import secrets
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import final
 
 import numpy as np
 from cryptography.exceptions import InvalidSignature, InvalidTag
@@ -22,6 +25,11 @@ from .refusal import SumRefused
 
 # Bytes of every mask made and added at a time: zeros, mask and sum stay in the second-level cache.
 BLOCK = 1 << 16
+# Signatures that a process remembers: some rounds of a thousand parties have as many.
+REMEMBERED = 1 << 14
+
+Verify = Callable[[bytes, bytes, bytes], bool]
+"""Checks a signature of a statement, as `verified`."""
 
 
 def sign(identity: bytes, statement: bytes) -> bytes:
@@ -38,6 +46,31 @@ def verified(public: bytes, signature: bytes, statement: bytes) -> bool:
     except (InvalidSignature, ValueError):
         return False
     return True
+
+
+@final
+class VerifiedOnce:
+    """The check `verified` for several parties in one process, as those of a shop are: they are
+    shown the same signatures, of which each is computed once.
+
+    Only good signatures are remembered, by the hash of all three inputs, so that an answer never
+    depends on what was asked before. The newest `REMEMBERED` stay.
+    """
+
+    def __init__(self) -> None:
+        self._good: OrderedDict[bytes, None] = OrderedDict()
+
+    def __call__(self, public: bytes, signature: bytes, statement: bytes) -> bool:
+        """Checks whether `signature` is a valid signature of `statement` by the key `public`."""
+        asked = hashlib.sha256(encode((public, signature, statement))).digest()
+        if asked in self._good:
+            return True
+        if not verified(public, signature, statement):
+            return False
+        self._good[asked] = None
+        while len(self._good) > REMEMBERED:
+            self._good.popitem(last=False)
+        return True
 
 
 def identity_of(identity: bytes) -> bytes:

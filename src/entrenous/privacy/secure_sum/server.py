@@ -123,11 +123,11 @@ class SecureSumServer:
         require(stage == self.stage, "stage", f"{m.STAGES[self.stage]} is still open")
         # With fewer than a quorum no list of this attempt could become binding.
         heard = self._said[stage]
-        least = self._graph.quorum or 2
         require(
-            len(heard) >= least,
+            len(heard) >= self.least,
             "threshold",
-            f"{len(heard)} parties at {m.STAGES[stage]}; at least {least}: nothing is revealed",
+            f"{len(heard)} parties at {m.STAGES[stage]}; at least {self.least}: nothing is"
+            " revealed",
         )
         self._journal(m.encode(m.Close(stage)))
         if stage == m.ADVERT:
@@ -138,6 +138,11 @@ class SecureSumServer:
         if stage == m.CONSENT:
             self._views[m.UNMASKING] = self._views[m.CONSENT]
         self.stage = stage + 1
+
+    @property
+    def least(self) -> int:
+        """The fewest parties of a stage, with which the sum can go on."""
+        return self._graph.quorum or 2
 
     # ---- what clients send -----------------------------------------------------------------------
 

@@ -115,15 +115,21 @@ def pair(u: int, v: int) -> tuple[int, int]:
     return (v, u)
 
 
-def read_advert(terms: SumTerms, roll: Roll, digest: bytes, signed: m.Signed) -> m.Advert:
+def read_advert(
+    terms: SumTerms,
+    roll: Roll,
+    digest: bytes,
+    signed: m.Signed,
+    verify: p.Verify = p.verified,
+) -> m.Advert:
     """The advert in an envelope: of a known party, for this attempt, signed. The caller checks the
-    model.
+    model. verify: checks its signature.
     """
     said_by(terms, roll, signed, m.ADVERT)
     body = hashlib.sha256(signed.body).digest()
     statement = m.statement(digest, m.ADVERT, signed.sender, b"", body)
     require(
-        p.verified(roll[signed.sender], signed.signature, statement),
+        verify(roll[signed.sender], signed.signature, statement),
         "signature",
         f"the advert of '{signed.sender[:40]}' is forged, or was made under other terms",
     )

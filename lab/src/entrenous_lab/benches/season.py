@@ -1,0 +1,609 @@
+"""The living test: a data set as a stream of windows, whose people join a federation under masks
+when they first rate something. In each window a tenth of them is awake, some of these vanish in the
+middle of a sum, new items are listed, and the server and devices are killed.
+
+The rounds are made again in one process, which has to give the same bytes, and the rows of each
+window are ranked by the model of the windows before: under masks with whoever was there, and in a
+training of everybody without noise.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from itertools import combinations
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, final
+
+import numpy as np
+
+from entrenous.core.contract.protocols import Progress
+from entrenous.core.errors import EntrenousError
+from entrenous.core.types import BoolArray, Float32Array, Int64Array
+from entrenous.data.interactions import Interactions, Vocabulary
+from entrenous.data.load import load
+from entrenous.privacy.protection import Protection
+
+from .season_parts import ROUND
+
+if TYPE_CHECKING:
+    from entrenous.deploy.agreement.catalogue import Items
+    from entrenous.deploy.agreement.terms import FederationTerms
+    from entrenous.deploy.operate.device import OwnRow
+    from entrenous.deploy.operate.trial_again import QuietRounds
+
+LISTED = 10
+BLOCK = 2048  # rows that are ranked at once
+PATIENCE = 900.0  # seconds for a window
+STAGES = ("advert", "share", "mask", "consent", "unmask")
+KILLED_WITHIN = 20.0  # seconds after a start, in which a server is killed
+AIM = 0.02  # HR@10 that presence, loss and noise may cost
+
+
+class Season(NamedTuple):
+    """What happens to a federation."""
+
+    data: str = "ml-1m"
+    people: int = 6040
+    founders: float = 0.4
+    """The share of the rows by which those who found the federation have joined."""
+    windows: int = 12
+    rounds: int = 2
+    """Of a window; lost ones are made up for."""
+    awake: float = 0.1
+    vanish: float = 0.3
+    """The share of those who are awake that vanishes at some stage of a sum."""
+    floor: int = 100
+    """People of a sum, at least."""
+    groups: int = 2
+    noise: float = 3.0
+    deadline: float = 10.0
+    """Seconds that a stage waits for those who have vanished."""
+    processes: int = 4
+    """Of devices."""
+    server_kills: int = 20
+    device_kills: int = 2
+    """Processes of devices that are killed."""
+    seed: int = 0
+
+
+class Rows(NamedTuple):
+    """The rows of a data set that have a time, in its order. People and items are numbered by their
+    first row."""
+
+    user: Int64Array
+    item: Int64Array
+    value: Float32Array
+    time: Int64Array
+    """Microseconds since 1970."""
+    ids: list[str]
+    """Of the items."""
+    left_out: int
+    """Rows without a time, and of people who come later than the last one of the bench."""
+
+
+def rows_of(name: str, people: int) -> Rows:
+    """Reads the rows of a data set, of the first `people` people."""
+    data = load(name)
+    assert data.time is not None
+    known = data.time >= 0
+    order = np.argsort(data.time[known], kind="stable")
+    user, _ = _by_first(data.user[known][order].astype(np.int64))
+    of_these = user < people
+    user = user[of_these]
+    item, numbers = _by_first(data.item[known][order][of_these].astype(np.int64))
+    ids = [str(data.items.ids[number]) for number in numbers]
+    value = data.value[known][order][of_these]
+    moment = data.time[known][order][of_these]
+    return Rows(user, item, value, moment, ids, len(data) - len(user))
+
+
+def _by_first(numbers: Int64Array) -> tuple[Int64Array, Int64Array]:
+    """Returns numbers that count up in the order of their first use, and what each stands for."""
+    distinct, first, place = np.unique(numbers, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order))
+    return rank[place], distinct[order]
+
+
+def season(threads: int, progress: Progress, *, plan: Season | None = None) -> dict[str, Any]:
+    """Lets a season pass. Returns accuracy, bytes, losses and kills."""
+    plan = plan or Season()
+    rows = rows_of(plan.data, plan.people)
+    with tempfile.TemporaryDirectory() as folder:
+        life = _Life(Path(folder), rows, plan)
+        progress(0, plan.windows + 1, "founded")
+        with closing(life):
+            for number in range(plan.windows):
+                life.window(number)
+                progress(number + 1, plan.windows + 1, life.said())
+        found = life.found()
+    progress(plan.windows + 1, plan.windows + 1, "measured")
+    cost = found["hit_rate_of_everybody"] - found["hit_rate"]
+    against = f"the aim of {AIM:g} HR@10 that life may cost, compared with everybody without noise"
+    return {**plan._asdict(), **found, "ratio": cost / AIM, "against": against}
+
+
+@final
+class _Life:
+    """A federation to which the windows of a season happen."""
+
+    def __init__(self, folder: Path, rows: Rows, plan: Season) -> None:
+        self._folder = folder
+        self._rows = rows
+        self._plan = plan
+        self._random = random.Random(plan.seed)
+        by_user = np.argsort(rows.user, kind="stable")
+        starts = np.searchsorted(rows.user[by_user], np.arange(1, 1 + int(rows.user.max())))
+        # By person, the places of the rows, ascending.
+        self._of_user = np.split(by_user, starts)
+        count = len(rows.user)
+        first = round(count * plan.founders)
+        self._cuts = np.linspace(first, count, plan.windows + 1).astype(int)
+        self._people = 0  # who have joined
+        self._listed = 0  # items
+        # By person, the rows that the device has not taken, and how many it has.
+        self._coming: dict[int, list[list[Any]]] = {}
+        self._has: dict[int, list[OwnRow]] = {}
+        self._server: subprocess.Popen[str] | None = None
+        self._number = 0  # of the next round
+        self._bytes = 0  # of all messages, but those of processes that were killed
+        self._lost = 0
+        self._summed: set[bytes] = set()
+        self._stages: list[QuietRounds] = []
+        self._everybody: list[QuietRounds] = []
+        self._killed = {"servers": 0, "devices": 0}
+        self._vanished = 0
+        self._found(first)
+
+    # ---- the founding ----------------------------------------------------------------------------
+
+    def _found(self, first: int) -> None:
+        """Founds the federation with those who have joined by a row."""
+        from entrenous.deploy.agreement.terms import most_by_lot
+        from entrenous.deploy.operate.founding import Place, found_federation, free_ports
+        from entrenous.deploy.operate.plans import FoundingPlan, JoinPlan
+
+        plan = self._plan
+        rows = self._rows
+        people = 1 + int(rows.user.max())
+        founding = FoundingPlan(
+            algorithm="fcf",
+            settings={"cohort": most_by_lot(people, plan.groups)},
+            users=people,
+            interactions=len(rows.user),
+            endless=True,
+            seed=plan.seed,
+            draws="public",
+            protect={
+                "sampling": "poisson",
+                "answers": 1000,
+                "people": plan.floor,
+                "groups": plan.groups,
+                "noise": plan.noise,
+            },
+            deadline=plan.deadline,
+        )
+        self._owner = JoinPlan(people=plan.floor, public_draws=True)
+        founders = 1 + int(rows.user[:first].max())
+        self._listed = 1 + int(rows.item[:first].max())
+        requests = self._requests(range(founders))
+        place = Place(port=free_ports()[0])
+        items = self._items(0, self._listed)
+        made = found_federation(self._folder / "f", items, requests, founding, place)
+        self._terms: FederationTerms = made.terms
+        self._list = items
+        self._at = made.server
+        self._let_in(range(founders), [made.nodes[self._name(user)] for user in range(founders)])
+        self._arrive(0, first)
+
+    def _name(self, user: int) -> str:
+        return f"person-{user:05d}"
+
+    def _of(self, user: int) -> Path:
+        return self._folder / "devices" / self._name(user)
+
+    def _requests(self, users: Sequence[int]) -> list[tuple[Any, int]]:
+        from entrenous.deploy.operate.enrolment import identity
+
+        return [(identity(self._of(user), self._name(user)), 1) for user in users]
+
+    def _let_in(self, users: Sequence[int], invitations: Sequence[Path]) -> None:
+        """Has people join without rows, which come like all others."""
+        from entrenous.deploy.operate.enrolment import join
+
+        for user, invitation in zip(users, invitations, strict=True):
+            join(self._of(user), invitation, self._nobody(user), self._owner)
+        self._people += len(users)
+
+    def _nobody(self, user: int) -> Interactions:
+        """Returns the rows of one person who has none."""
+        empty: Int64Array = np.empty(0, np.int64)
+        return Interactions(
+            ptr=np.zeros(2, np.int64),
+            item=empty.astype(np.int32),
+            value=empty.astype(np.float32),
+            time=empty,
+            row=empty,
+            users=Vocabulary([str(user)], kind="user"),
+            items=self._list.vocabulary,
+        )
+
+    def _items(self, start: int, stop: int) -> Items:
+        from entrenous.deploy.agreement.catalogue import Items
+
+        return Items(self._rows.ids[start:stop], [""] * (stop - start), None)
+
+    # ---- a window --------------------------------------------------------------------------------
+
+    def window(self, number: int) -> None:
+        """Lets a window's people, items and rows come, and has a round made."""
+        from entrenous.deploy.operate.membership import change_items, invite
+
+        low, high = self._cuts[number : number + 2]
+        listed = 1 + int(self._rows.item[:high].max())
+        if listed > self._listed:
+            self._list = change_items(self._folder / "f", self._items(self._listed, listed))
+            self._listed = listed
+        newest = range(self._people, 1 + int(self._rows.user[:high].max()))
+        if newest:
+            invitations = invite(self._folder / "f", self._requests(newest))
+            self._let_in(newest, invitations)
+        self._arrive(low, high)
+        awake = [user for user in range(self._people) if self._draw() < self._plan.awake]
+        self._pass(number, awake)
+
+    def _draw(self) -> float:
+        return self._random.random()
+
+    def _arrive(self, low: int, high: int) -> None:
+        """Has rows come to their people, whose devices take them when they are awake."""
+        rows = self._rows
+        for place in range(low, high):
+            row = [int(rows.item[place]), float(rows.value[place]), int(rows.time[place])]
+            self._coming.setdefault(int(rows.user[place]), []).append(row)
+
+    def _pass(self, number: int, awake: Sequence[int]) -> None:
+        """Has those who are awake make a round, some of whom vanish."""
+        vanish = {}
+        for user in awake:
+            if self._draw() < self._plan.vanish:
+                vanish[user] = self._random.choice(STAGES)
+        self._vanished += len(vanish)
+        shares = [awake[part :: self._plan.processes] for part in range(self._plan.processes)]
+        processes = [self._devices(share, vanish) for share in shares]
+        stage = self._begun(frozenset(awake))
+        kills = self._kills(number, self._plan.server_kills)
+        victims = self._kills(number, self._plan.device_kills)
+        until = time.monotonic() + PATIENCE
+        try:
+            while sum(map(bool, stage.sums)) < self._plan.rounds:
+                self._go_on()
+                for _ in range(kills):
+                    self._kill_server()
+                kills = 0
+                for victim in range(victims):
+                    self._kill(processes[victim])
+                    self._killed["devices"] += len(shares[victim])
+                    # They come back with what is on the disk, and nothing new until the round is
+                    # over.
+                    processes[victim] = self._started(shares[victim], {}, {})
+                victims = 0
+                self._until_a_round(until)
+                stage.sums.append(self._newest_sum())
+        finally:
+            for process in processes:
+                self._end(process)
+        self._stages.append(stage)
+        self._everybody.append(self._all(number))
+
+    def _kills(self, window: int, all_kills: int) -> int:
+        """Returns how many of all kills happen in a window."""
+        windows = self._plan.windows
+        return all_kills * (window + 1) // windows - all_kills * window // windows
+
+    def _devices(self, users: Sequence[int], vanish: Mapping[int, str]) -> subprocess.Popen[str]:
+        """Starts a process of some people's devices, and notes the rows that these have taken."""
+        rows = {self._name(user): self._coming.get(user, []) for user in users}
+        process = self._started(users, vanish, rows)
+        assert process.stdout is not None
+        taken = json.loads(process.stdout.readline())
+        for user in users:
+            coming = self._coming.get(user, [])
+            count = taken[self._name(user)]
+            has = self._has.setdefault(user, [])
+            for item, value, _ in coming[:count]:
+                has.append(self._own(user, item, value))
+            self._coming[user] = coming[count:]
+        return process
+
+    def _started(
+        self, users: Sequence[int], vanish: Mapping[int, str], rows: Mapping[str, list[Any]]
+    ) -> subprocess.Popen[str]:
+        """Starts a process of some people's devices, to which rows have come."""
+        share = {
+            "folders": {self._name(user): str(self._of(user)) for user in users},
+            "vanish": {self._name(user): vanish[user] for user in users if user in vanish},
+            "rows": rows,
+        }
+        file = self._folder / f"share-{self._name(users[0])}.json"
+        file.write_text(json.dumps(share))
+        return self._process("devices", file)
+
+    def _own(self, user: int, item: int, value: float) -> OwnRow:
+        ident = self._rows.ids[item]
+        return {"user": str(user), "item": ident, "title": "", "value": value, "time": None}
+
+    def _begun(self, there: frozenset[int]) -> QuietRounds:
+        """Returns how things stand before a round."""
+        from entrenous.deploy.operate.trial_again import QuietRounds
+
+        # The federation numbers people in the order in which they join, as this bench does.
+        has = {user: list(rows) for user, rows in self._has.items()}
+        return QuietRounds(self._list, has, there, frozenset(), [])
+
+    def _all(self, window: int) -> QuietRounds:
+        """Returns the same window with everybody present and all rows there."""
+        from entrenous.deploy.operate.trial_again import QuietRounds
+
+        rows = self._rows
+        high = self._cuts[window + 1]
+        has: dict[int, list[OwnRow]] = {}
+        for place in range(high):
+            user = int(rows.user[place])
+            own = self._own(user, int(rows.item[place]), float(rows.value[place]))
+            has.setdefault(user, []).append(own)
+        everybody = frozenset(has)
+        sums: list[frozenset[int] | None] = [everybody] * self._plan.rounds
+        return QuietRounds(self._list, has, everybody, frozenset(), sums)
+
+    # ---- processes -------------------------------------------------------------------------------
+
+    def _process(self, kind: str, path: Path) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "entrenous_lab.benches.season_parts", kind, str(path)]
+        pipe = subprocess.PIPE
+        errors = (self._folder / f"{kind}.err").open("ab")
+        with errors:
+            return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=errors, text=True)
+
+    def _go_on(self) -> None:
+        """Starts the server, or lets it make the next round."""
+        if self._server is None:
+            self._server = self._process("server", self._at)
+            return
+        assert self._server.stdin is not None
+        self._server.stdin.write("\n")
+        self._server.stdin.flush()
+
+    def _kill_server(self) -> None:
+        """Kills the server within its first seconds, and starts it again unless its round is there
+        already.
+        """
+        assert self._server is not None
+        time.sleep(KILLED_WITHIN * self._draw())
+        self._kill(self._server)
+        self._killed["servers"] += 1
+        self._server = None
+        if not self._is_made():
+            self._go_on()
+
+    def _kill(self, process: subprocess.Popen[str]) -> None:
+        with suppress(ProcessLookupError):
+            os.kill(process.pid, signal.SIGKILL)
+        process.communicate()
+
+    def _end(self, process: subprocess.Popen[str]) -> None:
+        """Ends a process of devices, whose standard input is over."""
+        try:
+            said, _ = process.communicate(timeout=PATIENCE)
+            # The last line; one that has no rows to take says so before.
+            self._bytes += json.loads(said.split()[-1])
+        except subprocess.TimeoutExpired:
+            self._kill(process)
+
+    def _told(self) -> dict[str, Any]:
+        from entrenous.deploy.operate.running import status
+
+        return status(self._at)
+
+    def _is_made(self) -> bool:
+        """Tells whether the server has made another round, or has lost it."""
+        told = self._told()
+        return int(told.get("number", 0)) > self._number
+
+    def _until_a_round(self, until: float) -> None:
+        """Waits for a round."""
+        while not self._is_made():
+            if time.monotonic() > until:
+                raise EntrenousError(f"no round in {PATIENCE:.0f} s: {self._told()}")
+            if self._server is not None and self._server.poll() is not None:
+                errors = (self._folder / "server.err").read_text()
+                raise EntrenousError(f"the server has ended: {errors[-500:]}")
+            time.sleep(0.2)
+        # It says so when the round is on its disk. One that was killed says nothing.
+        if self._server is not None:
+            assert self._server.stdout is not None
+            assert self._server.stdout.readline().strip() == ROUND
+        self._number = int(self._told()["number"])
+
+    def _newest_sum(self) -> frozenset[int] | None:
+        """Returns the people in the sums of the round that is over; None if it was lost."""
+        from entrenous.deploy.server.server_folder import past_sums
+
+        groups = []
+        for summed in past_sums(self._at):
+            if summed.model not in self._summed:
+                of_group = {int(name.removeprefix("person-")) for name in summed.parties}
+                groups.append(frozenset(of_group))
+        self._summed.update(summed.model for summed in past_sums(self._at))
+        lost = int(self._told()["lost"])
+        is_lost = lost > self._lost
+        self._lost = lost
+        return None if is_lost else _of_these(groups, self._counted())
+
+    def _counted(self) -> int:
+        """Returns the devices whose answers counted in the newest round, as the server says."""
+        log = (self._at / "server.log").read_text()
+        counts = re.findall(rf"round {self._number - 1}: (\d+) of \d+ devices", log)
+        return int(counts[-1]) if counts else 0
+
+    def close(self) -> None:
+        """Ends the server."""
+        if self._server is not None:
+            self._kill(self._server)
+            self._server = None
+
+    # ---- what is found ---------------------------------------------------------------------------
+
+    def said(self) -> str:
+        """Returns a line about the newest window."""
+        newest = self._stages[-1]
+        in_sums = ["lost" if users is None else str(len(users)) for users in newest.sums]
+        return f"{len(newest.there)} of {self._people} awake, in sums {', '.join(in_sums)}"
+
+    def found(self) -> dict[str, Any]:
+        """Makes the rounds again, and ranks the rows of each window by the model before it."""
+        from entrenous.deploy.operate.trial_again import each_again, server_sha256
+        from entrenous.deploy.server.server import standing
+        from entrenous.deploy.server.server_folder import ServerFolder
+
+        with closing(ServerFolder(self._at)) as held:
+            now = standing(held, held.terms.make(place=held.algorithm))
+        sha256 = ""
+        mine = []
+        for window, stage in enumerate(each_again(self._terms, self._stages)):
+            sha256 = server_sha256(stage.training.server)
+            mine.append(self._ranked(window, stage.rounds, stage.training))
+        theirs = []
+        again = each_again(self._terms, self._everybody, Protection())
+        ledger: Any = None
+        for window, stage in enumerate(again):
+            theirs.append(self._ranked(window, stage.rounds, stage.training))
+            ledger = stage.training.ledger
+        told = self._told()
+        answers = now.ledger.device_rounds
+        per_answer = self._bytes / max(1, answers)
+        of_everybody = (ledger.bytes_up + ledger.bytes_down) / ledger.device_rounds
+        in_round = [len(users) for stage in self._stages for users in stage.sums if users]
+        return {
+            "rows": len(self._rows.user),
+            "rows_left_out": self._rows.left_out,
+            "people": self._people,
+            "items": self._listed,
+            "same_bytes": sha256 == server_sha256(now.state),
+            "rounds_made": int(told["round"]),
+            "lost_rounds": self._lost,
+            "people_in_sums": [min(in_round), max(in_round)],
+            "vanished": self._vanished,
+            "servers_killed": self._killed["servers"],
+            "devices_killed": self._killed["devices"],
+            "hit_rate": _mean(mine),
+            "hit_rate_of_everybody": _mean(theirs),
+            "hit_rate_of_popularity": _mean(list(self._popular())),
+            "rows_tested": sum(len(hits) for hits in mine),
+            "bytes_an_answer": round(per_answer),
+            "bytes_an_answer_of_everybody": round(of_everybody),
+        }
+
+    def _ranked(self, window: int, rounds: Any, training: Any) -> BoolArray:
+        """Returns for each row of the next window whether a list of ten of the model would have had
+        it. As on a device, whatever its user had done until then counts, the rows of the same
+        window too.
+        """
+        from entrenous.runs.recommenders import FederatedRecommender
+
+        if window + 1 == self._plan.windows:
+            return np.empty(0, np.bool_)
+        low, high = self._cuts[window + 1 : window + 3]
+        download = rounds.algorithm.download(training.server)
+        found = []
+        for start in range(low, high, BLOCK):
+            tested = np.arange(start, min(start + BLOCK, high))
+            so_far = self._histories(tested, rounds.data.items)
+            users = self._rows.user[tested]
+            own = type(training.devices)(*(array[users] for array in training.devices))
+            recommender = FederatedRecommender(rounds.algorithm, download, own, so_far, rounds.seed)
+            scores = recommender.scores(np.arange(len(tested)))
+            found.append(self._listed_by(scores, tested, so_far))
+        return np.concatenate(found)
+
+    def _histories(self, tested: Int64Array, items: Vocabulary) -> Interactions:
+        """Returns what the user of each of some rows had done before that row, each as a user of
+        its own. Rows of items that the model does not know are left out.
+        """
+        rows = self._rows
+        ptr = [0]
+        parts = []
+        for place in tested.tolist():
+            mine = self._of_user[int(rows.user[place])]
+            before = mine[: np.searchsorted(mine, place)]
+            known = before[rows.item[before] < len(items)]
+            parts.append(known[np.argsort(rows.item[known])])
+            ptr.append(ptr[-1] + len(known))
+        places = np.concatenate(parts)
+        return Interactions(
+            ptr=np.array(ptr),
+            item=rows.item[places].astype(np.int32),
+            value=rows.value[places],
+            time=rows.time[places],
+            row=np.arange(len(places)),
+            users=Vocabulary(size=len(tested), kind="user"),
+            items=items,
+        )
+
+    def _listed_by(
+        self, scores: Float32Array, tested: Int64Array, so_far: Interactions
+    ) -> BoolArray:
+        """Tells for each tested row whether ten items that its user had not would have had it."""
+        found = np.zeros(len(tested), np.bool_)
+        for number, item in enumerate(self._rows.item[tested].tolist()):
+            own = scores[number]
+            # Nothing is known of the user, or of the item.
+            if item >= len(own) or not own.any():
+                continue
+            wanted = own[item]
+            had = so_far.item[so_far.ptr[number] : so_far.ptr[number + 1]]
+            better = np.count_nonzero(own >= wanted) - np.count_nonzero(own[had] >= wanted)
+            found[number] = better <= LISTED
+        return found
+
+    def _popular(self) -> Iterator[BoolArray]:
+        """Yields the same for popularity so far."""
+        for window in range(1, self._plan.windows):
+            low, high = self._cuts[window : window + 2]
+            items = Vocabulary(self._rows.ids[: 1 + int(self._rows.item[:low].max())], kind="item")
+            counts = np.bincount(self._rows.item[:low], minlength=len(items)).astype(np.float32)
+            for start in range(low, high, BLOCK):
+                tested = np.arange(start, min(start + BLOCK, high))
+                scores = np.broadcast_to(counts, (len(tested), len(items)))
+                yield self._listed_by(scores, tested, self._histories(tested, items))
+
+
+def _of_these(groups: Sequence[frozenset[int]], count: int) -> frozenset[int]:
+    """Returns the people of those groups that have so many together. A group whose people have
+    agreed to its sum may still lose it.
+    """
+    distinct = list(dict.fromkeys(groups))
+    for size in range(len(distinct) + 1):
+        for some in combinations(distinct, size):
+            if sum(len(group) for group in some) == count:
+                return frozenset().union(*some)
+    raise EntrenousError(f"no groups of {[len(group) for group in distinct]} have {count} people")
+
+
+def _mean(hits: Sequence[BoolArray]) -> float:
+    """Returns the share of rows that lists had."""
+    return round(float(np.concatenate(hits).mean()), 4)
+
+
+BENCHES = {"federation-season": season}

@@ -1,0 +1,154 @@
+"""The processes of `season`: a server that waits between two rounds, and the devices of some people
+in one process, of which some vanish.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, final
+
+if TYPE_CHECKING:
+    from entrenous.deploy.links.polling import PollingNode
+    from entrenous.deploy.node.common import Common
+
+ROUND = "round"
+
+
+def run_a_server(folder: Path) -> None:
+    """Runs a server. After each round it says so, and goes on when it is told."""
+    from entrenous.deploy.operate.running import run_server
+
+    stop = threading.Event()
+
+    def passed(done: int, total: int, what: str) -> None:
+        print(ROUND, flush=True)
+        # At its end whoever runs this has gone.
+        if not sys.stdin.readline():
+            stop.set()
+
+    run_server(folder, stop, lambda line: None, progress=passed)
+
+
+def run_devices(share: dict[str, Any]) -> None:
+    """Adds the rows that have come to some people, says how many each device took, and runs their
+    devices until standard input ends. Then says how many bytes they have got and sent.
+    """
+    from entrenous.deploy.node.common import Common
+
+    folders = {name: Path(folder) for name, folder in share["folders"].items()}
+    taken = {}
+    for name, rows in share["rows"].items():
+        taken[name] = _added(folders[name], rows)
+    print(json.dumps(taken), flush=True)
+    stop = threading.Event()
+    common = Common()
+    tally = Tally()
+    with ExitStack() as stack:
+        # Those that stay share one loop. Each that vanishes ends by itself.
+        staying = []
+        for name, folder in folders.items():
+            node = tally.counted(_opened(folder, common, stack))
+            stage = share["vanish"].get(name)
+            if stage is None:
+                staying.append(node)
+                continue
+            gone = threading.Event()
+            _begin(stack, folder, [_vanishing(node, stage, gone)], gone)
+        if staying:
+            _begin(stack, next(iter(folders.values())), staying, stop)
+        sys.stdin.read()
+    print(json.dumps(tally.bytes), flush=True)
+
+
+@final
+class Tally:
+    """The bytes of all requests and answers of a process."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+
+    def counted(self, node: PollingNode) -> PollingNode:
+        """Returns a node whose messages are counted."""
+        answer = node.answer
+
+        def answered(request: bytes) -> bytes:
+            self.bytes += len(request)
+            said = answer(request)
+            self.bytes += len(said)
+            return said
+
+        return node._replace(answer=answered)
+
+
+def _added(folder: Path, rows: list[list[Any]]) -> int:
+    """Adds rows to a device, up to the first one of an item that it does not know yet. Returns
+    their number.
+    """
+    from entrenous.deploy.agreement.growth import current_items, current_terms
+    from entrenous.deploy.node.node_store import STORE, AddedRow, NodeStore
+
+    known = len(current_items(folder, current_terms(folder)).ids)
+    store = NodeStore(folder / STORE)
+    user = int(store.users[0])
+    coming = []
+    for item, value, time in rows:
+        if item >= known:
+            break
+        coming.append(AddedRow(user, item, value, time))
+    if coming:
+        store.add_rows(coming)
+    store.close()
+    return len(coming)
+
+
+def _opened(folder: Path, common: Common, stack: ExitStack) -> PollingNode:
+    """Opens a node until the end of `stack`."""
+    from entrenous.deploy.node.node import FederatedNode
+    from entrenous.deploy.operate.running_node import polling
+
+    node = FederatedNode(folder, common=common)
+    stack.callback(node.close)
+    return polling(node)
+
+
+def _vanishing(node: PollingNode, stage: str, gone: threading.Event) -> PollingNode:
+    """Returns a node that is gone as soon as it is asked for a stage of a sum."""
+    from entrenous.deploy.frames.frames import opened
+
+    answer: Callable[[bytes], bytes] = node.answer
+
+    def answered(request: bytes) -> bytes:
+        if opened(request).head.kind == stage:
+            gone.set()
+            raise ConnectionError("this device has vanished")
+        return answer(request)
+
+    return node._replace(answer=answered)
+
+
+def _begin(stack: ExitStack, folder: Path, nodes: list[PollingNode], gone: threading.Event) -> None:
+    """Runs nodes in a thread, until `gone` is set or `stack` ends."""
+    from entrenous.deploy.agreement.files import read_json
+    from entrenous.deploy.links.polling import serve
+
+    address = read_json(folder / "node.json")["server"]
+    thread = threading.Thread(
+        target=serve,
+        args=(address, folder / "ca.crt", nodes, gone),
+        kwargs={"say": lambda line: None},
+    )
+    thread.start()
+    stack.callback(thread.join)
+    stack.callback(gone.set)
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "server":
+        run_a_server(Path(sys.argv[2]))
+    else:
+        run_devices(json.loads(Path(sys.argv[2]).read_text()))

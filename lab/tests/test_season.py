@@ -1,0 +1,66 @@
+"""A small season: a federation to which windows of real rows happen, and its rounds made again."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from entrenous_lab.benches.season import Season, _by_first, _of_these, rows_of, season
+from paths import SHARED, real
+
+from entrenous.core.errors import EntrenousError
+
+SMALL = Season(
+    data="ml-100k",
+    people=60,
+    windows=2,
+    rounds=1,
+    awake=0.7,
+    vanish=0.1,
+    floor=5,
+    noise=0.3,
+    deadline=60.0,
+    processes=2,
+    server_kills=1,
+    device_kills=0,
+)
+
+
+@pytest.fixture
+def movielens(monkeypatch: pytest.MonkeyPatch) -> None:
+    real("ml-100k")
+    monkeypatch.setenv("ENTRENOUS_DATA", str(SHARED))
+
+
+@pytest.mark.usefixtures("movielens")
+def test_a_season_with_a_killed_server_has_the_bytes_of_one_process() -> None:
+    lines: list[str] = []
+    found = season(1, lambda done, total, what: lines.append(what), plan=SMALL)
+    assert found["same_bytes"]
+    assert (found["rounds_made"], found["lost_rounds"], found["servers_killed"]) == (2, 0, 1)
+    assert found["people"] == 60 and found["people_in_sums"][0] >= SMALL.floor
+    assert found["vanished"] and len(lines) == 4
+    assert 0 < found["hit_rate"] < 1 and 0 < found["hit_rate_of_popularity"] < 1
+    assert found["bytes_an_answer"] > 0
+
+
+@pytest.mark.usefixtures("movielens")
+def test_rows_are_in_the_order_of_their_times_and_numbers_count_up() -> None:
+    rows = rows_of("ml-100k", 60)
+    assert np.all(np.diff(rows.time) >= 0)
+    for numbers in (rows.user, rows.item):
+        highest = np.maximum.accumulate(numbers)
+        assert numbers[0] == 0 and np.all(np.diff(highest) <= 1)
+    assert len(rows.ids) == 1 + rows.item.max() and len(rows.user) + rows.left_out == 100_000
+
+
+def test_numbers_by_first_use() -> None:
+    numbers, of = _by_first(np.array([7, 3, 7, 9]))
+    assert numbers.tolist() == [0, 1, 0, 2] and of.tolist() == [7, 3, 9]
+
+
+def test_a_group_whose_sum_was_lost_is_left_out() -> None:
+    one, other = frozenset({1, 2, 3}), frozenset({4, 5})
+    assert _of_these([one, other, other], 5) == {1, 2, 3, 4, 5}
+    assert _of_these([one, other], 2) == {4, 5}
+    with pytest.raises(EntrenousError, match="no groups of"):
+        _of_these([one, other], 4)
