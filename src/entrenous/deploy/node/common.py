@@ -1,4 +1,4 @@
-"""What the nodes of one process have in common, as those of a shop do."""
+"""The things that the nodes of one process share, as those of a shop do."""
 
 from __future__ import annotations
 
