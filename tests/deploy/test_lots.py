@@ -48,7 +48,7 @@ from entrenous.deploy.server import exchange, secure_server
 from entrenous.deploy.server import server as server_module
 from entrenous.deploy.server.collector import Collector
 from entrenous.deploy.server.secure_server import SecureRound
-from entrenous.deploy.server.server import round_work, serve
+from entrenous.deploy.server.server import FederationServer, round_work, serve
 from entrenous.deploy.server.server_folder import SPAN, ServerFolder, past_sums
 from entrenous.privacy.secure_sum.client import SecureSumClient
 from entrenous.privacy.secure_sum.server import Said, SecureSumServer
@@ -328,6 +328,20 @@ def test_a_gift_waits_for_those_who_are_there(
     # A server that has just started does not know who is there.
     monkeypatch.setattr(exchange, "GONE", 1e6)
     assert waiting.missing() == {"node-03"}
+
+
+def test_a_model_that_nobody_was_there_to_keep_is_given_after_the_next_round(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[int] = []
+
+    def to_nobody(server: FederationServer, *_: Any, **__: Any) -> None:
+        given.append(server.count.counted)
+
+    monkeypatch.setattr(FederationServer, "_give", to_nobody)
+    running = Running(by_lot(tmp_path / "f", people=6, rounds=20))
+    running.trained()
+    assert given == list(range(1, 21))
 
 
 def test_after_a_lost_round_others_are_drawn_from_another_model(tmp_path: Path) -> None:

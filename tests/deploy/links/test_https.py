@@ -180,13 +180,29 @@ def test_who_hangs_up_while_computing_has_left_until_it_comes_back(
     until_left(link, {"node-1", "node-2"})
 
 
-def test_a_line_that_the_server_ends_is_nobody_s_leaving(keys: Path) -> None:
+def test_a_line_that_the_server_ends_is_nobody_s_leaving(
+    keys: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It ends those that are still for long, whose nodes may be computing."""
-    traffic = Traffic()
-    traffic.speaks("node-1", ("127.0.0.1", 7))
-    traffic.heard("node-1")
-    traffic.over(("127.0.0.1", 7), hung_up=False)
-    assert not traffic.left() and "node-1" in traffic.present()
+    from entrenous.deploy.links import https
+
+    monkeypatch.setattr(https, "KEPT", 1)
+    member = Member(KEY.public_key(), np.array([1]))
+    plan = HttpsPlan(port=0, keys=keys, bounds=Bounds(patience=1.0))
+    link = HttpsServerLink(plan, RUN, {"node-1": member}, LARGEST)
+    link.start()
+    try:
+        with asking(link, keys, "node-1") as still:
+            # To the end of the response, and on until the server ends the line.
+            while still.recv(4096):
+                pass
+        end = time.monotonic() + PATIENCE
+        while "node-1" in link._lines:
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        assert not link.left() and "node-1" in link.present()
+    finally:
+        link.close()
 
 
 def test_a_connection_holds_few_bytes_while_nothing_is_said(

@@ -465,7 +465,7 @@ def test_a_page_may_speak_to_a_server_that_allows_its_origin(keys: Path) -> None
     assert said.headers["access-control-allow-origin"] == "https://app.example"
     # A page reads why it is refused, and after how long it may ask again.
     assert (refused.status_code, refused.text) == (401, "no-key\n")
-    assert refused.headers["access-control-expose-headers"] == "retry-after"
+    assert refused.headers["access-control-expose-headers"] == "retry-after, date"
 
 
 def test_a_page_may_not_speak_to_a_server_that_allows_none(

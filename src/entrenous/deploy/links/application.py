@@ -320,7 +320,7 @@ def application(front: Front, origins: Sequence[str] = ()) -> Starlette:
             allow_origins=list(origins),
             allow_methods=["GET", "POST"],
             allow_headers=["authorization"],
-            expose_headers=["retry-after"],
+            expose_headers=["retry-after", "date"],
             max_age=ALLOWED,
         )
         pages.append(asks)

@@ -244,9 +244,11 @@ class FederationServer:
             due = counted >= given + min(max(given, 1), self.folder.part)
             listening = self._ran or self._pause_left() <= 0
             if gives and counted and due and listening:
-                given = counted
                 # Who is away is handed it on coming.
                 self._give(min(FAREWELL, self.terms.deadline), only_there=True)
+                # If nobody was there to keep it, it is due after the next round again.
+                if self._given is not None and self._given.counted == counted:
+                    given = counted
             self._await_turn()
             self._hand_on(0.0)
             # No round is begun that would be left open.
