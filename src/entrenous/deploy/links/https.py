@@ -61,7 +61,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().__init__(**of_uvicorn)
         self._counts = counts
         self._traffic = traffic
-        self._is_over = False  # True once the other side has said that nothing more comes
+        self._ended_here = False  # True once this side ends the line, which was still for long
         self._loose = 0  # bytes of this request outside its body
         self._in_head = True
         self._patience: TimerHandle | None = None
@@ -86,16 +86,14 @@ class BoundedProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Forgets the connection, and stops waiting for its head."""
         self._stop_waiting()
-        # This side ends lines too, that have been still for long: their nodes may be computing.
         if self.client is not None:
-            hung_up = self._is_over or exc is not None
-            self._traffic.over(self.client, hung_up=hung_up)
+            self._traffic.over(self.client, hung_up=not self._ended_here)
         super().connection_lost(exc)
 
-    def eof_received(self) -> None:
-        """Notes that the other side has hung up."""
-        self._is_over = True
-        super().eof_received()
+    def timeout_keep_alive_handler(self) -> None:
+        """Ends a line that has been still for long. Its node may be computing."""
+        self._ended_here = True
+        super().timeout_keep_alive_handler()
 
     # ---- calls of the parser ----
 
