@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from asyncio import sslproto
 
-READ = 1 << 15  # bytes that a connection reads at once
+READ = 1 << 14  # bytes that a connection reads at once
 
 
 def use_small_buffers() -> None:
