@@ -66,7 +66,7 @@ class Season(NamedTuple):
     """People of a sum, at least."""
     groups: int = 2
     noise: float = 3.0
-    deadline: float = 10.0
+    deadline: float = 60.0
     """Seconds that a stage waits for those who have vanished."""
     processes: int = 4
     """Of devices."""
@@ -289,9 +289,10 @@ class _Life:
         try:
             while sum(map(bool, stage.sums)) < self._plan.rounds:
                 self._go_on()
-                for _ in range(kills):
+                # One that was killed when its round was there is started for the next round.
+                while kills and self._server is not None:
                     self._kill_server()
-                kills = 0
+                    kills -= 1
                 for victim in range(victims):
                     self._kill(processes[victim])
                     self._killed["devices"] += len(shares[victim])

@@ -235,6 +235,10 @@ class Exchange:
         """True once every node that is there must have said something."""
         return time.monotonic() - self._link.since > GONE
 
+    def are_away(self, names: Set[str]) -> bool:
+        """Returns whether none of some nodes is there; False while that is not known yet."""
+        return self.knows_who_is_there and names.isdisjoint(self.present)
+
     def gather(
         self,
         missing: Callable[[], Collection[str]],
@@ -334,8 +338,7 @@ class WhileThere:
         # Now and then, since there may be many thousands.
         if self._looked + LOOK < now:
             self._looked = now
-            nobody_left = self._names.isdisjoint(self._exchange.present)
-            self._over = self._exchange.knows_who_is_there and nobody_left
+            self._over = self._exchange.are_away(self._names)
         return () if self._over else self._names
 
 

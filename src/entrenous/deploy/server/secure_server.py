@@ -347,10 +347,9 @@ class SecureRound:
             people = sum(len(self._now.asked[name]) for name in heard)
             are_enough = people >= self._least and len(heard) >= own.least
             if number == stages.ADVERT:
-                others_away = self._missing.isdisjoint(exchange.present)
-                are_gone = exchange.knows_who_is_there and others_away
+                are_gone = exchange.are_away(self._missing)
             else:
-                are_gone = self._missing <= set(exchange.left)
+                are_gone = self._missing.issubset(exchange.left)
             self._stage_ends = are_enough and are_gone
         return () if self._stage_ends else self._missing
 
@@ -414,8 +413,7 @@ class SecureRound:
         """Takes answers that came together, which wait for the disk once."""
         for frame in frames:
             self._take_one(frame)
-        if frames:
-            self._kept("journal", self._journal.flush)
+        self._kept("journal", self._journal.flush)
 
     def _take_one(self, frame: bytes) -> None:
         """Takes one answer, which is not on the disk yet."""
