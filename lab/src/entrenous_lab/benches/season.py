@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from itertools import combinations
@@ -157,7 +158,8 @@ class _Life:
         self._has: dict[int, list[OwnRow]] = {}
         self._server: subprocess.Popen[str] | None = None
         self._number = 0  # of the next round
-        self._bytes = 0  # of all messages, but those of processes that were killed
+        # Of all messages by kind, but those of processes that were killed.
+        self._bytes: Counter[str] = Counter()
         self._lost = 0
         self._summed: set[bytes] = set()
         self._stages: list[QuietRounds] = []
@@ -408,7 +410,7 @@ class _Life:
         try:
             said, _ = process.communicate(timeout=PATIENCE)
             # The last line; one that has no rows to take says so before.
-            self._bytes += json.loads(said.split()[-1])
+            self._bytes.update(json.loads(said.splitlines()[-1]))
         except subprocess.TimeoutExpired:
             self._kill(process)
 
@@ -493,7 +495,7 @@ class _Life:
             ledger = stage.training.ledger
         told = self._told()
         answers = now.ledger.device_rounds
-        per_answer = self._bytes / max(1, answers)
+        by_kind = {kind: round(count / answers) for kind, count in self._bytes.items()}
         of_everybody = (ledger.bytes_up + ledger.bytes_down) / ledger.device_rounds
         in_round = [len(users) for stage in self._stages for users in stage.sums if users]
         return {
@@ -512,7 +514,8 @@ class _Life:
             "hit_rate_of_everybody": _mean(theirs),
             "hit_rate_of_popularity": _mean(list(self._popular())),
             "rows_tested": sum(len(hits) for hits in mine),
-            "bytes_an_answer": round(per_answer),
+            "bytes_an_answer": sum(by_kind.values()),
+            "bytes_an_answer_by_kind": by_kind,
             "bytes_an_answer_of_everybody": round(of_everybody),
         }
 
