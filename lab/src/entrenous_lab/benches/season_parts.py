@@ -81,8 +81,10 @@ class Tally:
         answer = node.answer
 
         def answered(request: bytes) -> bytes:
+            kind = opened(request).head.kind
+            self.bytes[kind] += len(request)
             said = answer(request)
-            self.bytes[opened(request).head.kind] += len(request) + len(said)
+            self.bytes[kind] += len(said)
             return said
 
         return node._replace(answer=answered)
