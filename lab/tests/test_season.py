@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from entrenous_lab.benches.season import Season, _by_first, _of_these, rows_of, season
+from entrenous_lab.benches.season import _of_these, season
+from entrenous_lab.benches.season_rates import season_rates
+from entrenous_lab.benches.season_rows import Season, _by_first, rows_of
 from paths import SHARED, real
 
 from entrenous.core.errors import EntrenousError
@@ -64,3 +66,14 @@ def test_a_group_whose_sum_was_lost_is_left_out() -> None:
     assert _of_these([one, other], 2) == {4, 5}
     with pytest.raises(EntrenousError, match="no groups of"):
         _of_these([one, other], 4)
+
+
+@pytest.mark.usefixtures("movielens")
+def test_the_first_half_of_a_season_chooses_rate_and_rounds() -> None:
+    plan = SMALL._replace(windows=5, founders=0.3)
+    found = season_rates(1, lambda *said: None, plan=plan, rates=(0.0001, 0.05), rounds=(1,))
+    first = {rate: found[f"first_half_1_rounds_rate_{rate}"] for rate in ("0.0001", "0.05")}
+    assert found["chosen_rounds"] == 1
+    assert found["chosen_rate"] == float(max(first, key=lambda rate: first[rate]))
+    second = found[f"second_half_1_rounds_rate_{found['chosen_rate']:g}"]
+    assert found["ratio"] == second / found["second_half_popularity"]

@@ -19,111 +19,39 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
 from entrenous.core.contract.protocols import Progress
 from entrenous.core.errors import EntrenousError
-from entrenous.core.types import BoolArray, Float32Array, Int64Array
+from entrenous.core.types import Int64Array
 from entrenous.data.interactions import Interactions, Vocabulary
-from entrenous.data.load import load
-from entrenous.federation.shard import Ledger
-from entrenous.privacy.protection import Protection
 
 from .season_parts import ROUND
+from .season_rows import Season, SeasonRows, founding_plan, hits_without_noise, mean_of
 
 if TYPE_CHECKING:
-    from entrenous.deploy.agreement.catalogue import Items
     from entrenous.deploy.agreement.terms import FederationTerms
     from entrenous.deploy.operate.device import OwnRow
     from entrenous.deploy.operate.trial_again import QuietRounds
 
-LISTED = 10
-BLOCK = 2048  # rows that are ranked at once
 PATIENCE = 900.0  # seconds for a window
 STAGES = ("advert", "share", "mask", "consent", "unmask")
 KILLED_WITHIN = 20.0  # seconds after a start, in which a server is killed
 AIM = 0.02  # HR@10 that presence, loss and noise may cost
 
 
-class Season(NamedTuple):
-    """What happens to a federation."""
-
-    data: str = "ml-1m"
-    people: int = 6040
-    founders: float = 0.4
-    """The share of the rows by which those who found the federation have joined."""
-    windows: int = 12
-    rounds: int = 2
-    """Of a window; lost ones are made up for."""
-    awake: float = 0.1
-    vanish: float = 0.3
-    """The share of those who are awake that vanishes at some stage of a sum."""
-    floor: int = 100
-    """People of a sum, at least."""
-    groups: int = 2
-    noise: float = 3.0
-    deadline: float = 60.0
-    """Seconds that a stage waits for those who have vanished."""
-    processes: int = 4
-    """Of devices."""
-    server_kills: int = 20
-    device_kills: int = 2
-    """Processes of devices that are killed."""
-    seed: int = 0
-
-
-class Rows(NamedTuple):
-    """The rows of a data set that have a time, in its order. People and items are numbered by their
-    first row."""
-
-    user: Int64Array
-    item: Int64Array
-    value: Float32Array
-    time: Int64Array
-    """Microseconds since 1970."""
-    ids: list[str]
-    """Of the items."""
-    left_out: int
-    """Rows without a time, and of people who come later than the last one of the bench."""
-
-
-def rows_of(name: str, people: int) -> Rows:
-    """Reads the rows of a data set, of the first `people` people."""
-    data = load(name)
-    assert data.time is not None
-    known = data.time >= 0
-    order = np.argsort(data.time[known], kind="stable")
-    user, _ = _by_first(data.user[known][order].astype(np.int64))
-    of_these = user < people
-    user = user[of_these]
-    item, numbers = _by_first(data.item[known][order][of_these].astype(np.int64))
-    ids = [str(data.items.ids[number]) for number in numbers]
-    value = data.value[known][order][of_these]
-    moment = data.time[known][order][of_these]
-    return Rows(user, item, value, moment, ids, len(data) - len(user))
-
-
-def _by_first(numbers: Int64Array) -> tuple[Int64Array, Int64Array]:
-    """Returns numbers that count up in the order of their first use, and what each stands for."""
-    distinct, first, place = np.unique(numbers, return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    rank = np.empty(len(order), np.int64)
-    rank[order] = np.arange(len(order))
-    return rank[place], distinct[order]
-
-
 def season(threads: int, progress: Progress, *, plan: Season | None = None) -> dict[str, Any]:
     """Lets a season pass. Returns accuracy, bytes, losses and kills."""
     plan = plan or Season()
-    rows = rows_of(plan.data, plan.people)
+    rows = SeasonRows(plan)
     with tempfile.TemporaryDirectory() as folder:
-        life = _Life(Path(folder), rows, plan)
+        life = _Life(Path(folder), rows)
         progress(0, plan.windows + 1, "founded")
         with closing(life):
             for number in range(plan.windows):
@@ -140,18 +68,11 @@ def season(threads: int, progress: Progress, *, plan: Season | None = None) -> d
 class _Life:
     """A federation to which the windows of a season happen."""
 
-    def __init__(self, folder: Path, rows: Rows, plan: Season) -> None:
+    def __init__(self, folder: Path, rows: SeasonRows) -> None:
         self._folder = folder
         self._rows = rows
-        self._plan = plan
-        self._random = random.Random(plan.seed)
-        by_user = np.argsort(rows.user, kind="stable")
-        starts = np.searchsorted(rows.user[by_user], np.arange(1, 1 + int(rows.user.max())))
-        # By person, the places of the rows, ascending.
-        self._of_user = np.split(by_user, starts)
-        count = len(rows.user)
-        first = round(count * plan.founders)
-        self._cuts = np.linspace(first, count, plan.windows + 1).astype(int)
+        self._plan = rows.plan
+        self._random = random.Random(rows.plan.seed)
         self._people = 0  # who have joined
         self._listed = 0  # items
         # By person, the rows that the device has not taken, and how many it has.
@@ -167,48 +88,29 @@ class _Life:
         self._everybody: list[QuietRounds] = []
         self._killed = {"servers": 0, "devices": 0}
         self._vanished = 0
-        self._found(first)
+        self._found()
 
     # ---- the founding ----------------------------------------------------------------------------
 
-    def _found(self, first: int) -> None:
+    def _found(self) -> None:
         """Founds the federation with those who have joined by a row."""
-        from entrenous.deploy.agreement.terms import most_by_lot
         from entrenous.deploy.operate.founding import Place, found_federation, free_ports
-        from entrenous.deploy.operate.plans import FoundingPlan, JoinPlan
+        from entrenous.deploy.operate.plans import JoinPlan
 
-        plan = self._plan
         rows = self._rows
-        people = 1 + int(rows.user.max())
-        founding = FoundingPlan(
-            algorithm="fcf",
-            settings={"cohort": most_by_lot(people, plan.groups)},
-            users=people,
-            interactions=len(rows.user),
-            endless=True,
-            seed=plan.seed,
-            draws="public",
-            protect={
-                "sampling": "poisson",
-                "answers": 1000,
-                "people": plan.floor,
-                "groups": plan.groups,
-                "noise": plan.noise,
-            },
-            deadline=plan.deadline,
-        )
-        self._owner = JoinPlan(people=plan.floor, public_draws=True)
-        founders = 1 + int(rows.user[:first].max())
-        self._listed = 1 + int(rows.item[:first].max())
+        self._owner = JoinPlan(people=self._plan.floor, public_draws=True)
+        founders = rows.joined(-1)
+        self._listed = rows.listed(-1)
         requests = self._requests(range(founders))
         place = Place(port=free_ports()[0])
-        items = self._items(0, self._listed)
+        items = rows.items(0, self._listed)
+        founding = founding_plan(rows)
         made = found_federation(self._folder / "f", items, requests, founding, place)
         self._terms: FederationTerms = made.terms
         self._list = items
         self._at = made.server
         self._let_in(range(founders), [made.nodes[self._name(user)] for user in range(founders)])
-        self._arrive(0, first)
+        self._arrive(0, rows.cuts[0])
 
     def _name(self, user: int) -> str:
         return f"person-{user:05d}"
@@ -242,23 +144,18 @@ class _Life:
             items=self._list.vocabulary,
         )
 
-    def _items(self, start: int, stop: int) -> Items:
-        from entrenous.deploy.agreement.catalogue import Items
-
-        return Items(self._rows.ids[start:stop], [""] * (stop - start), None)
-
     # ---- a window --------------------------------------------------------------------------------
 
     def window(self, number: int) -> None:
         """Lets a window's people, items and rows come, and has a round made."""
         from entrenous.deploy.operate.membership import change_items, invite
 
-        low, high = self._cuts[number : number + 2]
-        listed = 1 + int(self._rows.item[:high].max())
+        low, high = self._rows.cuts[number : number + 2]
+        listed = self._rows.listed(number)
         if listed > self._listed:
-            self._list = change_items(self._folder / "f", self._items(self._listed, listed))
+            self._list = change_items(self._folder / "f", self._rows.items(self._listed, listed))
             self._listed = listed
-        newest = range(self._people, 1 + int(self._rows.user[:high].max()))
+        newest = range(self._people, self._rows.joined(number))
         if newest:
             invitations = invite(self._folder / "f", self._requests(newest))
             self._let_in(newest, invitations)
@@ -271,7 +168,7 @@ class _Life:
 
     def _arrive(self, low: int, high: int) -> None:
         """Has rows come to their people, whose devices take them when they are awake."""
-        rows = self._rows
+        rows = self._rows.rows
         for place in range(low, high):
             row = [int(rows.item[place]), float(rows.value[place]), int(rows.time[place])]
             self._coming.setdefault(int(rows.user[place]), []).append(row)
@@ -309,7 +206,7 @@ class _Life:
             for process in processes:
                 self._end(process)
         self._stages.append(stage)
-        self._everybody.append(self._all(number))
+        self._everybody.append(self._rows.everybody(number))
 
     def _kills(self, window: int, all_kills: int) -> int:
         """Returns how many of all kills happen in a window."""
@@ -327,7 +224,7 @@ class _Life:
             count = taken[self._name(user)]
             has = self._has.setdefault(user, [])
             for item, value, _ in coming[:count]:
-                has.append(self._own(user, item, value))
+                has.append(self._rows.own(user, item, value))
             self._coming[user] = coming[count:]
         return process
 
@@ -344,10 +241,6 @@ class _Life:
         file.write_text(json.dumps(share))
         return self._process("devices", file)
 
-    def _own(self, user: int, item: int, value: float) -> OwnRow:
-        ident = self._rows.ids[item]
-        return {"user": str(user), "item": ident, "title": "", "value": value, "time": None}
-
     def _begun(self, there: frozenset[int]) -> QuietRounds:
         """Returns how things stand before a round."""
         from entrenous.deploy.operate.trial_again import QuietRounds
@@ -355,21 +248,6 @@ class _Life:
         # The federation numbers people in the order in which they join, as this bench does.
         has = {user: list(rows) for user, rows in self._has.items()}
         return QuietRounds(self._list, has, there, frozenset(), [])
-
-    def _all(self, window: int) -> QuietRounds:
-        """Returns the same window with everybody present and all rows there."""
-        from entrenous.deploy.operate.trial_again import QuietRounds
-
-        rows = self._rows
-        high = self._cuts[window + 1]
-        has: dict[int, list[OwnRow]] = {}
-        for place in range(high):
-            user = int(rows.user[place])
-            own = self._own(user, int(rows.item[place]), float(rows.value[place]))
-            has.setdefault(user, []).append(own)
-        everybody = frozenset(has)
-        sums: list[frozenset[int] | None] = [everybody] * self._plan.rounds
-        return QuietRounds(self._list, has, everybody, frozenset(), sums)
 
     # ---- processes -------------------------------------------------------------------------------
 
@@ -487,17 +365,17 @@ class _Life:
         mine = []
         for window, stage in enumerate(each_again(self._terms, self._stages)):
             sha256 = server_sha256(stage.training.server)
-            mine.append(self._ranked(window, stage.rounds, stage.training))
-        theirs, ledger = self._without_noise(self._everybody)
-        quiet, _ = self._without_noise(self._stages)
+            mine.append(self._rows.ranked(window, stage.rounds, stage.training))
+        theirs, ledger = hits_without_noise(self._rows, self._terms, self._everybody)
+        quiet, _ = hits_without_noise(self._rows, self._terms, self._stages)
         told = self._told()
         answers = now.ledger.device_rounds
         by_kind = {kind: round(count / answers) for kind, count in self._bytes.items()}
         of_everybody = (ledger.bytes_up + ledger.bytes_down) / ledger.device_rounds
         in_round = [len(users) for stage in self._stages for users in stage.sums if users]
         return {
-            "rows": len(self._rows.user),
-            "rows_left_out": self._rows.left_out,
+            "rows": len(self._rows.rows.user),
+            "rows_left_out": self._rows.rows.left_out,
             "people": self._people,
             "items": self._listed,
             "same_bytes": sha256 == server_sha256(now.state),
@@ -507,99 +385,15 @@ class _Life:
             "vanished": self._vanished,
             "servers_killed": self._killed["servers"],
             "devices_killed": self._killed["devices"],
-            "hit_rate": _mean(mine),
-            "hit_rate_without_noise": _mean(quiet),
-            "hit_rate_of_everybody": _mean(theirs),
-            "hit_rate_of_popularity": _mean(list(self._popular())),
+            "hit_rate": mean_of(mine),
+            "hit_rate_without_noise": mean_of(quiet),
+            "hit_rate_of_everybody": mean_of(theirs),
+            "hit_rate_of_popularity": mean_of(list(self._rows.popular())),
             "rows_tested": sum(len(hits) for hits in mine),
             "bytes_an_answer": sum(by_kind.values()),
             "bytes_an_answer_by_kind": by_kind,
             "bytes_an_answer_of_everybody": round(of_everybody),
         }
-
-    def _without_noise(self, stages: Sequence[QuietRounds]) -> tuple[list[BoolArray], Ledger]:
-        """Returns the hits of each window of a training without any protection, and its bytes."""
-        from entrenous.deploy.operate.trial_again import each_again
-
-        hits = []
-        ledger = Ledger()
-        for window, stage in enumerate(each_again(self._terms, stages, Protection())):
-            hits.append(self._ranked(window, stage.rounds, stage.training))
-            ledger = stage.training.ledger
-        return hits, ledger
-
-    def _ranked(self, window: int, rounds: Any, training: Any) -> BoolArray:
-        """Returns for each row of the next window whether a list of ten of the model would have had
-        it. As on a device, whatever its user had done until then counts, the rows of the same
-        window too.
-        """
-        from entrenous.runs.recommenders import FederatedRecommender
-
-        if window + 1 == self._plan.windows:
-            return np.empty(0, np.bool_)
-        low, high = self._cuts[window + 1 : window + 3]
-        download = rounds.algorithm.download(training.server)
-        found = []
-        for start in range(low, high, BLOCK):
-            tested = np.arange(start, min(start + BLOCK, high))
-            so_far = self._histories(tested, rounds.data.items)
-            users = self._rows.user[tested]
-            own = type(training.devices)(*(array[users] for array in training.devices))
-            recommender = FederatedRecommender(rounds.algorithm, download, own, so_far, rounds.seed)
-            scores = recommender.scores(np.arange(len(tested)))
-            found.append(self._listed_by(scores, tested, so_far))
-        return np.concatenate(found)
-
-    def _histories(self, tested: Int64Array, items: Vocabulary) -> Interactions:
-        """Returns what the user of each of some rows had done before that row, each as a user of
-        its own. Rows of items that the model does not know are left out.
-        """
-        rows = self._rows
-        ptr = [0]
-        parts = []
-        for place in tested.tolist():
-            mine = self._of_user[int(rows.user[place])]
-            before = mine[: np.searchsorted(mine, place)]
-            known = before[rows.item[before] < len(items)]
-            parts.append(known[np.argsort(rows.item[known])])
-            ptr.append(ptr[-1] + len(known))
-        places = np.concatenate(parts)
-        return Interactions(
-            ptr=np.array(ptr),
-            item=rows.item[places].astype(np.int32),
-            value=rows.value[places],
-            time=rows.time[places],
-            row=np.arange(len(places)),
-            users=Vocabulary(size=len(tested), kind="user"),
-            items=items,
-        )
-
-    def _listed_by(
-        self, scores: Float32Array, tested: Int64Array, so_far: Interactions
-    ) -> BoolArray:
-        """Tells for each tested row whether ten items that its user had not would have had it."""
-        found = np.zeros(len(tested), np.bool_)
-        for number, item in enumerate(self._rows.item[tested].tolist()):
-            own = scores[number]
-            # Nothing is known of the user, or of the item.
-            if item >= len(own) or not own.any():
-                continue
-            wanted = own[item]
-            had = so_far.item[so_far.ptr[number] : so_far.ptr[number + 1]]
-            better = np.count_nonzero(own >= wanted) - np.count_nonzero(own[had] >= wanted)
-            found[number] = better <= LISTED
-        return found
-
-    def _popular(self) -> Iterator[BoolArray]:
-        """Yields the same for popularity so far."""
-        for window in range(1, self._plan.windows):
-            low, high = self._cuts[window : window + 2]
-            items = Vocabulary(self._rows.ids[: 1 + int(self._rows.item[:low].max())], kind="item")
-            counts = np.bincount(self._rows.item[:low], minlength=len(items)).astype(np.float32)
-            for start in range(low, high, BLOCK):
-                tested = np.arange(start, min(start + BLOCK, high))
-                scores = np.broadcast_to(counts, (len(tested), len(items)))
-                yield self._listed_by(scores, tested, self._histories(tested, items))
 
 
 def _of_these(groups: Sequence[frozenset[int]], count: int) -> frozenset[int]:
@@ -612,11 +406,6 @@ def _of_these(groups: Sequence[frozenset[int]], count: int) -> frozenset[int]:
             if sum(len(group) for group in some) == count:
                 return frozenset().union(*some)
     raise EntrenousError(f"no groups of {[len(group) for group in distinct]} have {count} people")
-
-
-def _mean(hits: Sequence[BoolArray]) -> float:
-    """Returns the share of rows that lists had."""
-    return round(float(np.concatenate(hits).mean()), 4)
 
 
 BENCHES = {"federation-season": season}
