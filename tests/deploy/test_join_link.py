@@ -60,7 +60,7 @@ def test_somebody_joins_by_a_link_and_recommends_while_the_server_works(
         assert device.users == [DATA.users.ids[12]]
     until(lambda: status(running.made.server).get("of") == PEOPLE + 1)
     # The port stayed open: no node has lost its connection.
-    assert running.said.count("members or items have changed") == 1
+    assert running.said.count("members, items or addresses have changed") == 1
     (left,) = links_of(running.folder)
     assert left.left == 1
 

@@ -72,7 +72,9 @@ def test_somebody_joins_and_an_item_comes_while_the_server_runs(tmp_path: Path) 
         until(lambda: "new" in _listed(late))
         assert gone not in _listed(late)
         assert server.poll() is None
-    assert sum("members or items have changed" in line for line in logged(made.server)) == 2
+    assert (
+        sum("members, items or addresses have changed" in line for line in logged(made.server)) == 2
+    )
 
 
 def _one_more() -> Items:

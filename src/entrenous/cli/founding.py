@@ -186,6 +186,7 @@ def join(
     invitation: Path | None = None,
     link: str = "",
     data: str = "",
+    moved: Path | None = None,
     load: Load = None,
     **options: Any,
 ) -> None:
@@ -194,7 +195,8 @@ def join(
 
     Prints first what the node agrees to. Terms and addresses come from the invitation; everything
     else is decided by the options of this command. A node that has joined already accepts a further
-    invitation, with a new ticket, key or certificate, without --data.
+    invitation, with a new ticket, key or certificate, without --data, and a server's new address by
+    --moved, also while it runs.
 
     Parameters
     ----------
@@ -210,6 +212,9 @@ def join(
         A file or data set with the rows of this node's users; a peer has one user. With --link it
         may be left out: the person begins without rows. With a link and rows of several people,
         each of them has a device in FOLDER.
+    moved:
+        For a node or shop that has joined: the addresses.json of a server that has moved, from its
+        operator.
     """
     need_libraries("federation", *NETWORK)
     from ..data.load import load as load_data
@@ -218,6 +223,15 @@ def join(
     from ..deploy.operate.enrolment import join as take
     from ..deploy.operate.joining import join_by_link
 
+    if moved is not None:
+        if link or invitation or data:
+            fix = "leave the other options out"
+            raise InputError("--moved", "is of a node that has joined", fix=fix)
+        from ..deploy.operate.moving import hear
+
+        notice = hear(folder, moved)
+        say(f"{folder} looks for its server at {', '.join(notice.addresses)} from now on")
+        return
     if bool(link) == (invitation is not None):
         raise InputError("join", "needs --invitation or --link, and not both")
     plan = JoinPlan(**options)

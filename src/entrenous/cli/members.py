@@ -1,5 +1,5 @@
-"""`entrenous federation invite`, `shut-out`, `items`, `renew`, `rotate` and `rewind`: changes of a
-federation that has been founded.
+"""`entrenous federation invite`, `shut-out`, `items`, `move`, `renew`, `rotate` and `rewind`:
+changes of a federation that has been founded.
 """
 
 from __future__ import annotations
@@ -140,6 +140,32 @@ def items(folder: Path, /, *, add: Path | None = None, retire: Repeated = None) 
         f"{len(found.ids)} items, {added} of them new, {len(found.retired)} retired in all;"
         f" {membership.to_do(folder)}"
     )
+
+
+@app.command
+def move(
+    folder: Path, /, *, address: Annotated[list[str], Parameter(negative="")], port: int = 0
+) -> None:
+    """As the operator: tell all nodes where the server is from now on. A server at work signs each
+    node's next requests with the news, so that nobody changes a node's folder by hand. Writes
+    addresses.json, also for nodes that could not hear. Links and invitations made from now on name
+    the new address.
+
+    Parameters
+    ----------
+    folder:
+        The federation's folder, which `entrenous federation new` made.
+    address:
+        HOST:PORT by which nodes reach the server. May be repeated, up to four times; nodes try them
+        in this order. Name the old one too, as the last, where it is served for a while.
+    port:
+        The port on which the server listens when it is started again. Default: as before.
+    """
+    need_libraries("federation", *NETWORK)
+    from ..deploy.operate.moving import move as moved
+
+    for line in moved(folder, address, port):
+        say(line)
 
 
 @app.command

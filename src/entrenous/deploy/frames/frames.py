@@ -33,11 +33,15 @@ HEAD = 4096  # bytes of a head, at most
 BODY = 1 << 30  # bytes of a body, at most, unless the reader knows better
 # Stands before what is signed, so that a signature is good for nothing else.
 DOMAIN = b"entrenous frame 1\n"
-# Kinds of longer lists, and of the words that they were taken.
+# Kinds of longer lists and newer addresses, and of the words that they were taken.
 MEMBERS_NEWS = "members"
 ITEMS_NEWS = "items"
+ADDRESS_NEWS = "addresses"
+# The number in a request of a server that has moved: that of its newest notice of addresses.
+MOVED = "moved"
 # The number in a refusal of a node that lacks a list: of items that it knows, or the first number
-# that no member whom it knows has or had. 0 = it needs the whole list.
+# that no member whom it knows has or had. 0 = it needs the whole list. Of addresses, the number of
+# the notice that it knows.
 KNOWN = "known"
 # The first bytes of gzip, zip, zstandard, bzip2 and xz.
 PACKED = (b"\x1f\x8b", b"PK\x03\x04", b"\x28\xb5\x2f\xfd", b"BZh", b"\xfd7zXZ")
@@ -103,6 +107,7 @@ class Code(StrEnum):
     # a node's own reasons
     WITHHELD = "withheld"
     FEWER_MEMBERS = "fewer-members"  # it knows fewer than the server names
+    OLD_ADDRESSES = "old-addresses"  # it knows none of the server's newest notice
     NOT_DRAWN = "not-drawn"  # by its own lot, or since it has no answers left
     FAILED = "failed"
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -18,15 +19,19 @@ from ...core.contract.declarations import UpTo
 from ...core.contract.declared import Contract, ContractError, read_only, upper_bound
 from ...core.contract.enforce import check_arrays
 from ...core.contract.protocols import State, arrays_of, model_sha256
+from ...core.errors import InputError, one_line
 from ...core.types import Array, Int64Array
+from ..agreement.notice import known_number, take_notice
 from ..agreement.terms import FederationTerms
 from ..wire import tensors
 from ..wire.tensors import Buffer, Extent, Malformed, TensorField
 from .frames import (
+    ADDRESS_NEWS,
     HEAD,
     ITEMS_NEWS,
     KNOWN,
     MEMBERS_NEWS,
+    MOVED,
     SIGNATURE,
     START,
     Code,
@@ -44,8 +49,8 @@ NAME = "server"
 Handlers = Mapping[str, Callable[[Frame], bytes]]
 # Bytes of what a server passes on in a secure sum, at most: a kilobyte for each of its parties.
 LISTS = 4 << 20
-# Kinds of requests that are about no item, or bring the items themselves.
-UNCOUNTED = {"hello", MEMBERS_NEWS, ITEMS_NEWS}
+# Kinds of requests that are about no item, or bring what a node may lack.
+UNCOUNTED = {"hello", MEMBERS_NEWS, ITEMS_NEWS, ADDRESS_NEWS}
 
 
 # ---- downloads -----------------------------------------------------------------------------------
@@ -131,16 +136,25 @@ class RoundWork(NamedTuple):
 
 @final
 class Requests:
-    """Makes the signed requests of a server. start: a number that grows with every start of it."""
+    """Makes the signed requests of a server. start: a number that grows with every start of it.
+    moved: that of its newest notice of addresses, 0 = there is none.
+    """
 
     def __init__(
-        self, key: Ed25519PrivateKey, terms: FederationTerms, contract: Contract, start: int
+        self,
+        key: Ed25519PrivateKey,
+        terms: FederationTerms,
+        contract: Contract,
+        start: int,
+        moved: int = 0,
     ) -> None:
         self._key = key
         self._terms = terms
         self._contract = contract
         self._start = start
-        self._retired = terms.retired
+        # Said in each request, so that a node knows what it lacks.
+        newest = {"retired": terms.retired, MOVED: moved}
+        self._newest = {name: number for name, number in newest.items() if number}
 
     def work(
         self,
@@ -180,9 +194,11 @@ class Requests:
         )
 
     def seal(self, kind: str, *body: Buffer, **fields: Any) -> FrameParts:
-        """Returns a message of the server, signed. It says how many items are retired, if any."""
-        if self._retired:
-            fields["about"] = {**fields.get("about", {}), "retired": self._retired}
+        """Returns a message of the server, signed. It says how many items are retired, and which
+        notice of addresses is the newest, if there are any.
+        """
+        if self._newest:
+            fields["about"] = {**fields.get("about", {}), **self._newest}
         return seal_parts(self._key, kind, body, run=self._terms.run, node=NAME, **fields)
 
 
@@ -231,6 +247,7 @@ class Responder:
     answer.
 
     users: the users that the node serves, int64 ascending. least: users of whom one answer must be.
+    folder: has the newest notice of the server's addresses; None = the node takes none.
     """
 
     def __init__(
@@ -241,6 +258,7 @@ class Responder:
         contract: Contract,
         users: Int64Array,
         least: int = 1,
+        folder: Path | None = None,
     ) -> None:
         self.name = name
         self.key = key
@@ -248,6 +266,7 @@ class Responder:
         self.contract = contract
         self.users = users
         self._least = least
+        self._folder = folder
         self._listed = (terms.items, terms.retired)
 
     def answer(self, request: bytes, handlers: Handlers) -> bytes:
@@ -272,6 +291,8 @@ class Responder:
                 raise FrameRefused(Code.WRONG_RUN, "other terms than this node has")
             if head.kind not in handlers:
                 raise FrameRefused(Code.WRONG_KIND)
+            if head.kind not in UNCOUNTED:
+                self._check_addresses(head.about.get(MOVED, 0))
             # Of another list of items, each row could mean another item.
             if head.items and head.kind not in UNCOUNTED:
                 self._check_items(frame)
@@ -294,6 +315,28 @@ class Responder:
             items, retired = self._listed
             text = f"{items} items are known here, {retired} of them retired"
             raise FrameRefused(Code.WRONG_ITEMS, text, {KNOWN: items})
+
+    def _check_addresses(self, newest: int) -> None:
+        """Raises FrameRefused where the server has a newer notice of its addresses than the node:
+        it is told of that first.
+        """
+        if self._folder is None or not newest:
+            return
+        known = known_number(self._folder)
+        if newest > known:
+            text = f"of the server's addresses notice {known} is known here"
+            raise FrameRefused(Code.OLD_ADDRESSES, text, {KNOWN: known})
+
+    def take_addresses(self, frame: Frame) -> bytes:
+        """Takes a newer notice of the server's addresses. Raises FrameRefused."""
+        assert self._folder is not None  # of each node that has this as a handler
+        try:
+            text = bytes(frame.body).decode()
+            take_notice(self._folder, text, ADDRESS_NEWS, self.terms)
+        except (InputError, ValueError) as why:
+            problem = f"{ADDRESS_NEWS}: {one_line(str(why))}"
+            raise FrameRefused(Code.MALFORMED, problem) from None
+        return self.seal_for(frame, ADDRESS_NEWS, b"")
 
     def hello(self, frame: Frame) -> bytes:
         """Returns the node's name, with the number that the question brought."""

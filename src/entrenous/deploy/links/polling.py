@@ -24,7 +24,7 @@ from typing import NamedTuple, Protocol, final
 import httpx
 
 from ...core.errors import InputError, NotYet, one_line
-from ..agreement.address import refuse_plain, split_address
+from ..agreement.address import is_loopback, refuse_plain, split_address
 from .admission import HELD, STRETCH, Stretches, is_number
 from .buffers import use_small_buffers
 from .port import Answer
@@ -270,6 +270,13 @@ class PollingNode(NamedTuple):
     """Is told of the node's connection."""
     largest: int = LARGEST
     """Bytes of a request that its server may send, at most."""
+    addresses: Callable[[str], Sequence[str]] = lambda first: (first,)
+    """Returns where its server may be reached, in the order in which to try it. first: where it was
+    at first."""
+
+
+# Returns the addresses that a node tries, with their scheme; one at least.
+Urls = Callable[[PollingNode], list[str]]
 
 
 class Refused(Exception):
@@ -296,11 +303,12 @@ def serve(
     say: Say = print,
 ) -> None:
     """Answers the requests of the server at `address` (HOST:PORT) until `stop` is set, by nodes of
-    which each has its key and its connection. ca: the file with the authority of the server's
-    certificate, None = those that the system trusts.
+    which each has its key and its connection, and may know further addresses. ca: the file with the
+    authority of the server's certificate, None = those that the system trusts.
 
     If a connection is lost, or the server is away or busy, the node waits and connects again
-    (exponential back-off with jitter, at most 10 attempts a minute). An exception of `answer` costs
+    (exponential back-off with jitter, at most 10 attempts a minute), to its first address, and then
+    to each of the others in turn. An exception of `answer` costs
     that request its answer, and is said in one line.
 
     Raises the first InputError of a node, for faults that no waiting mends: another authority,
@@ -314,18 +322,25 @@ def serve(
     use_small_buffers()
     scheme = "https" if tls else "http"
     trust = _trust(ca) if tls else False
-    asyncio.run(_all(f"{scheme}://{address}", trust, nodes, stop, say))
+
+    def urls(node: PollingNode) -> list[str]:
+        known = node.addresses(address)
+        # Nothing beyond loopback goes in plain text, whatever a server says.
+        may = [each for each in known if tls or insecure or is_loopback(split_address("", each)[0])]
+        return [f"{scheme}://{each}" for each in may]
+
+    asyncio.run(_all(urls, trust, nodes, stop, say))
 
 
 async def _all(
-    url: str,
+    urls: Urls,
     trust: ssl.SSLContext | bool,
     nodes: Sequence[PollingNode],
     stop: threading.Event,
     say: Say,
 ) -> None:
     """Runs all nodes until `stop` is set or one of them fails, and raises the first error."""
-    lives = [asyncio.create_task(_live(url, trust, node, stop, say)) for node in nodes]
+    lives = [asyncio.create_task(_live(urls, trust, node, stop, say)) for node in nodes]
     try:
         # `stop` is set by another thread, which no event loop can be told of.
         while not stop.is_set() and not any(life.done() for life in lives):
@@ -340,14 +355,17 @@ async def _all(
 
 
 async def _live(
-    url: str, trust: ssl.SSLContext | bool, node: PollingNode, stop: threading.Event, say: Say
+    urls: Urls, trust: ssl.SSLContext | bool, node: PollingNode, stop: threading.Event, say: Say
 ) -> None:
     """Runs one node: connection after connection."""
     connections = Backoff()
+    refused = 0  # addresses in a row of which no later attempt would be better
     began = time.monotonic()
     while not stop.is_set():
         longest = RESTING if node.watch.finished() else LONGEST
         await asyncio.sleep(connections.pause(longest))
+        known = urls(node)
+        url = known[connections.lost % len(known)]
         connections.attempt()
         try:
             await _connected(url, trust, node, say, connections)
@@ -358,7 +376,10 @@ async def _live(
             # let in once goes on for ever.
             waited = time.monotonic() - began > PATIENCE
             waited |= not isinstance(error, Refused)
-            if refusal is not None and not connections.ever and waited:
+            refused = 0 if refusal is None else refused + 1
+            # Of several addresses one may be another's by now, or not be the server's yet.
+            spent = refused >= len(known)
+            if refusal is not None and spent and not connections.ever and waited:
                 raise refusal from error
             why = clock_of(error) or not_yet(error) or str(refusal or error)
             # Some errors of httpx have no text.
@@ -436,6 +457,11 @@ class Backoff:
         self._clock = clock
         self._failures = 0
         self._attempts: deque[float] = deque(maxlen=ATTEMPTS)
+
+    @property
+    def lost(self) -> int:
+        """The number of attempts since there was a connection."""
+        return self._failures
 
     @property
     def worth_saying(self) -> bool:

@@ -47,7 +47,7 @@ from ..agreement.growth import (
 from ..agreement.members import MEMBERS
 from ..frames import contribution
 from ..frames.agreed_model import AGREED, KEPT, TAKEN, OfferedModel, check_agreed
-from ..frames.frames import ITEMS_NEWS, MEMBERS_NEWS, Code, Frame, FrameRefused
+from ..frames.frames import ADDRESS_NEWS, ITEMS_NEWS, MEMBERS_NEWS, Code, Frame, FrameRefused
 from ..frames.request import NodeRequest, Responder, announced
 from ..frames.row_tests import RowTests
 from ..frames.secure import KINDS, OPEN
@@ -74,7 +74,7 @@ BITS = 256  # of a node's secret
 TOGETHER = 64  # devices whose updates are in memory at once
 PERSON = b"entrenous draws"
 # Requests by which nothing of a user leaves: a paused node answers them.
-RECEIVED = {"hello", "model", AGREED, MEMBERS_NEWS, ITEMS_NEWS}
+RECEIVED = {"hello", "model", AGREED, MEMBERS_NEWS, ITEMS_NEWS, ADDRESS_NEWS}
 
 
 @final
@@ -110,7 +110,7 @@ class FederatedNode:
         self.contract = contribution.agreed_by(self.terms, self.algorithm)
         least = int(about.get("least_users", 1))
         self.responder = Responder(
-            self.name, self.key, self.terms, self.contract, self.shard.users, least
+            self.name, self.key, self.terms, self.contract, self.shard.users, least, folder
         )
         if self.store.newest_state() is None:
             self.store.begin(arrays_of(self._first_state()))
@@ -119,6 +119,7 @@ class FederatedNode:
         self._kinds: dict[str, Callable[[Frame], bytes]] = {
             "hello": self.responder.hello,
             ITEMS_NEWS: self._further_items,
+            ADDRESS_NEWS: self.responder.take_addresses,
         }
         # Under masks a node answers no request whose answer would be about itself alone.
         if self.terms.masked:

@@ -22,6 +22,7 @@ from ... import __version__
 from ...core.files import DiskHealth, Trouble, write_text
 from ...core.lock import is_held
 from ..agreement.files import read_json
+from ..agreement.notice import known_addresses
 from ..agreement.terms import TERMS, FederationTerms
 from ..frames.frames import Code, opened, reason
 from ..links.metrics import LinkTally, counter, counters, gauge, of_port, process, text_of
@@ -231,7 +232,7 @@ def node_status(folder: Path) -> dict[str, Any]:
         "name": about["name"],
         "run": terms.run,
         "profile": terms.limits(),
-        "server": about.get("server", ""),
+        "server": known_addresses(folder, about.get("server", ""))[0],
         "running": is_held(folder / "lock"),
         "rounds": terms.rounds,
     }

@@ -27,7 +27,7 @@ from ..agreement.members import MEMBERS, Members
 from ..agreement.terms import TERMS, FederationTerms
 from ..frames import agreed_model, contribution
 from ..frames.agreed_model import TAKEN
-from ..frames.frames import Code, Frame, FrameRefused
+from ..frames.frames import ADDRESS_NEWS, Code, Frame, FrameRefused
 from ..frames.request import NodeRequest, Responder, RoundWork, announced
 from ..links.port import ServerLink
 from ..server.collector import Collector
@@ -60,11 +60,16 @@ class Relay:
         users = members.nodes[self.name].users
         algorithm = terms.make(place=str(about.get("algorithm", "")))
         contract = contribution.agreed_by(terms, algorithm)
-        self.responder = Responder(self.name, self.key, terms, contract, users)
+        self.responder = Responder(self.name, self.key, terms, contract, users, folder=folder)
         self._below = below
         self._collector = Collector(below, contract, link, stop)
         self._turn = Lock()
-        self._kinds = {"hello": self.responder.hello, "work": self._work, "model": self._model}
+        self._kinds = {
+            "hello": self.responder.hello,
+            "work": self._work,
+            "model": self._model,
+            ADDRESS_NEWS: self.responder.take_addresses,
+        }
 
     def answer(self, request: bytes) -> bytes:
         """Answers a request of the server above. Requests that come together are answered one after

@@ -65,6 +65,7 @@ from ..agreement.groups import check_groups
 from ..agreement.growth import LONGER
 from ..agreement.invitation import BOOTSTRAPS, CHARTER, INVITATION
 from ..agreement.members import MEMBERS, Member, Members
+from ..agreement.notice import known_addresses
 from ..agreement.terms import OWN, TERMS, FederationTerms
 from ..agreement.tickets import Ticket, ends
 from ..frames.contribution import agreed_by
@@ -760,7 +761,8 @@ def parts_of_invitation(server: Path) -> dict[str, str]:
     of members. server: its folder.
     """
     place = read_json(server / PLACE)
-    where = {"server": Place(**place).reached, "tls": place["tls"]}
+    newest, *_ = known_addresses(server, Place(**place).reached)
+    where = {"server": newest, "tls": place["tls"]}
     parts = {**_lists(server), INVITATION: json_text(where)}
     authority = server / "keys" / "ca.crt"
     # Without the file the certificate is of an authority that every system trusts.

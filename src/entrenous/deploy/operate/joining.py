@@ -26,9 +26,9 @@ from ...core.errors import InputError
 from ...core.types import Int64Array
 from ...data.interactions import Interactions, Vocabulary
 from ..agreement.address import refuse_plain, split_address
-from ..agreement.files import IDENTITY
+from ..agreement.files import IDENTITY, write_json
 from ..agreement.growth import current_items
-from ..agreement.invitation import INVITED, read_server_invitation
+from ..agreement.invitation import INVITATION, INVITED
 from ..agreement.join_link import AGAIN, JoinLink, arm_of
 from ..agreement.terms import TERMS, FederationTerms
 from ..links import knocking
@@ -145,8 +145,8 @@ def _fetched(invitation: Path, link: JoinLink) -> str:
 
 
 def _unpacked(folder: Path, packed: bytes, link: JoinLink, certificate: str) -> None:
-    """Writes the files that a server sent. Raises InputError for anything but an invitation to the
-    federation that the link names, by the server that it names.
+    """Writes the files that a server sent, as an invitation to the server that the link names.
+    Raises InputError for anything but one to the federation that the link names.
     """
     try:
         parts: Mapping[str, str] = msgspec.json.decode(packed, type=dict[str, str])
@@ -163,10 +163,9 @@ def _unpacked(folder: Path, packed: bytes, link: JoinLink, certificate: str) -> 
     if found != link.run:
         problem = f"{link.server} has the federation {found}, and the link names {link.run}"
         raise InputError("--link", problem, fix=AGAIN)
-    where = read_server_invitation(folder)
-    if (where.server, where.tls) != (link.server, link.tls):
-        problem = f"{link.server} sends on to {where.server}"
-        raise InputError("--link", problem, fix=AGAIN)
+    # Whoever answers sends nobody on to another place: where the server has moved, a signed notice
+    # says so.
+    write_json(folder / INVITATION, {"server": link.server, "tls": link.tls})
 
 
 def _checked(invitation: Path, rows: Interactions | None, plan: JoinPlan) -> Interactions:

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, final
 
@@ -22,6 +23,7 @@ from ...runs.store import read_arrays
 from ..agreement.address import checked_address, checked_origin, is_loopback
 from ..agreement.files import read_json
 from ..agreement.members import MEMBERS, Member, Members
+from ..agreement.notice import known_addresses
 from ..agreement.terms import ENDLESS, TERMS, FederationTerms
 from ..frames.contribution import RoundHalted, agreed_by
 from ..frames.request import largest_request
@@ -91,7 +93,7 @@ def run_server(
 
 
 class _Form(NamedTuple):
-    """The form in which a server runs, also after members or items have changed."""
+    """The form in which a server runs, also after its lists have changed."""
 
     workers: int
     """The number of processes that receive answers."""
@@ -111,7 +113,7 @@ def _served_to_a_change(
     say: Say,
     form: _Form,
 ) -> bool:
-    """Runs a server from its folder. Returns True if members or items have changed meanwhile, so
+    """Runs a server from its folder. Returns True if its lists have changed meanwhile, so
     that it has to begin anew; False at its end. Other arguments as of `run_server`.
     """
     until_stopped = _halted_until(stop, say) if form.watched else nullcontext()
@@ -335,17 +337,16 @@ def run_relay(
         ca = folder / "ca.crt"
         # Its own nodes first: it can answer the server above only with their sums.
         link.start()
-        say(
-            f"{relay.name}: {len(held.members.nodes)} nodes at {link.address}, server"
-            f" {about['server']}"
-        )
+        newest, *_ = known_addresses(folder, about["server"])
+        say(f"{relay.name}: {len(held.members.nodes)} nodes at {link.address}, server {newest}")
         largest = largest_request(
             relay.responder.contract, len(relay.responder.users), relay.terms.masked
         )
         watch = NodeWatch(folder, relay.terms, relay.standing, link.tally)
         with closing(watch), served(watch, metrics):
             shown = lambda: here(relay.key, relay.terms.run, relay.name)  # noqa: E731
-            asked = PollingNode(shown, watched(relay.answer, watch), watch, largest)
+            answer = watched(relay.answer, watch)
+            asked = PollingNode(shown, answer, watch, largest, partial(known_addresses, folder))
             serve(
                 about["server"],
                 ca if ca.exists() else None,

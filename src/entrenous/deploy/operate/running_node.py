@@ -5,11 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...core.lock import holding
 from ..agreement.files import read_json
+from ..agreement.notice import known_addresses
 from ..frames.request import largest_request
 from ..links.admission import here
 from ..links.metrics import served
@@ -44,10 +46,8 @@ def run_node(
 
     about = read_json(folder / NODE)
     with holding(folder / "lock"), closing(FederatedNode(folder, threads=threads)) as node:
-        say(
-            f"{node.name}: {len(node.shard.users)} users, {len(node.rows)} rows, server"
-            f" {about['server']}"
-        )
+        newest, *_ = known_addresses(folder, about["server"])
+        say(f"{node.name}: {len(node.shard.users)} users, {len(node.rows)} rows, server {newest}")
         say(node.terms.limits())
         if line := node.terms.other_source(str(about.get("algorithm", ""))):
             say(f"warning: {line}")
@@ -86,7 +86,8 @@ def run_shop(folder: Path, stop: threading.Event, say: Say, *, insecure: bool = 
             stack.callback(node.close)
             nodes.append(node)
         rows = sum(len(node.rows) for node in nodes)
-        say(f"{folder}: {len(nodes)} customers, {rows} rows, server {about['server']}")
+        newest, *_ = known_addresses(devices[0], about["server"])
+        say(f"{folder}: {len(nodes)} customers, {rows} rows, server {newest}")
         say(nodes[0].terms.limits())
         ca = devices[0] / "ca.crt"
         trusted = ca if ca.exists() else None
@@ -125,9 +126,10 @@ def polling(node: FederatedNode, watch: NodeWatch | None = None) -> PollingNode:
     request = largest_request(node.contract, len(node.shard.users), node.terms.masked)
     # A list of items may grow to twice its length while this process lives.
     largest = 2 * max(request, len(node.items.text.encode()))
+    addresses = partial(known_addresses, node.folder)
     if watch is None:
-        return PollingNode(shown, node.answer, largest=largest)
-    return PollingNode(shown, watched(node.answer, watch), watch, largest)
+        return PollingNode(shown, node.answer, largest=largest, addresses=addresses)
+    return PollingNode(shown, watched(node.answer, watch), watch, largest, addresses)
 
 
 def watched(answer: Answer, watch: NodeWatch) -> Answer:

@@ -152,7 +152,7 @@ class Collector:
         self.folder = folder
         self._part = part
         self._of = of
-        self.requests = Requests(folder.key, terms, contract, folder.start)
+        self.requests = Requests(folder.key, terms, contract, folder.start, folder.moved)
         only = ""
         least = 1
         if terms.defended:

@@ -1,5 +1,6 @@
 """The exchange of a round with the nodes: who is there, who was asked when, who is to be asked
-again, who has to be told of longer lists first, and whether enough have answered.
+again, who has to be told of longer lists or newer addresses first, and whether enough have
+answered.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from ...core.errors import EntrenousError
 from ..agreement.catalogue import Items
 from ..agreement.growth import current_items
 from ..agreement.members import Members
+from ..agreement.notice import ADDRESSES
 from ..frames.frames import (
+    ADDRESS_NEWS,
     ITEMS_NEWS,
     KNOWN,
     MEMBERS_NEWS,
@@ -42,7 +45,11 @@ WINDOW = 1 << 24  # bytes of requests under way, about
 SMALL = 4096  # bytes of a refusal, or of the word that a list was taken, at most
 TOLD = 3  # times that a node is told of one list by one process
 # What a node lacks that refuses with a code.
-LISTS = {Code.FEWER_MEMBERS.value: MEMBERS_NEWS, Code.WRONG_ITEMS.value: ITEMS_NEWS}
+LISTS = {
+    Code.FEWER_MEMBERS.value: MEMBERS_NEWS,
+    Code.WRONG_ITEMS.value: ITEMS_NEWS,
+    Code.OLD_ADDRESSES.value: ADDRESS_NEWS,
+}
 
 
 class SentRequest(NamedTuple):
@@ -116,8 +123,9 @@ def enough(
 
 @final
 class News:
-    """The nodes that know fewer members or items than there are. Such a node refuses what it is
-    asked; it is given the longer list, says that it has taken it, and is asked again.
+    """The nodes that know fewer members or items than there are, or an older notice of addresses.
+    Such a node refuses what it is asked; it is given the longer list or the newest notice, says
+    that it has taken it, and is asked again.
 
     identified: returns the node that signed a frame, or raises FrameRefused.
     """
@@ -152,7 +160,11 @@ class News:
         return self._requests.seal(kind, self._bodies[wanted], items=self._folder.terms.items)
 
     def _text(self, kind: str, known: int) -> str:
-        """Returns what a list has from the number `known` on; 0 = the whole list."""
+        """Returns what a list has from the number `known` on; 0 = the whole list. Of addresses it
+        is the newest notice.
+        """
+        if kind == ADDRESS_NEWS:
+            return (self._folder.path / ADDRESSES).read_text(encoding="utf-8")
         newest: Members | Items = self._folder.members
         if kind == ITEMS_NEWS:
             newest = current_items(self._folder.path, self._folder.terms)

@@ -56,8 +56,8 @@ IN_A_ROW = 100  # rounds of which nobody can be asked, after which another one w
 
 
 class ListsChanged(EntrenousError):
-    """Raised between two rounds where the operator has changed the members or the items: the server
-    begins anew from its folder, with the new lists.
+    """Raised between two rounds where the operator has changed the members, the items or the
+    addresses: the server begins anew from its folder, with the new lists.
     """
 
 
@@ -291,9 +291,9 @@ class FederationServer:
         return min(pace, self.folder.committed + pace - time.time())
 
     def _check_lists(self) -> None:
-        """Raises ListsChanged if the operator has changed the members or the items."""
+        """Raises ListsChanged if the operator has changed members, items or addresses."""
         if self.folder.is_outdated():
-            raise ListsChanged("members or items have changed")
+            raise ListsChanged("members, items or addresses have changed")
 
     def _hand_on(self, seconds: float) -> None:
         """Hands the newest model that was given to whoever has come since, for some seconds; 0 = no

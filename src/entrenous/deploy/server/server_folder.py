@@ -37,6 +37,7 @@ from ..agreement.files import (
 )
 from ..agreement.growth import LONGER, NEXT, current_items, current_terms, in_corner, read_items
 from ..agreement.members import MEMBERS, Members
+from ..agreement.notice import ADDRESSES, known_number
 from .journal import Journal, JournalRecord, read
 
 T = TypeVar("T")
@@ -218,8 +219,8 @@ class ServerFolder:
             raise _unwritable(path, cause) from None
 
     def _read_lists(self, adopts: bool) -> None:
-        """Reads terms, members and items. adopts: makes the operator's newest list of items the
-        server's own, unless a round is open.
+        """Reads terms, members, items and the number of the newest notice of addresses. adopts:
+        makes the operator's newest list of items the server's own, unless a round is open.
         """
         if adopts and self._may_adopt():
             # Raises InputError for one that is none, before it takes the place of one that is.
@@ -229,14 +230,17 @@ class ServerFolder:
         self.terms = current_terms(self.path)
         self.part = self.terms.part
         self.members = Members.read(self.path / MEMBERS, self.terms.users)
+        self.moved = known_number(self.path)
 
     def reload(self) -> None:
-        """Reads the lists of members and of items again, which the operator has changed."""
+        """Reads the lists of members and of items, and the notice of addresses, again: the operator
+        has changed one of them.
+        """
         self._read_lists(adopts=True)
-        self.log(LogLine("members or items have changed", "lists"))
+        self.log(LogLine("members, items or addresses have changed", "lists"))
 
     def is_outdated(self) -> bool:
-        """Returns True if the operator has changed the members or the items since they were
+        """Returns True if the operator has changed members, items or addresses since they were
         read. Between two rounds `reload` takes that up.
         """
         return _written(self.path) != self._lists or self._may_adopt()
@@ -528,9 +532,11 @@ def _newest_number(path: Path) -> int:
 
 
 def _written(path: Path) -> list[tuple[int, int]]:
-    """Returns when the lists in a server's folder were written, and how long they are."""
+    """Returns when the lists in a server's folder, and its notice of addresses, were written, and
+    how long they are.
+    """
     found = []
-    for name in (MEMBERS, LONGER):
+    for name in (MEMBERS, LONGER, ADDRESSES):
         if (path / name).exists():
             about = (path / name).stat()
             found.append((about.st_mtime_ns, about.st_size))
