@@ -363,6 +363,10 @@ def list_cases() -> list[dict[str, Any]]:
         {"n3": {**whole["nodes"]["n3"], "users": [[9, 9]]}},
         {"n6": {**whole["nodes"]["n4"], "users": [[2, 2]]}},
         {"x" * 200: {**whole["nodes"]["n4"], "users": [[6, 6]]}},
+        {"n6": {**whole["nodes"]["n4"], "users": [[5, 5]]}},  # as n5
+        {"n6": {**whole["nodes"]["n4"], "users": [[PEOPLE, PEOPLE]]}},
+        {"n6": {**whole["nodes"]["n4"], "users": [[7, 6]]}},
+        {"n6": {"key": [whole["nodes"]["n4"]["key"]], "users": [[6, 6]]}},
     ):
         sent.append({**whole, "nodes": {**whole["nodes"], **change}})
     cases = []
@@ -371,8 +375,9 @@ def list_cases() -> list[dict[str, Any]]:
             taken: list[str] | None = sorted(_rolled(known.taken(json.dumps(text), "members")))
         except (InputError, ValueError):
             taken = None
-        cases.append({"known": json.loads(known.text()), "sent": text, "said": taken})
-    assert [case["said"] is None for case in cases] == [False] * 3 + [True] * 5
+        case = {"known": json.loads(known.text()), "users": PEOPLE}
+        cases.append({**case, "sent": text, "said": taken})
+    assert [case["said"] is None for case in cases] == [False] * 3 + [True] * 9
     return cases
 
 

@@ -7,8 +7,10 @@ import { textOf } from "./items.mjs";
 import * as p from "./protocol.mjs";
 
 const [folder, digits] = process.argv.slice(2);
-const operator = p.unhex(digits);
+const operator = await p.signingKey(p.unhex(digits));
 const files = filesOf(folder);
+const own = p.unhex(JSON.parse(files.read("request.json")).key);
+const stranger = await p.signingKey(p.random(32));
 const device = await open(folder);
 
 // A good request of round 0, but for what is given.
@@ -48,7 +50,7 @@ function zeros(value = 0.5) {
 
 async function answered(frame) {
   const answer = await device.answer(frame);
-  const { head, body } = await p.opened(answer, await p.publicOf("Ed25519", device.key));
+  const { head, body } = await p.opened(answer, own);
   return head.kind === "refused" ? p.text(body).split("\n")[0] : head.kind;
 }
 
@@ -70,7 +72,7 @@ async function forgotten(frame) {
 
 const good = await asked();
 const said = {
-  stranger: await answered(await asked({ key: p.random(32) })),
+  stranger: await answered(await asked({ key: stranger })),
   run: await answered(await asked({ change: { run: "0".repeat(32) } })),
   kind: await answered(await asked({ kind: "consent" })),
   round: await answered(await asked({ change: { round: device.terms.rounds } })),
@@ -102,7 +104,7 @@ const more = (more) => ({
 });
 const lacks = { after: ids.length, ids: ["x"], titles: [""], places: [[1, 2]], retired: [] };
 const refused = {
-  stranger: await told(more(["x"]), p.random(32)),
+  stranger: await told(more(["x"]), stranger),
   shorter: await told({ ...list, ids: ids.slice(1), places: list.places.slice(1) }),
   exchanged: await told({ ...more(["x"]), ids: [...ids.slice(1), "x", ids[0]] }),
   twice: await told(more([ids[0]])),
