@@ -20,14 +20,13 @@ from javascript import (
     csv_of,
     done,
     founded_with,
-    links_that_lead_nowhere,
+    links_to,
     rows_of,
     served,
 )
 
 from entrenous.deploy.agreement.members import MEMBERS, Members
 from entrenous.deploy.links.https import HttpsServerLink
-from entrenous.deploy.operate.newcomers import make_link
 
 pytestmark = pytest.mark.skipif(NODE is None, reason="Node is absent")
 
@@ -57,12 +56,11 @@ def test_a_device_in_javascript_joins_by_a_link_while_the_server_works(
     def work(stop: threading.Event, link: HttpsServerLink) -> None:
         try:
             assert reached.wait(120)
-            if name == "fcf":
-                for words, said in links_that_lead_nowhere(made, link):
-                    code, line = come(*words)
-                    assert code == 2 and said in line.splitlines()[-1], (said, line)
-                    assert not (folder / "device.json").exists()
-            good = str(make_link(made.server.parent, uses=1, days=1, an_hour=99))
+            good, cases = links_to(made, link)
+            for words, said in cases if name == "fcf" else []:
+                code, line = come(*words)
+                assert code == 2 and said in line.splitlines()[-1], (said, line)
+                assert not (folder / "device.json").exists()
             code, line = come(good)
             assert code == 0, line
             assert line.startswith(f"run {made.terms.run}, server 127.0.0.1:")
@@ -82,7 +80,7 @@ def test_a_device_in_javascript_joins_by_a_link_while_the_server_works(
         made, rows, cohorts=lambda number, users: users[users < PEOPLE - (number < COMES)]
     )
     assert digest == server_sha256(training)
-    without = simulated(made, rows, cohorts=lambda number, users: users[:-1])
+    without = simulated(made, rows, cohorts=lambda number, users: users[users < PEOPLE - 1])
     assert digest != server_sha256(without)
     state = json.loads((folder / "state.json").read_text())
     assert state["inputs"] == 1 and state["trained"]

@@ -250,11 +250,12 @@ def _as_another(field: str) -> Callable[[Parts], object]:
     return lie
 
 
-def links_that_lead_nowhere(
+def links_to(
     made: FoundedFederation, link: HttpsServerLink
-) -> list[tuple[list[str], str]]:
-    """Links to a federation by lot: each with what the owner insists on besides, and a part of what
-    a device says. The server lies to those who come by some of them."""
+) -> tuple[str, list[tuple[list[str], str]]]:
+    """A link to a federation by lot, and those that lead nowhere: each with what the owner insists
+    on besides, and a part of what a device says. The server lies to those who come by some of them,
+    and sends another authority to those who come by the good one."""
     joins = link.admission.joins
     assert joins is not None
     desk = LyingDesk(joins)
@@ -267,7 +268,9 @@ def links_that_lead_nowhere(
     used = new()
     standing = read_json(made.server / LINKS)["links"]
     write_json(made.server / LINKS, {"links": [{**standing[0], "left": 0}]})
-    good = str(new())
+    honest = new()
+    desk.of_invitations[honest.token] = lambda parts: parts.update({"ca.crt": "of another"})
+    good = str(honest)
     cases = [
         ([str(used)], "as many have joined by the link as may"),
         ([str(new(days=1e-9))], "says that the link has ended"),
@@ -306,7 +309,7 @@ def links_that_lead_nowhere(
         token = new()
         desk.of_invitations[token.token] = lie
         cases.append(([str(token)], said))
-    return cases
+    return good, cases
 
 
 @final
