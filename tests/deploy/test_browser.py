@@ -332,7 +332,9 @@ def test_a_browser_that_is_killed_in_a_sum_is_in_no_other_of_that_round(
         browser.enter_context(opened(tmp_path, page, key_of(made)))
         invited(made, page, BY_LOT)
         digest = served(made, work, "browser", (page.origin,), held.progress)
-    training = simulated(made, rows, cohorts=lambda number, users: users[users < PEOPLE - (number == 0)])
+    training = simulated(
+        made, rows, cohorts=lambda number, users: users[users < PEOPLE - (number == 0)]
+    )
     assert digest == server_sha256(training)
     # The vector that did not leave counts as one that has.
     assert ended[0]["inputs"] == 2

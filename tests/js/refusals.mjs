@@ -124,7 +124,10 @@ said.good = await whileWritten(next, () => {});
 const first = await device.answer(next);
 // Another process that has only what is on the disk gives the very same frame.
 const restarted = await open(folder);
-said.again = p.same(first, await restarted.answer(await asked({ change: { round: 1 }, download: zeros(0.75) }))) ? "the same" : "another";
+const repeated = await restarted.answer(
+  await asked({ change: { round: 1 }, download: zeros(0.75) }),
+);
+said.again = p.same(first, repeated) ? "the same" : "another";
 said.past = await answered(await asked({ change: { round: 1 }, download: zeros(0.25) }));
 
 // ---- lists of items ----
