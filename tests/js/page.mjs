@@ -38,7 +38,7 @@ export async function filesOf(name) {
 
 // Two pages with one device would answer one request with two noises, or with other rows.
 async function alone(name) {
-  // Of other pages alone; WebCrypto is there for them, too.
+  // Such a page has no WebCrypto either.
   if (!navigator.locks) throw new BadInput("this page is not secure; expected https, or loopback");
   const waited = { signal: AbortSignal.timeout(PATIENCE) };
   await new Promise((resolve, reject) => {
@@ -47,7 +47,7 @@ async function alone(name) {
       // Until the page is gone.
       return new Promise(() => {});
     };
-    const others = () => new BadInput("the device is open in another tab; close that one");
+    const others = () => new BadInput("the device is open in another tab; close one of them");
     navigator.locks.request(`entrenous ${name}`, waited, held).catch(() => reject(others()));
   });
 }
@@ -68,6 +68,7 @@ function ended(work, event) {
     work.addEventListener("abort", failed);
   });
 }
+
 // What carries the bytes of a device to its server and back, by the authorities of the browser.
 export function connection({ server, tls }) {
   const base = `${tls ? "https" : "http"}://${server}`;
