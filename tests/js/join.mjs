@@ -48,7 +48,7 @@ export function linkOf(text) {
 export async function joinByLink(files, text, rows, insisted, connected, agree) {
   const link = linkOf(text);
   if ((await files.read("device.json")) !== null)
-    throw new BadInput("this device has joined already; choose another name for it");
+    throw new BadInput("this device has joined already; choose another folder or name");
   const certificate = await authorityOf(link, connected);
   const authorization = `Entrenous-Join ${link.token}`;
   const ask = connected(link, certificate);
@@ -66,7 +66,8 @@ export async function joinByLink(files, text, rows, insisted, connected, agree) 
 }
 
 // The certificate of the server's authority, which the link names; "" for one that every system
-// trusts. Nobody is trusted yet, so the token is not sent.
+// trusts. Nobody is trusted yet, so the token is not sent. A page's browser trusts whom it likes: there
+// it only shows that link and server belong together.
 async function authorityOf(link, connected) {
   if (!link.tls || !link.authority) return "";
   const said = await asked(link, connected(link, null), "GET", "/v1/authority", {}, "", CERTIFICATE);

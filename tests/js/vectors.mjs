@@ -134,7 +134,8 @@ async function frames() {
     nonce: p.unhex(here.nonce),
     about: { time: here.time },
   };
-  const frame = await p.seal(await p.signingKey(p.unhex(here.private)), "here", new Uint8Array(), fields);
+  const key = await p.signingKey(p.unhex(here.private));
+  const frame = await p.seal(key, "here", new Uint8Array(), fields);
   equal(
     `Entrenous ${btoa(String.fromCharCode(...frame))
       .replaceAll("+", "-")
