@@ -130,7 +130,7 @@ async function main([command, ...given]) {
   }
 }
 
-export { filesOf, open };
+export { connected, filesOf, open };
 
 // Imported by a test it only gives devices. Connections that are kept open would hold the process.
 if (process.argv[1] === fileURLToPath(import.meta.url))
