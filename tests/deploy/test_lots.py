@@ -73,6 +73,8 @@ def by_lot(
     answers: int = 9,
     groups: int = 1,
     cohort: int = COHORT,
+    noise: float = 0.2,
+    bits: int | None = None,
     data: Interactions = DATA,
     **terms: Any,
 ) -> FoundedFederation:
@@ -89,9 +91,10 @@ def by_lot(
         protect={
             "sampling": "poisson",
             "answers": answers,
-            "noise": 0.2,
+            "noise": noise,
             "rows": "all",
             "groups": groups,
+            **({} if bits is None else {"bits": bits}),
         },
         **{"deadline": 5.0, **terms},
     )
@@ -149,6 +152,40 @@ def test_over_sockets_the_bytes_are_those_of_the_simulation_too(tmp_path: Path) 
     """TLS and a connection for each of the forty, with the private state of all of them."""
     made = by_lot(tmp_path / "f", rounds=4, deadline=240.0)
     assert over_https(made) == whole_sha256(simulated(made, DATA))
+
+
+def test_words_of_32_bits_halve_an_answer_and_change_no_bit_of_the_model(tmp_path: Path) -> None:
+    """They are what a federation by lot has, where its operator asks for nothing else."""
+    masked = {}
+    models = set()
+    for bits in (None, 64):
+        running = Running(by_lot(tmp_path / str(bits), rounds=2, bits=bits))
+        node = running.nodes["node-01"]
+        answers: list[bytes] = []
+
+        def kept(request: bytes, node: Any = node, answers: Any = answers) -> bytes:
+            answers.append(node.answer(request))
+            return answers[-1]
+
+        running.link.nodes["node-01"] = kept
+        node.offers = lambda number: True  # type: ignore[method-assign]
+        models.add(running.trained())
+        sent = [len(answer) for answer in answers if opened(answer).head.kind == "mask"]
+        masked[running.made.terms.protection.bits] = max(sent)
+    assert len(models) == 1
+    numbers = len(DATA.items) * 4  # of four factors
+    assert masked[64] - masked[32] >= 4 * numbers
+
+
+def test_numbers_that_fit_no_word_are_cut_alike_on_devices_and_in_the_simulation(
+    tmp_path: Path,
+) -> None:
+    """Each share of noise has a standard deviation of 63, where a number is 32 at most."""
+    made = by_lot(tmp_path / "f", rounds=3, noise=200.0)
+    wide = by_lot(tmp_path / "wide", rounds=3, noise=200.0, bits=64)
+    expected = server_sha256(simulated(made, DATA))
+    assert Running(made).trained() == expected
+    assert Running(wide).trained() == server_sha256(simulated(wide, DATA)) != expected
 
 
 def test_a_round_of_too_few_is_over_without_a_sum_as_in_the_simulation(tmp_path: Path) -> None:
@@ -592,6 +629,7 @@ def test_a_device_that_is_not_drawn_sends_nothing(tmp_path: Path) -> None:
     [
         ({"answers": 0}, "sampling=poisson together with secure_sum and answers"),
         ({"quorum": 0.5}, "quorum=1 with sampling=poisson"),
+        ({"bits": 16}, "bits"),
         ({"groups": 3}, "3 groups of 12 people in a round: one often has fewer than the 3 of a"),
         ({"cohort": 30}, "30 of 40 users in a round: a lot"),
         ({"nodes": 20}, "with 2 users; expected one: each device decides by itself"),

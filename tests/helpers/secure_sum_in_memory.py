@@ -42,10 +42,12 @@ def name(number: int) -> str:
 
 
 def clients(
-    parties: int, about: SumTerms | None = None, floors: Floors = SMALL
+    parties: int, about: SumTerms | None = None, floors: Floors = SMALL, people: int = 1
 ) -> dict[str, SecureSumClient]:
     return {
-        name(k): SecureSumClient(about or terms(), roll(parties), name(k), identity(k), floors)
+        name(k): SecureSumClient(
+            about or terms(), roll(parties), name(k), identity(k), floors, people=people
+        )
         for k in range(parties)
     }
 

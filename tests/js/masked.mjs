@@ -8,12 +8,13 @@ import * as p from "./protocol.mjs";
 
 const STAGES = ["advert", "share", "mask", "consent", "unmask"];
 const NO_TESTS = [0, 0, 0];
+const NARROW = 32; // a number of a message at most, where a sum has words of 32 bits
 const FRAME = p.bytesOf("entrenous frame 1\n");
 export const KINDS = new Set([...STAGES, "open", "agreed", "members"]);
 
 // The terms of a sum, as every party computes them.
 function sumTerms({ terms, listed, settings, length }, { round, attempt, model }) {
-  const { people, parties, noise = 0, lost = 0 } = terms.protection;
+  const { people, parties, noise = 0, lost = 0, bits = 64 } = terms.protection;
   const cohort = Math.min(settings.cohort, settings.users) || settings.users;
   // By lot, shares of noise are made for the fewest people of a sum.
   const mean = isByLot(terms) ? people : cohort;
@@ -25,6 +26,7 @@ function sumTerms({ terms, listed, settings, length }, { round, attempt, model }
     attempt,
     model,
     length,
+    bits,
     people: Math.max(people, fewest),
     parties,
     noise: share,
@@ -45,16 +47,17 @@ export function fixed(number) {
 // A message as one vector: rows of all items by name, senders, dense arrays by name, weight, devices.
 // noiseOf(name): draws the noise of an array, null without noise. Under noise a row leaves for every
 // item, so that which rows there are says nothing. tests: the three numbers of tests of new rows, in
-// steps; none where the terms ask for none.
-export function packed({ item, weight, ...arrays }, items, wide, noiseOf, tests) {
+// steps; none where the terms ask for none. most: no number of the message is beyond it.
+export function packed({ item, weight, ...arrays }, items, wide, noiseOf, tests, most) {
   const names = Object.keys(arrays).sort();
   const rows = names.filter((name) => name.startsWith("row."));
   const steps = (name, numbers) => {
-    if (!noiseOf) return Array.from(numbers, fixed);
+    const within = (number) => fixed(Math.min(most, Math.max(-most, number)));
+    if (!noiseOf) return Array.from(numbers, within);
     const noise = noiseOf(name.split(".")[1]);
     // A sum is of numbers of float32, so the noised one is rounded once more.
     return Array.from(numbers, (number) =>
-      fixed(Math.fround(Number(fixed(number) + noise()) / 65536)),
+      within(Math.fround(Number(fixed(number) + noise()) / 65536)),
     );
   };
   const parts = rows.map((name) => {
@@ -257,7 +260,7 @@ export class MaskedSide {
     return p.writeArrays({ message: ["U8", [message.length], message] });
   }
 
-  vectorOf(update, { people, noise }, round) {
+  vectorOf(update, { people, noise, bits }, round) {
     const { device } = this;
     const { accuracy } = device.terms;
     const draws = noiseIn(device, round);
@@ -269,7 +272,8 @@ export class MaskedSide {
       const drawn = draws(keyOfTests, (accuracy / Math.sqrt(people)) * 65536);
       tests = testNumbers(device.state.tests ?? NO_TESTS, drawn);
     }
-    return packed(update, device.settings.items, this.wide, noiseOf, tests);
+    const most = bits === 32 ? NARROW : Infinity;
+    return packed(update, device.settings.items, this.wide, noiseOf, tests, most);
   }
 
   // On the disk before it leaves. What it tells of new rows is told once; others may have come.

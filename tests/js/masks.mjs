@@ -39,11 +39,22 @@ export async function derive(secret, ...about) {
   return new Uint8Array(await subtle.deriveBits(how, key, 256));
 }
 
-// The mask of a key: AES-256-CTR of zeros from counter 0, as words of 64 bits.
-export async function maskOf(secret, length) {
+// The mask of a key: AES-256-CTR of zeros from counter 0, as words of 64 or 32 bits.
+export async function maskOf(secret, length, bits = 64) {
   const key = await subtle.importKey("raw", secret, "AES-CTR", false, ["encrypt"]);
   const how = { name: "AES-CTR", counter: new Uint8Array(16), length: 128 };
-  return new BigUint64Array(await subtle.encrypt(how, key, new Uint8Array(8 * length)));
+  const drawn = await subtle.encrypt(how, key, new Uint8Array((bits / 8) * length));
+  return bits === 32 ? new Uint32Array(drawn) : new BigUint64Array(drawn);
+}
+
+// Numbers of a sum as the words of `bits`, modulo their size. Those of 32 bits are refused where as
+// much of each of `people` might not fit.
+function wordsOf(vector, bits, people) {
+  if (bits === 64) return BigUint64Array.from(vector);
+  const most = 2n ** 31n;
+  const fits = (number) => (number < 0n ? -number : number) * BigInt(people) < most;
+  demand(vector.every(fits), "range", "a number does not fit words of 32 bits");
+  return Uint32Array.from(vector, (number) => Number(BigInt.asUintN(32, number)));
 }
 
 // Shares of 32 bytes at some points: values of a polynomial whose value at 0 is the secret.
@@ -368,15 +379,12 @@ export class Party {
         );
       }
       this.rows = rows;
-      this.enough(sharers, rows);
-      const words = new BigUint64Array(
-        vector.buffer.slice(vector.byteOffset, vector.byteOffset + vector.byteLength),
-      );
-      const own = await maskOf(
-        await derive(this.secrets.seed, "own", this.view, me, me),
-        words.length,
-      );
-      own.forEach((word, at) => (words[at] += word));
+      const parties = Object.values(this.enough(sharers, rows));
+      const people = parties.reduce((a, b) => a + b, 0);
+      const { bits = 64 } = this.terms;
+      const words = wordsOf(vector, bits, people);
+      const own = await derive(this.secrets.seed, "own", this.view, me, me);
+      (await maskOf(own, words.length, bits)).forEach((word, at) => (words[at] += word));
       for (const place of near) {
         const common = await p.agree(this.secrets.masks, this.adverts[place].masks);
         const key = await derive(
@@ -387,8 +395,9 @@ export class Party {
           Math.max(me, place),
         );
         // Of every pair the lower place adds the mask, and the higher subtracts it.
-        const sign = me < place ? 1n : -1n;
-        (await maskOf(key, words.length)).forEach((word, at) => (words[at] += sign * word));
+        const mask = await maskOf(key, words.length, bits);
+        if (me < place) mask.forEach((word, at) => (words[at] += word));
+        else mask.forEach((word, at) => (words[at] -= word));
       }
       this.sharers = sharers;
       this.views[2] = await digest(this.view, [set]);

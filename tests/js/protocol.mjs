@@ -342,12 +342,58 @@ export const belowLow = (bits, n) => Number(((bits & 0xffffffffn) * BigInt(n)) >
 export const uniform = (bits) => Number(bits >> 11n) * 2 ** -53;
 export const randomKey = () => new DataView(random(8).buffer).getBigUint64(0);
 
-// Math.log and Math.cos are not rounded correctly everywhere. Rounded to float32, as models are,
-// the result is nearly always the same.
 export function normal(key, count) {
   const first = uniform(draw(key, 2 * count));
   const second = uniform(draw(key, 2 * count + 1));
-  return Math.sqrt(-2 * Math.log(1 - first)) * Math.cos(6.283185307179586 * second);
+  return Math.sqrt(-2 * ln(1 - first)) * cos(6.283185307179586 * second);
+}
+
+// The logarithm of a number above 0 and at most 1. Math.log and Math.cos are not the same in all
+// engines; additions, multiplications and divisions are.
+function ln(x) {
+  let [m, k] = [x, 0];
+  while (m < 0.7071067811865476) [m, k] = [m * 2, k + 1];
+  const f = m - 1;
+  const s = f / (2 + f);
+  const z = s * s;
+  const whole = z * series(z, LOGARITHM);
+  const ofM = f - (s * (f - whole) + k * 7.440617110012397e-11);
+  return ofM - k * 0.6931471804855391;
+}
+
+// The cosine of an angle from 0 to 2 pi.
+function cos(x) {
+  const n = Math.floor(x * 0.6366197723675814 + 0.5);
+  const y = x - n * 1.5707963267341256 - n * 6.077100506506192e-11;
+  const z = y * y;
+  const value = n % 2 ? y - y * z * series(z, SINE) : cosNear0(z);
+  return n === 1 || n === 2 ? -value : value;
+}
+
+function cosNear0(z) {
+  const half = 0.5 * z;
+  const whole = 1 - half;
+  return whole + (1 - whole - half + z * z * series(z, COSINE));
+}
+
+const LOGARITHM = Array.from({ length: 11 }, (_, at) => 2 / (2 * at + 3)); // 2/3, 2/5 ... 2/23
+const COSINE = factorials(4); // 1/4!, -1/6! ... -1/18!
+const SINE = factorials(3); // 1/3!, -1/5! ... -1/17!
+
+// 1/first!, -1/(first + 2)! ... : eight numbers whose factorials a float64 has exactly.
+function factorials(first) {
+  const factorial = (n) => (n > 1 ? n * factorial(n - 1) : 1);
+  return Array.from({ length: 8 }, (_, at) => (at % 2 ? -1 : 1) / factorial(first + 2 * at));
+}
+
+// c[0] + c[1] z + c[2] z^2 + ..., two terms at a time from the end, in this order alone.
+function series(z, c) {
+  let value = 0;
+  for (let at = c.length - 1 - ((c.length - 1) % 2); at >= 0; at -= 2) {
+    const pair = at + 1 < c.length ? c[at] + z * c[at + 1] : c[at];
+    value = at + 2 < c.length ? pair + z * z * value : pair;
+  }
+  return value;
 }
 export function permutation(key, n) {
   const drawn = Array.from({ length: n }, (_, count) => draw(key, count));

@@ -15,7 +15,7 @@ from entrenous.core.contract.protocols import Catalogue
 from entrenous.core.contract.update import STEP, Update, add_update, by_item, empty_total
 from entrenous.core.keys import folds, key
 from entrenous.core.types import UInt64Array
-from entrenous.privacy.clip import clip, lengths, row_clip
+from entrenous.privacy.clip import clip, lengths, row_clip, within
 from entrenous.privacy.discrete_gaussian import SEEDED, gaussian_table, integers, system_words
 from entrenous.privacy.limit import Limit
 from entrenous.privacy.noise import noise
@@ -75,6 +75,7 @@ LIMITS: dict[str, Limit] = {
     "all rows": all_rows(ITEMS),
     "padded rows": padded_rows(ITEMS, 200),
     "noise": noise(0.5, 10, ITEMS, "seed"),
+    "within": within(0.75),
     "all together": all_together,
 }
 
@@ -141,6 +142,17 @@ def test_no_row_is_longer_than_the_row_clip() -> None:
         + clipped.rows["b"].astype(np.float64) ** 2
     )
     assert length.max() <= 0.5
+
+
+def test_no_number_is_beyond_its_bound_and_the_others_stay() -> None:
+    update = message(5)
+    bounded = within(0.75)(update, keys(5))
+    before = {**update.rows, **update.dense}
+    for name, array in {**bounded.rows, **bounded.dense}.items():
+        small = np.abs(before[name]) <= 0.75
+        assert 0 < small.sum() < small.size
+        assert np.array_equal(array[small], before[name][small])
+        assert np.array_equal(array[~small], 0.75 * np.sign(before[name][~small]))
 
 
 def test_quantised_numbers_are_multiples_and_right_on_average() -> None:

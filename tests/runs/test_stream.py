@@ -19,6 +19,8 @@ from entrenous.federation.rounds import Rounds
 from entrenous.runs.pipeline import run
 from entrenous.runs.recommenders import fitted
 from entrenous.runs.stream import _with_rows
+from entrenous.runs.tuning.grid import tune
+from entrenous.runs.tuning.search import search
 from entrenous.systems.fpl import FPL, FPLDevices
 
 DATA = random_data()
@@ -222,3 +224,57 @@ def test_a_stream_needs_times() -> None:
     with pytest.raises(InputError, match="the data has no times"):
         splits("stream", replace(DATA, time=None))
     assert isinstance(splits("stream", DATA)[0].train, Interactions)
+
+
+# ---- choosing settings ---------------------------------------------------------------------------
+
+FPL_SETTINGS = {"factors": 4, "triples": 20}
+
+
+def test_settings_are_chosen_on_the_first_half_of_a_stream_alone() -> None:
+    """The figure is that of a run's first windows, and what comes later changes nothing."""
+    grid = {"learning_rate": ["0.01", "1.0"]}
+    found = tune("fpl", DATA, protocol="stream-25", settings=FPL_SETTINGS, grid=grid)
+    assert {row["rounds"] for row in found["rows"]} == {1}
+    best = found["rows"][0]
+    rate = {"learning_rate": best["settings"]["learning_rate"]}
+    made = run("fpl", DATA, protocol="stream-25", settings={**FPL_SETTINGS, **rate})
+    [split] = splits("stream-25", DATA)
+    assert split.windows is not None
+    half = split.windows.half
+    rows = [line["rows"] for line in made.trace]
+    assert sum(rows[: half - 1]) < len(DATA) / 2 <= sum(rows[:half])
+    hits = [line["rows"] * line["validation"]["hr@10"] for line in made.trace]
+    assert best["validation"]["hr@10"] == pytest.approx(sum(hits[:half]) / sum(rows[:half]))
+    # The run names the figure of the rows on which nothing was chosen.
+    [said] = [line for line in made.evaluations[0].protocol if "second half" in line]
+    assert f"hr@10 {sum(hits[half:]) / sum(rows[half:]):.4f}" in said
+    later = np.argsort(DATA.time)[sum(rows[:half]) :]
+    other = DATA.value.copy()
+    other[later] = 1.0
+    item = DATA.item.copy()
+    item[later] = np.roll(item[later], 1)
+    shuffled = replace(DATA, item=item, value=other)
+    again = tune("fpl", shuffled, protocol="stream-25", settings=FPL_SETTINGS, grid=grid)
+    assert again["rows"] == found["rows"]
+
+
+def test_a_search_follows_a_stream_too() -> None:
+    pytest.importorskip("optuna")
+    space = {"learning_rate": "0.001..1:log"}
+    found = search("fpl", DATA, protocol="stream-25", settings=FPL_SETTINGS, space=space, trials=3)
+    assert len(found["rows"]) == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "said"),
+    [
+        ("fpl", {"protocol": "stream-25", "every": 1}, "--every: each row of protocol stream-25"),
+        ("fpl", {"protocol": "stream-100000"}, "of 1 windows none comes after the first half"),
+        ("pepper-gmf", {"protocol": "stream-25"}, "pepper-gmf has no server"),
+    ],
+)
+def test_what_cannot_be_chosen_on_a_stream_is_refused(name: str, options: dict, said: str) -> None:
+    with pytest.raises(InputError) as refused:
+        tune(name, DATA, grid={"factors": ["4"]}, **options)
+    assert said in str(refused.value) and "\n" not in str(refused.value)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from .compiling import njit
+from .elementary import cos, ln
 from .types import UInt64Array
 
 MASK = (1 << 64) - 1
@@ -148,8 +149,8 @@ def normal(parent: np.uint64, counter: int) -> float:
     first = uniform(draw(parent, 2 * counter))
     second = uniform(draw(parent, 2 * counter + 1))
     # `first` may be 0 and is never 1.
-    radius = math.sqrt(-2.0 * math.log(1.0 - first))
-    return radius * math.cos(6.283185307179586 * second)
+    radius = math.sqrt(-2.0 * ln(1.0 - first))
+    return radius * cos(6.283185307179586 * second)
 
 
 @njit(cache=True, nogil=True)

@@ -224,6 +224,13 @@ class Windows(NamedTuple):
     ptr: Int64Array
     """int64 [windows + 1]: window w has the events ptr[w]:ptr[w + 1]."""
 
+    @property
+    def half(self) -> int:
+        """The number of windows with at least half of the rows: on these settings may be chosen."""
+        is_row = self.events.kind == KINDS.index("row")
+        so_far = np.concatenate([[0], np.cumsum(is_row)])[self.ptr]
+        return int(np.searchsorted(2 * so_far, so_far[-1]))
+
 
 @final
 class Standing:

@@ -105,11 +105,14 @@ def _rank(scores: Array, competing: BoolArray, place: Int32Array, item: int, cou
     return 1 + int(np.count_nonzero(ahead & competing))
 
 
-def prequential(parts: Sequence[RankedRows], train: Interactions, seed: int) -> Evaluation:
+def prequential(
+    parts: Sequence[RankedRows], half: int, train: Interactions, seed: int
+) -> Evaluation:
     """Sums up the windows of a stream. `metrics` are means over rows, `per_user` over the rows of
-    each user. train: the rows that are there at the end. seed: orders equal scores.
+    each user. half: the windows of the first half of the rows (`Windows.half`). train: the rows
+    that are there at the end. seed: orders equal scores.
     """
-    ranked = RankedRows(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+    ranked = _joined(parts)
     order = np.argsort(ranked.user, kind="stable")
     by_user = RankedRows(*(column[order] for column in ranked))
     queries = np.arange(len(order) + 1)
@@ -127,11 +130,26 @@ def prequential(parts: Sequence[RankedRows], train: Interactions, seed: int) -> 
         per_user_full=None,
         by_category={},
         user=users,
-        protocol=_sentences(ranked, users, seed),
+        protocol=(*_sentences(ranked, users, seed), *_of_second_half(parts[half:])),
         ranking=ranking,
         candidates_ranking=None,
         lists=Lists(none, nobody, popularity > 0, popularity, None, ()),
     )
+
+
+def _joined(parts: Sequence[RankedRows]) -> RankedRows:
+    return RankedRows(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+
+
+def _of_second_half(parts: Sequence[RankedRows]) -> tuple[str, ...]:
+    """Returns a sentence on the windows on which no settings are chosen; none where there are no
+    rows.
+    """
+    if not any(len(part.user) for part in parts):
+        return ()
+    figures = _joined(parts).figures()
+    told = ", ".join(f"{name} {value:.4f}" for name, value in figures.items())
+    return (f"over the second half of the rows, on which `entrenous tune` chooses nothing: {told}",)
 
 
 def _means(ranked: RankedRows, which: int) -> dict[str, float]:

@@ -1,4 +1,5 @@
-"""Clipping: upper limits on the length of a device's message, and of each row of it.
+"""Clipping: upper limits on the length of a device's message, of each of its rows, and on the size
+of each of its numbers.
 
 M. Abadi et al., "Deep learning with differential privacy", CCS 2016, clip whole gradients: v <- v
 min(1, S / |v|). Differential privacy needs the bound S on the whole message: it is the sensitivity
@@ -52,6 +53,19 @@ def row_clip(bound: float) -> Limit:
         return update._replace(rows=rows)
 
     return clipped
+
+
+def within(bound: float) -> Limit:
+    """A limit that moves every number of a message into -`bound` to `bound`, so that a sum of known
+    size fits into words of known size.
+    """
+
+    def bounded(update: Update, keys: UInt64Array) -> Update:
+        rows = {name: row.clip(-bound, bound) for name, row in update.rows.items()}
+        dense = {name: array.clip(-bound, bound) for name, array in update.dense.items()}
+        return update._replace(rows=rows, dense=dense)
+
+    return bounded
 
 
 def _factor(bound: float, length: Float64Array) -> Float64Array:

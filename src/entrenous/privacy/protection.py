@@ -22,12 +22,12 @@ from pydantic import (
 from ..core.contract.declarations import Traits
 from ..core.contract.declared import Contract
 from ..core.contract.settings import Settings
-from ..core.contract.update import STEP, Total, Update, fixed, real
+from ..core.contract.update import MOST_NARROW, NARROW, STEP, Total, Update, fixed, real
 from ..core.errors import InputError, did_you_mean
 from ..core.keys import fold_name
 from ..core.types import Int64Array, UInt64Array
 from .adaptive_clip import AdaptiveClip, counting_clip
-from .clip import clip, row_clip
+from .clip import clip, row_clip, within
 from .discrete_gaussian import SEEDED, GaussianTable, gaussian_table, integers, system_words
 from .limit import Limit
 from .noise import Source, noise, share_of
@@ -43,6 +43,8 @@ OF_A_HUNDRED: Final = (
     " histories with 80 factors, 0.39 with 8, and 0.27 to 0.30 of people who never took part"
 )
 FEWER_PEOPLE: Final = 100  # in a sum, where fewer than the profile asks for are there
+# Standard deviations of a lot, of which it draws more once in a million rounds.
+SPREADS: Final = 5
 
 
 @final
@@ -133,6 +135,17 @@ class Protection(Settings):
         ),
     )
     secure_sum: bool = Field(False, description="single messages are masked: nobody sees but sums")
+    bits: int = Field(
+        64,
+        ge=32,
+        le=64,
+        multiple_of=32,
+        description=(
+            "bits of a number in a masked sum, 64 or 32. With 32 an answer has half the bytes, its"
+            f" numbers are moved into -{NARROW:.0f} to {NARROW:.0f}, and a sum has at most"
+            f" {MOST_NARROW} people"
+        ),
+    )
     people: int = Field(1, ge=1, description="users in a sum, at least")
     parties: int = Field(1, ge=1, description="nodes or gateways in a sum, at least")
     groups: int = Field(
@@ -156,11 +169,11 @@ class Protection(Settings):
 
     @model_serializer(mode="wrap")
     def _said(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """The settings without `groups` and `answers` where there are none, so that terms from
-        before these settings hash as they did.
+        """The settings without `groups`, `answers` and `bits` where these are as they always were,
+        so that terms from before these settings hash as they did.
         """
         settings: dict[str, Any] = handler(self)
-        for name, none in (("groups", 1), ("answers", 0)):
+        for name, none in (("groups", 1), ("answers", 0), ("bits", 64)):
             if settings.get(name) == none:
                 del settings[name]
         return settings
@@ -173,6 +186,8 @@ class Protection(Settings):
                 "groups together with secure_sum: where nodes are seen singly, `defence` is for"
                 " liars"
             )
+        if self.bits == 32 and not self.secure_sum:
+            raise ValueError("bits=32 together with secure_sum: only masked numbers have words")
         chosen_by_itself = self.sampling == "poisson"
         if self.groups == 2 and not chosen_by_itself:
             raise ValueError("groups=1, or at least 3: of two sums none is in the middle")
@@ -425,6 +440,9 @@ class ProtectionInForce:
             limits.append(all_rows(self.items))
         elif limited.rows == "padded":
             limits.append(padded_rows(self.items, self.contract.sizes["rows"]))
+        # The last, since noise must fit too.
+        if limited.bits == 32:
+            limits.append(within(NARROW))
         return tuple(limits)
 
     def select(self, chosen: Int64Array, rounds: np.uint64, number: int) -> Int64Array:
@@ -535,6 +553,8 @@ def _check(protection: Protection, contract: Contract) -> None:
             expected=f"at least {people} in each",
             fix=f"at most {most} groups" if most >= 3 else "leave it out",
         )
+    if protection.bits == 32:
+        _check_narrow(protection, contract)
     alone = list(contract.way("shown"))
     if contract.groups > 1:
         alone.append("group")
@@ -545,3 +565,26 @@ def _check(protection: Protection, contract: Contract) -> None:
             expected="arrays that are added up",
             fix="another algorithm, such as fcf, or settings without it",
         )
+
+
+def _check_narrow(protection: Protection, contract: Contract) -> None:
+    """Raises InputError where a sum might not fit words of 32 bits: for too many people, of whom a
+    lot draws more or fewer than the cohort, and for weights that are larger than numbers may be.
+    """
+    fix = "leave it out"
+    in_sum = contract.cohort / protection.groups
+    usual = MOST_NARROW
+    if protection.sampling == "poisson":
+        usual -= SPREADS * math.isqrt(MOST_NARROW)
+    if in_sum > usual:
+        raise InputError(
+            f"{PROTECT} bits",
+            f"{in_sum:.0f} people in a sum",
+            expected=f"at most {usual} with bits=32",
+            fix=f"more groups, or {fix}",
+        )
+    # Under noise all weigh alike.
+    heavy = contract.usual_weight > NARROW
+    if contract.weighs and (heavy or not protection.noisy):
+        problem = f"devices of {contract.name} have weights that may be above {NARROW:.0f}"
+        raise InputError(f"{PROTECT} bits", problem, expected="64", fix=fix)

@@ -124,7 +124,8 @@ def stream(
         )
     watch.progress(windows, windows, "window")
     # The model of the end is kept; the figures are means over all windows.
-    return learner.fitted(split.train), prequential(tested, split.train, plan.seed)
+    found = prequential(tested, split.windows.half, split.train, plan.seed)
+    return learner.fitted(split.train), found
 
 
 def _so_far(numbers: Int32Array, stop: int) -> int:

@@ -34,11 +34,14 @@ from entrenous.privacy.secure_sum.statements import about_pair
 from entrenous.privacy.secure_sum.terms import Floors
 
 
-def everyone_in(parties: int, values: dict[str, np.ndarray], **about: object) -> np.ndarray:
+def everyone_in(
+    parties: int, values: dict[str, np.ndarray], each: int = 1, **about: object
+) -> np.ndarray:
+    """Each party is of so many people."""
     length = len(next(iter(values.values())))
     agreed = terms(length, **about)
     total, senders = summed(
-        clients(parties, agreed), SecureSumServer(agreed, roll(parties)), values
+        clients(parties, agreed, people=each), SecureSumServer(agreed, roll(parties)), values
     )
     assert senders == list(values)
     return total
@@ -97,6 +100,17 @@ def test_32_bit_words_hold_what_fits_and_the_client_refuses_what_may_not() -> No
         values[name(0)][0] = far
         with pytest.raises(SumRefused, match="does not fit 32-bit words"):
             everyone_in(6, values, bits=32)
+
+
+def test_words_of_32_bits_are_for_people_not_for_parties() -> None:
+    """Ten parties of two people each: a party may have twice as much as each person."""
+    limit = (1 << 31) // 10
+    values = vectors(10, 100, limit=limit)
+    values[name(0)][0] = limit
+    assert np.array_equal(everyone_in(10, values, bits=32, each=2), plain(values, values))
+    values[name(1)][0] = limit + 1
+    with pytest.raises(SumRefused, match="20 people does not fit 32-bit words"):
+        everyone_in(10, values, bits=32, each=2)
 
 
 def test_one_value_and_a_vector_longer_than_a_block() -> None:

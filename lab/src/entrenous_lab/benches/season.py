@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from itertools import combinations
@@ -31,6 +32,7 @@ from entrenous.core.errors import EntrenousError
 from entrenous.core.types import BoolArray, Float32Array, Int64Array
 from entrenous.data.interactions import Interactions, Vocabulary
 from entrenous.data.load import load
+from entrenous.federation.shard import Ledger
 from entrenous.privacy.protection import Protection
 
 from .season_parts import ROUND
@@ -157,7 +159,8 @@ class _Life:
         self._has: dict[int, list[OwnRow]] = {}
         self._server: subprocess.Popen[str] | None = None
         self._number = 0  # of the next round
-        self._bytes = 0  # of all messages, but those of processes that were killed
+        # Of all messages by kind, but those of processes that were killed.
+        self._bytes: Counter[str] = Counter()
         self._lost = 0
         self._summed: set[bytes] = set()
         self._stages: list[QuietRounds] = []
@@ -408,7 +411,7 @@ class _Life:
         try:
             said, _ = process.communicate(timeout=PATIENCE)
             # The last line; one that has no rows to take says so before.
-            self._bytes += json.loads(said.split()[-1])
+            self._bytes.update(json.loads(said.splitlines()[-1]))
         except subprocess.TimeoutExpired:
             self._kill(process)
 
@@ -485,15 +488,11 @@ class _Life:
         for window, stage in enumerate(each_again(self._terms, self._stages)):
             sha256 = server_sha256(stage.training.server)
             mine.append(self._ranked(window, stage.rounds, stage.training))
-        theirs = []
-        again = each_again(self._terms, self._everybody, Protection())
-        ledger: Any = None
-        for window, stage in enumerate(again):
-            theirs.append(self._ranked(window, stage.rounds, stage.training))
-            ledger = stage.training.ledger
+        theirs, ledger = self._without_noise(self._everybody)
+        quiet, _ = self._without_noise(self._stages)
         told = self._told()
         answers = now.ledger.device_rounds
-        per_answer = self._bytes / max(1, answers)
+        by_kind = {kind: round(count / answers) for kind, count in self._bytes.items()}
         of_everybody = (ledger.bytes_up + ledger.bytes_down) / ledger.device_rounds
         in_round = [len(users) for stage in self._stages for users in stage.sums if users]
         return {
@@ -509,12 +508,25 @@ class _Life:
             "servers_killed": self._killed["servers"],
             "devices_killed": self._killed["devices"],
             "hit_rate": _mean(mine),
+            "hit_rate_without_noise": _mean(quiet),
             "hit_rate_of_everybody": _mean(theirs),
             "hit_rate_of_popularity": _mean(list(self._popular())),
             "rows_tested": sum(len(hits) for hits in mine),
-            "bytes_an_answer": round(per_answer),
+            "bytes_an_answer": sum(by_kind.values()),
+            "bytes_an_answer_by_kind": by_kind,
             "bytes_an_answer_of_everybody": round(of_everybody),
         }
+
+    def _without_noise(self, stages: Sequence[QuietRounds]) -> tuple[list[BoolArray], Ledger]:
+        """Returns the hits of each window of a training without any protection, and its bytes."""
+        from entrenous.deploy.operate.trial_again import each_again
+
+        hits = []
+        ledger = Ledger()
+        for window, stage in enumerate(each_again(self._terms, stages, Protection())):
+            hits.append(self._ranked(window, stage.rounds, stage.training))
+            ledger = stage.training.ledger
+        return hits, ledger
 
     def _ranked(self, window: int, rounds: Any, training: Any) -> BoolArray:
         """Returns for each row of the next window whether a list of ten of the model would have had

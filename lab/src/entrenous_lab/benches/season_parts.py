@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -70,16 +71,20 @@ class Tally:
     """The bytes of all requests and answers of a process."""
 
     def __init__(self) -> None:
-        self.bytes = 0
+        self.bytes: Counter[str] = Counter()
+        """By the kind of the request."""
 
     def counted(self, node: PollingNode) -> PollingNode:
         """Returns a node whose messages are counted."""
+        from entrenous.deploy.frames.frames import opened
+
         answer = node.answer
 
         def answered(request: bytes) -> bytes:
-            self.bytes += len(request)
+            kind = opened(request).head.kind
+            self.bytes[kind] += len(request)
             said = answer(request)
-            self.bytes += len(said)
+            self.bytes[kind] += len(said)
             return said
 
         return node._replace(answer=answered)

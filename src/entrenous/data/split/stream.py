@@ -77,6 +77,29 @@ def stream(events: Events, protocol: str = STREAM) -> Split:
     return Split(protocol, rows, None, nothing, refit=False, notes=notes, windows=windows)
 
 
+def first_half(split: Split) -> Split:
+    """Returns a stream without the windows after its first half. Raises InputError for a stream of
+    which no window is left for a test.
+    """
+    assert split.windows is not None
+    events, ptr = split.windows
+    half = split.windows.half
+    if half + 1 >= len(ptr):
+        raise InputError(
+            f"protocol {split.name}",
+            f"of {len(ptr) - 1} windows none comes after the first half of the rows",
+            fix="use smaller windows, as in stream-1000",
+        )
+    stop = int(ptr[half])
+    standing = Standing()
+    for event in events.numbers(0, stop):
+        standing.take(*event)
+    users = int(events.user[:stop].max()) + 1
+    items = int(events.item[:stop].max()) + 1
+    rows = standing.interactions(events, users, items)
+    return split._replace(train=rows, windows=Windows(events, ptr[: half + 1]))
+
+
 def _windows(events: Events, protocol: str) -> Windows:
     # `stream`, `stream-week` or `stream-N`.
     size = protocol.removeprefix("stream").removeprefix("-")

@@ -19,6 +19,7 @@ from ...core.contract.declarations import SentArray
 from ...core.contract.declared import Contract, bound, declared, is_federated
 from ...core.contract.protocols import Catalogue, FederatedAlgorithm
 from ...core.contract.settings import Settings
+from ...core.contract.update import NARROW
 from ...core.errors import InputError, one_line
 from ...core.registry.discover import is_place, short
 from ...core.registry.program import source_sha256
@@ -716,6 +717,8 @@ class FederationTerms(Settings):
         clip = ""
         if own.clip:
             clip = f"; clip {own.clip:g}"
+        if own.bits == 32:
+            clip += f"; numbers beyond {NARROW:.0f} become {NARROW:.0f}"
         epsilon = self.proven(own.people)
         proof = "no epsilon"
         if epsilon is not None:

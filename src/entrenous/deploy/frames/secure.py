@@ -48,6 +48,7 @@ def sum_terms(
         attempt=attempt,
         model=model,
         length=size(contract.empty_total()),
+        bits=protection.bits,
         people=people,
         parties=protection.parties,
         noise=in_force.share,

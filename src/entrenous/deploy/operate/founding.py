@@ -34,7 +34,15 @@ from ...core.registry.discover import is_place, lasting, short
 from ...core.registry.program import source_sha256
 from ...core.types import Int64Array
 from ...data.interactions import Interactions
-from ...privacy.protection import DP, MOST_GROUPS, PAPER, PRIVATE, PROTECT, protection_of
+from ...privacy.protection import (
+    DP,
+    MOST_GROUPS,
+    PAPER,
+    PRIVATE,
+    PROTECT,
+    ProtectionInForce,
+    protection_of,
+)
 from ...privacy.secure_sum.messages import MAX_PARTIES
 from ...privacy.secure_sum.terms import MOST_MEMBERS, Floors
 from ...runs import store
@@ -201,6 +209,8 @@ def planned(
         terms = _by_relays(terms, len(members.nodes), plan)
     elif terms.masked and not terms.by_lot and "groups" not in plan.protect:
         terms = _in_groups(terms, members, own)
+    if terms.by_lot and "bits" not in plan.protect:
+        terms = _in_32_bits(terms, own)
     terms = _pinned(terms, own)
     _check_noise(terms, members)
     _check_groups(terms, members, own)
@@ -249,7 +259,7 @@ def _in_groups(terms: FederationTerms, members: Members, own: str) -> Federation
         return terms
     most = min(MOST_GROUPS, max(3, ceil(nodes / MOST_NODES)))
     for groups in range(most, 2, -1):
-        grouped = _with_groups(terms, groups)
+        grouped = _with_protection(terms, groups=groups)
         with suppress(InputError):
             _check_groups(grouped, members, own)
             return grouped
@@ -264,14 +274,27 @@ def _by_relays(terms: FederationTerms, relays: int, plan: FoundingPlan) -> Feder
     if not 3 <= relays <= MOST_GROUPS:
         # Of two sums none is the middle one, to which a longer one is shortened.
         raise InputError("--relays", f"{relays} relays", expected=f"3 to {MOST_GROUPS}")
-    return _with_groups(terms, relays)
+    return _with_protection(terms, groups=relays)
 
 
-def _with_groups(terms: FederationTerms, groups: int) -> FederationTerms:
-    """Returns the terms with masked sums in so many groups. Raises InputError for a number that
+def _in_32_bits(terms: FederationTerms, own: str) -> FederationTerms:
+    """Returns terms by lot whose masked sums have words of 32 bits, which halve an answer; the
+    terms unchanged if sums do not fit these. own: see `Founding`.
+    """
+    if not terms.masked:
+        return terms
+    with suppress(InputError):
+        narrow = _with_protection(terms, bits=32)
+        ProtectionInForce(narrow.protection, agreed_by(narrow, narrow.make(place=own)))
+        return narrow
+    return terms
+
+
+def _with_protection(terms: FederationTerms, **settings: int) -> FederationTerms:
+    """Returns the terms with some settings of the protection. Raises InputError for a value that
     there may not be."""
     told = terms.model_dump(mode="json")
-    protection = {**told["protection"], "groups": groups}
+    protection = {**told["protection"], **settings}
     return FederationTerms.parse({**told, "protection": protection}, "terms")
 
 

@@ -347,7 +347,7 @@ class SecureSumClient:
         said, sharers, held = self._read_inbox(inbox)
         # Nothing leaves for a sum that could not come out, or that would not hide this client.
         self._enough(sharers, rows, users)
-        words = self._words(vector, len(sharers))
+        words = self._words(vector, sum(met.with_people(sharers).values()))
         # Of every pair the lower place adds the common mask, and the higher subtracts it. The own
         # mask hides the vector from a server that says the client was gone, and has the others
         # reveal the pairs' masks, while the vector was only late.
@@ -411,14 +411,15 @@ class SecureSumClient:
         text = f"the box of '{name}' does not hold what it committed to, or the server changed it"
         raise SumRefused("box", text, complaint)
 
-    def _words(self, vector: Int64Array, parties: int) -> Array:
-        """The vector in words of the sum, in which the sum of all parties cannot overflow."""
+    def _words(self, vector: Int64Array, people: int) -> Array:
+        """The vector in words of the sum, in which a sum of so many people cannot overflow."""
         if self.terms.bits == 32 and len(vector):
             largest = max(int(vector.max()), -int(vector.min()))
+            # If all have at most as much for each of their people, the sum is below 2^31.
             require(
-                largest * parties < 1 << 31,
+                largest * people < self.people << 31,
                 "range",
-                f"{largest} x {parties} parties does not fit 32-bit words",
+                f"{largest} x {people} people does not fit 32-bit words",
             )
         return vector.astype(self.terms.dtype)
 

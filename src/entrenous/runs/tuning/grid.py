@@ -1,5 +1,5 @@
 """Choosing settings on validation rows: one setting tried, and a grid of them. The test rows are
-never opened here.
+never opened here; of a stream only the first half is.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from ...core.errors import InputError, NonFiniteError
 from ...core.keywords import at_least, called_with
 from ...core.values import SettingValue
 from ...data.interactions import Interactions
-from ...data.split.types import Held
+from ...data.split.stream import first_half
+from ...data.split.types import Held, Split
 from ...evaluation.protocol import Goal, goal_of, look
 from ...federation.shard import Threads
 from ...federation.workers.calls import prepare, spread
@@ -32,7 +33,8 @@ from ..options import RunPlan, TuneOptions
 from ..pipeline import material
 from ..plan import check, make, usual_protocol
 from ..recommenders import Fitted, Standing, Trained, check_trainable, federated, fitted
-from ..train import Periodic, Setup, advance, federation_of, fit_central
+from ..stream import check_stream, stream
+from ..train import Periodic, Setup, Watch, advance, federation_of, fit_central
 
 # {round: {metric: value on the validation rows}}; round 0 of a central algorithm.
 Looks = dict[int, dict[str, float]]
@@ -99,6 +101,8 @@ class TuningPart(NamedTuple):
     validation: Held
     weighting: Held | None
     """The nodes' weighting sets, where the protocol defines them."""
+    stream: Split | None = None
+    """Of a stream: its first half, each row of which is tested before it is learnt."""
 
 
 @final
@@ -255,6 +259,13 @@ def begin(asked: TuneRequest) -> Task:
         if seed != plan.seed:
             of_seed = material(replace(plan, seed=seed), first.whole or first.rows)
         split = of_seed.parts[0]
+        if split.windows is not None:
+            if asked.every:
+                problem = f"each row of protocol {split.name} is a look"
+                raise InputError("--every", problem, fix="leave it out")
+            half = first_half(split)
+            parts.append(TuningPart(half.train, half.test, None, half))
+            continue
         if split.validation is None:
             problem = "there are no validation rows to choose on"
             raise InputError(
@@ -298,6 +309,8 @@ def attempt(task: Task, settings: Mapping[str, Any], stop: Stop = never) -> Trie
     looks = list[Looks]()
     seeds = range(len(task.parts))
     try:
+        if task.parts[0].stream is not None:
+            return Tried([_of_stream(task, algorithm, seed) for seed in seeds])
         if not federated(algorithm):
             return Tried([{0: _central(task, algorithm, seed)} for seed in seeds])
         until = task.plan.rounds or algorithm.default_rounds(task.parts[0].train.catalogue)
@@ -310,6 +323,17 @@ def attempt(task: Task, settings: Mapping[str, Any], stop: Stop = never) -> Trie
     except NonFiniteError as diverged:
         return Tried(looks, reason=str(diverged))
     return Tried(looks)
+
+
+def _of_stream(task: Task, algorithm: Any, seed: int) -> Looks:
+    """The metrics over the first half of a stream, of the rounds after each of its windows."""
+    part = task.parts[seed]
+    assert part.stream is not None
+    check_stream(task.plan, algorithm, part.stream.name)
+    plan = replace(task.plan, seed=seed)
+    watch = Watch(executor=Threads(task.threads), progress=silent)
+    _, found = stream(plan, algorithm, part.stream, watch, [])
+    return {task.plan.rounds or 1: found.metrics}
 
 
 def _central(task: Task, algorithm: Any, seed: int) -> dict[str, float]:
