@@ -1,5 +1,6 @@
-"""The device in JavaScript in a web page of a real browser: it takes part as those in Python do,
-and a page whose origin the operator does not allow gets nothing.
+"""The device in JavaScript in a web page of a real browser: it joins by a link, takes part as those
+in Python do, also after the browser was killed, and two tabs are not two devices. A page whose
+origin the operator does not allow gets nothing.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import signal
 import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from queue import Queue
@@ -27,10 +28,12 @@ from javascript import (
     INSISTED,
     LOTS,
     PATIENCE,
+    PEOPLE,
     PLAIN,
     SCRIPTS,
     csv_of,
     founded_with,
+    links_to,
     rows_of,
     served,
 )
@@ -73,6 +76,14 @@ class PageServer(ThreadingHTTPServer):
             # Before the server listens a connection is lost.
             assert found == "told", f"{found}: {text}"
             self.told.append(text)
+
+    def tells(self, start: str) -> str:
+        """The next text that the page tells, of those that begin so."""
+        while True:
+            text = self.posted("told")
+            self.told.append(text)
+            if text.startswith(start):
+                return text
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -129,6 +140,7 @@ def opened(folder: Path, page: PageServer, key: str) -> Iterator[None]:
         "--disable-gpu",
         "--disable-dev-shm-usage",
         "--no-first-run",
+        "--disable-popup-blocking",
         "--disable-background-networking",
         "--disable-component-update",
         # Nothing beyond this machine is asked for.
@@ -195,8 +207,148 @@ def test_a_page_takes_part_and_the_model_is_that_of_the_simulation(
     assert digest != server_sha256(without)
     assert ("round 0 is answered" in page.told) == ("protect" not in terms)
     assert len(ended[0]["best"]) == 3
+    assert (ended[0]["strict"], ended[0]["copied"]) == (["strict"], False)
     # By lot it was drawn twice; without masks nothing is counted.
     assert ended[0]["inputs"] == (2 if "protect" in terms else None)
+
+
+BY_LOT: dict[str, Any] = {**LOTS, "rounds": 6}
+LOT_OF = 2  # the round, after the first, whose lot draws the page
+# Of the links that lead nowhere, by what the device says: a page asks as often as a server lets it.
+TRIED = [
+    "as many have joined by the link as may",
+    "says that the link has ended",
+    "and the link names abab",
+    "its terms have people=10; expected 11 or more",
+    "has the federation",
+    "with this key",
+]
+
+
+class Held:
+    """Has a server wait after some rounds, until the page is there."""
+
+    def __init__(self) -> None:
+        self.reached = threading.Event()
+        self.goes_on = threading.Event()
+
+    def progress(self, number: int, total: int, what: str) -> None:
+        if number == LOT_OF:
+            self.reached.set()
+            assert self.goes_on.wait(PATIENCE)
+
+
+def test_a_page_joins_by_a_link_while_the_server_works(tmp_path: Path, page: PageServer) -> None:
+    """After links that lead nowhere, and servers that lie to whoever has them."""
+    made = founded_with(tmp_path, "fpl", BY_LOT)
+    rows = rows_of(BY_LOT)
+    page.query = "?link"
+    held = Held()
+    ended: list[dict[str, Any]] = []
+
+    def work(stop: threading.Event, link: HttpsServerLink) -> None:
+        try:
+            assert held.reached.wait(PATIENCE)
+            good, every = links_to(made, link)
+            cases = [case for case in every if case[1] in TRIED]
+            links = [*(words for words, _ in cases), [good]]
+            told = {"links": links, "rows": csv_of(rows, PEOPLE - 1)}
+            page.invitation = json.dumps({**told, "insisted": INSISTED}).encode()
+            page.invited.set()
+            for _, said in cases:
+                assert said in page.posted("refused")
+            until(lambda: len(link.present()) == PEOPLE)
+        finally:
+            held.goes_on.set()
+        ended.append(json.loads(page.posted("ended")))
+
+    with opened(tmp_path, page, key_of(made)):
+        digest = served(made, work, "browser", (page.origin,), held.progress)
+    training = simulated(
+        made, rows, cohorts=lambda number, users: users[users < PEOPLE - (number < LOT_OF)]
+    )
+    assert digest == server_sha256(training)
+    without = simulated(made, rows, cohorts=lambda number, users: users[users < PEOPLE - 1])
+    assert digest != server_sha256(without)
+    assert ended[0]["inputs"] == 1
+    assert (ended[0]["strict"], ended[0]["copied"]) == (["strict"], False)
+
+
+@pytest.mark.parametrize("at", ["made", "sent"])
+def test_a_browser_that_is_killed_answers_the_same_bytes(
+    tmp_path: Path, page: PageServer, at: str
+) -> None:
+    """With SIGKILL, when the answer is made and has not left, or when it has."""
+    made = founded_with(tmp_path, "fpl", PLAIN)
+    rows = rows_of(PLAIN)
+    page.query = f"?{at}"
+
+    def work(stop: threading.Event, link: HttpsServerLink) -> None:
+        first = page.tells("answer 0 ")
+        if at == "sent":
+            page.tells("sent")
+        browser.close()
+        page.query = ""
+        with opened(tmp_path, page, key_of(made)):
+            again = page.tells("answer ")
+            page.posted("ended")
+        assert (again == first) == (at == "made")
+        answers = [line.split() for line in page.told if line.startswith("answer ")]
+        of_first = {digest for _, number, digest in answers if number == "0"}
+        assert len(of_first) == 1
+
+    with ExitStack() as browser:
+        browser.enter_context(opened(tmp_path, page, key_of(made)))
+        invited(made, page, PLAIN)
+        digest = served(made, work, "browser", (page.origin,))
+    assert digest == server_sha256(simulated(made, rows))
+
+
+def test_a_browser_that_is_killed_in_a_sum_is_in_no_other_of_that_round(
+    tmp_path: Path, page: PageServer
+) -> None:
+    """Its masked vector was made and has not left: what hides it died with the browser."""
+    made = founded_with(tmp_path, "fcf", BY_LOT)
+    rows = rows_of(BY_LOT)
+    page.query = "?made"
+    held = Held()
+    ended: list[dict[str, Any]] = []
+
+    def work(stop: threading.Event, link: HttpsServerLink) -> None:
+        try:
+            page.tells("answer 0 ")
+            browser.close()
+            page.query = ""
+            assert held.reached.wait(PATIENCE)
+            with opened(tmp_path, page, key_of(made)):
+                until(lambda: len(link.present()) == PEOPLE)
+                held.goes_on.set()
+                ended.append(json.loads(page.posted("ended")))
+        finally:
+            held.goes_on.set()
+
+    with ExitStack() as browser:
+        browser.enter_context(opened(tmp_path, page, key_of(made)))
+        invited(made, page, BY_LOT)
+        digest = served(made, work, "browser", (page.origin,), held.progress)
+    training = simulated(
+        made, rows, cohorts=lambda number, users: users[users < PEOPLE - (number == 0)]
+    )
+    assert digest == server_sha256(training)
+    # The vector that did not leave counts as one that has.
+    assert ended[0]["inputs"] == 2
+
+
+def test_two_tabs_are_not_two_devices(tmp_path: Path, page: PageServer) -> None:
+    key = base64.b64encode(bytes(32)).decode()
+    page.query = "?tabs"
+    with opened(tmp_path, page, key):
+        page.posted("request")
+        assert "the device is open in another tab" in page.posted("failed")
+    page.query = ""
+    with opened(tmp_path, page, key):
+        # Nobody has it open any more, and it is the same one.
+        assert "there is a request already" in page.posted("failed")
 
 
 @pytest.mark.parametrize("wrong", ["origin", "key"])

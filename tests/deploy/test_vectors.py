@@ -363,6 +363,10 @@ def list_cases() -> list[dict[str, Any]]:
         {"n3": {**whole["nodes"]["n3"], "users": [[9, 9]]}},
         {"n6": {**whole["nodes"]["n4"], "users": [[2, 2]]}},
         {"x" * 200: {**whole["nodes"]["n4"], "users": [[6, 6]]}},
+        {"n6": {**whole["nodes"]["n4"], "users": [[5, 5]]}},  # as n5
+        {"n6": {**whole["nodes"]["n4"], "users": [[PEOPLE, PEOPLE]]}},
+        {"n6": {**whole["nodes"]["n4"], "users": [[7, 6]]}},
+        {"n6": {"key": [whole["nodes"]["n4"]["key"]], "users": [[6, 6]]}},
     ):
         sent.append({**whole, "nodes": {**whole["nodes"], **change}})
     cases = []
@@ -371,8 +375,9 @@ def list_cases() -> list[dict[str, Any]]:
             taken: list[str] | None = sorted(_rolled(known.taken(json.dumps(text), "members")))
         except (InputError, ValueError):
             taken = None
-        cases.append({"known": json.loads(known.text()), "sent": text, "said": taken})
-    assert [case["said"] is None for case in cases] == [False] * 3 + [True] * 5
+        case = {"known": json.loads(known.text()), "users": PEOPLE}
+        cases.append({**case, "sent": text, "said": taken})
+    assert [case["said"] is None for case in cases] == [False] * 3 + [True] * 9
     return cases
 
 
@@ -500,8 +505,10 @@ def test_a_device_in_javascript_refuses_a_request_that_is_not_the_operator_s(
         "model": "wrong-model",
         "nan": "malformed",
         "cut": "truncated",
+        "full": ["BadInput", "BadInput"],
         "forgotten": "withheld",
-        "good": "update",
+        "written": "waits, withheld",
+        "good": "waits, update",
         "again": "the same",
         "past": "past-round",
         "items stranger": "bad-signature",

@@ -17,9 +17,12 @@ import numpy as np
 from federation_links import ratings
 from paths import ROOT
 
+from entrenous.core.contract.protocols import Progress, silent
 from entrenous.data.interactions import Interactions
 from entrenous.deploy.agreement.catalogue import Items
-from entrenous.deploy.agreement.files import read_json
+from entrenous.deploy.agreement.files import read_json, write_json
+from entrenous.deploy.agreement.join_link import JoinLink
+from entrenous.deploy.links.admission import Joins
 from entrenous.deploy.links.https import HttpsPlan, HttpsServerLink
 from entrenous.deploy.links.polling import serve
 from entrenous.deploy.node.node import FederatedNode
@@ -31,9 +34,10 @@ from entrenous.deploy.operate.founding import (
     found_federation,
     free_ports,
 )
+from entrenous.deploy.operate.newcomers import LINKS, make_link
 from entrenous.deploy.operate.plans import FoundingPlan, JoinPlan
 from entrenous.deploy.operate.running_node import polling
-from entrenous.deploy.server.server import serve_opened
+from entrenous.deploy.server.server import ListsChanged, serve_opened
 from entrenous.deploy.server.server_folder import ServerFolder
 
 SCRIPTS = ROOT / "tests" / "js"
@@ -137,9 +141,11 @@ def served(
     work: Work,
     other: str,
     origins: tuple[str, ...] = (),
+    progress: Progress = silent,
 ) -> str | None:
     """The model with which the server of a mixed federation ends. All is over after PATIENCE.
-    work: of the device that is not in Python, of the name `other`."""
+    work: of the device that is not in Python, of the name `other`. progress: is told of each round,
+    and the next one begins when it returns."""
     stop = threading.Event()
     late = threading.Timer(PATIENCE, stop.set)
     keys = made.server / "keys"
@@ -158,24 +164,157 @@ def served(
     with (
         ExitStack() as opened,
         closing(ServerFolder(made.server)) as held,
-        closing(running.https_link(held, plan)) as link,
+        closing(running.OpenPort(plan)) as port,
         ThreadPoolExecutor(2) as pool,
     ):
+        link = port.opened(held)
         nodes = [opened.enter_context(closing(FederatedNode(path))) for path in shops]
         polled = [polling(node) for node in nodes]
-        link.start()
         late.start()
         try:
             device = pool.submit(worked)
             ca = keys / "ca.crt"
             at_work = pool.submit(serve, link.address, ca, polled, stop, say=lambda text: None)
-            digest = serve_opened(link, held, stop)
+            digest = _to_the_end(held, port, stop, progress)
             device.result(PATIENCE)
         finally:
             stop.set()
             late.cancel()
         at_work.result(PATIENCE)
     return digest
+
+
+def _to_the_end(
+    held: ServerFolder, port: running.OpenPort, stop: threading.Event, progress: Progress
+) -> str | None:
+    """The model of a server to which people may come."""
+    while True:
+        try:
+            return serve_opened(port.opened(held), held, stop, progress)
+        except ListsChanged:
+            held.reload()
+
+
+# ---- joining by a link ---------------------------------------------------------------------------
+
+Parts = dict[str, str]
+
+
+@final
+class LyingDesk:
+    """Lets strangers join, and lies to some of them. lies: by the token of the link, changes to the
+    files that are sent to whoever asks for terms, and to whoever joins."""
+
+    def __init__(self, honest: Joins) -> None:
+        self._honest = honest
+        self.of_terms: dict[str, Callable[[Parts], object]] = {}
+        self.of_invitations: dict[str, Callable[[Parts], object]] = {}
+
+    def authority(self) -> bytes:
+        return self._honest.authority()
+
+    def terms(self, token: str, address: str) -> bytes:
+        return _with_lie(self._honest.terms(token, address), self.of_terms.get(token))
+
+    def joined(self, token: str, address: str, request: bytes) -> bytes:
+        said = self._honest.joined(token, address, request)
+        return _with_lie(said, self.of_invitations.get(token))
+
+
+def _with_lie(said: bytes, lie: Callable[[Parts], object] | None) -> bytes:
+    parts = json.loads(said)
+    if lie is not None:
+        lie(parts)
+    return json.dumps(parts).encode()
+
+
+def replacing(name: str, before: str, after: str) -> Callable[[Parts], object]:
+    """A lie in one file."""
+
+    def lie(parts: Parts) -> None:
+        assert before in parts[name], before
+        parts[name] = parts[name].replace(before, after)
+
+    return lie
+
+
+def _as_another(field: str) -> Callable[[Parts], object]:
+    """A lie: whoever comes is on the list with a field of the first person."""
+
+    def lie(parts: Parts) -> None:
+        members = json.loads(parts["members.json"])
+        (new,) = (name for name in members["nodes"] if name.startswith("device-"))
+        members["nodes"][new][field] = members["nodes"]["person-00"][field]
+        parts["members.json"] = json.dumps(members)
+
+    return lie
+
+
+def links_to(
+    made: FoundedFederation, link: HttpsServerLink
+) -> tuple[str, list[tuple[list[str], str]]]:
+    """A link to a federation by lot, and those that lead nowhere: each with what the owner insists
+    on besides, and a part of what a device says. The server lies to those who come by some of them,
+    and sends another authority to those who come by the good one."""
+    joins = link.admission.joins
+    assert joins is not None
+    desk = LyingDesk(joins)
+    link.admission.joins = desk
+    folder = made.server.parent
+
+    def new(days: float = 1.0) -> JoinLink:
+        return make_link(folder, uses=9, days=days, an_hour=99)
+
+    used = new()
+    standing = read_json(made.server / LINKS)["links"]
+    write_json(made.server / LINKS, {"links": [{**standing[0], "left": 0}]})
+    honest = new()
+    elsewhere = replacing("invitation.json", "127.0.0.1", "127.0.0.2")
+
+    def misled(parts: Parts) -> None:
+        """Another authority and server than those of the link, which a device keeps."""
+        parts["ca.crt"] = "of another"
+        elsewhere(parts)
+
+    desk.of_invitations[honest.token] = misled
+    good = str(honest)
+    cases = [
+        ([str(used)], "as many have joined by the link as may"),
+        ([str(new(days=1e-9))], "says that the link has ended"),
+        ([str(new()._replace(token="ab" * 16))], "knows no such link"),
+        ([str(new()._replace(run="ab" * 16))], "and the link names abab"),
+        ([str(new()._replace(authority="ab" * 32))], "shows another authority"),
+        ([f"{good},{good}"], "leads to 2 arms; ask the operator for the link of one"),
+        ([good[:-1]], "this is no link to join by"),
+        ([good.replace("https:", "http:").replace("127.0.0.1", "10.0.0.1")], "plain text beyond"),
+        ([good, "people=11"], "its terms have people=10; expected 11 or more"),
+        ([good, "parties=4"], "its terms have parties=3; expected 4 or more"),
+        ([good, "noise=1"], "its terms have noise=0.2; expected 1 or more"),
+        ([good, "public=0"], "its draws are public"),
+        ([good, "people=x"], "got 'people=x'"),
+    ]
+    fewer = replacing("terms.json", '"people": 10', '"people": 4')
+    lies: list[tuple[Callable[[Parts], object], str]] = [
+        (fewer, "has the federation"),
+        (replacing("items.json", "film-0y", "film-99y"), "items.json is not that of the terms"),
+        (lambda parts: parts.update({"identity.key": "00" * 32}), "sent what is no invitation"),
+        (lambda parts: parts.pop("terms.json"), "sent what is no invitation"),
+    ]
+    for lie, said in lies:
+        token = new()
+        desk.of_terms[token.token] = lie
+        cases.append(([str(token)], said))
+    of_members: list[tuple[Callable[[Parts], object], str]] = [
+        (_as_another("key"), "with this key"),
+        (_as_another("users"), "a number that another has"),
+        (lambda parts: parts.update({"members.json": "{}"}), "format undefined; expected 4"),
+        (lambda parts: parts.pop("members.json"), "this is no invitation (SyntaxError)"),
+    ]
+    for lie, said in [*lies, *of_members]:
+        token = new()
+        desk.of_invitations[token.token] = lie
+        cases.append(([str(token)], said))
+    return good, cases
 
 
 @final

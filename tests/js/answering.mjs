@@ -25,8 +25,8 @@ function forgetting(item) {
 const done = {
   forgetting,
   frame: async (digits) => p.toBase64(await device.answer(p.fromBase64(digits))),
-  consumed: (item) => device.consumed(item) ?? "",
-  forget: (item) => device.forget(item) ?? "",
+  consumed: async (item) => (await device.consumed(item)) ?? "",
+  forget: async (item) => (await device.forget(item)) ?? "",
   recommended: (n) => device.recommended(Number(n)),
   state: () => device.state,
 };

@@ -1,19 +1,25 @@
 // A device of a federation, written from docs/protocol.md: one user, the algorithms FCF and FPL,
 // rounds with and without masks. Nothing but WebCrypto and plain JavaScript: what keeps its files is
-// given, {read(name): text or null, write(name, text): on the disk when it returns}.
+// given, and each of these may have to be awaited:
 //
-//   identity.key, request.json                      who the device is
+//   read(name)          the text of a file; null without one
+//   write(name, text)   on the disk when it is done
+//   makeKey()           makes the key by which the device signs, and gives its public half
+//   key()               that key, as WebCrypto has it
+//
+//   request.json                                    who the device is
 //   terms.json, items.json, longer-items.json, members.json, invitation.json, ca.crt
 //                                                   what it was invited to
 //   device.json                                     what its owner has decided
 //   state.json                                      what changes: rows, the newest model and answer
 
 import { listOf, longer, textOf, digestOf } from "./items.mjs";
+import { checkMembers } from "./lots.mjs";
 import { KINDS, MaskedSide } from "./masked.mjs";
 import { MODELS, best, settingsOf, unknownSetting } from "./models.mjs";
 import * as p from "./protocol.mjs";
 
-const FORMAT = 4;
+export const FORMAT = 4;
 const LISTED = 10; // items of a list in which a new row is a hit
 const TESTS = 3; // numbers of tests of new rows
 const NO_TESTS = [0, 0, 0]; // rows, hits, sum of 1 / rank
@@ -30,23 +36,34 @@ export function fieldsOf(text, where) {
 
 // ---- joining ------------------------------------------------------------------------------------
 
-// Makes a key, and the request for the operator.
+// Makes a key, and the request for the operator. A key without a request was shown to nobody.
 export async function identity(files, name) {
   if (!/^[a-z0-9][a-z0-9.-]{0,63}$/.test(name))
     throw new BadInput(`NAME: got '${name}'; expected 1 to 64 of a-z, 0-9, - and .`);
-  if (files.read("identity.key") !== null)
-    throw new BadInput("identity.key: there is a key already; choose another folder");
-  const key = p.random(32);
-  files.write("identity.key", `${p.hex(key)}\n`);
-  const request = { format: FORMAT, name, key: p.hex(await p.publicOf("Ed25519", key)) };
-  files.write("request.json", JSON.stringify(request));
+  if ((await files.read("request.json")) !== null)
+    throw new BadInput("request.json: there is a request already; choose another folder");
+  const request = { format: FORMAT, name, key: p.hex(await files.makeKey()) };
+  await files.write("request.json", JSON.stringify(request));
 }
 
-// Takes an invitation, {file name: text}, with the rows of the user, a CSV file as text. insisted:
-// texts such as people=60, the least that a masked sum must have; public=1 agrees to draws that
-// everybody can repeat.
+// Takes an invitation, {file name: text}, with the rows of the user, a CSV file as text; null = none.
+// insisted: texts such as people=60, the least that the terms must say of a masked sum and that each
+// must have; public=1 agrees to draws that everybody can repeat.
 export async function joinFederation(files, invitation, rows, insisted) {
-  const floors = { people: 300, parties: 3, occupancy: 10, public: 0 };
+  const { floors, terms, server, tls, history } = await understood(invitation, rows, insisted);
+  const own = fieldsOf(await files.read("request.json"), "request.json");
+  const user = await orRefused(() => userOf(invitation, own, terms));
+  // Nothing else, whatever an invitation has: it could bring a key.
+  for (const name of [...PARTS, "ca.crt"])
+    if (invitation[name]) await files.write(name, invitation[name]);
+  const about = { name: own.name, user, server, tls, floors };
+  // Last: a device that is killed before has not joined, and may do it again.
+  await files.write("device.json", JSON.stringify({ ...about, history }));
+}
+
+// What an invitation means, whoever is a member. Refuses what this device or its owner does not take.
+export function understood(invitation, rows, insisted) {
+  const floors = { people: 100, parties: 3, occupancy: 10, noise: 0, public: 0 };
   for (const floor of insisted) {
     const [name, value] = floor.split("=");
     if (!(name in floors) || !(Number(value) >= 0))
@@ -55,32 +72,53 @@ export async function joinFederation(files, invitation, rows, insisted) {
       );
     floors[name] = Number(value);
   }
-  const part = (name) => fieldsOf(invitation[name], name);
-  const own = fieldsOf(files.read("request.json"), "request.json");
-  const terms = part("terms.json");
-  const { server, tls } = part("invitation.json");
+  return orRefused(async () => {
+    const terms = fieldsOf(invitation["terms.json"], "terms.json");
+    const { server, tls } = fieldsOf(invitation["invitation.json"], "invitation.json");
+    checkServer({ server, tls });
+    checkTerms(terms, floors);
+    if (p.hex(await p.sha256(p.bytesOf(invitation["items.json"]))) !== terms.items_sha256)
+      throw new BadInput("items.json is not that of the terms");
+    let items = listOf(JSON.parse(invitation["items.json"]));
+    if (invitation["longer-items.json"])
+      items = await longer(items, JSON.parse(invitation["longer-items.json"]));
+    return { floors, terms, server, tls, history: historyOf(rows, items.ids) };
+  });
+}
+
+// Refuses what is no HOST:PORT, or would show keys and rows to everybody on the way.
+export function checkServer({ server, tls }) {
+  const [, host] = /^(\[[0-9a-f:.]+\]|[a-z0-9.-]+):[0-9]{1,5}$/i.exec(server) ?? [];
+  if (!host) throw new BadInput("the server is no HOST:PORT");
+  if (tls !== true && !["127.0.0.1", "[::1]", "localhost"].includes(host))
+    throw new BadInput(`${server}: plain text beyond loopback`);
+}
+
+// What is made of files that may have anything in them, or one line that says why nothing is.
+async function orRefused(make) {
+  try {
+    return await make();
+  } catch (why) {
+    if (why instanceof BadInput) throw why;
+    const said = why instanceof p.Refused ? why.message.replaceAll("\n", " ") : why.name;
+    throw new BadInput(`this is no invitation (${said})`);
+  }
+}
+
+// The number of the user whom an invitation is for.
+function userOf(invitation, { name, key }, terms) {
+  const list = fieldsOf(invitation["members.json"], "members.json");
+  checkMembers(list, terms.users);
   // Another key under this name means that the invitation is not for this device.
-  const member = part("members.json").nodes[own.name];
-  if (member?.key !== own.key)
-    throw new BadInput(`the invitation is not for '${own.name}' with this key`);
+  const member = list.nodes[name];
+  if (member?.key !== key) throw new BadInput(`the invitation is not for '${name}' with this key`);
   const [[first, last]] = member.users;
   if (member.users.length !== 1 || first !== last)
     throw new BadInput("the invitation is for several users; expected one");
-  checkTerms(terms, floors);
-  if (p.hex(await p.sha256(p.bytesOf(invitation["items.json"]))) !== terms.items_sha256)
-    throw new BadInput("items.json is not that of the terms");
-  let items = listOf(JSON.parse(invitation["items.json"]));
-  if (invitation["longer-items.json"])
-    items = await longer(items, JSON.parse(invitation["longer-items.json"]));
-  const history = historyOf(rows, items.ids);
-  // Nothing else, whatever an invitation has: it could bring a key.
-  for (const name of [...PARTS, "ca.crt"])
-    if (invitation[name]) files.write(name, invitation[name]);
-  const about = { name: own.name, user: first, server, tls, floors };
-  files.write("device.json", JSON.stringify({ ...about, history }));
+  return first;
 }
 
-// Refuses terms of which this device would leave something out.
+// Refuses terms of which this device would leave something out, or that promise its owner too little.
 function checkTerms(terms, floors) {
   if (terms.topology !== "server" || !(terms.algorithm in MODELS))
     throw new BadInput(`${terms.algorithm}; expected one of ${Object.keys(MODELS).join(", ")}`);
@@ -118,10 +156,18 @@ function checkTerms(terms, floors) {
   const repeated = terms.draws === "public" || (noise && source === "seed");
   if (repeated && !floors.public)
     throw new BadInput("its draws are public; expected secret ones, or public=1");
+  const { people = 0, parties = 0 } = terms.protection;
+  const promised = { noise: noise ?? 0, ...(masked && { people, parties }) };
+  for (const [name, least] of Object.entries(promised))
+    if (!(least >= floors[name]))
+      throw new BadInput(
+        `its terms have ${name}=${least}; expected ${floors[name]} or more, as its owner said`,
+      );
 }
 
 // The numbers of the items in a CSV file with a column `item`, ascending, each once.
 function historyOf(rows, ids) {
+  if (rows === null) return [];
   const numbers = new Map(ids.map((id, number) => [id, number]));
   const [head, ...lines] = rows.split(/\r?\n/).filter(Boolean);
   const column = head.split(",").indexOf("item");
@@ -138,20 +184,23 @@ function historyOf(rows, ids) {
 
 // ---- the device ---------------------------------------------------------------------------------
 
+// The hash of terms as they came, without the line feed at the end, names the federation.
+export const runOf = async (terms) =>
+  p.hex(await p.sha256(p.bytesOf(terms.replace(/\n$/, "")))).slice(0, 32);
+
 export class Device {
   static async open(files) {
-    const { history: rows, ...about } = JSON.parse(files.read("device.json"));
+    const { history: rows, ...about } = JSON.parse(await files.read("device.json"));
     const device = Object.assign(new Device(), about, { files });
-    device.key = p.unhex(files.read("identity.key").trim());
-    const said = files.read("terms.json");
+    device.key = await files.key();
+    const said = await files.read("terms.json");
     device.terms = fieldsOf(said, "terms.json");
-    // The hash of the file as it came, without the line feed at its end, names the federation.
-    device.run = p.hex(await p.sha256(p.bytesOf(said.replace(/\n$/, "")))).slice(0, 32);
+    device.run = await runOf(said);
     device.operator = p.unhex(device.terms.operator);
     device.model = MODELS[device.terms.algorithm];
-    const grown = files.read("longer-items.json");
-    await device.list(listOf(JSON.parse(grown ?? files.read("items.json"))), grown !== null);
-    const stored = files.read("state.json");
+    const grown = await files.read("longer-items.json");
+    await device.list(listOf(JSON.parse(grown ?? (await files.read("items.json")))), grown !== null);
+    const stored = await files.read("state.json");
     // What a device begins with is drawn once: from secret draws it would be another each time.
     device.state = stored
       ? JSON.parse(stored)
@@ -162,11 +211,11 @@ export class Device {
           private: packed(device.model.first(device.settings, device.user)),
         };
     // A lot of secret draws is the same after a restart.
-    device.keep({});
+    await device.keep({});
     device.forgotten = 0; // how often rows were forgotten since
     // Under masks a device answers no request whose answer would be about itself alone.
     if (device.terms.protection.secure_sum) {
-      const members = fieldsOf(files.read("members.json"), "members.json");
+      const members = fieldsOf(await files.read("members.json"), "members.json");
       device.masks = new MaskedSide(device, members, device.floors);
     }
     return device;
@@ -182,21 +231,37 @@ export class Device {
     this.listed = grown ? `${this.run} ${await digestOf(items)}` : this.run;
   }
 
-  keep(changes) {
+  async keep(changes) {
     this.state = { ...this.state, ...changes };
-    this.files.write("state.json", JSON.stringify(this.state));
+    try {
+      await this.files.write("state.json", JSON.stringify(this.state));
+    } catch (why) {
+      // What is in memory is not on the disk: of that no answer may be made.
+      this.failed = new BadInput(`its files cannot be written (${why.name}); make room, and restart`);
+      throw this.failed;
+    }
   }
 
-  keepMembers(list) {
-    this.files.write("members.json", JSON.stringify({ format: FORMAT, ...list }));
+  // Keeps what an answer leaves behind, before that leaves. Refuses to answer with rows that were
+  // forgotten since, also while they were written.
+  async leaves(changes, forgotten) {
+    this.remembers(forgotten);
+    await this.keep(changes);
+    this.remembers(forgotten);
+  }
+
+  async keepMembers(list) {
+    await this.files.write("members.json", JSON.stringify({ format: FORMAT, ...list }));
   }
 
   seal(kind, body, fields) {
     return p.seal(this.key, kind, body, { run: this.run, node: this.name, ...fields });
   }
 
-  // The answer to a frame of the server: what it asks for, or why not. Never an error.
+  // The answer to a frame of the server: what it asks for, or why not. An error only once its files
+  // cannot be written.
   async answer(frame) {
+    if (this.failed) throw this.failed;
     let about = {};
     try {
       const { head, body } = await p.opened(frame, this.operator);
@@ -217,6 +282,7 @@ export class Device {
       if (head.kind === "work") return await this.worked(head, body, answering);
       throw new p.Refused("wrong-kind");
     } catch (why) {
+      if (why instanceof BadInput) throw why;
       // By class alone: the text of another error might name rows.
       const refused = why instanceof p.Refused ? why.message : `failed\n${why.name}`;
       return this.seal("refused", p.bytesOf(refused), { ...about, about: why.about ?? {} });
@@ -236,7 +302,7 @@ export class Device {
   // Takes a longer list of items, which is on the disk before anything is signed under it.
   async further(body, about) {
     const items = await longer(this.items, p.jsonOf(body, "items"));
-    this.files.write("longer-items.json", textOf(items));
+    await this.files.write("longer-items.json", textOf(items));
     await this.list(items, true);
     this.masks?.begin();
     return this.seal("items", new Uint8Array(), { ...about, items: this.settings.items });
@@ -253,15 +319,9 @@ export class Device {
     const { forgotten } = this;
     const { private: after, update } = this.trained(download, head.round);
     const answer = await this.seal("update", p.writeArrays(update), about);
-    this.remembers(forgotten);
     // On the disk before it leaves: a device that is killed now gives the same answer again.
-    this.keep({
-      round: head.round,
-      asked,
-      answer: p.toBase64(answer),
-      private: after,
-      newest: this.kept(download),
-    });
+    const changes = { round: head.round, asked, answer: p.toBase64(answer), private: after };
+    await this.leaves({ ...changes, newest: this.kept(download) }, forgotten);
     return answer;
   }
 
@@ -292,7 +352,8 @@ export class Device {
 
   async taken(head, body) {
     const download = await this.received(body, {});
-    this.keep({ newest: this.kept(download), trained: head.round === this.terms.rounds });
+    const trained = head.round === this.terms.rounds;
+    await this.keep({ newest: this.kept(download), trained });
     return this.seal("taken", new Uint8Array(), { round: head.round });
   }
 
@@ -338,20 +399,20 @@ export class Device {
   }
 
   // Adds a row, which is tested before it is learnt. It counts from the next round on.
-  consumed(id) {
+  async consumed(id) {
     const item = this.numberOf(id);
     const tests = this.tested(item);
     const rows = [...new Set([...this.state.rows, item])].sort((a, b) => a - b);
-    this.keep({ rows, tests });
+    await this.keep({ rows, tests });
   }
 
   // Deletes a row, with the answers that were made with it. Tests do not say of which rows they
   // were, so that none of before is told.
-  forget(id) {
+  async forget(id) {
     const item = this.numberOf(id);
     const rows = this.state.rows.filter((row) => row !== item);
     this.forgotten += 1;
-    this.keep({ rows, tests: NO_TESTS, vector: null, asked: null, answer: null });
+    await this.keep({ rows, tests: NO_TESTS, vector: null, asked: null, answer: null });
   }
 
   // Refuses to answer with rows that were forgotten since.

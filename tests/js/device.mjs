@@ -1,10 +1,11 @@
 // The device of core.mjs for Node: its files in a folder, and a connection.
 //
 //   node device.mjs identity FOLDER NAME               makes a key, and request.json for the operator
-//   node device.mjs join FOLDER INVITATION ROWS.csv [people=300] [parties=3] [occupancy=10] [public=0]
-//                                                      takes an invitation, with the user's rows; the
-//                                                      rest is the least that a masked sum must have,
-//                                                      and 1 agrees to draws that all can repeat
+//   node device.mjs join FOLDER FROM ROWS.csv [people=100] [parties=3] [occupancy=10] [noise=0]
+//                                     [public=0]       joins by an invitation, a folder, or by a link,
+//                                                      with the user's rows; the rest is the least that
+//                                                      a masked sum must have, and public=1 agrees to
+//                                                      draws that everybody can repeat
 //   node device.mjs run FOLDER                         takes part until the trained model has come
 //   node device.mjs consumed FOLDER ITEM               adds a row, while the device does not run
 //   node device.mjs recommend FOLDER [N]               prints the best items that the user lacks
@@ -23,7 +24,9 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 import { BadInput, Device, identity, joinFederation } from "./core.mjs";
+import { joinByLink } from "./join.mjs";
 import { takePart } from "./line.mjs";
+import * as p from "./protocol.mjs";
 
 const HELD = 20_000; // milliseconds for which a server holds a question
 const CALL = 30_000; // without a byte, after which a connection is lost
@@ -41,33 +44,42 @@ const filesOf = (folder) => ({
     writeFileSync(`${path}.new`, content, { mode: 0o600, flush: true });
     renameSync(`${path}.new`, path);
   },
+  async makeKey() {
+    const key = p.random(32);
+    this.write("identity.key", `${p.hex(key)}\n`);
+    return p.publicOf("Ed25519", key);
+  },
+  key() {
+    return p.signingKey(p.unhex(this.read("identity.key").trim()));
+  },
 });
 
 const open = (folder) => Device.open(filesOf(folder));
 
-async function joinFolder(folder, invitation, rows, ...insisted) {
-  const files = readdirSync(invitation).map((name) => [
-    name,
-    readFileSync(join(invitation, name), "utf8"),
-  ]);
+async function joinFrom(folder, from, rows, ...insisted) {
+  const files = filesOf(folder);
   const said = readFileSync(rows, "utf8");
-  await joinFederation(filesOf(folder), Object.fromEntries(files), said, insisted);
+  if (from.includes("#")) return joinByLink(files, from, said, insisted, connected, console.error);
+  const parts = readdirSync(from).map((name) => [name, readFileSync(join(from, name), "utf8")]);
+  return joinFederation(files, Object.fromEntries(parts), said, insisted);
 }
 
-// What carries the bytes of a device to its server and back.
-function connection({ server, tls, files }) {
+// The connection to a server by the certificate of its authority, in PEM: "" for those that Node
+// trusts, null for whoever answers.
+const connected = (server, certificate) =>
+  connection(server, certificate === null ? { rejectUnauthorized: false } : { ca: certificate });
+
+// What carries the bytes of a device to its server and back. trust: of TLS, as Node has it.
+function connection({ server, tls }, trust) {
   const [, host, port] = /^\[?(.+?)\]?:(\d+)$/.exec(server);
-  // Plain HTTP beyond this machine would show keys and rows to everybody on the way.
-  if (!tls && !["127.0.0.1", "::1", "localhost"].includes(host))
-    throw new BadInput(`${server}: plain text beyond loopback`);
   const kind = tls ? https : http;
-  const trust = tls ? { ca: files.read("ca.crt"), minVersion: "TLSv1.3" } : {};
-  const agent = new kind.Agent({ keepAlive: true, maxSockets: 1, ...trust });
+  const how = { keepAlive: true, maxSockets: 1, minVersion: "TLSv1.3", ...trust };
+  const agent = new kind.Agent(how);
   return (method, path, shown, body, most) => {
     const headers = { ...shown, "accept-encoding": "identity", "content-length": body.length };
-    const how = { host, port, agent, method, path, headers, timeout: HELD + CALL };
+    const asked = { host, port, agent, method, path, headers, timeout: HELD + CALL };
     return new Promise((resolve, reject) => {
-      const request = kind.request(how, (response) => {
+      const request = kind.request(asked, (response) => {
         const parts = [];
         let size = 0;
         response.on("data", (part) => {
@@ -93,12 +105,12 @@ function connection({ server, tls, files }) {
 
 async function run(folder) {
   const device = await open(folder);
-  await takePart(device, connection(device), console.error);
+  await takePart(device, connected(device, device.files.read("ca.crt") ?? ""), console.error);
 }
 
 const COMMANDS = {
   identity: (folder, name) => identity(filesOf(folder), name),
-  join: joinFolder,
+  join: joinFrom,
   run,
   consumed: async (folder, item) => (await open(folder)).consumed(item),
   recommend: async (folder, n = "10") =>
@@ -118,7 +130,7 @@ async function main([command, ...given]) {
   }
 }
 
-export { filesOf, open };
+export { connected, filesOf, open };
 
 // Imported by a test it only gives devices. Connections that are kept open would hold the process.
 if (process.argv[1] === fileURLToPath(import.meta.url))

@@ -40,9 +40,9 @@ class Line {
   }
 }
 
-class Denied extends Error {}
+export class Denied extends Error {}
 
-function good(response) {
+export function good(response) {
   if (response.status < 300) return response;
   const word = p.text(response.body.slice(0, 40)).trim();
   throw new Denied(/^[a-z0-9-]+$/.test(word) ? word : String(response.status));
@@ -67,6 +67,7 @@ export async function takePart(device, ask, tell) {
       }
       good(await line.said("POST", "/v1/answer", await device.answer(response.body)));
     } catch (why) {
+      if (why instanceof BadInput) throw why;
       if (why instanceof Denied && NEVER.has(why.message))
         throw new BadInput(`the server does not let this device in (${why.message})`);
       // The server is away, busy, or starts again: twice as long each time, half of it at random.

@@ -70,12 +70,34 @@ export const rollOf = ({ nodes, former }) => {
 // The first number that nobody on a list has or had.
 export function nextUser({ nodes, former }) {
   const lasts = Object.values(nodes).map(({ users }) => users.at(-1)?.[1] ?? -1);
-  return 1 + Math.max(-1, ...lasts, ...former.map(({ last }) => last));
+  // One by one: a call takes no more arguments than a stack has room for.
+  return 1 + [...lasts, ...former.map(({ last }) => last)].reduce((a, b) => Math.max(a, b), -1);
+}
+
+const isKey = (digits) => typeof digits === "string" && /^[0-9a-f]{64}$/.test(digits);
+const bad = (why) => {
+  throw new p.Refused("malformed", `members: ${why}`);
+};
+
+// Refuses a list of members that cannot be: too long, with a name or key that is none, or with a
+// number that two have, or nobody of `users`.
+export function checkMembers({ nodes, former }, users) {
+  const roll = Object.entries(rollOf({ nodes, former }));
+  if (roll.length > MOST) bad("too many");
+  for (const [name, key] of roll)
+    if (!name || p.bytesOf(name).length > LONGEST || !isKey(key)) bad("a name or key");
+  const runs = Object.values(nodes).flatMap(({ users: own }) => own);
+  let next = 0;
+  for (const [first, last] of runs.sort(([a], [b]) => a - b)) {
+    if (!(Number.isSafeInteger(first) && first >= next)) bad("a number that another has");
+    if (!(Number.isSafeInteger(last) && last >= first && last < users)) bad("no number");
+    next = last + 1;
+  }
 }
 
 // The list of members that a server has sent, whole or as a difference. Refuses one on which somebody
-// whom this device knows is missing, or has another key or other users.
-export function longer(known, sent) {
+// whom this device knows is missing, or has another key or other users. users: as of checkMembers.
+export function longer(known, sent, users) {
   const { after, rests = [], nodes, former } = sent;
   let list = { nodes, former };
   if (after !== undefined) {
@@ -86,19 +108,13 @@ export function longer(known, sent) {
   }
   const roll = rollOf(list);
   const next = nextUser(known);
-  const bad = (why) => {
-    throw new p.Refused("malformed", `members: ${why}`);
-  };
-  if (Object.keys(roll).length > MOST) bad("too many");
+  checkMembers(list, users);
   for (const [name, key] of Object.entries(rollOf(known)))
     if (roll[name] !== key) bad("a member is missing, or has another key");
-  for (const [name, { key, users }] of Object.entries(list.nodes)) {
-    if (!name || p.bytesOf(name).length > LONGEST || !/^[0-9a-f]{64}$/.test(key)) bad("a name or key");
+  for (const [name, { users: own }] of Object.entries(list.nodes)) {
     const before = known.nodes[name];
-    if (before && JSON.stringify(before.users) !== JSON.stringify(users)) bad("other users");
-    const all = users.flat();
-    if (!all.every((user) => Number.isSafeInteger(user) && user >= 0)) bad("no number");
-    if (!before && all.some((user) => user < next)) bad("a number that somebody has or had");
+    if (before && JSON.stringify(before.users) !== JSON.stringify(own)) bad("other users");
+    if (!before && own.flat().some((user) => user < next)) bad("a number that somebody has or had");
   }
   return list;
 }

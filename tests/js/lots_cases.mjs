@@ -14,10 +14,10 @@ const { refusals, lists, lots, items } = JSON.parse(readFileSync(process.argv[2]
 for (const { parties, model, past, demands, said } of refusals)
   deepEqual(refusal(parties, model, past, demands), said);
 
-for (const { known, sent, said } of lists) {
+for (const { known, sent, users, said } of lists) {
   let found = null;
   try {
-    found = longer(known, sent).nodes;
+    found = longer(known, sent, users).nodes;
   } catch {
     // Refused, in whatever words.
   }

@@ -163,7 +163,7 @@ export class MaskedSide {
     try {
       const said = await this.said(party, head, body);
       const answer = await device.seal(head.kind === "open" ? "opening" : head.kind, said, about);
-      if (head.kind === "mask") this.leave();
+      if (head.kind === "mask") await this.leave();
       this.answers.set(asked, answer);
       return answer;
     } catch (why) {
@@ -219,7 +219,7 @@ export class MaskedSide {
     // On the disk before it leaves: later sums are held against this one, also after a restart.
     const past = this.device.state.past ?? [];
     if (JSON.stringify(past.at(-1)) !== JSON.stringify(party.consented))
-      this.device.keep({ past: [...past, party.consented] });
+      await this.device.keep({ past: [...past, party.consented] });
     return answer;
   }
 
@@ -277,12 +277,11 @@ export class MaskedSide {
   }
 
   // On the disk before it leaves. What it tells of new rows is told once; others may have come.
-  leave() {
+  async leave() {
     const { device } = this;
     const { changes, told, forgotten } = this.leaving;
-    device.remembers(forgotten);
     const tests = (device.state.tests ?? NO_TESTS).map((number, at) => number - told[at]);
-    device.keep({ ...changes, tests });
+    await device.leaves({ ...changes, tests }, forgotten);
   }
 
   // ---- who is a member ----
@@ -296,8 +295,8 @@ export class MaskedSide {
   // Takes a longer list, which is on the disk before the next advert is signed under it.
   async further(body, about) {
     if (!this.byLot) throw new p.Refused("wrong-kind");
-    const list = longer(this.list, p.jsonOf(body, "members"));
-    this.device.keepMembers(list);
+    const list = longer(this.list, p.jsonOf(body, "members"), this.device.terms.users);
+    await this.device.keepMembers(list);
     this.know(list);
     this.party = null;
     return this.device.seal("members", new Uint8Array(), about);
@@ -314,7 +313,7 @@ export class MaskedSide {
     // A device says of one model a round that it has come: with two it could help each to a quorum.
     if (before === head.round && device.state.word !== word) throw new p.Refused("conflict");
     if (before > head.round) throw new p.Refused("past-round");
-    device.keep({ word });
+    await device.keep({ word });
     this.offer = { round: head.round, digest, newest: device.kept(download) };
     return device.seal("taken", new Uint8Array(), { round: head.round, model: digest });
   }
@@ -341,7 +340,7 @@ export class MaskedSide {
     if (same.size < least)
       throw new p.Refused("wrong-model", `${same.size} have it; at least ${least}`);
     // By lot, models come between rounds too.
-    device.keep({ newest: offer.newest, trained: !this.byLot || offer.round >= rounds });
+    await device.keep({ newest: offer.newest, trained: !this.byLot || offer.round >= rounds });
     return device.seal("kept", new Uint8Array(), { round: offer.round, model: offer.digest });
   }
 }

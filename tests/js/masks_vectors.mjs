@@ -18,14 +18,14 @@ export async function checkSum(made) {
   const terms = { ...made.terms, model: p.unhex(made.terms.model) };
   equal(p.hex(await termsDigest(terms, roll)), made.digest);
   // A party that draws what the vectors say it drew.
-  const partyOf = ({ name, identity, drawn }, more = {}) => {
+  const partyOf = async ({ name, identity, drawn }, more = {}) => {
     const secrets = drawn.map(p.unhex);
     const random = () => secrets.shift();
     return new Party({
       terms,
       roll,
       name,
-      identity: p.unhex(identity),
+      identity: await p.signingKey(p.unhex(identity)),
       floors: FLOORS,
       random,
       ...more,
@@ -40,7 +40,7 @@ export async function checkSum(made) {
     }
     // Of a long sum not every message is looked at.
     if (!said.advert) continue;
-    const party = partyOf(known);
+    const party = await partyOf(known);
     equal(p.hex(await party.advertise()), said.advert);
     equal(p.hex(await party.share(p.unhex(made.roster))), said.shares);
     if (name === made.gone) continue;
@@ -99,18 +99,18 @@ async function checkLies(made, partyOf) {
     floor: changed((entries) => entries.slice(0, 2)),
   };
   for (const [code, bytes] of Object.entries(rosters)) {
-    const party = partyOf(known);
+    const party = await partyOf(known);
     await party.advertise();
     equal(await refused(party.share(bytes)), code);
   }
   const few = { model: "00", parties: { [known.name]: 1, [made.gone]: 1, cy: 1 } };
   const pasts = { apart: few, twice: { ...few, model: made.terms.model } };
   for (const [code, past] of Object.entries(pasts)) {
-    const party = partyOf(known, { past: [past] });
+    const party = await partyOf(known, { past: [past] });
     await party.advertise();
     equal(await refused(party.share(p.unhex(made.roster))), code);
   }
-  const party = partyOf(known);
+  const party = await partyOf(known);
   equal(await refused(party.share(p.unhex(made.roster))), "stage");
   await party.advertise();
   await party.share(p.unhex(made.roster));

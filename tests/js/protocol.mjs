@@ -50,6 +50,9 @@ async function privateKey(name, raw, uses) {
   return subtle.importKey("pkcs8", joined(PREFIX[name], raw), { name }, true, uses);
 }
 
+// What signs, from 32 bytes. A page's key is none of these: it never leaves the browser.
+export const signingKey = (raw) => privateKey("Ed25519", raw, ["sign"]);
+
 // WebCrypto gives the public half of a private key only as a part of its JSON form.
 export async function publicOf(name, raw) {
   const key = await privateKey(name, raw, name === "Ed25519" ? ["sign"] : ["deriveBits"]);
@@ -57,10 +60,8 @@ export async function publicOf(name, raw) {
   return fromBase64(x.replaceAll("-", "+").replaceAll("_", "/"));
 }
 
-export async function sign(raw, message) {
-  const key = await privateKey("Ed25519", raw, ["sign"]);
-  return new Uint8Array(await subtle.sign("Ed25519", key, message));
-}
+export const sign = async (key, message) =>
+  new Uint8Array(await subtle.sign("Ed25519", key, message));
 
 export async function verified(raw, signature, message) {
   const key = await subtle.importKey("raw", raw, { name: "Ed25519" }, true, ["verify"]);

@@ -7,8 +7,10 @@ import { textOf } from "./items.mjs";
 import * as p from "./protocol.mjs";
 
 const [folder, digits] = process.argv.slice(2);
-const operator = p.unhex(digits);
+const operator = await p.signingKey(p.unhex(digits));
 const files = filesOf(folder);
+const own = p.unhex(JSON.parse(files.read("request.json")).key);
+const stranger = await p.signingKey(p.random(32));
 const device = await open(folder);
 
 // A good request of round 0, but for what is given.
@@ -46,9 +48,9 @@ function zeros(value = 0.5) {
   );
 }
 
-async function answered(frame) {
-  const answer = await device.answer(frame);
-  const { head, body } = await p.opened(answer, await p.publicOf("Ed25519", device.key));
+async function answered(frame, by = device) {
+  const answer = await by.answer(frame);
+  const { head, body } = await p.opened(answer, own);
   return head.kind === "refused" ? p.text(body).split("\n")[0] : head.kind;
 }
 
@@ -68,9 +70,43 @@ async function forgotten(frame) {
   }
 }
 
+// What becomes of an answer while its state is being written: nothing, until it is on the disk.
+async function whileWritten(frame, meanwhile) {
+  const { write } = device.files;
+  let go;
+  const writing = new Promise((begun) => {
+    device.files.write = async (...given) => {
+      begun();
+      await new Promise((on) => (go = on));
+      device.files.write = write;
+      write.apply(device.files, given);
+    };
+  });
+  let said = "waits";
+  const answering = answered(frame).then((kind) => (said = kind));
+  await writing;
+  for (let turn = 0; turn < 20; turn++) await new Promise(setImmediate);
+  const before = said;
+  device.files.write = write;
+  meanwhile();
+  go();
+  await answering;
+  return `${before}, ${said}`;
+}
+
+// A device whose disk is full says nothing more until it is started again.
+async function full() {
+  const other = await open(folder);
+  other.files.write = () => {
+    throw new Error("no room");
+  };
+  const word = (why) => why.constructor.name;
+  return [await answered(good, other).catch(word), await answered(good, other).catch(word)];
+}
+
 const good = await asked();
 const said = {
-  stranger: await answered(await asked({ key: p.random(32) })),
+  stranger: await answered(await asked({ key: stranger })),
   run: await answered(await asked({ change: { run: "0".repeat(32) } })),
   kind: await answered(await asked({ kind: "consent" })),
   round: await answered(await asked({ change: { round: device.terms.rounds } })),
@@ -79,14 +115,20 @@ const said = {
   model: await answered(await asked({ change: { model: p.random(32) } })),
   nan: await answered(await asked({ download: zeros(NaN) })),
   cut: await answered(good.slice(0, -1)),
+  full: await full(),
   forgotten: await forgotten(good),
-  good: await answered(good),
+  written: await whileWritten(good, () => device.forget(device.items.ids[device.history[0]])),
 };
-const first = await device.answer(good);
+const next = await asked({ change: { round: 1 }, download: zeros(0.75) });
+said.good = await whileWritten(next, () => {});
+const first = await device.answer(next);
 // Another process that has only what is on the disk gives the very same frame.
 const restarted = await open(folder);
-said.again = p.same(first, await restarted.answer(await asked({}))) ? "the same" : "another";
-said.past = await answered(await asked({ download: zeros(0.25) }));
+const repeated = await restarted.answer(
+  await asked({ change: { round: 1 }, download: zeros(0.75) }),
+);
+said.again = p.same(first, repeated) ? "the same" : "another";
+said.past = await answered(await asked({ change: { round: 1 }, download: zeros(0.25) }));
 
 // ---- lists of items ----
 
@@ -102,7 +144,7 @@ const more = (more) => ({
 });
 const lacks = { after: ids.length, ids: ["x"], titles: [""], places: [[1, 2]], retired: [] };
 const refused = {
-  stranger: await told(more(["x"]), p.random(32)),
+  stranger: await told(more(["x"]), stranger),
   shorter: await told({ ...list, ids: ids.slice(1), places: list.places.slice(1) }),
   exchanged: await told({ ...more(["x"]), ids: [...ids.slice(1), "x", ids[0]] }),
   twice: await told(more([ids[0]])),
@@ -120,5 +162,5 @@ said["items recommended"] = device.recommended(100).includes("x");
 said["items back"] = await answered(await told(list));
 said["items no longer retired"] = await answered(await told(more(["x"])));
 said["items after"] = (await open(folder)).items.ids.at(-1);
-said["items unknown"] = await answered(await asked({ change: { round: 1, items: ids.length } }));
+said["items unknown"] = await answered(await asked({ change: { round: 2, items: ids.length } }));
 console.log(JSON.stringify(said));

@@ -17,7 +17,8 @@ const read = (name) =>
 async function keys() {
   const { ed25519, x25519, terms, rotation, ticket, charter } = read("keys");
   equal(p.hex(await p.publicOf("Ed25519", p.unhex(ed25519.private))), ed25519.public);
-  const sealed = async (message) => p.hex(await p.sign(p.unhex(ed25519.private), message));
+  const key = await p.signingKey(p.unhex(ed25519.private));
+  const sealed = async (message) => p.hex(await p.sign(key, message));
   equal(await sealed(p.unhex(ed25519.message)), ed25519.signature);
   equal(
     await p.verified(p.unhex(ed25519.public), p.unhex(ed25519.signature), p.unhex("00")),
@@ -101,7 +102,7 @@ async function frames() {
       nonce: p.unhex(nonce),
       model: p.unhex(model),
     };
-    equal(p.hex(await p.seal(p.unhex(key), kind, body, whole)), frame);
+    equal(p.hex(await p.seal(await p.signingKey(p.unhex(key)), kind, body, whole)), frame);
     const sender = await p.publicOf("Ed25519", p.unhex(key));
     const opened = await p.opened(p.unhex(frame), sender);
     equal(
@@ -133,7 +134,8 @@ async function frames() {
     nonce: p.unhex(here.nonce),
     about: { time: here.time },
   };
-  const frame = await p.seal(p.unhex(here.private), "here", new Uint8Array(), fields);
+  const key = await p.signingKey(p.unhex(here.private));
+  const frame = await p.seal(key, "here", new Uint8Array(), fields);
   equal(
     `Entrenous ${btoa(String.fromCharCode(...frame))
       .replaceAll("+", "-")
