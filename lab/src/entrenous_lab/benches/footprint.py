@@ -95,6 +95,10 @@ def _measured(made: Founded, progress: Progress) -> dict[str, float]:
         with _each_counted(watched, address) as counts:
             until(lambda: pauses(made.server), "the end of the first round")
             first = [count.bytes for count in counts]
+            answered = [_answered(device) for device in watched]
+            if len(set(answered)) < 2:
+                problem = f"a lot drew all of {WATCHED} devices or none"
+                raise EntrenousError(f"{problem}; run the bench again")
             progress(2, 4, "idle")
             time.sleep(IDLE)
             idle = [count.bytes - size for count, size in zip(counts, first, strict=True)]
@@ -102,9 +106,6 @@ def _measured(made: Founded, progress: Progress) -> dict[str, float]:
         with _each_counted(watched, address) as counts:
             time.sleep(SETTLED)
             connection = statistics.median(count.bytes for count in counts)
-    answered = [_answered(device) for device in watched]
-    if len(set(answered)) < 2:
-        raise EntrenousError(f"a lot drew all of {WATCHED} devices or none; run the bench again")
     drawn = statistics.median(size for size, its in zip(first, answered, strict=True) if its)
     others = statistics.median(size for size, its in zip(first, answered, strict=True) if not its)
     return {
