@@ -27,19 +27,20 @@ PASSED = ("content-length", "content-type", "retry-after")  # headers of an answ
 class Siblings:
     """The other workers of a server, as one event loop uses them.
 
-    home: the number of the worker for each node, by name. own: the number of this worker.
+    own: the number of this worker.
     """
 
     def __init__(self, home: Mapping[str, int], own: int) -> None:
         self.addresses: Mapping[int, str] = {}
         """HOST:PORT of the workers that are there, by number; any thread may replace it."""
-        self._home = home
+        self.home = home
+        """The number of the worker for each node, by name; any thread may replace it."""
         self._own = own
         self._client: httpx.AsyncClient | None = None
 
     def elsewhere(self, node: str) -> int | None:
         """Returns the number of the worker that serves a node; None for this worker."""
-        home = self._home.get(node, self._own)
+        home = self.home.get(node, self._own)
         if home == self._own:
             return None
         return home

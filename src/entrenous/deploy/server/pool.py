@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial, reduce
 from threading import Event
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar, final
+from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar, final
 
 import numpy as np
 
@@ -20,18 +20,21 @@ from ...core.contract.update import Total
 from ...core.errors import StartAgain
 from ...core.types import Int64Array
 from ...privacy.secure_sum.memory import PastSum
+from ..agreement.members import Member
 from ..frames import agreed_model
 from ..frames.agreed_model import Agreement
 from ..frames.contribution import add, read_sum
 from ..frames.frames import Code
 from ..frames.request import RoundWork
+from ..links.admission import Joins
 from ..links.metrics import LinkTally
 from .channel import Order
 from .exchange import POLL, ServerStopped, rest, watch
 from .grouped_round import GroupSum, GroupWork
 from .handing_on import GivenModel
+from .knocks import KNOCK, answered
 from .server_folder import LogLine, ServerFolder, kept
-from .worker import homes, said_of
+from .worker import has_homes, homes, said_of
 
 STOP = Order("stop", {})
 READY = 120.0  # seconds for a worker to come up, and to answer
@@ -61,6 +64,7 @@ class Hired(Protocol):
 
 
 H = TypeVar("H", bound=Hired)
+Welcome: TypeAlias = Callable[[str, Member], None]
 
 
 class Workers(Protocol[H]):
@@ -79,6 +83,11 @@ class Workers(Protocol[H]):
         """Returns the workers that have sent a message or have died. Waits at most `seconds` for
         the first.
         """
+        ...
+
+    def lists(self) -> Mapping[str, bytes]:
+        """Returns the files of the server's folder that have changed, by name, where workers have
+        not got them."""
         ...
 
     def close(self) -> None: ...
@@ -133,13 +142,15 @@ class WorkerPool(Generic[H]):
         hiring: Workers[H],
         count: int,
         stop: Event,
-        waits: Callable[[list[str]], None] = lambda missing: None,
+        waits: Callable[[list[str]], None],
+        desk: Callable[[Welcome], Joins],
     ) -> None:
         self._folder = folder
         self._contract = contract
         self._stop = stop
         self._waits = waits
         self._hiring = hiring
+        self._joins = desk(self._welcome)
         self._home = homes(folder.terms, folder.members, count)
         self.lengths: dict[str, float] = {}
         self._accepted = 0  # answers in the totals of all rounds
@@ -164,6 +175,20 @@ class WorkerPool(Generic[H]):
         for worker in self.workers:
             worker.end()
         self._hiring.close()
+
+    def change(self, contract: Contract, waits: Callable[[list[str]], None]) -> None:
+        """Goes on with the lists of the folder, which have changed between two rounds. Nobody has
+        to connect anew.
+        """
+        self._contract = contract
+        self._waits = waits
+        self._home = homes(self._folder.terms, self._folder.members, self._count)
+        order = Order("lists", {"files": self._hiring.lists()})
+        for at in range(self._count):
+            self._tell(at, order)
+        for at in range(self._count):
+            self._answer(at, "listed", [order])
+            self._settle(at)
 
     # ---- rounds: `Collecting` --------------------------------------------------------------------
 
@@ -423,6 +448,8 @@ class WorkerPool(Generic[H]):
         elif order.word == "remember":
             self._remember(about)
             self._tell(at, Order("remembered", {}))
+        elif order.word == KNOCK:
+            self._tell(at, answered(self._joins, order))
         elif order.word == "report":
             standing = self.standing[at]
             standing.done |= set(about["done"])
@@ -434,6 +461,13 @@ class WorkerPool(Generic[H]):
             self.lengths |= about["lengths"]
             if about["waiting"]:
                 self._waits(about["waiting"])
+
+    def _welcome(self, name: str, member: Member) -> None:
+        """Has all workers let a new member in, who is asked from the next round on."""
+        about = {"name": name, "users": member.users.tolist()}
+        order = Order("member", about, member.key.public_bytes_raw())
+        for at in range(self._count):
+            self._tell(at, order)
 
     def _remember(self, about: Mapping[str, Any]) -> None:
         """Stores on the server's disk what must be known of all secure sums."""
@@ -473,7 +507,7 @@ class WorkerPool(Generic[H]):
 
     def _introduce(self) -> None:
         """Tells all workers where the others are, if they pass requests on."""
-        if self._home:
+        if has_homes(self._folder.terms, self._count):
             addresses = {at: standing.address for at, standing in enumerate(self.standing)}
             for at in range(self._count):
                 self._tell(at, Order("siblings", {"addresses": addresses}))
@@ -486,9 +520,8 @@ class WorkerPool(Generic[H]):
         dead = self.standing[at]
         now = time.monotonic()
         worker.end()
-        self._before.update(dead.counts)
+        self._settle(at)
         self._link_before = self._link_before.plus(dead.link._replace(open=0))
-        self._sent_before += np.array(dead.sent)
         self._deaths = [*(when for when in self._deaths if now - when < PERIOD), now]
         line = f"worker {at} has ended (process {dead.process}); starting it again"
         self._folder.log(LogLine(line, "worker", level="error"))
@@ -507,6 +540,16 @@ class WorkerPool(Generic[H]):
             self._order(at, order)
         for further in orders:
             self._tell(at, further)
+
+    def _settle(self, at: int) -> None:
+        """Adds up what a worker has counted, which counts anew from now on."""
+        standing = self.standing[at]
+        self._before.update(standing.counts)
+        self._sent_before += np.array(standing.sent)
+        standing.counts = {}
+        standing.sent = [0, 0, 0]
+        standing.devices = 0
+        standing.done = set()
 
 
 def _said_of_work(work: RoundWork) -> dict[str, Any]:

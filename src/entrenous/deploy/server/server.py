@@ -218,6 +218,8 @@ class FederationServer:
         sha256; None if told to stop before. Raises RoundHalted and RoundsLost.
         """
         self._collecting = collecting
+        # It may have counted for a server before this one, whose ledger has that.
+        self._sent_since(self.ledger)
         try:
             return self._run()
         except ServerStopped:

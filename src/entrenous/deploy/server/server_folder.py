@@ -195,7 +195,8 @@ class ServerFolder:
         pace: float = 0.0,
     ) -> None:
         self.path = path
-        self._read_lists(adopts=start is None)
+        self._leads = start is None
+        self.read_lists()
         self.key = read_identity(path / IDENTITY)
         self.algorithm = own_algorithm(path)
         self.log_format = log_format
@@ -217,11 +218,11 @@ class ServerFolder:
                 os.close(self._lock)
             raise _unwritable(path, cause) from None
 
-    def _read_lists(self, adopts: bool) -> None:
-        """Reads terms, members and items. adopts: makes the operator's newest list of items the
-        server's own, unless a round is open.
+    def read_lists(self) -> None:
+        """Reads terms, members and items. A server, not its workers, makes the operator's newest
+        list of items its own, unless a round is open.
         """
-        if adopts and self._may_adopt():
+        if self._leads and self._may_adopt():
             # Raises InputError for one that is none, before it takes the place of one that is.
             read_items(self.path / NEXT)
             rename_file(self.path / NEXT, self.path / LONGER)
@@ -232,7 +233,7 @@ class ServerFolder:
 
     def reload(self) -> None:
         """Reads the lists of members and of items again, which the operator has changed."""
-        self._read_lists(adopts=True)
+        self.read_lists()
         self.log(LogLine("members or items have changed", "lists"))
 
     def is_outdated(self) -> bool:
