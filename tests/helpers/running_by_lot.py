@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import threading
+from contextlib import closing
 from pathlib import Path
+from queue import SimpleQueue
 
-from federation_links import ratings, until
+from federation_links import PATIENCE, ratings, until
 
 from entrenous.deploy.agreement.catalogue import Items
 from entrenous.deploy.agreement.files import read_json
 from entrenous.deploy.agreement.members import MEMBERS, Members
+from entrenous.deploy.links.https import HttpsPlan
 from entrenous.deploy.links.polling import serve
 from entrenous.deploy.node.node import FederatedNode
 from entrenous.deploy.operate.enrolment import identity, join
@@ -20,8 +23,11 @@ from entrenous.deploy.operate.founding import (
     free_ports,
 )
 from entrenous.deploy.operate.plans import FoundingPlan, JoinPlan
-from entrenous.deploy.operate.running import run_server, status
+from entrenous.deploy.operate.running import run_server, serve_by_workers, status
 from entrenous.deploy.operate.running_node import polling
+from entrenous.deploy.server.local_workers import WorkerProcess
+from entrenous.deploy.server.pool import WorkerPool
+from entrenous.deploy.server.server_folder import ServerFolder
 
 PEOPLE = 12  # before anybody joins
 ROOM = 20
@@ -73,6 +79,24 @@ class Running:
         arguments = (self.made.server, self._stop, self.said.append)
         server = threading.Thread(target=run_server, args=arguments, kwargs={"pace": pace})
         self._begin(server)
+        self._run_devices()
+
+    def start_workers(self, count: int = 2, pace: float = 0.2) -> WorkerPool[WorkerProcess]:
+        """Starts the server with workers, and returns them."""
+        pools: SimpleQueue[WorkerPool[WorkerProcess]] = SimpleQueue()
+        place = read_json(self.made.server / "place.json")
+        plan = HttpsPlan(place["host"], place["port"], self.made.server / "keys")
+
+        def run() -> None:
+            with closing(ServerFolder(self.made.server, pace=pace)) as held:
+                serve_by_workers(held, plan, count, self._stop, pools.put, self.said.append)
+
+        self._begin(threading.Thread(target=run))
+        pool = pools.get(timeout=PATIENCE)
+        self._run_devices()
+        return pool
+
+    def _run_devices(self) -> None:
         # Its first word comes once it listens.
         until(lambda: status(self.made.server))
         for device in self.devices:

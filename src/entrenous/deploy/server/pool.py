@@ -31,7 +31,6 @@ from ..links.metrics import LinkTally
 from .channel import Order
 from .exchange import POLL, ServerStopped, rest, watch
 from .grouped_round import GroupSum, GroupWork
-from .handing_on import GivenModel
 from .knocks import KNOCK, answered
 from .server_folder import LogLine, ServerFolder, kept
 from .worker import has_homes, homes, said_of
@@ -109,6 +108,8 @@ class WorkerStanding:
         """Answers by what became of them."""
         self.sent = [0, 0, 0]
         """Bytes up, bytes down and messages so far."""
+        self.alone = False
+        """True if it gives a model, and none of the nodes that lack it is there."""
         self.present = 0
         """The nodes that are connected to it."""
         self.devices = 0
@@ -163,6 +164,10 @@ class WorkerPool(Generic[H]):
         self._work: RoundWork | None = None
         self._works: Mapping[int, GroupWork] = {}  # of the secure sums of this round
         self._summed: list[Summed] = []
+        self._given: RoundWork | None = None  # that is handed on, and the words for it
+        self._words = b""
+        self._have = set[str]()  # the nodes that have it
+        self._new = set[str]()  # those that one worker knows of
         self.workers = [hiring.hire(part) for part in range(count)]
         self.address = hiring.address
         self.standing = [WorkerStanding() for _ in self.workers]
@@ -183,6 +188,7 @@ class WorkerPool(Generic[H]):
         self._contract = contract
         self._waits = waits
         self._home = homes(self._folder.terms, self._folder.members, self._count)
+        self._given = None
         order = Order("lists", {"files": self._hiring.lists()})
         for at in range(self._count):
             self._tell(at, order)
@@ -254,11 +260,15 @@ class WorkerPool(Generic[H]):
         watch(lambda: self.without, lambda left: self._listen(), seconds, self._stop, self._waits)
 
     def give(self, seconds: float, *, only_there: bool = False) -> None:
-        # Workers know who is there and do not tell, so that all are waited for.
-        self.gather(seconds)
+        def missing() -> Collection[str]:
+            over = only_there and all(standing.alone for standing in self.standing)
+            return () if over else self.without
+
+        watch(missing, lambda left: self._listen(), seconds, self._stop, self._waits)
 
     def announce_rest(self, seconds: float) -> None:
-        """Does nothing: workers let nodes ask all the time."""
+        for at in range(self._count):
+            self._tell(at, Order("rest", {"seconds": seconds}))
 
     def rest(self, seconds: float) -> None:
         rest(seconds, self._stop, self._listen)
@@ -315,10 +325,25 @@ class WorkerPool(Generic[H]):
         finally:
             self._close()
 
-    def hand_on(self, work: RoundWork, given: GivenModel, seconds: float) -> Collection[str]:
-        # Workers give models after rounds alone: whoever comes between waits for the next one.
-        self.rest(seconds)
-        return given.have
+    def hand_on(
+        self, work: RoundWork, words: bytes, have: Collection[str], seconds: float
+    ) -> Collection[str]:
+        if self._given is not work:
+            self._given = work
+            self._words = words
+            self._have = set(have)
+            self._new = set()
+            for at in range(self._count):
+                self._tell_given(at)
+        order = Order("hand", {"have": sorted(self._new), "seconds": seconds})
+        self._new = set()
+        for at in range(self._count):
+            self._order(at, order)
+        while any(standing.order is not None for standing in self.standing):
+            if self._stop.is_set():
+                raise ServerStopped
+            self._listen()
+        return self._have
 
     def agree(self, digest: bytes, seconds: float) -> Agreement:
         words: dict[str, agreed_model.Word] = {}
@@ -352,11 +377,22 @@ class WorkerPool(Generic[H]):
         self.lengths = {}
         common = _said_of_work(work)
         for at, standing in enumerate(self.standing):
-            # Each worker asks the nodes that it serves; without homes, all of them.
             standing.done = set()
-            home = self._home
-            asked = {name: users for name, users in work.asked.items() if home.get(name, at) == at}
-            self._order(at, Order(word, {**common, "asked": _said_of_asked(asked)}))
+            standing.alone = False
+            self._order(at, Order(word, {**common, "asked": self._asked_of(at, work)}))
+
+    def _asked_of(self, at: int, work: RoundWork) -> dict[str, bytes]:
+        """Returns whom a worker asks: the nodes that it serves; without homes, all of them."""
+        home = self._home
+        asked = {name: users for name, users in work.asked.items() if home.get(name, at) == at}
+        return _said_of_asked(asked)
+
+    def _tell_given(self, at: int) -> None:
+        """Tells a worker of the model that is handed on, if there is one."""
+        work = self._given
+        if work is not None:
+            about = {"asked": self._asked_of(at, work), "have": sorted(self._have)}
+            self._tell(at, Order("given", {**_said_of_work(work), **about}, self._words))
 
     def _sum_order(self, number: int) -> Order:
         """Returns the order for the worker of a group. It has the server's memory of earlier sums
@@ -448,11 +484,18 @@ class WorkerPool(Generic[H]):
         elif order.word == "remember":
             self._remember(about)
             self._tell(at, Order("remembered", {}))
+        elif order.word == "handed":
+            self.standing[at].order = None
+            self._new |= set(about["kept"])
+            self._have |= self._new
         elif order.word == KNOCK:
             self._tell(at, answered(self._joins, order))
         elif order.word == "report":
             standing = self.standing[at]
-            standing.done |= set(about["done"])
+            standing.alone = about["alone"]
+            # One that was sent before the last order is about something else.
+            if about["word"] == self._word:
+                standing.done |= set(about["done"])
             standing.link = LinkTally(*about["link"])
             standing.counts = about["counts"]
             standing.sent = about["sent"]
@@ -532,6 +575,7 @@ class WorkerPool(Generic[H]):
         self.standing[at] = WorkerStanding()
         self._await_ready(at)
         self._introduce()
+        self._tell_given(at)
         order = dead.order
         # The sum that the dead worker was making may be one to remember by now.
         if order is not None and order.word == "sum":

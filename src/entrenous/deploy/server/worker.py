@@ -146,6 +146,8 @@ class Worker:
         self._waiting: list[str] = []  # nodes of a secure sum that have been missing for long
         self._doing = ""  # the word of the order that it works on
         self._told = set[str]()  # names that were reported
+        self._given: tuple[RoundWork, bytes] | None = None  # to hand on, with the words for it
+        self._have = set[str]()  # the nodes that have that
         self._memory = AskedMemory(channel)
         self._summing: threading.Thread | None = None
         self._failure: BaseException | None = None  # of the thread that makes a secure sum
@@ -229,6 +231,13 @@ class Worker:
             key = Ed25519PublicKey.from_public_bytes(order.body)
             member = Member(key, np.array(about["users"], np.int64))
             self._link.admission.welcome(about["name"], member)
+        elif order.word == "given":
+            self._given = self._work(about), order.body
+            self._have = set(about["have"])
+        elif order.word == "hand":
+            self._hand_on(about["have"], about["seconds"])
+        elif order.word == "rest":
+            self._collector.announce_rest(about["seconds"])
         elif order.word == "lists":
             self._change_lists(about["files"])
             self._channel.send("listed", {})
@@ -301,7 +310,10 @@ class Worker:
         lengths = {name: own.lengths[name] for name in new if name in own.lengths}
         waiting = self._waiting
         self._waiting = []
+        alone = self._doing == "model" and own.exchange.are_away(own.without)
         return {
+            "word": self._doing,
+            "alone": alone,
             "done": sorted(new),
             "lengths": lengths,
             "counts": counts,
@@ -311,6 +323,19 @@ class Worker:
             "sent": [own.bytes_up, own.bytes_down, own.messages],
             "waiting": waiting,
         }
+
+    def _hand_on(self, more: Sequence[str], seconds: float) -> None:
+        """Hands on the model that was given, and says who has it now. more: nodes that have it
+        from other workers.
+        """
+        self._doing = ""
+        assert self._given is not None  # told before
+        self._have.update(more)
+        kept = set(self._collector.hand_on(*self._given, self._have, seconds))
+        new = kept - self._have
+        self._have |= new
+        self._channel.send("report", self._report(set()))
+        self._channel.send("handed", {"kept": sorted(new)})
 
     def _total(self, without: list[str]) -> None:
         """Sends the sum of the answers that count here, without those that another worker has taken
