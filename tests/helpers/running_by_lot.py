@@ -87,8 +87,10 @@ class Running:
         place = read_json(self.made.server / "place.json")
         plan = HttpsPlan(place["host"], place["port"], self.made.server / "keys")
 
+        self.held = ServerFolder(self.made.server, pace=pace)
+
         def run() -> None:
-            with closing(ServerFolder(self.made.server, pace=pace)) as held:
+            with closing(self.held) as held:
                 serve_by_workers(held, plan, count, self._stop, pools.put, self.said.append)
 
         self._begin(threading.Thread(target=run))
