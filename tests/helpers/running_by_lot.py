@@ -53,9 +53,14 @@ class Running:
     """A federation by lot, whose server and first nodes run in threads."""
 
     def __init__(
-        self, folder: Path, people: int = PEOPLE, made: FoundedFederation | None = None
+        self,
+        folder: Path,
+        people: int = PEOPLE,
+        made: FoundedFederation | None = None,
+        plan: FoundingPlan = PLAN,
     ) -> None:
         """made: a federation that is founded already, with nobody; its folder is `folder`."""
+        self._plan = plan
         self._stop = threading.Event()
         self._threads: list[threading.Thread] = []
         self.said: list[str] = []
@@ -70,7 +75,7 @@ class Running:
         self.devices = [folder / f"person-{number}" for number in range(people)]
         requests = [(identity(device, device.name), 1) for device in self.devices]
         place = Place(port=free_ports()[0])
-        made = found_federation(self.folder, ITEMS, requests, PLAN, place)
+        made = found_federation(self.folder, ITEMS, requests, self._plan, place)
         for number, device in enumerate(self.devices):
             join(device, made.nodes[device.name], DATA.of_users([number]), OWNER)
         return made
