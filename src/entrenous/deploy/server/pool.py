@@ -531,7 +531,10 @@ class WorkerPool(Generic[H]):
         return total
 
     def _read_group(self, work: RoundWork, about: Mapping[str, Any], body: bytes) -> GroupSum:
-        total = self._read(work, about, body) if body else self._contract.empty_total()
+        total = self._contract.empty_total()
+        if body:
+            # Added, since what was read cannot be written to, and noise is added in place.
+            total = add(total, self._read(work, about, body))
         return GroupSum(about["group"], total, about["begun"], frozenset(about["names"]))
 
     def _sent(self, which: int) -> int:
