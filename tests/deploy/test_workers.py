@@ -206,7 +206,7 @@ def test_people_who_come_to_two_workers_are_in_the_sums_from_then_on(tmp_path: P
     over = threading.Event()
     pools = list[WorkerPool[WorkerProcess]]()
     trained = list[str | None]()
-    held = ServerFolder(server, pace=3600.0)
+    held = ServerFolder(server, pace=3.0)
 
     def serve_all() -> None:
         plan = HttpsPlan(port=0, keys=server / "keys")
@@ -229,8 +229,6 @@ def test_people_who_come_to_two_workers_are_in_the_sums_from_then_on(tmp_path: P
         processes = [worker.process.pid for worker in pools[0].workers]
         threads.append(live(first))
         until(lambda: running.status(server).get("status") == "pausing")
-        # The change of the lists ends the pause.
-        held.pace = 0.0
         growing.come(range(FIRST, USERS))
         threads.append(live([name for name in growing.nodes if name not in first]))
         threads[0].join(PATIENCE)
@@ -239,6 +237,9 @@ def test_people_who_come_to_two_workers_are_in_the_sums_from_then_on(tmp_path: P
         over.set()
         for thread in threads:
             thread.join(PATIENCE)
-    assert trained == [growing.simulated(lambda number: USERS if number else FIRST)]
+    (later,) = [line for line in logged(server) if "going on after round" in line]
+    changed = int(later.split("after round ")[1])
+    assert 0 < changed < 6
+    assert trained == [growing.simulated(lambda number: FIRST if number < changed else USERS)]
     assert running.status(server)["lost"] == 0
     assert any(inputs(growing.nodes[f"device-{user}"].store) for user in range(FIRST, USERS))
