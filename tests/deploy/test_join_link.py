@@ -18,11 +18,11 @@ from federation_links import until
 from running_by_lot import DATA, ITEMS, OWNER, PEOPLE, Running
 
 from entrenous.core.errors import EntrenousError, InputError
-from entrenous.deploy.agreement.files import read_json
+from entrenous.deploy.agreement.files import IDENTITY, read_identity, read_json
 from entrenous.deploy.agreement.join_link import JoinLink
 from entrenous.deploy.agreement.members import MEMBERS
 from entrenous.deploy.links import knocking
-from entrenous.deploy.links.admission import Denied
+from entrenous.deploy.links.admission import Denied, here
 from entrenous.deploy.node.node import FederatedNode
 from entrenous.deploy.operate.device import Device
 from entrenous.deploy.operate.enrolment import identity
@@ -248,6 +248,13 @@ def code_of(link: JoinLink, request: bytes) -> str:
         return "joined" if said.status_code == 200 else said.text.strip()
 
 
+def works(link: JoinLink, folder: Path, name: str) -> bool:
+    """Returns whether a node may ask for work."""
+    header = {"authorization": here(read_identity(folder / IDENTITY), link.run, name)}
+    with httpx.Client(base_url=f"http://{link.server}", trust_env=False, timeout=60) as client:
+        return client.get("/v1/work", headers=header).status_code != 401
+
+
 def test_people_join_at_each_worker_and_nobody_has_to_connect_anew(
     running: Running, tmp_path: Path
 ) -> None:
@@ -259,6 +266,10 @@ def test_people_join_at_each_worker_and_nobody_has_to_connect_anew(
         near = at_worker(pool, at, link)
         assert knocking.authority(near) == (running.made.server / "keys" / "ca.crt").read_text()
         assert json.loads(knocking.terms(near, ""))["terms.json"]
+        request = request_of(late)
+        assert code_of(near, request) == "joined"
+        # Let in at once, before the server has looked at its lists.
+        assert works(near, late, json.loads(request)["name"])
         users = join_by_link(late, str(link), DATA.of_users([PEOPLE + at]), OWNER)
         assert users.tolist() == [PEOPLE + at]
         running.run(late)
@@ -268,7 +279,7 @@ def test_people_join_at_each_worker_and_nobody_has_to_connect_anew(
     until(lambda: status(running.made.server).get("of") == PEOPLE + 2)
     assert [worker.process.pid for worker in pool.workers] == processes
     assert links_of(running.folder)[0].left == 0
-    assert pool.tally().requests["joined"] == 2
+    until(lambda: pool.tally().requests["joined"] == 4)
 
 
 def test_of_many_at_two_workers_as_many_join_as_may(

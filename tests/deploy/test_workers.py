@@ -5,6 +5,7 @@ killed, and however often a node answers.
 from __future__ import annotations
 
 import os
+import re
 import signal
 import threading
 from collections.abc import Callable
@@ -206,7 +207,7 @@ def test_people_who_come_to_two_workers_are_in_the_sums_from_then_on(tmp_path: P
     over = threading.Event()
     pools = list[WorkerPool[WorkerProcess]]()
     trained = list[str | None]()
-    held = ServerFolder(server, pace=3.0)
+    held = ServerFolder(server, pace=1.0)
 
     def serve_all() -> None:
         plan = HttpsPlan(port=0, keys=server / "keys")
@@ -228,7 +229,7 @@ def test_people_who_come_to_two_workers_are_in_the_sums_from_then_on(tmp_path: P
         first = list(growing.nodes)
         processes = [worker.process.pid for worker in pools[0].workers]
         threads.append(live(first))
-        until(lambda: running.status(server).get("status") == "pausing")
+        until(lambda: running.status(server).get("number"))
         growing.come(range(FIRST, USERS))
         threads.append(live([name for name in growing.nodes if name not in first]))
         threads[0].join(PATIENCE)
@@ -241,5 +242,9 @@ def test_people_who_come_to_two_workers_are_in_the_sums_from_then_on(tmp_path: P
     changed = int(later.split("after round ")[1])
     assert 0 < changed < 6
     assert trained == [growing.simulated(lambda number: FIRST if number < changed else USERS)]
-    assert running.status(server)["lost"] == 0
+    said = running.status(server)
+    assert said["lost"] == 0
+    # Each of five stages is answered by all who are in the sum, before the change and after it.
+    devices = re.findall(r"round \d+: (\d+) of \d+ devices", "\n".join(logged(server)))
+    assert said["answers"]["accepted"] == 5 * sum(map(int, devices))
     assert any(inputs(growing.nodes[f"device-{user}"].store) for user in range(FIRST, USERS))

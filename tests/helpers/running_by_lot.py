@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from queue import SimpleQueue
+from typing import Any
 
 from federation_links import PATIENCE, ratings, until
 
@@ -25,7 +27,6 @@ from entrenous.deploy.operate.founding import (
 from entrenous.deploy.operate.plans import FoundingPlan, JoinPlan
 from entrenous.deploy.operate.running import run_server, serve_by_workers, status
 from entrenous.deploy.operate.running_node import polling
-from entrenous.deploy.server.local_workers import WorkerProcess
 from entrenous.deploy.server.pool import WorkerPool
 from entrenous.deploy.server.server_folder import ServerFolder
 
@@ -86,9 +87,13 @@ class Running:
         self._begin(server)
         self._run_devices()
 
-    def start_workers(self, count: int = 2, pace: float = 0.2) -> WorkerPool[WorkerProcess]:
-        """Starts the server with workers, and returns them."""
-        pools: SimpleQueue[WorkerPool[WorkerProcess]] = SimpleQueue()
+    def start_workers(
+        self, pace: float = 0.2, serve: Callable[..., object] = serve_by_workers, *more: object
+    ) -> WorkerPool[Any]:
+        """Starts the server with two workers, and returns them. more: arguments of `serve`, which
+        makes them, after the plan.
+        """
+        pools: SimpleQueue[WorkerPool[Any]] = SimpleQueue()
         place = read_json(self.made.server / "place.json")
         plan = HttpsPlan(place["host"], place["port"], self.made.server / "keys")
 
@@ -96,7 +101,7 @@ class Running:
 
         def run() -> None:
             with closing(self.held) as held:
-                serve_by_workers(held, plan, count, self._stop, pools.put, self.said.append)
+                serve(held, plan, *more, 2, self._stop, pools.put, self.said.append)
 
         self._begin(threading.Thread(target=run))
         pool = pools.get(timeout=PATIENCE)

@@ -197,6 +197,10 @@ class Worker:
             while (order := self._channel.receive()) is not None:
                 if order.word == KNOCKED:
                     self._desk.said(order)
+                elif order.word == "member":
+                    key = Ed25519PublicKey.from_public_bytes(order.body)
+                    member = Member(key, np.array(order.about["users"], np.int64))
+                    self._link.admission.welcome(order.about["name"], member)
                 else:
                     self._orders.put(order)
         self._stop.set()
@@ -227,10 +231,6 @@ class Worker:
             self._begin_sum(self._work(about), about)
         elif order.word == "remembered":
             self._memory.remembered()
-        elif order.word == "member":
-            key = Ed25519PublicKey.from_public_bytes(order.body)
-            member = Member(key, np.array(about["users"], np.int64))
-            self._link.admission.welcome(about["name"], member)
         elif order.word == "given":
             self._given = self._work(about), order.body
             self._have = set(about["have"])
