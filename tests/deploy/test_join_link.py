@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -92,10 +92,14 @@ def test_a_person_without_rows_joins_and_their_first_row_is_learnt(
         assert device.users == ["me"]
 
 
-def test_a_federation_begins_with_nobody_and_people_come_by_a_link(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("forked_children")
+@pytest.mark.parametrize("start", [Running.start, Running.start_workers])
+def test_a_federation_begins_with_nobody_and_people_come_by_a_link(
+    tmp_path: Path, start: Callable[[Running], object]
+) -> None:
     own = Running(tmp_path, people=0)
     try:
-        own.start()
+        start(own)
         link = make_link(own.folder, uses=PEOPLE, days=1, an_hour=100)
         for number in range(PEOPLE):
             device = tmp_path / f"device-{number}"
