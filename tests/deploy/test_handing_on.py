@@ -21,6 +21,7 @@ from entrenous.deploy.agreement.catalogue import Items
 from entrenous.deploy.agreement.files import read_json
 from entrenous.deploy.agreement.members import MEMBERS, Members
 from entrenous.deploy.frames.frames import opened
+from entrenous.deploy.frames.request import announced_of
 from entrenous.deploy.node.node import FederatedNode
 from entrenous.deploy.operate.device import Device
 from entrenous.deploy.operate.going_back import go_back
@@ -29,8 +30,14 @@ from entrenous.deploy.operate.membership import change_items
 from entrenous.deploy.operate.newcomers import make_link
 from entrenous.deploy.operate.running import status
 from entrenous.deploy.server import server as server_module
+from entrenous.deploy.server.collector import Collector
 from entrenous.deploy.server.handing_on import GIVEN, GivenModel
-from entrenous.deploy.server.server import ListsChanged, serve_opened
+from entrenous.deploy.server.server import (
+    FederationServer,
+    ListsChanged,
+    model_work,
+    serve_opened,
+)
 from entrenous.deploy.server.server_folder import ServerFolder
 from tests.deploy.test_late_members import DATA, FIRST, USERS, Growing, _name
 
@@ -222,6 +229,25 @@ def test_a_model_that_the_operator_went_back_from_is_handed_to_nobody(tmp_path: 
     seen = iter(range(100))
     assert paused(growing, link, lambda: next(seen) > 20)
     assert not link.told("model")
+
+
+def test_whoever_has_the_model_from_another_process_is_not_asked(tmp_path: Path) -> None:
+    growing = Growing(tmp_path, rounds=20)
+    away = {"device-03", "device-04"}
+    growing.served(stop_at=3, absent=away)
+    link = Counting(growing.nodes)
+    link.absent = away
+    before = given(growing)
+    with closing(ServerFolder(growing.made.server)) as held:
+        server = FederationServer(held, Event())
+        collector = Collector(held, server.contract, link, Event())
+        work = model_work(held, server.algorithm, before.round, before.state)
+        work = work._replace(model=announced_of(server.contract, work.download))
+        assert collector.hand_on(work, before.words, before.have, 0.1) == before.have
+        link.absent = set()
+        kept = collector.hand_on(work, before.words, before.have | {"device-03"}, 1.0)
+    assert kept == growing.nodes.keys()
+    assert link.told("model") == ["device-04"]
 
 
 # ---- workers -------------------------------------------------------------------------------------
