@@ -26,7 +26,9 @@ from federation_links import (
     nodes_of,
     server_sha256,
     simulated,
+    until,
 )
+from running_by_lot import DATA, OWNER, PEOPLE, Running
 from two_machines import HEAD, OTHER, NotHere, cluster, environment, two_machines
 
 from entrenous.core.errors import InputError
@@ -34,7 +36,10 @@ from entrenous.deploy.agreement.certificates import make_keys
 from entrenous.deploy.links.https import HttpsPlan
 from entrenous.deploy.node.secure_node import inputs
 from entrenous.deploy.operate import running
+from entrenous.deploy.operate.device import Device
 from entrenous.deploy.operate.founding import FoundedFederation
+from entrenous.deploy.operate.joining import join_by_link
+from entrenous.deploy.operate.newcomers import make_link
 from entrenous.deploy.server.pool import WorkerPool
 from entrenous.deploy.server.ray_workers import LOCAL, HiredActor, RayPlan
 from entrenous.deploy.server.server import serve
@@ -153,6 +158,32 @@ def test_a_server_that_is_stopped_in_a_round_goes_on(tmp_path: Path) -> None:
 
     assert served(made, halt, stop) is None
     assert served(made) == server_sha256(simulated(made))
+
+
+@pytest.mark.usefixtures("ray")
+def test_who_joins_by_a_link_at_actors_is_handed_the_model(tmp_path: Path) -> None:
+    """Actors have the lists in folders of their machines, and stay when somebody has joined."""
+    late = tmp_path / "late"
+    with closing(Running(tmp_path)) as own:
+        journal = RayPlan(LOCAL, tmp_path / "actors")
+        pool = own.start_workers(0.2, running.serve_by_actors, journal)
+        processes = [standing.process for standing in pool.standing]
+        link = make_link(own.folder, uses=1, days=1, an_hour=10)
+        join_by_link(late, str(link), DATA.of_users([PEOPLE]), OWNER)
+        own.run(late)
+        with closing(Device(late)) as device:
+            until(lambda: has_a_list(device))
+        assert [standing.process for standing in pool.standing] == processes
+        for part in range(2):
+            lists = tmp_path / "actors" / own.made.terms.run / f"{part:03d}" / "members.json"
+            assert lists.read_bytes() == (own.made.server / "members.json").read_bytes()
+
+
+def has_a_list(device: Device) -> bool:
+    try:
+        return bool(device.recommend().items)
+    except InputError:
+        return False
 
 
 def test_actors_are_refused_with_a_defence(tmp_path: Path) -> None:

@@ -4,24 +4,40 @@ given; under masks with the words of those who took it then, so that nobody else
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
 import numpy as np
 import pytest
-from federation_links import FaultyLink, quick_pauses, until
+from federation_links import FaultyLink, logged, quick_pauses, until
+from running_by_lot import DATA as ROWS
+from running_by_lot import OWNER, PEOPLE, PLAN, Running
 
 from entrenous.deploy.agreement.catalogue import Items
+from entrenous.deploy.agreement.files import read_json
 from entrenous.deploy.agreement.members import MEMBERS, Members
 from entrenous.deploy.frames.frames import opened
+from entrenous.deploy.frames.request import announced_of
 from entrenous.deploy.node.node import FederatedNode
+from entrenous.deploy.operate.device import Device
 from entrenous.deploy.operate.going_back import go_back
+from entrenous.deploy.operate.joining import join_by_link
 from entrenous.deploy.operate.membership import change_items
+from entrenous.deploy.operate.newcomers import make_link
+from entrenous.deploy.operate.running import status
 from entrenous.deploy.server import server as server_module
+from entrenous.deploy.server.collector import Collector
 from entrenous.deploy.server.handing_on import GIVEN, GivenModel
-from entrenous.deploy.server.server import ListsChanged, serve_opened
+from entrenous.deploy.server.server import (
+    FederationServer,
+    ListsChanged,
+    model_work,
+    serve_opened,
+)
 from entrenous.deploy.server.server_folder import ServerFolder
 from tests.deploy.test_late_members import DATA, FIRST, USERS, Growing, _name
 
@@ -213,3 +229,82 @@ def test_a_model_that_the_operator_went_back_from_is_handed_to_nobody(tmp_path: 
     seen = iter(range(100))
     assert paused(growing, link, lambda: next(seen) > 20)
     assert not link.told("model")
+
+
+def test_whoever_has_the_model_from_another_process_is_not_asked(tmp_path: Path) -> None:
+    growing = Growing(tmp_path, rounds=20)
+    away = {"device-03", "device-04"}
+    growing.served(stop_at=3, absent=away)
+    link = Counting(growing.nodes)
+    link.absent = away
+    before = given(growing)
+    with closing(ServerFolder(growing.made.server)) as held:
+        server = FederationServer(held, Event())
+        collector = Collector(held, server.contract, link, Event())
+        work = model_work(held, server.algorithm, before.round, before.state)
+        work = work._replace(model=announced_of(server.contract, work.download))
+        assert collector.hand_on(work, before.words, before.have, 0.1) == before.have
+        link.absent = set()
+        kept = collector.hand_on(work, before.words, before.have | {"device-03"}, 1.0)
+    assert kept == growing.nodes.keys()
+    assert link.told("model") == ["device-04"]
+
+
+# ---- workers -------------------------------------------------------------------------------------
+
+
+UNMASKED = replace(PLAN, protect={}, quorum=0.1)
+
+
+@pytest.fixture(params=[PLAN, UNMASKED], ids=["masks", "no masks"])
+def living(
+    request: pytest.FixtureRequest, tmp_path: Path, forked_children: None
+) -> Iterator[Running]:
+    with closing(Running(tmp_path, plan=request.param)) as own:
+        yield own
+
+
+def joined(running: Running, folder: Path, users: range) -> list[Path]:
+    devices = [folder / f"late-{user}" for user in users]
+    link = make_link(running.folder, uses=len(users), days=1, an_hour=100)
+    for user, device in zip(users, devices, strict=True):
+        join_by_link(device, str(link), ROWS.of_users([user]), OWNER)
+    return devices
+
+
+def given_by(running: Running) -> GivenModel | None:
+    terms = running.made.terms
+    return GivenModel.read(running.made.server, terms.run, terms.make())
+
+
+def names_of(devices: list[Path]) -> set[str]:
+    return {str(read_json(device / "node.json")["name"]) for device in devices}
+
+
+def test_whoever_comes_to_a_worker_in_a_pause_is_handed_the_model_once(
+    living: Running, tmp_path: Path
+) -> None:
+    pool = living.start_workers()
+    until(lambda: given_by(living) is not None)
+    living.held.pace = 3600.0
+    until(lambda: status(living.made.server)["status"] == "pausing")
+    rounds = status(living.made.server)["number"]
+    late = joined(living, tmp_path, range(PEOPLE, PEOPLE + 3))
+    for device in late:
+        living.run(device)
+    until(lambda: names_of(late) <= given_by(living).have)
+    for device in late:
+        with closing(Device(device)) as own:
+            assert own.recommend().items
+    # A worker that dies forgets nobody who has it: one more comes, and is the only one asked.
+    everybody = names_of([*living.devices, *late])
+    until(lambda: given_by(living).have == everybody)
+    before = pool.messages
+    pool.workers[0].process.kill()
+    until(lambda: any("has ended" in line for line in logged(living.made.server)))
+    until(lambda: pool.present >= len(everybody))
+    (last,) = joined(living, tmp_path, range(PEOPLE + 3, PEOPLE + 4))
+    living.run(last)
+    until(lambda: names_of([last]) <= given_by(living).have)
+    assert pool.messages - before <= 3
+    assert status(living.made.server)["number"] == rounds

@@ -7,7 +7,8 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -17,10 +18,11 @@ from federation_links import until
 from running_by_lot import DATA, ITEMS, OWNER, PEOPLE, Running
 
 from entrenous.core.errors import EntrenousError, InputError
-from entrenous.deploy.agreement.files import read_json
+from entrenous.deploy.agreement.files import IDENTITY, read_identity, read_json
 from entrenous.deploy.agreement.join_link import JoinLink
+from entrenous.deploy.agreement.members import MEMBERS
 from entrenous.deploy.links import knocking
-from entrenous.deploy.links.admission import Denied
+from entrenous.deploy.links.admission import Denied, here
 from entrenous.deploy.node.node import FederatedNode
 from entrenous.deploy.operate.device import Device
 from entrenous.deploy.operate.enrolment import identity
@@ -36,6 +38,8 @@ from entrenous.deploy.operate.newcomers import (
 )
 from entrenous.deploy.operate.plans import FoundingPlan, JoinPlan
 from entrenous.deploy.operate.running import status
+from entrenous.deploy.server.local_workers import WorkerProcess
+from entrenous.deploy.server.pool import WorkerPool
 
 
 @pytest.fixture
@@ -88,10 +92,14 @@ def test_a_person_without_rows_joins_and_their_first_row_is_learnt(
         assert device.users == ["me"]
 
 
-def test_a_federation_begins_with_nobody_and_people_come_by_a_link(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("forked_children")
+@pytest.mark.parametrize("start", [Running.start, Running.start_workers])
+def test_a_federation_begins_with_nobody_and_people_come_by_a_link(
+    tmp_path: Path, start: Callable[[Running], object]
+) -> None:
     own = Running(tmp_path, people=0)
     try:
-        own.start()
+        start(own)
         link = make_link(own.folder, uses=PEOPLE, days=1, an_hour=100)
         for number in range(PEOPLE):
             device = tmp_path / f"device-{number}"
@@ -216,6 +224,155 @@ def test_by_an_authority_that_the_system_trusts_the_link_names_none(
     assert not (tmp_path / "x" / "ca.crt").exists()
     with closing(FederatedNode(tmp_path / "x")) as node:
         assert node.shard.users.tolist() == [PEOPLE]
+
+
+# ---- workers ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def pool(running: Running, forked_children: None) -> WorkerPool[WorkerProcess]:
+    """Two workers that rest."""
+    return running.start_workers(pace=3600.0)
+
+
+def at_worker(pool: WorkerPool[WorkerProcess], at: int, link: JoinLink) -> JoinLink:
+    """The link, to the port at which the other workers reach one of them."""
+    return link._replace(server=pool.standing[at].address, tls=False)
+
+
+def request_of(folder: Path) -> bytes:
+    return json.dumps(identity(folder, folder.name)._asdict()).encode()
+
+
+def code_of(link: JoinLink, request: bytes) -> str:
+    """What a server says to whoever joins."""
+    with httpx.Client(base_url=f"http://{link.server}", trust_env=False) as client:
+        header = {"authorization": f"Entrenous-Join {link.token}"}
+        said = client.post("/v1/join", headers=header, content=request)
+        return "joined" if said.status_code == 200 else said.text.strip()
+
+
+def works(link: JoinLink, folder: Path, name: str) -> bool:
+    """Returns whether a node may ask for work."""
+    header = {"authorization": here(read_identity(folder / IDENTITY), link.run, name)}
+    with httpx.Client(base_url=f"http://{link.server}", trust_env=False, timeout=60) as client:
+        return client.get("/v1/work", headers=header).status_code != 401
+
+
+def test_people_join_at_each_worker_and_nobody_has_to_connect_anew(
+    running: Running, tmp_path: Path
+) -> None:
+    pool = running.start_workers()
+    link = make_link(running.folder, uses=2, days=1, an_hour=10)
+    processes = [worker.process.pid for worker in pool.workers]
+    for at in range(2):
+        late = tmp_path / f"late-{at}"
+        near = at_worker(pool, at, link)
+        assert knocking.authority(near) == (running.made.server / "keys" / "ca.crt").read_text()
+        assert json.loads(knocking.terms(near, ""))["terms.json"]
+        request = request_of(late)
+        assert code_of(near, request) == "joined"
+        # Let in at once, before the server has looked at its lists.
+        assert works(near, late, json.loads(request)["name"])
+        users = join_by_link(late, str(link), DATA.of_users([PEOPLE + at]), OWNER)
+        assert users.tolist() == [PEOPLE + at]
+        running.run(late)
+    for at in range(2):
+        with closing(Device(tmp_path / f"late-{at}")) as device:
+            until(lambda device=device: _recommends(device))
+    until(lambda: status(running.made.server).get("of") == PEOPLE + 2)
+    assert [worker.process.pid for worker in pool.workers] == processes
+    assert links_of(running.folder)[0].left == 0
+    until(lambda: pool.tally().requests["joined"] == 4)
+
+
+def test_of_many_at_two_workers_as_many_join_as_may(
+    running: Running, pool: WorkerPool[WorkerProcess], tmp_path: Path
+) -> None:
+    link = make_link(running.folder, uses=3, days=1, an_hour=10)
+    requests = [[request_of(tmp_path / f"x{at}-{number}") for number in range(4)] for at in (0, 1)]
+
+    def join_all(at: int) -> list[tuple[bytes, str]]:
+        near = at_worker(pool, at, link)
+        return [(request, code_of(near, request)) for request in requests[at]]
+
+    with ThreadPoolExecutor(2) as threads:
+        said = [*threads.map(join_all, (0, 1))]
+    codes = sorted(code for of_worker in said for _, code in of_worker)
+    assert codes == ["joined"] * 3 + ["link-used-up"] * 5
+    assert len(running.members().nodes) == PEOPLE + 3
+    # Whoever has a place gets it again, at the other worker too.
+    for at in (0, 1):
+        for request, code in said[at]:
+            assert code_of(at_worker(pool, 1 - at, link), request) == code
+    assert len(running.members().nodes) == PEOPLE + 3
+
+
+def test_an_address_is_counted_over_all_workers(
+    running: Running, pool: WorkerPool[WorkerProcess], tmp_path: Path
+) -> None:
+    link = make_link(running.folder, uses=9, days=1, an_hour=3)
+    said = [
+        code_of(at_worker(pool, number % 2, link), request_of(tmp_path / f"x{number}"))
+        for number in range(5)
+    ]
+    assert said == ["joined"] * 3 + ["too-often"] * 2
+    assert links_of(running.folder)[0].left == 6
+
+
+def test_a_worker_that_is_killed_while_somebody_joins_costs_no_second_place(
+    running: Running, pool: WorkerPool[WorkerProcess], tmp_path: Path
+) -> None:
+    """It dies when the server has taken the member, and before it has said so."""
+    link = make_link(running.folder, uses=1, days=1, an_hour=10)
+    request = request_of(tmp_path / "x")
+    victim = pool.workers[1].process
+    joined = pool._joins.joined
+
+    def kill(token: str, address: str, body: bytes) -> bytes:
+        said = joined(token, address, body)
+        if victim.poll() is None:
+            victim.kill()
+            victim.wait()
+        return said
+
+    pool._joins.joined = kill  # type: ignore[method-assign]
+    with pytest.raises(httpx.HTTPError):
+        code_of(at_worker(pool, 1, link), request)
+    assert len(running.members().nodes) == PEOPLE + 1
+    said = knocking.joined(link, knocking.authority(link), request)
+    assert json.loads(said)["members.json"] == (running.made.server / MEMBERS).read_text()
+    assert len(running.members().nodes) == PEOPLE + 1
+    assert links_of(running.folder)[0].left == 0
+
+
+@pytest.mark.parametrize(
+    "request_", [b"", b"[" * 4000, b'{"name": "a", "key": "00"}', b"\xff\x00", b'{"name": 1}']
+)
+def test_a_lie_to_a_worker_costs_the_link_nothing(
+    running: Running, pool: WorkerPool[WorkerProcess], request_: bytes
+) -> None:
+    link = make_link(running.folder, uses=1, days=1, an_hour=10)
+    near = at_worker(pool, 1, link)
+    assert code_of(near, request_) == "no-request"
+    assert code_of(near._replace(token="00" * 16), request_) == "no-request"
+    assert code_of(near._replace(token="no hex"), b"") == "no-request"
+    assert links_of(running.folder)[0].left == 1
+    assert len(running.members().nodes) == PEOPLE
+
+
+def test_what_the_server_cannot_read_ends_no_round(
+    running: Running, pool: WorkerPool[WorkerProcess], tmp_path: Path
+) -> None:
+    link = make_link(running.folder, uses=1, days=1, an_hour=10)
+    path = running.made.server / LINKS
+    before = path.read_bytes()
+    path.write_text('{"links": 3}')
+    near = at_worker(pool, 0, link)
+    with pytest.raises(InputError, match="is busy"):
+        knocking.terms(near, "")
+    path.write_bytes(before)
+    assert code_of(near, request_of(tmp_path / "x")) == "joined"
 
 
 # ---- a server that lies --------------------------------------------------------------------------

@@ -52,7 +52,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 class Growing:
     """A federation with room for 40 people, of whom 30 are there from the beginning."""
 
-    def __init__(self, folder: Path, rounds: int = 6) -> None:
+    def __init__(self, folder: Path, rounds: int = 6, deadline: float = 5.0) -> None:
         self.folder = folder
         protect = {
             **{"sampling": "poisson", "answers": 9, "noise": 0.2, "rows": "all"},
@@ -65,7 +65,7 @@ class Growing:
             profile="paper",
             protect=protect,
             draws="public",
-            deadline=5.0,
+            deadline=deadline,
             seed=1,
         ).with_catalogue(DATA.catalogue)
         requests = [self._request(user) for user in range(FIRST)]

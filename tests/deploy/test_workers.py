@@ -5,6 +5,7 @@ killed, and however often a node answers.
 from __future__ import annotations
 
 import os
+import re
 import signal
 import threading
 from collections.abc import Callable
@@ -22,19 +23,23 @@ from federation_links import (
     nodes_of,
     server_sha256,
     simulated,
+    until,
 )
 
 from entrenous.core.errors import InputError
 from entrenous.deploy.agreement.certificates import make_keys
 from entrenous.deploy.links.https import HttpsPlan
+from entrenous.deploy.links.polling import serve as serve_nodes
 from entrenous.deploy.node.secure_node import inputs
 from entrenous.deploy.operate import running
 from entrenous.deploy.operate.founding import FoundedFederation
+from entrenous.deploy.operate.running_node import polling
 from entrenous.deploy.server.local_workers import WorkerProcess
 from entrenous.deploy.server.pool import WorkerPool
 from entrenous.deploy.server.server import serve
 from entrenous.deploy.server.server_folder import ServerFolder
 from entrenous.privacy.secure_sum.terms import Floors
+from tests.deploy.test_late_members import FIRST, USERS, Growing
 
 PATIENCE = 240.0
 pytestmark = pytest.mark.usefixtures("forked_children")
@@ -193,3 +198,53 @@ def test_workers_are_refused_with_a_defence_and_below_one(tmp_path: Path) -> Non
         served(defended, 2)
     with pytest.raises(InputError, match="--workers"):
         served(federation(tmp_path / "f", rounds=1), 0)
+
+
+def test_people_who_come_to_two_workers_are_in_the_sums_from_then_on(tmp_path: Path) -> None:
+    """The bytes are those of a simulation, and the workers stay the same processes."""
+    growing = Growing(tmp_path, deadline=60.0)
+    server = growing.made.server
+    over = threading.Event()
+    pools = list[WorkerPool[WorkerProcess]]()
+    trained = list[str | None]()
+    held = ServerFolder(server, pace=1.0)
+
+    def serve_all() -> None:
+        plan = HttpsPlan(port=0, keys=server / "keys")
+        with closing(held):
+            trained.append(running.serve_by_workers(held, plan, 2, over, pools.append))
+
+    def live(names: list[str]) -> threading.Thread:
+        polled = [polling(growing.nodes[name]) for name in names]
+        arguments = (pools[0].address, server / "keys" / "ca.crt", polled, over)
+        quiet = {"say": lambda line: None}
+        thread = threading.Thread(target=serve_nodes, args=arguments, kwargs=quiet)
+        thread.start()
+        return thread
+
+    threads = [threading.Thread(target=serve_all)]
+    threads[0].start()
+    try:
+        until(lambda: pools)
+        first = list(growing.nodes)
+        processes = [worker.process.pid for worker in pools[0].workers]
+        threads.append(live(first))
+        until(lambda: running.status(server).get("number"))
+        growing.come(range(FIRST, USERS))
+        threads.append(live([name for name in growing.nodes if name not in first]))
+        threads[0].join(PATIENCE)
+        assert [worker.process.pid for worker in pools[0].workers] == processes
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join(PATIENCE)
+    (later,) = [line for line in logged(server) if "going on after round" in line]
+    changed = int(later.split("after round ")[1])
+    assert 0 < changed < 6
+    assert trained == [growing.simulated(lambda number: FIRST if number < changed else USERS)]
+    said = running.status(server)
+    assert said["lost"] == 0
+    # Each of five stages is answered by all who are in the sum, before the change and after it.
+    devices = re.findall(r"round \d+: (\d+) of \d+ devices", "\n".join(logged(server)))
+    assert said["answers"]["accepted"] == 5 * sum(map(int, devices))
+    assert any(inputs(growing.nodes[f"device-{user}"].store) for user in range(FIRST, USERS))

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
 
-from federation_links import ratings, until
+from federation_links import PATIENCE, ratings, until
 
 from entrenous.deploy.agreement.catalogue import Items
 from entrenous.deploy.agreement.files import read_json
 from entrenous.deploy.agreement.members import MEMBERS, Members
+from entrenous.deploy.links.https import HttpsPlan
 from entrenous.deploy.links.polling import serve
 from entrenous.deploy.node.node import FederatedNode
 from entrenous.deploy.operate.enrolment import identity, join
@@ -20,8 +25,10 @@ from entrenous.deploy.operate.founding import (
     free_ports,
 )
 from entrenous.deploy.operate.plans import FoundingPlan, JoinPlan
-from entrenous.deploy.operate.running import run_server, status
+from entrenous.deploy.operate.running import run_server, serve_by_workers, status
 from entrenous.deploy.operate.running_node import polling
+from entrenous.deploy.server.pool import WorkerPool
+from entrenous.deploy.server.server_folder import ServerFolder
 
 PEOPLE = 12  # before anybody joins
 ROOM = 20
@@ -47,9 +54,14 @@ class Running:
     """A federation by lot, whose server and first nodes run in threads."""
 
     def __init__(
-        self, folder: Path, people: int = PEOPLE, made: FoundedFederation | None = None
+        self,
+        folder: Path,
+        people: int = PEOPLE,
+        made: FoundedFederation | None = None,
+        plan: FoundingPlan = PLAN,
     ) -> None:
         """made: a federation that is founded already, with nobody; its folder is `folder`."""
+        self._plan = plan
         self._stop = threading.Event()
         self._threads: list[threading.Thread] = []
         self.said: list[str] = []
@@ -64,7 +76,7 @@ class Running:
         self.devices = [folder / f"person-{number}" for number in range(people)]
         requests = [(identity(device, device.name), 1) for device in self.devices]
         place = Place(port=free_ports()[0])
-        made = found_federation(self.folder, ITEMS, requests, PLAN, place)
+        made = found_federation(self.folder, ITEMS, requests, self._plan, place)
         for number, device in enumerate(self.devices):
             join(device, made.nodes[device.name], DATA.of_users([number]), OWNER)
         return made
@@ -73,6 +85,30 @@ class Running:
         arguments = (self.made.server, self._stop, self.said.append)
         server = threading.Thread(target=run_server, args=arguments, kwargs={"pace": pace})
         self._begin(server)
+        self._run_devices()
+
+    def start_workers(
+        self, pace: float = 0.2, serve: Callable[..., object] = serve_by_workers, *more: object
+    ) -> WorkerPool[Any]:
+        """Starts the server with two workers, and returns them. more: arguments of `serve`, which
+        makes them, after the plan.
+        """
+        pools: SimpleQueue[WorkerPool[Any]] = SimpleQueue()
+        place = read_json(self.made.server / "place.json")
+        plan = HttpsPlan(place["host"], place["port"], self.made.server / "keys")
+
+        self.held = ServerFolder(self.made.server, pace=pace)
+
+        def run() -> None:
+            with closing(self.held) as held:
+                serve(held, plan, *more, 2, self._stop, pools.put, self.said.append)
+
+        self._begin(threading.Thread(target=run))
+        pool = pools.get(timeout=PATIENCE)
+        self._run_devices()
+        return pool
+
+    def _run_devices(self) -> None:
         # Its first word comes once it listens.
         until(lambda: status(self.made.server))
         for device in self.devices:

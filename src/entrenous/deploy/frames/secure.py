@@ -27,6 +27,7 @@ OPENED = "opening"
 COMPLAINT = "complaint"  # the answer to `mask` of a node that got a bad box
 ANSWERED = {OPEN: OPENED}  # kinds of answers, where they are not those of their requests
 MESSAGE = 1 << 30  # bytes of a message, at most
+SPARE = 1.125  # of the bytes of an answer, for items that come
 
 
 def sum_terms(

@@ -170,6 +170,11 @@ class Traffic:
         if done and self.loop is not None:
             self.loop.call_soon_threadsafe(_resolve, done)
 
+    def send_on(self, siblings: Siblings) -> None:
+        """Has nodes ask again that wait here for a request, and are served by another worker."""
+        assert self.loop is not None
+        self.loop.call_soon_threadsafe(self._send_on, siblings)
+
     # ---- for the event loop ----
 
     def heard(self, node: str, again: float = 0.0) -> None:
@@ -259,6 +264,12 @@ class Traffic:
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._arrived.put(Arrived(node, frame, done))
         return done
+
+    def _send_on(self, siblings: Siblings) -> None:
+        for node, question in self._asking.items():
+            if siblings.elsewhere(node) is not None and not question.done():
+                self.gone(node)
+                question.set_result(None)
 
     def _park(self, node: str, request: Parked) -> None:
         question = self._asking.pop(node, None)

@@ -14,7 +14,7 @@ from typing import final
 
 import httpx
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from .admission import Denied
@@ -27,19 +27,20 @@ PASSED = ("content-length", "content-type", "retry-after")  # headers of an answ
 class Siblings:
     """The other workers of a server, as one event loop uses them.
 
-    home: the number of the worker for each node, by name. own: the number of this worker.
+    own: the number of this worker.
     """
 
     def __init__(self, home: Mapping[str, int], own: int) -> None:
         self.addresses: Mapping[int, str] = {}
         """HOST:PORT of the workers that are there, by number; any thread may replace it."""
-        self._home = home
+        self.home = home
+        """The number of the worker for each node, by name; any thread may replace it."""
         self._own = own
         self._client: httpx.AsyncClient | None = None
 
     def elsewhere(self, node: str) -> int | None:
         """Returns the number of the worker that serves a node; None for this worker."""
-        home = self._home.get(node, self._own)
+        home = self.home.get(node, self._own)
         if home == self._own:
             return None
         return home
@@ -68,18 +69,29 @@ class Siblings:
 
 
 @final
-class Passed(StreamingResponse):
+class Passed(Response):
     """The answer of another worker, sent piece by piece."""
 
     def __init__(self, answer: httpx.Response) -> None:
         headers = {name: answer.headers[name] for name in PASSED if name in answer.headers}
-        super().__init__(_pieces(answer), answer.status_code, headers)
+        super().__init__(status_code=answer.status_code, headers=headers)
         self._answer = answer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Sends the response, as ASGI asks for it."""
+        start = {"type": "http.response.start", "status": self.status_code}
+        await send({**start, "headers": self.raw_headers})
+        left = int(self.headers.get("content-length", 0))
         try:
-            await super().__call__(scope, receive, send)
+            # It ends with its last byte: a node that has that asks again at once, and a request
+            # before the end is out of turn.
+            if not left:
+                await send({"type": "http.response.body"})
+            async for piece in _pieces(self._answer):
+                left -= len(piece)
+                await send({"type": "http.response.body", "body": piece, "more_body": left > 0})
+            if left:
+                await send({"type": "http.response.body"})
         finally:
             await self._answer.aclose()
 

@@ -27,7 +27,7 @@ from ..agreement.notice import known_addresses
 from ..agreement.terms import ENDLESS, TERMS, FederationTerms
 from ..frames.contribution import RoundHalted, agreed_by
 from ..frames.request import largest_request
-from ..frames.secure import largest_answer
+from ..frames.secure import SPARE, largest_answer
 from ..links.admission import STANDARD, Bounds, here
 from ..links.https import HttpsPlan, HttpsServerLink
 from ..links.metrics import Metrics, served
@@ -35,7 +35,7 @@ from ..node.node_store import NODE, STORE, NodeStore
 from ..node.node_watch import NodeWatch
 from ..node.relay import BELOW, Relay
 from ..server.local_workers import LocalWorkers, WorkerProcess
-from ..server.pool import WorkerPool
+from ..server.pool import H, WorkerPool, Workers
 from ..server.ray_workers import LOCAL, HiredActor, RayPlan, RayWorkers
 from ..server.server import FederationServer, ListsChanged, serve_opened
 from ..server.server_folder import LogFormat, LogLine, ServerFolder, told
@@ -45,7 +45,6 @@ from .processes import Processes, last_line
 from .running_node import watched
 
 Say = Callable[[str], None]
-SPARE = 1.125  # of the bytes of an answer, for items that come
 MOST_CONNECTED = 4096  # nodes at once; each takes some 60 kB of the server
 LOOK = 0.5  # seconds between two looks at the server's status
 
@@ -125,10 +124,10 @@ def _served_to_a_change(
         # In each form the metrics count the messages of whatever receives them.
         if form.ray is not None:
             with until_stopped:
-                serve_by_actors(held, port.plan, form.ray, form.workers, stop, ready)
+                serve_by_actors(held, port.plan, form.ray, form.workers, stop, ready, say)
         elif form.workers > 1:
             with until_stopped:
-                serve_by_workers(held, port.plan, form.workers, stop, ready)
+                serve_by_workers(held, port.plan, form.workers, stop, ready, say)
         else:
             with until_stopped:
                 link = port.opened(held)
@@ -168,7 +167,7 @@ class OpenPort:
         """Lets a new member in at once: the server asks it from its next round on."""
         link = self._link
         if link is not None:
-            link.admission.change({**link.admission.members, name: member})
+            link.admission.welcome(name, member)
 
     def close(self) -> None:
         """Hangs up on everybody."""
@@ -232,19 +231,16 @@ def serve_by_workers(
     workers: int,
     stop: threading.Event,
     ready: Callable[[WorkerPool[WorkerProcess]], None] = lambda pool: None,
+    say: Say = lambda line: None,
 ) -> str | None:
     """Runs the server of an open folder with several processes that receive answers; see
     `server.serve`. ready: is called with the pool once nodes can reach it. Raises InputError for a
-    defence, which needs one process that hears all nodes, and for relays.
+    defence, which needs one process that hears all nodes, and for relays; ListsChanged where the
+    workers have no room for the answers that come with more items.
     """
     at_least("--workers", workers, 1)
     refuse_alone(held, "--workers")
-    server = FederationServer(held, stop)
-    hiring = LocalWorkers(held, plan, workers)
-    pool = WorkerPool(held, server.contract, hiring, workers, stop, server.wait)
-    with closing(pool):
-        ready(pool)
-        return server.served_by(pool)
+    return _served_by(held, LocalWorkers(held, plan, workers), workers, stop, ready, say)
 
 
 def serve_by_actors(
@@ -254,6 +250,7 @@ def serve_by_actors(
     workers: int,
     stop: threading.Event,
     ready: Callable[[WorkerPool[HiredActor]], None] = lambda pool: None,
+    say: Say = lambda line: None,
 ) -> str | None:
     """Runs the server of an open folder with actors of Ray that receive answers; otherwise as
     `serve_by_workers`.
@@ -261,17 +258,40 @@ def serve_by_actors(
     at_least("--workers", workers, 1)
     refuse_alone(held, "--ray")
     address = None if ray.address == LOCAL else ray.address
-    server = FederationServer(held, stop)
     ending = signal.getsignal(signal.SIGTERM)
     with engine(EngineOptions(workers, address, 1)) as library:
         if threading.current_thread() is threading.main_thread():
             # Ray has put its own handler there, which aborts; a stopped server ends in order.
             signal.signal(signal.SIGTERM, ending)
         hiring = RayWorkers(library, held, plan, ray, workers)
-        pool = WorkerPool(held, server.contract, hiring, workers, stop, server.wait)
-        with closing(pool):
-            ready(pool)
-            return server.served_by(pool)
+        return _served_by(held, hiring, workers, stop, ready, say)
+
+
+def _served_by(
+    held: ServerFolder,
+    hiring: Workers[H],
+    count: int,
+    stop: threading.Event,
+    ready: Callable[[WorkerPool[H]], None],
+    say: Say,
+) -> str | None:
+    """Runs the server of an open folder with workers, which stay while members and items change."""
+    server = FederationServer(held, stop)
+    room = SPARE * largest_answer(held.terms, held.members, held.algorithm)
+    desk = partial(JoinDesk, held.path)
+    pool = WorkerPool(held, server.contract, hiring, count, stop, server.wait, desk)
+    with closing(pool):
+        ready(pool)
+        while True:
+            try:
+                return server.served_by(pool)
+            except ListsChanged as why:
+                held.reload()
+                if largest_answer(held.terms, held.members, held.algorithm) > room:
+                    raise
+                say(str(why))
+            server = FederationServer(held, stop)
+            pool.change(server.contract, server.wait)
 
 
 def refuse_alone(held: ServerFolder, option: str) -> None:

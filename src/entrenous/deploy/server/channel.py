@@ -5,9 +5,10 @@ own.
 from __future__ import annotations
 
 import socket
+import threading
 from collections.abc import Mapping
 from select import select
-from typing import Any, NamedTuple, final
+from typing import Any, NamedTuple, Protocol, final
 
 import msgspec
 
@@ -24,12 +25,27 @@ class Order(NamedTuple):
     body: bytes = b""
 
 
+class OrderChannel(Protocol):
+    """A worker's end of its connection to the server's process. Any thread may send."""
+
+    def send(self, word: str, about: Mapping[str, Any], body: bytes = b"") -> None:
+        """Sends a message. Raises OSError when the server is gone."""
+        ...
+
+    def receive(self, seconds: float | None = None) -> Order | None:
+        """Returns the next order; None if none has come in `seconds`. Raises EOFError when the
+        server is gone.
+        """
+        ...
+
+
 @final
 class Channel:
-    """One end of the socket. A message is read whole; used by one thread."""
+    """One end of the socket. A message is read whole, by one thread; any thread may send."""
 
     def __init__(self, line: socket.socket) -> None:
         self._line = line
+        self._sending = threading.Lock()
 
     def fileno(self) -> int:
         """The descriptor, to wait for messages of many at once."""
@@ -38,7 +54,8 @@ class Channel:
     def send(self, word: str, about: Mapping[str, Any], body: bytes = b"") -> None:
         """Sends a message. Raises OSError when the other end is gone."""
         message = msgspec.msgpack.encode(Order(word, about, body))
-        self._line.sendall(len(message).to_bytes(HEAD, "little") + message)
+        with self._sending:
+            self._line.sendall(len(message).to_bytes(HEAD, "little") + message)
 
     def receive(self, seconds: float | None = None) -> Order | None:
         """Returns the next message; None if none has come in `seconds`. Raises EOFError when the

@@ -23,7 +23,7 @@ from ..frames.secure import sum_terms
 from ..links.port import ServerLink
 from .exchange import Exchange, News, SentRequest, WhileThere
 from .grouped_round import GroupSum, GroupWork, SumsAtOnce
-from .handing_on import GivenModel, HandingOn
+from .handing_on import HandingOn
 from .intake import CONTRIBUTIONS, PART, UPDATE, Open, RoundIntake
 from .journal import FRAME, Journal
 from .secure_server import SecureRound, SumMemory
@@ -124,10 +124,14 @@ class Collecting(Protocol):
         """
         ...
 
-    def hand_on(self, work: RoundWork, given: GivenModel, seconds: float) -> Collection[str]:
+    def hand_on(
+        self, work: RoundWork, words: bytes, have: Collection[str], seconds: float
+    ) -> Collection[str]:
         """Hands a model that was given before to nodes that lack it as they come, for some seconds;
         0 = only to those that are there and were not asked yet. Returns the names of all that have
         it. Raises ServerStopped.
+
+        words: of the nodes that took it, as in `GivenModel`. have: names of nodes that have it.
         """
         ...
 
@@ -385,17 +389,21 @@ class Collector:
             return Agreement(b"", set())
         return Agreement(body, self.pass_on(digest, body, seconds))
 
-    def hand_on(self, work: RoundWork, given: GivenModel, seconds: float) -> Collection[str]:
+    def hand_on(
+        self, work: RoundWork, words: bytes, have: Collection[str], seconds: float
+    ) -> Collection[str]:
         if self._handing is None or self._handing.work.round != work.round:
             self._handing = HandingOn(
                 work,
-                given.words,
-                given.have,
+                words,
+                have,
                 self.requests,
                 self.intake.contract,
                 self.intake.identified,
                 lambda frame: self.thank([frame]),
             )
+        # Other processes may have handed it on too.
+        self._handing.kept.update(have)
         if seconds:
             self._handing.go_on(self.exchange, seconds)
         else:

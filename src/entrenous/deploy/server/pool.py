@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial, reduce
 from threading import Event
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar, final
+from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar, final
 
 import numpy as np
 
@@ -20,18 +20,20 @@ from ...core.contract.update import Total
 from ...core.errors import StartAgain
 from ...core.types import Int64Array
 from ...privacy.secure_sum.memory import PastSum
+from ..agreement.members import Member
 from ..frames import agreed_model
 from ..frames.agreed_model import Agreement
 from ..frames.contribution import add, read_sum
 from ..frames.frames import Code
 from ..frames.request import RoundWork
+from ..links.admission import Joins
 from ..links.metrics import LinkTally
 from .channel import Order
 from .exchange import POLL, ServerStopped, rest, watch
 from .grouped_round import GroupSum, GroupWork
-from .handing_on import GivenModel
+from .knocks import KNOCK, answered
 from .server_folder import LogLine, ServerFolder, kept
-from .worker import homes, said_of
+from .worker import has_homes, homes, said_of
 
 STOP = Order("stop", {})
 READY = 120.0  # seconds for a worker to come up, and to answer
@@ -61,6 +63,7 @@ class Hired(Protocol):
 
 
 H = TypeVar("H", bound=Hired)
+Welcome: TypeAlias = Callable[[str, Member], None]
 
 
 class Workers(Protocol[H]):
@@ -79,6 +82,11 @@ class Workers(Protocol[H]):
         """Returns the workers that have sent a message or have died. Waits at most `seconds` for
         the first.
         """
+        ...
+
+    def lists(self) -> Mapping[str, bytes]:
+        """Returns the files of the server's folder that have changed, by name, where workers have
+        not got them."""
         ...
 
     def close(self) -> None: ...
@@ -100,6 +108,8 @@ class WorkerStanding:
         """Answers by what became of them."""
         self.sent = [0, 0, 0]
         """Bytes up, bytes down and messages so far."""
+        self.alone = False
+        """True if it gives a model, and none of the nodes that lack it is there."""
         self.present = 0
         """The nodes that are connected to it."""
         self.devices = 0
@@ -133,13 +143,15 @@ class WorkerPool(Generic[H]):
         hiring: Workers[H],
         count: int,
         stop: Event,
-        waits: Callable[[list[str]], None] = lambda missing: None,
+        waits: Callable[[list[str]], None],
+        desk: Callable[[Welcome], Joins],
     ) -> None:
         self._folder = folder
         self._contract = contract
         self._stop = stop
         self._waits = waits
         self._hiring = hiring
+        self._joins = desk(self._welcome)
         self._home = homes(folder.terms, folder.members, count)
         self.lengths: dict[str, float] = {}
         self._accepted = 0  # answers in the totals of all rounds
@@ -152,6 +164,10 @@ class WorkerPool(Generic[H]):
         self._work: RoundWork | None = None
         self._works: Mapping[int, GroupWork] = {}  # of the secure sums of this round
         self._summed: list[Summed] = []
+        self._given: RoundWork | None = None  # that is handed on, and the words for it
+        self._words = b""
+        self._have = set[str]()  # the nodes that have it
+        self._new = set[str]()  # those that one worker knows of
         self.workers = [hiring.hire(part) for part in range(count)]
         self.address = hiring.address
         self.standing = [WorkerStanding() for _ in self.workers]
@@ -164,6 +180,21 @@ class WorkerPool(Generic[H]):
         for worker in self.workers:
             worker.end()
         self._hiring.close()
+
+    def change(self, contract: Contract, waits: Callable[[list[str]], None]) -> None:
+        """Goes on with the lists of the folder, which have changed between two rounds. Nobody has
+        to connect anew.
+        """
+        self._contract = contract
+        self._waits = waits
+        self._home = homes(self._folder.terms, self._folder.members, self._count)
+        self._given = None
+        order = Order("lists", {"files": self._hiring.lists()})
+        for at in range(self._count):
+            self._tell(at, order)
+        for at in range(self._count):
+            self._answer(at, "listed", [order])
+            self._settle(at)
 
     # ---- rounds: `Collecting` --------------------------------------------------------------------
 
@@ -229,11 +260,15 @@ class WorkerPool(Generic[H]):
         watch(lambda: self.without, lambda left: self._listen(), seconds, self._stop, self._waits)
 
     def give(self, seconds: float, *, only_there: bool = False) -> None:
-        # Workers know who is there and do not tell, so that all are waited for.
-        self.gather(seconds)
+        def missing() -> Collection[str]:
+            over = only_there and all(standing.alone for standing in self.standing)
+            return () if over else self.without
+
+        watch(missing, lambda left: self._listen(), seconds, self._stop, self._waits)
 
     def announce_rest(self, seconds: float) -> None:
-        """Does nothing: workers let nodes ask all the time."""
+        for at in range(self._count):
+            self._tell(at, Order("rest", {"seconds": seconds}))
 
     def rest(self, seconds: float) -> None:
         rest(seconds, self._stop, self._listen)
@@ -290,10 +325,25 @@ class WorkerPool(Generic[H]):
         finally:
             self._close()
 
-    def hand_on(self, work: RoundWork, given: GivenModel, seconds: float) -> Collection[str]:
-        # Workers give models after rounds alone: whoever comes between waits for the next one.
-        self.rest(seconds)
-        return given.have
+    def hand_on(
+        self, work: RoundWork, words: bytes, have: Collection[str], seconds: float
+    ) -> Collection[str]:
+        if self._given is not work:
+            self._given = work
+            self._words = words
+            self._have = set(have)
+            self._new = set()
+            for at in range(self._count):
+                self._tell_given(at)
+        order = Order("hand", {"have": sorted(self._new), "seconds": seconds})
+        self._new = set()
+        for at in range(self._count):
+            self._order(at, order)
+        while any(standing.order is not None for standing in self.standing):
+            if self._stop.is_set():
+                raise ServerStopped
+            self._listen()
+        return self._have
 
     def agree(self, digest: bytes, seconds: float) -> Agreement:
         words: dict[str, agreed_model.Word] = {}
@@ -327,11 +377,22 @@ class WorkerPool(Generic[H]):
         self.lengths = {}
         common = _said_of_work(work)
         for at, standing in enumerate(self.standing):
-            # Each worker asks the nodes that it serves; without homes, all of them.
             standing.done = set()
-            home = self._home
-            asked = {name: users for name, users in work.asked.items() if home.get(name, at) == at}
-            self._order(at, Order(word, {**common, "asked": _said_of_asked(asked)}))
+            standing.alone = False
+            self._order(at, Order(word, {**common, "asked": self._asked_of(at, work)}))
+
+    def _asked_of(self, at: int, work: RoundWork) -> dict[str, bytes]:
+        """Returns whom a worker asks: the nodes that it serves; without homes, all of them."""
+        home = self._home
+        asked = {name: users for name, users in work.asked.items() if home.get(name, at) == at}
+        return _said_of_asked(asked)
+
+    def _tell_given(self, at: int) -> None:
+        """Tells a worker of the model that is handed on, if there is one."""
+        work = self._given
+        if work is not None:
+            about = {"asked": self._asked_of(at, work), "have": sorted(self._have)}
+            self._tell(at, Order("given", {**_said_of_work(work), **about}, self._words))
 
     def _sum_order(self, number: int) -> Order:
         """Returns the order for the worker of a group. It has the server's memory of earlier sums
@@ -423,9 +484,18 @@ class WorkerPool(Generic[H]):
         elif order.word == "remember":
             self._remember(about)
             self._tell(at, Order("remembered", {}))
+        elif order.word == "handed":
+            self.standing[at].order = None
+            self._new |= set(about["kept"])
+            self._have |= self._new
+        elif order.word == KNOCK:
+            self._tell(at, answered(self._joins, order))
         elif order.word == "report":
             standing = self.standing[at]
-            standing.done |= set(about["done"])
+            standing.alone = about["alone"]
+            # One that was sent before the last order is about something else.
+            if about["word"] == self._word:
+                standing.done |= set(about["done"])
             standing.link = LinkTally(*about["link"])
             standing.counts = about["counts"]
             standing.sent = about["sent"]
@@ -434,6 +504,13 @@ class WorkerPool(Generic[H]):
             self.lengths |= about["lengths"]
             if about["waiting"]:
                 self._waits(about["waiting"])
+
+    def _welcome(self, name: str, member: Member) -> None:
+        """Has all workers let a new member in, who is asked from the next round on."""
+        about = {"name": name, "users": member.users.tolist()}
+        order = Order("member", about, member.key.public_bytes_raw())
+        for at in range(self._count):
+            self._tell(at, order)
 
     def _remember(self, about: Mapping[str, Any]) -> None:
         """Stores on the server's disk what must be known of all secure sums."""
@@ -454,7 +531,10 @@ class WorkerPool(Generic[H]):
         return total
 
     def _read_group(self, work: RoundWork, about: Mapping[str, Any], body: bytes) -> GroupSum:
-        total = self._read(work, about, body) if body else self._contract.empty_total()
+        total = self._contract.empty_total()
+        if body:
+            # Added, since what was read cannot be written to, and noise is added in place.
+            total = add(total, self._read(work, about, body))
         return GroupSum(about["group"], total, about["begun"], frozenset(about["names"]))
 
     def _sent(self, which: int) -> int:
@@ -473,7 +553,7 @@ class WorkerPool(Generic[H]):
 
     def _introduce(self) -> None:
         """Tells all workers where the others are, if they pass requests on."""
-        if self._home:
+        if has_homes(self._folder.terms, self._count):
             addresses = {at: standing.address for at, standing in enumerate(self.standing)}
             for at in range(self._count):
                 self._tell(at, Order("siblings", {"addresses": addresses}))
@@ -486,9 +566,8 @@ class WorkerPool(Generic[H]):
         dead = self.standing[at]
         now = time.monotonic()
         worker.end()
-        self._before.update(dead.counts)
+        self._settle(at)
         self._link_before = self._link_before.plus(dead.link._replace(open=0))
-        self._sent_before += np.array(dead.sent)
         self._deaths = [*(when for when in self._deaths if now - when < PERIOD), now]
         line = f"worker {at} has ended (process {dead.process}); starting it again"
         self._folder.log(LogLine(line, "worker", level="error"))
@@ -499,6 +578,7 @@ class WorkerPool(Generic[H]):
         self.standing[at] = WorkerStanding()
         self._await_ready(at)
         self._introduce()
+        self._tell_given(at)
         order = dead.order
         # The sum that the dead worker was making may be one to remember by now.
         if order is not None and order.word == "sum":
@@ -507,6 +587,16 @@ class WorkerPool(Generic[H]):
             self._order(at, order)
         for further in orders:
             self._tell(at, further)
+
+    def _settle(self, at: int) -> None:
+        """Adds up what a worker has counted, which counts anew from now on."""
+        standing = self.standing[at]
+        self._before.update(standing.counts)
+        self._sent_before += np.array(standing.sent)
+        standing.counts = {}
+        standing.sent = [0, 0, 0]
+        standing.devices = 0
+        standing.done = set()
 
 
 def _said_of_work(work: RoundWork) -> dict[str, Any]:

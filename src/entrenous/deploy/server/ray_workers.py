@@ -25,6 +25,7 @@ from ...core.files import make_folder, write_private
 from ..agreement.files import IDENTITY
 from ..agreement.growth import LONGER
 from ..agreement.members import MEMBERS
+from ..agreement.notice import ADDRESSES
 from ..agreement.terms import TERMS
 from ..links.https import HttpsPlan, listen
 from .channel import Order
@@ -232,10 +233,8 @@ class RayWorkers:
         self._states = SharedStates(ray)
         self.address = ""  # of the first actor, once it is there
         self._kind = ray.remote(concurrency_groups={ORDERS: 1, MESSAGES: 1})(WorkerActor)
-        names = [TERMS, MEMBERS, IDENTITY]
-        names += ["algorithm"] if folder.algorithm else []
-        names += [LONGER] if (folder.path / LONGER).exists() else []
-        files = {name: (folder.path / name).read_bytes() for name in names}
+        self._folder = folder
+        files = _files(folder, [TERMS, MEMBERS, IDENTITY, LONGER, ADDRESSES, "algorithm"])
         if https.keys is not None:
             files |= {f"keys/{name}": (https.keys / name).read_bytes() for name in KEYS}
         self._plan = ActorPlan(
@@ -284,5 +283,17 @@ class RayWorkers:
         said, _ = self._ray.wait(list(asked), num_returns=1, timeout=seconds)
         return [asked[reference] for reference in said]
 
+    def lists(self) -> Mapping[str, bytes]:
+        files = _files(self._folder, [MEMBERS, LONGER, ADDRESSES])
+        # Actors that are hired from now on get them at their start.
+        self._plan = self._plan._replace(files={**self._plan.files, **files})
+        return files
+
     def close(self) -> None:
         """Does nothing: actors end by themselves."""
+
+
+def _files(folder: ServerFolder, names: Sequence[str]) -> dict[str, bytes]:
+    """Returns the content of those files of a server's folder that are there."""
+    paths = {name: folder.path / name for name in names}
+    return {name: path.read_bytes() for name, path in paths.items() if path.exists()}

@@ -218,6 +218,8 @@ class FederationServer:
         sha256; None if told to stop before. Raises RoundHalted and RoundsLost.
         """
         self._collecting = collecting
+        # It may have counted for a server before this one, whose ledger has that.
+        self._sent_since(self.ledger)
         try:
             return self._run()
         except ServerStopped:
@@ -307,7 +309,8 @@ class FederationServer:
         if self._handed is None or self._handed.round != given.round:
             work = model_work(self.folder, self.algorithm, given.round, given.state)
             self._handed = work._replace(model=announced_of(self.contract, work.download))
-        have = frozenset(self.collecting.hand_on(self._handed, given, seconds))
+        kept = self.collecting.hand_on(self._handed, given.words, given.have, seconds)
+        have = frozenset(kept)
         if have != given.have:
             self._keep_given(given._replace(have=have))
 

@@ -196,7 +196,8 @@ class ServerFolder:
         pace: float = 0.0,
     ) -> None:
         self.path = path
-        self._read_lists(adopts=start is None)
+        self._leads = start is None
+        self.read_lists()
         self.key = read_identity(path / IDENTITY)
         self.algorithm = own_algorithm(path)
         self.log_format = log_format
@@ -218,11 +219,11 @@ class ServerFolder:
                 os.close(self._lock)
             raise _unwritable(path, cause) from None
 
-    def _read_lists(self, adopts: bool) -> None:
-        """Reads terms, members, items and the number of the newest notice of addresses. adopts:
-        makes the operator's newest list of items the server's own, unless a round is open.
+    def read_lists(self) -> None:
+        """Reads terms, members, items and the number of the newest notice of addresses. A server,
+        not its workers, makes the operator's newest list of items its own, unless a round is open.
         """
-        if adopts and self._may_adopt():
+        if self._leads and self._may_adopt():
             # Raises InputError for one that is none, before it takes the place of one that is.
             read_items(self.path / NEXT)
             rename_file(self.path / NEXT, self.path / LONGER)
@@ -236,7 +237,7 @@ class ServerFolder:
         """Reads the lists of members and of items, and the notice of addresses, again: the operator
         has changed one of them.
         """
-        self._read_lists(adopts=True)
+        self.read_lists()
         self.log(LogLine("members, items or addresses have changed", "lists"))
 
     def is_outdated(self) -> bool:

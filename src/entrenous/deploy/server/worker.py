@@ -18,26 +18,30 @@ import socket
 import sys
 import threading
 from collections.abc import Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, final
+from queue import Empty, SimpleQueue
+from typing import Any, NamedTuple, final
 
 import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
+from ...core.files import write_private
 from ...core.types import Array
 from ...privacy.secure_sum.memory import PastSum
 from ...runs.recommenders import restore_state
 from ..agreement.groups import groups_of
-from ..agreement.members import Members
+from ..agreement.members import Member, Members
 from ..agreement.terms import FederationTerms
 from ..frames.contribution import agreed_by, of_part
 from ..frames.request import RoundWork
-from ..frames.secure import largest_answer
+from ..frames.secure import SPARE, largest_answer
 from ..links.https import HttpsPlan, HttpsServerLink, listen
 from ..links.siblings import Siblings
-from .channel import Channel, Order
+from .channel import Channel, Order, OrderChannel
 from .collector import Collector
 from .exchange import ServerStopped
+from .knocks import KNOCKED, AskedDesk
 from .server_folder import LogFormat, ServerFolder
 
 LOOK = 0.1  # seconds between two looks for orders, and two reports
@@ -64,20 +68,6 @@ class WorkerPlan(NamedTuple):
     origins: Sequence[str] = ()
 
 
-class OrderChannel(Protocol):
-    """A worker's end of its connection to the server's process. Any thread may send."""
-
-    def send(self, word: str, about: Mapping[str, Any], body: bytes = b"") -> None:
-        """Sends a message. Raises OSError when the server is gone."""
-        ...
-
-    def receive(self, seconds: float | None = None) -> Order | None:
-        """Returns the next order; None if none has come in `seconds`. Raises EOFError when the
-        server is gone.
-        """
-        ...
-
-
 def main(arguments: list[str]) -> None:
     """Serves until the channel is closed. arguments: a `WorkerPlan` as JSON."""
     plan = WorkerPlan(*json.loads(arguments[0]))
@@ -99,15 +89,24 @@ def serve(
     of: int,
 ) -> None:
     """Serves as worker number `part` of `of` until the channel is closed."""
-    largest = largest_answer(held.terms, held.members, held.algorithm)
-    home = homes(held.terms, held.members, of)
-    siblings = Siblings(home, part) if home else None
+    # With room for items that come.
+    largest = int(SPARE * largest_answer(held.terms, held.members, held.algorithm))
+    siblings = None
+    if has_homes(held.terms, of):
+        siblings = Siblings(homes(held.terms, held.members, of), part)
     run = held.terms.run
     nodes = held.members.nodes
     link = HttpsServerLink(https, run, nodes, largest, listening, held.trouble, siblings)
+    desk = AskedDesk(channel)
+    link.admission.joins = desk
     with closing(link):
         link.start()
-        Worker(held, link, channel, siblings, part, of).run()
+        Worker(held, link, channel, desk, siblings, part, of).run()
+
+
+def has_homes(terms: FederationTerms, workers: int) -> bool:
+    """Returns whether each node is served by one worker alone."""
+    return terms.masked and workers > 1
 
 
 def homes(terms: FederationTerms, members: Members, workers: int) -> dict[str, int]:
@@ -115,7 +114,7 @@ def homes(terms: FederationTerms, members: Members, workers: int) -> dict[str, i
     group's worker. Empty where any worker may speak with any node.
     """
     home: dict[str, int] = {}
-    if terms.masked and workers > 1:
+    if has_homes(terms, workers):
         for number, group in enumerate(groups_of(members, terms)):
             home |= dict.fromkeys(group, number % workers)
     return home
@@ -130,42 +129,59 @@ class Worker:
         held: ServerFolder,
         link: HttpsServerLink,
         channel: OrderChannel,
-        siblings: Siblings | None = None,
-        part: int = 0,
-        of: int = 1,
+        desk: AskedDesk,
+        siblings: Siblings | None,
+        part: int,
+        of: int,
     ) -> None:
         self._held = held
         self._channel = channel
         self._link = link
+        self._desk = desk
         self._siblings = siblings
         self._part = part
         self._of = of
-        self._algorithm = held.terms.make(place=held.algorithm)
-        self._contract = agreed_by(held.terms, self._algorithm)
         self._stop = threading.Event()
-        self._collector = Collector(
-            held, self._contract, link, self._stop, self._note_waiting, part=part, of=of
-        )
+        self._orders: SimpleQueue[Order | None] = SimpleQueue()  # None: the server is gone
         self._waiting: list[str] = []  # nodes of a secure sum that have been missing for long
         self._doing = ""  # the word of the order that it works on
         self._told = set[str]()  # names that were reported
+        self._given: tuple[RoundWork, bytes] | None = None  # to hand on, with the words for it
+        self._have = set[str]()  # the nodes that have that
         self._memory = AskedMemory(channel)
         self._summing: threading.Thread | None = None
         self._failure: BaseException | None = None  # of the thread that makes a secure sum
+        self._take_lists()
+
+    def _take_lists(self) -> None:
+        """Begins to work with the lists of the folder, as they are now."""
+        held = self._held
+        self._algorithm = held.terms.make(place=held.algorithm)
+        self._contract = agreed_by(held.terms, self._algorithm)
+        self._collector = Collector(
+            held,
+            self._contract,
+            self._link,
+            self._stop,
+            self._note_waiting,
+            part=self._part,
+            of=self._of,
+        )
 
     def run(self) -> None:
         """Obeys orders until the channel is closed."""
         try:
             about = {"address": self._link.nearby, "process": os.getpid()}
             self._channel.send("ready", about)
+            threading.Thread(target=self._hear, daemon=True, name="orders").start()
             while self._failure is None:
-                order = self._channel.receive(0.0 if self._busy() else LOOK)
+                order = self._next_order(0.0 if self._busy() else LOOK)
                 if order is not None:
                     self._obey(order)
                 elif self._doing:
                     self._step()
         # The server has ended, or will start this worker again.
-        except (EOFError, OSError):
+        except (EOFError, OSError, ServerStopped):
             pass
         finally:
             self._stop.set()
@@ -174,6 +190,33 @@ class Worker:
                 self._summing.join()
         if self._failure is not None:
             raise self._failure
+
+    def _hear(self) -> None:
+        """Takes what the server says until it is gone. Whoever joins waits for no round."""
+        with suppress(EOFError):
+            while (order := self._channel.receive()) is not None:
+                if order.word == KNOCKED:
+                    self._desk.said(order)
+                elif order.word == "member":
+                    key = Ed25519PublicKey.from_public_bytes(order.body)
+                    member = Member(key, np.array(order.about["users"], np.int64))
+                    self._link.admission.welcome(order.about["name"], member)
+                else:
+                    self._orders.put(order)
+        self._stop.set()
+        self._orders.put(None)
+
+    def _next_order(self, seconds: float) -> Order | None:
+        """Returns the next order; None if none has come in time. Raises EOFError when the server
+        is gone.
+        """
+        try:
+            order = self._orders.get(timeout=seconds)
+        except Empty:
+            return None
+        if order is None:
+            raise EOFError
+        return order
 
     def _busy(self) -> bool:
         if self._doing == "round":
@@ -188,6 +231,16 @@ class Worker:
             self._begin_sum(self._work(about), about)
         elif order.word == "remembered":
             self._memory.remembered()
+        elif order.word == "given":
+            self._given = self._work(about), order.body
+            self._have = set(about["have"])
+        elif order.word == "hand":
+            self._hand_on(about["have"], about["seconds"])
+        elif order.word == "rest":
+            self._collector.announce_rest(about["seconds"])
+        elif order.word == "lists":
+            self._change_lists(about["files"])
+            self._channel.send("listed", {})
         elif order.word == "siblings" and self._siblings is not None:
             self._siblings.addresses = dict(about["addresses"])
         elif order.word == "stop":
@@ -204,6 +257,19 @@ class Worker:
         elif order.word == "agree":
             kept = self._collector.pass_on(about["model"], order.body, about["seconds"])
             self._channel.send("agreed", {"kept": sorted(kept)})
+
+    def _change_lists(self, files: Mapping[str, bytes]) -> None:
+        """Goes on with lists that have changed. files: of the server's folder, by name, where this
+        machine has not got them.
+        """
+        for name, content in files.items():
+            write_private(self._held.path / name, content, new=False)
+        self._held.read_lists()
+        self._take_lists()
+        self._link.admission.change(self._held.members.nodes)
+        if self._siblings is not None:
+            self._siblings.home = homes(self._held.terms, self._held.members, self._of)
+            self._link.send_on(self._siblings)
 
     def _work(self, about: Mapping[str, Any]) -> RoundWork:
         arrays = {name: array_of(*array) for name, array in about["state"].items()}
@@ -244,7 +310,10 @@ class Worker:
         lengths = {name: own.lengths[name] for name in new if name in own.lengths}
         waiting = self._waiting
         self._waiting = []
+        alone = self._doing == "model" and own.exchange.are_away(own.without)
         return {
+            "word": self._doing,
+            "alone": alone,
             "done": sorted(new),
             "lengths": lengths,
             "counts": counts,
@@ -254,6 +323,19 @@ class Worker:
             "sent": [own.bytes_up, own.bytes_down, own.messages],
             "waiting": waiting,
         }
+
+    def _hand_on(self, more: Sequence[str], seconds: float) -> None:
+        """Hands on the model that was given, and says who has it now. more: nodes that have it
+        from other workers.
+        """
+        self._doing = ""
+        assert self._given is not None  # told before
+        self._have.update(more)
+        kept = set(self._collector.hand_on(*self._given, self._have, seconds))
+        new = kept - self._have
+        self._have |= new
+        self._channel.send("report", self._report(set()))
+        self._channel.send("handed", {"kept": sorted(new)})
 
     def _total(self, without: list[str]) -> None:
         """Sends the sum of the answers that count here, without those that another worker has taken
