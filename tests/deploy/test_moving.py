@@ -101,8 +101,9 @@ def numbers(made: FoundedFederation) -> set[int]:
 # ---- processes over TLS --------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("workers", [(), ("--workers", "2")], ids=["one process", "two workers"])
 def test_the_server_moves_and_the_model_has_the_bytes_of_one_that_never_moved(
-    tmp_path: Path,
+    tmp_path: Path, workers: tuple[str, ...]
 ) -> None:
     """Both are killed once nodes have heard: the server, and a node that comes back later."""
     made, old = at_a_port(tmp_path / "f", rounds=12)
@@ -112,7 +113,7 @@ def test_the_server_moves_and_the_model_has_the_bytes_of_one_that_never_moved(
             name: nodes.enter_context(process("node", folder))
             for name, folder in made.nodes.items()
         }
-        with process("server", made.server, "--pace", "1") as first:
+        with process("server", made.server, "--pace", "1", *workers) as first:
             until(lambda: running.status(made.server).get("round", 0) >= 1)
             move(tmp_path / "f", ["hub.example:8443"])
             until(lambda: numbers(made) == {1})
@@ -122,7 +123,7 @@ def test_the_server_moves_and_the_model_has_the_bytes_of_one_that_never_moved(
             first.kill()
             at_work["node-2"].kill()
             at_work["node-2"].wait()
-        with process("server", made.server) as last:
+        with process("server", made.server, *workers) as last:
             nodes.enter_context(process("node", made.nodes["node-2"]))
             assert last.wait(240) == 0
         del at_work["node-2"]
