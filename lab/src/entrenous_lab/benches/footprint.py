@@ -90,9 +90,10 @@ def _measured(made: Founded, progress: Progress) -> dict[str, float]:
 
     watched = made.devices[:WATCHED]
     address = read_json(watched[0] / "node.json")["server"]
-    with at_work(made.server), connected(made.devices[WATCHED:]):
+    with at_work(made.server):
         progress(1, 4, "first round")
-        with _each_counted(watched, address) as counts:
+        # The others come last, without whom there is no sum: a round waits for nobody who is away.
+        with _each_counted(watched, address) as counts, connected(made.devices[WATCHED:]):
             until(lambda: pauses(made.server), "the end of the first round")
             first = [count.bytes for count in counts]
             answered = [_answered(device) for device in watched]
