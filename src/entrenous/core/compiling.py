@@ -5,18 +5,21 @@ plain Python, with the same bits: slowly, but fast enough for the device of one 
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable
+from functools import cache as once
 from importlib.util import find_spec
 from typing import Any
+
+from .errors import EntrenousWarning
 
 INSTALLED = find_spec("numba") is not None
 # False under NUMBA_DISABLE_JIT=1 too; numba is not loaded then.
 COMPILES = INSTALLED and os.environ.get("NUMBA_DISABLE_JIT", "0") in ("", "0")
 UNCOMPILED = (
-    "numba is not installed, so that device code runs as plain Python: the same results, some"
-    " hundred times slower"
+    "numba is not installed: device code runs uncompiled, with the same results, fast enough for"
+    " the device of one person; for more, pip install numba"
 )
-REMEDY = "pip install numba"
 
 
 def njit(*, cache: bool, **options: Any) -> Any:
@@ -46,3 +49,12 @@ def also_compiled(function: Callable[..., Any]) -> Any:
     from numba.extending import register_jitable
 
     return register_jitable(inline="always")(function)
+
+
+@once
+def warn_if_slow() -> None:
+    """Warns (EntrenousWarning), once in a process that is to train many devices, if numba is not
+    installed.
+    """
+    if not INSTALLED:
+        warnings.warn(UNCOMPILED, EntrenousWarning, stacklevel=3)

@@ -8,6 +8,7 @@ from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ...core.compiling import INSTALLED, UNCOMPILED
 from ...core.lock import holding
 from ..agreement.files import read_json
 from ..frames.request import largest_request
@@ -49,6 +50,8 @@ def run_node(
             f" {about['server']}"
         )
         say(node.terms.limits())
+        if not INSTALLED:
+            say(UNCOMPILED)
         if line := node.terms.other_source(str(about.get("algorithm", ""))):
             say(f"warning: {line}")
         # Without a certificate of its federation, a node trusts those that the system trusts.
@@ -88,6 +91,8 @@ def run_shop(folder: Path, stop: threading.Event, say: Say, *, insecure: bool = 
         rows = sum(len(node.rows) for node in nodes)
         say(f"{folder}: {len(nodes)} customers, {rows} rows, server {about['server']}")
         say(nodes[0].terms.limits())
+        if not INSTALLED:
+            say(UNCOMPILED)
         ca = devices[0] / "ca.crt"
         trusted = ca if ca.exists() else None
         asked = [polling(node) for node in nodes]
