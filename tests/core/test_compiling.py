@@ -14,7 +14,9 @@ import numpy as np
 import pytest
 from paths import SOURCE
 
+import entrenous
 from entrenous.core import compiled_code, compiling, keys
+from entrenous.core.errors import EntrenousWarning
 from entrenous.kernels import fcf
 
 OWN = """
@@ -159,6 +161,16 @@ def test_the_remedy_of_that_note_works(tmp_path: Path) -> None:
     done = subprocess.run(command, env=variables, capture_output=True, text=True, check=True)
     assert done.stdout.startswith(str(tmp_path))
     assert not compiled_code.compiled_functions(fcf)[0].stats.cache_path.startswith(str(tmp_path))
+
+
+def test_a_run_without_numba_says_once_that_it_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiling, "INSTALLED", False)
+    compiling.warn_if_slow.cache_clear()
+    data = entrenous.synthetic(users=8, items=30, interactions=60, seed=0)
+    with pytest.warns(EntrenousWarning, match="pip install numba$") as said:
+        entrenous.run("fpl", data, protocol="random-80-20", rounds=1)
+        entrenous.run("fpl", data, protocol="random-80-20", rounds=1)
+    assert len(said) == 1
 
 
 def without_overriding() -> list[str]:

@@ -97,7 +97,7 @@ def test_a_node_without_numba_ends_with_the_bytes_of_the_simulation(
                 process("node", others[0]),
                 process("node", others[1]),
                 process("node", others[2]),
-                process("server", made.server.parent) as server,
+                process("server", made.server) as server,
             ):
                 _, error = server.communicate(timeout=PATIENCE)
         finally:
