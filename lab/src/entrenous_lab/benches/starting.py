@@ -9,10 +9,12 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterable
 from importlib.metadata import distribution, packages_distributions
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import entrenous
 from entrenous.core.contract.protocols import Progress
 from entrenous.data.synthetic import synthetic
 
@@ -23,6 +25,7 @@ WAITING = 2.0  # seconds after its last word, in which it would connect
 PATIENCE = 60.0  # seconds for that word
 AIM = 2.0  # processor seconds
 MOST = 200  # MiB of memory, the limit
+PACKAGE = "entrenous"
 INSTALLED = 150  # MiB of installed packages, the limit
 # NUMBA_DISABLE_JIT of a node that has numba, and of one that loads no more than one without it.
 KINDS = {"compiled": "0", "uncompiled": "1"}
@@ -91,12 +94,18 @@ def _sizes(loaded: set[str]) -> dict[str, float]:
     """MiB of the files of each distribution that has a package of these, the largest first."""
     homes = packages_distributions()
     names = {name for package in loaded for name in homes.get(package, ())}
-    sizes = {}
-    for name in names:
-        files = [file.locate() for file in distribution(name).files or ()]
-        nbytes = sum(os.path.getsize(file) for file in files if os.path.exists(file))
-        sizes[name] = round(nbytes / 2**20, 1)
+    # A clone's own package is in no list of installed files.
+    own = Path(entrenous.__file__).parent
+    sizes = {PACKAGE: _mib(own.rglob("*.py"))}
+    for name in names - {PACKAGE}:
+        sizes[name] = _mib(Path(str(file.locate())) for file in distribution(name).files or ())
     return dict(sorted(sizes.items(), key=lambda size: -size[1]))
+
+
+def _mib(files: Iterable[Path]) -> float:
+    """MiB of the files that are there."""
+    nbytes = sum(file.stat().st_size for file in files if file.is_file())
+    return round(nbytes / 2**20, 1)
 
 
 def _started(folder: Path, kind: str, *, listing: bool = False) -> Start:
