@@ -29,6 +29,20 @@ PACKAGE = "entrenous"
 INSTALLED = 150  # MiB of installed packages, the limit
 # NUMBA_DISABLE_JIT of a node that has numba, and of one that loads no more than one without it.
 KINDS = {"compiled": "0", "uncompiled": "1"}
+# Trains a node's device for one round; prints processor seconds, and the largest memory in bytes.
+ROUND = """
+import os, sys, time
+from pathlib import Path
+from entrenous_lab.benches.serving import largest_memory
+from entrenous.core.keys import key
+from entrenous.deploy.node.node import FederatedNode
+node = FederatedNode(Path(sys.argv[1]))
+server = node.algorithm.init_server(node.terms.catalogue, key(0))
+download = node.algorithm.download(server)
+began = time.process_time()
+node.shard.work(download, node.shard.init_devices(key(1)), node.shard.users, key(2))
+print(time.process_time() - began, largest_memory(os.getpid()))
+"""
 
 
 class Start(NamedTuple):
@@ -45,7 +59,8 @@ class Start(NamedTuple):
 def starting(threads: int, progress: Progress) -> dict[str, Any]:
     """Processor seconds and memory of `entrenous node` on a device of one person who has 100 of
     10,000 items, for FCF under masks, with numba and without; and the size of the packages that the
-    one without imports. Its server is away, so that nothing but the start is counted.
+    one without imports. Its server is away, so that nothing but the start is counted; a round is
+    trained apart.
     """
     from entrenous.deploy.operate.founding import found
     from entrenous.deploy.operate.plans import FoundingPlan
@@ -67,8 +82,9 @@ def starting(threads: int, progress: Progress) -> dict[str, Any]:
             # By turns, so that other work on the machine burdens both alike.
             for kind, of_kind in starts.items():
                 of_kind.append(_started(folder, kind))
+        rounds = {kind: _round(folder, kind) for kind in KINDS}
     progress(TIMES, TIMES, "measured")
-    costs = {kind: _cost(of_kind) for kind, of_kind in starts.items()}
+    costs = {kind: {**_cost(of_kind), **rounds[kind]} for kind, of_kind in starts.items()}
     return {
         **costs,
         "of_mib": MOST,
@@ -88,6 +104,15 @@ def _cost(starts: list[Start]) -> dict[str, Any]:
         "each": [round(cpu, 2) for cpu in each],
         "peak_mib": round(max(start.peak for start in starts) / 2**20),
     }
+
+
+def _round(folder: Path, kind: str) -> dict[str, Any]:
+    """The figures of a node's first round, in which its device trains twice."""
+    own = {**os.environ, "NUMBA_DISABLE_JIT": KINDS[kind], "PYTHONWARNINGS": "ignore"}
+    command = [sys.executable, "-c", ROUND, str(folder)]
+    ran = subprocess.run(command, env=own, capture_output=True, text=True, check=True)
+    seconds, peak = map(float, ran.stdout.split())
+    return {"round_cpu_seconds": round(seconds, 2), "round_peak_mib": round(peak / 2**20)}
 
 
 def _sizes(loaded: set[str]) -> dict[str, float]:
