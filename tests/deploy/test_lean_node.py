@@ -1,4 +1,4 @@
-"""A node in an environment that has what ops/node-requirements.txt names and nothing else: without
+"""A node in an environment that has what ops/node_requirements.txt names and nothing else: without
 numba, the compiler of device code, it ends with the bytes of a simulation all the same.
 """
 
@@ -25,7 +25,7 @@ from tests.test_packaging import declared_requirements
 
 NEEDED = [
     Requirement(line.partition("#")[0])
-    for line in (ROOT / "ops" / "node-requirements.txt").read_text(encoding="utf-8").splitlines()
+    for line in (ROOT / "ops" / "node_requirements.txt").read_text(encoding="utf-8").splitlines()
     if not line.startswith("#")
 ]
 MASKED = {"profile": "private", "floors": Floors(people=20, parties=3), "settings": {"factors": 4}}
