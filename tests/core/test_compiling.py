@@ -13,6 +13,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 from paths import SOURCE
+from plain_python import printed
 
 import entrenous
 from entrenous.core import compiled_code, compiling, keys
@@ -161,6 +162,11 @@ def test_the_remedy_of_that_note_works(tmp_path: Path) -> None:
     done = subprocess.run(command, env=variables, capture_output=True, text=True, check=True)
     assert done.stdout.startswith(str(tmp_path))
     assert not compiled_code.compiled_functions(fcf)[0].stats.cache_path.startswith(str(tmp_path))
+
+
+def test_whoever_compiles_nothing_does_not_load_numba() -> None:
+    code = "import sys, entrenous.systems.fcf; print('numba' in sys.modules)"
+    assert [printed(code, compiled=way) for way in (True, False)] == ["True", "False"]
 
 
 def test_a_run_without_numba_says_once_that_it_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
