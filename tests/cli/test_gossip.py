@@ -576,7 +576,7 @@ def test_weighting_sets_tell_no_model_the_answer(folder: Path) -> None:
 def test_what_must_be_compiled_first_is_announced(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("entrenous.core.compiling.is_ready", lambda function: False)
+    monkeypatch.setattr("entrenous.core.compiled_code.is_ready", lambda function: False)
     for name in GOSSIP:
         announce_compilation(name)
         assert capsys.readouterr().err.startswith(

@@ -225,7 +225,7 @@ def test_stopping_early_and_debugging(command: Command) -> None:
 def test_compiling_is_spoken_of_after_all_was_checked(
     command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("entrenous.core.compiling.is_ready", lambda function: False)
+    monkeypatch.setattr("entrenous.core.compiled_code.is_ready", lambda function: False)
     for wrong in (
         ["--set", "fators=3"],
         ["--protocol", "lo-20"],

@@ -13,8 +13,11 @@ from types import ModuleType
 import numpy as np
 import pytest
 from paths import SOURCE
+from plain_python import printed
 
-from entrenous.core import compiling, keys
+import entrenous
+from entrenous.core import compiled_code, compiling, keys
+from entrenous.core.errors import EntrenousWarning
 from entrenous.kernels import fcf
 
 OWN = """
@@ -27,10 +30,10 @@ def twice(number):
 """
 DONE = """
 import entrenous.systems.fcf, entrenous.evaluation.rankings
-from entrenous.core import keys, compiling
+from entrenous.core import keys, compiled_code
 import numpy as np
 import own_kernel
-print(own_kernel.twice(21), keys.fold(np.uint64(3), 4), compiling.is_ready(own_kernel.twice))
+print(own_kernel.twice(21), keys.fold(np.uint64(3), 4), compiled_code.is_ready(own_kernel.twice))
 """
 
 
@@ -49,11 +52,11 @@ def test_a_compiled_function_is_ready_once_it_has_run(tmp_path: Path) -> None:
     path.write_text(OWN)
     module = module_at(path)
     # `fold` is of another module.
-    (twice,) = compiling.compiled_functions(module)
-    assert not compiling.is_ready(twice)
-    assert twice(21) == 42 and compiling.is_ready(twice)
-    (again,) = compiling.compiled_functions(module_at(path))
-    assert compiling.is_ready(again)
+    (twice,) = compiled_code.compiled_functions(module)
+    assert not compiled_code.is_ready(twice)
+    assert twice(21) == 42 and compiled_code.is_ready(twice)
+    (again,) = compiled_code.compiled_functions(module_at(path))
+    assert compiled_code.is_ready(again)
 
 
 GONE = """
@@ -108,7 +111,7 @@ def test_a_damaged_entry_that_cannot_be_replaced_is_compiled_in_memory(
     def refuse(self: object) -> None:
         raise PermissionError("a folder that can only be read")
 
-    monkeypatch.setattr(compiling.KeptCode, "flush", refuse)
+    monkeypatch.setattr(compiled_code.KeptCode, "flush", refuse)
     assert module_at(path).twice(21) == 42
     assert index.read_bytes() == b"no pickle"
 
@@ -152,13 +155,28 @@ def test_a_package_that_cannot_be_written_to_runs_and_says_once_that_nothing_is_
 
 def test_the_remedy_of_that_note_works(tmp_path: Path) -> None:
     """`NUMBA_CACHE_DIR` names a folder for the cache."""
-    code = "from entrenous.kernels import fcf; from entrenous.core.compiling import *;"
+    code = "from entrenous.kernels import fcf; from entrenous.core.compiled_code import *;"
     code += "print(compiled_functions(fcf)[0].stats.cache_path)"
     variables = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, env=variables, capture_output=True, text=True, check=True)
     assert done.stdout.startswith(str(tmp_path))
-    assert not compiling.compiled_functions(fcf)[0].stats.cache_path.startswith(str(tmp_path))
+    assert not compiled_code.compiled_functions(fcf)[0].stats.cache_path.startswith(str(tmp_path))
+
+
+def test_whoever_compiles_nothing_does_not_load_numba() -> None:
+    code = "import sys, entrenous.systems.fcf; print('numba' in sys.modules)"
+    assert [printed(code, compiled=way) for way in (True, False)] == ["True", "False"]
+
+
+def test_a_run_without_numba_says_once_that_it_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiling, "INSTALLED", False)
+    compiling.warn_if_slow.cache_clear()
+    data = entrenous.synthetic(users=8, items=30, interactions=60, seed=0)
+    with pytest.warns(EntrenousWarning, match="pip install numba$") as said:
+        entrenous.run("fpl", data, protocol="random-80-20", rounds=1)
+        entrenous.run("fpl", data, protocol="random-80-20", rounds=1)
+    assert len(said) == 1
 
 
 def without_overriding() -> list[str]:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from plain_python import printed_both_ways
 
 from entrenous.core.contract.declared import bound
 from entrenous.core.contract.protocols import Catalogue
@@ -266,3 +267,29 @@ def test_the_smallest_sum_that_may_come_out_has_all_the_noise_that_was_promised(
             assert devices * inside.share**2 >= sigma**2 * (1 - 1e-9)
         assert (inside.fewest - 1) * inside.share**2 < sigma**2
     assert ProtectionInForce(Protection(lost=lost), contract).fewest == 1
+
+
+NOISED = """
+import hashlib
+import numpy as np
+from entrenous.core.keys import key
+from entrenous.privacy.discrete_gaussian import SEEDED, add_noise, gaussian_table
+
+draws = np.random.default_rng(0)
+for sigma in (2.5, 19_660.8, 1e7):  # tables of one, two and four levels
+    table = gaussian_table(sigma)
+    for count in (0, 1, 4_000):
+        values = draws.normal(size=count).astype(np.float32)
+        words = np.frombuffer(draws.bytes(8 * count * table.words), np.uint64)
+        for source in (SEEDED, words):
+            noised = values.copy()
+            add_noise(noised, table, key(1), source)
+            print(table.words, count, hashlib.sha256(noised.tobytes()).hexdigest())
+"""
+
+
+def test_noise_has_the_same_bits_compiled_and_for_all_numbers_at_once() -> None:
+    lines = printed_both_ways(NOISED).splitlines()
+    assert len(lines) == 18 and len({line.split()[0] for line in lines}) == 3
+    # No numbers have no noise, whatever the source; all else differs.
+    assert len(set(lines)) == 15

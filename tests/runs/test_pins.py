@@ -43,6 +43,11 @@ def change(path: Path, **entries: Any) -> None:
     (path / "manifest.json").write_text(json.dumps({**manifest, **entries}))
 
 
+def test_a_library_that_is_not_installed_has_no_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(manifest, "LIBRARIES", ("numpy", "no_such_compiler"))
+    assert {"numpy", "no_such_compiler"} & manifest.versions().keys() == {"numpy"}
+
+
 def test_a_manifest_has_every_setting_the_code_and_the_versions(shop: str, tmp_path: Path) -> None:
     made = run(
         "fpl", shop, protocol="loo-20", rounds=2, settings={"factors": 3}, out=tmp_path / "runs"

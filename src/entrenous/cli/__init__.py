@@ -81,6 +81,10 @@ def _end_with_code(arguments: Sequence[str] | None) -> None:
         if where:
             said = f"{where}: {type(bug).__name__}: {one_line(str(bug), 300)}"
             _fail(one_line(f"{said}; ENTRENOUS_DEBUG=1 shows how it came to that"))
+        if isinstance(bug, ModuleNotFoundError) and not str(bug.name).startswith("entrenous"):
+            # A node may be installed without what it does not use, such as the reader of files.
+            name = str(bug.name).partition(".")[0]
+            _fail(f"{name} is not installed, and this command needs it; pip install {name}")
         said = f"a bug of entrenous, please report it: {type(bug).__name__}: {bug}"
         _fail(one_line(f"{said}; ENTRENOUS_DEBUG=1 shows where"), 70)
     sys.exit(code if isinstance(code, int) else 0)

@@ -127,8 +127,12 @@ def progress_bar(algorithm: str = "") -> Iterator[Callable[[int, int, str], None
 
 def announce_compilation(algorithm: str) -> None:
     """Tells the user if the device code of an algorithm is not compiled on this machine yet."""
-    from ..core.compiling import compiled_functions, is_ready
+    from ..core.compiling import COMPILES
     from ..systems.named import kind_of
+
+    if not COMPILES:
+        return
+    from ..core.compiled_code import compiled_functions, is_ready
 
     kind, _ = kind_of(algorithm)
     by_module = [compiled_functions(module) for module in _device_code(kind)]

@@ -17,7 +17,7 @@ from ..core.files import write_text
 from ..core.keywords import at_least
 from ..deploy.operate.plans import TrialPlan
 from .console import emit_json, goes_on, say, table, tell
-from .options import NETWORK, PEERS, Load, loading, need_libraries, takes
+from .options import NETWORK, OF_NODE, PEERS, Load, loading, need_libraries, takes
 
 if TYPE_CHECKING:
     from ..deploy.frames.row_tests import Accuracy
@@ -196,7 +196,7 @@ def status(
     json:
         Print one JSON object on stdout.
     """
-    need_libraries("federation", *NETWORK)
+    need_libraries("federation", *OF_NODE)
     from ..deploy.operate.membership import is_server
 
     if accuracy:
@@ -404,7 +404,7 @@ def recommend(folder: Path, /, *, user: str | None = None, n: int = 10, json: bo
     json:
         Print one JSON object on stdout.
     """
-    need_libraries("federation", *NETWORK)
+    need_libraries("federation", *OF_NODE)
     from ..deploy.agreement.terms import TERMS, FederationTerms
     from ..deploy.operate.device import recommend as best
     from ..deploy.operate.shop import device_of
@@ -436,7 +436,7 @@ def add(folder: Path, /, *, data: str, load: Load = None, ignore_unknown: bool =
         Leave out rows of users who are not of this node, and of items that are not on the
         federation's list. Without it such a file is refused, and nothing is added.
     """
-    need_libraries("federation", *NETWORK)
+    need_libraries("federation", *OF_NODE)
     from ..data.load import load_part
     from ..deploy.operate.device import Device, add_to_shop
     from ..deploy.operate.shop import devices_of

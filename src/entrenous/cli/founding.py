@@ -15,7 +15,7 @@ from ..core.errors import InputError
 from ..deploy.operate.plans import FoundingPlan, JoinPlan
 from .console import say
 from .federation import app
-from .options import NETWORK, Load, loading, need_libraries, takes
+from .options import NETWORK, OF_NODE, Load, loading, need_libraries, takes
 
 if TYPE_CHECKING:
     from ..deploy.operate.founding import FoundedFederation
@@ -43,7 +43,7 @@ def identity(folder: Path, /, *, name: str, listen: str = "", advertise: Repeate
         For a peer behind a router that forwards a port: the HOST:PORT that other peers are told
         instead; may be repeated.
     """
-    need_libraries("federation", *NETWORK)
+    need_libraries("federation", *OF_NODE)
     from ..deploy.operate.enrolment import identity as make
 
     make(folder, name, listen, tuple(advertise or ()))
@@ -216,7 +216,7 @@ def join(
         For a node or shop that has joined: the addresses.json of a server that has moved, from its
         operator.
     """
-    need_libraries("federation", *NETWORK)
+    need_libraries("federation", *OF_NODE)
     from ..data.load import load as load_data
     from ..data.load import load_part
     from ..deploy.operate.enrolment import accept

@@ -14,7 +14,7 @@ from ..core.errors import InputError
 from .console import say, table, tell
 from .federation import app
 from .founding import Repeated, requested
-from .options import NETWORK, need_libraries
+from .options import NETWORK, OF_NODE, need_libraries
 
 
 @app.command
@@ -254,7 +254,7 @@ def rotate(folder: Path, /) -> None:
     folder:
         The node's folder.
     """
-    need_libraries("federation", *NETWORK)
+    need_libraries("federation", *OF_NODE)
     from ..deploy.operate.enrolment import rotate as make
 
     name = make(folder).name
@@ -285,7 +285,7 @@ def rewind(folder: Path, /, *, rounds: int, after: int = -1) -> None:
         For a server with masked sums whose folder was restored from a backup: the largest number
         of a round in server.log or in the log of a node.
     """
-    need_libraries("federation", *NETWORK)
+    need_libraries("federation", *OF_NODE)
     from ..deploy.operate import membership
 
     for line in membership.rewound(folder, rounds, after):

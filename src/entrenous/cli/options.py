@@ -19,8 +19,9 @@ from ..core.keywords import field_texts, names_of
 
 RUNS = Path("runs")
 Taken = TypeVar("Taken")
-# Libraries of a federation with a server, and of one without.
-NETWORK = ("cryptography", "httpx", "msgspec", "starlette", "uvicorn")
+# Libraries of a node, of a federation with a server, and of one without.
+OF_NODE = ("cryptography", "httpx", "msgspec")
+NETWORK = (*OF_NODE, "starlette", "uvicorn")
 PEERS = ("iroh", "msgspec", "cryptography")
 
 LOADING = (

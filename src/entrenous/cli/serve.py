@@ -18,7 +18,7 @@ from cyclopts import Parameter
 from ..core.errors import InputError
 from ..core.keywords import at_least
 from .console import say
-from .options import NETWORK, PEERS, need_libraries
+from .options import NETWORK, OF_NODE, PEERS, need_libraries
 
 LogFormat = Literal["text", "json"]
 Insecure = Annotated[bool, Parameter(name="--insecure", negative="")]
@@ -138,7 +138,7 @@ def node(
         forgetting (GET /openapi.json has the routes). Requests carry the token in serve.token of
         the folder. Default: none.
     """
-    need_libraries("federation", *NETWORK)
+    need_libraries("federation", *OF_NODE)
     from ..deploy.agreement.files import read_json
     from ..deploy.agreement.terms import TERMS, FederationTerms
     from ..deploy.node.node_store import NODE

@@ -1,92 +1,60 @@
-"""Compilation of device code by numba, with a cache on disk where there is a place for one."""
+"""Compilation of device code by numba, where it is installed. Elsewhere the same functions run as
+plain Python, with the same bits: slowly, but fast enough for the device of one person.
+"""
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable
 from functools import cache as once
-from pathlib import Path
-from types import ModuleType
+from importlib.util import find_spec
 from typing import Any
-
-import numba
-from numba.core.caching import FunctionCache
-from numba.core.dispatcher import Dispatcher
 
 from .errors import EntrenousWarning
 
-NO_CACHE = (
-    "compiled code cannot be kept, since neither the folder of the package nor the user's cache can"
-    " be written to: each process compiles what it uses, which takes seconds; set NUMBA_CACHE_DIR"
-    " to a folder that can be written to"
+INSTALLED = find_spec("numba") is not None
+# False under NUMBA_DISABLE_JIT=1 too; numba is not loaded then.
+COMPILES = INSTALLED and os.environ.get("NUMBA_DISABLE_JIT", "0") in ("", "0")
+UNCOMPILED = (
+    "numba is not installed: device code runs uncompiled, with the same results, fast enough for"
+    " the device of one person; for more, pip install numba"
 )
 
 
-class KeptCode(FunctionCache):  # type: ignore[misc]  # numba has no types
-    """numba's cache of one function, in which an entry that cannot be read counts as missing."""
-
-    def _load_overload(self, *asked: Any) -> Any:
-        """Returns the compiled code of some types; None, so that it is compiled anew, if there is
-        none or it cannot be read.
-        """
-        try:
-            return super()._load_overload(*asked)
-        except Exception:
-            # Entries are pickled: a class that was renamed since, or a damaged byte, may raise
-            # anything.
-            self._forget()
-            return None
-
-    def _forget(self) -> None:
-        """Empties the cache of the function; leaves it alone where it cannot be written to."""
-        try:
-            self.flush()
-        except OSError:
-            self.disable()
-
-
 def njit(*, cache: bool, **options: Any) -> Any:
-    """Returns numba's decorator `njit`. Without a place for numba's cache, compiled code is kept in
-    memory, of which an EntrenousWarning tells once. What the cache has and cannot be read is
-    compiled anew.
+    """Returns numba's decorator `njit`; where nothing is compiled, one that leaves functions as
+    they are. Without a place for numba's cache, compiled code is kept in memory, of which an
+    EntrenousWarning tells once. What the cache has and cannot be read is compiled anew.
 
     cache: True keeps compiled code on disk for the next process. options: those of `numba.njit`.
     """
 
-    def compiled(function: Callable[..., Any]) -> Any:
-        try:
-            made = numba.njit(cache=cache, **options)(function)
-            # NUMBA_DISABLE_JIT leaves the function as it is.
-            if cache and isinstance(made, Dispatcher):
-                made._cache = KeptCode(function)  # type: ignore[attr-defined]
-            return made
-        except RuntimeError as refused:
-            if not cache or "cannot cache function" not in str(refused):
-                raise
-            _tell_that_nothing_is_kept()
-            return numba.njit(**options)(function)
+    def decorated(function: Callable[..., Any]) -> Any:
+        if not COMPILES:
+            return function
+        from .compiled_code import compiled
 
-    return compiled
+        return compiled(function, cache=cache, **options)
+
+    return decorated
+
+
+def also_compiled(function: Callable[..., Any]) -> Any:
+    """Lets compiled code call a function, which is inlined there, and leaves it plain Python to
+    everybody else.
+    """
+    if not COMPILES:
+        return function
+    from numba.extending import register_jitable
+
+    return register_jitable(inline="always")(function)
 
 
 @once
-def _tell_that_nothing_is_kept() -> None:
-    """Warns once in a process; warnings of Python come again after each change of its filters."""
-    warnings.warn(NO_CACHE, EntrenousWarning, stacklevel=4)
-
-
-def compiled_functions(module: ModuleType) -> list[Dispatcher]:
-    """Returns the compiled functions that a module defines, not those that it imports."""
-    values = vars(module).values()
-    dispatchers = [value for value in values if isinstance(value, Dispatcher)]
-    return [each for each in dispatchers if each.py_func.__module__ == module.__name__]
-
-
-def is_ready(function: Dispatcher) -> bool:
-    """Tells whether numba's cache on disk has a compiled function, for some types."""
-    folder = function.stats.cache_path
-    if folder is None:
-        return False
-    # numba writes one index of compiled signatures for each function.
-    stem = Path(function.py_func.__code__.co_filename).stem
-    return any(Path(folder).glob(f"{stem}.{function.py_func.__qualname__}-*.nbi"))
+def warn_if_slow() -> None:
+    """Warns (EntrenousWarning), once in a process that is to train many devices, if numba is not
+    installed.
+    """
+    if not INSTALLED:
+        warnings.warn(UNCOMPILED, EntrenousWarning, stacklevel=3)

@@ -17,8 +17,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-from numba.extending import register_jitable
 
+from ..core.compiling import also_compiled
 from ..core.lanes.simd import root
 
 # A float32, an array, or sixteen lanes.
@@ -70,7 +70,7 @@ def adam_step(rate: float, step: int) -> AdamStep:
     )
 
 
-@register_jitable(inline="always")  # type: ignore[untyped-decorator]
+@also_compiled
 def moment(old: Numbers, new: Numbers, beta: Numbers, rest: Numbers) -> Numbers:
     """Returns a running mean after one more value, beta old + rest new. rest: 1 - beta; new: the
     gradient, or its square.
@@ -81,7 +81,7 @@ def moment(old: Numbers, new: Numbers, beta: Numbers, rest: Numbers) -> Numbers:
     return beta * old + rest * new
 
 
-@register_jitable(inline="always")  # type: ignore[untyped-decorator]
+@also_compiled
 def direction(
     mean: Numbers, square: Numbers, first: Numbers, second: Numbers, epsilon: Numbers
 ) -> Numbers:

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core.compiling import njit
+from ..core.compiling import COMPILES, njit
 from ..core.contract.update import STEP
 from ..core.keys import draw
 from ..core.types import Float32Array, Int64Array, UInt64Array
@@ -110,15 +110,17 @@ def system_words(count: int) -> UInt64Array:
 def _number(
     packed: UInt64Array, scale: Int64Array, parent: np.uint64, words: UInt64Array, first: int
 ) -> np.int64:
-    """One number: of the words from `first`, those given or those of a key."""
+    """One number: of the words from `first`, those given or those of a key. Uncompiled, `first` may
+    be an array, of as many numbers.
+    """
     number = np.int64(0)
     for level in range(len(scale)):
         word = words[first + level] if len(words) else draw(parent, first + level)
         # The lower bits choose a column, the upper ones between the column and its alias.
         column = word & _COLUMN
         held = packed[level, column]
-        if word >> _BITS >= held >> _BITS:
-            column = held & _COLUMN
+        further = (held & _COLUMN) - column
+        column = column + further * np.uint64(word >> _BITS >= held >> _BITS)
         number += scale[level] * (np.int64(column) - np.int64(COLUMNS // 2))
     return number
 
@@ -136,13 +138,27 @@ def integers(table: GaussianTable, count: int, key: np.uint64, words: UInt64Arra
     return out
 
 
-@njit(cache=True, nogil=True)
 def add_noise(
     values: Float32Array, table: GaussianTable, key: np.uint64, words: UInt64Array
 ) -> None:
     """Rounds numbers to the fixed-point grid of 2^-16 and adds to each a whole number of steps, in
     place. values: float32 [n].
     """
+    if COMPILES:
+        _add_noise(values, table, key, words)
+        return
+    # One number after the other would take most of the round of a node that compiles nothing.
+    first = np.arange(len(values)) * table.words
+    added = _number(table.packed, table.scale, key, words, first)
+    steps = np.rint(values.astype(np.float64) / STEP) + added
+    values[:] = steps * STEP
+
+
+@njit(cache=True, nogil=True)
+def _add_noise(
+    values: Float32Array, table: GaussianTable, key: np.uint64, words: UInt64Array
+) -> None:
+    """`add_noise`, number by number."""
     packed = table.packed
     scale = table.scale
     for n in range(len(values)):

@@ -11,6 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple, NotRequired
 
@@ -398,7 +399,7 @@ def versions() -> dict[str, str]:
         "machine": platform.machine(),
     }
     # A new version of a library may round differently.
-    return here | {name: version(name) for name in LIBRARIES}
+    return here | {name: version(name) for name in LIBRARIES if find_spec(name)}
 
 
 def command(arguments: Sequence[str]) -> str:

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, final
 
+from ..core.compiling import warn_if_slow
 from ..core.contract.declared import bound, is_central, is_gossip
 from ..core.contract.protocols import (
     Catalogue,
@@ -141,6 +142,7 @@ def train(
     training, too. trace: gets a line for each look at validation; fold: begins the names of the
     phases in it.
     """
+    warn_if_slow()
     if is_central(algorithm):
         return fit_central(algorithm, split.final_train, plan.seed, watch.progress)
     assert not isinstance(algorithm, CentralAlgorithm)

@@ -1,7 +1,7 @@
 """Eight float64 at a time: the arithmetic of sums of outer products, and of the factorisation of a
 small matrix.
 
-As in `simd`, the function is plain NumPy followed by the instructions that stand for it in a
+As in `simd`, the function is plain NumPy; `doubles_instructions` has what stands for it in a
 compiled kernel. Both add one product after the other, so they give the same bits on every machine,
 and those of a plain loop.
 
@@ -13,20 +13,12 @@ and those of a plain loop.
 
 from __future__ import annotations
 
-from typing import Any
-
-from llvmlite import ir
-from numba.core import types
-from numba.extending import lower_builtin, type_callable
-
 from ..types import Float64Array
-from .simd import address, is_flat, spread
 
 # Numbers of a vector.
 DOUBLES = 8
 # Products that one call adds: a row of `out` is read and written once for all of them.
 TERMS = 4
-_DOUBLES = ir.VectorType(ir.DoubleType(), DOUBLES)
 
 
 def add_products(
@@ -50,44 +42,3 @@ def add_products(
     for k in range(TERMS):
         begin = r + k * stride
         total += factors[w + k * apart] * terms[begin : begin + DOUBLES]
-
-
-@type_callable(add_products)
-def _type_add_products(context: Any) -> Any:
-    def typer(
-        out: Any, at: Any, weights: Any, w: Any, apart: Any, rows: Any, r: Any, stride: Any
-    ) -> Any:
-        arrays = (out, weights, rows)
-        fit = all(is_flat(array, types.float64) for array in arrays)
-        return types.none if fit else None
-
-    return typer
-
-
-_WHERE = (types.Array, types.Integer)
-
-
-@lower_builtin(add_products, *_WHERE, *_WHERE, types.Integer, *_WHERE, types.Integer)
-def _lower_add_products(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-    def number(place: int) -> Any:
-        """The integer in argument `place`, as an i64."""
-        return context.cast(builder, args[place], sig.args[place], types.int64)
-
-    def moved(first: Any, step: Any, k: int) -> Any:
-        """The position k steps behind the first."""
-        return builder.add(first, builder.mul(step, ir.Constant(ir.IntType(64), k)))
-
-    at, w, apart, r, stride = (number(place) for place in (1, 3, 4, 6, 7))
-    pointer = address(context, builder, sig.args[0], args[0], at, _DOUBLES)
-    total = builder.load(pointer, align=8)
-    weights = context.make_array(sig.args[2])(context, builder, args[2]).data
-    # One product after the other, as a plain loop would add them.
-    for k in range(TERMS):
-        begin = moved(r, stride, k)
-        place = address(context, builder, sig.args[5], args[5], begin, _DOUBLES)
-        row = builder.load(place, align=8)
-        weight = builder.load(builder.gep(weights, [moved(w, apart, k)]))
-        product = builder.fmul(spread(builder, weight, _DOUBLES), row)
-        total = builder.fadd(total, product)
-    builder.store(total, pointer, align=8)
-    return context.get_dummy_value()

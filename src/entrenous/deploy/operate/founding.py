@@ -25,6 +25,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from ...core.compiling import warn_if_slow
 from ...core.contract.declared import declared, is_federated, is_gossip
 from ...core.contract.protocols import Catalogue
 from ...core.errors import EntrenousWarning, InputError
@@ -310,6 +311,7 @@ def _pinned(terms: FederationTerms, own: str) -> FederationTerms:
     """Returns the terms with the pins of their algorithm. Warns (EntrenousWarning) if the algorithm
     cannot run in the test round. own: see `Founding`.
     """
+    warn_if_slow()
     pinned = terms.pinned(place=own)
     if pinned.pins is not None and not pinned.pins.test_round:
         warnings.warn(

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ...core.compiling import INSTALLED, UNCOMPILED
 from ...core.lock import holding
 from ..agreement.files import read_json
 from ..agreement.notice import known_addresses
@@ -49,6 +50,8 @@ def run_node(
         newest, *_ = known_addresses(folder, about["server"])
         say(f"{node.name}: {len(node.shard.users)} users, {len(node.rows)} rows, server {newest}")
         say(node.terms.limits())
+        if not INSTALLED:
+            say(UNCOMPILED)
         if line := node.terms.other_source(str(about.get("algorithm", ""))):
             say(f"warning: {line}")
         # Without a certificate of its federation, a node trusts those that the system trusts.
@@ -89,6 +92,8 @@ def run_shop(folder: Path, stop: threading.Event, say: Say, *, insecure: bool = 
         newest, *_ = known_addresses(devices[0], about["server"])
         say(f"{folder}: {len(nodes)} customers, {rows} rows, server {newest}")
         say(nodes[0].terms.limits())
+        if not INSTALLED:
+            say(UNCOMPILED)
         ca = devices[0] / "ca.crt"
         trusted = ca if ca.exists() else None
         asked = [polling(node) for node in nodes]
