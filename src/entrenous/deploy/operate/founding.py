@@ -15,7 +15,7 @@ import secrets
 import shutil
 import socket
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from math import ceil
@@ -520,7 +520,7 @@ def write_founding(founding: Founding) -> FoundedFederation:
         make_keys(operator / "keys", names=about["names"])
     if founding.own:
         write_text(operator / "algorithm", lasting(founding.own))
-    sent = {name: write_invitation(operator.parent, name, members) for name in members.nodes}
+    sent = write_invitations(operator.parent, members.nodes, members)
     return FoundedFederation(founding.terms, operator, sent, known)
 
 
@@ -736,26 +736,34 @@ def operator_folder(folder: Path) -> Path:
     return folder / SERVER
 
 
-def write_invitation(folder: Path, name: str, members: Members) -> Path:
-    """Writes the folder to send to a member of the federation in `folder`, and returns it."""
+def write_invitations(folder: Path, names: Iterable[str], members: Members) -> dict[str, Path]:
+    """Writes the folders to send to some members of the federation in `folder`, and returns them by
+    name.
+    """
     operator = operator_folder(folder)
-    invitation = folder / "invitations" / name
     terms = FederationTerms.read(operator / TERMS)
-    make_folder(invitation)
+    # What all of them get is made once: lists of thousands are long.
+    common = _lists(operator)
     if terms.has_server:
-        parts = {**parts_of_invitation(operator), MEMBERS: f"{members.text()}\n"}
-        if terms.of_relays:
+        common = {**parts_of_invitation(operator), MEMBERS: f"{members.text()}\n"}
+    sent = {}
+    for name in names:
+        invitation = folder / "invitations" / name
+        make_folder(invitation)
+        parts = common
+        if not terms.has_server:
+            bootstraps = read_json(operator / PLACE)["bootstraps"]
+            where = _peer_invitation(operator, terms, members.nodes[name], bootstraps)
+            parts = {**common, INVITATION: json_text(where)}
+        elif terms.of_relays:
             key = members.nodes[name].key.public_bytes_raw()
             write_charter(invitation, read_identity(operator / IDENTITY), terms, name, key)
         elif terms.above:
             copy_file(operator / CHARTER, invitation / CHARTER)
-    else:
-        bootstraps = read_json(operator / PLACE)["bootstraps"]
-        where = _peer_invitation(operator, terms, members.nodes[name], bootstraps)
-        parts = {**_lists(operator), INVITATION: json_text(where)}
-    for part, text in parts.items():
-        write_atomically(invitation / part, text.encode())
-    return invitation
+        for part, text in parts.items():
+            write_atomically(invitation / part, text.encode())
+        sent[name] = invitation
+    return sent
 
 
 def parts_of_invitation(server: Path) -> dict[str, str]:

@@ -33,7 +33,15 @@ from ..node.node_store import STORE, NodeStore
 from ..server import server_folder
 from ..server.leaving import resting_with
 from . import going_back
-from .founding import OPERATOR, PLACE, SERVER, Requests, enrolled, operator_folder, write_invitation
+from .founding import (
+    OPERATOR,
+    PLACE,
+    SERVER,
+    Requests,
+    enrolled,
+    operator_folder,
+    write_invitations,
+)
 
 PARTS = "server.crt", "server.key"
 
@@ -51,7 +59,8 @@ def invite(folder: Path, requests: Requests, days: float = DAYS) -> list[Path]:
         check_open(folder, terms)
         members = enrolled(terms, before, requests, ends(days))
         written(operator, members)
-    return [write_invitation(folder, request.name, members) for request, _ in requests]
+    names = [request.name for request, _ in requests]
+    return list(write_invitations(folder, names, members).values())
 
 
 def check_open(folder: Path, terms: FederationTerms) -> None:
@@ -192,7 +201,7 @@ def renew_tickets(folder: Path, days: float = DAYS) -> list[Path]:
             renewed.append((name, member._replace(until=later)))
         members = members.with_nodes(renewed)
         written(operator, members)
-    return [write_invitation(folder, name, members) for name in members.names]
+    return list(write_invitations(folder, members.names, members).values())
 
 
 def renew_certificate(folder: Path, names: Sequence[str] = ()) -> tuple[datetime, bool]:
