@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ...core.errors import InputError
 from ...core.lock import holding
 from ..agreement.files import read_json
 from ..agreement.notice import known_addresses
@@ -20,7 +22,7 @@ from ..node.common import Common
 from ..node.node import FederatedNode
 from ..node.node_store import NODE
 from ..node.node_watch import NodeWatch
-from .shop import devices_of
+from .shop import arms_of_shop
 
 if TYPE_CHECKING:
     from ..links.polling import PollingNode
@@ -69,38 +71,51 @@ def run_node(
 
 
 def run_shop(folder: Path, stop: threading.Event, say: Say, *, insecure: bool = False) -> None:
-    """Runs the devices of a shop until `stop` is set. Raises InputError as `run_node` does."""
-    from ..links.polling import serve
-
-    devices = devices_of(folder)
-    about = read_json(devices[0] / NODE)
-    # All customers know the same members, and in a sum are shown the same signatures.
-    common = Common()
+    """Runs the devices of a shop until `stop` is set. Raises InputError as `run_node` does; of
+    several arms one that cannot be used is said, and the others go on until `stop` is set.
+    """
     with ExitStack() as stack:
         stack.enter_context(holding(folder / "lock"))
-        nodes = []
-        for device in devices:
-            # Nobody may run one of them by itself meanwhile.
-            stack.enter_context(holding(device / "lock"))
-            node = FederatedNode(device, common=common)
-            stack.callback(node.close)
-            nodes.append(node)
-        rows = sum(len(node.rows) for node in nodes)
-        newest, *_ = known_addresses(devices[0], about["server"])
-        say(f"{folder}: {len(nodes)} customers, {rows} rows, server {newest}")
-        say(nodes[0].terms.limits())
-        ca = devices[0] / "ca.crt"
-        trusted = ca if ca.exists() else None
-        asked = [polling(node) for node in nodes]
-        serve(
-            about["server"],
-            trusted,
-            asked,
-            stop,
-            tls=about["tls"],
-            insecure=insecure,
-            say=say,
-        )
+        arms = []
+        for devices in arms_of_shop(folder).values():
+            # The customers of an arm know the same members, and in a sum are shown the same
+            # signatures.
+            common = Common()
+            nodes = []
+            for device in devices:
+                # Nobody may run one of them by itself meanwhile.
+                stack.enter_context(holding(device / "lock"))
+                node = FederatedNode(device, common=common)
+                stack.callback(node.close)
+                nodes.append(node)
+            arms.append(nodes)
+        with ThreadPoolExecutor(len(arms)) as pool:
+            asking = [pool.submit(_ask, nodes, stop, say, insecure) for nodes in arms]
+            wait(asking)
+        for arm in asking:
+            arm.result()
+
+
+def _ask(nodes: Sequence[FederatedNode], stop: threading.Event, say: Say, insecure: bool) -> None:
+    """Has nodes of one federation ask its server for work until `stop` is set. Raises InputError,
+    which is said too, for a server that cannot be used.
+    """
+    from ..links.polling import serve
+
+    folder = nodes[0].folder
+    about = read_json(folder / NODE)
+    rows = sum(len(node.rows) for node in nodes)
+    newest, *_ = known_addresses(folder, about["server"])
+    say(f"{folder.parent}: {len(nodes)} customers, {rows} rows, server {newest}")
+    say(nodes[0].terms.limits())
+    ca = folder / "ca.crt"
+    trusted = ca if ca.exists() else None
+    asked = [polling(node) for node in nodes]
+    try:
+        serve(about["server"], trusted, asked, stop, tls=about["tls"], insecure=insecure, say=say)
+    except InputError as why:
+        say(f"{len(nodes)} customers stop: {why}")
+        raise
 
 
 @contextmanager
