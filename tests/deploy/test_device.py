@@ -33,7 +33,7 @@ from entrenous.core.types import Array
 from entrenous.data.interactions import Interactions, build
 from entrenous.deploy.frames.frames import opened
 from entrenous.deploy.links import device_http
-from entrenous.deploy.links.device_http import TOKEN, serving
+from entrenous.deploy.links.device_http import TOKEN, OneDevice, serving
 from entrenous.deploy.node.node import FederatedNode
 from entrenous.deploy.server.server import serve
 
@@ -339,7 +339,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     """A client of a device that is served, with its token."""
     made = trained(tmp_path_factory.mktemp("served") / "f")
     folder = made.nodes["node-1"]
-    with Device(folder) as device, serving(device, folder, 0) as port:
+    with Device(folder) as device, serving(OneDevice(device), folder, 0) as port:
         token = (folder / TOKEN).read_text()
         assert (folder / TOKEN).stat().st_mode & 0o077 == 0
         headers = {"Authorization": f"Bearer {token}"}
@@ -436,7 +436,7 @@ def test_a_body_that_never_ends_is_cut_off(served: httpx.Client) -> None:
 def test_a_device_without_a_model_is_not_ready(tmp_path: Path) -> None:
     made = federation(tmp_path / "f", nodes=2)
     folder = made.nodes["node-1"]
-    with Device(folder) as device, serving(device, folder, 0) as port:
+    with Device(folder) as device, serving(OneDevice(device), folder, 0) as port:
         answer = httpx.get(f"http://127.0.0.1:{port}/v1/ready", timeout=60)
         assert answer.status_code == 503
         assert "no model has come yet" in answer.json()["error"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
@@ -21,10 +21,11 @@ from ..links.port import Answer
 from ..node.common import Common
 from ..node.node import FederatedNode
 from ..node.node_store import NODE
-from ..node.node_watch import NodeWatch
-from .shop import arms_of_shop
+from ..node.node_watch import EVERY, NodeWatch, ShopWatch
+from .shop import arms_of_shop, devices_of
 
 if TYPE_CHECKING:
+    from ..links.device_http import ServedDevices
     from ..links.polling import PollingNode
 
 Say = Callable[[str], None]
@@ -70,25 +71,41 @@ def run_node(
             )
 
 
-def run_shop(folder: Path, stop: threading.Event, say: Say, *, insecure: bool = False) -> None:
-    """Runs the devices of a shop until `stop` is set. Raises InputError as `run_node` does; of
-    several arms one that cannot be used is said, and the others go on until `stop` is set.
+def run_shop(
+    folder: Path,
+    stop: threading.Event,
+    say: Say,
+    *,
+    insecure: bool = False,
+    metrics: int | None = None,
+    served_at: int | None = None,
+) -> None:
+    """Runs the devices of a shop until `stop` is set. metrics, served_at: as in `run_node`, for all
+    devices together. Raises InputError as `run_node` does; of several arms one that cannot be used
+    is said, and the others go on until `stop` is set.
     """
     with ExitStack() as stack:
         stack.enter_context(holding(folder / "lock"))
+        by_run = arms_of_shop(folder)
+        # The customers of an arm know the same members, and in a sum are shown the same signatures.
+        commons = {run: Common() for run in by_run}
+        every = EVERY * len(devices_of(folder))
         arms = []
-        for devices in arms_of_shop(folder).values():
-            # The customers of an arm know the same members, and in a sum are shown the same
-            # signatures.
-            common = Common()
+        watches = []
+        for run, devices in by_run.items():
             nodes = []
             for device in devices:
                 # Nobody may run one of them by itself meanwhile.
                 stack.enter_context(holding(device / "lock"))
-                node = FederatedNode(device, common=common)
+                node = FederatedNode(device, common=commons[run])
                 stack.callback(node.close)
-                nodes.append(node)
+                watch = NodeWatch(device, node.terms, node.store.standing, every=every)
+                stack.callback(watch.close)
+                watches.append(watch)
+                nodes.append((node, watch))
             arms.append(nodes)
+        stack.enter_context(served(ShopWatch(watches), metrics))
+        stack.enter_context(_served_shop(folder, commons, served_at, say))
         with ThreadPoolExecutor(len(arms)) as pool:
             asking = [pool.submit(_ask, nodes, stop, say, insecure) for nodes in arms]
             wait(asking)
@@ -96,21 +113,26 @@ def run_shop(folder: Path, stop: threading.Event, say: Say, *, insecure: bool = 
             arm.result()
 
 
-def _ask(nodes: Sequence[FederatedNode], stop: threading.Event, say: Say, insecure: bool) -> None:
+def _ask(
+    nodes: Sequence[tuple[FederatedNode, NodeWatch]],
+    stop: threading.Event,
+    say: Say,
+    insecure: bool,
+) -> None:
     """Has nodes of one federation ask its server for work until `stop` is set. Raises InputError,
     which is said too, for a server that cannot be used.
     """
     from ..links.polling import serve
 
-    folder = nodes[0].folder
-    about = read_json(folder / NODE)
-    rows = sum(len(node.rows) for node in nodes)
-    newest, *_ = known_addresses(folder, about["server"])
-    say(f"{folder.parent}: {len(nodes)} customers, {rows} rows, server {newest}")
-    say(nodes[0].terms.limits())
-    ca = folder / "ca.crt"
+    first, _ = nodes[0]
+    about = read_json(first.folder / NODE)
+    rows = sum(len(node.rows) for node, _ in nodes)
+    newest, *_ = known_addresses(first.folder, about["server"])
+    say(f"{first.folder.parent}: {len(nodes)} customers, {rows} rows, server {newest}")
+    say(first.terms.limits())
+    ca = first.folder / "ca.crt"
     trusted = ca if ca.exists() else None
-    asked = [polling(node) for node in nodes]
+    asked = [polling(node, watch) for node, watch in nodes]
     try:
         serve(about["server"], trusted, asked, stop, tls=about["tls"], insecure=insecure, say=say)
     except InputError as why:
@@ -125,10 +147,37 @@ def _served_device(folder: Path, port: int | None, say: Say) -> Iterator[None]:
         yield
         return
     # A server, and a node without apps, need neither.
-    from ..links.device_http import HOST, TOKEN, serving
+    from ..links.device_http import OneDevice
     from .device import Device
 
-    with Device(folder) as device, serving(device, folder, port) as number:
+    with Device(folder) as device, _served_to_apps(OneDevice(device), folder, port, say):
+        yield
+
+
+@contextmanager
+def _served_shop(
+    folder: Path, commons: Mapping[str, Common], port: int | None, say: Say
+) -> Iterator[None]:
+    """Serves the devices of a shop to apps meanwhile, if there is a port for them. commons: as in
+    `ShopDevices`.
+    """
+    if port is None:
+        yield
+        return
+    from .served_shop import ShopDevices
+
+    with (
+        closing(ShopDevices(folder, commons)) as devices,
+        _served_to_apps(devices, folder, port, say),
+    ):
+        yield
+
+
+@contextmanager
+def _served_to_apps(devices: ServedDevices, folder: Path, port: int, say: Say) -> Iterator[None]:
+    from ..links.device_http import HOST, TOKEN, serving
+
+    with serving(devices, folder, port) as number:
         say(f"serving apps at http://{HOST}:{number}, with the token in {folder / TOKEN}")
         yield
 
