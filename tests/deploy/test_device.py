@@ -371,6 +371,10 @@ def test_an_app_sees_over_http_what_a_program_sees(served: httpx.Client) -> None
     assert served.get("/v1/receipt", params={"user": USER}).json()["rounds_answered"] == 3
     assert served.post("/v1/pause").status_code == 200
     assert served.post("/v1/take-part").status_code == 200
+    # A gateway pauses as a whole, so nobody's pause is everybody's unnoticed.
+    for user, said in ((USER, "users, who pause together; name none"), ("x", "no user of this")):
+        refused = served.post("/v1/pause", params={"user": user})
+        assert refused.status_code == 400 and said in refused.json()["error"]
 
 
 def test_a_misspelt_parameter_is_refused(served: httpx.Client) -> None:
