@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
@@ -32,7 +34,7 @@ from entrenous.deploy.operate.founding import free_ports
 from entrenous.deploy.operate.joining import join_shop
 from entrenous.deploy.operate.newcomers import links_of, make_link
 from entrenous.deploy.operate.plans import JoinPlan
-from entrenous.deploy.operate.running_node import run_shop
+from entrenous.deploy.operate.running_node import run_node, run_shop
 from entrenous.deploy.operate.served_shop import ShopDevices
 from entrenous.deploy.operate.shop import device_of, devices_of
 
@@ -72,6 +74,8 @@ def test_the_customers_of_a_shop_answer_by_lots_of_their_own(
         # Nobody may run one of them a second time.
         with pytest.raises(InputError, match="is at work on it"):
             run_shop(shop, threading.Event(), running.said.append)
+        with pytest.raises(InputError, match="is at work on it"):
+            run_node(devices[-1], threading.Event(), running.said.append)
         user = CUSTOMERS.users.ids[3]
         until(lambda: _has_model(shop, user))
         command = Command(capsys)
@@ -348,14 +352,21 @@ def test_many_requests_at_once_get_each_its_own_customer(
     """More devices than are held open: each is closed once nobody uses it."""
     monkeypatch.setattr(served_shop, "OPEN", 2)
     with closing(ShopDevices(shop.folder, {})) as devices, ThreadPoolExecutor(8) as pool:
+        seen: set[Device] = set()
 
-        def asked(user: str) -> list[str]:
+        def asked(user: str) -> set[str]:
             with devices.of(user) as device:
-                return device.users
+                seen.add(device)
+                time.sleep(0.01)  # so that others come meanwhile
+                return {row["user"] for row in device.export()}
 
         wanted = USERS * 8
-        assert list(pool.map(asked, wanted)) == [[user] for user in wanted]
-        assert len(devices._open) == 2
+        assert list(pool.map(asked, wanted)) == [{user} for user in wanted]
+        closed = seen.difference(devices._open.values())
+        assert len(devices._open) == 2 and len(closed) >= 3
+        for device in closed:
+            with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+                device.export()
 
 
 def test_metrics_are_of_all_devices_together_and_name_nobody(shop: ServedShop) -> None:

@@ -316,7 +316,7 @@ def test_an_arm_that_cannot_be_used_is_said_and_the_others_are_asked_on(
     try:
         until(lambda: any(f"{len(bad)} customers stop: " in line for line in said))
         until(lambda: all(told(device).get("last_contact") for device in good))
-        assert thread.is_alive() and not failed
+        assert thread.is_alive() and not failed and not stop.is_set()
     finally:
         stop.set()
         thread.join(60)
