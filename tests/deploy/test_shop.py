@@ -74,8 +74,10 @@ def test_the_customers_of_a_shop_answer_by_lots_of_their_own(
         # Nobody may run one of them a second time.
         with pytest.raises(InputError, match="is at work on it"):
             run_shop(shop, threading.Event(), running.said.append)
+        ended = threading.Event()
+        ended.set()
         with pytest.raises(InputError, match="is at work on it"):
-            run_node(devices[-1], threading.Event(), running.said.append)
+            run_node(devices[-1], ended, running.said.append)
         user = CUSTOMERS.users.ids[3]
         until(lambda: _has_model(shop, user))
         command = Command(capsys)
