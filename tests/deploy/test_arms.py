@@ -22,6 +22,7 @@ from running_by_lot import PLAN, ROOM, Running
 from entrenous.core.errors import InputError
 from entrenous.deploy.agreement.catalogue import Items
 from entrenous.deploy.agreement.files import read_json
+from entrenous.deploy.agreement.growth import NEXT, read_items
 from entrenous.deploy.agreement.join_link import JoinLink, arm_of
 from entrenous.deploy.agreement.terms import FederationTerms
 from entrenous.deploy.frames.row_tests import SummedTests
@@ -38,8 +39,8 @@ from entrenous.deploy.operate.arms import (
 from entrenous.deploy.operate.device import Device
 from entrenous.deploy.operate.enrolment import EnrolmentRequest, identity, join
 from entrenous.deploy.operate.founding import Place, found_federation, free_ports
-from entrenous.deploy.operate.joining import join_by_link, join_shop
-from entrenous.deploy.operate.newcomers import links_of, make_link
+from entrenous.deploy.operate.joining import join_by_link
+from entrenous.deploy.operate.newcomers import links_of
 from entrenous.deploy.operate.plans import FoundingPlan, JoinPlan
 from entrenous.deploy.server.accuracy import Arm, difference_of, note_tests
 from entrenous.deploy.server.server import serve
@@ -330,21 +331,6 @@ def test_lots_deal_evenly_and_by_the_key_alone() -> None:
     ]
 
 
-def test_a_shop_is_told_which_link_it_needs(both: BothArms, tmp_path: Path) -> None:
-    both.running[0].start(3600.0)
-    text = make_links(both.folder, 5, 1, 100)
-    with pytest.raises(InputError) as refused:
-        join_shop(tmp_path / "shop", text, DATA.of_users([1, 2]), OWNER, lambda line: None)
-    assert "leads to 2 arms, and a shop joins one; ask the operator for one arm's link" in str(
-        refused.value
-    )
-    assert not (tmp_path / "shop").exists()
-    # The remedy works.
-    one = str(make_link(both.folder, 5, 1, 100))
-    join_shop(tmp_path / "shop", one, DATA.of_users([1, 2]), OWNER, lambda line: None)
-    assert both.members() == [2, 0]
-
-
 def link(run: str = "01", server: str = "127.0.0.1:1") -> str:
     return str(JoinLink(server, True, run * 16, "23" * 16, "ab" * 32))
 
@@ -536,6 +522,40 @@ def test_the_operator_founds_arms_and_compares_them(
     assert "no difference is seen between" in command(*asked).err
     found = command(*asked, "--json").json["compared"]
     assert found["difference"] == pytest.approx(0.3) and found["verdict"] == "none"
+
+
+def test_items_of_all_arms_are_changed_together_or_not_at_all(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = Command(capsys)
+    folder = tmp_path / "f"
+    made = found_arms(folder, ITEMS, [], LOTS, Place())
+    new = tmp_path / "new.csv"
+    new.write_text("item,lat,lon\nnew-1,40,40\nnew-2,41,41\n")
+    words = ("federation", "items", folder, "--add", new, "--retire", ITEMS.ids[3])
+    changed = command(*words, "--arms")
+    assert changed.code == 0, changed.err
+    for name, each in made.items():
+        assert f"arm {name}: 52 items, 2 of them new, 1 retired in all" in changed.err
+        assert read_items(each.server / NEXT).ids[-2:] == ["new-1", "new-2"]
+    # One arm gets an item by itself. Then all refuse it, and the first, which lacks it, too.
+    more = tmp_path / "more.csv"
+    more.write_text("item,lat,lon\nnew-3,40,40\n")
+    assert command("federation", "items", f"{folder}-b", "--add", more).code == 0
+    before = [(each.server / NEXT).read_bytes() for each in made.values()]
+    refused = command("federation", "items", folder, "--add", more, "--arms")
+    assert "arm b: --add: 'new-3' is on the list; expected new items alone" in refused.error
+    unknown = command("federation", "items", folder, "--retire", "nothing", "--arms")
+    assert "arm a: --retire: 'nothing' is not on the list" in unknown.error
+    assert before == [(each.server / NEXT).read_bytes() for each in made.values()]
+    assert (
+        "has no arms"
+        in command("federation", "items", f"{folder}-b", "--add", more, "--arms").error
+    )
+    # The first by itself, as the message asks: from then on they are alike again.
+    assert command("federation", "items", folder, "--add", more).code == 0
+    again = command("federation", "items", folder, "--retire", "new-3", "--arms")
+    assert again.err.count("53 items, 0 of them new, 2 retired in all") == 2
 
 
 def test_the_terms_and_the_members_say_how_often_one_person_may_count(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ from entrenous.core.types import Array
 from entrenous.data.interactions import Interactions, build
 from entrenous.deploy.frames.frames import opened
 from entrenous.deploy.links import device_http
-from entrenous.deploy.links.device_http import TOKEN, serving
+from entrenous.deploy.links.device_http import TOKEN, OneDevice, serving
 from entrenous.deploy.node.node import FederatedNode
 from entrenous.deploy.server.server import serve
 
@@ -339,7 +339,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     """A client of a device that is served, with its token."""
     made = trained(tmp_path_factory.mktemp("served") / "f")
     folder = made.nodes["node-1"]
-    with Device(folder) as device, serving(device, folder, 0) as port:
+    with Device(folder) as device, serving(OneDevice(device), folder, 0) as port:
         token = (folder / TOKEN).read_text()
         assert (folder / TOKEN).stat().st_mode & 0o077 == 0
         headers = {"Authorization": f"Bearer {token}"}
@@ -371,6 +371,10 @@ def test_an_app_sees_over_http_what_a_program_sees(served: httpx.Client) -> None
     assert served.get("/v1/receipt", params={"user": USER}).json()["rounds_answered"] == 3
     assert served.post("/v1/pause").status_code == 200
     assert served.post("/v1/take-part").status_code == 200
+    # A gateway pauses as a whole, so nobody's pause is everybody's unnoticed.
+    for user, said in ((USER, "users, who pause together; name none"), ("x", "no user of this")):
+        refused = served.post("/v1/pause", params={"user": user})
+        assert refused.status_code == 400 and said in refused.json()["error"]
 
 
 def test_a_misspelt_parameter_is_refused(served: httpx.Client) -> None:
@@ -436,7 +440,7 @@ def test_a_body_that_never_ends_is_cut_off(served: httpx.Client) -> None:
 def test_a_device_without_a_model_is_not_ready(tmp_path: Path) -> None:
     made = federation(tmp_path / "f", nodes=2)
     folder = made.nodes["node-1"]
-    with Device(folder) as device, serving(device, folder, 0) as port:
+    with Device(folder) as device, serving(OneDevice(device), folder, 0) as port:
         answer = httpx.get(f"http://127.0.0.1:{port}/v1/ready", timeout=60)
         assert answer.status_code == 503
         assert "no model has come yet" in answer.json()["error"]

@@ -207,7 +207,7 @@ def join(
     link:
         In place of an invitation: the link that the operator gave out, in quotes. The device of one
         person joins by it at once, or those of all customers of a shop, one each. Of a link to
-        several arms the device's own key draws one, which a shop cannot have yet.
+        several arms the key of each device draws one.
     data:
         A file or data set with the rows of this node's users; a peer has one user. With --link it
         may be left out: the person begins without rows. With a link and rows of several people,

@@ -112,7 +112,14 @@ def _left(one: Any) -> list[object]:
 
 
 @app.command
-def items(folder: Path, /, *, add: Path | None = None, retire: Repeated = None) -> None:
+def items(
+    folder: Path,
+    /,
+    *,
+    add: Path | None = None,
+    retire: Repeated = None,
+    arms: Annotated[bool, Parameter(negative="")] = False,
+) -> None:
     """As the operator: add items to the list of a federation with a server, or retire some, which
     are recommended to nobody any more. A server at work takes the list up before its next round,
     and its nodes are told then. No item is ever taken off the list, and none changes its number.
@@ -125,21 +132,30 @@ def items(folder: Path, /, *, add: Path | None = None, retire: Repeated = None) 
         A CSV file of new items, with the columns of the first list.
     retire:
         The id of an item to retire; may be repeated.
+    arms:
+        Change the list of each arm that the federation was founded with, or of none if one of them
+        refuses it.
     """
     need_libraries("federation", *NETWORK)
     from ..deploy.agreement.catalogue import Items
     from ..deploy.operate import membership
+    from ..deploy.operate.arms import change_all_items
 
     more = None if add is None else Items.read_csv(add)
     retired = retire or ()
     if more is None and not retired:
         raise InputError("items", "nothing to change", expected="--add FILE.csv or --retire ITEM")
-    found = membership.change_items(folder, more, retired)
+    if arms:
+        changed = change_all_items(folder, more, retired)
+    else:
+        changed = {"": membership.change_items(folder, more, retired)}
     added = 0 if more is None else len(more.ids)
-    say(
-        f"{len(found.ids)} items, {added} of them new, {len(found.retired)} retired in all;"
-        f" {membership.to_do(folder)}"
-    )
+    for arm, found in changed.items():
+        of = f"arm {arm}: " if arm else ""
+        say(
+            f"{of}{len(found.ids)} items, {added} of them new, {len(found.retired)} retired in all;"
+            f" {membership.to_do(folder)}"
+        )
 
 
 @app.command

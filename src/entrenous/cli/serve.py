@@ -136,18 +136,19 @@ def node(
     serve:
         Port on 127.0.0.1 that serves the device to apps on this machine: recommendations, new rows,
         forgetting (GET /openapi.json has the routes). Requests carry the token in serve.token of
-        the folder. Default: none.
+        the folder; those to a shop name the customer: user=ID. Default: none.
     """
     need_libraries("federation", *OF_NODE)
     from ..deploy.agreement.files import read_json
     from ..deploy.agreement.terms import TERMS, FederationTerms
     from ..deploy.node.node_store import NODE
+    from ..deploy.operate.shop import devices_of
 
-    if not (folder / NODE).exists() and _is_shop(folder, metrics, serve):
+    if devices_of(folder):
         from ..deploy.operate.running_node import run_shop
 
         with _until_stopped() as stop:
-            run_shop(folder, stop, say, insecure=insecure)
+            run_shop(folder, stop, say, insecure=insecure, metrics=metrics, served_at=serve)
         return None
     # A folder without node.json is none of a node: `run_node` says so.
     has_server = not (folder / NODE).exists() or FederationTerms.read(folder / TERMS).has_server
@@ -185,21 +186,6 @@ def node(
     # All is saved and closed. A normal exit would wait up to half a minute, in iroh's library, for
     # peers that are dead.
     os._exit(0)
-
-
-def _is_shop(folder: Path, metrics: int | None, serve: int | None) -> bool:
-    """Tells whether a folder has the devices of a shop. Raises InputError for ports that only one
-    device can have.
-    """
-    from ..deploy.operate.shop import devices_of
-
-    if not devices_of(folder):
-        return False
-    for option, port in (("--metrics", metrics), ("--serve", serve)):
-        if port is not None:
-            problem = "is of one device, and this folder has those of a shop's customers"
-            raise InputError(option, problem, fix="leave it out, or name the folder of one device")
-    return True
 
 
 @contextmanager

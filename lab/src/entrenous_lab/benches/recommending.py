@@ -88,10 +88,10 @@ def _requests(device: Device, folder: Path) -> list[float]:
     """Milliseconds of each of many requests of an app, over one connection."""
     import httpx
 
-    from entrenous.deploy.links.device_http import serving, token_of
+    from entrenous.deploy.links.device_http import OneDevice, serving, token_of
 
     headers = {"Authorization": f"Bearer {token_of(folder)}"}
-    with serving(device, folder, 0) as port, httpx.Client(headers=headers) as client:
+    with serving(OneDevice(device), folder, 0) as port, httpx.Client(headers=headers) as client:
         place = f"http://127.0.0.1:{port}/v1/recommend"
 
         def ask(user: str) -> None:

@@ -4,13 +4,16 @@ JSON.
     GET  /v1/recommend   n, user, only, without (the last two may be repeated)
     POST /v1/events      {"event": "row" | "forget" | "not for me", "item", "value", "time",
                          "user"}, or a list of them
-    POST /v1/pause       nothing of a user leaves from now on
-    POST /v1/take-part   the end of a pause
+    POST /v1/pause       user: nothing of a user leaves from now on
+    POST /v1/take-part   user: the end of a pause
     GET  /v1/receipt     user: what has left the device
     GET  /v1/rows        user: all rows of a user
     GET  /v1/health      200, or 503 and why; without a token
     GET  /v1/ready       200 once a model has come, else 503; without a token
     GET  /openapi.json   these routes, for programs; without a token
+
+Of a shop, each request that needs the token names the user; of a node, the first of its users is
+meant where none is named.
 
 Every other request carries `Authorization: Bearer TOKEN`. The token is in the node's folder, in a
 file that its owner alone may read: other users of the machine, and web pages, do not have it.
@@ -23,8 +26,8 @@ import secrets
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, final
@@ -61,8 +64,8 @@ ROUTES: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
         ("n", "user", "only", "without"),
     ),
     "/v1/events": ("post", "Takes what has happened: an event, or a list of them", ()),
-    "/v1/pause": ("post", "Lets nothing of a user leave from now on", ()),
-    "/v1/take-part": ("post", "Ends a pause", ()),
+    "/v1/pause": ("post", "Lets nothing of a user leave from now on", ("user",)),
+    "/v1/take-part": ("post", "Ends a pause", ("user",)),
     "/v1/receipt": ("get", "What has left the device of a user", ("user",)),
     "/v1/rows": ("get", "All rows of a user", ("user",)),
     "/v1/health": ("get", "Whether the device can work", ()),
@@ -81,23 +84,56 @@ class ServedDevice(Protocol):
     ) -> None: ...
     def forget(self, item: str | None, *, user: str | None) -> int: ...
     def not_for_me(self, item: str, *, user: str | None) -> None: ...
-    def pause(self) -> None: ...
-    def take_part(self) -> None: ...
+    def pause(self, *, user: str | None) -> None: ...
+    def take_part(self, *, user: str | None) -> None: ...
     def receipt(self, *, user: str | None) -> Any: ...
     def export(self, *, user: str | None) -> Any: ...
 
 
+class ServedDevices(Protocol):
+    """The devices that one port serves."""
+
+    def of(self, user: str | None) -> AbstractContextManager[ServedDevice]:
+        """Opens the device of a user for one request. Raises InputError for a stranger."""
+        ...
+
+    def check(self) -> None:
+        """Raises EntrenousError or sqlite3.Error where a device cannot work."""
+        ...
+
+    def check_ready(self) -> None:
+        """Raises EntrenousError or sqlite3.Error where a device cannot recommend yet."""
+        ...
+
+
+@final
+class OneDevice:
+    """The `ServedDevices` of one node."""
+
+    def __init__(self, device: ServedDevice) -> None:
+        self._device = device
+
+    def of(self, user: str | None) -> AbstractContextManager[ServedDevice]:
+        return nullcontext(self._device)
+
+    def check(self) -> None:
+        self._device.export(user=None)
+
+    def check_ready(self) -> None:
+        self._device.recommend(1, only=None, without=[], user=None)
+
+
 @contextmanager
-def serving(device: ServedDevice, folder: Path, port: int | None) -> Iterator[int]:
-    """Serves a device on 127.0.0.1 meanwhile. port: 0 = a free one; None = nothing is served.
-    Yields the port. Raises InputError for a port that is taken.
+def serving(devices: ServedDevices, folder: Path, port: int | None) -> Iterator[int]:
+    """Serves devices on 127.0.0.1 meanwhile. folder: has the token. port: 0 = a free one; None =
+    nothing is served. Yields the port. Raises InputError for a port that is taken.
     """
     if port is None:
         yield 0
         return
     listening = listen(HOST, port)
     config = uvicorn.Config(
-        DeviceRoutes(device, token_of(folder)).application(),
+        DeviceRoutes(devices, token_of(folder)).application(),
         loop="asyncio",
         ws="none",
         lifespan="off",
@@ -136,12 +172,12 @@ def token_of(folder: Path) -> str:
 
 @final
 class DeviceRoutes:
-    """The routes of a device. Those that need the token answer 401 without it; bad input is 400 and
+    """The routes of devices. Those that need the token answer 401 without it; bad input is 400 and
     one line.
     """
 
-    def __init__(self, device: ServedDevice, token: str) -> None:
-        self._device = device
+    def __init__(self, devices: ServedDevices, token: str) -> None:
+        self._devices = devices
         self._token = token
 
     def application(self) -> Starlette:
@@ -149,12 +185,12 @@ class DeviceRoutes:
         handlers: dict[str, Callable[..., Any]] = {
             "/v1/recommend": self._recommend,
             "/v1/events": self._events,
-            "/v1/pause": partial(self._done, act=self._device.pause),
-            "/v1/take-part": partial(self._done, act=self._device.take_part),
-            "/v1/receipt": self._receipt,
-            "/v1/rows": self._rows,
-            "/v1/health": self._health,
-            "/v1/ready": self._ready,
+            "/v1/pause": self._of_user(lambda device, user: device.pause(user=user)),
+            "/v1/take-part": self._of_user(lambda device, user: device.take_part(user=user)),
+            "/v1/receipt": self._of_user(lambda device, user: device.receipt(user=user)),
+            "/v1/rows": self._of_user(lambda device, user: device.export(user=user)),
+            "/v1/health": partial(_works, self._devices.check),
+            "/v1/ready": partial(_works, self._devices.check_ready),
         }
         routes = [
             Route(place, handlers[place], methods=[method.upper()])
@@ -169,29 +205,31 @@ class DeviceRoutes:
         only = asked.getlist("only")
         without = asked.getlist("without")
 
+        user = asked.get("user")
+
         def recommended() -> dict[str, Any]:
             n = _whole("n", asked.get("n", "10"))
-            found = self._device.recommend(
-                n, only=only or None, without=without, user=asked.get("user")
-            )
+            with self._devices.of(user) as device:
+                found = device.recommend(n, only=only or None, without=without, user=user)
             return {"user": found.user, "round": found.round, "items": found.items}
 
         return await self._done(request, recommended)
 
-    async def _receipt(self, request: Request) -> Response:
-        user = request.query_params.get("user")
-        return await self._done(request, partial(self._device.receipt, user=user))
+    def _of_user(
+        self, act: Callable[[ServedDevice, str | None], Any]
+    ) -> Callable[[Request], Awaitable[Response]]:
+        """Returns what answers a request by what `act` does with the user's device."""
 
-    async def _rows(self, request: Request) -> Response:
-        user = request.query_params.get("user")
-        return await self._done(request, partial(self._device.export, user=user))
+        async def answered(request: Request) -> Response:
+            user = request.query_params.get("user")
 
-    async def _ready(self, request: Request) -> Response:
-        asked = partial(self._device.recommend, 1, only=None, without=[], user=None)
-        return await _works(asked)
+            def acted() -> Any:
+                with self._devices.of(user) as device:
+                    return act(device, user)
 
-    async def _health(self, request: Request) -> Response:
-        return await _works(partial(self._device.export, user=None))
+            return await self._done(request, acted)
+
+        return answered
 
     # ---- what has happened -----------------------------------------------------------------------
 
@@ -222,15 +260,16 @@ class DeviceRoutes:
     def _take(self, event: Mapping[str, Any]) -> None:
         item = event.get("item")
         user = event.get("user")
-        if event["event"] == FORGET:
-            self._device.forget(item, user=user)
-            return
-        if item is None:
-            raise InputError("item", "is missing", expected="the id of an item")
-        if event["event"] == ROW:
-            self._device.consumed(item, event.get("value"), event.get("time"), user=user)
-        else:
-            self._device.not_for_me(item, user=user)
+        with self._devices.of(user) as device:
+            if event["event"] == FORGET:
+                device.forget(item, user=user)
+                return
+            if item is None:
+                raise InputError("item", "is missing", expected="the id of an item")
+            if event["event"] == ROW:
+                device.consumed(item, event.get("value"), event.get("time"), user=user)
+            else:
+                device.not_for_me(item, user=user)
 
     # ---- answers ---------------------------------------------------------------------------------
 
@@ -260,10 +299,10 @@ class DeviceRoutes:
         return JSONResponse({} if found is None else found)
 
 
-async def _works(act: Callable[[], Any]) -> Response:
-    """Answers 200 if `act` works, and 503 with the reason if it does not."""
+async def _works(check: Callable[[], None], request: Request) -> Response:
+    """Answers 200 if a check passes, and 503 with the reason if it does not."""
     try:
-        await run_in_threadpool(act)
+        await run_in_threadpool(check)
     except (EntrenousError, sqlite3.Error) as why:
         return _error(503, str(why))
     return JSONResponse({})

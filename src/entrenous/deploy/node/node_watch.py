@@ -12,7 +12,7 @@ import json
 import os
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 from threading import Lock
@@ -25,7 +25,7 @@ from ..agreement.files import read_json
 from ..agreement.notice import known_addresses
 from ..agreement.terms import TERMS, FederationTerms
 from ..frames.frames import Code, opened, reason
-from ..links.metrics import LinkTally, counter, counters, gauge, of_port, process, text_of
+from ..links.metrics import Family, LinkTally, counter, counters, gauge, of_port, process, text_of
 from ..server.server_folder import STATUS, told
 from .node_store import NODE, STORE, NodeStore, StoreStanding
 
@@ -58,7 +58,8 @@ class NodeWatch:
     """The status of a running node.
 
     look: returns how far its store is; it is called after an answer in the thread that gave it.
-    link: the counts of the port of a relay. clock: seconds since 1970."""
+    link: the counts of the port of a relay. clock: seconds since 1970. every: seconds between two
+    writes of the status."""
 
     def __init__(
         self,
@@ -67,15 +68,17 @@ class NodeWatch:
         look: Callable[[], StoreStanding],
         link: Callable[[], LinkTally] | None = None,
         clock: Callable[[], float] = time.time,
+        every: float = EVERY,
     ) -> None:
         self._folder = folder
-        self._terms = terms
+        self.terms = terms
         self._look = look
         self._link = link
         self._clock = clock
+        self._every = every
         self.disk = DiskHealth(folder)
         self.standing = look()
-        self._tally = NodeTally(Counter(), Counter())
+        self.tally = NodeTally(Counter(), Counter())
         self._began = clock()
         self._again = 0.0  # when it asks the server next, where that is known
         self._written = 0.0
@@ -95,13 +98,13 @@ class NodeWatch:
                 # The text of a refusal may quote a server; only known words are counted.
                 text = bytes(frame.body[:120])
                 code = reason(text) or "unknown"
-                self._tally.refused[code] += 1
+                self.tally.refused[code] += 1
                 if code == Code.FAILED.value:
                     failed = text.decode("ascii", "replace").partition("\n")[2]
             else:
-                self._tally.given[head.kind] += 1
-            self._tally = self._tally._replace(answer=self._clock(), failed=failed)
-            self._handed_on |= head.kind == "taken" and head.round >= self._terms.rounds
+                self.tally.given[head.kind] += 1
+            self.tally = self.tally._replace(answer=self._clock(), failed=failed)
+            self._handed_on |= head.kind == "taken" and head.round >= self.terms.rounds
             if head.kind in MOVES:
                 self.standing = self._look()
         self._write()
@@ -109,12 +112,12 @@ class NodeWatch:
     def heard(self, again: float) -> None:
         """Notes a word of the server, and that the node asks it again after so many seconds."""
         self._again = self._clock() + again
-        self._tally = self._tally._replace(contact=self._clock(), lost="")
+        self.tally = self.tally._replace(contact=self._clock(), lost="")
         self._write()
 
     def lost(self, why: str) -> None:
         """Notes that the server cannot be reached."""
-        self._tally = self._tally._replace(lost=why)
+        self.tally = self.tally._replace(lost=why)
         self._write()
 
     def finished(self) -> bool:
@@ -124,7 +127,7 @@ class NodeWatch:
         model = self.standing.model
         if self._handed_on:
             return True
-        return model is not None and model >= self._terms.rounds
+        return model is not None and model >= self.terms.rounds
 
     def close(self) -> None:
         """Writes the status once more."""
@@ -134,7 +137,7 @@ class NodeWatch:
 
     def about(self) -> dict[str, Any]:
         """Returns the status as it is written."""
-        tally = self._tally
+        tally = self.tally
         return {
             "pid": os.getpid(),
             "version": __version__,
@@ -154,7 +157,7 @@ class NodeWatch:
         disk = self.disk.trouble()
         if disk is not None:
             return disk
-        tally = self._tally
+        tally = self.tally
         if tally.failed:
             return Trouble("failed", f"the last request was not answered: {tally.failed}")
         silent = self._clock() - max(tally.contact, self._began, self._again)
@@ -165,48 +168,14 @@ class NodeWatch:
 
     def text(self) -> str:
         """Returns the text of /metrics."""
-        tally = self._tally
-        standing = self.standing
-        model_round = -1 if standing.model is None else standing.model
-        codes = {"given": tally.given.total(), **tally.refused}
-        families = [
-            gauge(
-                "rounds_done",
-                "Rounds that this node has trained in, or that were over before.",
-                standing.rounds,
-            ),
-            gauge("rounds", "Rounds of the federation.", self._terms.rounds),
-            gauge(
-                "model_round",
-                "The round of the newest model here; -1 before the first.",
-                model_round,
-            ),
-            gauge("finished", "1 when the model after the last round is here.", self.finished()),
-            gauge(
-                "last_contact_seconds",
-                "When the server was last heard, since 1970; 0 before.",
-                tally.contact,
-            ),
-            gauge(
-                "last_answer_seconds",
-                "When the last request was answered, since 1970; 0 before.",
-                tally.answer,
-            ),
-            gauge("sums_remembered", "Secure sums that this node has consented to.", standing.sums),
-            counters(
-                "answers_total",
-                "Requests of the server: answers that were given, and refusals by code.",
-                codes,
-            ),
-            counter("disk_errors_total", "Writes of the status that failed.", self.disk.errors),
-            *process(),
-        ]
+        families = told_of([self])
         if self._link is not None:
             families += of_port(self._link())
         return text_of(families)
 
-    def _write(self, every: float = EVERY) -> None:
-        """Writes the status, unless that was done within so many seconds."""
+    def _write(self, every: float | None = None) -> None:
+        """Writes the status, unless that was done within so many seconds; None = as it comes."""
+        every = self._every if every is None else every
         with self._turn:
             now = self._clock()
             # Negative where the clock was set back: then it is written.
@@ -220,6 +189,82 @@ class NodeWatch:
                 self.disk.wrote(STATUS)
             except OSError as cause:
                 self.disk.failed(STATUS, cause)
+
+
+@final
+class ShopWatch:
+    """The `Telling` of a shop: the watches of its customers' devices together."""
+
+    def __init__(self, watches: Sequence[NodeWatch]) -> None:
+        self._watches = watches
+
+    def text(self) -> str:
+        """Returns the text of /metrics, as `told_of` has it."""
+        return text_of(told_of(self._watches))
+
+    def trouble(self) -> Trouble | None:
+        """Returns what the first device that cannot do its work says, and how many cannot."""
+        found = [trouble for watch in self._watches if (trouble := watch.trouble())]
+        if not found:
+            return None
+        first = found[0]
+        of = f"{len(found)} of {len(self._watches)} devices"
+        return Trouble(first.kind, f"{of}, the first: {first.text}")
+
+
+def told_of(watches: Sequence[NodeWatch]) -> list[Family]:
+    """Returns what is told of the nodes of a process: counts added up, of progress the least, and
+    the longest that a node has not heard its server.
+    """
+    tallies = [watch.tally for watch in watches]
+    standings = [watch.standing for watch in watches]
+    models = [-1 if standing.model is None else standing.model for standing in standings]
+    codes: Counter[str] = Counter()
+    for tally in tallies:
+        # A copy: answers go on meanwhile.
+        codes.update(dict(tally.refused), given=tally.given.total())
+    return [
+        gauge(
+            "rounds_done",
+            "Rounds that this node has trained in, or that were over before.",
+            min(standing.rounds for standing in standings),
+        ),
+        gauge("rounds", "Rounds of the federation.", max(watch.terms.rounds for watch in watches)),
+        gauge(
+            "model_round", "The round of the newest model here; -1 before the first.", min(models)
+        ),
+        gauge(
+            "finished",
+            "1 when the model after the last round is here.",
+            all(watch.finished() for watch in watches),
+        ),
+        gauge(
+            "last_contact_seconds",
+            "When the server was last heard, since 1970; 0 before.",
+            min(tally.contact for tally in tallies),
+        ),
+        gauge(
+            "last_answer_seconds",
+            "When the last request was answered, since 1970; 0 before.",
+            max(tally.answer for tally in tallies),
+        ),
+        gauge(
+            "sums_remembered",
+            "Secure sums that this node has consented to.",
+            sum(standing.sums for standing in standings),
+        ),
+        counters(
+            "answers_total",
+            "Requests of the server: answers that were given, and refusals by code.",
+            codes,
+        ),
+        counter(
+            "disk_errors_total",
+            "Writes of the status that failed.",
+            sum(watch.disk.errors for watch in watches),
+        ),
+        *process(),
+    ]
 
 
 def node_status(folder: Path) -> dict[str, Any]:

@@ -8,7 +8,7 @@ They differ in some settings of the algorithm, and in who is in them, which lots
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ import msgspec
 
 from ...core.contract.settings import parse_assignments
 from ...core.errors import InputError
+from ...core.files import write_text
 from ...privacy.told import OF_TRAINING
 from ..agreement.catalogue import Items
 from ..agreement.files import read_json, write_json
@@ -27,6 +28,7 @@ from ..frames.contribution import agreed_by
 from ..server.accuracy import Arm, Difference, difference_of, noted_tests
 from ..server.server_folder import own_algorithm
 from .founding import FoundedFederation, Founding, Place, Requests, planned, write_founding
+from .membership import changed_items
 from .newcomers import check_joinable, make_link
 from .plans import FoundingPlan
 
@@ -115,12 +117,7 @@ def found_arms(
                 raise
             # Too few people are the lots' doing, which the operator cannot see elsewhere.
             nodes = f" with {len(dealt[name])} of {len(requests)} nodes" if requests else ""
-            raise InputError(
-                f"arm {name}{nodes}: {why.where}",
-                why.problem,
-                expected=why.expected,
-                fix=why.fix,
-            ) from None
+            raise _of_arm(f"{name}{nodes}", why) from None
         foundings[name] = founding
         _check_alike(name, foundings[FIRST].terms, founding.terms, changed)
     made = {name: write_founding(founding) for name, founding in foundings.items()}
@@ -229,6 +226,29 @@ def make_links(folder: Path, uses: int, days: float, an_hour: int) -> str:
         check_joinable(each)
     # A comma is in no link, and the text stays one word.
     return ",".join(str(make_link(each, uses, days, an_hour)) for each in folders)
+
+
+def change_all_items(
+    folder: Path, more: Items | None, retired: Collection[str]
+) -> dict[str, Items]:
+    """Changes the list of items of every arm, as `change_items` does. Returns the new lists by the
+    names of the arms. Raises InputError, before anything is written, for a change that one of the
+    arms refuses.
+    """
+    changed = {}
+    for name, each in arms_of(folder).items():
+        # An arm may have got an item, or lost one, by itself before.
+        try:
+            changed[name] = changed_items(each, more, retired)
+        except InputError as why:
+            raise _of_arm(name, why) from None
+    for file, items in changed.values():
+        write_text(file, items.text)
+    return {name: items for name, (_, items) in changed.items()}
+
+
+def _of_arm(name: str, why: InputError) -> InputError:
+    return InputError(f"arm {name}: {why.where}", why.problem, expected=why.expected, fix=why.fix)
 
 
 def compared(server: Path, other: Path) -> Difference:

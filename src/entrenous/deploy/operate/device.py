@@ -28,6 +28,7 @@ from ...evaluation.recommend import recommend as best_items
 from ..agreement.files import read_json
 from ..agreement.terms import TERMS, FederationTerms
 from ..frames.row_tests import RowTests, ranked
+from ..node.common import Common
 from ..node.node import FederatedNode
 from ..node.node_store import CHANGES, NODE, PAUSED, AddedRow, NodeStore
 from ..peers.folder import PeerFolder
@@ -66,13 +67,17 @@ class Device:
     threads take turns. `close` it, or use it in `with`. In each method, user: an external id of the
     node's; None = its first, which on a device of one person is that person.
 
-    Raises InputError for a folder that is no node's.
+    common: what it shares with other devices of its process and federation. Raises InputError for
+    a folder that is no node's.
     """
 
-    def __init__(self, folder: Path | str) -> None:
+    def __init__(self, folder: Path | str, *, common: Common | None = None) -> None:
         self._folder = Path(folder)
-        has_server = FederationTerms.read(self._folder / TERMS).has_server
-        self._node = FederatedNode(self._folder) if has_server else PeerFolder(self._folder)
+        self._node: FederatedNode | PeerFolder
+        if FederationTerms.read(self._folder / TERMS).has_server:
+            self._node = FederatedNode(self._folder, common=common)
+        else:
+            self._node = PeerFolder(self._folder)
         place = str(read_json(self._folder / NODE).get("algorithm", ""))
         warning = self._node.terms.other_source(place)
         if warning:
@@ -306,19 +311,28 @@ class Device:
             number = self._number(self._place(user))
             self._store.leave_out(number, self._item(item))
 
-    def pause(self) -> None:
+    def pause(self, *, user: str | None = None) -> None:
         """Stops the node's answers until `take_part`: nothing of a user leaves it. It still
         recommends, and takes newer models where the server sends them to all.
 
-        Raises InputError at a peer.
+        Raises InputError at a peer, for an unknown user, and for one of several users: a node
+        pauses as a whole.
         """
         with self._turn:
-            self._with_server().store.note(PAUSED, "paused")
+            self._pausing(user).note(PAUSED, "paused")
 
-    def take_part(self) -> None:
-        """Ends a `pause`. Raises InputError at a peer."""
+    def take_part(self, *, user: str | None = None) -> None:
+        """Ends a `pause`. Raises InputError as `pause` does."""
         with self._turn:
-            self._with_server().store.note(PAUSED, "")
+            self._pausing(user).note(PAUSED, "")
+
+    def _pausing(self, user: str | None) -> NodeStore:
+        """Returns the store of a node whose pause is the user's. Raises InputError."""
+        self._place(user)
+        if user is not None and len(self._numbers) > 1:
+            problem = f"this node has {len(self._numbers)} users, who pause together"
+            raise InputError("--user", problem, fix="name none")
+        return self._with_server().store
 
     # ---- what a user may see ---------------------------------------------------------------------
 

@@ -22,7 +22,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from ...core.errors import InputError
+from ...core.errors import InputError, NotYet
 from ...core.types import Int64Array
 from ...data.interactions import Interactions, Vocabulary
 from ..agreement.address import refuse_plain, split_address
@@ -39,7 +39,6 @@ from .shop import name_of
 
 ME = "me"  # the id of a user who comes without rows
 BAD = "sent what is no invitation"
-ONE_ARM = "ask the operator for one arm's link: entrenous federation link FOLDER, without --arms"
 APART = 0.2  # seconds between two customers who join: half as fast as a server allows
 
 
@@ -66,19 +65,11 @@ def join_by_link(
     if rows is not None and len(rows.users) != 1:
         expected = "the rows of one person: a link is for one device"
         raise InputError(rows.name, f"{len(rows.users)} users", expected=expected)
-    link = links[0]
+    drawn = _drawn(folder, len(links))
     if len(links) > 1:
-        # The key stays in the folder whatever comes next. A new one for each attempt would end in
-        # an arm whose server is there, or whose terms please.
-        drawn = arm_of(bytes.fromhex(_request(folder).key), len(links))
-        link = links[drawn]
         tell(f"by lot, from its own key, this device is in arm {drawn + 1} of {len(links)}")
-    with tempfile.TemporaryDirectory(prefix="entrenous-join-") as place:
-        invitation = Path(place)
-        certificate = _fetched(invitation, link)
-        own = _checked(invitation, rows, plan)
-        for line in told(invitation, plan.algorithm):
-            tell(line)
+    link = links[drawn]
+    certificate, own = _agreed(link, rows, plan, tell)
     return _entered(folder, link, certificate, own, plan)
 
 
@@ -91,32 +82,71 @@ def join_shop(
 
     tell: as in `join_by_link`, and is called with the progress. Returns the number of customers who
     have joined now. Raises InputError as `join_by_link` does, before anybody joins where that can
-    be known, and for a link to several arms.
+    be known. Of a link to several arms the key of each device draws one. Where an arm stops, the
+    customers of the others join all the same, before InputError is raised.
     """
-    link, *others = JoinLink.several(text)
-    if others:
-        problem = f"it leads to {1 + len(others)} arms, and a shop joins one"
-        raise InputError("--link", problem, fix=ONE_ARM)
+    links = JoinLink.several(text)
+    devices = [folder / name_of(user) for user in rows.users.ids.tolist()]
+    coming = [number for number, device in enumerate(devices) if not (device / STORE).exists()]
+    arms: list[list[int]] = [[] for _ in links]
+    for number in coming:
+        arms[_drawn(devices[number], len(links))].append(number)
+    certificates: dict[int, str] = {}
+    stopped: list[InputError] = []
+    for arm, numbers in enumerate(arms):
+        if not numbers:
+            continue
+        if len(links) > 1:
+            tell(f"by lot, from their keys, {len(numbers)} devices are in arm {arm + 1}")
+        try:
+            theirs = rows.of_users(np.array(numbers))
+            certificates[arm], _ = _agreed(links[arm], theirs, plan, tell)
+        except NotYet as away:
+            stopped.append(away)
+    done = 0
+    for arm, certificate in certificates.items():
+        for number in arms[arm]:
+            own = rows.of_users(np.array([number]))
+            # A server answers so many strangers of one address, and shuts it out if there are more.
+            time.sleep(APART)
+            try:
+                _entered(devices[number], links[arm], certificate, own, plan)
+            except InputError as why:
+                stopped.append(why)
+                break
+            done += 1
+            if done % 100 == 0:
+                tell(f"{done} of {len(coming)} customers have joined")
+    if stopped:
+        problem = f"{done} of {len(coming)} customers have joined, then: "
+        problem += "; ".join(map(str, stopped))
+        raise InputError(str(folder), problem, fix="the same command goes on")
+    return len(coming)
+
+
+def _drawn(folder: Path, arms: int) -> int:
+    """Returns the number of the arm that a device is in. With several, its key is made now, and
+    stays in the folder whatever comes next: a new one for each attempt would end in an arm whose
+    server is there, or whose terms please.
+    """
+    if arms == 1:
+        return 0
+    return arm_of(bytes.fromhex(_request(folder).key), arms)
+
+
+def _agreed(
+    link: JoinLink, rows: Interactions | None, plan: JoinPlan, tell: Callable[[str], None]
+) -> tuple[str, Interactions]:
+    """Looks at what joining means, and tells it. Returns the certificate as `_fetched` does, and
+    the rows as `_checked` does. Raises InputError.
+    """
     with tempfile.TemporaryDirectory(prefix="entrenous-join-") as place:
         invitation = Path(place)
         certificate = _fetched(invitation, link)
-        _checked(invitation, rows, plan)
+        own = _checked(invitation, rows, plan)
         for line in told(invitation, plan.algorithm):
             tell(line)
-    devices = [folder / name_of(user) for user in rows.users.ids.tolist()]
-    coming = [number for number, device in enumerate(devices) if not (device / STORE).exists()]
-    for done, number in enumerate(coming):
-        own = rows.of_users(np.array([number]))
-        # A server answers so many strangers of one address, and shuts it out if there are more.
-        time.sleep(APART)
-        try:
-            _entered(devices[number], link, certificate, own, plan)
-        except InputError as why:
-            problem = f"{done} of {len(coming)} customers have joined, then: {why}"
-            raise InputError(str(folder), problem, fix="the same command goes on") from None
-        if (done + 1) % 100 == 0:
-            tell(f"{done + 1} of {len(coming)} customers have joined")
-    return len(coming)
+    return certificate, own
 
 
 def _entered(

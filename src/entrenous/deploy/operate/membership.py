@@ -82,6 +82,15 @@ def change_items(folder: Path, more: Items | None = None, retired: Collection[st
     Raises InputError, before anything is written, for an item that is on the list already or is not
     on it, for peers and relays, and for an algorithm whose devices keep numbers for each item.
     """
+    file, items = changed_items(folder, more, retired)
+    write_text(file, items.text)
+    return items
+
+
+def changed_items(folder: Path, more: Items | None, retired: Collection[str]) -> tuple[Path, Items]:
+    """Returns the list that `change_items` makes, and the file for it, and writes nothing. Raises
+    InputError as `change_items` does.
+    """
     operator, terms, _ = _opened(folder)
     if not terms.has_server or terms.relays:
         problem = "relays and peers cannot tell their nodes of more items yet"
@@ -93,8 +102,7 @@ def change_items(folder: Path, more: Items | None = None, retired: Collection[st
     longer = terms.with_items(items)
     own = server_folder.own_algorithm(operator)
     check_growing(bound(longer.make(place=own), longer.catalogue))
-    write_text(following, items.text)
-    return items
+    return following, items
 
 
 class ShutOut(NamedTuple):

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...core.compiling import INSTALLED, UNCOMPILED
+from ...core.errors import InputError
 from ...core.lock import holding
 from ..agreement.files import read_json
 from ..agreement.notice import known_addresses
@@ -20,10 +22,11 @@ from ..links.port import Answer
 from ..node.common import Common
 from ..node.node import FederatedNode
 from ..node.node_store import NODE
-from ..node.node_watch import NodeWatch
-from .shop import devices_of
+from ..node.node_watch import EVERY, NodeWatch, ShopWatch
+from .shop import arms_of_shop, devices_of
 
 if TYPE_CHECKING:
+    from ..links.device_http import ServedDevices
     from ..links.polling import PollingNode
 
 Say = Callable[[str], None]
@@ -71,41 +74,75 @@ def run_node(
             )
 
 
-def run_shop(folder: Path, stop: threading.Event, say: Say, *, insecure: bool = False) -> None:
-    """Runs the devices of a shop until `stop` is set. Raises InputError as `run_node` does."""
-    from ..links.polling import serve
-
-    devices = devices_of(folder)
-    about = read_json(devices[0] / NODE)
-    # All customers know the same members, and in a sum are shown the same signatures.
-    common = Common()
+def run_shop(
+    folder: Path,
+    stop: threading.Event,
+    say: Say,
+    *,
+    insecure: bool = False,
+    metrics: int | None = None,
+    served_at: int | None = None,
+) -> None:
+    """Runs the devices of a shop until `stop` is set. metrics, served_at: as in `run_node`, for all
+    devices together. Raises InputError as `run_node` does; of several arms one that cannot be used
+    is said, and the others go on until `stop` is set.
+    """
+    if not INSTALLED:
+        say(UNCOMPILED)
     with ExitStack() as stack:
         stack.enter_context(holding(folder / "lock"))
-        nodes = []
-        for device in devices:
-            # Nobody may run one of them by itself meanwhile.
-            stack.enter_context(holding(device / "lock"))
-            node = FederatedNode(device, common=common)
-            stack.callback(node.close)
-            nodes.append(node)
-        rows = sum(len(node.rows) for node in nodes)
-        newest, *_ = known_addresses(devices[0], about["server"])
-        say(f"{folder}: {len(nodes)} customers, {rows} rows, server {newest}")
-        say(nodes[0].terms.limits())
-        if not INSTALLED:
-            say(UNCOMPILED)
-        ca = devices[0] / "ca.crt"
-        trusted = ca if ca.exists() else None
-        asked = [polling(node) for node in nodes]
-        serve(
-            about["server"],
-            trusted,
-            asked,
-            stop,
-            tls=about["tls"],
-            insecure=insecure,
-            say=say,
-        )
+        by_run = arms_of_shop(folder)
+        # The customers of an arm know the same members, and in a sum are shown the same signatures.
+        commons = {run: Common() for run in by_run}
+        every = EVERY * len(devices_of(folder))
+        arms = []
+        watches = []
+        for run, devices in by_run.items():
+            nodes = []
+            for device in devices:
+                # Nobody may run one of them by itself meanwhile.
+                stack.enter_context(holding(device / "lock"))
+                node = FederatedNode(device, common=commons[run])
+                stack.callback(node.close)
+                watch = NodeWatch(device, node.terms, node.store.standing, every=every)
+                stack.callback(watch.close)
+                watches.append(watch)
+                nodes.append((node, watch))
+            arms.append(nodes)
+        stack.enter_context(served(ShopWatch(watches), metrics))
+        stack.enter_context(_served_shop(folder, commons, served_at, say))
+        with ThreadPoolExecutor(len(arms)) as pool:
+            asking = [pool.submit(_ask, nodes, stop, say, insecure) for nodes in arms]
+            wait(asking)
+        for arm in asking:
+            arm.result()
+
+
+def _ask(
+    nodes: Sequence[tuple[FederatedNode, NodeWatch]],
+    stop: threading.Event,
+    say: Say,
+    insecure: bool,
+) -> None:
+    """Has nodes of one federation ask its server for work until `stop` is set. Raises InputError,
+    which is said too, for a server that cannot be used.
+    """
+    from ..links.polling import serve
+
+    first, _ = nodes[0]
+    about = read_json(first.folder / NODE)
+    rows = sum(len(node.rows) for node, _ in nodes)
+    newest, *_ = known_addresses(first.folder, about["server"])
+    say(f"{first.folder.parent}: {len(nodes)} customers, {rows} rows, server {newest}")
+    say(first.terms.limits())
+    ca = first.folder / "ca.crt"
+    trusted = ca if ca.exists() else None
+    asked = [polling(node, watch) for node, watch in nodes]
+    try:
+        serve(about["server"], trusted, asked, stop, tls=about["tls"], insecure=insecure, say=say)
+    except InputError as why:
+        say(f"{len(nodes)} customers stop: {why}")
+        raise
 
 
 @contextmanager
@@ -115,10 +152,37 @@ def _served_device(folder: Path, port: int | None, say: Say) -> Iterator[None]:
         yield
         return
     # A server, and a node without apps, need neither.
-    from ..links.device_http import HOST, TOKEN, serving
+    from ..links.device_http import OneDevice
     from .device import Device
 
-    with Device(folder) as device, serving(device, folder, port) as number:
+    with Device(folder) as device, _served_to_apps(OneDevice(device), folder, port, say):
+        yield
+
+
+@contextmanager
+def _served_shop(
+    folder: Path, commons: Mapping[str, Common], port: int | None, say: Say
+) -> Iterator[None]:
+    """Serves the devices of a shop to apps meanwhile, if there is a port for them. commons: as in
+    `ShopDevices`.
+    """
+    if port is None:
+        yield
+        return
+    from .served_shop import ShopDevices
+
+    with (
+        closing(ShopDevices(folder, commons)) as devices,
+        _served_to_apps(devices, folder, port, say),
+    ):
+        yield
+
+
+@contextmanager
+def _served_to_apps(devices: ServedDevices, folder: Path, port: int, say: Say) -> Iterator[None]:
+    from ..links.device_http import HOST, TOKEN, serving
+
+    with serving(devices, folder, port) as number:
         say(f"serving apps at http://{HOST}:{number}, with the token in {folder / TOKEN}")
         yield
 

@@ -2,7 +2,8 @@
 
 Where devices take part by lot, a sum names its people, and each device decides by itself. So a shop
 is no node with many users: each customer has a device with a key, a lot and a budget of answers of
-that customer alone, and one process runs all of them.
+that customer alone, and one process runs all of them. Where the shop came by a link to several
+arms, the devices are in several federations.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import hashlib
 from pathlib import Path
 
 from ...core.errors import InputError
+from ..agreement.terms import TERMS, FederationTerms
 from ..node.node_store import NODE
 
 
@@ -23,22 +25,36 @@ def devices_of(folder: Path) -> list[Path]:
     return sorted(path.parent for path in folder.glob(f"*/{NODE}"))
 
 
+def arms_of_shop(folder: Path) -> dict[str, list[Path]]:
+    """Returns the folders of a shop's devices by the hash that names their federation. Raises
+    InputError for terms that are none.
+    """
+    arms: dict[str, list[Path]] = {}
+    for device in devices_of(folder):
+        run = FederationTerms.read(device / TERMS).run
+        arms.setdefault(run, []).append(device)
+    return arms
+
+
 def device_of(folder: Path, user: str | None) -> Path:
     """Returns the folder of a customer's device, or a folder that is no shop's as it is. user: the
     customer's id; None = the first. Raises InputError for somebody who is no customer.
     """
+    if user is not None:
+        found = folder / name_of(user)
+        # Without a look at all of them, who may be many.
+        if (found / NODE).exists():
+            return found
     devices = devices_of(folder)
     if not devices:
         return folder
     if user is None:
         return devices[0]
-    found = folder / name_of(user)
-    if found not in devices:
-        problem = f"none of the {len(devices)} customers has that id"
-        raise InputError("--user", problem, expected="an id of the rows that the shop joined with")
-    return found
+    problem = f"none of the {len(devices)} customers has that id"
+    raise InputError("--user", problem, expected="an id of the rows that the shop joined with")
 
 
 def name_of(user: str) -> str:
     """Returns the name of a customer's folder: ids may have characters that no file can have."""
-    return hashlib.sha256(user.encode()).hexdigest()[:16]
+    # JSON can name half a character, which stands in no file.
+    return hashlib.sha256(user.encode(errors="surrogatepass")).hexdigest()[:16]
