@@ -264,7 +264,8 @@ def begin(asked: TuneRequest) -> Task:
                 problem = f"each row of protocol {split.name} is a look"
                 raise InputError("--every", problem, fix="leave it out")
             half = first_half(split)
-            parts.append(TuningPart(half.train, half.test, None, half))
+            # Each of its rows is validation until it is learnt.
+            parts.append(TuningPart(half.train, Held(half.train), None, half))
             continue
         if split.validation is None:
             problem = "there are no validation rows to choose on"
