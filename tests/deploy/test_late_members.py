@@ -24,7 +24,7 @@ from federation_links import (
 
 from entrenous.core.errors import InputError
 from entrenous.deploy.agreement.catalogue import Items
-from entrenous.deploy.agreement.members import MEMBERS, Member, Members
+from entrenous.deploy.agreement.members import MEMBERS, Member, Members, members_from
 from entrenous.deploy.frames.frames import Code
 from entrenous.deploy.node.node import FederatedNode
 from entrenous.deploy.node.secure_node import inputs
@@ -240,9 +240,9 @@ def test_each_user_has_one_node_and_each_node_ascending_users(users: Any, said: 
     fields = {"nodes": nodes, "former": []}
     if said:
         with pytest.raises(InputError, match=said):
-            Members.parse(fields, "members.json", 10)
+            members_from(fields, "members.json", 10)
         return
-    members = Members.parse(fields, "members.json", 10)
+    members = members_from(fields, "members.json", 10)
     asked = members.by_node(np.array([5, 1, 4, 7, 0]))
     assert asked["a"].tolist() == [4, 5]
     assert [user.tolist() for name, user in asked.items() if name == "b"] == (

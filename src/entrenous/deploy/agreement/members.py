@@ -217,7 +217,7 @@ class Members:
         lacks (`since`). Raises InputError, and ValueError for a list that is not longer.
         """
         fields = json.loads(text)
-        members = Members.parse(fields, where, self.users)
+        members = members_from(fields, where, self.users)
         if "after" in fields:
             gone = {member.name for member in members.former}
             nodes = {name: member for name, member in self.nodes.items() if name not in gone}
@@ -264,22 +264,22 @@ class Members:
         """Reads the list of a federation of `users` users from a file. Raises InputError that names
         the file.
         """
-        return Members.parse(read_json(path), str(path), users)
+        return members_from(read_json(path), str(path), users)
 
-    @staticmethod
-    def parse(fields: Mapping[str, Any], where: str, users: int) -> Members:
-        """Returns the list of a federation of `users` users from the JSON object that `text` wrote.
-        where: the place that errors name. Raises InputError.
-        """
-        nodes = {}
-        try:
-            for name, member in fields["nodes"].items():
-                nodes[name] = _member(member, users)
-            former = [FormerMember(**member) for member in fields["former"]]
-        except (KeyError, TypeError, ValueError, AttributeError) as bad:
-            problem = f"not a membership list ({type(bad).__name__})"
-            raise InputError(where, problem, expected="nodes, each with key and users") from None
-        return Members(nodes, users, former)
+
+def members_from(fields: Mapping[str, Any], where: str, users: int) -> Members:
+    """Returns the list of a federation of `users` users from the JSON object that `Members.text`
+    wrote. where: the place that errors name. Raises InputError.
+    """
+    nodes = {}
+    try:
+        for name, member in fields["nodes"].items():
+            nodes[name] = _member(member, users)
+        former = [FormerMember(**member) for member in fields["former"]]
+    except (KeyError, TypeError, ValueError, AttributeError) as bad:
+        problem = f"not a membership list ({type(bad).__name__})"
+        raise InputError(where, problem, expected="nodes, each with key and users") from None
+    return Members(nodes, users, former)
 
 
 def _former(name: str, member: Member) -> FormerMember:
