@@ -42,6 +42,7 @@ from entrenous.data.published import read_negatives
 from entrenous.data.split.export import write
 from entrenous.data.split.protocol import splits
 from entrenous.data.split.read import read
+from entrenous.data.split.stream import first_half
 from entrenous.data.split.types import refitted
 
 ROOMS = ("data", "api")
@@ -869,6 +870,11 @@ def users_that_a_folder_cannot_hold_out(tmp: Path) -> Case:
 def windows_without_rows(tmp: Path) -> Case:
     error = yield lambda: splits("stream-0", random_data())
     yield lambda: splits(error.fix.removeprefix("use "), random_data())
+
+
+def one_window_has_no_second_half(tmp: Path) -> Case:
+    yield lambda: first_half(splits("stream-100000", random_data())[0])
+    yield lambda: first_half(splits("stream-25", random_data())[0])
 
 
 def held_out_users_that_were_in_memory_alone(tmp: Path) -> Case:
