@@ -7,6 +7,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Mapping
+from queue import Empty, SimpleQueue
 from select import select
 from typing import Any, NamedTuple, Protocol, final
 
@@ -37,6 +38,19 @@ class OrderChannel(Protocol):
         server is gone.
         """
         ...
+
+
+def next_order(orders: SimpleQueue[Order | None], seconds: float | None) -> Order | None:
+    """Returns the next order of a queue; None if none has come in `seconds`. Raises EOFError when
+    the server is gone, for which None is in the queue.
+    """
+    try:
+        order = orders.get(timeout=seconds)
+    except Empty:
+        return None
+    if order is None:
+        raise EOFError
+    return order
 
 
 @final

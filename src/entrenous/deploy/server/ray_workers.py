@@ -22,13 +22,14 @@ from typing import Any, NamedTuple, final
 from ... import __version__
 from ...core.errors import InputError, StartAgain, one_line
 from ...core.files import make_folder, write_private
+from ..agreement.address import joined_address
 from ..agreement.files import IDENTITY
 from ..agreement.growth import LONGER
 from ..agreement.members import MEMBERS
 from ..agreement.notice import ADDRESSES
 from ..agreement.terms import TERMS
 from ..links.https import HttpsPlan, listen
-from .channel import Order
+from .channel import Order, next_order
 from .server_folder import LogFormat, ServerFolder
 from .worker import serve
 
@@ -78,13 +79,7 @@ class ActorChannel:
         self.messages.put(Order(word, about, body))
 
     def receive(self, seconds: float | None = None) -> Order | None:
-        try:
-            order = self.orders.get(timeout=seconds)
-        except Empty:
-            return None
-        if order is None:
-            raise EOFError
-        return order
+        return next_order(self.orders, seconds)
 
 
 class WorkerActor:
@@ -269,10 +264,7 @@ class RayWorkers:
             cpus = int(self._ray.cluster_resources().get("CPU", 0))
             problem = f"actor {part} did not start in {READY:g} s; the cluster has {cpus} CPUs"
             raise StartAgain(f"{problem}, and each actor needs one; see `ray status`") from None
-        named = host
-        if ":" in host:
-            named = f"[{host}]"
-        self.address = self.address or f"{named}:{own.port}"
+        self.address = self.address or joined_address(host, own.port)
         return HiredActor(self._ray, actor, self._states)
 
     def ready(self, workers: Sequence[HiredActor], seconds: float) -> Sequence[HiredActor]:

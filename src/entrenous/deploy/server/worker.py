@@ -20,7 +20,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -38,7 +38,7 @@ from ..frames.request import RoundWork
 from ..frames.secure import SPARE, largest_answer
 from ..links.https import HttpsPlan, HttpsServerLink, listen
 from ..links.siblings import Siblings
-from .channel import Channel, Order, OrderChannel
+from .channel import Channel, Order, OrderChannel, next_order
 from .collector import Collector
 from .exchange import ServerStopped
 from .knocks import KNOCKED, AskedDesk
@@ -175,7 +175,7 @@ class Worker:
             self._channel.send("ready", about)
             threading.Thread(target=self._hear, daemon=True, name="orders").start()
             while self._failure is None:
-                order = self._next_order(0.0 if self._busy() else LOOK)
+                order = next_order(self._orders, 0.0 if self._busy() else LOOK)
                 if order is not None:
                     self._obey(order)
                 elif self._doing:
@@ -205,18 +205,6 @@ class Worker:
                     self._orders.put(order)
         self._stop.set()
         self._orders.put(None)
-
-    def _next_order(self, seconds: float) -> Order | None:
-        """Returns the next order; None if none has come in time. Raises EOFError when the server
-        is gone.
-        """
-        try:
-            order = self._orders.get(timeout=seconds)
-        except Empty:
-            return None
-        if order is None:
-            raise EOFError
-        return order
 
     def _busy(self) -> bool:
         if self._doing == "round":
