@@ -8,9 +8,10 @@ from contextlib import suppress
 from memory_transport import in_virtual_time
 from peers_in_memory import Street, terms
 
+from entrenous.deploy.links.admission import Rates
 from entrenous.deploy.peers.messages import Reply, Shuffle, frame, read_message
 from entrenous.deploy.peers.port import LinkError
-from entrenous.deploy.peers.rate_limits import AT_ONCE, REQUESTS, Buckets
+from entrenous.deploy.peers.rate_limits import AT_ONCE, REQUESTS
 from entrenous.deploy.peers.serving import CONNECTIONS, OF_ONE, STRANGERS
 
 N, MANY = 8, 2 * CONNECTIONS
@@ -126,11 +127,11 @@ def test_requests_of_one_key_are_read_as_often_as_a_correct_peer_sends_them() ->
 
 
 def test_buckets_fill_up_again_and_are_bounded() -> None:
-    own = Buckets(2.0, 3)
-    assert [own.take("a", 0.0) > 0 for _ in range(4)] == [False, False, False, True]
-    assert own.take("b", 0.0) == 0 and 0.49 < own.take("a", 0.0) < 0.51
-    assert own.take("a", 0.6) == 0 and own.take("a", 0.6) > 0
-    assert [own.take("a", 100.0) > 0 for _ in range(4)] == [False, False, False, True]
+    own = Rates(2.0, 3, most=1024)
+    assert [own.wait("a", 0.0) > 0 for _ in range(4)] == [False, False, False, True]
+    assert own.wait("b", 0.0) == 0 and 0.49 < own.wait("a", 0.0) < 0.51
+    assert own.wait("a", 0.6) == 0 and own.wait("a", 0.6) > 0
+    assert [own.wait("a", 100.0) > 0 for _ in range(4)] == [False, False, False, True]
     for n in range(5000):
-        own.take(str(n), 0.0)
-    assert len(own._of) <= 1024
+        own.wait(str(n), 0.0)
+    assert len(own._left) == 1024

@@ -184,29 +184,44 @@ class Admission:
 @final
 class Rates:
     """Token buckets of many senders: `rate` requests a second, and `burst` at once. now: seconds
-    that never run back.
+    that never run back. most: senders that are remembered.
     """
 
     def __init__(
-        self, rate: float = RATE, burst: float = BURST, now: Callable[[], float] = time.monotonic
+        self,
+        rate: float = RATE,
+        burst: float = BURST,
+        now: Callable[[], float] = time.monotonic,
+        most: int = REMEMBERED,
     ) -> None:
         self._rate = rate
         self._burst = burst
         self._now = now
+        self._most = most
         # What each sender has left, and when that was counted; the newest sender is last.
-        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        self._left: OrderedDict[bytes | str, tuple[float, float]] = OrderedDict()
 
     def allow(self, sender: str) -> bool:
         """Returns whether a sender may send another request now, and counts that request."""
-        now = self._now()
+        return self.wait(sender, self._now()) == 0
+
+    def wait(self, sender: bytes | str, now: float) -> float:
+        """Counts a request of a sender and returns 0; or returns the seconds until the sender may
+        send one, and counts none.
+        """
         left, counted = self._left.pop(sender, (self._burst, now))
         left = min(self._burst, left + (now - counted) * self._rate)
-        allowed = left >= 1.0
-        self._left[sender] = (left - 1.0 if allowed else left, now)
+        wait = 0.0
+        if left < 1:
+            # A little more, so that by rounding no turn comes just too early.
+            wait = (1 - left) / self._rate + 1e-6
+        else:
+            left -= 1
+        self._left[sender] = left, now
         # Forgetting a sender gives it its burst back, so as many are kept as can hardly all come.
-        if len(self._left) > REMEMBERED:
+        if len(self._left) > self._most:
             self._left.popitem(last=False)
-        return allowed
+        return wait
 
     def give(self, sender: str) -> None:
         """Gives a sender back what its last request took."""

@@ -1,11 +1,12 @@
 """`RateLimits`: limits on how often peers may ask, and bans. A peer may offer one model per
-interval, and is banned for a while after three protocol errors. `Buckets`: token buckets by
-name."""
+interval, and is banned for a while after three protocol errors."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Literal, final
+
+from ..links.admission import Rates
 
 Limited = Literal["offer", "shuffle"]
 ERRORS = 3  # protocol errors after which a peer is banned
@@ -14,39 +15,6 @@ WATCHED = 1024
 # Requests of one key in an interval, and at once.
 REQUESTS = 4.0
 AT_ONCE = 16
-
-
-@final
-class Buckets:
-    """Token buckets, by name: `rate` tokens a second, and up to `burst` at once after a long
-    silence.
-    """
-
-    def __init__(self, rate: float, burst: int) -> None:
-        self.rate = rate
-        self.burst = float(burst)
-        self._of: dict[bytes | str, tuple[float, float]] = {}
-
-    def take(self, name: bytes | str, now: float) -> float:
-        """Takes a token. Returns 0; or the seconds until there is a token, in which case none is
-        taken.
-        """
-        # Popped and set again, so that the names come in the order of their last request.
-        tokens, last = self._of.pop(name, (self.burst, now))
-        if now > last:
-            earned = (now - last) * self.rate
-            tokens = min(self.burst, tokens + earned)
-        wait = 0.0
-        if tokens < 1:
-            # A little more, so that by rounding no turn comes just too early.
-            wait = (1 - tokens) / self.rate + 1e-6
-        else:
-            tokens -= 1
-        self._of[name] = tokens, now
-        if len(self._of) > WATCHED:
-            oldest = next(iter(self._of))
-            del self._of[oldest]
-        return wait
 
 
 @dataclass
@@ -75,14 +43,14 @@ class RateLimits:
         self.interval = interval
         self.ban = ban
         self._of: dict[bytes, _Marks] = {}
-        self._requests = Buckets(REQUESTS / interval, AT_ONCE) if interval else None
+        self._requests = Rates(REQUESTS / interval, AT_ONCE, most=WATCHED) if interval else None
 
     def wait(self, peer: bytes, now: float) -> float:
         """Returns the seconds for which a peer's next request is left unread; 0 counts the
         request."""
         if self._requests is None:
             return 0.0
-        return self._requests.take(peer, now)
+        return self._requests.wait(peer, now)
 
     def is_banned(self, peer: bytes, now: float) -> bool:
         """Returns whether a peer is banned now, so that its messages are not read."""

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from typing import final
 
+from ..links.admission import Rates
 from .connections import ANSWER
 from .intake import PeerIntake, deadline
 from .messages import (
@@ -22,7 +23,7 @@ from .messages import (
 )
 from .node import ReceivedModel
 from .port import Arriving, Connection, Host, LinkError, Stream
-from .rate_limits import Buckets
+from .rate_limits import WATCHED
 from .sending import Spawn
 
 CONNECTIONS = 64
@@ -67,7 +68,7 @@ class PeerServer:
         self.known: set[int] = set()  # ids of connections whose keys have shown a ticket
         self.leaving: set[int] = set()  # ids of connections that were hung up on, and still end
         self.origins: Counter[str] = Counter()  # connections from each address
-        self.often = Buckets(OF_ONE, OF_ONE)
+        self.often = Rates(OF_ONE, OF_ONE, most=WATCHED)
         self.open = 0  # connections, also those in their handshake
 
     async def welcome(self, arriving: Arriving, spawn: Spawn) -> None:
@@ -87,7 +88,7 @@ class PeerServer:
         # Peers of this machine all have the same address.
         if not origin:
             return False
-        return self.origins[origin] >= OF_ONE or self.often.take(origin, self.host.now()) > 0
+        return self.origins[origin] >= OF_ONE or self.often.wait(origin, self.host.now()) > 0
 
     def _full(self) -> bool:
         """Returns whether there is no place for a connection that may be a stranger's."""
