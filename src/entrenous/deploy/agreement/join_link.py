@@ -85,10 +85,6 @@ class JoinLink(NamedTuple):
             )
         return links
 
-    def is_of(self, certificate: bytes) -> bool:
-        """Tells whether the link names this authority, by its file."""
-        return authority_of(certificate) == self.authority
-
 
 def arm_of(key: bytes, arms: int) -> int:
     """Returns the number of the arm, of `arms`, that the owner of a public key is in: by lot, since

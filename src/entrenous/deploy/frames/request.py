@@ -293,8 +293,6 @@ class Responder:
                 raise FrameRefused(Code.WRONG_KIND)
             if head.kind not in UNCOUNTED:
                 self._check_addresses(head.about.get(MOVED, 0))
-            # Of another list of items, each row could mean another item.
-            if head.items and head.kind not in UNCOUNTED:
                 self._check_items(frame)
             if head.round > self.terms.last_number:
                 raise FrameRefused(Code.FUTURE_ROUND, f"the terms say {self.terms.rounds} rounds")
@@ -309,9 +307,11 @@ class Responder:
             return self.seal("refused", text.encode(), **about)
 
     def _check_items(self, frame: Frame) -> None:
-        """Raises FrameRefused for a request about another list of items than the node has."""
+        """Raises FrameRefused for a request about another list of items than the node has: there
+        each row could mean another item.
+        """
         named = (frame.head.items, frame.head.about.get("retired", 0))
-        if named != self._listed:
+        if frame.head.items and named != self._listed:
             items, retired = self._listed
             text = f"{items} items are known here, {retired} of them retired"
             raise FrameRefused(Code.WRONG_ITEMS, text, {KNOWN: items})

@@ -41,7 +41,7 @@ from starlette.routing import Route
 
 from ...core.errors import EntrenousError, InputError
 from ...core.files import write_private
-from .https import listen
+from .https import configured, listen
 
 HOST = "127.0.0.1"
 TOKEN = "serve.token"
@@ -124,26 +124,12 @@ class OneDevice:
 
 
 @contextmanager
-def serving(devices: ServedDevices, folder: Path, port: int | None) -> Iterator[int]:
-    """Serves devices on 127.0.0.1 meanwhile. folder: has the token. port: 0 = a free one; None =
-    nothing is served. Yields the port. Raises InputError for a port that is taken.
+def serving(devices: ServedDevices, folder: Path, port: int) -> Iterator[int]:
+    """Serves devices on 127.0.0.1 meanwhile. folder: has the token. port: 0 = a free one. Yields
+    the port. Raises InputError for a port that is taken.
     """
-    if port is None:
-        yield 0
-        return
     listening = listen(HOST, port)
-    config = uvicorn.Config(
-        DeviceRoutes(devices, token_of(folder)).application(),
-        loop="asyncio",
-        ws="none",
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        proxy_headers=False,
-        server_header=False,
-        timeout_graceful_shutdown=1,
-    )
-    server = uvicorn.Server(config)
+    server = uvicorn.Server(configured(DeviceRoutes(devices, token_of(folder)).application()))
     # The signals of the process are its main thread's.
     thread = threading.Thread(
         target=server.run, kwargs={"sockets": [listening]}, daemon=True, name="device"

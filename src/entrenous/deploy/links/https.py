@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, final
 
 import uvicorn
+from starlette.applications import Starlette
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from ...core.errors import EntrenousError, InputError, NotYet, may_pass
@@ -322,26 +323,35 @@ def _allow_files(bounds: Bounds) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
-def _configured(front: Front, keys: Path | None, origins: Sequence[str] = ()) -> uvicorn.Config:
-    tls = {}
-    if keys is not None:
-        tls = {"ssl_certfile": keys / "server.crt", "ssl_keyfile": keys / "server.key"}
-    protocol = partial(BoundedProtocol, front.counts, front.traffic)
-    config = uvicorn.Config(
-        application(front, origins),
-        http=protocol,  # type: ignore[arg-type]
+def configured(application: Starlette, **further: Any) -> uvicorn.Config:
+    """Returns how uvicorn serves an application: it logs nothing, says nothing of itself, and
+    believes no header about who asks. further: other options of uvicorn.
+    """
+    return uvicorn.Config(
+        application,  # type: ignore[arg-type]
         loop="asyncio",
         ws="none",
         lifespan="off",
         log_config=None,
-        log_level="critical",
         access_log=False,
         proxy_headers=False,
         server_header=False,
+        timeout_graceful_shutdown=1,
+        **further,
+    )
+
+
+def _configured(front: Front, keys: Path | None, origins: Sequence[str] = ()) -> uvicorn.Config:
+    tls = {}
+    if keys is not None:
+        tls = {"ssl_certfile": keys / "server.crt", "ssl_keyfile": keys / "server.key"}
+    config = configured(
+        application(front, origins),
+        http=partial(BoundedProtocol, front.counts, front.traffic),
+        log_level="critical",
         backlog=BACKLOG,
         timeout_keep_alive=KEPT,
-        timeout_graceful_shutdown=1,
-        **tls,  # type: ignore[arg-type]
+        **tls,
     )
     try:
         config.load()

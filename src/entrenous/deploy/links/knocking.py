@@ -11,7 +11,7 @@ import time
 import httpx
 
 from ...core.errors import InputError, NotYet, one_line
-from ..agreement.join_link import AGAIN, JoinLink
+from ..agreement.join_link import AGAIN, JoinLink, authority_of
 from .admission import JOINING
 from .polling import BadResponse, ServerLine, ServerSaid, refusal_of
 
@@ -41,7 +41,7 @@ def authority(link: JoinLink) -> str:
     unknown.check_hostname = False
     unknown.verify_mode = ssl.CERT_NONE
     certificate = _asked(link, unknown, "GET", "/v1/authority", "", b"", CERTIFICATE)
-    if not link.is_of(certificate):
+    if authority_of(certificate) != link.authority:
         raise InputError(
             "--link",
             f"{link.server} shows another authority than the link names",

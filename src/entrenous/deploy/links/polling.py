@@ -450,44 +450,40 @@ async def _answered(answer: Answer, frame: bytes, say: Say) -> bytes | None:
 @final
 class Backoff:
     """Waiting times between attempts to connect: 0.5 s, doubled up to 30 s, half of it random, and
-    never more than 10 attempts in a minute. ever: True once there was a connection."""
+    never more than 10 attempts in a minute. ever: True once there was a connection. lost: attempts
+    since there was one."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.ever = False
+        self.lost = 0
         self._clock = clock
-        self._failures = 0
         self._attempts: deque[float] = deque(maxlen=ATTEMPTS)
-
-    @property
-    def lost(self) -> int:
-        """The number of attempts since there was a connection."""
-        return self._failures
 
     @property
     def worth_saying(self) -> bool:
         """True where the last failure is to be said: a server that is away for a night fills no
         log.
         """
-        if self._failures <= SAID:
+        if self.lost <= SAID:
             return True
-        every = 10 if self._failures <= 100 else 100
-        return self._failures % every == 0
+        every = 10 if self.lost <= 100 else 100
+        return self.lost % every == 0
 
     @property
     def trying(self) -> str:
         """The words that the node goes on, with the number of failures where not every failure is
         said."""
-        if self._failures <= SAID:
+        if self.lost <= SAID:
             return "trying again"
-        return f"trying again, {self._failures} times so far"
+        return f"trying again, {self.lost} times so far"
 
     def pause(self, longest: float = LONGEST) -> float:
         """Returns the seconds to wait before the next attempt to connect, at most `longest` or what
         ten attempts a minute leave.
         """
         delay = 0.0
-        if self._failures:
-            doubled = FIRST * 2.0 ** min(self._failures - 1, 60)
+        if self.lost:
+            doubled = FIRST * 2.0 ** min(self.lost - 1, 60)
             # Half of it random: the nodes of a server that was away must not come all at once.
             delay = min(longest, doubled) * SystemRandom().uniform(0.5, 1.0)
         if len(self._attempts) < ATTEMPTS:
@@ -497,11 +493,11 @@ class Backoff:
     def attempt(self) -> None:
         """Counts an attempt as failed until `success` is called."""
         self._attempts.append(self._clock())
-        self._failures += 1
+        self.lost += 1
 
     def success(self) -> None:
         """Notes that the server has answered."""
-        self._failures = 0
+        self.lost = 0
         self.ever = True
 
 

@@ -42,7 +42,7 @@ from ..server.server_folder import LogFormat, LogLine, ServerFolder, told
 from .membership import certificate_ends
 from .newcomers import JoinDesk
 from .processes import Processes, last_line
-from .running_node import watched
+from .running_node import ask, watched
 
 Say = Callable[[str], None]
 MOST_CONNECTED = 4096  # nodes at once; each takes some 60 kB of the server
@@ -122,14 +122,12 @@ def _served_to_a_change(
 
     try:
         # In each form the metrics count the messages of whatever receives them.
-        if form.ray is not None:
-            with until_stopped:
+        with until_stopped:
+            if form.ray is not None:
                 serve_by_actors(held, port.plan, form.ray, form.workers, stop, ready, say)
-        elif form.workers > 1:
-            with until_stopped:
+            elif form.workers > 1:
                 serve_by_workers(held, port.plan, form.workers, stop, ready, say)
-        else:
-            with until_stopped:
+            else:
                 link = port.opened(held)
                 telling.link = link.tally
                 serve_opened(link, held, stop, form.progress)
@@ -313,8 +311,7 @@ def https_link(held: ServerFolder, plan: HttpsPlan, largest: float = 0.0) -> Htt
     """Returns the port of a server to its nodes, which does not listen yet. largest: bytes of an
     answer, at most; 0 = those of now. Raises InputError for an address that cannot be used.
     """
-    now = largest_answer(held.terms, held.members, held.algorithm)
-    most = max(now, int(largest))
+    most = int(largest) or largest_answer(held.terms, held.members, held.algorithm)
     if plan.bounds == STANDARD:
         plan = plan._replace(bounds=_bounds(held))
     return HttpsServerLink(plan, held.terms.run, held.members.nodes, most, trouble=held.trouble)
@@ -342,7 +339,7 @@ def run_relay(
 ) -> None:
     """Runs a relay until `stop` is set: a server to its own nodes, a node to the server above.
     metrics and errors: as in `run_node`."""
-    from ..links.polling import PollingNode, serve
+    from ..links.polling import PollingNode
 
     about = read_json(folder / NODE)
     server = folder / BELOW / "server"
@@ -354,7 +351,6 @@ def run_relay(
     ):
         _warn_of_source(held, say)
         relay = Relay(folder, held, link, stop)
-        ca = folder / "ca.crt"
         # Its own nodes first: it can answer the server above only with their sums.
         link.start()
         newest, *_ = known_addresses(folder, about["server"])
@@ -367,15 +363,7 @@ def run_relay(
             shown = lambda: here(relay.key, relay.terms.run, relay.name)  # noqa: E731
             answer = watched(relay.answer, watch)
             asked = PollingNode(shown, answer, watch, largest, partial(known_addresses, folder))
-            serve(
-                about["server"],
-                ca if ca.exists() else None,
-                [asked],
-                stop,
-                tls=about["tls"],
-                insecure=insecure,
-                say=say,
-            )
+            ask(folder, [asked], stop, say, insecure)
 
 
 def run_all(folder: Path, say: Say) -> None:

@@ -46,8 +46,6 @@ def run_node(
     none. served_at: port on 127.0.0.1 that serves the device to apps; None = none. Raises
     InputError for a folder, a port or a server that cannot be used.
     """
-    from ..links.polling import serve  # with httpx, which only a node that runs needs
-
     about = read_json(folder / NODE)
     with holding(folder / "lock"), closing(FederatedNode(folder, threads=threads)) as node:
         newest, *_ = known_addresses(folder, about["server"])
@@ -57,21 +55,9 @@ def run_node(
             say(UNCOMPILED)
         if line := node.terms.other_source(str(about.get("algorithm", ""))):
             say(f"warning: {line}")
-        # Without a certificate of its federation, a node trusts those that the system trusts.
-        ca = folder / "ca.crt"
-        trusted = ca if ca.exists() else None
         watch = NodeWatch(folder, node.terms, node.store.standing)
         with closing(watch), served(watch, metrics), _served_device(folder, served_at, say):
-            asked = polling(node, watch)
-            serve(
-                about["server"],
-                trusted,
-                [asked],
-                stop,
-                tls=about["tls"],
-                insecure=insecure,
-                say=say,
-            )
+            ask(folder, [polling(node, watch)], stop, say, insecure)
 
 
 def run_shop(
@@ -112,13 +98,13 @@ def run_shop(
         stack.enter_context(served(ShopWatch(watches), metrics))
         stack.enter_context(_served_shop(folder, commons, served_at, say))
         with ThreadPoolExecutor(len(arms)) as pool:
-            asking = [pool.submit(_ask, nodes, stop, say, insecure) for nodes in arms]
+            asking = [pool.submit(_run_arm, nodes, stop, say, insecure) for nodes in arms]
             wait(asking)
         for arm in asking:
             arm.result()
 
 
-def _ask(
+def _run_arm(
     nodes: Sequence[tuple[FederatedNode, NodeWatch]],
     stop: threading.Event,
     say: Say,
@@ -127,22 +113,37 @@ def _ask(
     """Has nodes of one federation ask its server for work until `stop` is set. Raises InputError,
     which is said too, for a server that cannot be used.
     """
-    from ..links.polling import serve
-
     first, _ = nodes[0]
     about = read_json(first.folder / NODE)
     rows = sum(len(node.rows) for node, _ in nodes)
     newest, *_ = known_addresses(first.folder, about["server"])
     say(f"{first.folder.parent}: {len(nodes)} customers, {rows} rows, server {newest}")
     say(first.terms.limits())
-    ca = first.folder / "ca.crt"
-    trusted = ca if ca.exists() else None
     asked = [polling(node, watch) for node, watch in nodes]
     try:
-        serve(about["server"], trusted, asked, stop, tls=about["tls"], insecure=insecure, say=say)
+        ask(first.folder, asked, stop, say, insecure)
     except InputError as why:
         say(f"{len(nodes)} customers stop: {why}")
         raise
+
+
+def ask(
+    folder: Path,
+    nodes: Sequence[PollingNode],
+    stop: threading.Event,
+    say: Say,
+    insecure: bool = False,
+) -> None:
+    """Has nodes of one federation, or a relay, ask its server for work until `stop` is set. folder:
+    of one of them. Raises InputError for a server that cannot be used.
+    """
+    from ..links.polling import serve  # with httpx, which only a node that runs needs
+
+    about = read_json(folder / NODE)
+    # Without a certificate of its federation, a node trusts those that the system trusts.
+    ca = folder / "ca.crt"
+    trusted = ca if ca.exists() else None
+    serve(about["server"], trusted, nodes, stop, tls=about["tls"], insecure=insecure, say=say)
 
 
 @contextmanager
@@ -196,9 +197,10 @@ def polling(node: FederatedNode, watch: NodeWatch | None = None) -> PollingNode:
     # A list of items may grow to twice its length while this process lives.
     largest = 2 * max(request, len(node.items.text.encode()))
     addresses = partial(known_addresses, node.folder)
+    asked = PollingNode(shown, node.answer, largest=largest, addresses=addresses)
     if watch is None:
-        return PollingNode(shown, node.answer, largest=largest, addresses=addresses)
-    return PollingNode(shown, watched(node.answer, watch), watch, largest, addresses)
+        return asked
+    return asked._replace(answer=watched(node.answer, watch), watch=watch)
 
 
 def watched(answer: Answer, watch: NodeWatch) -> Answer:

@@ -24,14 +24,11 @@ from ...data.events import Event, Events, Standing
 from ...data.interactions import Interactions, Vocabulary, build
 from ...data.load import load, load_arguments
 from ..agreement.catalogue import Items
-from ..agreement.files import read_json
 from ..agreement.growth import current_items
 from ..agreement.members import MEMBERS, Members
 from ..agreement.terms import most_by_lot
 from ..frames.row_tests import Accuracy, accuracy_of
-from ..links.polling import serve
 from ..node.node import FederatedNode
-from ..node.node_store import NODE
 from ..server.accuracy import noted_tests
 from ..server.server import standing
 from ..server.server_folder import ServerFolder, past_sums
@@ -41,7 +38,7 @@ from .founding import Place, found_federation, free_ports, must_be_new
 from .membership import change_items, invite
 from .plans import FoundingPlan, JoinPlan, TrialPlan
 from .running import run_server, status
-from .running_node import polling
+from .running_node import ask, polling
 from .trial_again import Again, QuietRounds, made_again, server_sha256
 
 Say = Callable[[str], None]
@@ -423,19 +420,9 @@ class _Trial:
         self._stops.append(stop)
         self._there.update(users)
         asked = [polling(node) for node in nodes]
+        quiet = lambda line: None  # noqa: E731
         running = threading.Thread(
-            target=self._guarded,
-            args=(
-                users[0],
-                serve,
-                read_json(folder / NODE)["server"],
-                folder / "ca.crt",
-            ),
-            kwargs={
-                "nodes": asked,
-                "stop": stop,
-                "say": lambda line: None,
-            },
+            target=self._guarded, args=(users[0], ask, folder, asked, stop, quiet)
         )
         for node in nodes:
             self._stack.callback(node.close)
