@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from ...core.contract.declared import Contract, DeclaredArray
+from ...core.contract.protocols import State
 from ...core.errors import InputError
 from ...core.types import Array
 from .catalogue import ITEMS, Items
@@ -60,6 +61,14 @@ def in_corner(before: Array, longer: Array) -> Array:
     out = longer.copy()
     out[tuple(slice(length) for length in before.shape)] = before
     return out
+
+
+def grown(before: State, longer: State) -> State:
+    """Returns a server's state in which each array begins as that of `before`; what is beyond it is
+    of `longer`, the state of more items.
+    """
+    arrays = [in_corner(*both) for both in zip(before, longer, strict=True)]
+    return type(longer)(*arrays)
 
 
 def check_growing(contract: Contract) -> None:

@@ -115,6 +115,11 @@ class Members:
             served[self.names[number]] = own
         return served
 
+    @property
+    def everyone(self) -> dict[str, Int64Array]:
+        """The users of each node, by name."""
+        return {name: member.users for name, member in self.nodes.items()}
+
     @cached_property
     def next_user(self) -> int:
         """The first number that no user has or had."""
@@ -133,7 +138,7 @@ class Members:
 
         Of a former member its last user is known; its first user follows the last user of the node
         that was enrolled before it."""
-        counts = {name: len(member.users) for name, member in self.nodes.items()}
+        counts = {name: len(users) for name, users in self.everyone.items()}
         lasts = sorted(self._last_users())
         for former in self.former:
             earlier = bisect_left(lasts, former.last)

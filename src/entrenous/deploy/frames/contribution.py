@@ -82,6 +82,11 @@ def agreed_by(terms: FederationTerms, algorithm: FederatedAlgorithm) -> Contract
     return replace(contract, sends=(*contract.sends, row_tests.SENT))
 
 
+def contract_of(terms: FederationTerms, place: str = "") -> Contract:
+    """Returns the same for the algorithm of the terms. place: as of `FederationTerms.make`."""
+    return agreed_by(terms, terms.make(place=place))
+
+
 def _widths(contract: Contract, way: str) -> int:
     """Returns the numbers in all arrays that are sent in one way: of one row, or of one device."""
     shapes = contract.way(way).values()

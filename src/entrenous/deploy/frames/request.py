@@ -189,14 +189,14 @@ class Requests:
             round=work.round,
             attempt=attempt,
             model=work.model,
-            items=self._terms.items,
             about={"users": len(users), "start": self._start},
         )
 
     def seal(self, kind: str, *body: Buffer, **fields: Any) -> FrameParts:
-        """Returns a message of the server, signed. It says how many items are retired, and which
-        notice of addresses is the newest, if there are any.
+        """Returns a message of the server, signed. It says how many items there are, how many of
+        them are retired, and which notice of addresses is the newest, if there are any.
         """
+        fields["items"] = self._terms.items
         if self._newest:
             fields["about"] = {**fields.get("about", {}), **self._newest}
         return seal_parts(self._key, kind, body, run=self._terms.run, node=NAME, **fields)

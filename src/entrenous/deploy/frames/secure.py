@@ -30,6 +30,14 @@ MESSAGE = 1 << 30  # bytes of a message, at most
 SPARE = 1.125  # of the bytes of an answer, for items that come
 
 
+def fewest_people(terms: FederationTerms, contract: Contract) -> int:
+    """Returns the people whom a sum of a round must have. contract: as in `sum_terms`."""
+    # A sum of fewer people would have less noise than was promised. The difference of two sums need
+    # not be of as many: it has the noise of both.
+    protection = terms.protection
+    return max(protection.people, ProtectionInForce(protection, contract).fewest)
+
+
 def sum_terms(
     terms: FederationTerms, contract: Contract, number: int, attempt: int, model: bytes
 ) -> SumTerms:
@@ -39,10 +47,6 @@ def sum_terms(
     get.
     """
     protection = terms.protection
-    in_force = ProtectionInForce(protection, contract)
-    # A sum of fewer people would have less noise than was promised. The difference of two sums need
-    # not be of as many: it has the noise of both.
-    people = max(protection.people, in_force.fewest)
     return SumTerms(
         run=terms.listed,
         round=number,
@@ -50,9 +54,9 @@ def sum_terms(
         model=model,
         length=size(contract.empty_total()),
         bits=protection.bits,
-        people=people,
+        people=fewest_people(terms, contract),
         parties=protection.parties,
-        noise=in_force.share,
+        noise=ProtectionInForce(protection, contract).share,
     )
 
 
@@ -85,10 +89,8 @@ def largest_answer(terms: FederationTerms, members: Members, place: str = "") ->
     """Returns the bytes of the longest frame that a node of a federation may send. place: the file
     of an algorithm of the user's own.
     """
-    algorithm = terms.make(place=place)
-    contract = contribution.agreed_by(terms, algorithm)
-    users = {name: member.users for name, member in members.nodes.items()}
-    body = contribution.largest_body(contract, users)
+    contract = contribution.contract_of(terms, place)
+    body = contribution.largest_body(contract, members.everyone)
     nbytes = 0
     if terms.masked:
         nbytes = sum_terms(terms, contract, 0, 0, bytes(32)).nbytes

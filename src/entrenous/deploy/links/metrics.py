@@ -216,19 +216,19 @@ class Telling(Protocol):
 class Metrics:
     """The `Telling` of a server.
 
-    status: the last that the server said of itself. link: the counts of its port. trouble: why the
-    server cannot do its work. certificate_ends: as in `exposition`.
+    status: the last that the server said of itself. link: the counts of its port, which whoever
+    makes that sets. trouble: why the server cannot do its work. certificate_ends: as in
+    `exposition`.
     """
 
     def __init__(
         self,
         status: Callable[[], Mapping[str, Any]],
-        link: Callable[[], LinkTally] = LinkTally,
         trouble: Callable[[], Trouble | None] = no_trouble,
         certificate_ends: float | None = None,
     ) -> None:
         self.status = status
-        self.link = link
+        self.link: Callable[[], LinkTally] = LinkTally
         self.trouble = trouble
         self._certificate_ends = certificate_ends
 

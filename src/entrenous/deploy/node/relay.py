@@ -134,8 +134,7 @@ class Relay:
         return self.responder.seal(TAKEN, round=frame.head.round)
 
     def _hand_on(self, number: int, download: State) -> None:
-        members = self._below.members.nodes
-        everyone = {name: member.users for name, member in members.items()}
+        everyone = self._below.members.everyone
         work = RoundWork(number, b"", everyone, download, self.responder.users)
         self._collector.offer(work)
         self._collector.give(GIVING)

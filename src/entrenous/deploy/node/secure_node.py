@@ -32,7 +32,7 @@ from ..frames import contribution
 from ..frames.frames import KNOWN, Code, Frame, FrameRefused
 from ..frames.request import NodeRequest, Responder, announced
 from ..frames.row_tests import RowTests, with_tests
-from ..frames.secure import ANSWERED, COMPLAINT, KINDS, MESSAGE, sum_terms, upload
+from ..frames.secure import ANSWERED, COMPLAINT, KINDS, MESSAGE, fewest_people, sum_terms, upload
 from ..wire.tensors import TensorField
 from .node_store import MaskedVector, NodeStore
 
@@ -301,7 +301,7 @@ class SecureSide:
         node = self._node
         own = node.terms.protection
         # As of the model's numbers: in a sum of the fewest people there is as much as was promised.
-        people = sum_terms(node.terms, node.contract, number, 0, bytes(32)).people
+        people = fewest_people(node.terms, node.contract)
         sigma = share_of(node.terms.accuracy, people)
         secret = own.noise_from == "system"
         return with_tests(total, tests, sigma, node.test_key(number), secret=secret)

@@ -24,7 +24,7 @@ from ..agreement.files import read_json, write_json
 from ..agreement.join_link import MOST_ARMS, arm_of
 from ..agreement.members import MEMBERS, Members
 from ..agreement.terms import TERMS, FederationTerms
-from ..frames.contribution import agreed_by
+from ..frames.contribution import contract_of
 from ..server.accuracy import Arm, Difference, difference_of, noted_tests
 from ..server.server_folder import own_algorithm
 from .founding import FoundedFederation, Founding, Place, Requests, planned, write_founding
@@ -280,8 +280,7 @@ def _arm(server: Path, terms: FederationTerms) -> Arm:
     share = 1.0
     # Where no lot decides, everybody may be in each round.
     if terms.by_lot:
-        made = terms.make(place=own_algorithm(server))
-        contract = agreed_by(terms, made)
+        contract = contract_of(terms, own_algorithm(server))
         share = contract.cohort / terms.users
     people = sum(members.ever().values())
     return Arm(noted_tests(server), people, share, terms.sums)

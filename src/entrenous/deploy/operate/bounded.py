@@ -16,7 +16,7 @@ from ...core.errors import InputError
 from ...privacy.protection import DP, PROTECT, protection_of
 from ...privacy.unsampled import multiplier_without_sampling
 from ..agreement.terms import FederationTerms
-from ..frames.contribution import agreed_by
+from ..frames.contribution import contract_of
 from .plans import FoundingPlan
 
 EPSILON: Final = 8.0
@@ -61,7 +61,7 @@ def with_epsilon(terms: FederationTerms, plan: FoundingPlan, own: str) -> Federa
     without end of which nobody said how many a device answers.
     """
     protection = terms.protection
-    contract = agreed_by(terms, terms.make(place=own))
+    contract = contract_of(terms, own)
     epsilon = _number(plan.protect.get("epsilon", EPSILON))
     people = protection.people
     if "people" not in plan.protect:

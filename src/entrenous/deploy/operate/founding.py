@@ -69,7 +69,7 @@ from ..agreement.members import MEMBERS, Member, Members
 from ..agreement.notice import known_addresses
 from ..agreement.terms import OWN, TERMS, FederationTerms
 from ..agreement.tickets import Ticket, ends
-from ..frames.contribution import agreed_by
+from ..frames.contribution import contract_of
 from ..node.node_store import NODE
 from ..node.relay import BELOW
 from ..server.server_folder import FIRST
@@ -287,7 +287,7 @@ def _in_32_bits(terms: FederationTerms, own: str) -> FederationTerms:
         return terms
     with suppress(InputError):
         narrow = _with_protection(terms, bits=32)
-        ProtectionInForce(narrow.protection, agreed_by(narrow, narrow.make(place=own)))
+        ProtectionInForce(narrow.protection, contract_of(narrow, own))
         return narrow
     return terms
 
@@ -303,8 +303,7 @@ def _with_protection(terms: FederationTerms, **settings: int) -> FederationTerms
 def _check_groups(terms: FederationTerms, members: Members, own: str) -> None:
     """Raises InputError if a group of nodes is too small for a sum. own: see `Founding`."""
     if terms.protection.groups > 1:
-        contract = agreed_by(terms, terms.make(place=own))
-        check_groups(terms, members, contract)
+        check_groups(terms, members, contract_of(terms, own))
 
 
 def _pinned(terms: FederationTerms, own: str) -> FederationTerms:

@@ -25,7 +25,7 @@ from ..agreement.files import read_json
 from ..agreement.members import MEMBERS, Member, Members
 from ..agreement.notice import known_addresses
 from ..agreement.terms import ENDLESS, TERMS, FederationTerms
-from ..frames.contribution import RoundHalted, agreed_by
+from ..frames.contribution import RoundHalted, contract_of
 from ..frames.request import largest_request
 from ..frames.secure import SPARE, largest_answer
 from ..links.admission import STANDARD, Bounds, here
@@ -323,7 +323,7 @@ def _bounds(held: ServerFolder) -> Bounds:
     """
     if not held.terms.by_lot:
         return STANDARD
-    contract = agreed_by(held.terms, held.terms.make(place=held.algorithm))
+    contract = contract_of(held.terms, held.algorithm)
     usual = STANDARD.connections - STANDARD.strangers
     known = max(usual, min(2 * contract.cohort, MOST_CONNECTED))
     return STANDARD._replace(connections=known + STANDARD.strangers)

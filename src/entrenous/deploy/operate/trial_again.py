@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...core.contract.declared import Contract
-from ...core.contract.protocols import State, arrays_of, model_sha256
+from ...core.contract.protocols import State, model_sha256
 from ...core.keys import key as key_of
 from ...core.types import Int64Array
 from ...data.interactions import Interactions, Vocabulary, build
@@ -21,9 +21,10 @@ from ...federation.rounds import Rounds, Training
 from ...privacy.protection import Protection, ProtectionInForce
 from ...privacy.turnout import drawn, lots
 from ..agreement.catalogue import Items
-from ..agreement.growth import in_corner
+from ..agreement.growth import grown
 from ..agreement.terms import FederationTerms
 from ..server.server import moved_on
+from ..server.server_folder import server_arrays
 from .device import OwnRow
 
 
@@ -57,10 +58,7 @@ class Again(NamedTuple):
 
 def server_sha256(state: State) -> str:
     """Returns the hash of a server's state."""
-    named = {}
-    for name, array in arrays_of(state).items():
-        named[f"server.{name}"] = array
-    return model_sha256(named)
+    return model_sha256(server_arrays(state))
 
 
 class StageAgain(NamedTuple):
@@ -149,10 +147,7 @@ def _gone_on(training: Training, first: Training, stage: QuietRounds) -> Trainin
     """Returns a training as it goes on in a stage. first: the state of the stage's rounds before
     any round: that of new items, and of devices that begin anew.
     """
-    grown = []
-    for before, longer in zip(training.server, first.server, strict=True):
-        grown.append(in_corner(before, longer))
-    server = type(first.server)(*grown)
+    server = grown(training.server, first.server)
     anew = sorted(stage.anew)
     for now, beginning in zip(training.devices, first.devices, strict=True):
         now[anew] = beginning[anew]

@@ -19,7 +19,7 @@ from ..frames.agreed_model import AGREED, KEPT, TAKEN, Agreement
 from ..frames.contribution import Caps
 from ..frames.frames import Code, Frame, FrameParts, FrameRefused, opened
 from ..frames.request import Requests, RoundWork
-from ..frames.secure import sum_terms
+from ..frames.secure import fewest_people
 from ..links.port import ServerLink
 from .exchange import Exchange, News, SentRequest, WhileThere
 from .grouped_round import GroupSum, GroupWork, SumsAtOnce
@@ -163,7 +163,7 @@ class Collector:
             only = UPDATE
         if terms.of_relays:
             only = PART
-            least = sum_terms(terms, contract, 0, 0, bytes(32)).people
+            least = fewest_people(terms, contract)
         self.intake = RoundIntake(
             terms.run,
             folder.members,
@@ -398,7 +398,6 @@ class Collector:
                 words,
                 have,
                 self.requests,
-                self.intake.contract,
                 self.intake.identified,
                 lambda frame: self.thank([frame]),
             )
@@ -415,12 +414,11 @@ class Collector:
         here. Returns the names of the nodes that keep the model then. Raises ServerStopped.
         """
         number = self.work.round
-        items = self.intake.contract.sizes["items"]
         waiting = set(self.words_of(digest))
         kept = set[str]()
 
         def request(name: str) -> FrameParts:
-            return self.requests.seal(AGREED, body, round=number, model=digest, items=items)
+            return self.requests.seal(AGREED, body, round=number, model=digest)
 
         def take(frames: Sequence[bytes]) -> None:
             for frame in frames:

@@ -157,7 +157,7 @@ class News:
         wanted = (kind, max(known, 0))
         if wanted not in self._bodies:
             self._bodies[wanted] = self._text(*wanted).encode()
-        return self._requests.seal(kind, self._bodies[wanted], items=self._folder.terms.items)
+        return self._requests.seal(kind, self._bodies[wanted])
 
     def _text(self, kind: str, known: int) -> str:
         """Returns what a list has from the number `known` on; 0 = the whole list. Of addresses it

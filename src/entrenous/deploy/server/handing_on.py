@@ -17,8 +17,7 @@ from typing import NamedTuple, Self, final
 
 import numpy as np
 
-from ...core.contract.declared import Contract
-from ...core.contract.protocols import FederatedAlgorithm, State, arrays_of
+from ...core.contract.protocols import FederatedAlgorithm, State
 from ...core.errors import EntrenousError
 from ...runs import store
 from ...runs.recommenders import restore_state
@@ -26,11 +25,11 @@ from ..frames.agreed_model import AGREED, KEPT, TAKEN
 from ..frames.frames import Code, Frame, FrameParts, FrameRefused, opened, reason
 from ..frames.request import Requests, RoundWork
 from .exchange import POLL, Exchange, SentRequest
+from .server_folder import server_arrays
 
 GIVEN = "given.safetensors"
 MOMENT = 2.0  # seconds after which the server looks around
 REFUSALS = 2  # of one node, after which it is not asked again
-PREFIX = "server."
 NAMES = "have"
 WORDS = "words"
 NUMBERS = ("round", "counted", "items")  # the first fields of a `GivenModel`
@@ -55,7 +54,7 @@ class GivenModel(NamedTuple):
 
     def write(self, folder: Path, run: str) -> None:
         """Stores it in a server's folder. Raises OSError."""
-        arrays = {f"{PREFIX}{name}": array for name, array in arrays_of(self.state).items()}
+        arrays = server_arrays(self.state)
         arrays[WORDS] = np.frombuffer(self.words, np.uint8)
         arrays[NAMES] = np.frombuffer("\n".join(sorted(self.have)).encode(), np.uint8)
         about = {name: str(number) for name, number in zip(NUMBERS, self[:3], strict=True)}
@@ -93,7 +92,6 @@ class HandingOn:
         words: bytes,
         kept: Collection[str],
         requests: Requests,
-        contract: Contract,
         identified: Callable[[Frame], str],
         late: Callable[[bytes], object],
     ) -> None:
@@ -101,7 +99,6 @@ class HandingOn:
         self.kept = set(kept)
         self._words = words
         self._requests = requests
-        self._items = contract.sizes["items"]
         self._identified = identified
         self._late = late
         self._took = set[str]()  # that have it, and not yet the words of the others
@@ -145,13 +142,8 @@ class HandingOn:
         self._asked.add(name)
         if name not in self._took:
             return self._requests.model(self.work, self.work.asked[name])
-        return self._requests.seal(
-            AGREED,
-            self._words,
-            round=self.work.round,
-            model=self.work.model,
-            items=self._items,
-        )
+        work = self.work
+        return self._requests.seal(AGREED, self._words, round=work.round, model=work.model)
 
     def _take(self, frames: Sequence[bytes]) -> None:
         """Takes what nodes say of the model."""

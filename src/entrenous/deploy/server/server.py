@@ -30,7 +30,7 @@ from ..frames.agreed_model import Agreement
 from ..frames.contribution import RoundHalted, agreed_by, halted, moved
 from ..frames.request import RoundWork, announced_of
 from ..frames.row_tests import SummedTests
-from ..frames.secure import sum_terms
+from ..frames.secure import fewest_people
 from ..links.port import ServerLink
 from .accuracy import newest_rate, note_tests, noted_tests
 from .collector import Collecting, Collector
@@ -118,8 +118,8 @@ def model_work(
     folder: ServerFolder, algorithm: FederatedAlgorithm, number: int, state: State
 ) -> RoundWork:
     """Returns the request that gives the model after `number` rounds to all users of all nodes."""
-    everyone = {name: member.users for name, member in folder.members.nodes.items()}
-    return RoundWork(number, b"", everyone, algorithm.download(state), state=state)
+    download = algorithm.download(state)
+    return RoundWork(number, b"", folder.members.everyone, download, state=state)
 
 
 def moved_on(state: State, algorithm: FederatedAlgorithm, contract: Contract) -> State:
@@ -423,7 +423,7 @@ class FederationServer:
     def _hear_tests(self, numbers: Float64Array, devices: int) -> None:
         """Stores what a sum of so many devices says of tests of new rows."""
         # Each device adds the share that a sum of the fewest people needs.
-        least = sum_terms(self.terms, self.contract, self.round, 0, bytes(32)).people
+        least = fewest_people(self.terms, self.contract)
         noise = self.terms.accuracy * float(np.sqrt(devices / least))
         people, hits, ranks = numbers.tolist()
         tests = SummedTests(self.round, people, hits, ranks, noise, devices)

@@ -35,7 +35,7 @@ from ..agreement.files import (
     read_json,
     write_json,
 )
-from ..agreement.growth import LONGER, NEXT, current_items, current_terms, in_corner, read_items
+from ..agreement.growth import LONGER, NEXT, current_items, current_terms, grown, read_items
 from ..agreement.members import MEMBERS, Members
 from ..agreement.notice import ADDRESSES, known_number
 from .journal import Journal, JournalRecord, read
@@ -165,8 +165,7 @@ def first_standing(folder: ServerFolder, algorithm: FederatedAlgorithm) -> Serve
     if (folder.path / FIRST).exists():
         # Trained elsewhere, with as many items as there were at the founding.
         arrays, _ = store.read_arrays(folder.path / FIRST)
-        pairs = ((arrays[name], array) for name, array in arrays_of(state).items())
-        state = type(state)(*(in_corner(*pair) for pair in pairs))
+        state = grown(type(state)(**arrays), state)
     return ServerStanding(0, state, Ledger(), RoundCount())
 
 
@@ -311,7 +310,7 @@ class ServerFolder:
         if (self.path / LONGER).exists():
             # Items that came since the checkpoint begin as they would have at the founding.
             first = first_standing(self, algorithm).state
-            state = type(state)(*(in_corner(*both) for both in zip(state, first, strict=True)))
+            state = grown(state, first)
         return ServerStanding(
             number,
             state,
@@ -325,7 +324,7 @@ class ServerFolder:
         """Stores where the federation stands, whole or not at all, and deletes the journals of the
         rounds before.
         """
-        arrays = _server_arrays(now.state)
+        arrays = server_arrays(now.state)
         arrays["ledger"] = np.array(now.ledger, np.int64)
         about = {"run": self.terms.run, "format": str(FORMAT), "version": __version__}
         about |= now.tally.about()
@@ -341,7 +340,7 @@ class ServerFolder:
 
     def finish(self, state: State) -> str:
         """Writes the trained model to model.safetensors. Returns its sha256."""
-        arrays = _server_arrays(state)
+        arrays = server_arrays(state)
         store.write_arrays(self.path / MODEL, arrays, run=self.terms.run)
         return model_sha256(arrays)
 
@@ -506,7 +505,7 @@ def told(folder: Path) -> dict[str, Any]:
         return {}
 
 
-def _server_arrays(state: State) -> dict[str, Array]:
+def server_arrays(state: State) -> dict[str, Array]:
     """Returns the arrays of a server's state by their names in a file."""
     return {f"server.{name}": array for name, array in arrays_of(state).items()}
 
