@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -20,6 +21,7 @@ pytest.importorskip("iroh")
 from small_gossip import shop
 
 from entrenous.core.errors import EntrenousError, InputError
+from entrenous.core.lock import holding
 from entrenous.deploy.node.node_store import STORE
 from entrenous.deploy.operate.device import recommend
 from entrenous.deploy.operate.founding import FoundedFederation, found
@@ -28,7 +30,7 @@ from entrenous.deploy.operate.processes import LOG, Processes
 from entrenous.deploy.peers.folder import PeerFolder
 from entrenous.deploy.peers.node import PeerNode
 from entrenous.deploy.peers.replay import MESSAGE, PUSH, ReplayError
-from entrenous.deploy.peers.running import check, status
+from entrenous.deploy.peers.running import check, run, status
 
 SETTINGS = {"factors": 4, "redraw": 2, "learning_rate_user": 0.05}
 PERIOD = 0.5
@@ -239,9 +241,11 @@ def test_g6_all_neighbours_are_dead_a_peer_keeps_its_model_and_goes_on_when_they
 
 def test_a_folder_is_run_once_and_says_what_is_wrong_with_it(tmp_path: Path) -> None:
     made = founded(tmp_path, 4)
-    folder = PeerFolder(made.peers[0])
-    with folder.locked(), pytest.raises(InputError, match="is at work on it"), folder.locked():
-        pass
+    with (
+        holding(made.peers[0] / "lock"),
+        pytest.raises(InputError, match="is at work on it"),
+    ):
+        run(made.peers[0], threading.Event(), lambda line: None)
     with pytest.raises(InputError, match="has not learnt anything yet"):
         recommend(made.peers[0], None, 3)
     for name in ("identity.key", STORE):

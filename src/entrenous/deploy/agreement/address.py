@@ -15,11 +15,16 @@ ZONE = re.compile(r"[A-Za-z0-9_.-]{1,32}")  # after the % of a link-local IPv6 a
 LONGEST_NAME = 253  # characters of a host's name
 
 
+def parted(address: str) -> tuple[str, str]:
+    """Returns the host, without brackets, and the digits of a text that should be HOST:PORT."""
+    host, _, digits = address.rpartition(":")
+    return host.removeprefix("[").removesuffix("]"), digits
+
+
 def split_address(where: str, address: str) -> tuple[str, int]:
     """Returns the host and port of `host:port` or `[v6]:port`. Raises InputError for anything else:
     an address comes from others, is shown to people, and is dialled."""
-    host, _, digits = address.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
+    host, digits = parted(address)
     port = port_of(digits)
     if not is_host(host) or not port:
         hosts = "a host of letters, digits, dots and hyphens, or an IP address"

@@ -8,7 +8,8 @@ included."""
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, final
 
@@ -51,6 +52,15 @@ Handlers = Mapping[str, Callable[[Frame], bytes]]
 LISTS = 4 << 20
 # Kinds of requests that are about no item, or bring what a node may lack.
 UNCOUNTED = {"hello", MEMBERS_NEWS, ITEMS_NEWS, ADDRESS_NEWS}
+
+
+@contextmanager
+def malformed(kind: str) -> Iterator[None]:
+    """Refuses news that cannot be taken: within it, errors of reading become a FrameRefused."""
+    try:
+        yield
+    except (InputError, ValueError, TypeError, KeyError, RecursionError) as why:
+        raise FrameRefused(Code.MALFORMED, f"{kind}: {one_line(str(why))}") from None
 
 
 # ---- downloads -----------------------------------------------------------------------------------
@@ -330,12 +340,9 @@ class Responder:
     def take_addresses(self, frame: Frame) -> bytes:
         """Takes a newer notice of the server's addresses. Raises FrameRefused."""
         assert self._folder is not None  # of each node that has this as a handler
-        try:
+        with malformed(ADDRESS_NEWS):
             text = bytes(frame.body).decode()
             take_notice(self._folder, text, ADDRESS_NEWS, self.terms)
-        except (InputError, ValueError) as why:
-            problem = f"{ADDRESS_NEWS}: {one_line(str(why))}"
-            raise FrameRefused(Code.MALFORMED, problem) from None
         return self.seal_for(frame, ADDRESS_NEWS, b"")
 
     def hello(self, frame: Frame) -> bytes:

@@ -24,7 +24,7 @@ from ...core.contract.protocols import (
     state_of,
 )
 from ...core.contract.update import Total, Update, add_update
-from ...core.errors import InputError, one_line
+from ...core.errors import InputError
 from ...core.files import write_text
 from ...core.keys import fold_name, local_key
 from ...core.keys import key as key_of
@@ -48,7 +48,7 @@ from ..agreement.members import MEMBERS
 from ..frames import contribution
 from ..frames.agreed_model import AGREED, KEPT, TAKEN, OfferedModel, check_agreed
 from ..frames.frames import ADDRESS_NEWS, ITEMS_NEWS, MEMBERS_NEWS, Code, Frame, FrameRefused
-from ..frames.request import NodeRequest, Responder, announced
+from ..frames.request import NodeRequest, Responder, announced, malformed
 from ..frames.row_tests import RowTests
 from ..frames.secure import KINDS, OPEN
 from .common import Common
@@ -273,13 +273,10 @@ class FederatedNode:
     def _further_members(self, frame: Frame) -> bytes:
         """Takes a longer list of members. Everybody whom this node knows stays as they are, so that
         a server can make nobody else of a member."""
-        try:
+        with malformed(MEMBERS_NEWS):
             text = bytes(frame.body).decode()
             members = self._common.taken(self._members, text, MEMBERS_NEWS)
             members.roll  # noqa: B018  # raises the error
-        except (InputError, ValueError, TypeError, KeyError) as why:
-            problem = f"{MEMBERS_NEWS}: {one_line(str(why))}"
-            raise FrameRefused(Code.MALFORMED, problem) from None
         # On the disk first: its next advert is under this list.
         write_text(self.folder / MEMBERS, members.text())
         self._members = members
@@ -288,14 +285,11 @@ class FederatedNode:
 
     def _further_items(self, frame: Frame) -> bytes:
         """Takes a longer list of items, on which every item that this node knows has its number."""
-        try:
+        with malformed(ITEMS_NEWS):
             items = self.items.taken(bytes(frame.body).decode(), ITEMS_NEWS)
             check_growing(self.contract)
             # Raises InputError where the algorithm cannot have so many.
             self.terms.with_items(items).make(place=self._place)
-        except (InputError, ValueError, TypeError, KeyError, RecursionError) as why:
-            text = f"{ITEMS_NEWS}: {one_line(str(why))}"
-            raise FrameRefused(Code.MALFORMED, text) from None
         write_text(self.folder / LONGER, items.text)
         self.store.note(TAKEN_ITEMS, _counted(items))
         self._begin()

@@ -288,7 +288,7 @@ class NodeStore:
     # ---- what happens to a user ------------------------------------------------------------------
 
     def count(self, name: str) -> int:
-        """Returns a stored count, CHANGES or FORGOTTEN; 0 before the first."""
+        """Returns a stored count, such as CHANGES; 0 before the first."""
         return int(self.fact(name) or 0)
 
     def add_rows(self, rows: Sequence[AddedRow], tests: Mapping[int, RowTests] = NO_TESTS) -> None:

@@ -363,13 +363,8 @@ def demands(terms: FederationTerms, store: NodeStore, floors: Floors) -> Demands
 
 
 def inputs(store: NodeStore) -> int:
-    """Returns how many masked inputs have left a node; of a store from before they were counted, as
-    many as there may be.
-    """
-    counted = store.fact(INPUTS)
-    if counted is None:
-        return _last_masked(store) + 1
-    return int(counted)
+    """Returns how many masked inputs have left a node."""
+    return store.count(INPUTS)
 
 
 def _last_masked(store: NodeStore) -> int:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Collection
-from contextlib import closing
 from functools import partial
 from pathlib import Path
 from threading import Lock
@@ -450,7 +449,7 @@ def add_to_shop(folder: Path, rows: Interactions, *, ignore_unknown: bool = Fals
 
 def recommend(folder: Path, user: str | None, n: int) -> NodeRecommendations:
     """Recommends n items to one of a node's users, once; see `Device`."""
-    with closing(Device(folder)) as device:
+    with Device(folder) as device:
         return device.recommend(n, user=user)
 
 

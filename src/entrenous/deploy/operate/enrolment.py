@@ -33,7 +33,7 @@ from ...core.types import Int32Array, Int64Array
 from ...data.interactions import Interactions, Vocabulary
 from ...privacy.secure_sum.primitives import verified
 from ...privacy.secure_sum.terms import Floors
-from ..agreement.address import is_host, port_of
+from ..agreement.address import is_host, parted, port_of
 from ..agreement.charter import check_charter
 from ..agreement.files import (
     IDENTITY,
@@ -128,11 +128,10 @@ class EnrolmentRequest(NamedTuple):
 def _is_address(address: str) -> bool:
     """Returns whether a text is empty, or HOST:PORT that fits into the record of a peer."""
     # Before anything else: it raises an error for a request that has no text here.
-    host, _, port = address.rpartition(":")
+    host, digits = parted(address)
     if not address:
         return True
-    bare_host = host.removeprefix("[").removesuffix("]")
-    return is_host(bare_host) and port_of(port) is not None and len(address) <= LONGEST
+    return is_host(host) and port_of(digits) is not None and len(address) <= LONGEST
 
 
 def _rotation(run: str, name: str, key: str) -> bytes:

@@ -137,8 +137,7 @@ def kept_rounds(folder: Path) -> dict[int, Path]:
         # Nobody can go back to a damaged checkpoint.
         with suppress(EntrenousError):
             _, about = store.read_arrays(path)
-            count = RoundCount.of(about, int(about["round"]))
-            models.setdefault(count.counted, path)
+            models.setdefault(RoundCount.of(about).counted, path)
     return dict(sorted(models.items()))
 
 

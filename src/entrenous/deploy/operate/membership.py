@@ -122,26 +122,22 @@ def shut_out(folder: Path, name: str, rest_others: bool = False) -> ShutOut:
     name that is not in the list, for the last node, and if others would have to rest and may not,
     or too few would be left; it names them."""
     with changing(operator_folder(folder)):
-        return _shut_out(folder, name, rest_others)
-
-
-def _shut_out(folder: Path, name: str, rest_others: bool) -> ShutOut:
-    operator, terms, members = _opened(folder)
-    member = members.nodes.get(name)
-    if member is None:
-        problem = f"no node '{name}' on the membership list"
-        raise InputError("NAME", problem, expected=", ".join(members.names[:8]))
-    if len(members.nodes) == 1:
-        raise InputError(
-            "NAME",
-            f"'{name}' is the only node",
-            expected="a node of several",
-            fix="stop the server instead",
-        )
-    resting = []
-    if terms.masked:
-        resting = _resting(operator, terms, members, name, rest_others)
-    written(operator, members.without(name).resting(resting))
+        operator, terms, members = _opened(folder)
+        member = members.nodes.get(name)
+        if member is None:
+            problem = f"no node '{name}' on the membership list"
+            raise InputError("NAME", problem, expected=", ".join(members.names[:8]))
+        if len(members.nodes) == 1:
+            raise InputError(
+                "NAME",
+                f"'{name}' is the only node",
+                expected="a node of several",
+                fix="stop the server instead",
+            )
+        resting = []
+        if terms.masked:
+            resting = _resting(operator, terms, members, name, rest_others)
+        written(operator, members.without(name).resting(resting))
     return ShutOut(len(member.users), resting)
 
 
@@ -261,9 +257,7 @@ def rewind(folder: Path, number: int) -> int:
     Raises InputError for a round to come or one not kept, and for masked sums, of which no round
     comes again: see `go_back`.
     """
-    at_least("--rounds", number, 0)
-    folder = rewound_folder(folder)
-    terms = _of_rounds(folder)
+    folder, terms = _of_rounds(folder, number)
     if terms.masked:
         problem = "no round of masked sums comes again"
         raise InputError(str(folder), problem, expected="`going_back.go_back`")
@@ -278,9 +272,7 @@ def rewound(folder: Path, number: int, after: int = -1) -> list[str]:
     `going_back`. Returns lines for people on what was done and what they have to do. after and
     errors: as for `going_back.go_back` and `rewind`.
     """
-    at_least("--rounds", number, 0)
-    folder = rewound_folder(folder)
-    terms = _of_rounds(folder)
+    folder, terms = _of_rounds(folder, number)
     of_server = is_server(folder)
     if after >= 0 and not (terms.masked and of_server):
         raise InputError("--after", "is for a server with masked sums", fix="leave it out")
@@ -296,9 +288,7 @@ def rewound(folder: Path, number: int, after: int = -1) -> list[str]:
 
 
 def _gone_back(folder: Path, number: int, after: int) -> list[str]:
-    from .going_back import go_back  # with the algorithm's libraries
-
-    done = go_back(folder, number, after)
+    done = going_back.go_back(folder, number, after)
     went = (
         f"{folder}: from {done.before} rounds back to {done.counted}; the next one has the number"
         f" {done.number}"
@@ -313,9 +303,7 @@ def _gone_back(folder: Path, number: int, after: int) -> list[str]:
 
 
 def _allowed(folder: Path, number: int) -> list[str]:
-    from .going_back import allow_sums
-
-    now = allow_sums(folder, number)
+    now = going_back.allow_sums(folder, number)
     spent = ""
     if now.epsilon is not None:
         spent = f", which spends epsilon {now.epsilon:.4g}"
@@ -325,20 +313,18 @@ def _allowed(folder: Path, number: int) -> list[str]:
     ]
 
 
-def rewound_folder(folder: Path) -> Path:
-    """Returns the folder of the server if the operator's folder was named, else the folder."""
+def _of_rounds(folder: Path, number: int) -> tuple[Path, FederationTerms]:
+    """Returns the folder of the server if the operator's folder was named, else the folder, and the
+    terms. Raises InputError for a federation of peers, and for a number below 0.
+    """
+    at_least("--rounds", number, 0)
     if (folder / SERVER / PLACE).exists():
-        return folder / SERVER
-    return folder
-
-
-def _of_rounds(folder: Path) -> FederationTerms:
-    """Returns the terms of a federation that has rounds. Raises InputError for one of peers."""
+        folder = folder / SERVER
     terms = FederationTerms.read(folder / TERMS)
     if not terms.has_server:
         expected = "the folder of a server, or of a node with one"
         raise InputError(str(folder), "peers have no rounds", expected=expected)
-    return terms
+    return folder, terms
 
 
 def to_do(folder: Path) -> str:

@@ -62,8 +62,7 @@ def receipt_of_node(folder: Path, user: str) -> NodeReceipt:
             expected_user = f"one of the {len(store.users)} users of this node"
             raise InputError("--user", f"unknown user '{user}'", expected=expected_user)
         left = store.given_away(number) if terms.has_server else _pushes(store, number)
-        count = "select count(*) from row where user = ?"
-        (history,) = store.connection.execute(count, (number,)).fetchone()
+        history = len(store.rows_of(number))
     algorithm = short(terms.algorithm)
     part = _part(terms, left)
     if terms.has_server and None in [device.rows for device in left]:

@@ -11,7 +11,6 @@ and for a peer also
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -21,7 +20,7 @@ import numpy as np
 
 from ...core.contract.gossip import DeviceData
 from ...core.errors import InputError
-from ...core.lock import holding, is_held
+from ...core.lock import is_held
 from ...core.types import Float32Array, Int64Array
 from ...data.interactions import Interactions
 from ...federation.gossip import device_data
@@ -155,11 +154,6 @@ class PeerFolder:
         """
         node = self.trained()
         return node.pushes, OwnModel(node)
-
-    def locked(self) -> AbstractContextManager[None]:
-        """Returns a lock, held inside `with`, that keeps a second process from running this peer.
-        Raises InputError, which names the process that holds it."""
-        return holding(self.folder / "lock")
 
     def is_running(self) -> bool:
         """Returns whether a process is running this peer now."""

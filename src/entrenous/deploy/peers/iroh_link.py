@@ -13,6 +13,7 @@ import ctypes
 import ipaddress
 import socket
 from collections.abc import Awaitable, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar, final
 from weakref import WeakSet
 
@@ -20,7 +21,7 @@ import iroh
 import iroh.iroh_ffi as ffi
 
 from ...core.errors import InputError, NotYet, may_pass, one_line
-from ..agreement.address import is_loopback
+from ..agreement.address import is_loopback, parted, port_of
 from .port import Arriving, Connection, LinkError, Stream
 from .reachable import can_be_a_peers
 
@@ -159,12 +160,11 @@ def _check(listen: str) -> None:
     """Raises InputError for a text that is no address and port; iroh would refuse it in its own
     words.
     """
-    host, _, port = listen.rpartition(":")
-    try:
-        ipaddress.ip_address(host.removeprefix("[").removesuffix("]"))
-        known = 0 <= int(port) < 65536
-    except ValueError:
-        known = False
+    host, digits = parted(listen)
+    known = False
+    with suppress(ValueError):
+        ipaddress.ip_address(host)
+        known = port_of(digits) is not None
     if not known:
         raise InputError(
             one_line(listen, 80),
@@ -178,15 +178,13 @@ def _may_come(listen: str) -> bool:
     """Returns whether an address may be had later: another process has its port, or the machine has
     not got it yet, such as an address of a private network that comes up late. iroh does not say
     why it was refused."""
-    host, _, port = listen.rpartition(":")
+    host, digits = parted(listen)
     family = socket.AF_INET6 if listen.startswith("[") else socket.AF_INET
     try:
         with socket.socket(family, socket.SOCK_DGRAM) as trying:
-            trying.bind((host.strip("[]"), int(port)))
+            trying.bind((host, int(digits)))
     except OSError as error:
         return may_pass(error)
-    except (ValueError, OverflowError):
-        return False
     return True  # it has become free meanwhile
 
 
@@ -200,7 +198,7 @@ class IrohLink:
         self.key: bytes = endpoint.id().to_bytes()
         self._ipv6 = listen.startswith("[")
         self._everywhere = listen.startswith(("0.0.0.0:", "[::]:"))
-        self._on_loopback = is_loopback(listen.rpartition(":")[0].strip("[]"))
+        self._on_loopback = is_loopback(parted(listen)[0])
         # Connections in both directions that somebody still holds.
         self._connections: WeakSet[IrohConnection] = WeakSet()
 
@@ -275,8 +273,8 @@ def origin(address: Any) -> str:
     """
     if not address.is_ip():
         return "not by IP"
-    host, _, _ = address.addr.rpartition(":")
-    plain, _, _ = host.strip("[]").partition("%")
+    host, _ = parted(address.addr)
+    plain, _, _ = host.partition("%")
     ip: Any = ipaddress.ip_address(plain)
     ip = getattr(ip, "ipv4_mapped", None) or ip
     if ip.is_loopback:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ipaddress
 
-from ..agreement.address import port_of
+from ..agreement.address import parted, port_of
 
 NOWHERE = ipaddress.ip_network("0.0.0.0/8")  # this machine or network, as Linux takes it
 
@@ -18,14 +18,14 @@ NOWHERE = ipaddress.ip_network("0.0.0.0/8")  # this machine or network, as Linux
 def can_be_a_peers(address: str, on_loopback: bool) -> bool:
     """Returns whether HOST:PORT can be the address of another peer. on_loopback: whether this peer
     listens at this machine alone, and so has others there."""
-    host, _, digits = address.rpartition(":")
+    host, digits = parted(address)
     if not port_of(digits):
         return False
     try:
-        ip = ipaddress.ip_address(host.removeprefix("[").removesuffix("]"))
+        ip = ipaddress.ip_address(host)
     except ValueError:
         return False
-    if isinstance(ip, ipaddress.IPv6Address) != host.startswith("["):
+    if isinstance(ip, ipaddress.IPv6Address) != address.startswith("["):
         return False
     # ::ffff:127.0.0.1 is this machine too.
     ip = getattr(ip, "ipv4_mapped", None) or ip

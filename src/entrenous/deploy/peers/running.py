@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, final
 from ...core.contract.protocols import arrays_of, model_sha256
 from ...core.errors import InputError
 from ...core.files import DiskHealth, Trouble
+from ...core.lock import holding
 from ..links.metrics import counter, counters, gauge, process, served, text_of
 from .folder import PeerFolder
 from .node import PeerNode
@@ -31,7 +32,8 @@ def run(
     answers GET /metrics; None = none. Raises InputError for a malformed folder and for a ticket
     that is not valid, EntrenousError if the peer cannot continue.
     """
-    with closing(PeerFolder(path)) as folder, folder.locked(), served(PeerTold(path), metrics):
+    lock = path / "lock"  # keeps a second process from running this peer
+    with closing(PeerFolder(path)) as folder, holding(lock), served(PeerTold(path), metrics):
         folder.check_ticket(time.time())
         node = folder.node()
         say(folder.terms.limits())

@@ -121,11 +121,8 @@ class RoundCount(NamedTuple):
         return {name: str(value) for name, value in self._asdict().items()}
 
     @classmethod
-    def of(cls, about: Mapping[str, str], number: int) -> Self:
-        """Returns the counts in a checkpoint after round `number`."""
-        # A checkpoint from before there were counts: every round counts.
-        if "counted" not in about:
-            return cls(number, 0, number, number)
+    def of(cls, about: Mapping[str, str]) -> Self:
+        """Returns the counts in a checkpoint."""
         return cls(*(int(about[name]) for name in cls._fields))
 
 
@@ -305,17 +302,16 @@ class ServerFolder:
                 "its checkpoint is of other terms",
                 fix="give the new federation a folder of its own",
             )
-        number = int(about["round"])
         state = restore_state(algorithm, "holds", "server", arrays)
         if (self.path / LONGER).exists():
             # Items that came since the checkpoint begin as they would have at the founding.
             first = first_standing(self, algorithm).state
             state = grown(state, first)
         return ServerStanding(
-            number,
+            int(about["round"]),
             state,
             Ledger(*(int(count) for count in arrays["ledger"])),
-            RoundCount.of(about, number),
+            RoundCount.of(about),
             about.get("parties", ""),
             tuple(json.loads(about.get("lengths", "[]"))),
         )
