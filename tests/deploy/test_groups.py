@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import signal
-from collections import deque
 from collections.abc import Callable
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from federation_links import (
+    DyingLink,
     FaultyLink,
     Hub,
     copied,
@@ -22,6 +22,7 @@ from federation_links import (
     finished,
     logged,
     nodes_of,
+    noting_inputs,
     quick_pauses,
     ratings,
     serving,
@@ -242,25 +243,14 @@ def test_the_server_dies_between_any_two_answers_and_no_group_is_asked_twice(
     """The model is that of an uninterrupted run: sums of groups that were finished come from their
     journals.
     """
-
-    class Dying(FaultyLink):
-        left, held = 0, deque[tuple[str, bytes]]()
-
-        def receive(self, seconds: float) -> list[tuple[str, bytes]]:
-            self.left -= 1
-            if self.left == 0:
-                raise ConnectionError("killed")
-            self.held.extend(super().receive(0.0 if self.held else seconds))
-            return [self.held.popleft()] if self.held else []
-
     whole = masked(tmp_path / "whole", quorum=1.0, deadline=30.0)
     made = copied(whole, tmp_path / "killed")
     uninterrupted = serve(link_of(whole), whole.server)
     nodes = nodes_of(made)
-    link = Dying({name: node.answer for name, node in nodes.items()})
+    link = DyingLink({name: node.answer for name, node in nodes.items()})
     deaths, found, kept = 0, None, 0
     while found is None:
-        link.left = 7 + deaths % 9
+        link.left_looks = 7 + deaths % 9
         try:
             found = serve(link, made.server)
         except ConnectionError:
@@ -287,19 +277,8 @@ def test_a_server_killed_by_sigkill_in_a_later_group_keeps_the_sums_of_the_earli
     made = copied(whole, tmp_path / "killed")
     uninterrupted = serve(link_of(whole), whole.server)
     nodes = nodes_of(made)
-    left: dict[str, list[int]] = {name: [] for name in nodes}
-
-    def noting(name: str) -> Callable[[bytes], bytes]:
-        def answer(request: bytes) -> bytes:
-            before = inputs(nodes[name].store)
-            said = nodes[name].answer(request)
-            if inputs(nodes[name].store) > before:
-                left[name].append(opened(request).head.round)
-            return said
-
-        return answer
-
-    hub = Hub(tmp_path / "hub", {name: noting(name) for name in nodes})
+    answers, left = noting_inputs(nodes)
+    hub = Hub(tmp_path / "hub", answers)
     begun: list[int] = []
     for _ in range(3):
         running = serving(made.server, hub.addresses)

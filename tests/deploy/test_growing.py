@@ -16,6 +16,7 @@ import pytest
 from federation_links import (
     FaultyLink,
     answer_to,
+    dying_in_a_round,
     federation,
     logged,
     quick_pauses,
@@ -277,20 +278,9 @@ def test_an_open_round_ends_with_the_list_with_which_it_began(
     """
     growing = Growing(tmp_path, **{key: _copy(value) for key, value in terms.items()})
     growing.served(stop_at=2)
-    nodes = {name: node.answer for name, node in growing.nodes.items()}
-    link = FaultyLink(nodes)
-    sent = link.send
-    asked: list[str] = []
-
-    def send(address: str, frame: Any, seconds: float) -> None:
-        asked.append(opened(bytes(frame)).head.kind)
-        # One node of the round is asked last, when the others have answered.
-        if asked.count("work") > 3 or asked.count("consent") > 1:
-            raise KeyboardInterrupt
-        sent(address, frame, seconds)
-
-    link.send = send  # type: ignore[method-assign]
-    with pytest.raises(KeyboardInterrupt):
+    link = FaultyLink({name: node.answer for name, node in growing.nodes.items()})
+    # One node of the round is asked last, when the others have answered.
+    with dying_in_a_round(link, 3):
         serve(link, growing.made.server)
     growing.come()
     assert growing.served(stop_at=3) is None or status(growing.made.server)["round"] == 3

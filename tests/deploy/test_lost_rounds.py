@@ -19,6 +19,7 @@ from federation_links import (
     finished,
     logged,
     nodes_of,
+    noting_inputs,
     quick_pauses,
     server_sha256,
     serving,
@@ -314,19 +315,8 @@ def test_a_server_killed_by_sigkill_uses_no_number_twice_and_counts_every_round(
     made = masked(tmp_path / "f", rounds=12, quorum=1.0, deadline=30.0)
     spoiling("node-2", {2})
     nodes = nodes_of(made)
-    left: dict[str, list[int]] = {name: [] for name in nodes}
-
-    def noting(name: str) -> Callable[[bytes], bytes]:
-        def answer(request: bytes) -> bytes:
-            before = inputs(nodes[name].store)
-            said = nodes[name].answer(request)
-            if inputs(nodes[name].store) > before:
-                left[name].append(opened(request).head.round)
-            return said
-
-        return answer
-
-    hub = Hub(tmp_path / "hub", {name: noting(name) for name in nodes})
+    answers, left = noting_inputs(nodes)
+    hub = Hub(tmp_path / "hub", answers)
     kills = 0
     for _ in range(5):
         running = serving(made.server, hub.addresses)

@@ -18,6 +18,7 @@ from federation_links import (
     FaultyLink,
     answer_to,
     copied,
+    dying_in_a_round,
     federation,
     logged,
     quick_pauses,
@@ -43,7 +44,7 @@ from entrenous.deploy.agreement.notice import (
     known_addresses,
     known_number,
 )
-from entrenous.deploy.frames.frames import ADDRESS_NEWS, opened
+from entrenous.deploy.frames.frames import ADDRESS_NEWS
 from entrenous.deploy.links.https import HttpsPlan
 from entrenous.deploy.links.polling import PollingNode
 from entrenous.deploy.links.polling import serve as polled
@@ -287,15 +288,19 @@ def made_by(folder: Path, terms: dict[str, Any]) -> FoundedFederation:
     return federation(folder, place=Place(), **{"rounds": 4, **own})
 
 
+def staying(folder: Path, terms: dict[str, Any]) -> tuple[FoundedFederation, str | None]:
+    """A federation, and the model that it would have without a move."""
+    made = made_by(folder / "f", terms)
+    with closing(Moving(copied(made, folder / "still"))) as still:
+        return made, still.served()
+
+
 @FORMS
 @pytest.mark.usefixtures("quick")
 def test_nodes_hear_between_two_rounds_and_the_bytes_are_the_same(
     tmp_path: Path, terms: dict[str, Any]
 ) -> None:
-    made = made_by(tmp_path / "f", terms)
-    still = copied(made, tmp_path / "still")
-    with closing(Moving(still)) as staying:
-        model = staying.served()
+    made, model = staying(tmp_path, terms)
 
     def happens(done: int) -> None:
         if done == 2:
@@ -316,23 +321,10 @@ def test_nodes_hear_between_two_rounds_and_the_bytes_are_the_same(
 def test_a_server_that_died_in_a_round_tells_of_its_move_in_that_round(
     tmp_path: Path, terms: dict[str, Any]
 ) -> None:
-    made = made_by(tmp_path / "f", terms)
-    still = copied(made, tmp_path / "still")
-    with closing(Moving(still)) as staying:
-        model = staying.served()
+    made, model = staying(tmp_path, terms)
     with closing(Moving(made)) as moving:
-        link, sent, asked = moving.link, moving.link.send, list[str]()
-
-        def send(address: str, frame: Any, seconds: float) -> None:
-            asked.append(opened(bytes(frame)).head.kind)
-            if asked.count("work") > 6 or asked.count("consent") > 1:
-                raise KeyboardInterrupt
-            sent(address, frame, seconds)
-
-        link.send = send  # type: ignore[method-assign]
-        with pytest.raises(KeyboardInterrupt):
+        with dying_in_a_round(moving.link, 6):
             moving.served()
-        link.send = sent  # type: ignore[method-assign]
         move(tmp_path / "f", ["hub.example:443"])
         assert moving.served() == model is not None
     assert numbers(made) == {1}

@@ -4,7 +4,6 @@ crash; and what nodes refuse (A3, A4, A7).
 
 from __future__ import annotations
 
-from collections import deque
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from federation_links import (
+    DyingLink,
     FaultyLink,
     federation,
     logged,
@@ -98,26 +98,14 @@ def test_a3_the_server_is_killed_between_any_two_answers_and_goes_on(tmp_path: P
     again, and nothing is summed twice.
     """
 
-    class Dying(FaultyLink):
-        """Answers come one by one, and the server dies after some of them."""
-
-        left, held = 0, deque[tuple[str, bytes]]()
-
-        def receive(self, seconds: float) -> list[tuple[str, bytes]]:
-            self.left -= 1
-            if self.left == 0:
-                raise ConnectionError("killed")
-            self.held.extend(super().receive(0.0 if self.held else seconds))
-            return [self.held.popleft()] if self.held else []
-
     made = secure(tmp_path / "f", quorum=1.0, deadline=30.0)
     link, deaths, found = (
-        Dying({name: node.answer for name, node in nodes_of(made).items()}),
+        DyingLink({name: node.answer for name, node in nodes_of(made).items()}),
         0,
         None,
     )
     while found is None:
-        link.left = 5 + deaths % 5
+        link.left_looks = 5 + deaths % 5
         try:
             found = serve(link, made.server)
         except ConnectionError:

@@ -138,6 +138,17 @@ def link(arms: Arms, uses: int = ROOM) -> str:
     return make_links(arms.folder, uses, 1, 1000)
 
 
+def joined(arms: Arms, folder: Path) -> tuple[Path, list[Path], list[Path]]:
+    """A shop whose customers have joined both arms: its folder, and their devices in each."""
+    for each in arms.each:
+        each.start(3600.0)
+    shop = folder / "shop"
+    join_shop(shop, link(arms), DATA, OWNER, lambda line: None)
+    of_run = arms_of_shop(shop)
+    first, second = (of_run[each.made.terms.run] for each in arms.each)
+    return shop, first, second
+
+
 def drawn(folder: Path) -> int:
     """The arm that the key of a device draws, of two."""
     return arm_of(bytes.fromhex(str(read_json(folder / "request.json")["key"])), 2)
@@ -284,12 +295,7 @@ def test_an_arm_that_cannot_be_used_is_said_and_the_others_are_asked_on(
     arms: Arms, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another authority in the folders of one arm, which no waiting mends."""
-    for each in arms.each:
-        each.start(3600.0)
-    shop = tmp_path / "shop"
-    join_shop(shop, link(arms), DATA, OWNER, lambda line: None)
-    of_run = arms_of_shop(shop)
-    bad, good = (of_run[each.made.terms.run] for each in arms.each)
+    shop, bad, good = joined(arms, tmp_path)
     strange = (good[0] / "ca.crt").read_bytes()
     for device in bad:
         (device / "ca.crt").write_bytes(strange)
@@ -328,12 +334,7 @@ def test_an_arm_that_cannot_be_used_is_said_and_the_others_are_asked_on(
 
 
 def test_a_notice_of_one_arm_is_taken_by_its_devices_alone(arms: Arms, tmp_path: Path) -> None:
-    for each in arms.each:
-        each.start(3600.0)
-    shop = tmp_path / "shop"
-    join_shop(shop, link(arms), DATA, OWNER, lambda line: None)
-    of_run = arms_of_shop(shop)
-    ours, others = (of_run[each.made.terms.run] for each in arms.each)
+    shop, ours, others = joined(arms, tmp_path)
     move(arms.folder, ["hub.example:8443"])
     notice = hear(shop, arms.each[0].made.server / ADDRESSES)
     assert notice.addresses == ("hub.example:8443",)

@@ -14,6 +14,7 @@ import os
 import shutil
 import signal
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from multiprocessing import get_context
@@ -34,6 +35,7 @@ from entrenous.deploy.agreement.files import read_identity
 from entrenous.deploy.frames.frames import FrameParts, opened, seal
 from entrenous.deploy.links.port import Answer
 from entrenous.deploy.node.node import FederatedNode
+from entrenous.deploy.node.secure_node import inputs
 from entrenous.deploy.operate import founding
 from entrenous.deploy.operate.founding import FoundedFederation, found
 from entrenous.deploy.operate.plans import FoundingPlan
@@ -254,6 +256,58 @@ class FaultyLink:
 
     def close(self) -> None:
         pass
+
+
+class DyingLink(FaultyLink):
+    """Answers come one by one, and the server dies (ConnectionError) after `left` looks."""
+
+    left_looks = 0
+
+    def __init__(self, nodes: Mapping[str, Answer]) -> None:
+        super().__init__(nodes)
+        self._held = deque[tuple[str, bytes]]()
+
+    def receive(self, seconds: float) -> list[tuple[str, bytes]]:
+        self.left_looks -= 1
+        if self.left_looks == 0:
+            raise ConnectionError("killed")
+        self._held.extend(super().receive(0.0 if self._held else seconds))
+        return [self._held.popleft()] if self._held else []
+
+
+@contextmanager
+def dying_in_a_round(link: FaultyLink, work: int) -> Iterator[None]:
+    """The server dies in the midst of a round: of `work` with more requests, or after a consent."""
+    sent = link.send
+    asked: list[str] = []
+
+    def send(address: str, frame: FrameParts, seconds: float) -> None:
+        asked.append(opened(bytes(frame)).head.kind)
+        if asked.count("work") > work or asked.count("consent") > 1:
+            raise KeyboardInterrupt
+        sent(address, frame, seconds)
+
+    with patch.object(link, "send", send), pytest.raises(KeyboardInterrupt):
+        yield
+
+
+def noting_inputs(
+    nodes: Mapping[str, FederatedNode],
+) -> tuple[dict[str, Answer], dict[str, list[int]]]:
+    """Nodes that answer as they do, and the rounds of which a masked input has left each."""
+    left: dict[str, list[int]] = {name: [] for name in nodes}
+
+    def noting(name: str) -> Answer:
+        def answer(request: bytes) -> bytes:
+            before = inputs(nodes[name].store)
+            said = nodes[name].answer(request)
+            if inputs(nodes[name].store) > before:
+                left[name].append(opened(request).head.round)
+            return said
+
+        return answer
+
+    return {name: noting(name) for name in nodes}, left
 
 
 def virtual_time(patch: pytest.MonkeyPatch) -> Clock:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import ssl
 import threading
 from contextlib import closing
+from pathlib import Path
+
+import httpx
 
 from entrenous.core.contract.protocols import Progress, silent
-from entrenous.deploy.links.https import HttpsPlan
+from entrenous.deploy.links.https import HttpsPlan, HttpsServerLink
 from entrenous.deploy.links.polling import serve
 from entrenous.deploy.node.node import FederatedNode
 from entrenous.deploy.operate import running
@@ -14,6 +18,14 @@ from entrenous.deploy.operate.founding import FoundedFederation
 from entrenous.deploy.operate.running_node import polling
 from entrenous.deploy.server.server import serve_opened
 from entrenous.deploy.server.server_folder import ServerFolder
+
+
+def client_of(link: HttpsServerLink, keys: Path) -> httpx.Client:
+    """A client that trusts the server's authority."""
+    trust = ssl.create_default_context(cafile=str(keys / "ca.crt"))
+    return httpx.Client(
+        base_url=f"https://{link.address}", verify=trust, trust_env=False, timeout=60.0
+    )
 
 
 def over_https(made: FoundedFederation, progress: Progress = silent) -> str:

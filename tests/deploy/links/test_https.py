@@ -17,6 +17,7 @@ import httpx
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from over_https import client_of
 
 from entrenous.core.errors import InputError
 from entrenous.deploy.agreement.certificates import make_keys
@@ -52,13 +53,6 @@ def link(keys: Path) -> Iterator[HttpsServerLink]:
 def client(link: HttpsServerLink, keys: Path) -> Iterator[httpx.Client]:
     with client_of(link, keys) as own:
         yield own
-
-
-def client_of(link: HttpsServerLink, keys: Path) -> httpx.Client:
-    trust = ssl.create_default_context(cafile=str(keys / "ca.crt"))
-    return httpx.Client(
-        base_url=f"https://{link.address}", verify=trust, trust_env=False, timeout=PATIENCE
-    )
 
 
 def shown(node: str = "node-1") -> dict[str, str]:

@@ -14,10 +14,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
-import httpx
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from over_https import client_of
 
 from entrenous.core.errors import InputError
 from entrenous.deploy.agreement.address import checked_origin
@@ -69,13 +69,6 @@ def connected(link: HttpsServerLink, keys: Path) -> ssl.SSLSocket:
     )
     own.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return own
-
-
-def client_of(link: HttpsServerLink, keys: Path) -> httpx.Client:
-    trust = ssl.create_default_context(cafile=str(keys / "ca.crt"))
-    return httpx.Client(
-        base_url=f"https://{link.address}", verify=trust, trust_env=False, timeout=PATIENCE
-    )
 
 
 def shown(node: str = "node-1") -> dict[str, str]:
