@@ -139,7 +139,7 @@ class Street:
             state = StateStore(store_of(self.folder / f"{number}.sqlite", self.of.users, number))
             kept = state.load(schema_of(node.arrays()))
             if kept is not None:
-                node.restore(kept.arrays)
+                node.restore(kept)
         me = self.identities.get(number) or identity_of(self.of, number)
         link = self.hub.link(public_bytes(me.key), f"memory:at-{number}")
         membership = Membership(self.of, me, self.bootstraps(), self.revoked.get(number))

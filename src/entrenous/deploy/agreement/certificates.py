@@ -121,9 +121,9 @@ def _wanted(names: Sequence[str]) -> list[str]:
 def _builder(
     subject: x509.Name, issuer: x509.Name, key: EllipticCurvePrivateKey, days: int
 ) -> x509.CertificateBuilder:
+    """Returns a certificate for the public half of a key, without what it may be used for."""
     from cryptography import x509
 
-    """Returns a certificate for the public half of a key, without what it may be used for."""
     now = datetime.now(UTC)
     public = key.public_key()
     builder = x509.CertificateBuilder().subject_name(subject).issuer_name(issuer)
@@ -137,10 +137,10 @@ def _builder(
 def _store(
     stem: Path, key: EllipticCurvePrivateKey, builder: x509.CertificateBuilder, signer: object
 ) -> None:
+    """Signs a certificate, and writes it and its private key as `stem`.crt and `stem`.key."""
     from cryptography.hazmat.primitives import hashes
     from cryptography.hazmat.primitives import serialization as form
 
-    """Signs a certificate, and writes it and its private key as `stem`.crt and `stem`.key."""
     certificate = builder.sign(signer, hashes.SHA256())  # type: ignore[arg-type]
     pem = form.Encoding.PEM
     pkcs8 = form.PrivateFormat.PKCS8

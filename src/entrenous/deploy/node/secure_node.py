@@ -160,7 +160,7 @@ class SecureSide:
             text = f"{len(self._roll)} members are known here, and {named} are named"
             raise FrameRefused(Code.FEWER_MEMBERS, text, {KNOWN: self._next_user})
         # Two sums of one round over different nodes would tell what this node sent.
-        if _last_masked(store) >= head.round:
+        if int(store.fact(MASKED) or -1) >= head.round:
             text = "this node's masked input of this round has left before"
             raise FrameRefused(Code.PAST_ROUND, text)
         # Each further sum tells a little more, and costs a share of what an epsilon promises.
@@ -365,11 +365,6 @@ def demands(terms: FederationTerms, store: NodeStore, floors: Floors) -> Demands
 def inputs(store: NodeStore) -> int:
     """Returns how many masked inputs have left a node."""
     return store.count(INPUTS)
-
-
-def _last_masked(store: NodeStore) -> int:
-    """Returns the newest round of which a masked input has left a node; -1 for none."""
-    return int(store.fact(MASKED) or -1)
 
 
 def allowed_inputs(store: NodeStore, terms: FederationTerms) -> int:

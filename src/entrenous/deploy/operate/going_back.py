@@ -30,6 +30,7 @@ from ..node.secure_node import ALLOWED, allowed_inputs, inputs
 from ..server.server_folder import (
     CHECKPOINTS,
     JOURNALS,
+    KEPT_MODELS,
     MODEL,
     PHASE,
     RoundCount,
@@ -132,7 +133,7 @@ def kept_rounds(folder: Path) -> dict[int, Path]:
     """Returns the counts of rounds whose model a server still has, ascending, each with its file.
     Round 0, which needs none, is not among them.
     """
-    models = {number_of(path): path for path in folder.glob(f"kept-{PHASE}-*.safetensors")}
+    models = {number_of(path): path for path in folder.glob(KEPT_MODELS)}
     for path in sorted(folder.glob(CHECKPOINTS)):
         # Nobody can go back to a damaged checkpoint.
         with suppress(EntrenousError):
@@ -153,7 +154,7 @@ def drop_models(folder: Path, above: int, but: int = -1) -> None:
     """Deletes the kept models of more rounds than `above`, and the trained model. but: the number
     of the one checkpoint that stays; -1 = all stay.
     """
-    for path in folder.glob(f"kept-{PHASE}-*.safetensors"):
+    for path in folder.glob(KEPT_MODELS):
         if number_of(path) > above:
             path.unlink(missing_ok=True)
     for path in folder.glob(CHECKPOINTS):

@@ -137,7 +137,7 @@ class PeerFolder:
         node = PeerNode(self.terms, self.me.number, self.data, self.seed)
         kept = self.state.load(schema_of(node.arrays()))
         if kept is not None:
-            node.restore(kept.arrays)
+            node.restore(kept)
         return node
 
     def trained(self) -> PeerNode:

@@ -12,7 +12,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from sqlite3 import Error
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
 import msgspec
 
@@ -24,14 +24,6 @@ from .messages import AddressRecord
 from .replay import MESSAGE, PeerEvent
 
 SEEN = 4096  # newest accepted models of which a peer refuses a copy after a restart
-
-
-class SavedPeerState(NamedTuple):
-    """A state read from the disk."""
-
-    arrays: dict[str, Array]
-    about: dict[str, Any]
-    """The summary shown to people."""
 
 
 @final
@@ -66,19 +58,19 @@ class StateStore:
             file.execute("delete from met")
             file.executemany("insert into met values (?, ?)", records)
 
-    def load(self, schema: Schema) -> SavedPeerState | None:
-        """Returns the stored state; None if none was stored. Raises EntrenousError if it is damaged
+    def load(self, schema: Schema) -> dict[str, Array] | None:
+        """Returns the arrays of the stored state; None if none was stored. Raises EntrenousError if it is damaged
         or has other arrays than `schema`.
         """
-        row = self._one("select arrays, sha256, about from peer")
+        row = self._one("select arrays, sha256 from peer")
         if row is None:
             return None
-        body, sha256, about = row
+        body, sha256 = row
         try:
             if hashlib.sha256(body).digest() != sha256:
                 raise Malformed("size", "its content does not match its sha256")
-            return SavedPeerState(read(body, schema), json.loads(about))
-        except (Malformed, ValueError) as cause:
+            return read(body, schema)
+        except Malformed as cause:
             fix = "restore the folder from a backup, or join anew"
             raise EntrenousError(
                 f"{self.path}: the state cannot be read ({cause}); {fix}"

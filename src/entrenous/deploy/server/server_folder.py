@@ -45,6 +45,7 @@ LogFormat = Literal["text", "json"]
 
 PHASE = "server"
 CHECKPOINTS = f"checkpoint-{PHASE}-*.safetensors"
+KEPT_MODELS = f"kept-{PHASE}-*.safetensors"
 JOURNALS = "round-*.journal"
 MODEL = "model.safetensors"
 FIRST = "first.safetensors"  # the model that it begins with, if that was trained elsewhere
@@ -588,7 +589,7 @@ def keep(folder: Path, number: int, counted: int, part: int) -> None:
     kept = folder / f"kept-{PHASE}-{counted:09d}.safetensors"
     if counted % part == 0 and not kept.exists():
         os.link(folder / f"checkpoint-{PHASE}-{number:09d}.safetensors", kept)
-        for old in sorted(folder.glob(f"kept-{PHASE}-*.safetensors"))[:-KEPT]:
+        for old in sorted(folder.glob(KEPT_MODELS))[:-KEPT]:
             old.unlink(missing_ok=True)
 
 
