@@ -174,7 +174,7 @@ def furthest(
     lengths: list[float] = []
     for _ in range(until):
         after = federation.one_round(training)
-        longer = devices.length / reference(lengths, first)
+        longer = devices.length / reference(lengths, lambda: first)[0]
         if watched and longer > FURTHER:
             training = after._replace(server=training.server)
             continue

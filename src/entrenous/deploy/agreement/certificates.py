@@ -46,7 +46,7 @@ def make_keys(folder: Path, *, names: Sequence[str] = (), days: int = DAYS) -> d
         _make_server(folder, names, days)
     # Nodes would refuse a server that they reach by a name which its certificate does not have.
     certificate = folder / "server.crt"
-    missing = sorted(set(names) - _names(_certificate(certificate)))
+    missing = sorted(set(names).difference(names_of(certificate)))
     if missing:
         raise InputError(
             str(certificate),
@@ -68,7 +68,11 @@ def expiry(folder: Path) -> datetime:
 
 def names_of(certificate: Path) -> list[str]:
     """Returns the host names and addresses that a certificate is for. Raises InputError."""
-    return sorted(_names(_certificate(certificate)))
+    from cryptography import x509
+
+    extensions = _certificate(certificate).extensions
+    alternatives = extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    return sorted({str(each.value) for each in alternatives})
 
 
 def _make_ca(folder: Path, days: int) -> None:
@@ -159,13 +163,6 @@ def _general(name: str) -> x509.GeneralName:
         return x509.IPAddress(ip_address(name))
     except ValueError:
         return x509.DNSName(name)
-
-
-def _names(certificate: x509.Certificate) -> set[str]:
-    from cryptography import x509
-
-    alternatives = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    return {str(each.value) for each in alternatives}
 
 
 def _certificate(path: Path) -> x509.Certificate:

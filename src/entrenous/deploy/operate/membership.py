@@ -58,7 +58,7 @@ def invite(folder: Path, requests: Requests, days: float = DAYS) -> list[Path]:
         operator, terms, before = _opened(folder)
         check_open(folder, terms)
         members = enrolled(terms, before, requests, ends(days))
-        written(operator, members)
+        written(operator, terms, members)
     names = [request.name for request, _ in requests]
     return list(write_invitations(folder, names, members).values())
 
@@ -137,7 +137,7 @@ def shut_out(folder: Path, name: str, rest_others: bool = False) -> ShutOut:
         resting = []
         if terms.masked:
             resting = _resting(operator, terms, members, name, rest_others)
-        written(operator, members.without(name).resting(resting))
+        written(operator, terms, members.without(name).resting(resting))
     return ShutOut(len(member.users), resting)
 
 
@@ -196,7 +196,7 @@ def renew_tickets(folder: Path, days: float = DAYS) -> list[Path]:
     peer, which accepts it.
     """
     with changing(operator_folder(folder)):
-        operator, _, members = _opened(folder)
+        operator, terms, members = _opened(folder)
         until = ends(days)
         renewed = []
         for name, member in members.nodes.items():
@@ -204,7 +204,7 @@ def renew_tickets(folder: Path, days: float = DAYS) -> list[Path]:
             later = max(until, member.until + 1)
             renewed.append((name, member._replace(until=later)))
         members = members.with_nodes(renewed)
-        written(operator, members)
+        written(operator, terms, members)
     return list(write_invitations(folder, members.names, members).values())
 
 
@@ -349,11 +349,10 @@ def _opened(folder: Path) -> tuple[Path, FederationTerms, Members]:
     return operator, terms, Members.read(operator / MEMBERS, terms.users)
 
 
-def written(operator: Path, members: Members) -> None:
+def written(operator: Path, terms: FederationTerms, members: Members) -> None:
     """Writes the membership list; for peers also the bootstraps with their present keys, and the
     list of revoked keys. The caller holds the folder (`changing`).
     """
-    terms = FederationTerms.read(operator / TERMS)
     if terms.has_server:
         write_text(operator / MEMBERS, members.text())
         return

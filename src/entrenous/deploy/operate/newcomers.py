@@ -197,7 +197,7 @@ class JoinDesk:
         links = _read(self._server)
         links[standing.sha256] = msgspec.structs.replace(standing, left=standing.left - 1)
         _write(self._server, links)
-        written(self._server, members)
+        written(self._server, terms, members)
         return members
 
     def _standing(self, token: str) -> LinkLeft:

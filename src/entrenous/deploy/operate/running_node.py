@@ -56,7 +56,7 @@ def run_node(
         if line := node.terms.other_source(str(about.get("algorithm", ""))):
             say(f"warning: {line}")
         watch = NodeWatch(folder, node.terms, node.store.standing)
-        with closing(watch), served(watch, metrics), _served_device(folder, served_at, say):
+        with closing(watch), served(watch, metrics), _served_to_apps(folder, served_at, say):
             ask(folder, [polling(node, watch)], stop, say, insecure)
 
 
@@ -96,7 +96,7 @@ def run_shop(
                 nodes.append((node, watch))
             arms.append(nodes)
         stack.enter_context(served(ShopWatch(watches), metrics))
-        stack.enter_context(_served_shop(folder, commons, served_at, say))
+        stack.enter_context(_served_to_apps(folder, served_at, say, commons))
         with ThreadPoolExecutor(len(arms)) as pool:
             asking = [pool.submit(_run_arm, nodes, stop, say, insecure) for nodes in arms]
             wait(asking)
@@ -147,43 +147,27 @@ def ask(
 
 
 @contextmanager
-def _served_device(folder: Path, port: int | None, say: Say) -> Iterator[None]:
-    """Serves the device of a node's folder to apps meanwhile, if there is a port for it."""
-    if port is None:
-        yield
-        return
-    # A server, and a node without apps, need neither.
-    from ..links.device_http import OneDevice
-    from .device import Device
-
-    with Device(folder) as device, _served_to_apps(OneDevice(device), folder, port, say):
-        yield
-
-
-@contextmanager
-def _served_shop(
-    folder: Path, commons: Mapping[str, Common], port: int | None, say: Say
+def _served_to_apps(
+    folder: Path, port: int | None, say: Say, commons: Mapping[str, Common] | None = None
 ) -> Iterator[None]:
-    """Serves the devices of a shop to apps meanwhile, if there is a port for them. commons: as in
-    `ShopDevices`.
+    """Serves the device of a node, or the devices of a shop, to apps meanwhile, if there is a port
+    for that. commons: of a shop, as in `ShopDevices`.
     """
     if port is None:
         yield
         return
+    # A server, and a node without apps, need none of these.
+    from ..links.device_http import HOST, TOKEN, OneDevice, serving
+    from .device import Device
     from .served_shop import ShopDevices
 
-    with (
-        closing(ShopDevices(folder, commons)) as devices,
-        _served_to_apps(devices, folder, port, say),
-    ):
-        yield
-
-
-@contextmanager
-def _served_to_apps(devices: ServedDevices, folder: Path, port: int, say: Say) -> Iterator[None]:
-    from ..links.device_http import HOST, TOKEN, serving
-
-    with serving(devices, folder, port) as number:
+    with ExitStack() as stack:
+        devices: ServedDevices
+        if commons is None:
+            devices = OneDevice(stack.enter_context(Device(folder)))
+        else:
+            devices = stack.enter_context(closing(ShopDevices(folder, commons)))
+        number = stack.enter_context(serving(devices, folder, port))
         say(f"serving apps at http://{HOST}:{number}, with the token in {folder / TOKEN}")
         yield
 

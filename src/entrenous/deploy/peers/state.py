@@ -59,8 +59,8 @@ class StateStore:
             file.executemany("insert into met values (?, ?)", records)
 
     def load(self, schema: Schema) -> dict[str, Array] | None:
-        """Returns the arrays of the stored state; None if none was stored. Raises EntrenousError if it is damaged
-        or has other arrays than `schema`.
+        """Returns the arrays of the stored state; None if none was stored. Raises EntrenousError if
+        it is damaged or has other arrays than `schema`.
         """
         row = self._one("select arrays, sha256 from peer")
         if row is None:

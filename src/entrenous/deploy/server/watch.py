@@ -42,22 +42,20 @@ def length(total: Total) -> float:
     return float(np.sqrt(sum(squares(array) for array in arrays))) / max(1, total.devices)
 
 
-def reference(lengths: Sequence[float], first: float) -> float:
-    """Returns the length with which a sum is compared. lengths: of the rounds that count, oldest
-    first; first: the length while there are too few of these.
+def reference(lengths: Sequence[float], first: Callable[[], float]) -> tuple[float, str]:
+    """Returns the length with which a sum is compared, and what has it, in words. lengths: of the
+    rounds that count, oldest first; first: called for the length while there are too few of these.
     """
     if len(lengths) >= ENOUGH:
-        return float(np.median(lengths[-WINDOW:]))
-    return first
+        return float(np.median(lengths[-WINDOW:])), "sums before it"
+    return first(), "what made-up devices send"
 
 
 def too_long(total: Total, lengths: Sequence[float], first: Callable[[], float]) -> str:
     """Returns why a sum is too long to be one of honest members; empty if it may be one. lengths,
-    first: as for `reference`; first is called if need be.
+    first: as for `reference`.
     """
-    known = len(lengths) >= ENOUGH
-    usual = reference(lengths, 0.0 if known else first())
-    others = "sums before it" if known else "what made-up devices send"
+    usual, others = reference(lengths, first)
     size = length(total)
     if size <= FURTHER * usual:
         return ""
