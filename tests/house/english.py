@@ -12,7 +12,6 @@ from .source import PACKAGE, python_files, tree_of
 OPENINGS = re.compile(r"(What|Whether|How|Who|Whom|Whose|Which|That|Where|When)\b")
 # Words that an engineer reads twice, and what to write: "compared with", "the user's own".
 AVOIDED = re.compile(r"\bbeside\b|\bof (?:one|its|their)(?:'s|s)? own\b", re.IGNORECASE)
-NO_ZERO = re.compile(r"(?<![\w.)\]])\.\d")
 Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -45,8 +44,3 @@ def weak_openings() -> list[str]:
 def avoided_words() -> list[str]:
     """`file:name word` of words that CONTRIBUTING.md asks to avoid, in docstrings."""
     return [f"{one.where} {word}" for one in docstrings() for word in AVOIDED.findall(one.text)]
-
-
-def without_a_zero() -> list[str]:
-    """Docstrings with a number such as `.5`, which wants a leading zero."""
-    return [one.where for one in docstrings() if NO_ZERO.search(one.text)]

@@ -99,7 +99,7 @@ class Axis(NamedTuple):
         return [tick for tick in finer if self.low <= tick <= self.high]
 
 
-def axis_of(values: Iterable[ArrayLike], *, logarithmic: bool = False, room: float = ROOM) -> Axis:
+def axis_of(values: Iterable[ArrayLike], *, logarithmic: bool = False) -> Axis:
     """The axis that shows all finite values, with some room at its ends; 0 to 1 for none."""
     arrays = [np.ravel(np.asarray(value, np.float64)) for value in values]
     joined = np.concatenate(arrays) if arrays else np.empty(0)
@@ -111,11 +111,11 @@ def axis_of(values: Iterable[ArrayLike], *, logarithmic: bool = False, room: flo
     low = float(shown.min())
     high = float(shown.max())
     if logarithmic:
-        factor = max(high / low, 1.5) ** room
+        factor = max(high / low, 1.5) ** ROOM
         return Axis(low / factor, high * factor, logarithmic=True)
     # Equal values need an axis of some length too.
     length = (high - low) or abs(high) or 1.0
-    return Axis(low - room * length, high + room * length)
+    return Axis(low - ROOM * length, high + ROOM * length)
 
 
 def text_width(text: str, size: float) -> float:

@@ -349,9 +349,7 @@ def refuse_whole_users(split: Split) -> None:
         )
 
 
-def tested(
-    recommender: Scorer, split: Split, *, label: str, seed: int = 0, n: tuple[int, ...] = (10,)
-) -> Evaluation:
+def tested(recommender: Scorer, split: Split, *, label: str, seed: int = 0) -> Evaluation:
     """Evaluates a recommender that was trained on the final training rows of a split, as `entrenous
     run` does: for experiments that change the training and not the evaluation. label: for errors.
     Raises InputError for a split that holds out whole users, whom the recommender does not know.
@@ -362,7 +360,7 @@ def tested(
         split.final_train,
         split.test,
         label=label,
-        n=n,
+        n=10,
         seed=seed,
         also_mask=split.left_out,
     )

@@ -260,14 +260,6 @@ def _leaves_of_arrays(path: Where, found: Arrays) -> Iterator[tuple[Where, Any]]
         yield (*path, "said", name, "data_offsets"), [0, array.nbytes]
 
 
-def value_at(found: Opened, path: Where) -> Any:
-    """The value of a field. Raises KeyError where the frame has no such field."""
-    for where, value in leaves(found):
-        if where == path:
-            return value
-    raise KeyError(path)
-
-
 def with_value(found: Opened, path: Where, value: Any) -> Opened:
     """The same frame with another value in one field."""
     if path[0] == "head":

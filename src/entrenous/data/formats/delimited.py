@@ -119,7 +119,7 @@ def read_text(
     if checked.blank:
         notes.append(f"blank lines skipped: {checked.blank:,}")
     if not checked.text:
-        _refuse_all(checked, source)
+        _refuse_all(checked)
     frame = _split(checked.text, layout, source)
     table = ColumnTable(
         frame=frame,
@@ -199,7 +199,7 @@ def _without_spare(table: ColumnTable) -> ColumnTable:
     return replace(table, frame=frame.drop(frame.columns[-1]))
 
 
-def _refuse_all(checked: Checked, source: str) -> NoReturn:
+def _refuse_all(checked: Checked) -> NoReturn:
     """Raises InputError for a text of which no line can be split."""
     first = checked.left_out[0]
     raise InputError(
