@@ -58,8 +58,7 @@ class Relay:
         self.key = read_identity(folder / IDENTITY)
         members = Members.read(folder / MEMBERS, terms.users)
         users = members.nodes[self.name].users
-        algorithm = terms.make(place=str(about.get("algorithm", "")))
-        contract = contribution.agreed_by(terms, algorithm)
+        contract = contribution.contract_of(terms, str(about.get("algorithm", "")))
         self.responder = Responder(self.name, self.key, terms, contract, users, folder=folder)
         self._below = below
         self._collector = Collector(below, contract, link, stop)

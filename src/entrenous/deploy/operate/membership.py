@@ -353,12 +353,13 @@ def written(operator: Path, terms: FederationTerms, members: Members) -> None:
     """Writes the membership list; for peers also the bootstraps with their present keys, and the
     list of revoked keys. The caller holds the folder (`changing`).
     """
-    if terms.has_server:
-        write_text(operator / MEMBERS, members.text())
-        return
+    revoked = None
     # Signed before anything is written, since that fails for too many keys.
-    revoked = _revoked(operator, terms, members) if members.former else None
+    if members.former and not terms.has_server:
+        revoked = _revoked(operator, terms, members)
     write_text(operator / MEMBERS, members.text())
+    if terms.has_server:
+        return
     keys = {}
     for member in members.nodes.values():
         keys[int(member.users[0])] = member.key.public_bytes_raw().hex()
