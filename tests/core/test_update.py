@@ -86,7 +86,7 @@ def test_a_sum_side_by_side_is_the_same_sum(
     one, other = (
         tabled(total)[0] if side else total for total, side in zip((one, other), sides, strict=True)
     )
-    merged = merge_totals(one, other)
+    merged = merge_totals(one, other, workers)
     assert (
         all(np.array_equal(a, b) for a, b in zip(arrays(apart), arrays(merged), strict=True))
         and merged.devices == 4

@@ -267,33 +267,46 @@ def clear_total(total: Total, workers: int = 1, each: Each = map) -> Total:
     """Sets all arrays of a sum to 0, so that a round reuses the memory of the round before. each:
     runs `workers` pieces at once.
     """
-    list(each(_clear, _pieces(total, workers)))
+    list(each(_clear, _pieces([total], workers)))
     return total._replace(devices=0, shown=())
 
 
-def merge_totals(left: Total, right: Total) -> Total:
-    """Adds two sums in place in `left`. They are integers: the order does not matter."""
+def merge_totals(left: Total, right: Total, workers: int = 1, each: Each = map) -> Total:
+    """Adds two sums in place in `left`. They are integers: the order does not matter. each: runs
+    `workers` pieces at once.
+    """
     # Memory of the same layout is added; a table beside single arrays is read through its columns.
     if left.table is None or right.table is None:
         left = left._replace(table=None)
         right = right._replace(table=None)
-    for own, other in zip(_arrays(left), _arrays(right), strict=True):
-        own += other
+    list(each(_add, _pieces([left, right], workers)))
     return left._replace(devices=left.devices + right.devices, shown=(*left.shown, *right.shown))
 
 
-def _pieces(total: Total, workers: int) -> list[list[Int64Array]]:
-    """Splits the memory of a sum: for each worker a list of pieces."""
-    arrays = _arrays(total)
-    size = sum(array.size for array in arrays)
+def _pieces(totals: list[Total], workers: int) -> list[list[tuple[Int64Array, ...]]]:
+    """Splits the memory of sums of one shape: for each worker a list of pieces that belong
+    together.
+    """
+    matching = list(zip(*map(_arrays, totals), strict=True))
+    size = sum(arrays[0].size for arrays in matching)
     many = min(workers, 1 + size // PIECE)
-    cut = [np.array_split(array, many) for array in arrays]
-    return [list(piece) for piece in zip(*cut, strict=True)]
+    pieces: list[list[tuple[Int64Array, ...]]] = [[] for _ in range(many)]
+    for arrays in matching:
+        # One array of each sum, cut at the same places.
+        cut = [np.array_split(array, many) for array in arrays]
+        for piece, parts in zip(pieces, zip(*cut, strict=True), strict=True):
+            piece.append(parts)
+    return pieces
 
 
-def _clear(piece: list[Int64Array]) -> None:
-    for array in piece:
+def _clear(piece: list[tuple[Int64Array, ...]]) -> None:
+    for (array,) in piece:
         array[...] = 0
+
+
+def _add(piece: list[tuple[Int64Array, ...]]) -> None:
+    for left, right in piece:
+        left += right
 
 
 def _arrays(total: Total) -> list[Int64Array]:
