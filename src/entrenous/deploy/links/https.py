@@ -242,9 +242,8 @@ class HttpsServerLink(Traffic):
         """
         listening = listen(host, 0)
         self.nearby = joined_address(host, listening.getsockname()[1])
-        # What a sibling passes on is answered here: passed on again it could go in circles.
-        alone = front._replace(guard=None, siblings=None)
-        self._servers.append((uvicorn.Server(_configured(alone, None)), listening))
+        passed = front._replace(guard=None, nearby=True)
+        self._servers.append((uvicorn.Server(_configured(passed, None)), listening))
 
     def _run(self) -> None:
         try:
