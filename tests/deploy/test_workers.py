@@ -21,6 +21,7 @@ from federation_links import (
     logged,
     nodes_at,
     nodes_of,
+    ratings,
     server_sha256,
     simulated,
     until,
@@ -34,12 +35,14 @@ from entrenous.deploy.node.secure_node import inputs
 from entrenous.deploy.operate import running
 from entrenous.deploy.operate.founding import FoundedFederation
 from entrenous.deploy.operate.running_node import polling
+from entrenous.deploy.server.channel import Order
 from entrenous.deploy.server.local_workers import WorkerProcess
 from entrenous.deploy.server.pool import WorkerPool
 from entrenous.deploy.server.server import serve
 from entrenous.deploy.server.server_folder import ServerFolder
 from entrenous.privacy.secure_sum.terms import Floors
 from tests.deploy.test_late_members import FIRST, USERS, Growing
+from tests.deploy.test_lots import by_lot
 
 PATIENCE = 240.0
 pytestmark = pytest.mark.usefixtures("forked_children")
@@ -190,6 +193,69 @@ def test_a_worker_that_is_killed_in_a_masked_sum_loses_nothing(tmp_path: Path) -
     for node in nodes_of(two).values():
         with closing(node):
             assert inputs(node.store) == 2
+
+
+# ---- groups by lot -------------------------------------------------------------------------------
+
+
+CROWD = ratings(84)
+
+
+def dealt_anew(folder: Path) -> FoundedFederation:
+    """Three groups by lot, of which one worker makes two. A device answers twice at most: in the
+    third round too few offer in two of the groups.
+    """
+    groups = {"people": 8, "groups": 3, "cohort": 48}
+    return by_lot(folder, rounds=3, answers=2, data=CROWD, deadline=PATIENCE, **groups)
+
+
+def test_groups_by_lot_are_made_by_all_workers_with_the_bytes_of_the_simulation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = dealt_anew(tmp_path / "f")
+    training = simulated(made, CROWD)
+    orders: list[tuple[int, str, int]] = []
+    send = WorkerProcess.send
+
+    def sent(worker: WorkerProcess, order: Order) -> None:
+        orders.append((worker.process.pid, order.word, len(order.about.get("asked", ()))))
+        send(worker, order)
+
+    monkeypatch.setattr(WorkerProcess, "send", sent)
+    assert served(made, 2) == server_sha256(training)
+    said = running.status(made.server)
+    assert said["lost"] == 0
+    assert any("1 of 3 groups; without group 2, 3" in line for line in logged(made.server))
+    with closing(ServerFolder(made.server)) as held:
+        standing = held.newest(made.terms.make())
+    assert standing is not None
+    assert standing.ledger.device_rounds == training.ledger.device_rounds
+    # Two orders a round, one for each worker, which ask everybody together.
+    asked = [(process, nodes) for process, word, nodes in orders if word == "sum"]
+    assert len(asked) == 2 * 3 and len({process for process, _ in asked}) == 2
+    for first in range(0, len(asked), 2):
+        assert asked[first][1] + asked[first + 1][1] == len(CROWD.users)
+
+
+def test_a_worker_that_is_killed_while_it_sums_groups_by_lot_loses_nobody(tmp_path: Path) -> None:
+    """Each is killed once: while nodes say whether their lots draw them, and in a later stage."""
+    made = dealt_anew(tmp_path / "f")
+    count = 0
+    killed: list[int] = []
+    lock = threading.Lock()
+
+    def kill(pool: WorkerPool[WorkerProcess], name: str, frame: bytes) -> None:
+        nonlocal count
+        with lock:
+            count += 1
+            if count in (25, 120):
+                victim = pool.workers[len(killed)].process
+                killed.append(victim.pid)
+                os.kill(victim.pid, signal.SIGKILL)
+
+    assert served(made, 2, kill) == server_sha256(simulated(made, CROWD))
+    assert len(killed) == 2 and sum("has ended" in line for line in logged(made.server)) == 2
+    assert running.status(made.server)["lost"] == 0
 
 
 def test_workers_are_refused_with_a_defence_and_below_one(tmp_path: Path) -> None:
