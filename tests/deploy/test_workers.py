@@ -31,9 +31,12 @@ from entrenous.core.errors import InputError
 from entrenous.deploy.agreement.certificates import make_keys
 from entrenous.deploy.links.https import HttpsPlan
 from entrenous.deploy.links.polling import serve as serve_nodes
+from entrenous.deploy.node.node import FederatedNode
 from entrenous.deploy.node.secure_node import inputs
 from entrenous.deploy.operate import running
 from entrenous.deploy.operate.founding import FoundedFederation
+from entrenous.deploy.operate.joining import join_by_link
+from entrenous.deploy.operate.newcomers import make_link
 from entrenous.deploy.operate.running_node import polling
 from entrenous.deploy.server.channel import Order
 from entrenous.deploy.server.local_workers import WorkerProcess
@@ -41,7 +44,7 @@ from entrenous.deploy.server.pool import WorkerPool
 from entrenous.deploy.server.server import serve
 from entrenous.deploy.server.server_folder import ServerFolder
 from entrenous.privacy.secure_sum.terms import Floors
-from tests.deploy.test_late_members import FIRST, USERS, Growing
+from tests.deploy.test_late_members import DATA, FIRST, OWNER, USERS, Growing
 from tests.deploy.test_lots import by_lot
 
 PATIENCE = 240.0
@@ -266,14 +269,35 @@ def test_workers_are_refused_with_a_defence_and_below_one(tmp_path: Path) -> Non
         served(federation(tmp_path / "f", rounds=1), 0)
 
 
-def test_people_who_come_to_two_workers_are_in_the_sums_from_then_on(tmp_path: Path) -> None:
+def invited(growing: Growing, address: str) -> int:
+    """Ten people join by invitation. Returns how many members there are then."""
+    growing.come(range(FIRST, USERS))
+    return USERS
+
+
+def by_link(growing: Growing, address: str) -> int:
+    """Somebody joins by a link that leads to the workers."""
+    link = make_link(growing.folder / "f", uses=1, days=1, an_hour=10)._replace(server=address)
+    folder = growing.folder / "late"
+    join_by_link(folder, str(link), DATA.of_users([FIRST]), OWNER)
+    growing.nodes["late"] = FederatedNode(folder)
+    return FIRST + 1
+
+
+@pytest.mark.parametrize(
+    ("come", "groups"), [(invited, {}), (by_link, {"groups": 2, "cohort": 24})]
+)
+def test_people_who_come_to_two_workers_are_in_the_sums_from_then_on(
+    tmp_path: Path, come: Callable[[Growing, str], int], groups: dict[str, int]
+) -> None:
     """The bytes are those of a simulation, and the workers stay the same processes."""
-    growing = Growing(tmp_path, deadline=60.0)
+    growing = Growing(tmp_path, deadline=60.0, **groups)
     server = growing.made.server
     over = threading.Event()
     pools = list[WorkerPool[WorkerProcess]]()
     trained = list[str | None]()
-    held = ServerFolder(server, pace=1.0)
+    # Time to join before the second round, in which nodes wait for it all the same.
+    held = ServerFolder(server, pace=35.0)
 
     def serve_all() -> None:
         plan = HttpsPlan(port=0, keys=server / "keys")
@@ -296,7 +320,8 @@ def test_people_who_come_to_two_workers_are_in_the_sums_from_then_on(tmp_path: P
         processes = [worker.process.pid for worker in pools[0].workers]
         threads.append(live(first))
         until(lambda: running.status(server).get("number"))
-        growing.come(range(FIRST, USERS))
+        held.pace = 0.0
+        members = come(growing, pools[0].address)
         threads.append(live([name for name in growing.nodes if name not in first]))
         threads[0].join(PATIENCE)
         assert [worker.process.pid for worker in pools[0].workers] == processes
@@ -307,10 +332,10 @@ def test_people_who_come_to_two_workers_are_in_the_sums_from_then_on(tmp_path: P
     (later,) = [line for line in logged(server) if "going on after round" in line]
     changed = int(later.split("after round ")[1])
     assert 0 < changed < 6
-    assert trained == [growing.simulated(lambda number: FIRST if number < changed else USERS)]
+    assert trained == [growing.simulated(lambda number: FIRST if number < changed else members)]
     said = running.status(server)
     assert said["lost"] == 0
     # Each of five stages is answered by all who are in the sum, before the change and after it.
     devices = re.findall(r"round \d+: (\d+) of \d+ devices", "\n".join(logged(server)))
     assert said["answers"]["accepted"] == 5 * sum(map(int, devices))
-    assert any(inputs(growing.nodes[f"device-{user}"].store) for user in range(FIRST, USERS))
+    assert any(inputs(node.store) for name, node in growing.nodes.items() if name not in first)
