@@ -7,7 +7,9 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 import threading
+import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -29,8 +31,9 @@ from federation_links import (
 
 from entrenous.core.errors import InputError
 from entrenous.deploy.agreement.certificates import make_keys
-from entrenous.deploy.links.https import HttpsPlan
+from entrenous.deploy.links.https import HttpsPlan, HttpsServerLink
 from entrenous.deploy.links.polling import serve as serve_nodes
+from entrenous.deploy.links.siblings import Siblings
 from entrenous.deploy.node.node import FederatedNode
 from entrenous.deploy.node.secure_node import inputs
 from entrenous.deploy.operate import running
@@ -38,11 +41,13 @@ from entrenous.deploy.operate.founding import FoundedFederation
 from entrenous.deploy.operate.joining import join_by_link
 from entrenous.deploy.operate.newcomers import make_link
 from entrenous.deploy.operate.running_node import polling
-from entrenous.deploy.server.channel import Order
+from entrenous.deploy.server.channel import Channel, Order
+from entrenous.deploy.server.knocks import AskedDesk
 from entrenous.deploy.server.local_workers import WorkerProcess
 from entrenous.deploy.server.pool import WorkerPool
 from entrenous.deploy.server.server import serve
 from entrenous.deploy.server.server_folder import ServerFolder
+from entrenous.deploy.server.worker import Worker, homes
 from entrenous.privacy.secure_sum.terms import Floors
 from tests.deploy.test_late_members import DATA, FIRST, OWNER, USERS, Growing
 from tests.deploy.test_lots import by_lot
@@ -217,11 +222,11 @@ def test_groups_by_lot_are_made_by_all_workers_with_the_bytes_of_the_simulation(
 ) -> None:
     made = dealt_anew(tmp_path / "f")
     training = simulated(made, CROWD)
-    orders: list[tuple[int, str, int]] = []
+    orders: list[tuple[int, Order]] = []
     send = WorkerProcess.send
 
     def sent(worker: WorkerProcess, order: Order) -> None:
-        orders.append((worker.process.pid, order.word, len(order.about.get("asked", ()))))
+        orders.append((worker.process.pid, order))
         send(worker, order)
 
     monkeypatch.setattr(WorkerProcess, "send", sent)
@@ -234,10 +239,52 @@ def test_groups_by_lot_are_made_by_all_workers_with_the_bytes_of_the_simulation(
     assert standing is not None
     assert standing.ledger.device_rounds == training.ledger.device_rounds
     # Two orders a round, one for each worker, which ask everybody together.
-    asked = [(process, nodes) for process, word, nodes in orders if word == "sum"]
-    assert len(asked) == 2 * 3 and len({process for process, _ in asked}) == 2
-    for first in range(0, len(asked), 2):
-        assert asked[first][1] + asked[first + 1][1] == len(CROWD.users)
+    asked = [
+        (process, order.about["asked"].keys()) for process, order in orders if order.word == "sum"
+    ]
+    first, second = (process for process, _ in asked[:2])
+    for number in range(3):
+        of_round = dict(asked[2 * number : 2 * number + 2])
+        assert of_round.keys() == {first, second}
+        assert of_round[first] | of_round[second] == made.nodes.keys()
+        assert of_round[first].isdisjoint(of_round[second])
+    # Those who were at the other worker in the round before, and are there still.
+    came = [
+        (process, order.about["moved"].keys()) for process, order in orders if order.word == "there"
+    ]
+    for number in (1, 2):
+        before = dict(asked[2 * number - 2 : 2 * number])
+        now = dict(asked[2 * number : 2 * number + 2])
+        of_round = dict(came[2 * number : 2 * number + 2])
+        assert of_round[first] == now[first] & before[second]
+        assert of_round[second] == now[second] & before[first]
+
+
+def test_a_worker_knows_anew_who_is_there_once_another_has_died(tmp_path: Path) -> None:
+    """Who was connected to that one comes back: no offer ends without them."""
+    made = dealt_anew(tmp_path / "f")
+    ours, theirs = (Channel(line) for line in socket.socketpair())
+    with closing(ours), closing(theirs), closing(ServerFolder(made.server)) as held:
+        members = held.members.nodes
+        siblings = Siblings({}, 1)
+        plan = HttpsPlan(port=0)
+        with closing(
+            HttpsServerLink(plan, held.terms.run, members, 1 << 20, siblings=siblings)
+        ) as link:
+            worker = Worker(held, link, theirs, AskedDesk(theirs), siblings, 1, 2)
+            link.since -= 3600.0
+            began = time.monotonic()
+            worker._obey(Order("siblings", {"addresses": {0: "127.0.0.1:1"}, "round": 2}))
+            assert link.since >= began
+            assert siblings.home == homes(held.terms, held.members, 2, 2)
+            assert siblings.home != homes(held.terms, held.members, 2, 0)
+            # As a node that was there, and is served by the other worker in another round.
+            name = next(name for name, home in siblings.home.items() if home == 1)
+            number = next(n for n in range(99) if homes(held.terms, held.members, 2, n)[name] == 0)
+            link.heard(name)
+            worker._obey(Order("homes", {"round": number}))
+            said = ours.receive(PATIENCE)
+            assert said is not None and said.word == "moved" and list(said.about["moved"]) == [name]
 
 
 def test_a_worker_that_is_killed_while_it_sums_groups_by_lot_loses_nobody(tmp_path: Path) -> None:
