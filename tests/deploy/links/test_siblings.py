@@ -4,6 +4,7 @@ worker that serves the node now, and that worker knows who is there.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -91,6 +92,20 @@ def test_a_question_that_waits_goes_where_its_node_is_served(
             assert NODE in two.links[home].present()
             assert NODE not in two.links[1 - home].present()
         two.links[1].send(NODE, FrameParts([b"work"]), 60.0)
+        assert asking.result(PATIENCE).content == b"work"
+
+
+def test_a_question_that_was_passed_on_leaves_no_connection_behind(two: TwoWorkers) -> None:
+    """Its node is dealt to and fro, and the same connection between the workers serves again."""
+    with ThreadPoolExecutor(1) as pool:
+        asking = pool.submit(asks, two.links[1].address)
+        until(waits_at(two.links[0]))
+        before = len(os.listdir("/proc/self/fd"))
+        for home in 20 * [1, 0]:
+            two.deal(home)
+            until(waits_at(two.links[home]))
+        assert len(os.listdir("/proc/self/fd")) < before + 10
+        two.links[0].send(NODE, FrameParts([b"work"]), 60.0)
         assert asking.result(PATIENCE).content == b"work"
 
 

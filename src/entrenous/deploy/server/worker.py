@@ -402,8 +402,8 @@ class Worker:
         self._summing.start()
 
     def _sum(self, work: RoundWork) -> None:
-        works = works_of_groups(self._held, work)
         try:
+            works = works_of_groups(self._held, work)
             for summed in self._collector.sums(works, self._memory):
                 self._channel.send("report", self._report(set()))
                 self._send_sum(summed, work)
