@@ -52,16 +52,25 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 class Growing:
     """A federation with room for 40 people, of whom 30 are there from the beginning."""
 
-    def __init__(self, folder: Path, rounds: int = 6, deadline: float = 5.0) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        rounds: int = 6,
+        deadline: float = 5.0,
+        cohort: int = 12,
+        **more: Any,
+    ) -> None:
+        """more: settings of protection."""
         self.folder = folder
         protect = {
             **{"sampling": "poisson", "answers": 9, "noise": 0.2, "rows": "all"},
             **{"secure_sum": True, "people": 5, "parties": 3},
+            **more,
         }
         plan = FoundingPlan(
             algorithm="fcf",
             rounds=rounds,
-            settings={"factors": 4, "cohort": 12},
+            settings={"factors": 4, "cohort": cohort},
             profile="paper",
             protect=protect,
             draws="public",

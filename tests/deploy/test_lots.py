@@ -42,7 +42,7 @@ from entrenous.deploy.operate import running as running_module
 from entrenous.deploy.operate.device import OwnRow
 from entrenous.deploy.operate.founding import FoundedFederation
 from entrenous.deploy.operate.going_back import go_back
-from entrenous.deploy.operate.running import refuse_alone, status
+from entrenous.deploy.operate.running import status
 from entrenous.deploy.operate.trial_again import QuietRounds, made_again
 from entrenous.deploy.server import exchange, secure_server
 from entrenous.deploy.server import server as server_module
@@ -509,12 +509,6 @@ def test_each_round_has_other_groups_and_every_node_one_sum(tmp_path: Path) -> N
         assert len(set.union(*sums)) == sum(len(met) for met in sums)
     together = [frozenset(met) for sums in lists.values() for met in sums]
     assert len(set(together)) == len(together) == 16
-
-
-def test_one_process_serves_groups_that_are_dealt_anew(tmp_path: Path) -> None:
-    refused = pytest.raises(InputError, match="--workers: groups by lot are dealt anew")
-    with closing(ServerFolder(in_groups(tmp_path / "f").server)) as held, refused:
-        refuse_alone(held, "--workers")
 
 
 def test_a_group_that_vanishes_costs_the_others_nothing(tmp_path: Path) -> None:

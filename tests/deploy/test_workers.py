@@ -7,7 +7,9 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 import threading
+import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -21,6 +23,7 @@ from federation_links import (
     logged,
     nodes_at,
     nodes_of,
+    ratings,
     server_sha256,
     simulated,
     until,
@@ -28,18 +31,26 @@ from federation_links import (
 
 from entrenous.core.errors import InputError
 from entrenous.deploy.agreement.certificates import make_keys
-from entrenous.deploy.links.https import HttpsPlan
+from entrenous.deploy.links.https import HttpsPlan, HttpsServerLink
 from entrenous.deploy.links.polling import serve as serve_nodes
+from entrenous.deploy.links.siblings import Siblings
+from entrenous.deploy.node.node import FederatedNode
 from entrenous.deploy.node.secure_node import inputs
 from entrenous.deploy.operate import running
 from entrenous.deploy.operate.founding import FoundedFederation
+from entrenous.deploy.operate.joining import join_by_link
+from entrenous.deploy.operate.newcomers import make_link
 from entrenous.deploy.operate.running_node import polling
+from entrenous.deploy.server.channel import Channel, Order
+from entrenous.deploy.server.knocks import AskedDesk
 from entrenous.deploy.server.local_workers import WorkerProcess
 from entrenous.deploy.server.pool import WorkerPool
 from entrenous.deploy.server.server import serve
 from entrenous.deploy.server.server_folder import ServerFolder
+from entrenous.deploy.server.worker import Worker, homes
 from entrenous.privacy.secure_sum.terms import Floors
-from tests.deploy.test_late_members import FIRST, USERS, Growing
+from tests.deploy.test_late_members import DATA, FIRST, OWNER, USERS, Growing
+from tests.deploy.test_lots import by_lot
 
 PATIENCE = 240.0
 pytestmark = pytest.mark.usefixtures("forked_children")
@@ -192,6 +203,111 @@ def test_a_worker_that_is_killed_in_a_masked_sum_loses_nothing(tmp_path: Path) -
             assert inputs(node.store) == 2
 
 
+# ---- groups by lot -------------------------------------------------------------------------------
+
+
+CROWD = ratings(84)
+
+
+def dealt_anew(folder: Path) -> FoundedFederation:
+    """Three groups by lot, of which one worker makes two. A device answers twice at most: in the
+    third round too few offer in two of the groups.
+    """
+    groups = {"people": 8, "groups": 3, "cohort": 48}
+    return by_lot(folder, rounds=3, answers=2, data=CROWD, deadline=PATIENCE, **groups)
+
+
+def test_groups_by_lot_are_made_by_all_workers_with_the_bytes_of_the_simulation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = dealt_anew(tmp_path / "f")
+    training = simulated(made, CROWD)
+    orders: list[tuple[int, Order]] = []
+    send = WorkerProcess.send
+
+    def sent(worker: WorkerProcess, order: Order) -> None:
+        orders.append((worker.process.pid, order))
+        send(worker, order)
+
+    monkeypatch.setattr(WorkerProcess, "send", sent)
+    assert served(made, 2) == server_sha256(training)
+    said = running.status(made.server)
+    assert said["lost"] == 0
+    assert any("1 of 3 groups; without group 2, 3" in line for line in logged(made.server))
+    with closing(ServerFolder(made.server)) as held:
+        standing = held.newest(made.terms.make())
+    assert standing is not None
+    assert standing.ledger.device_rounds == training.ledger.device_rounds
+    # Two orders a round, one for each worker, which ask everybody together.
+    asked = [
+        (process, order.about["asked"].keys()) for process, order in orders if order.word == "sum"
+    ]
+    first, second = (process for process, _ in asked[:2])
+    for number in range(3):
+        of_round = dict(asked[2 * number : 2 * number + 2])
+        assert of_round.keys() == {first, second}
+        assert of_round[first] | of_round[second] == made.nodes.keys()
+        assert of_round[first].isdisjoint(of_round[second])
+    # Those who were at the other worker in the round before, and are there still.
+    came = [
+        (process, order.about["moved"].keys()) for process, order in orders if order.word == "there"
+    ]
+    for number in (1, 2):
+        before = dict(asked[2 * number - 2 : 2 * number])
+        now = dict(asked[2 * number : 2 * number + 2])
+        of_round = dict(came[2 * number : 2 * number + 2])
+        assert of_round[first] == now[first] & before[second]
+        assert of_round[second] == now[second] & before[first]
+
+
+def test_a_worker_knows_anew_who_is_there_once_another_has_died(tmp_path: Path) -> None:
+    """Who was connected to that one comes back: no offer ends without them."""
+    made = dealt_anew(tmp_path / "f")
+    ours, theirs = (Channel(line) for line in socket.socketpair())
+    with closing(ours), closing(theirs), closing(ServerFolder(made.server)) as held:
+        members = held.members.nodes
+        siblings = Siblings({}, 1)
+        plan = HttpsPlan(port=0)
+        with closing(
+            HttpsServerLink(plan, held.terms.run, members, 1 << 20, siblings=siblings)
+        ) as link:
+            worker = Worker(held, link, theirs, AskedDesk(theirs), siblings, 1, 2)
+            link.since -= 3600.0
+            began = time.monotonic()
+            worker._obey(Order("siblings", {"addresses": {0: "127.0.0.1:1"}, "round": 2}))
+            assert link.since >= began
+            assert siblings.home == homes(held.terms, held.members, 2, 2)
+            assert siblings.home != homes(held.terms, held.members, 2, 0)
+            # As a node that was there, and is served by the other worker in another round.
+            name = next(name for name, home in siblings.home.items() if home == 1)
+            number = next(n for n in range(99) if homes(held.terms, held.members, 2, n)[name] == 0)
+            link.heard(name)
+            worker._obey(Order("homes", {"round": number}))
+            said = ours.receive(PATIENCE)
+            assert said is not None and said.word == "moved" and list(said.about["moved"]) == [name]
+
+
+def test_a_worker_that_is_killed_while_it_sums_groups_by_lot_loses_nobody(tmp_path: Path) -> None:
+    """Each is killed once: while nodes say whether their lots draw them, and in a later stage."""
+    made = dealt_anew(tmp_path / "f")
+    count = 0
+    killed: list[int] = []
+    lock = threading.Lock()
+
+    def kill(pool: WorkerPool[WorkerProcess], name: str, frame: bytes) -> None:
+        nonlocal count
+        with lock:
+            count += 1
+            if count in (25, 120):
+                victim = pool.workers[len(killed)].process
+                killed.append(victim.pid)
+                os.kill(victim.pid, signal.SIGKILL)
+
+    assert served(made, 2, kill) == server_sha256(simulated(made, CROWD))
+    assert len(killed) == 2 and sum("has ended" in line for line in logged(made.server)) == 2
+    assert running.status(made.server)["lost"] == 0
+
+
 def test_workers_are_refused_with_a_defence_and_below_one(tmp_path: Path) -> None:
     defended = federation(tmp_path / "d", nodes=20, rounds=1, profile="robust")
     with pytest.raises(InputError, match="--workers: a defence looks at the updates of all nodes"):
@@ -200,14 +316,35 @@ def test_workers_are_refused_with_a_defence_and_below_one(tmp_path: Path) -> Non
         served(federation(tmp_path / "f", rounds=1), 0)
 
 
-def test_people_who_come_to_two_workers_are_in_the_sums_from_then_on(tmp_path: Path) -> None:
+def invited(growing: Growing, address: str) -> int:
+    """Ten people join by invitation. Returns how many members there are then."""
+    growing.come(range(FIRST, USERS))
+    return USERS
+
+
+def by_link(growing: Growing, address: str) -> int:
+    """Somebody joins by a link that leads to the workers."""
+    link = make_link(growing.folder / "f", uses=1, days=1, an_hour=10)._replace(server=address)
+    folder = growing.folder / "late"
+    join_by_link(folder, str(link), DATA.of_users([FIRST]), OWNER)
+    growing.nodes["late"] = FederatedNode(folder)
+    return FIRST + 1
+
+
+@pytest.mark.parametrize(
+    ("come", "groups"), [(invited, {}), (by_link, {"groups": 2, "cohort": 24})]
+)
+def test_people_who_come_to_two_workers_are_in_the_sums_from_then_on(
+    tmp_path: Path, come: Callable[[Growing, str], int], groups: dict[str, int]
+) -> None:
     """The bytes are those of a simulation, and the workers stay the same processes."""
-    growing = Growing(tmp_path, deadline=60.0)
+    growing = Growing(tmp_path, deadline=60.0, **groups)
     server = growing.made.server
     over = threading.Event()
     pools = list[WorkerPool[WorkerProcess]]()
     trained = list[str | None]()
-    held = ServerFolder(server, pace=1.0)
+    # Time to join before the second round, in which nodes wait for it all the same.
+    held = ServerFolder(server, pace=35.0)
 
     def serve_all() -> None:
         plan = HttpsPlan(port=0, keys=server / "keys")
@@ -230,7 +367,8 @@ def test_people_who_come_to_two_workers_are_in_the_sums_from_then_on(tmp_path: P
         processes = [worker.process.pid for worker in pools[0].workers]
         threads.append(live(first))
         until(lambda: running.status(server).get("number"))
-        growing.come(range(FIRST, USERS))
+        held.pace = 0.0
+        members = come(growing, pools[0].address)
         threads.append(live([name for name in growing.nodes if name not in first]))
         threads[0].join(PATIENCE)
         assert [worker.process.pid for worker in pools[0].workers] == processes
@@ -241,10 +379,10 @@ def test_people_who_come_to_two_workers_are_in_the_sums_from_then_on(tmp_path: P
     (later,) = [line for line in logged(server) if "going on after round" in line]
     changed = int(later.split("after round ")[1])
     assert 0 < changed < 6
-    assert trained == [growing.simulated(lambda number: FIRST if number < changed else USERS)]
+    assert trained == [growing.simulated(lambda number: FIRST if number < changed else members)]
     said = running.status(server)
     assert said["lost"] == 0
     # Each of five stages is answered by all who are in the sum, before the change and after it.
     devices = re.findall(r"round \d+: (\d+) of \d+ devices", "\n".join(logged(server)))
     assert said["answers"]["accepted"] == 5 * sum(map(int, devices))
-    assert any(inputs(growing.nodes[f"device-{user}"].store) for user in range(FIRST, USERS))
+    assert any(inputs(node.store) for name, node in growing.nodes.items() if name not in first)

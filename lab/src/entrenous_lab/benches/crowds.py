@@ -49,12 +49,14 @@ def crowds(
     enrolled: int = ENROLLED,
     present: int = PRESENT,
     once: bool = True,
+    workers: int = 1,
 ) -> dict[str, Any]:
     """Rounds of FPL under masks in which `present` of `enrolled` members are there, a lot draws
     about a tenth of these, and three groups are summed: adverts, masks and words, over TLS 1.3 on
     loopback. The devices live in two processes on the same machine; each has its own key, holds
     lists and sums against its own floor and contract, and trains. once: the devices of a process
-    verify each signature once, as those of a shop do; False = each device verifies all.
+    verify each signature once, as those of a shop do; False = each device verifies all. workers: of
+    the server; the memory of its processes is added up, with what they share.
     """
     lots = {
         "secure_sum": True,
@@ -76,7 +78,7 @@ def crowds(
         terms = crowd(server, data_of(present, ITEMS), settings, ROUNDS, **more)
         with _devices(server, present, once) as meet:
             progress(1, 2, "rounds")
-            took = run_server(server, 1, meet)
+            took = run_server(server, workers, meet)
         found = _found(server, took)
     progress(2, 2, "measured")
     return {

@@ -14,11 +14,15 @@ import hashlib
 from collections.abc import Collection
 from math import ceil, sqrt
 
+import numpy as np
+
 from ...core.contract.declared import Contract
 from ...core.errors import InputError
+from ...core.keys import key
 from ...privacy.protection import PROTECT, ProtectionInForce
 from ...privacy.secure_sum.graph import graph
 from ...privacy.secure_sum.terms import SumTerms
+from ...privacy.turnout import groups_dealt
 from .members import Members
 from .terms import FederationTerms
 
@@ -31,6 +35,23 @@ def groups_of(members: Members, terms: FederationTerms) -> list[frozenset[str]]:
     if terms.above:
         return [frozenset(members.ever())]
     return dealt(members, terms.run, terms.protection.groups)
+
+
+def groups_of_round(members: Members, terms: FederationTerms, number: int) -> list[frozenset[str]]:
+    """Returns the members in each group of round `number`: by lot groups are dealt anew, and others
+    stay.
+    """
+    count = terms.protection.groups
+    if not terms.by_lot or count == 1:
+        return groups_of(members, terms)
+    users = np.arange(members.users)
+    group = groups_dealt(key(terms.seed, "rounds"), number, users, count)
+    groups: list[set[str]] = [set() for _ in range(count)]
+    for name, member in members.nodes.items():
+        # By lot a node is one user's.
+        (user,) = member.users
+        groups[group[user]].add(name)
+    return [frozenset(names) for names in groups]
 
 
 def dealt(members: Members, run: str, count: int) -> list[frozenset[str]]:

@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, final
@@ -170,8 +170,27 @@ class Traffic:
         if done and self.loop is not None:
             self.loop.call_soon_threadsafe(_resolve, done)
 
+    def moved(self, siblings: Siblings) -> dict[str, float]:
+        """Forgets the nodes that another worker serves from now on. Returns them by name, each with
+        the seconds until it was heard, below 0, or until it was told to ask again.
+        """
+        now = time.monotonic()
+        heard = self._heard.copy().items()
+        moved = {node: at - now for node, at in heard if siblings.elsewhere(node) is not None}
+        for node in moved:
+            self._heard.pop(node, None)
+        return moved
+
+    def came(self, moved: Mapping[str, float]) -> None:
+        """Notes nodes that another worker has served so far, as `moved` tells of them there."""
+        now = time.monotonic()
+        for node, seconds in moved.items():
+            self._heard.setdefault(node, now + seconds)
+
     def send_on(self, siblings: Siblings) -> None:
-        """Has nodes ask again that wait here for a request, and are served by another worker."""
+        """Ends the questions of nodes that wait here for a request, and are served by another
+        worker: they are put to that one.
+        """
         assert self.loop is not None
         self.loop.call_soon_threadsafe(self._send_on, siblings)
 
@@ -302,6 +321,9 @@ class Front(NamedTuple):
     """Tells why the server cannot do its work; may wait for a disk."""
     siblings: Siblings | None = None
     """The other workers, which serve some of the nodes; None where this process serves all."""
+    nearby: bool = False
+    """True for what other workers pass on. It is not passed on again, since it could go in
+    circles."""
 
     def elsewhere(self, node: str) -> int | None:
         """Returns the number of the worker that serves a node; None for this process."""
@@ -372,11 +394,22 @@ class _Requests:
     async def work(self, request: Request) -> Response:
         """Answers with the next request for the node that asks."""
         node = self._admitted(request)
-        traffic = self._front.traffic
         _refuse_body(request)
-        worker = self._front.elsewhere(node)
-        if worker is not None:
-            return await self._passed_on(request, worker)
+        while True:
+            worker = self._front.elsewhere(node)
+            if worker is None:
+                response = await self._work_here(request, node)
+            elif self._front.nearby:
+                return Response(status_code=204)
+            else:
+                response = await self._passed_on(request, worker)
+            # Groups may have been dealt anew meanwhile: the node need not ask again.
+            if response.status_code != 204 or self._front.elsewhere(node) == worker:
+                return response
+
+    async def _work_here(self, request: Request, node: str) -> Response:
+        """Returns the next request for a node that this process serves."""
+        traffic = self._front.traffic
         traffic.heard(node)
         frame = traffic.parked(node)
         if frame is None:
@@ -419,7 +452,7 @@ class _Requests:
             raise Denied(411, "no-length")
         if int(size) > self._front.largest:
             raise Denied(413, "too-long")
-        worker = self._front.elsewhere(node)
+        worker = None if self._front.nearby else self._front.elsewhere(node)
         asked = worker is not None or self._front.traffic.waits_for(node)
         # Refused here, so that a flood of answers never reaches the server itself.
         if not asked and not self._unasked.allow(node):

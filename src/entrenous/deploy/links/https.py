@@ -218,7 +218,7 @@ class HttpsServerLink(Traffic):
 
     def start(self) -> None:
         """Begins to listen to nodes. Raises EntrenousError if that fails."""
-        _allow_files(self.guard.bounds)
+        _allow_files(self.guard.bounds, len(self._servers))
         use_small_buffers()
         # In a thread of its own, so that nodes are heard while the server computes.
         self._thread.start()
@@ -243,9 +243,8 @@ class HttpsServerLink(Traffic):
         """
         listening = listen(host, 0)
         self.nearby = joined_address(host, listening.getsockname()[1])
-        # What a sibling passes on is answered here: passed on again it could go in circles.
-        alone = front._replace(guard=None, siblings=None)
-        self._servers.append((uvicorn.Server(_configured(alone, None)), listening))
+        passed = front._replace(guard=None, nearby=True)
+        self._servers.append((uvicorn.Server(_configured(passed, None)), listening))
 
     def _run(self) -> None:
         try:
@@ -311,11 +310,14 @@ def listen(
         raise kind("server", problem, fix="choose another port or address") from error
 
 
-def _allow_files(bounds: Bounds) -> None:
-    """Allows this process as many descriptors as connections may need, if the machine lets it."""
+def _allow_files(bounds: Bounds, ports: int) -> None:
+    """Allows this process as many descriptors as connections may need, if the machine lets it.
+    ports: 2 where other workers are there, to which and from which questions are passed on.
+    """
     # The soft limit is often 1,024, though the process may raise it.
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    needed = bounds.connections + bounds.silent + OWN_FILES
+    lines = bounds.connections * (2 * ports - 1)
+    needed = lines + bounds.silent + OWN_FILES
     if soft != resource.RLIM_INFINITY and soft < needed:
         most = needed
         if hard != resource.RLIM_INFINITY:

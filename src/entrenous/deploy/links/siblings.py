@@ -34,7 +34,8 @@ class Siblings:
         self.addresses: Mapping[int, str] = {}
         """HOST:PORT of the workers that are there, by number; any thread may replace it."""
         self.home = home
-        """The number of the worker for each node, by name; any thread may replace it."""
+        """The number of the worker for each node, by name; any thread may replace it. Where groups
+        are dealt anew it is another one in each round."""
         self._own = own
         self._client: httpx.AsyncClient | None = None
 
@@ -51,6 +52,10 @@ class Siblings:
         """
         try:
             answer = await self._sent(request, worker, body)
+            if answer.status_code == 204:
+                # Its connection is free once nothing has been read.
+                await answer.aread()
+                return Response(status_code=204, headers=_headers(answer))
         except (httpx.HTTPError, KeyError):
             raise Denied(503, "no-place") from None
         return Passed(answer)
@@ -73,8 +78,7 @@ class Passed(Response):
     """The answer of another worker, sent piece by piece."""
 
     def __init__(self, answer: httpx.Response) -> None:
-        headers = {name: answer.headers[name] for name in PASSED if name in answer.headers}
-        super().__init__(status_code=answer.status_code, headers=headers)
+        super().__init__(status_code=answer.status_code, headers=_headers(answer))
         self._answer = answer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -94,6 +98,11 @@ class Passed(Response):
                 await send({"type": "http.response.body"})
         finally:
             await self._answer.aclose()
+
+
+def _headers(answer: httpx.Response) -> dict[str, str]:
+    """Returns the headers of an answer that go back."""
+    return {name: answer.headers[name] for name in PASSED if name in answer.headers}
 
 
 async def _pieces(answer: httpx.Response) -> AsyncIterator[bytes]:

@@ -25,10 +25,10 @@ from ..agreement.files import read_json
 from ..agreement.members import MEMBERS, Member, Members
 from ..agreement.notice import known_addresses
 from ..agreement.terms import ENDLESS, TERMS, FederationTerms
-from ..frames.contribution import RoundHalted, contract_of
+from ..frames.contribution import RoundHalted
 from ..frames.request import largest_request
 from ..frames.secure import SPARE, largest_answer
-from ..links.admission import STANDARD, Bounds, here
+from ..links.admission import STANDARD, here
 from ..links.https import HttpsPlan, HttpsServerLink
 from ..links.metrics import Metrics, served
 from ..node.node_store import NODE, STORE, NodeStore
@@ -39,13 +39,13 @@ from ..server.pool import H, WorkerPool, Workers
 from ..server.ray_workers import LOCAL, HiredActor, RayPlan, RayWorkers
 from ..server.server import FederationServer, ListsChanged, serve_opened
 from ..server.server_folder import LogFormat, LogLine, ServerFolder, told
+from ..server.worker import bounds_of
 from .membership import certificate_ends
 from .newcomers import JoinDesk
 from .processes import Processes, last_line
 from .running_node import ask, watched
 
 Say = Callable[[str], None]
-MOST_CONNECTED = 4096  # nodes at once; each takes some 60 kB of the server
 LOOK = 0.5  # seconds between two looks at the server's status
 
 
@@ -302,9 +302,6 @@ def refuse_alone(held: ServerFolder, option: str) -> None:
     if held.terms.of_relays:
         problem = "relays have made the sums of their groups, which one process takes"
         raise InputError(option, problem, expected="1 with relays under masks", fix=fix)
-    if held.terms.by_lot and held.terms.protection.groups > 1:
-        problem = "groups by lot are dealt anew in each round, and a node has one worker"
-        raise InputError(option, problem, expected="1 with groups by lot", fix=fix)
 
 
 def https_link(held: ServerFolder, plan: HttpsPlan, largest: float = 0.0) -> HttpsServerLink:
@@ -313,20 +310,8 @@ def https_link(held: ServerFolder, plan: HttpsPlan, largest: float = 0.0) -> Htt
     """
     most = int(largest) or largest_answer(held.terms, held.members, held.algorithm)
     if plan.bounds == STANDARD:
-        plan = plan._replace(bounds=_bounds(held))
+        plan = plan._replace(bounds=bounds_of(held))
     return HttpsServerLink(plan, held.terms.run, held.members.nodes, most, trouble=held.trouble)
-
-
-def _bounds(held: ServerFolder) -> Bounds:
-    """Returns the limits of a server's connections. By lot there is room for twice as many nodes as
-    are drawn for a round, who all wait for each other, up to MOST_CONNECTED.
-    """
-    if not held.terms.by_lot:
-        return STANDARD
-    contract = contract_of(held.terms, held.algorithm)
-    usual = STANDARD.connections - STANDARD.strangers
-    known = max(usual, min(2 * contract.cohort, MOST_CONNECTED))
-    return STANDARD._replace(connections=known + STANDARD.strangers)
 
 
 def run_relay(

@@ -256,22 +256,27 @@ class Collector:
         self._journal = None
         return total
 
-    def sums(self, works: Mapping[int, GroupWork]) -> Generator[GroupSum, None, None]:
+    def sums(
+        self, works: Mapping[int, GroupWork], memory: SumMemory | None = None
+    ) -> Generator[GroupSum, None, None]:
+        """`Collecting.sums`. memory: as for `SecureRound`."""
         if self.folder.terms.of_relays:
             yield from self._sums_of_relays(works)
             return
         if self.folder.terms.by_lot and len(works) > 1:
-            yield from self._sums_at_once(works)
+            yield from self._sums_at_once(works, memory)
             return
         for number, (work, of_group) in works.items():
-            yield self.sum_of(number, work, of_group)
+            yield self.sum_of(number, work, of_group, memory)
 
-    def _sums_at_once(self, works: Mapping[int, GroupWork]) -> Generator[GroupSum, None, None]:
+    def _sums_at_once(
+        self, works: Mapping[int, GroupWork], memory: SumMemory | None
+    ) -> Generator[GroupSum, None, None]:
         """Yields the secure sums of groups by lot: nobody waits for another group. Raises
         ServerStopped.
         """
         rounds = {
-            number: SecureRound(self, work, number, of_group)
+            number: SecureRound(self, work, number, of_group, memory)
             for number, (work, of_group) in works.items()
         }
         asked = {}

@@ -31,10 +31,8 @@ import numpy as np
 
 from ...core.contract.declared import Contract
 from ...core.contract.update import Total
-from ...core.keys import key
 from ...core.types import Float64Array, Int64Array
-from ...privacy.turnout import groups_dealt
-from ..agreement.groups import groups_of
+from ..agreement.groups import groups_of, groups_of_round
 from ..frames.contribution import add
 from ..frames.frames import FrameParts, FrameRefused, claimed_node
 from ..frames.request import RoundWork
@@ -76,8 +74,8 @@ class GroupWork(NamedTuple):
     work: RoundWork
     """The work of the round, of which the nodes of this group alone are asked."""
     of_group: frozenset[str]
-    """All nodes that are or were in the group, or of groups by lot those that are asked; nobody
-    where everybody is one group."""
+    """All nodes that are or were in the group, or of groups by lot those that are now; nobody where
+    everybody is one group."""
 
 
 # Makes the sums of some groups, by their numbers. A group that stays is asked when the sum of one
@@ -91,30 +89,13 @@ def works_of_groups(folder: ServerFolder, work: RoundWork) -> dict[int, GroupWor
     count = folder.terms.protection.groups
     if count == 1:
         return {0: GroupWork(work, frozenset())}
-    if folder.terms.by_lot:
-        return _dealt(folder, work, count)
     works = {}
-    for number, group in enumerate(groups_of(folder.members, folder.terms)):
+    groups = groups_of_round(folder.members, folder.terms, work.round)
+    for number, group in enumerate(groups):
         asked = {name: users for name, users in work.asked.items() if name in group}
         if asked:
             works[number] = GroupWork(work._replace(asked=asked), group)
     return works
-
-
-def _dealt(folder: ServerFolder, work: RoundWork, count: int) -> dict[int, GroupWork]:
-    """Returns the work of each group of a round whose groups are dealt by lot; a node is one
-    user's.
-    """
-    users = np.concatenate(list(work.asked.values()))
-    group = groups_dealt(key(folder.terms.seed, "rounds"), work.round, users, count)
-    asked: list[dict[str, Int64Array]] = [{} for _ in range(count)]
-    for number, name in zip(group.tolist(), work.asked, strict=True):
-        asked[number][name] = work.asked[name]
-    return {
-        number: GroupWork(work._replace(asked=own), frozenset(own))
-        for number, own in enumerate(asked)
-        if own
-    }
 
 
 def grouped_sum(

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial, reduce
 from threading import Event
-from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar, final
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar, final
 
 import numpy as np
 
@@ -102,6 +102,8 @@ class WorkerStanding:
         """HOST:PORT for the other workers, "" where they need none."""
         self.order: Order | None = None
         """The order that it works on, which its successor would be given."""
+        self.summing: set[int] = set()
+        """The groups whose sums it is making, where that is its order."""
         self.done: set[str] = set()
         """The nodes that it has heard, or that have the model."""
         self.counts: Mapping[str, int] = {}
@@ -116,15 +118,6 @@ class WorkerStanding:
         """The devices in the answers that it has taken."""
         self.link = LinkTally()
         """The counts of its port."""
-
-
-class Summed(NamedTuple):
-    """The answer of a worker to `sum`."""
-
-    at: int
-    """The number of the worker."""
-    about: Mapping[str, Any]
-    body: bytes
 
 
 @final
@@ -152,7 +145,8 @@ class WorkerPool(Generic[H]):
         self._waits = waits
         self._hiring = hiring
         self._joins = desk(self._welcome)
-        self._home = homes(folder.terms, folder.members, count)
+        self._round = 0  # whose groups say who serves which nodes
+        self._home = homes(folder.terms, folder.members, count, 0)
         self.lengths: dict[str, float] = {}
         self._accepted = 0  # answers in the totals of all rounds
         # The counts of workers that have died.
@@ -163,7 +157,7 @@ class WorkerPool(Generic[H]):
         self._word = ""  # of what was begun last
         self._work: RoundWork | None = None
         self._works: Mapping[int, GroupWork] = {}  # of the secure sums of this round
-        self._summed: list[Summed] = []
+        self._summed: list[Order] = []  # sums that have come
         self._given: RoundWork | None = None  # that is handed on, and the words for it
         self._words = b""
         self._have = set[str]()  # the nodes that have it
@@ -187,13 +181,9 @@ class WorkerPool(Generic[H]):
         """
         self._contract = contract
         self._waits = waits
-        self._home = homes(self._folder.terms, self._folder.members, self._count)
         self._given = None
-        order = Order("lists", {"files": self._hiring.lists()})
+        self._deal(self._round, Order("lists", {"files": self._hiring.lists()}), "listed")
         for at in range(self._count):
-            self._tell(at, order)
-        for at in range(self._count):
-            self._answer(at, "listed", [order])
             self._settle(at)
 
     # ---- rounds: `Collecting` --------------------------------------------------------------------
@@ -297,30 +287,33 @@ class WorkerPool(Generic[H]):
 
     def sums(self, works: Mapping[int, GroupWork]) -> Generator[GroupSum, None, None]:
         """Yields the secure sums of some groups. Each worker makes those of its groups, one after
-        the other. Sums that are under way when nobody takes further ones are made
-        nevertheless.
+        the other, or by lot together. Sums that are under way when nobody takes further ones are
+        made nevertheless.
         """
         self._works = works
         self._summed = []
+        together = 1
+        if self._folder.terms.by_lot:
+            together = len(works)
+            number = next(iter(works.values())).work.round
+            self._deal(number, Order("homes", {"round": number}), "moved")
         left: list[list[int]] = [[] for _ in range(self._count)]
         for number in sorted(works):
             left[number % self._count].append(number)
-        idle = set(range(self._count))
         ended = 0
         try:
             while ended < len(works):
-                for at in list(idle):
-                    if left[at]:
-                        idle.discard(at)
-                        self._order(at, self._sum_order(left[at].pop(0)))
-                for at, about, body in self._some_summed():
-                    idle.add(at)
+                for at, standing in enumerate(self.standing):
+                    if left[at] and not standing.summing:
+                        self._order_sums(at, left[at][:together])
+                        del left[at][:together]
+                for _, about, body in self._some_summed():
                     ended += 1
                     yield self._read_group(works[about["group"]].work, about, body)
         except GeneratorExit:
             # Sums under way are made, though nobody takes them.
-            while len(idle) < self._count:
-                idle |= {summed.at for summed in self._some_summed()}
+            while any(standing.summing for standing in self.standing):
+                self._some_summed()
             raise
         finally:
             self._close()
@@ -367,6 +360,22 @@ class WorkerPool(Generic[H]):
 
     # ---- orders ----------------------------------------------------------------------------------
 
+    def _deal(self, number: int, order: Order, answer: str) -> None:
+        """Has all workers follow an order after which they serve the nodes of their groups of round
+        `number`, and tells each of its nodes that were at another worker. answer: the word by
+        which the order is answered.
+        """
+        self._round = number
+        self._home = homes(self._folder.terms, self._folder.members, self._count, number)
+        for at in range(self._count):
+            self._tell(at, order)
+        moved: dict[str, float] = {}
+        for at in range(self._count):
+            moved |= self._answer(at, answer, [order]).about["moved"]
+        for at in range(self._count):
+            come = {name: heard for name, heard in moved.items() if self._home.get(name) == at}
+            self._tell(at, Order("there", {"moved": come}))
+
     @property
     def _count(self) -> int:
         return len(self.workers)
@@ -388,30 +397,34 @@ class WorkerPool(Generic[H]):
         return _said_of_asked(asked)
 
     def _tell_given(self, at: int) -> None:
-        """Tells a worker of the model that is handed on, if there is one."""
+        """Tells a worker of the model that is handed on, if there is one. It hands it to those whom
+        it serves then.
+        """
         work = self._given
         if work is not None:
-            about = {"asked": self._asked_of(at, work), "have": sorted(self._have)}
+            about = {"asked": _said_of_asked(work.asked), "have": sorted(self._have)}
             self._tell(at, Order("given", {**_said_of_work(work), **about}, self._words))
 
-    def _sum_order(self, number: int) -> Order:
-        """Returns the order for the worker of a group. It has the server's memory of earlier sums
-        of that group.
+    def _order_sums(self, at: int, numbers: Sequence[int]) -> None:
+        """Has a worker make the sums of some groups. It has the server's memory of earlier sums of
+        these groups.
         """
-        group = self._works[number]
+        groups = [self._works[number] for number in numbers]
+        asked: dict[str, Int64Array] = {}
+        for group in groups:
+            asked |= group.work.asked
         past = []
         for summed in self._folder.summed():
-            if not group.of_group or not group.of_group.isdisjoint(summed.parties):
+            if any(_may_share(group, summed) for group in groups):
                 past.append((summed.model, dict(summed.parties)))
         about = {
-            **_said_of_work(group.work),
-            "asked": _said_of_asked(group.work.asked),
-            "group": number,
-            "of_group": sorted(group.of_group),
+            **_said_of_work(groups[0].work),
+            "asked": _said_of_asked(asked),
             "past": past,
             "liars": self._folder.liars(),
         }
-        return Order("sum", about)
+        self.standing[at].summing = set(numbers)
+        self._order(at, Order("sum", about))
 
     def _order(self, at: int, order: Order) -> None:
         """Gives a worker something to do, which a successor of it would go on with."""
@@ -440,7 +453,7 @@ class WorkerPool(Generic[H]):
                 except EOFError:
                     self._replace(at, [])
 
-    def _some_summed(self) -> list[Summed]:
+    def _some_summed(self) -> list[Order]:
         """Returns the sums that have come. Raises ServerStopped."""
         if self._stop.is_set():
             raise ServerStopped
@@ -479,8 +492,11 @@ class WorkerPool(Generic[H]):
             return
         about = order.about
         if order.word == "summed":
-            self.standing[at].order = None
-            self._summed.append(Summed(at, about, order.body))
+            standing = self.standing[at]
+            standing.summing.discard(about["group"])
+            if not standing.summing:
+                standing.order = None
+            self._summed.append(order)
         elif order.word == "remember":
             self._remember(about)
             self._tell(at, Order("remembered", {}))
@@ -555,8 +571,9 @@ class WorkerPool(Generic[H]):
         """Tells all workers where the others are, if they pass requests on."""
         if has_homes(self._folder.terms, self._count):
             addresses = {at: standing.address for at, standing in enumerate(self.standing)}
+            order = Order("siblings", {"addresses": addresses, "round": self._round})
             for at in range(self._count):
-                self._tell(at, Order("siblings", {"addresses": addresses}))
+                self._tell(at, order)
 
     def _replace(self, at: int, orders: list[Order]) -> None:
         """Puts another worker in the place of one that has died, with its journal. Raises
@@ -579,12 +596,11 @@ class WorkerPool(Generic[H]):
         self._await_ready(at)
         self._introduce()
         self._tell_given(at)
-        order = dead.order
-        # The sum that the dead worker was making may be one to remember by now.
-        if order is not None and order.word == "sum":
-            order = self._sum_order(order.about["group"])
-        if order is not None:
-            self._order(at, order)
+        # The sums that the dead worker was making may be some to remember by now.
+        if dead.summing:
+            self._order_sums(at, sorted(dead.summing))
+        elif dead.order is not None:
+            self._order(at, dead.order)
         for further in orders:
             self._tell(at, further)
 
@@ -597,6 +613,11 @@ class WorkerPool(Generic[H]):
         standing.sent = [0, 0, 0]
         standing.devices = 0
         standing.done = set()
+
+
+def _may_share(group: GroupWork, summed: PastSum) -> bool:
+    """Returns whether nodes of a group may have been in an earlier sum."""
+    return not group.of_group or not group.of_group.isdisjoint(summed.parties)
 
 
 def _said_of_work(work: RoundWork) -> dict[str, Any]:

@@ -3,11 +3,13 @@ sum: a process of the server's machine (`python -m entrenous.deploy.server.worke
 Ray on another one (`ray_workers`).
 
 Orders come over a channel. `round`, `model` and `sum` bring work, with the server's state: to take
-updates, to give a model, and to make the secure sum of one group. `stop` ends a round and is
+updates, to give a model, and to make the secure sums of some groups. `stop` ends a round and is
 answered with the names that were taken; `total`, with names that another worker has taken too, is
 answered with the sum; `words` and `agree` have the nodes agree on a model. Reports of what is under
 way are sent meanwhile, and `summed` when the secure sum is there. What must be known of all secure
-sums is on the server's disk alone: `remember` asks for that, and waits for `remembered`.
+sums is on the server's disk alone: `remember` asks for that, and waits for `remembered`. `homes`
+names a round, whose groups say which nodes a worker serves from then on. It is answered with who
+was there and is served elsewhere now, and `there` tells each worker who has come to it so.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import os
 import socket
 import sys
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
@@ -30,21 +33,24 @@ from ...core.files import write_private
 from ...core.types import Array
 from ...privacy.secure_sum.memory import PastSum
 from ...runs.recommenders import restore_state
-from ..agreement.groups import groups_of
+from ..agreement.groups import groups_of_round
 from ..agreement.members import Member, Members
 from ..agreement.terms import FederationTerms
-from ..frames.contribution import agreed_by, of_part
+from ..frames.contribution import agreed_by, contract_of, of_part
 from ..frames.request import RoundWork
 from ..frames.secure import SPARE, largest_answer
+from ..links.admission import STANDARD, Bounds
 from ..links.https import HttpsPlan, HttpsServerLink, listen
 from ..links.siblings import Siblings
 from .channel import Channel, Order, OrderChannel, next_order
 from .collector import Collector
 from .exchange import ServerStopped
+from .grouped_round import GroupSum, works_of_groups
 from .knocks import KNOCKED, AskedDesk
 from .server_folder import LogFormat, ServerFolder
 
 LOOK = 0.1  # seconds between two looks for orders, and two reports
+MOST_CONNECTED = 4096  # nodes at once; each takes some 60 kB of the server
 
 
 class WorkerPlan(NamedTuple):
@@ -93,9 +99,10 @@ def serve(
     largest = int(SPARE * largest_answer(held.terms, held.members, held.algorithm))
     siblings = None
     if has_homes(held.terms, of):
-        siblings = Siblings(homes(held.terms, held.members, of), part)
+        siblings = Siblings(homes(held.terms, held.members, of, 0), part)
     run = held.terms.run
     nodes = held.members.nodes
+    https = https._replace(bounds=bounds_of(held))
     link = HttpsServerLink(https, run, nodes, largest, listening, held.trouble, siblings)
     desk = AskedDesk(channel)
     link.admission.joins = desk
@@ -104,19 +111,31 @@ def serve(
         Worker(held, link, channel, desk, siblings, part, of).run()
 
 
+def bounds_of(held: ServerFolder) -> Bounds:
+    """Returns the limits of a server's connections. By lot there is room for twice as many nodes as
+    are drawn for a round, who all wait for each other, up to MOST_CONNECTED.
+    """
+    if not held.terms.by_lot:
+        return STANDARD
+    contract = contract_of(held.terms, held.algorithm)
+    usual = STANDARD.connections - STANDARD.strangers
+    known = max(usual, min(2 * contract.cohort, MOST_CONNECTED))
+    return STANDARD._replace(connections=known + STANDARD.strangers)
+
+
 def has_homes(terms: FederationTerms, workers: int) -> bool:
     """Returns whether each node is served by one worker alone."""
     return terms.masked and workers > 1
 
 
-def homes(terms: FederationTerms, members: Members, workers: int) -> dict[str, int]:
-    """Returns the number of the worker that speaks with each node, by name: under masks that of its
-    group's worker. Empty where any worker may speak with any node.
+def homes(terms: FederationTerms, members: Members, workers: int, number: int) -> dict[str, int]:
+    """Returns the number of the worker that speaks with each node from round `number` on, by name:
+    under masks that of its group's worker. Empty where any worker may speak with any node.
     """
     home: dict[str, int] = {}
     if has_homes(terms, workers):
-        for number, group in enumerate(groups_of(members, terms)):
-            home |= dict.fromkeys(group, number % workers)
+        for group, names in enumerate(groups_of_round(members, terms, number)):
+            home |= dict.fromkeys(names, group % workers)
     return home
 
 
@@ -141,6 +160,7 @@ class Worker:
         self._siblings = siblings
         self._part = part
         self._of = of
+        self._round = 0  # whose groups say which nodes it serves
         self._stop = threading.Event()
         self._orders: SimpleQueue[Order | None] = SimpleQueue()  # None: the server is gone
         self._waiting: list[str] = []  # nodes of a secure sum that have been missing for long
@@ -228,9 +248,17 @@ class Worker:
             self._collector.announce_rest(about["seconds"])
         elif order.word == "lists":
             self._change_lists(about["files"])
-            self._channel.send("listed", {})
+            self._channel.send("listed", {"moved": self._serve_those_of(self._round)})
+        elif order.word == "homes":
+            self._channel.send("moved", {"moved": self._serve_those_of(about["round"])})
+        elif order.word == "there" and self._siblings is not None:
+            self._link.came(about["moved"])
+            self._link.send_on(self._siblings)
         elif order.word == "siblings" and self._siblings is not None:
             self._siblings.addresses = dict(about["addresses"])
+            self._serve_those_of(about["round"])
+            # Whoever was connected to a worker that died comes back.
+            self._link.since = time.monotonic()
         elif order.word == "stop":
             self._step(0.0)
             self._doing = ""
@@ -255,9 +283,16 @@ class Worker:
         self._held.read_lists()
         self._take_lists()
         self._link.admission.change(self._held.members.nodes)
-        if self._siblings is not None:
-            self._siblings.home = homes(self._held.terms, self._held.members, self._of)
-            self._link.send_on(self._siblings)
+
+    def _serve_those_of(self, number: int) -> dict[str, float]:
+        """Serves the nodes of its groups of round `number` from now on. Returns the nodes that were
+        there and are served by another worker, as `Traffic.moved`.
+        """
+        self._round = number
+        if self._siblings is None:
+            return {}
+        self._siblings.home = homes(self._held.terms, self._held.members, self._of, number)
+        return self._link.moved(self._siblings)
 
     def _work(self, about: Mapping[str, Any]) -> RoundWork:
         arrays = {name: array_of(*array) for name, array in about["state"].items()}
@@ -344,33 +379,37 @@ class Worker:
     # ---- secure sums -----------------------------------------------------------------------------
 
     def _begin_sum(self, work: RoundWork, about: Mapping[str, Any]) -> None:
-        """Begins the secure sum of a group in a thread, while this one listens to the server."""
-        # The thread of the sum before has sent its sum.
+        """Begins the secure sums of its groups in a thread, while this one listens to the
+        server."""
+        # The thread of the sums before has sent them.
         if self._summing is not None:
             self._summing.join()
         self._memory.told(about["past"], about["liars"])
-        arguments = (work, about["group"], frozenset(about["of_group"]))
-        self._summing = threading.Thread(target=self._sum, args=arguments, daemon=True, name="sum")
+        self._summing = threading.Thread(target=self._sum, args=(work,), daemon=True, name="sum")
         self._doing = "sum"
         self._summing.start()
 
-    def _sum(self, work: RoundWork, group: int, of_group: frozenset[str]) -> None:
+    def _sum(self, work: RoundWork) -> None:
         try:
-            summed = self._collector.sum_of(group, work, of_group, self._memory)
-            total = summed.total
-            names = sorted(summed.names)
-            users = np.concatenate([np.empty(0, np.int64), *(work.asked[name] for name in names)])
-            self._channel.send("report", self._report(set()))
-            about = {"group": group, "begun": summed.begun, "names": names, "heard": len(users)}
-            body = b""
-            if total.devices:
-                body = of_part(total, np.sort(users))
-            self._channel.send("summed", about, body)
+            works = works_of_groups(self._held, work)
+            for summed in self._collector.sums(works, self._memory):
+                self._channel.send("report", self._report(set()))
+                self._send_sum(summed, work)
         # The server is gone, which the other thread sees too.
         except (ServerStopped, EOFError, OSError):
             pass
         except BaseException as failure:
             self._failure = failure
+
+    def _send_sum(self, summed: GroupSum, work: RoundWork) -> None:
+        total = summed.total
+        names = sorted(summed.names)
+        users = np.concatenate([np.empty(0, np.int64), *(work.asked[name] for name in names)])
+        about = {"group": summed.group, "begun": summed.begun, "names": names, "heard": len(users)}
+        body = b""
+        if total.devices:
+            body = of_part(total, np.sort(users))
+        self._channel.send("summed", about, body)
 
     def _note_waiting(self, names: list[str]) -> None:
         self._waiting = names
