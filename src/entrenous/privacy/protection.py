@@ -178,8 +178,8 @@ class Protection(Settings):
 
     @model_serializer(mode="wrap")
     def _said(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """The settings without `groups`, `answers`, `days` and `bits` where these are as they always
-        were, so that terms from before these settings hash as they did.
+        """The settings without `groups`, `answers`, `days` and `bits` where these are as they
+        always were, so that terms from before these settings hash as they did.
         """
         settings: dict[str, Any] = handler(self)
         for name, none in (("groups", 1), ("answers", 0), ("days", 0), ("bits", 64)):
