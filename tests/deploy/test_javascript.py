@@ -292,7 +292,7 @@ def test_a_vector_with_a_row_that_is_forgotten_meanwhile_does_not_leave(tmp_path
 def over_days(folder: Path, written: Collection[int]) -> tuple[str, dict[int, list[float]]]:
     """The model, and when each device answered, of a federation in which each answers once in any
     30 days; these are over before round 4. written: as of `Mixed`."""
-    once = {"answers": 1, "days": 30, "people": 3}
+    once = {"answers": 1, "days": 30}
     with closing(Mixed(folder, "fcf", written, protect=once)) as made:
 
         def clocks(now: float) -> Callable[[], None]:
@@ -308,12 +308,13 @@ def over_days(folder: Path, written: Collection[int]) -> tuple[str, dict[int, li
 
 
 def test_a_device_in_javascript_answers_again_when_its_days_are_over(tmp_path: Path) -> None:
-    """Its clock is set back once, to no avail. The third and the sixth person are drawn in rounds
-    before and after."""
-    model, times = over_days(tmp_path / "javascript", (3, 6, 20))
+    """Lots draw these people in round 0 and again in round 4 or 5; also in rounds 2 and 3, when a
+    day is missing, and when the clock was set back."""
+    people = (2, 26, 35)
+    model, times = over_days(tmp_path / "javascript", people)
     assert (model, times) == over_days(tmp_path / "python", ())
     assert model != "stopped"
-    assert max(len(times[user]) for user in (3, 6, 20)) == 2
+    assert [times[user] for user in people] == [[NOON, NOON + 60 * DAY]] * 3
 
 
 @pytest.mark.parametrize("days", ["-1", "1.5", '"x"', "null"])
