@@ -10,14 +10,17 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from command_line import Command
-from federation_links import FaultyLink, federation, quick_pauses, ratings
+from federation_links import FaultyLink, federation, quick_pauses, ratings, until
 from lying_sums import SubtractingServer
+from running_by_lot import PLAN, Running
 
 from entrenous.core.errors import InputError
 from entrenous.core.keys import key as key_of
@@ -27,6 +30,7 @@ from entrenous.deploy.agreement.terms import TERMS, FederationTerms
 from entrenous.deploy.frames.frames import FrameParts, opened
 from entrenous.deploy.node.common import Common
 from entrenous.deploy.node.node import FederatedNode
+from entrenous.deploy.node.node_store import NodeStore
 from entrenous.deploy.node.secure_node import WHEN, budget_of
 from entrenous.deploy.operate.arms import _arm
 from entrenous.deploy.operate.device import OwnRow
@@ -144,6 +148,27 @@ def test_devices_answer_again_when_time_has_passed_and_the_model_is_that_of_one_
         rows[int(user)].append(row)
     stage = QuietRounds(Items.of(DATA), rows, frozenset(rows), frozenset(), sums)
     assert made_again(made.terms, [stage]).sha256 == trained
+
+
+def test_over_sockets_a_device_whose_answers_are_spent_goes_on_by_itself(tmp_path: Path) -> None:
+    clock = Clock()
+    protect = {**PLAN.protect, "answers": ANSWERS, "days": 30}
+    running = Running(tmp_path, plan=replace(PLAN, protect=protect), clock=clock)
+    spent: list[Path] = []
+
+    def given(device: Path) -> int:
+        with closing(NodeStore(device / "store.sqlite")) as store:
+            return budget_of(store, running.made.terms).given
+
+    def some_are_spent() -> bool:
+        spent[:] = [device for device in running.devices if given(device) == ANSWERS]
+        return len(spent) >= 3
+
+    with closing(running):
+        running.start()
+        until(some_are_spent)
+        clock.now += 30 * DAY
+        until(lambda: any(given(device) > ANSWERS for device in spent))
 
 
 # ---- a server that lies, and clocks --------------------------------------------------------------
