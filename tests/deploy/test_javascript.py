@@ -35,6 +35,7 @@ from entrenous.privacy.party_list import DAY
 
 pytestmark = pytest.mark.skipif(NODE is None, reason="Node is absent")
 
+DAYS = '"days": 30'
 NOON = 1_790_000_000.0
 USERS = 40
 DATA = ratings(USERS)
@@ -317,14 +318,23 @@ def test_a_device_in_javascript_answers_again_when_its_days_are_over(tmp_path: P
     assert [times[user] for user in people] == [[NOON, NOON + 60 * DAY]] * 3
 
 
-@pytest.mark.parametrize("days", ["-1", "1.5", '"x"', "null"])
-def test_a_device_in_javascript_joins_by_no_days_that_cannot_be(tmp_path: Path, days: str) -> None:
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        *((DAYS, f'"days": {days}') for days in ("-1", "1.5", '"x"', "null")),
+        ('"sampling": "poisson"', '"sampling": "fixed"'),
+    ],
+)
+def test_a_device_in_javascript_joins_by_no_days_that_cannot_be(
+    tmp_path: Path, before: str, after: str
+) -> None:
     request = requested(tmp_path / "js", "browser"), 1
     others = [(identity(tmp_path / name, name), 1) for name in map(_name, range(USERS - 1))]
     plan = replace(PLAN, protect={**PLAN.protect, "days": 30})
     made = found_federation(tmp_path / "f", FIRST_ITEMS, [request, *others], plan)
     terms = made.nodes["browser"] / "terms.json"
-    terms.write_text(terms.read_text().replace('"days": 30', f'"days": {days}'))
+    assert terms.read_text().count(before) == 1
+    terms.write_text(terms.read_text().replace(before, after))
     (tmp_path / "rows.csv").write_text(csv_of(DATA, 0))
     rows = tmp_path / "rows.csv"
     ended = done(DEVICE, "join", tmp_path / "js", made.nodes["browser"], rows, *INSISTED)

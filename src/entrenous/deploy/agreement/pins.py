@@ -264,7 +264,7 @@ def _for_one_process(protection: Protection) -> Protection:
     groups, and no floors and lots, for which there are too few users.
     """
     one_sum = {"secure_sum": False, "people": 1, "parties": 1, "groups": 1, "noise_from": "seed"}
-    of_everybody = {"sampling": "fixed", "answers": 0, "days": 0}
+    of_everybody = {"sampling": "fixed", "answers": 0}
     return protection.model_copy(update={**one_sum, **of_everybody})
 
 
