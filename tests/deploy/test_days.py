@@ -186,7 +186,7 @@ class Lying(SubtractingServer):
         self.clock = clock
         for node in self.nodes.values():
             node.close()
-        self.nodes = opened_by(made, clock)
+        self.nodes.update(opened_by(made, clock))
         for name in self.nodes:
             self.offering(name)
 
@@ -297,7 +297,7 @@ def _dies(made: FoundedFederation, before: bool) -> None:
             write(*given)
         os.kill(os.getpid(), signal.SIGKILL)
 
-    store.advance = killed  # type: ignore[method-assign]
+    store.advance = killed  # type: ignore[method-assign, assignment]
     lying.sum_of(0, FIRST)
 
 

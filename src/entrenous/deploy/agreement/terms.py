@@ -750,8 +750,8 @@ class FederationTerms(Settings):
         rounds: None = all, with those that may be lost, since a server that lies may have their
         sums.
         """
-        # Tests of new rows are sums of their own, whose noise proves nothing; and an epsilon is of
-        # all answers, of which days leave no last one.
+        # Tests of new rows are sums of their own, whose noise proves nothing. An epsilon is of all
+        # answers, and with days there is no last one.
         if self.accuracy or self.protection.days:
             return None
         # Where the terms name no cohort: all users, which proves less.
