@@ -318,6 +318,21 @@ def test_a_device_in_javascript_answers_again_when_its_days_are_over(tmp_path: P
     assert [times[user] for user in people] == [[NOON, NOON + 60 * DAY]] * 3
 
 
+def test_a_device_in_javascript_that_is_spent_signs_nothing_until_it_may(tmp_path: Path) -> None:
+    user = 2  # the lots of rounds 0, 2 and 5 draw this person
+    once = {"answers": 1, "days": 30}
+    with closing(Mixed(tmp_path / "m", "fcf", (user,), protect=once)) as made:
+        device = made.people[user]
+        device.clock(NOON)
+        assert made.served({}, stop_at=1) == "stopped"
+        said = []
+        for number, days in ((2, 29.9), (2, -400), (5, 30)):
+            device.clock(NOON + days * DAY)
+            about = {"users": 1}
+            said.append(asked(made, device, "advert", b"", about=about, round=number))
+        assert said == ["not-drawn\nspent", "not-drawn\nspent", "advert"]
+
+
 @pytest.mark.parametrize(
     ("before", "after"),
     [

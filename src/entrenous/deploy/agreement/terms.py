@@ -257,8 +257,8 @@ class FederationTerms(Settings):
         if self.profile == DP and not self._proves():
             raise ValueError(
                 "profile=dp together with topology=server, draws=secret, sampling=poisson, clip and"
-                " noise of devices from the operating system, without accuracy and days: else"
-                " nothing is proven"
+                " noise of devices from the operating system, without days and without accuracy:"
+                " else nothing is proven"
             )
         if self.by_lot:
             self._check_lots()
