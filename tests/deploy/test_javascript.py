@@ -1,12 +1,13 @@
 """A device in JavaScript by lot, among devices in Python: it tests new rows before it learns them,
-draws noise from the seed, and takes longer lists of items and members. The sums and the model have
-the bytes that they have without it.
+draws noise from the seed, takes longer lists of items and members, and answers again when its days
+are over. The sums and the model have the bytes that they have without it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing, suppress
+from dataclasses import replace
 from pathlib import Path
 from threading import Event
 from typing import Any, Protocol
@@ -14,13 +15,15 @@ from typing import Any, Protocol
 import numpy as np
 import pytest
 from federation_links import FaultyLink, logged, quick_pauses, ratings
-from javascript import NODE, JavaScript, joined, requested
+from javascript import DEVICE, NODE, JavaScript, csv_of, done, joined, requested
 
 from entrenous.deploy.agreement.catalogue import Items
 from entrenous.deploy.agreement.files import read_identity
 from entrenous.deploy.frames.frames import FrameParts, opened, seal
 from entrenous.deploy.frames.row_tests import SummedTests
+from entrenous.deploy.node.common import Common
 from entrenous.deploy.node.node import FederatedNode
+from entrenous.deploy.node.secure_node import budget_of
 from entrenous.deploy.operate.device import Device
 from entrenous.deploy.operate.enrolment import identity, join
 from entrenous.deploy.operate.founding import found_federation
@@ -28,9 +31,12 @@ from entrenous.deploy.operate.membership import change_items, invite
 from entrenous.deploy.operate.plans import FoundingPlan, JoinPlan
 from entrenous.deploy.server.accuracy import noted_tests
 from entrenous.deploy.server.server import ListsChanged, serve
+from entrenous.privacy.party_list import DAY
 
 pytestmark = pytest.mark.skipif(NODE is None, reason="Node is absent")
 
+DAYS = '"days": 30'
+NOON = 1_790_000_000.0
 USERS = 40
 DATA = ratings(USERS)
 OWNER = JoinPlan(people=5, parties=3, occupancy=0.0, public_draws=True)
@@ -50,6 +56,20 @@ NEW_ITEMS = Items(
     np.array([[40.0, 1e-05], [-0.0, 123456789.125]]),
 )
 
+PLAN = FoundingPlan(
+    algorithm="fcf",
+    rounds=6,
+    settings={**SETTINGS["fcf"], "cohort": 12},
+    profile="paper",
+    protect={
+        **{"sampling": "poisson", "answers": 9, "noise": 0.2, "rows": "all"},
+        **{"secure_sum": True, "people": 5, "parties": 3},
+    },
+    draws="public",
+    deadline=5.0,
+    seed=1,
+).with_catalogue(DATA.catalogue)
+
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,6 +83,8 @@ class Person(Protocol):
     def best(self, n: int) -> list[str]: ...
     def consumed(self, item: str) -> None: ...
     def forget(self, item: str) -> None: ...
+    def clock(self, now: float) -> None: ...
+    def times(self) -> list[float]: ...
     def close(self) -> None: ...
 
 
@@ -71,7 +93,8 @@ class InPython:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.node = FederatedNode(folder)
+        self.now = NOON
+        self.node = FederatedNode(folder, common=Common(lambda: self.now))
         self.answer = self.node.answer
 
     def best(self, n: int) -> list[str]:
@@ -85,6 +108,12 @@ class InPython:
     def forget(self, item: str) -> None:
         with Device(self.folder) as device:
             device.forget(item)
+
+    def clock(self, now: float) -> None:
+        self.now = now
+
+    def times(self) -> list[float]:
+        return list(budget_of(self.node.store, self.node.terms).times)
 
     def close(self) -> None:
         self.node.close()
@@ -107,6 +136,13 @@ class InJavaScript:
     def forget(self, item: str) -> None:
         self.device.tell("forget", item)
 
+    def clock(self, now: float) -> None:
+        self.device.tell("clock", str(now))
+
+    def times(self) -> list[float]:
+        found: list[float] = self.device.state.get("times", [])
+        return found
+
     def close(self) -> None:
         self.device.close()
 
@@ -120,25 +156,18 @@ class Mixed:
         algorithm: str,
         written: Collection[int],
         first: int = USERS,
+        protect: Mapping[str, Any] = {},
         **more: Any,
     ) -> None:
         self.folder, self.written = folder, written
         folder.mkdir()
-        protect = {
-            **{"sampling": "poisson", "answers": 9, "noise": 0.2, "rows": "all"},
-            **{"secure_sum": True, "people": 5, "parties": 3},
-        }
-        plan = FoundingPlan(
+        plan = replace(
+            PLAN,
             algorithm=algorithm,
-            rounds=6,
             settings={**SETTINGS[algorithm], "cohort": 12},
-            profile="paper",
-            protect=protect,
-            draws="public",
-            deadline=5.0,
-            seed=1,
+            protect={**PLAN.protect, **protect},
             **more,
-        ).with_catalogue(DATA.catalogue)
+        )
         self.people: dict[int, Person] = {}
         requests = [self._request(user) for user in range(first)]
         self.made = found_federation(folder / "f", FIRST_ITEMS, requests, plan)
@@ -256,6 +285,76 @@ def test_a_vector_with_a_row_that_is_forgotten_meanwhile_does_not_leave(tmp_path
         assert _name(user) in line
         assert device.state["inputs"] == 2
         assert gone in made.people[user].best(18)
+
+
+# ---- days ----------------------------------------------------------------------------------------
+
+
+def over_days(folder: Path, written: Collection[int]) -> tuple[str, dict[int, list[float]]]:
+    """The model, and when each device answered, of a federation in which each answers once in any
+    30 days; these are over before round 4. written: as of `Mixed`."""
+    once = {"answers": 1, "days": 30}
+    with closing(Mixed(folder, "fcf", written, protect=once)) as made:
+
+        def clocks(now: float) -> Callable[[], None]:
+            def happens() -> None:
+                for own in made.people.values():
+                    own.clock(now)
+
+            return happens
+
+        days = {0: 0, 1: 29, 2: 29.5, 3: -400, 4: 60}
+        model = made.served({number: clocks(NOON + day * DAY) for number, day in days.items()})
+        return model, {user: own.times() for user, own in made.people.items()}
+
+
+def test_a_device_in_javascript_answers_again_when_its_days_are_over(tmp_path: Path) -> None:
+    """Lots draw these people in round 0 and again in round 4 or 5; also in rounds 2 and 3, when a
+    day is missing, and when the clock was set back."""
+    people = (2, 26, 35)
+    model, times = over_days(tmp_path / "javascript", people)
+    assert (model, times) == over_days(tmp_path / "python", ())
+    assert model != "stopped"
+    assert [times[user] for user in people] == [[NOON, NOON + 60 * DAY]] * 3
+
+
+def test_a_device_in_javascript_that_is_spent_signs_nothing_until_it_may(tmp_path: Path) -> None:
+    user = 2  # the lots of rounds 0, 2 and 5 draw this person
+    once = {"answers": 1, "days": 30}
+    with closing(Mixed(tmp_path / "m", "fcf", (user,), protect=once)) as made:
+        device = made.people[user]
+        device.clock(NOON)
+        assert made.served({}, stop_at=1) == "stopped"
+        said = []
+        for number, days in ((2, 29.9), (2, -400), (5, 30)):
+            device.clock(NOON + days * DAY)
+            about = {"users": 1}
+            said.append(asked(made, device, "advert", b"", about=about, round=number))
+        assert said == ["not-drawn\nspent", "not-drawn\nspent", "advert"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        *((DAYS, f'"days": {days}') for days in ("-1", "1.5", '"x"', "null")),
+        ('"sampling": "poisson"', '"sampling": "fixed"'),
+    ],
+)
+def test_a_device_in_javascript_joins_by_no_days_that_cannot_be(
+    tmp_path: Path, before: str, after: str
+) -> None:
+    request = requested(tmp_path / "js", "browser"), 1
+    others = [(identity(tmp_path / name, name), 1) for name in map(_name, range(USERS - 1))]
+    plan = replace(PLAN, protect={**PLAN.protect, "days": 30})
+    made = found_federation(tmp_path / "f", FIRST_ITEMS, [request, *others], plan)
+    terms = made.nodes["browser"] / "terms.json"
+    assert terms.read_text().count(before) == 1
+    terms.write_text(terms.read_text().replace(before, after))
+    (tmp_path / "rows.csv").write_text(csv_of(DATA, 0))
+    rows = tmp_path / "rows.csv"
+    ended = done(DEVICE, "join", tmp_path / "js", made.nodes["browser"], rows, *INSISTED)
+    assert ended.returncode == 2 and "a protection of which this device" in ended.stderr
+    assert not (tmp_path / "js" / "device.json").exists()
 
 
 # ---- longer lists --------------------------------------------------------------------------------

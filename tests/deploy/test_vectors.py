@@ -49,7 +49,7 @@ from entrenous.deploy.operate.founding import (
 )
 from entrenous.deploy.operate.plans import FoundingPlan
 from entrenous.federation.rounds import Training
-from entrenous.privacy.party_list import Demands, PartyList, refusal
+from entrenous.privacy.party_list import DAY, AnswerBudget, Demands, PartyList, refusal
 from entrenous.privacy.secure_sum.refusal import CODES
 from entrenous.privacy.turnout import drawn as drawn_of
 from entrenous.privacy.turnout import lots
@@ -284,6 +284,7 @@ def test_the_contract_in_javascript_says_what_ours_says(tmp_path: Path) -> None:
     """Random lists of people, lots of all devices, and lists of members and items with lies."""
     made = {"refusals": contract_cases(), "lists": list_cases(), "lots": lot_cases()}
     made["items"] = item_cases()
+    made["budgets"] = budget_cases()
     (tmp_path / "cases.json").write_text(json.dumps(made))
     said = {case["said"] for case in made["refusals"]}
     assert said == {None, "few", "many", "again", "spent", "close"}
@@ -298,6 +299,7 @@ def contract_cases() -> list[dict[str, Any]]:
     cases = []
     for _ in range(400):
         demands = Demands(people=10, answers=3, close=0)
+        old = int(drawn.integers(0, 3))
         lists = [
             sorted(drawn.choice(40, drawn.integers(8, 23), replace=False).tolist())
             for _ in range(drawn.integers(0, 4))
@@ -323,10 +325,29 @@ def contract_cases() -> list[dict[str, Any]]:
                 "parties": {str(person): 1 for person in listed},
                 "model": model,
                 "past": past,
-                "demands": {"people": 10, "answers": 3, "members": 40},
-                "said": refusal(asked, asked.people[0], answered, demands),
+                "demands": {"people": 10, "answers": 3, "members": 40, "gone": old},
+                "said": refusal(asked, asked.people[0], answered, demands, old),
             }
         )
+    return cases
+
+
+def budget_cases() -> list[dict[str, Any]]:
+    """When devices answered, how many of these answers count no more at some moment, and the times
+    with that of one more."""
+    drawn = np.random.default_rng(5)
+    cases = []
+    for _ in range(200):
+        days = int(drawn.integers(1, 40))
+        times = sorted((1.79e9 + drawn.uniform(-60, 60, drawn.integers(0, 9)) * DAY).tolist())
+        now = 1.79e9
+        if times and drawn.random() < 0.3:
+            now = times[0] + days * DAY
+        budget = AnswerBudget(3, days, len(times), tuple(times))
+        old = budget.given - budget.recent(now)
+        after = list(budget.times_with(now))
+        cases.append({"days": days, "times": times, "now": now, "said": old, "after": after})
+    assert {case["said"] for case in cases} > {0, 1, 5}
     return cases
 
 

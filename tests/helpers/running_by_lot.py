@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -16,6 +17,7 @@ from entrenous.deploy.agreement.files import read_json
 from entrenous.deploy.agreement.members import MEMBERS, Members
 from entrenous.deploy.links.https import HttpsPlan
 from entrenous.deploy.links.polling import serve
+from entrenous.deploy.node.common import Common
 from entrenous.deploy.node.node import FederatedNode
 from entrenous.deploy.operate.enrolment import identity, join
 from entrenous.deploy.operate.founding import (
@@ -59,8 +61,11 @@ class Running:
         people: int = PEOPLE,
         made: FoundedFederation | None = None,
         plan: FoundingPlan = PLAN,
+        clock: Callable[[], float] = time.time,
     ) -> None:
-        """made: a federation that is founded already, with nobody; its folder is `folder`."""
+        """made: a federation that is founded already, with nobody; its folder is `folder`. clock: of
+        all devices."""
+        self._clock = clock
         self._plan = plan
         self._stop = threading.Event()
         self._threads: list[threading.Thread] = []
@@ -115,7 +120,7 @@ class Running:
             self.run(device)
 
     def run(self, device: Path) -> None:
-        node = FederatedNode(device)
+        node = FederatedNode(device, common=Common(self._clock))
         address = read_json(device / "node.json")["server"]
         arguments = (address, device / "ca.crt", [polling(node)], self._stop)
         self._begin(

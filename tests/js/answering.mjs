@@ -2,7 +2,8 @@
 //
 //   node answering.mjs FOLDER      reads [WHAT, TEXT] from each line: "frame" (base64), "consumed",
 //                                  "forget" and "forgetting" (an item, now or while it trains next),
-//                                  "recommended" (a number), "state"; writes a line
+//                                  "recommended" (a number), "clock" (the time from
+//                                  now on, in seconds since 1970), "state"; writes a line
 
 import { createInterface } from "node:readline";
 
@@ -27,6 +28,10 @@ const done = {
   frame: async (digits) => p.toBase64(await device.answer(p.fromBase64(digits))),
   consumed: async (item) => (await device.consumed(item)) ?? "",
   forget: async (item) => (await device.forget(item)) ?? "",
+  clock: (seconds) => {
+    device.now = () => Number(seconds);
+    return "";
+  },
   recommended: (n) => device.recommended(Number(n)),
   state: () => device.state,
 };

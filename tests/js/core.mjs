@@ -132,6 +132,7 @@ function checkTerms(terms, floors) {
     quantise,
     groups = 1,
     answers = 0,
+    days = 0,
     defence,
     rows: order,
     noise,
@@ -143,7 +144,8 @@ function checkTerms(terms, floors) {
     clip ||
     rowClip ||
     quantise ||
-    (sampling === "fixed" ? groups > 1 : !answers) ||
+    (sampling === "fixed" ? groups > 1 || days : !answers) ||
+    !(Number.isInteger(days) && days >= 0) ||
     defence !== "none" ||
     order === "padded" ||
     (noise && !masked) ||
@@ -191,7 +193,7 @@ export const runOf = async (terms) =>
 export class Device {
   static async open(files) {
     const { history: rows, ...about } = JSON.parse(await files.read("device.json"));
-    const device = Object.assign(new Device(), about, { files });
+    const device = Object.assign(new Device(), about, { files, now: () => Date.now() / 1000 });
     device.key = await files.key();
     const said = await files.read("terms.json");
     device.terms = fieldsOf(said, "terms.json");

@@ -4,6 +4,7 @@
 import { SumRefused } from "./masks.mjs";
 import * as p from "./protocol.mjs";
 
+const DAY = 86_400; // seconds
 const SHARE = 0.5; // of all members that are in one sum, at most
 const CLOSE = 0.1; // of the people of a floor: two lists that differ by no more are close
 const MOST = 131_072; // members
@@ -26,9 +27,25 @@ export async function offers({ terms, settings, user, state }, round) {
   return p.uniform(new DataView(drawn.buffer).getBigUint64(0)) < rate;
 }
 
+// How many of the device's answers count no more, by its own clock. One without a time counts for
+// ever, and so does one that lies in the future, until its time has come: the clock was set back.
+export function old({ terms, state, now }) {
+  const { days = 0 } = terms.protection;
+  const times = days ? (state.times ?? []) : [];
+  return times.filter((time) => time + days * DAY <= now()).length;
+}
+
+// The times of its answers, ascending, with that of one more; undefined where each counts for ever.
+export function timesWithNow({ terms, state, now }) {
+  if (!terms.protection.days) return undefined;
+  const times = state.times ?? [];
+  return [...times, Math.max(now(), times.at(-1) ?? 0)];
+}
+
 // Why a device does not answer in a sum of some people; null if it does. past: the lists that it has
-// consented to, each as {model, parties}; members: all who are or were on the list.
-export function refusal(parties, model, past, { people, answers, members }) {
+// consented to, each as {model, parties}; members: all who are or were on the list; gone: how many
+// answers count no more.
+export function refusal(parties, model, past, { people, answers, members, gone = 0 }) {
   const listed = new Set(Object.keys(parties));
   if (listed.size < people) return "few";
   if (members < listed.size) return "population";
@@ -41,7 +58,7 @@ export function refusal(parties, model, past, { people, answers, members }) {
   const same = past.some((before, at) => before.model === model && away[at] === 0);
   if (same) return null;
   if (past.some((before) => before.model === model)) return "again";
-  if (past.length >= answers) return "spent";
+  if (past.length - gone >= answers) return "spent";
   return away.some((differ) => differ > 0 && differ <= CLOSE * people) ? "close" : null;
 }
 
@@ -54,7 +71,7 @@ export function ruleOf(device, members) {
     members,
   };
   return (parties, model, past) => {
-    const why = refusal(parties, model, past, demands);
+    const why = refusal(parties, model, past, { ...demands, gone: old(device) });
     if (why) throw new SumRefused("contract", why);
   };
 }

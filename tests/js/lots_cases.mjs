@@ -7,12 +7,17 @@ import { deepEqual } from "node:assert/strict";
 import { readFileSync } from "node:fs";
 
 import * as catalogue from "./items.mjs";
-import { longer, offers, refusal } from "./lots.mjs";
+import { longer, offers, old, refusal, timesWithNow } from "./lots.mjs";
 
-const { refusals, lists, lots, items } = JSON.parse(readFileSync(process.argv[2], "utf8"));
+const { refusals, lists, lots, items, budgets } = JSON.parse(readFileSync(process.argv[2], "utf8"));
 
 for (const { parties, model, past, demands, said } of refusals)
   deepEqual(refusal(parties, model, past, demands), said);
+
+for (const { days, times, now, said, after } of budgets) {
+  const device = { terms: { protection: { days } }, state: { times }, now: () => now };
+  deepEqual([old(device), timesWithNow(device)], [said, after]);
+}
 
 for (const { known, sent, users, said } of lists) {
   let found = null;
@@ -39,4 +44,4 @@ for (const { known, sent, said } of items) {
   deepEqual(found, said);
 }
 
-console.log(refusals.length + lists.length + lots.length + items.length);
+console.log([refusals, lists, lots, items, budgets].flat().length);

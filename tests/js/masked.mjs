@@ -1,7 +1,7 @@
 // A device's side of rounds under masks (docs/protocol.md, "Secure sums"): its vector, its noise,
 // the stages of a sum, and the trained model, which it keeps when a quorum has the same.
 
-import { isByLot, longer, nextUser, offers, rollOf, ruleOf } from "./lots.mjs";
+import { isByLot, longer, nextUser, offers, old, rollOf, ruleOf, timesWithNow } from "./lots.mjs";
 import { Party, SumRefused, floorsOf } from "./masks.mjs";
 import { sampler, seeded } from "./noise.mjs";
 import * as p from "./protocol.mjs";
@@ -190,7 +190,7 @@ export class MaskedSide {
     if ((head.about.members ?? known) !== known) throw this.lacks(`${known} members are known here`);
     const { rounds, protection } = device.terms;
     const most = protection.answers || rounds + Math.ceil(rounds / 10);
-    const spent = (device.state.inputs ?? 0) >= most;
+    const spent = (device.state.inputs ?? 0) - old(device) >= most;
     if (this.byLot && spent) throw new p.Refused("not-drawn", "spent");
     if (this.byLot && !(await offers(device, round))) throw new p.Refused("not-drawn", "lot");
     if (spent) throw new p.Refused("withheld", "sums: as many as the terms say have left");
@@ -252,6 +252,7 @@ export class MaskedSide {
     const changes = {
       round,
       inputs: (device.state.inputs ?? 0) + 1,
+      times: timesWithNow(device),
       private: after,
       vector: kept,
       newest: device.kept(download),

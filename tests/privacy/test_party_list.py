@@ -4,6 +4,7 @@ training of devices that decide by themselves looks like to each of them.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from typing import Any
 
@@ -14,6 +15,8 @@ from entrenous.data.synthetic import synthetic
 from entrenous.federation.recorder import Recorder
 from entrenous.federation.rounds import Rounds
 from entrenous.privacy.party_list import (
+    DAY,
+    AnswerBudget,
     Demands,
     PartyList,
     Refusal,
@@ -66,6 +69,83 @@ def test_a_device_answers_only_what_its_owner_allows(
     new: PartyList, answered: tuple[PartyList, ...], why: Refusal | None
 ) -> None:
     assert refusal(new, "me", answered, DEMANDS) == why
+
+
+def test_of_answers_that_count_no_more_the_lists_are_remembered_for_ever() -> None:
+    all_given = (FIRST, SECOND, THIRD)
+    new = listed(4, ("me", *names(0, 40)))
+    assert refusal(new, "me", all_given, DEMANDS, old=1) is None
+    exchanged = FIRST.people[:-1]
+    assert refusal(listed(4, exchanged, model=1), "me", all_given, DEMANDS, old=3) == "again"
+    strict = DEMANDS._replace(close=0)
+    assert refusal(listed(4, exchanged), "me", all_given, strict, old=3) == "close"
+    assert refusal(new._replace(population=79), "me", all_given, DEMANDS, old=3) == "population"
+
+
+# ---- answers that come free with time ------------------------------------------------------------
+
+
+def answering_whenever_it_may(days: int, most: int, moments: list[float]) -> list[float]:
+    """The moments at which a device answers, of those at which it is asked."""
+    budget = AnswerBudget(most, days, 0)
+    answered = []
+    for now in moments:
+        free = budget.free_at() <= now
+        assert free == (budget.recent(now) < most)
+        if free:
+            times = budget.times_with(now)
+            budget = budget._replace(given=budget.given + 1, times=times)
+            answered.append(now)
+    return answered
+
+
+def test_no_window_of_so_many_days_has_more_answers_and_the_next_comes_as_soon_as_it_may() -> None:
+    drawn = np.random.default_rng(4)
+    moments = np.cumsum(drawn.exponential(DAY, 1000)).tolist()
+    answered = np.array(answering_whenever_it_may(30, 3, moments))
+    assert np.all(answered[3:] - answered[:-3] >= 30 * DAY)
+    assert len(answered) > 90
+    # Nobody is refused who had an answer left.
+    for now in set(moments) - set(answered.tolist()):
+        assert np.sum((answered < now) & (answered + 30 * DAY > now)) == 3
+
+
+def test_an_answer_comes_free_at_the_second() -> None:
+    budget = AnswerBudget(2, 30, 2, (100.0, 200.0))
+    free = 100.0 + 30 * DAY
+    assert budget.free_at() == free
+    assert (budget.recent(free - 1), budget.recent(free)) == (2, 1)
+
+
+def test_a_clock_that_was_set_back_renews_nothing() -> None:
+    """Neither while it is wrong, nor when it is right again."""
+    budget = AnswerBudget(2, 30, 1, (100 * DAY,))
+    back = 40 * DAY
+    assert budget.recent(back) == 1
+    budget = budget._replace(given=2, times=budget.times_with(back))
+    assert budget.recent(back) == 2 and budget.free_at() > back
+    assert budget.recent(101 * DAY) == 2
+    assert budget.free_at() == 130 * DAY
+
+
+@pytest.mark.parametrize("days", [0, 30])
+def test_answers_without_a_time_count_for_ever(days: int) -> None:
+    budget = AnswerBudget(3, days, 3)
+    assert budget.free_at() == math.inf and budget.recent(1e12) == 3
+    # Those that came afterwards come free.
+    later = AnswerBudget(3, 30, 4, (5.0, 6.0))
+    assert later.recent(1e12) == 2 and later.free_at() == 6.0 + 30 * DAY
+    assert AnswerBudget(2, 30, 4, (5.0, 6.0)).free_at() == math.inf
+
+
+def test_a_budget_is_told_in_words() -> None:
+    spent = AnswerBudget(2, 30, 4, (0.0, 100 * DAY, 101 * DAY))
+    said = "at most 2 answers in any 30 days; so far 3 in these, 4 in all"
+    assert spent.told(90 * DAY) == f"{said}; the next comes free on 1970-05-12 00:00 UTC"
+    assert "so far 2 in these" in spent._replace(given=3).told(102 * DAY)
+    assert spent._replace(most=6, days=1).told(0) == (
+        "at most 6 answers in any 24 hours; so far 4 in these, 4 in all"
+    )
 
 
 def test_a_shrunk_population_counts_from_the_most_that_was_claimed() -> None:

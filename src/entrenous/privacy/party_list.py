@@ -11,12 +11,14 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Literal, NamedTuple, TypeAlias
 
 from .secure_sum.messages import encode
 
 DOMAIN = "entrenous people of a sum 1"
 CLOSE = 0.1  # of the people of a floor: two lists that differ by no more are close
+DAY = 86_400.0  # seconds
 SHRUNK = 0.8  # of the most members that were claimed: fewer are not believed
 
 Refusal: TypeAlias = Literal[
@@ -56,12 +58,79 @@ class Demands(NamedTuple):
     people: int = 250
     """In a sum, at least."""
     answers: int = 11
-    """Sums that it answers in, in all."""
+    """Sums that it answers in and that count: all, or those of so many days."""
     share: float = 0.5
     """Of the members that are in a sum, at most. Of two lists by lot a member is on both with the
     square of it."""
     close: int = 1
     """Earlier lists that may be close to a new one: `close_lists`."""
+
+
+def in_days(days: int) -> str:
+    """Returns the end of "at most so many answers". days: in which they are counted; 0 = each
+    counts for ever.
+
+    >>> in_days(30), in_days(0)
+    (' in any 30 days', '')
+    """
+    if not days:
+        return ""
+    return " in any 24 hours" if days == 1 else f" in any {days} days"
+
+
+class AnswerBudget(NamedTuple):
+    """The answers of a device: how many it may give, and when it gave them."""
+
+    most: int
+    """Answers that may count at a time."""
+    days: int
+    """After which an answer counts no more; 0 = it counts for ever."""
+    given: int
+    """Answers in all."""
+    times: tuple[float, ...] = ()
+    """Of the newest answers, ascending: seconds since 1970 by the device's own clock. Those before
+    them have no time, and count for ever."""
+
+    def recent(self, now: float) -> int:
+        """Returns the answers that count at a time. Those that lie in its future do: then the clock
+        was set back.
+        """
+        old = [time for time in self.times if time + self._window <= now]
+        return self.given - len(old)
+
+    def free_at(self) -> float:
+        """Returns when an answer is left, in seconds since 1970; 0 = it was all the time,
+        infinity = never.
+        """
+        over = self.given - self.most
+        if over < 0:
+            return 0.0
+        if over >= len(self.times):
+            return math.inf
+        return self.times[over] + self._window
+
+    def told(self, now: float) -> str:
+        """Returns a clause on the answers that the device may give and gave, and on when the next
+        one comes free, where none is left.
+        """
+        clause = f"at most {self.most} answers{in_days(self.days)}"
+        clause += f"; so far {self.recent(now)} in these, {self.given} in all"
+        free = self.free_at()
+        if now < free < math.inf:
+            day = datetime.fromtimestamp(free, UTC)
+            clause += f"; the next comes free on {day:%Y-%m-%d %H:%M} UTC"
+        return clause
+
+    def times_with(self, now: float) -> tuple[float, ...]:
+        """Returns the times with that of one answer more. It is never before the newest: of a clock
+        that was set back, an answer would be old as soon as the clock is right again.
+        """
+        return (*self.times, max([now, *self.times]))
+
+    @property
+    def _window(self) -> float:
+        """Seconds for which an answer counts."""
+        return self.days * DAY or math.inf
 
 
 def close_lists(noise: float, needed: float) -> int:
@@ -86,13 +155,18 @@ def difference(one: PartyList, other: PartyList) -> int:
 
 
 def refusal(
-    listed: PartyList, me: str, answered: Sequence[PartyList], demands: Demands
+    listed: PartyList,
+    me: str,
+    answered: Sequence[PartyList],
+    demands: Demands,
+    old: int = 0,
 ) -> Refusal | None:
     """Returns the reason why the device of `me` does not answer in a sum; None = it answers, and
     keeps the list.
 
     answered: the lists that it has answered, and keeps. A list that it answered is answered again
-    with the same bytes, or not at all: that is no new answer.
+    with the same bytes, or not at all: that is no new answer. old: how many of the answers count
+    no more, whose lists are held against a new one all the same.
     """
     people = listed.people
     if len(set(people)) < len(people):
@@ -111,7 +185,7 @@ def refusal(
         return None
     if listed.model in {before.model for before in answered}:
         return "again"
-    if len(answered) >= demands.answers:
+    if len(answered) - old >= demands.answers:
         return "spent"
     few = CLOSE * demands.people
     close = [before for before in answered if 0 < difference(listed, before) <= few]

@@ -124,6 +124,15 @@ class Protection(Settings):
             "sums that a device answers in, at most; then it only downloads. 0 = any number"
         ),
     )
+    days: int = Field(
+        0,
+        ge=0,
+        le=3650,
+        description=(
+            "days after which an answer counts no more, by the device's clock: it answers in at"
+            " most `answers` sums in any so many days. 0 = each counts for ever"
+        ),
+    )
     defence: Literal[
         "none", "clip", "rowclip", "satcap", "proportion", "support", "trimmed", "krum", "robust"
     ] = Field(
@@ -169,11 +178,11 @@ class Protection(Settings):
 
     @model_serializer(mode="wrap")
     def _said(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """The settings without `groups`, `answers` and `bits` where these are as they always were,
-        so that terms from before these settings hash as they did.
+        """The settings without `groups`, `answers`, `days` and `bits` where these are as they
+        always were, so that terms from before these settings hash as they did.
         """
         settings: dict[str, Any] = handler(self)
-        for name, none in (("groups", 1), ("answers", 0), ("bits", 64)):
+        for name, none in (("groups", 1), ("answers", 0), ("days", 0), ("bits", 64)):
             if settings.get(name) == none:
                 del settings[name]
         return settings
@@ -202,6 +211,8 @@ class Protection(Settings):
                 "answers together with sampling=poisson, by which a device itself decides whether"
                 " it answers"
             )
+        if self.days and not self.answers:
+            raise ValueError("days together with answers, which are counted in any so many days")
         if self.epsilon is not None and not (self.clip and self.sampling == "poisson"):
             raise ValueError(
                 "epsilon together with clip (above 0) and sampling=poisson, on which its proof"
@@ -284,7 +295,7 @@ def epsilon_in_words(epsilon: float, delta: float, trainings: int = 1) -> str:
 
 def refuse_of_networks(protection: Protection) -> None:
     """Raises InputError for settings that a network alone can have: groups, which a simulation has
-    no nodes for, and answers that nobody could count again."""
+    no nodes for, days, for which it has no clocks, and answers that nobody could count again."""
     if protection.answers and protection.noise_from == "system":
         raise InputError(
             f"{PROTECT} answers",
@@ -293,9 +304,12 @@ def refuse_of_networks(protection: Protection) -> None:
             expected="noise_from=seed",
             fix="leave noise_from out; across a network each device counts for itself",
         )
+    fix = "leave it out; it is for `entrenous federation new`"
+    if protection.days:
+        problem = f"{protection.days} days, and no device of a simulation has a clock"
+        raise InputError(f"{PROTECT} days", problem, expected="0", fix=fix)
     if protection.groups > 1:
         problem = f"{protection.groups} groups, and a simulation has no nodes that could be in them"
-        fix = "leave it out; it is for `entrenous federation new`"
         raise InputError(f"{PROTECT} groups", problem, expected="1", fix=fix)
 
 

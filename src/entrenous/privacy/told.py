@@ -173,8 +173,8 @@ def otherwise(entry: Entry, settings: Mapping[str, Any], protect: Mapping[str, A
     if entry["view"] in ("sum", "difference"):
         left_out.remove("cohort")
     differing = _differing(entry["settings"], settings, left_out)
-    # Audits are of one sum of everybody.
-    differing += _differing({"groups": 1, **entry["protect"]}, protect, OF_TRUST)
+    # Audits are of one sum of everybody, and count all answers.
+    differing += _differing({"groups": 1, "days": 0, **entry["protect"]}, protect, OF_TRUST)
     return ", ".join(differing)
 
 

@@ -24,7 +24,7 @@ from ...core.errors import InputError, one_line
 from ...core.registry.discover import is_place, short
 from ...core.registry.program import source_sha256
 from ...privacy import evidence
-from ...privacy.party_list import Demands
+from ...privacy.party_list import Demands, in_days
 from ...privacy.protection import (
     DP,
     PAPER,
@@ -257,8 +257,8 @@ class FederationTerms(Settings):
         if self.profile == DP and not self._proves():
             raise ValueError(
                 "profile=dp together with topology=server, draws=secret, sampling=poisson, clip and"
-                " noise of devices from the operating system, without accuracy: else nothing is"
-                " proven"
+                " noise of devices from the operating system, without days and without accuracy:"
+                " else nothing is proven"
             )
         if self.by_lot:
             self._check_lots()
@@ -406,9 +406,13 @@ class FederationTerms(Settings):
     @property
     def sums(self) -> int:
         """The largest number of rounds in which a node sends an update, lost rounds included,
-        unless its owner allows more: of the participation contract the answers of a device.
+        unless its owner allows more: of the participation contract the answers of a device, where
+        each counts for ever.
         """
-        return self.protection.answers or self.rounds + self.spare
+        own = self.protection
+        if own.answers and not own.days:
+            return own.answers
+        return self.rounds + self.spare
 
     @cached_property
     def last_number(self) -> int:
@@ -706,7 +710,8 @@ class FederationTerms(Settings):
             if self.relays:
                 sums += ", each of which its relay sees, too"
             if self.by_lot:
-                sums += f", in at most {own.answers} of which a device answers, by its own lot"
+                often = f"in at most {own.answers} of which a device answers{in_days(own.days)}"
+                sums += f", {often}, by its own lot"
             if self.accuracy:
                 sums += f", with tests of new rows (noise of {self.accuracy:g} on each sum)"
         noise = "no noise"
@@ -745,8 +750,9 @@ class FederationTerms(Settings):
         rounds: None = all, with those that may be lost, since a server that lies may have their
         sums.
         """
-        # Tests of new rows are sums of their own, whose noise proves nothing.
-        if self.accuracy:
+        # Tests of new rows are sums of their own, whose noise proves nothing. An epsilon is of all
+        # answers, and with days there is no last one.
+        if self.accuracy or self.protection.days:
             return None
         # Where the terms name no cohort: all users, which proves less.
         asked = max(0, int(self.settings.get("cohort", 0)))

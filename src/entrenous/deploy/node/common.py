@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from collections import OrderedDict
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple, final
 
@@ -25,9 +27,12 @@ class _Known(NamedTuple):
 class Common:
     """Holds each list of members once, which all nodes of a federation have alike, and verifies
     each signature once. A node that is alone in its process has one to itself.
+
+    clock: seconds since 1970, by which answers come free.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self.clock = clock
         self.verify = VerifiedOnce()
         self._lists: OrderedDict[bytes, _Known] = OrderedDict()
 

@@ -136,7 +136,8 @@ class FederatedNode:
 
     def _begin_sums(self) -> None:
         """Makes the node's side of secure sums among the members that it knows."""
-        secure = SecureSide(self, self._members, self._floors, self._common.verify)
+        common = self._common
+        secure = SecureSide(self, self._members, self._floors, common.verify, common.clock)
         self._kinds |= dict.fromkeys((*KINDS, OPEN), secure.answer)
 
     def _read_rows(self) -> None:

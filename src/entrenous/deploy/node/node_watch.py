@@ -28,6 +28,7 @@ from ..frames.frames import Code, opened, reason
 from ..links.metrics import Family, LinkTally, counter, counters, gauge, of_port, process, text_of
 from ..server.server_folder import STATUS, told
 from .node_store import NODE, STORE, NodeStore, StoreStanding
+from .secure_node import budget_of
 
 EVERY = 5.0  # seconds between two writes of the status
 # Kinds of answers after which a node's store is further.
@@ -285,6 +286,7 @@ def node_status(folder: Path) -> dict[str, Any]:
         with closing(NodeStore(folder / STORE)) as store:
             standing = store.standing()
             users, rows = store.counted()
+            budget = budget_of(store, terms)
         status |= {
             "round": standing.rounds,
             "model_round": standing.model,
@@ -293,6 +295,8 @@ def node_status(folder: Path) -> dict[str, Any]:
             "rows": rows,
             "sums_remembered": standing.sums,
         }
+        if budget.days:
+            status["budget"] = budget.told(time.time())
     written = dict(told(folder))
     # The number of a process that may be gone, or another by now.
     written.pop("pid", None)

@@ -5,7 +5,9 @@ insists on its own floors.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterator, Mapping
+import json
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from typing import NamedTuple, Protocol, final
 
@@ -18,7 +20,7 @@ from ...core.contract.update import Total
 from ...core.types import Int64Array
 from ...federation.shard import Shard
 from ...privacy.noise import share_of
-from ...privacy.party_list import Demands, PartyList, refusal
+from ...privacy.party_list import AnswerBudget, Demands, PartyList, refusal
 from ...privacy.secure_sum.client import SecureSumClient
 from ...privacy.secure_sum.memory import PastSum, sharing
 from ...privacy.secure_sum.primitives import Verify, verified
@@ -39,6 +41,7 @@ from .node_store import MaskedVector, NodeStore
 # Facts of the store.
 MASKED = "masked"  # the newest round of which this node's masked input has left
 INPUTS = "inputs"  # the number of rounds of which it has left
+WHEN = "input times"  # of each, as a JSON list, where they do not count for ever
 ALLOWED = "allowed"  # of how many it may, where the owner has allowed more than the terms say
 
 
@@ -90,7 +93,8 @@ class SecureSide:
     that restarts during an attempt has dropped out of it, as any node may. The sums that it has
     consented to are on its disk.
 
-    verify: checks signatures; the nodes of one process may share a `VerifiedOnce`.
+    verify: checks signatures; the nodes of one process may share a `VerifiedOnce`. clock: seconds
+    since 1970, of this machine and of nobody else.
     """
 
     def __init__(
@@ -99,8 +103,10 @@ class SecureSide:
         members: Members,
         floors: Floors,
         verify: Verify = verified,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._node = node
+        self._clock = clock
         self._verify = verify
         self._floors = floors
         self._roll = members.roll
@@ -164,15 +170,16 @@ class SecureSide:
             text = "this node's masked input of this round has left before"
             raise FrameRefused(Code.PAST_ROUND, text)
         # Each further sum tells a little more, and costs a share of what an epsilon promises.
-        sent = inputs(store)
-        allowed = allowed_inputs(store, self._node.terms)
+        budget = budget_of(store, self._node.terms)
+        spent = budget.free_at() > self._clock()
         if self._demands is not None:
-            if sent >= allowed:
+            if spent:
                 raise FrameRefused(Code.NOT_DRAWN, "spent: this device has no answers left")
             if not self._node.offers(head.round):
                 raise FrameRefused(Code.NOT_DRAWN, "lot: it does not take part in this round")
-        if sent >= allowed:
-            text = f"sums: {sent} masked inputs have left this node; its owner allows {allowed}"
+        if spent:
+            sent = f"{budget.given} masked inputs have left this node"
+            text = f"sums: {sent}; its owner allows {budget.most}"
             raise FrameRefused(Code.WITHHELD, text)
         rule = None
         if self._demands is not None:
@@ -201,7 +208,9 @@ class SecureSide:
         answered = [
             PartyList(number, past.model, members, tuple(past.parties)) for past in self._past
         ]
-        why = refusal(listed, self._node.name, answered, self._demands)
+        budget = budget_of(self._node.store, self._node.terms)
+        old = budget.given - budget.recent(self._clock())
+        why = refusal(listed, self._node.name, answered, self._demands, old)
         require(why is None, "contract", f"{why}: {len(parties)} people of {members}")
 
     def _as_agreed(self, client: SecureSumClient, frame: Frame) -> None:
@@ -264,8 +273,11 @@ class SecureSide:
             if work.trained:
                 node.shard.release(total)
         answer = node.responder.seal_for(frame, "mask", body)
-        count = inputs(node.store) + 1
-        facts = {MASKED: str(request.round), INPUTS: str(count)}
+        budget = budget_of(node.store, node.terms)
+        facts = {MASKED: str(request.round), INPUTS: str(budget.given + 1)}
+        if budget.days:
+            # With the answer in one transaction: a kill leaves both, or neither.
+            facts[WHEN] = json.dumps(budget.times_with(self._clock()))
         node.keep(request, answer, work.devices, facts, work.masked)
         return answer
 
@@ -362,13 +374,20 @@ def demands(terms: FederationTerms, store: NodeStore, floors: Floors) -> Demands
     return Demands(people, allowed_inputs(store, terms), close=0)
 
 
+def budget_of(store: NodeStore, terms: FederationTerms) -> AnswerBudget:
+    """Returns the budget of a node's masked inputs, and what it has spent of it."""
+    times = json.loads(store.fact(WHEN) or "[]")
+    most = allowed_inputs(store, terms)
+    return AnswerBudget(most, terms.protection.days, inputs(store), tuple(times))
+
+
 def inputs(store: NodeStore) -> int:
     """Returns how many masked inputs have left a node."""
     return store.count(INPUTS)
 
 
 def allowed_inputs(store: NodeStore, terms: FederationTerms) -> int:
-    """Returns how many masked inputs may leave a node: as the terms say, or more if its owner has
-    allowed more.
+    """Returns how many masked inputs that count may have left a node: as the terms say, or more if
+    its owner has allowed more.
     """
-    return int(store.fact(ALLOWED) or terms.sums)
+    return int(store.fact(ALLOWED) or terms.protection.answers or terms.sums)

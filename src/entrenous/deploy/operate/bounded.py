@@ -29,6 +29,7 @@ seldom draws fewer."""
 USUAL: Final[Mapping[str, Any]] = {"answers": 1, "people": 2, "noise": 1.0, "parties": 3}
 # Settings that the profile has, whatever is asked for.
 FIXED: Final[Mapping[str, Any]] = {
+    "days": 0,
     "epsilon": None,
     "noise_by": "devices",
     "noise_from": "system",

@@ -31,6 +31,7 @@ from ...core.keywords import at_least
 from ...core.registry.discover import lasting, short
 from ...core.types import Int32Array, Int64Array
 from ...data.interactions import Interactions, Vocabulary
+from ...privacy.party_list import in_days
 from ...privacy.secure_sum.primitives import verified
 from ...privacy.secure_sum.terms import Floors
 from ..agreement.address import is_host, parted, port_of
@@ -432,7 +433,8 @@ def told(invitation: Path, place: str = "") -> list[str]:
     where = f"server {server.server}, {'with' if server.tls else 'WITHOUT'} TLS"
     lost = ""
     if terms.by_lot:
-        lost = f", {terms.sums} answers of this node at most"
+        own = terms.protection
+        lost = f", {own.answers} answers of this node at most{in_days(own.days)}"
     elif terms.masked:
         lost = f" (or {terms.sums} with lost ones)"
     rounds = "rounds without end" if terms.endless else f"{terms.rounds} rounds"

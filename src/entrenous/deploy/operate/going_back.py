@@ -106,11 +106,14 @@ def allow_sums(folder: Path, counted: int) -> AllowedSums:
     """Allows a node to take part until a server that went back to `counted` rounds has done the
     rounds of its terms. A tenth more rounds are allowed, for lost ones.
 
-    Raises InputError for a number of rounds that the terms do not have, and if that would spend
-    more than the owner's epsilon.
+    Raises InputError for a number of rounds that the terms do not have, if that would spend more
+    than the owner's epsilon, and where answers come free with time.
     """
     terms = FederationTerms.read(folder / TERMS)
     about = read_json(folder / NODE)
+    if terms.protection.days:
+        problem = "its answers come free with time, so that it needs no permission"
+        raise InputError(str(folder), problem, fix="leave it as it is")
     if counted > terms.rounds:
         expected = f"at most {terms.rounds}, the rounds of the terms"
         raise InputError("--rounds", f"got {counted}", expected=expected)

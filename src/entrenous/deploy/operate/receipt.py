@@ -4,6 +4,7 @@ the node's own store, and shown to its users.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
@@ -15,6 +16,7 @@ from ...privacy.told import UserReceipt, account, expected, sum_if_known
 from ..agreement.files import read_json
 from ..agreement.terms import TERMS, FederationTerms
 from ..node.node_store import NODE, STORE, LeftDevice, NodeStore
+from ..node.secure_node import budget_of
 from ..peers.replay import PUSH
 
 # Sentences of a receipt, for its user.
@@ -26,6 +28,7 @@ GATEWAY = (
     " nothing of one alone."
 )
 MASKED = "The server saw masked sums of several nodes, of at least {} people and {} parties."
+BUDGET = "Your device gives {}."
 WHOLE = (
     "Each answer contains your whole list of {} items: it has numbers for every item at once, and"
     " rows are not counted."
@@ -63,8 +66,11 @@ def receipt_of_node(folder: Path, user: str) -> NodeReceipt:
             raise InputError("--user", f"unknown user '{user}'", expected=expected_user)
         left = store.given_away(number) if terms.has_server else _pushes(store, number)
         history = len(store.rows_of(number))
+        budget = budget_of(store, terms)
     algorithm = short(terms.algorithm)
     part = _part(terms, left)
+    if budget.days:
+        part.append(BUDGET.format(budget.told(time.time())))
     if terms.has_server and None in [device.rows for device in left]:
         part.append(UNCOUNTED if terms.draws == "public" else WHOLE.format(history))
     # Attacks that were measured under the same settings tell what to expect from so many messages.
