@@ -14,8 +14,8 @@ from entrenous.core.errors import EntrenousError
 SMALL = Season(
     data="ml-100k",
     people=60,
-    windows=2,
-    rounds=1,
+    windows=3,
+    rounds=2,
     awake=0.7,
     vanish=0.1,
     floor=5,
@@ -38,9 +38,9 @@ def test_a_season_with_a_killed_server_has_the_bytes_of_one_process() -> None:
     lines: list[str] = []
     found = season(1, lambda done, total, what: lines.append(what), plan=SMALL)
     assert found["same_bytes"]
-    assert (found["rounds_made"], found["lost_rounds"], found["servers_killed"]) == (2, 0, 1)
+    assert (found["rounds_made"], found["lost_rounds"], found["servers_killed"]) == (6, 0, 1)
     assert found["people"] == 60 and found["people_in_sums"][0] >= SMALL.floor
-    assert found["vanished"] and len(lines) == 4
+    assert found["vanished"] and len(lines) == 5
     assert 0 < found["hit_rate"] < 1 and 0 < found["hit_rate_of_popularity"] < 1
     assert found["bytes_an_answer"] > 0
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from entrenous.core.contract.protocols import Progress
 from entrenous.core.types import BoolArray
 
-from .season_rows import Season, SeasonRows, founding_plan, mean_of
+from .season_rows import Season, SeasonRows, by_half, founding_plan
 
 if TYPE_CHECKING:
     from entrenous.deploy.agreement.terms import FederationTerms
@@ -43,10 +43,10 @@ def season_rates(
     for place, (number, rate) in enumerate(tries):
         progress(place, len(tries), f"{number} rounds a window, rate {rate:g}")
         rows.plan = plan._replace(rounds=number)
-        halves[number, rate] = _halves(_hits(rows, {"learning_rate": rate}))
+        halves[number, rate] = by_half(_hits(rows, {"learning_rate": rate}))
     progress(len(tries), len(tries), "measured")
     best = max(halves, key=lambda tried: halves[tried][0])
-    popular = _halves(list(rows.popular()))
+    popular = by_half(list(rows.popular()))
     found: dict[str, Any] = {}
     for (number, rate), (first, second) in halves.items():
         found[f"first_half_{number}_rounds_rate_{rate:g}"] = first
@@ -60,13 +60,6 @@ def season_rates(
         "ratio": halves[best][1] / popular[1],
         "against": "popularity so far (above 1 is better)",
     }
-
-
-def _halves(hits: Sequence[BoolArray]) -> tuple[float, float]:
-    """Returns the hit rates of the first windows that are tested, and of the others."""
-    tested = [window for window in hits if len(window)]
-    half = len(tested) // 2
-    return mean_of(tested[:half]), mean_of(tested[half:])
 
 
 def _hits(rows: SeasonRows, settings: Mapping[str, Any]) -> list[BoolArray]:
