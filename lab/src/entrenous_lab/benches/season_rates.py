@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import random
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ from .season_rows import Season, SeasonRows, by_half, founding_plan
 
 if TYPE_CHECKING:
     from entrenous.deploy.agreement.terms import FederationTerms
-    from entrenous.deploy.operate.trial_again import QuietRounds
+    from entrenous.deploy.operate.trial_again import QuietRounds, StageAgain
 
 RATES = (0.02, 0.05, 0.1)
 ROUNDS = (2, 4)  # of a window
@@ -63,11 +63,16 @@ def season_rates(
 
 
 def _hits(rows: SeasonRows, settings: Mapping[str, Any]) -> list[BoolArray]:
+    again = enumerate(windows_of(rows, settings))
+    return [rows.ranked(window, stage.rounds, stage.training) for window, stage in again]
+
+
+def windows_of(rows: SeasonRows, settings: Mapping[str, Any]) -> Iterator[StageAgain]:
+    """Makes the rounds of a season in one process. Yields the end of each window."""
     from entrenous.deploy.operate.trial_again import each_again
 
     stages = [_with_some(rows, window) for window in range(rows.plan.windows)]
-    again = enumerate(each_again(_terms(rows, settings), stages))
-    return [rows.ranked(window, stage.rounds, stage.training) for window, stage in again]
+    yield from each_again(_terms(rows, settings), stages)
 
 
 def _with_some(rows: SeasonRows, window: int) -> QuietRounds:
