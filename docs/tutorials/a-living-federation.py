@@ -17,11 +17,12 @@
 # grep -E "^private brings|^make" new.txt
 
 # %% [markdown]
-# The server runs until it is stopped; here it waits two seconds after each round. Whoever has the
-# link may join.
+# The server runs until it is stopped, with two seconds between rounds here. Whoever has the link may
+# join.
 
 # %% [bash]
 # entrenous server club/server --pace 2 > server.txt 2>&1 & echo $! > server.pid
+# until [ -s server.txt ]; do sleep 1; done
 # entrenous federation link club --uses 150 --an-hour 150 > link.txt 2> said.txt
 # cut -d "#" -f 1 link.txt
 
@@ -78,6 +79,5 @@ rows
 # kill $(cat phone.pid shop.pid) && sleep 1 && kill $(cat server.pid)
 
 # %% [markdown]
-# Models go on being given, rows come, people leave: [the design](../living.md) says what is
-# guaranteed, [the contract](../participation.md) why lots and budgets are what they are, and
-# [Operate](../operate.md) how to watch it.
+# [The design](../living.md) says what is guaranteed, [the contract](../participation.md) why there
+# are lots and budgets, and [Operate](../operate.md) how to watch a server.
