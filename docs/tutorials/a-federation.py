@@ -23,11 +23,11 @@
 # ls club
 
 # %% [markdown]
-# Each folder is what one machine of a real federation would hold. A node's folder has its rows and
-# its key; the server's has neither.
+# Each folder is what one machine of a real federation would hold. A node's folder has its rows, in
+# store.sqlite, and its key.
 
 # %% [bash]
-# ls club/server club/nodes/node-1
+# ls club/nodes/node-1
 # entrenous federation status club/server 2>/dev/null | grep -E "status|^. rounds? |lost"
 
 # %% [markdown]
@@ -41,4 +41,5 @@
 # %% [markdown]
 # [Deploy](../network.md) does the same on machines of different owners: before an owner joins,
 # `join` shows the terms, what leaves the device, and what attacks found. [Repair](../trouble.md)
-# says what to do when something stands still.
+# says what to do when something stands still. People who come and go, and new items:
+# [a federation that lives](a-living-federation.md).

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from entrenous_lab.benches.new_items import _used_by, new_items
 from entrenous_lab.benches.season import _of_these, season
 from entrenous_lab.benches.season_rates import season_rates
-from entrenous_lab.benches.season_rows import Season, _by_first, rows_of
+from entrenous_lab.benches.season_rows import Season, SeasonRows, _by_first, rows_of
 from paths import SHARED, real
 
 from entrenous.core.errors import EntrenousError
@@ -14,8 +15,8 @@ from entrenous.core.errors import EntrenousError
 SMALL = Season(
     data="ml-100k",
     people=60,
-    windows=2,
-    rounds=1,
+    windows=3,
+    rounds=2,
     awake=0.7,
     vanish=0.1,
     floor=5,
@@ -38,9 +39,9 @@ def test_a_season_with_a_killed_server_has_the_bytes_of_one_process() -> None:
     lines: list[str] = []
     found = season(1, lambda done, total, what: lines.append(what), plan=SMALL)
     assert found["same_bytes"]
-    assert (found["rounds_made"], found["lost_rounds"], found["servers_killed"]) == (2, 0, 1)
+    assert (found["rounds_made"], found["lost_rounds"], found["servers_killed"]) == (6, 0, 1)
     assert found["people"] == 60 and found["people_in_sums"][0] >= SMALL.floor
-    assert found["vanished"] and len(lines) == 4
+    assert found["vanished"] and len(lines) == 5
     assert 0 < found["hit_rate"] < 1 and 0 < found["hit_rate_of_popularity"] < 1
     assert found["bytes_an_answer"] > 0
 
@@ -77,3 +78,16 @@ def test_the_first_half_of_a_season_chooses_rate_and_rounds() -> None:
     assert found["chosen_rate"] == float(max(first, key=lambda rate: first[rate]))
     second = found[f"second_half_1_rounds_rate_{found['chosen_rate']:g}"]
     assert found["ratio"] == second / found["second_half_popularity"]
+
+
+@pytest.mark.usefixtures("movielens")
+def test_new_items_are_asked_for_two_windows_after_their_twentieth_use() -> None:
+    plan = SMALL._replace(people=943, windows=5, founders=0.3, rounds=1)
+    rows = SeasonRows(plan)
+    listed = range(rows.listed(-1), rows.listed(4))
+    item, window = next((item, at) for item in listed if 0 < (at := _used_by(rows, item)) < 5)
+    uses = np.flatnonzero(rows.rows.item == item)
+    assert np.count_nonzero(uses < rows.cuts[window + 1]) >= 20
+    assert np.count_nonzero(uses < rows.cuts[window]) < 20
+    found = new_items(1, lambda *said: None, plan=plan)
+    assert 0 < found["recommended"] <= found["new_items"]

@@ -9,6 +9,7 @@ from threading import Event
 from typing import Any
 
 import pytest
+from command_line import Command
 from federation_links import (
     FaultyLink,
     federation,
@@ -116,9 +117,14 @@ def test_what_cannot_go_on_without_end_gets_one_line(
     assert "\n" not in str(refused.value)
 
 
-def test_owners_are_told_that_rounds_do_not_end(tmp_path: Path) -> None:
-
+def test_owners_are_told_that_rounds_do_not_end(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     made = endless(tmp_path / "f")
     lines = told(tmp_path / "f" / "invitations" / "node-1")
     assert any(line.startswith("rounds without end, 20 users") for line in lines)
     assert "10000000" not in made.terms.of_rounds
+    command = Command(capsys)
+    for folder in (made.server, made.nodes["node-1"]):
+        said = command("federation", "status", str(folder)).out
+        assert "without end" in said and "10000000" not in said

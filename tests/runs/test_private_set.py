@@ -66,6 +66,8 @@ def test_it_is_said_in_a_line_with_what_was_changed_of_it() -> None:
     assert brought(plan(profile="paper"), 900) == [] == brought(plan("pepper-gmf"), 900)
     few = brought(plan(), 120)
     assert few[0] == brings.replace("300", "120") and few[1].startswith("all 120 users are in each")
+    fewer = brought(plan(settings={"cohort": "60"}), 120)
+    assert not [line for line in fewer if line.startswith("all 120 users")]
     asked = plan(settings={"factors": "20"}, rounds=5)
     assert brought(asked, 2000) == [
         "private brings: cohort 666, noise 0.6",

@@ -33,14 +33,14 @@ from entrenous.core.types import Int64Array
 from entrenous.data.interactions import Interactions, Vocabulary
 
 from .season_parts import ROUND
-from .season_rows import Season, SeasonRows, founding_plan, hits_without_noise, mean_of
+from .season_rows import Season, SeasonRows, by_half, founding_plan, hits_without_noise, mean_of
 
 if TYPE_CHECKING:
     from entrenous.deploy.agreement.terms import FederationTerms
     from entrenous.deploy.operate.device import OwnRow
     from entrenous.deploy.operate.trial_again import QuietRounds
 
-PATIENCE = 900.0  # seconds for a window
+PATIENCE = 900.0  # seconds for a round
 STAGES = ("advert", "share", "mask", "consent", "unmask")
 KILLED_WITHIN = 20.0  # seconds after a start, in which a server is killed
 AIM = 0.02  # HR@10 that presence, loss and noise may cost
@@ -174,20 +174,17 @@ class _Life:
             self._coming.setdefault(int(rows.user[place]), []).append(row)
 
     def _pass(self, number: int, awake: Sequence[int]) -> None:
-        """Has those who are awake make a round, some of whom vanish."""
-        vanish = {}
-        for user in awake:
-            if self._draw() < self._plan.vanish:
-                vanish[user] = self._random.choice(STAGES)
-        self._vanished += len(vanish)
+        """Has those who are awake make the rounds of a window, in each of which some vanish."""
         shares = [awake[part :: self._plan.processes] for part in range(self._plan.processes)]
-        processes = [self._devices(share, vanish) for share in shares]
+        processes = [self._devices(share) for share in shares]
         stage = self._begun(frozenset(awake))
         kills = self._kills(number, self._plan.server_kills)
         victims = self._kills(number, self._plan.device_kills)
-        until = time.monotonic() + PATIENCE
         try:
             while sum(map(bool, stage.sums)) < self._plan.rounds:
+                for share, process in zip(shares, processes, strict=True):
+                    self._run(process, self._vanishing(share))
+                until = time.monotonic() + PATIENCE
                 self._go_on()
                 # One that was killed when its round was there is started for the next round.
                 while kills and self._server is not None:
@@ -198,7 +195,8 @@ class _Life:
                     self._killed["devices"] += len(shares[victim])
                     # They come back with what is on the disk, and nothing new until the round is
                     # over.
-                    processes[victim] = self._started(shares[victim], {}, {})
+                    processes[victim] = self._started(shares[victim], {})
+                    self._run(processes[victim], {})
                 victims = 0
                 self._until_a_round(until)
                 stage.sums.append(self._newest_sum())
@@ -213,10 +211,25 @@ class _Life:
         windows = self._plan.windows
         return all_kills * (window + 1) // windows - all_kills * window // windows
 
-    def _devices(self, users: Sequence[int], vanish: Mapping[int, str]) -> subprocess.Popen[str]:
+    def _vanishing(self, users: Sequence[int]) -> dict[str, str]:
+        """Returns who of some people vanishes in the next round, each at some stage of its sum."""
+        vanish = {}
+        for user in users:
+            if self._draw() < self._plan.vanish:
+                vanish[self._name(user)] = self._random.choice(STAGES)
+        self._vanished += len(vanish)
+        return vanish
+
+    def _run(self, process: subprocess.Popen[str], vanish: Mapping[str, str]) -> None:
+        """Has all devices of a process be there, and some vanish."""
+        assert process.stdin is not None
+        process.stdin.write(json.dumps(vanish) + "\n")
+        process.stdin.flush()
+
+    def _devices(self, users: Sequence[int]) -> subprocess.Popen[str]:
         """Starts a process of some people's devices, and notes the rows that these have taken."""
         rows = {self._name(user): self._coming.get(user, []) for user in users}
-        process = self._started(users, vanish, rows)
+        process = self._started(users, rows)
         assert process.stdout is not None
         taken = json.loads(process.stdout.readline())
         for user in users:
@@ -229,12 +242,11 @@ class _Life:
         return process
 
     def _started(
-        self, users: Sequence[int], vanish: Mapping[int, str], rows: Mapping[str, list[Any]]
+        self, users: Sequence[int], rows: Mapping[str, list[Any]]
     ) -> subprocess.Popen[str]:
         """Starts a process of some people's devices, to which rows have come."""
         share = {
             "folders": {self._name(user): str(self._of(user)) for user in users},
-            "vanish": {self._name(user): vanish[user] for user in users if user in vanish},
             "rows": rows,
         }
         file = self._folder / f"share-{self._name(users[0])}.json"
@@ -372,6 +384,7 @@ class _Life:
         answers = now.ledger.device_rounds
         by_kind = {kind: round(count / answers) for kind, count in self._bytes.items()}
         of_everybody = (ledger.bytes_up + ledger.bytes_down) / ledger.device_rounds
+        popular = list(self._rows.popular())
         in_round = [len(users) for stage in self._stages for users in stage.sums if users]
         return {
             "rows": len(self._rows.rows.user),
@@ -388,7 +401,9 @@ class _Life:
             "hit_rate": mean_of(mine),
             "hit_rate_without_noise": mean_of(quiet),
             "hit_rate_of_everybody": mean_of(theirs),
-            "hit_rate_of_popularity": mean_of(list(self._rows.popular())),
+            "hit_rate_of_popularity": mean_of(popular),
+            "hit_rate_by_half": by_half(mine),
+            "hit_rate_of_popularity_by_half": by_half(popular),
             "rows_tested": sum(len(hits) for hits in mine),
             "bytes_an_answer": sum(by_kind.values()),
             "bytes_an_answer_by_kind": by_kind,

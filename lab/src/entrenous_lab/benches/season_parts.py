@@ -8,7 +8,7 @@ import json
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
@@ -36,8 +36,9 @@ def run_a_server(folder: Path) -> None:
 
 
 def run_devices(share: dict[str, Any]) -> None:
-    """Adds the rows that have come to some people, says how many each device took, and runs their
-    devices until standard input ends. Then says how many bytes they have got and sent.
+    """Adds the rows that have come to some people, and says how many each device took. Then runs
+    their devices until standard input ends: each of its lines says who vanishes from now on, and
+    has all others be there again. At the end says how many bytes they have got and sent.
     """
     from entrenous.deploy.node.common import Common
 
@@ -46,24 +47,41 @@ def run_devices(share: dict[str, Any]) -> None:
     for name, rows in share["rows"].items():
         taken[name] = _added(folders[name], rows)
     print(json.dumps(taken), flush=True)
-    stop = threading.Event()
     common = Common()
     tally = Tally()
     with ExitStack() as stack:
-        # Those that stay share one loop. Each that vanishes ends by itself.
-        staying = []
+        nodes = {}
         for name, folder in folders.items():
-            node = tally.counted(_opened(folder, common, stack))
-            stage = share["vanish"].get(name)
-            if stage is None:
-                staying.append(node)
-                continue
-            gone = threading.Event()
-            _begin(stack, folder, [_vanishing(node, stage, gone)], gone)
-        if staying:
-            _begin(stack, next(iter(folders.values())), staying, stop)
-        sys.stdin.read()
+            nodes[name] = tally.counted(_opened(folder, common, stack))
+        running = stack.enter_context(ExitStack())
+        # All of them connect to the same place.
+        at = next(iter(folders.values()))
+        for line in sys.stdin:
+            running.close()
+            _run(running, at, nodes, json.loads(line))
     print(json.dumps(tally.bytes), flush=True)
+
+
+def _run(
+    stack: ExitStack, at: Path, nodes: Mapping[str, PollingNode], vanish: Mapping[str, str]
+) -> None:
+    """Runs nodes until the end of `stack`, of which some vanish at a stage of a sum."""
+    # Those that stay share one loop. Each that vanishes ends by itself.
+    staying = []
+    goings = []
+    for name, node in nodes.items():
+        stage = vanish.get(name)
+        if stage is None:
+            staying.append(node)
+            continue
+        gone = threading.Event()
+        goings.append(gone)
+        _begin(stack, at, [_vanishing(node, stage, gone)], gone)
+    if staying:
+        _begin(stack, at, staying, threading.Event())
+    # All are told to end before any is waited for.
+    for gone in goings:
+        stack.callback(gone.set)
 
 
 @final

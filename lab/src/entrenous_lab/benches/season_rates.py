@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import random
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 from entrenous.core.contract.protocols import Progress
 from entrenous.core.types import BoolArray
 
-from .season_rows import Season, SeasonRows, founding_plan, mean_of
+from .season_rows import Season, SeasonRows, by_half, founding_plan
 
 if TYPE_CHECKING:
     from entrenous.deploy.agreement.terms import FederationTerms
-    from entrenous.deploy.operate.trial_again import QuietRounds
+    from entrenous.deploy.operate.trial_again import QuietRounds, StageAgain
 
 RATES = (0.02, 0.05, 0.1)
 ROUNDS = (2, 4)  # of a window
@@ -43,10 +43,10 @@ def season_rates(
     for place, (number, rate) in enumerate(tries):
         progress(place, len(tries), f"{number} rounds a window, rate {rate:g}")
         rows.plan = plan._replace(rounds=number)
-        halves[number, rate] = _halves(_hits(rows, {"learning_rate": rate}))
+        halves[number, rate] = by_half(_hits(rows, {"learning_rate": rate}))
     progress(len(tries), len(tries), "measured")
     best = max(halves, key=lambda tried: halves[tried][0])
-    popular = _halves(list(rows.popular()))
+    popular = by_half(list(rows.popular()))
     found: dict[str, Any] = {}
     for (number, rate), (first, second) in halves.items():
         found[f"first_half_{number}_rounds_rate_{rate:g}"] = first
@@ -62,19 +62,17 @@ def season_rates(
     }
 
 
-def _halves(hits: Sequence[BoolArray]) -> tuple[float, float]:
-    """Returns the hit rates of the first windows that are tested, and of the others."""
-    tested = [window for window in hits if len(window)]
-    half = len(tested) // 2
-    return mean_of(tested[:half]), mean_of(tested[half:])
-
-
 def _hits(rows: SeasonRows, settings: Mapping[str, Any]) -> list[BoolArray]:
+    again = enumerate(windows_of(rows, settings))
+    return [rows.ranked(window, stage.rounds, stage.training) for window, stage in again]
+
+
+def windows_of(rows: SeasonRows, settings: Mapping[str, Any]) -> Iterator[StageAgain]:
+    """Makes the rounds of a season in one process. Yields the end of each window."""
     from entrenous.deploy.operate.trial_again import each_again
 
     stages = [_with_some(rows, window) for window in range(rows.plan.windows)]
-    again = enumerate(each_again(_terms(rows, settings), stages))
-    return [rows.ranked(window, stage.rounds, stage.training) for window, stage in again]
+    yield from each_again(_terms(rows, settings), stages)
 
 
 def _with_some(rows: SeasonRows, window: int) -> QuietRounds:

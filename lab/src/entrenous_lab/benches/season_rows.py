@@ -34,11 +34,12 @@ class Season(NamedTuple):
     founders: float = 0.4
     """The share of the rows by which those who found the federation have joined."""
     windows: int = 12
-    rounds: int = 2
-    """Of a window; lost ones are made up for."""
+    rounds: int = 4
+    """Of a window, as the bench `season-rates` has chosen; lost ones are made up for."""
     awake: float = 0.1
     vanish: float = 0.3
-    """The share of those who are awake that vanishes at some stage of a sum."""
+    """The share of those who are awake that vanishes in a round, at some stage of its sum, and is
+    back for the next round."""
     floor: int = 100
     """People of a sum, at least."""
     groups: int = 2
@@ -228,6 +229,13 @@ class SeasonRows:
 def mean_of(hits: Sequence[BoolArray]) -> float:
     """Returns the share of rows that lists had."""
     return round(float(np.concatenate(hits).mean()), 4)
+
+
+def by_half(hits: Sequence[BoolArray]) -> tuple[float, float]:
+    """Returns the hit rates of the first windows that are tested, and of the others."""
+    tested = [window for window in hits if len(window)]
+    half = len(tested) // 2
+    return mean_of(tested[:half]), mean_of(tested[half:])
 
 
 def founding_plan(rows: SeasonRows, settings: Mapping[str, Any] | None = None) -> FoundingPlan:

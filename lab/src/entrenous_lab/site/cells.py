@@ -12,10 +12,12 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
 
@@ -83,23 +85,43 @@ def executed(
             "NO_COLOR": "1",
             "PYTHONIOENCODING": "utf-8",
         }
-        done = subprocess.run(
-            [sys.executable, str(KERNEL)],
-            input=json.dumps([[cell.kind, cell.text] for cell in cells]),
-            cwd=folder,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=SECONDS,
-        )
-        if done.returncode:
-            raise RuntimeError(done.stderr[-4000:])
+        said, errors, code = _run(cells, folder, environment)
+        if code:
+            raise RuntimeError(errors[-4000:])
         real = str(Path(folder).resolve())
         outputs = []
-        for text, svg in json.loads(done.stdout):
+        for text, svg in json.loads(said):
             plain = text.replace(real + "/", "").replace(real, ".")
             outputs.append(Output(plain.rstrip(), svg))
     return outputs
+
+
+def _run(
+    cells: Sequence[Cell], folder: str, environment: Mapping[str, str]
+) -> tuple[str, str, int]:
+    """Runs cells in a process of their own, and ends whatever they have left running. Returns what
+    the process printed, its errors, and its exit code.
+    """
+    pipe = subprocess.PIPE
+    command = [sys.executable, str(KERNEL)]
+    with subprocess.Popen(
+        command,
+        stdin=pipe,
+        stdout=pipe,
+        stderr=pipe,
+        text=True,
+        cwd=folder,
+        env=environment,
+        start_new_session=True,
+    ) as process:
+        try:
+            asked = json.dumps([[cell.kind, cell.text] for cell in cells])
+            said, errors = process.communicate(asked, timeout=SECONDS)
+        finally:
+            # A cell may have started a server, and a later cell, which would end it, have failed.
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+    return said, errors, process.returncode
 
 
 def page(script: Path, cells: Sequence[Cell], outputs: Sequence[Output]) -> str:
