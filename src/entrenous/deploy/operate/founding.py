@@ -73,8 +73,17 @@ from ..frames.contribution import agreed_by
 from ..node.node_store import NODE
 from ..node.relay import BELOW
 from ..server.server_folder import FIRST
-from .bounded import first_protection, with_epsilon
-from .enrolment import REQUEST, EnrolmentRequest, identity, invited, join, of_server, take
+from .bounded import check_lot, first_protection, with_epsilon
+from .enrolment import (
+    REQUEST,
+    EnrolmentRequest,
+    check_rotation,
+    identity,
+    invited,
+    join,
+    of_server,
+    take,
+)
 from .first_model import FirstModel, first_model
 from .plans import GOSSIPING, FoundingPlan, JoinPlan
 
@@ -178,12 +187,14 @@ def planned(
     if not users:
         fix = "add --users, of all who may ever come, and make a link by which they do"
         raise InputError("--node", "nobody has asked to take part", expected="a request", fix=fix)
+    kind, preset = kind_of(own or algorithm)
+    if plan.profile == PRIVATE and (plan.endless or not requests) and not plan.peers:
+        check_lot(plan, users, "cohort" in kind.model_fields)
     plan = _with_set(replace(plan, algorithm=algorithm), users, len(items.ids))
     # The terms name a class of the user's own by its name alone: nobody loads a file because terms
     # say so.
     plan = replace(plan, algorithm=f"{OWN}:{short(own)}" if own else algorithm)
     key = Ed25519PrivateKey.generate()
-    kind, preset = kind_of(own or algorithm)
     # Every node gets the list of items, which holds no more than the algorithm needs.
     if not declared(kind).traits.learns_features:
         items = items._replace(features={})
@@ -205,7 +216,7 @@ def planned(
         terms = with_epsilon(terms, plan, own)
     members = enrolled(terms, Members({}, terms.users), requests, ends(plan.days))
     if not requests and terms.masked and not terms.by_lot:
-        fix = "add --node, or --protect sampling=poisson"
+        fix = "add --node"
         raise InputError("--node", "nobody could come to this federation later", fix=fix)
     if terms.relays:
         terms = _by_relays(terms, len(members.nodes), plan)
@@ -681,6 +692,7 @@ def _replaced(
     """Returns the member with its new key. Its ticket ends later than the old one, by which peers
     know which of both counts.
     """
+    check_rotation("--node", terms)
     before = members.nodes.get(request.name)
     # Without this signature anybody could take a member's place by asking in its name.
     old_key = ""
