@@ -235,7 +235,6 @@ def status(
 
 
 def _server_status(folder: Path, json: bool) -> None:
-    from ..deploy.agreement.terms import ENDLESS
     from ..deploy.operate.membership import certificate_ends
     from ..deploy.operate.running import status_of_server
 
@@ -247,8 +246,6 @@ def _server_status(folder: Path, json: bool) -> None:
         about["certificate_ends"] = f"{ends:%Y-%m-%d}"
     if json:
         return emit_json(about)
-    if about["rounds"] == ENDLESS:
-        about["rounds"] = "without end"
     _show_status(about, times=("committed", "next_round"))
 
 
@@ -358,6 +355,10 @@ def _show_status(about: dict[str, Any], times: tuple[str, ...]) -> None:
     """Prints a status as a table of names and values. times: names of seconds since 1970, which are
     shown as dates.
     """
+    from ..deploy.agreement.terms import ENDLESS
+
+    if about["rounds"] == ENDLESS:
+        about["rounds"] = "without end"
     rows = []
     for name, value in about.items():
         if isinstance(value, dict):

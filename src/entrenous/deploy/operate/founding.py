@@ -49,7 +49,7 @@ from ...privacy.secure_sum.terms import MOST_MEMBERS, Floors
 from ...runs import store
 from ...runs.plan import algorithm_of, with_set
 from ...systems.named import kind_of
-from ..agreement.address import joined_address
+from ..agreement.address import is_host, joined_address
 from ..agreement.catalogue import ITEMS, Items
 from ..agreement.certificates import make_keys
 from ..agreement.charter import check_charter, write_charter
@@ -127,7 +127,8 @@ class Place(NamedTuple):
 
     def checked(self) -> Self:
         """Returns this place with at least one name. Raises InputError if the server listens at
-        every address and no name is given by which nodes could reach it."""
+        every address and no name is given by which nodes could reach it, and for what is no host.
+        """
         if not self.names and self.host in EVERYWHERE:
             raise InputError(
                 "--name",
@@ -135,7 +136,12 @@ class Place(NamedTuple):
                 expected="the host name or address by which nodes reach the server",
                 fix="add --name shop.example",
             )
-        return self._replace(names=tuple(self.names) or (self.host,))
+        whole = self._replace(names=tuple(self.names) or (self.host,))
+        for name in (*whole.names, self.host or "::"):
+            if not is_host(name):
+                expected = "a host name or an IP address, such as shop.example or 10.0.0.7"
+                raise InputError("--name, --host", f"got {name!r}", expected=expected)
+        return whole
 
     @property
     def reached(self) -> str:
@@ -211,6 +217,9 @@ def planned(
         },
         "terms",
     )
+    if terms.by_lot and users > MOST_MEMBERS:
+        expected = f"at most {MOST_MEMBERS} where devices take part by lot"
+        raise InputError("--users", f"got {users}", expected=expected)
     terms.check(place=own)
     if terms.profile == DP:
         terms = with_epsilon(terms, plan, own)
