@@ -500,6 +500,12 @@ class NodeStore:
             return None
         return int(row[0])
 
+    @property
+    def first_user(self) -> str:
+        """The external id of the node's first user; "" where it has none."""
+        row = self._one("select id from user order by number")
+        return "" if row is None else str(row[0])
+
     def masked(self) -> MaskedVector | None:
         """Returns what the node put under masks last; None before the first."""
         row = self._one("select model, users, vector from masked")
