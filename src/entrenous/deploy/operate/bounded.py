@@ -47,6 +47,8 @@ def check_lot(plan: FoundingPlan, users: int, has_cohort: bool) -> None:
     has_cohort: True where a setting of the algorithm says how many are in a round.
     """
     wanted: dict[str, Any] = {"sampling": "poisson", "answers": ANSWERS}
+    if wanted.keys() <= plan.protect.keys():
+        return
     missing = []
     if has_cohort and "cohort" not in plan.settings:
         cohort = most_by_lot(users)
@@ -55,13 +57,12 @@ def check_lot(plan: FoundingPlan, users: int, has_cohort: bool) -> None:
     for name, value in wanted.items():
         if name not in plan.protect:
             missing.append(f"{PROTECT} {name}={value}")
-    if missing:
-        raise InputError(
-            "federation new",
-            "under masks, people come and go, and rounds have no end, only where each device takes"
-            " part by lot, in so many sums at most",
-            fix=f"add {' '.join(missing)}, or other numbers",
-        )
+    raise InputError(
+        "federation new",
+        "under masks, people come and go, and rounds have no end, only where each device takes part"
+        " by lot, in so many sums at most",
+        fix=f"add {' '.join(missing)}, or other numbers",
+    )
 
 
 def first_protection(asked: Mapping[str, Any], traits: Traits) -> dict[str, Any]:
