@@ -385,12 +385,9 @@ def test_a_federation_with_secure_sums_keeps_its_nodes_and_its_rounds(
     assert "40 of 60 users are there; the noise of a sum needs 48" in problem
     assert command(*private).code == 0
     asked(command, "late")
-    assert (
-        command(
-            "federation", "join", "a", "--invitation", "book/invitations/a", "--data", "a.csv"
-        ).code
-        == 0
-    )
+    join = ["federation", "join", "a", "--invitation", "book/invitations/a", "--data", "a.csv"]
+    assert "a sum here has 40 people" in command(*join).error
+    assert command(*join, "--people", "6").code == 0
     before = contents(folder)
     assert (
         "has agreed on who takes part"
