@@ -167,7 +167,7 @@ def test_bad_input_to_join_and_to_what_runs_is_one_line_and_writes_nothing(
         ],
         "place.json: no such file": ["server", "a"],
         "node.json: no such file": ["node", "a"],
-        "no such store": ["federation", "backup", "a", "--out", "copy.sqlite"],
+        "a/store.sqlite: no such file": ["federation", "backup", "a", "--out", "copy.sqlite"],
         "no node 'c' on the membership list": ["federation", "shut-out", "book", "c"],
         "is or was a node": ["federation", "invite", "book", "--node", "a/request.json:5"],
         "and 0 are left": ["federation", "invite", "book", "--node", "stranger/request.json:5"],
@@ -194,6 +194,45 @@ def test_a_node_has_one_user_or_many_and_is_run_by_one_command(
             f"{name}.csv",
         )
         assert done.code == 0 and f"entrenous node {name}" in done.err
+
+
+def test_what_a_federation_by_lot_lacks_is_said_at_once_and_can_be_pasted(
+    folder: Path, command: Command
+) -> None:
+    asked = [*NEW, "--endless", "--users", "40"]
+    line = command(*asked).error
+    options = line.partition("; add ")[2].partition(", or other")[0].split()
+    assert not (folder / "book").exists()
+    done = command(*asked, *options)
+    assert (done.code, len(options)) == (0, 8)
+    assert "users are in each round" not in done.err
+    assert "each owner who agrees says join --people 11" in done.err
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        (["--host", "foo bar"], "--name, --host: got 'foo bar'; expected a host name or an IP"),
+        (["--name", ""], "--name, --host: got ''; expected a host name"),
+        (["--users", "1000000000000"], "--users: got 1000000000000; expected at most 131072"),
+    ],
+)
+def test_a_place_or_a_number_that_cannot_be_founds_nothing(
+    folder: Path, command: Command, options: list[str], line: str
+) -> None:
+    lot = ["sampling=poisson", "answers=9", "people=11"]
+    protect = [word for setting in lot for word in ("--protect", setting)]
+    asked = [*NEW, "--endless", *protect, "--set", "cohort=13"]
+    users = [] if "--users" in options else ["--users", "40"]
+    assert line in command(*asked, *users, *options).error
+    assert not (folder / "book").exists()
+
+
+def test_a_folder_above_is_told_which_one_is_meant(folder: Path, command: Command) -> None:
+    founded(command, "--users", "50", "--profile", "paper")
+    assert "book/place.json: no such file; name book/server" in command("server", "book").error
+    fix = "entrenous federation join` that of a node"
+    assert fix in command("node", "nowhere").error
 
 
 def test_an_old_folder_is_refused_by_its_version(folder: Path, command: Command) -> None:
@@ -346,12 +385,9 @@ def test_a_federation_with_secure_sums_keeps_its_nodes_and_its_rounds(
     assert "40 of 60 users are there; the noise of a sum needs 48" in problem
     assert command(*private).code == 0
     asked(command, "late")
-    assert (
-        command(
-            "federation", "join", "a", "--invitation", "book/invitations/a", "--data", "a.csv"
-        ).code
-        == 0
-    )
+    join = ["federation", "join", "a", "--invitation", "book/invitations/a", "--data", "a.csv"]
+    assert "a sum here has 40 people" in command(*join).error
+    assert command(*join, "--people", "6").code == 0
     before = contents(folder)
     assert (
         "has agreed on who takes part"

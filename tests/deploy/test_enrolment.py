@@ -154,8 +154,8 @@ def test_an_owner_says_how_much_of_differential_privacy_a_user_gives_up_at_most(
     assert proven.terms.proven(5) == pytest.approx(left) == pytest.approx(0.954, abs=0.001)
     for epsilon, wrong in ((0.0, "a number above 0"), (0.3, "its 33 rounds may spend epsilon")):
         with pytest.raises(InputError, match=wrong):
-            joining(proven, invitation(proven), epsilon=epsilon)
-    assert joining(proven, invitation(proven), epsilon=4.0)["name"] == "node-1"
+            joining(proven, invitation(proven), epsilon=epsilon, people=20)
+    assert joining(proven, invitation(proven), epsilon=4.0, people=20)["name"] == "node-1"
     assert "of each user, of 1 training" in proven.terms.limits()
 
 

@@ -25,7 +25,7 @@ from entrenous.deploy.links import knocking
 from entrenous.deploy.links.admission import Denied, here
 from entrenous.deploy.node.node import FederatedNode
 from entrenous.deploy.operate.device import Device
-from entrenous.deploy.operate.enrolment import identity
+from entrenous.deploy.operate.enrolment import identity, rotate
 from entrenous.deploy.operate.founding import found_federation
 from entrenous.deploy.operate.joining import join_by_link
 from entrenous.deploy.operate.membership import invite, shut_out
@@ -127,6 +127,46 @@ def test_whoever_asks_again_has_one_place(running: Running, tmp_path: Path) -> N
     assert join_by_link(tmp_path / "x", str(link), None, OWNER).tolist() == [PEOPLE]
     with pytest.raises(InputError, match="as many have joined by the link as may"):
         join_by_link(tmp_path / "y", str(link), None, OWNER)
+
+
+@pytest.mark.parametrize(
+    ("plan", "message"),
+    [
+        (JoinPlan(), "--people: 100, and a sum here has 5 people.*--people 3 --parties 3, as"),
+        (JoinPlan(people=5, parties=10), "--parties: 10, and a sum here has 5 people"),
+        (JoinPlan(people=0), "--people: got 0; expected a whole number from 1"),
+        (JoinPlan(people=5, parties=-1), "--parties: got -1; expected a whole number from 1"),
+        (JoinPlan(people=5, occupancy=float("nan")), "--occupancy: got nan"),
+        (JoinPlan(people=5, least_users=2), "--least-users: got 2; expected 1 to 1"),
+        (JoinPlan(people=5, epsilon=4.0), "--link: its terms prove no epsilon"),
+    ],
+)
+def test_an_owner_whose_device_would_send_nothing_takes_no_place(
+    running: Running, tmp_path: Path, plan: JoinPlan, message: str
+) -> None:
+    running.start(3600.0)
+    link = make_link(running.folder, uses=1, days=1, an_hour=10)
+    with pytest.raises(InputError, match=message):
+        join_by_link(tmp_path / "x", str(link), None, plan)
+    assert not (tmp_path / "x").exists()
+    assert links_of(running.folder)[0].left == 1
+    # What the line says to do works.
+    assert join_by_link(tmp_path / "x", str(link), None, JoinPlan(people=3)).tolist() == [PEOPLE]
+
+
+def test_no_device_of_a_masked_federation_gets_another_key(
+    running: Running, tmp_path: Path
+) -> None:
+    """The others would refuse the list for ever, and no further sum would be whole."""
+    before = (running.made.server / MEMBERS).read_bytes()
+    with pytest.raises(InputError, match="no node changes its key"):
+        rotate(running.devices[0])
+    assert not (running.devices[0] / "next.key").exists()
+    other = identity(tmp_path / "other", running.devices[0].name)
+    asks = other._replace(replaces="00" * 32, signature="00" * 64)
+    with pytest.raises(InputError, match="--node: under masks no node changes its key"):
+        invite(running.folder, [(asks, 1)])
+    assert (running.made.server / MEMBERS).read_bytes() == before
 
 
 def test_a_link_ends_and_is_used_up_and_is_slow(running: Running, tmp_path: Path) -> None:

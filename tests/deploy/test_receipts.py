@@ -19,6 +19,7 @@ from entrenous.deploy.frames import contribution
 from entrenous.deploy.frames.frames import opened, seal
 from entrenous.deploy.node.node import FederatedNode
 from entrenous.deploy.operate.receipt import receipt_of_node
+from entrenous.deploy.operate.shop import name_of
 from entrenous.deploy.wire import tensors
 from entrenous.privacy.secure_sum.terms import Floors
 from entrenous.privacy.unsampled import epsilon_of_gaussian
@@ -49,6 +50,23 @@ def test_a_receipt_tells_what_masked_sums_with_a_clip_have_spent(tmp_path: Path)
     )
     left = epsilon_of_gaussian(40 * (5 / 16) ** 0.5, 4, 1e-5)  # shares are for 16 of the 20 devices
     assert made.terms.proven(5, 4) == pytest.approx(left)
+
+
+def test_the_first_user_is_meant_where_none_is_named_and_a_shop_finds_its_customer(
+    tmp_path: Path, command: Command
+) -> None:
+    node = federation(tmp_path / "f", rounds=2, draws="secret").nodes["node-1"]
+    first, second = FederatedNode(node).rows.users.ids[:2]
+    found = command("receipt", str(node), "--json").json
+    assert found["user"] == first
+    assert command("receipt", str(node), "--user", second, "--json").json["user"] == second
+    shop = tmp_path / "shop"
+    shop.mkdir()
+    node.rename(shop / name_of(second))
+    assert command("receipt", str(shop), "--user", second, "--json").json["user"] == second
+    stranger = command("receipt", str(shop), "--user", "nobody")
+    assert "none of the 1 customers has that id" in stranger.error
+    assert "--user: is missing" in command("receipt", str(tmp_path / "no-node")).error
 
 
 class Asking:

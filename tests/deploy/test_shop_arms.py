@@ -280,10 +280,10 @@ def test_terms_that_the_shop_refuses_in_one_arm_let_nobody_join(
     check = joining.check_terms
     refused_run = arms.each[1].made.terms.run
 
-    def checked(invitation: Path, terms: object, plan: JoinPlan) -> None:
+    def checked(invitation: Path, terms: object, plan: JoinPlan, users: int) -> None:
         if getattr(terms, "run", "") == refused_run:
             raise InputError("terms", "the owner does not like them")
-        check(invitation, terms, plan)  # type: ignore[arg-type]
+        check(invitation, terms, plan, users)  # type: ignore[arg-type]
 
     monkeypatch.setattr(joining, "check_terms", checked)
     with pytest.raises(InputError, match="the owner does not like them"):

@@ -134,8 +134,15 @@ def _say_founded(plan: FoundingPlan, founded: FoundedFederation) -> None:
     own_algorithm = plan.algorithm if is_place(plan.algorithm) else ""
     say(founded.terms.limits(own_algorithm))
     asked = replace(plan, algorithm=own_algorithm or founded.terms.algorithm)
-    for line in brought(asked, founded.terms.users, everybody=True):
+    for line in brought(asked, founded.terms.users, everybody=not founded.terms.by_lot):
         say(line)
+    least = founded.terms.protection.people
+    insisted = JoinPlan().people
+    if founded.terms.masked and least < insisted:
+        say(
+            f"a sum may be of {least} people, and nodes insist on {insisted}: each owner who agrees"
+            f" says join --people {least}"
+        )
     if founded.known is not None:
         of = f"{founded.known} of the {founded.terms.items} items"
         say(f"it begins with the model of {plan.from_model}, which has {of}")

@@ -250,7 +250,7 @@ def renew(folder: Path, /, *, name: list[str] | None = None, days: float = 365.0
         )
         return
     until, new_authority = membership.renew_certificate(folder, name or [])
-    say(f"the server's certificate ends on {until:%Y-%m-%d}; {membership.to_do(folder)}")
+    say(f"the server's certificate ends on {until:%Y-%m-%d}; start the server again to use it")
     # Nodes trust the authority, so a new certificate by the old one concerns the server alone.
     if new_authority:
         authority = folder / "server" / "keys" / "ca.crt"

@@ -22,7 +22,7 @@ def receipt(
     subject: str = "latest",
     /,
     *,
-    user: str,
+    user: str | None = None,
     threads: int = 0,
     folder: Runs = RUNS,
     json: bool = False,
@@ -37,9 +37,9 @@ def receipt(
     Parameters
     ----------
     subject:
-        The name or folder of a run, or the folder of a node.
+        The name or folder of a run, or the folder of a node or shop.
     user:
-        The id of the user whose device is meant.
+        The id of the user whose device is meant; of a node or shop the first, by default.
     threads:
         Number of threads that train devices, 0 = all cores.
     folder:
@@ -50,8 +50,10 @@ def receipt(
     how = OpenOptions(**options)
     with progress_bar() as progress:
         # A node has counted its messages as they left; those of a run are counted by a repetition.
-        if (Path(subject) / "node.json").is_file():
+        place = Path(subject)
+        if (place / "node.json").is_file() or any(place.glob("*/node.json")):
             from ..deploy.operate.receipt import receipt_of_node
+            from ..deploy.operate.shop import device_of
 
             if how != OpenOptions():
                 raise InputError(
@@ -60,7 +62,9 @@ def receipt(
                     expected="--user alone",
                     fix="leave --data, --algorithm and --todays-code out",
                 )
-            slip: Mapping[str, Any] = receipt_of_node(Path(subject), user)
+            slip: Mapping[str, Any] = receipt_of_node(device_of(place, user), user)
+        elif user is None:
+            raise InputError("--user", "is missing", expected="the id of a user of the run")
         else:
             from ..auditing.receipt import receipt_of_run
             from ..runs import store

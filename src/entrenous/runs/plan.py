@@ -363,7 +363,7 @@ def brought(plan: Asked, users: int, *, everybody: bool = False) -> list[str]:
         alone = f"noise {values['noise']:g} alone"
         name = short(plan.algorithm)
         lines.append(f"{PRIVATE} brings: {alone}: no settings of {name} were tested with it")
-    elif "cohort" not in changed and tested.get("cohort") in (0, users):
+    elif "cohort" in tested and values["cohort"] in (0, users):
         lines.append(f"all {users} users are in each round: the set was tested on more people")
     if changed:
         was = in_words({name: tested[name] for name in changed})

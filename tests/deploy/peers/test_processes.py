@@ -263,7 +263,7 @@ def test_a_folder_is_run_once_and_says_what_is_wrong_with_it(tmp_path: Path) -> 
     ):
         PeerFolder(made.peers[2])
     (made.peers[3] / "store.sqlite").unlink()
-    with pytest.raises(InputError, match="no such store"):
+    with pytest.raises(InputError, match=r"store.sqlite: no such file"):
         PeerFolder(made.peers[3])
     with pytest.raises(InputError, match=r"node.json: no such file"):
         PeerFolder(tmp_path)

@@ -33,11 +33,7 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         fields = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise InputError(
-            str(path),
-            "no such file",
-            fix="make a federation with `entrenous federation new FOLDER`",
-        ) from None
+        raise missing(path) from None
     except (OSError, ValueError) as cause:
         problem = f"cannot be read ({cause})"
         raise InputError(str(path), problem, expected="one JSON object") from None
@@ -45,6 +41,20 @@ def read_json(path: Path) -> dict[str, Any]:
         raise InputError(str(path), "not a JSON object", expected="one JSON object")
     check_format(path, fields.pop("format", None))
     return fields
+
+
+def missing(path: Path) -> InputError:
+    """Returns the error for a folder that lacks a file: it names a folder below that has it, as
+    that of a federation or of a shop does.
+    """
+    fix = (
+        "`entrenous federation new` makes the folder of a server, `entrenous federation join` that"
+        " of a node"
+    )
+    below = sorted(path.parent.glob(f"*/{path.name}"))
+    if below:
+        fix = f"name {below[0].parent}, which has it"
+    return InputError(str(path), "no such file", fix=fix)
 
 
 def write_json(path: Path, fields: Mapping[str, Any]) -> None:

@@ -743,6 +743,13 @@ class FederationTerms(Settings):
             return f"{SINGLE}: {names}"
         return ""
 
+    @property
+    def in_sum(self) -> float:
+        """The people in one sum, on average by lot; where the terms name no cohort, all users."""
+        asked = max(0, int(self.settings.get("cohort", 0)))
+        in_round = min(asked or self.users, self.users)
+        return in_round / self.protection.groups
+
     def proven(self, people: int, rounds: int | None = None) -> float | None:
         """Returns the epsilon of a user who is in so many rounds, if every sum has the noise of
         `people` users; None where the terms prove nothing.
@@ -754,10 +761,7 @@ class FederationTerms(Settings):
         # answers, and with days there is no last one.
         if self.accuracy or self.protection.days:
             return None
-        # Where the terms name no cohort: all users, which proves less.
-        asked = max(0, int(self.settings.get("cohort", 0)))
-        in_round = min(asked or self.users, self.users)
-        cohort = in_round / self.protection.groups
+        cohort = self.in_sum
         # By lot, shares are made for the fewest people of a sum.
         if self.by_lot:
             cohort = self.protection.people

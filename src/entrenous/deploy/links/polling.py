@@ -544,8 +544,8 @@ def refusal_of(error: Exception, tls: bool = True) -> InputError | None:
         return kind(
             "node",
             f"the server does not let this node in ({error.code})",
-            fix="ask the operator whether this node's request was taken, and the server started"
-            " since",
+            fix="ask the operator whether it is invited, by the key that it has now, and not shut"
+            " out",
         )
     return None
 

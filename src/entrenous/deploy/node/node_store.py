@@ -26,7 +26,7 @@ from ...data.interactions import NO_TIME, SECOND, Interactions, Vocabulary, buil
 from ...data.visits import VisitColumns, visit_columns, with_visits
 from ...privacy.secure_sum.memory import PastSum, sharing
 from ..agreement.catalogue import Items
-from ..agreement.files import FORMAT, check_format
+from ..agreement.files import FORMAT, check_format, missing
 from ..frames.row_tests import RowTests
 
 STORE = "store.sqlite"
@@ -156,12 +156,7 @@ class NodeStore:
     def __init__(self, path: Path) -> None:
         self.path = path
         if not path.is_file():
-            raise InputError(
-                str(path),
-                "no such store",
-                expected="a node's folder",
-                fix="make one with `entrenous federation new`",
-            )
+            raise missing(path)
         try:
             self.connection = _connected(path)
             number = self.fact("format")
@@ -504,6 +499,12 @@ class NodeStore:
         if row is None:
             return None
         return int(row[0])
+
+    @property
+    def first_user(self) -> str:
+        """The external id of the node's first user; "" where it has none."""
+        row = self._one("select id from user order by number")
+        return "" if row is None else str(row[0])
 
     def masked(self) -> MaskedVector | None:
         """Returns what the node put under masks last; None before the first."""

@@ -13,9 +13,9 @@ from typing import Any, Final
 
 from ...core.contract.declarations import Traits
 from ...core.errors import InputError
-from ...privacy.protection import DP, PROTECT, protection_of
+from ...privacy.protection import DP, PRIVATE, PROFILES, PROTECT, protection_of
 from ...privacy.unsampled import multiplier_without_sampling
-from ..agreement.terms import FederationTerms
+from ..agreement.terms import FederationTerms, most_by_lot
 from ..frames.contribution import contract_of
 from .plans import FoundingPlan
 
@@ -27,6 +27,8 @@ seldom draws fewer."""
 # Settings that others may be asked for in place of; the first three stand in for those that follow
 # from the epsilon, until these are known.
 USUAL: Final[Mapping[str, Any]] = {"answers": 1, "people": 2, "noise": 1.0, "parties": 3}
+ANSWERS: Final = 100
+"""The sums in which a device answers at most, as a line proposes where nobody said a number."""
 # Settings that the profile has, whatever is asked for.
 FIXED: Final[Mapping[str, Any]] = {
     "days": 0,
@@ -36,6 +38,32 @@ FIXED: Final[Mapping[str, Any]] = {
     "sampling": "poisson",
     "secure_sum": True,
 }
+
+
+def check_lot(plan: FoundingPlan, users: int, has_cohort: bool) -> None:
+    """Raises InputError for a `private` federation without end, or that begins with nobody, whose
+    plan does not say how devices take part by lot. The line has all options that the plan lacks for
+    so many users, with values that go together.
+
+    has_cohort: True where a setting of the algorithm says how many are in a round.
+    """
+    wanted: dict[str, Any] = {"sampling": "poisson", "answers": ANSWERS}
+    if wanted.keys() <= plan.protect.keys():
+        return
+    missing = []
+    if has_cohort and "cohort" not in plan.settings:
+        cohort = most_by_lot(users)
+        missing.append(f"--set cohort={cohort}")
+        wanted["people"] = min(ceil(PART * cohort), PROFILES[PRIVATE]["people"])
+    for name, value in wanted.items():
+        if name not in plan.protect:
+            missing.append(f"{PROTECT} {name}={value}")
+    raise InputError(
+        "federation new",
+        "under masks, people come and go, and rounds have no end, only where each device takes part"
+        " by lot, in so many sums at most",
+        fix=f"add {' '.join(missing)}, or other numbers",
+    )
 
 
 def first_protection(asked: Mapping[str, Any], traits: Traits) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
+from math import ceil, sqrt
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -172,10 +173,11 @@ def _new_key(path: Path) -> str:
 def rotate(folder: Path) -> EnrolmentRequest:
     """Makes a new key for a node that has joined, and a request for it that its old key has signed.
     The old key counts until an invitation for the new one is accepted. Raises InputError for a
-    folder that waits for such an invitation already.
+    folder that waits for such an invitation already, and under masks.
     """
     # The new key is written next to the old one, which answers until the operator has taken it.
     terms = FederationTerms.read(folder / TERMS)
+    check_rotation(str(folder), terms)
     old = read_identity(folder / IDENTITY)
     before = EnrolmentRequest.read(folder / REQUEST)
     key = _new_key(folder / NEXT)
@@ -183,6 +185,16 @@ def rotate(folder: Path) -> EnrolmentRequest:
     request = before._replace(key=key, replaces=public_bytes(old).hex(), signature=signature)
     write_json(folder / REQUEST, request._asdict())
     return request
+
+
+def check_rotation(where: str, terms: FederationTerms) -> None:
+    """Raises InputError under masks: nodes take no list in which somebody whom they know has
+    another key, so that no further sum would be whole.
+    """
+    if terms.masked:
+        problem = "under masks no node changes its key, by which all others know it"
+        fix = "`entrenous federation shut-out` ends it; by lot its owner joins anew by a link"
+        raise InputError(where, problem, expected="the key that it joined with", fix=fix)
 
 
 def join(
@@ -214,10 +226,7 @@ def join(
             fix = f"ask the operator for {len(rows.users)}"
         expected = f"{len(users)}, as '{request.name}' was invited with"
         raise InputError(rows.name, f"{len(rows.users)} users", expected=expected, fix=fix)
-    check_terms(invitation, terms, plan)
-    if not 1 <= plan.least_users <= len(users):
-        expected = f"1 to {len(users)}, the node's users"
-        raise InputError("--least-users", f"got {plan.least_users}", expected=expected)
+    check_terms(invitation, terms, plan, len(users))
     if terms.above:
         check_charter(invitation, terms)
     if terms.masked and terms.protection.groups > 1 and not terms.by_lot:
@@ -246,8 +255,19 @@ def join(
     return users
 
 
-def check_terms(invitation: Path, terms: FederationTerms, plan: JoinPlan) -> None:
-    """Raises InputError for terms that an owner's plan does not allow, whoever is a member."""
+def check_terms(invitation: Path, terms: FederationTerms, plan: JoinPlan, users: int) -> None:
+    """Raises InputError for terms that an owner's plan for so many users does not allow, whoever is
+    a member, and for a plan that makes no sense.
+    """
+    at_least("--people", plan.people, 1)
+    at_least("--parties", plan.parties, 1)
+    if not plan.occupancy >= 0:
+        raise InputError("--occupancy", f"got {plan.occupancy:g}", expected="a number from 0")
+    if not 1 <= plan.least_users <= users:
+        expected = f"1 to {users}, the node's users"
+        raise InputError("--least-users", f"got {plan.least_users}", expected=expected)
+    if terms.masked:
+        _check_reach(terms, plan)
     if not plan.public_draws:
         _check_draws(invitation, terms)
     check_epsilon(invitation, terms, plan.epsilon, plan.people)
@@ -256,6 +276,27 @@ def check_terms(invitation: Path, terms: FederationTerms, plan: JoinPlan) -> Non
         fix = "enrol nodes of its own with `entrenous federation relay`"
         raise InputError(str(invitation), problem, fix=fix)
     terms.check(plan.own, plan.algorithm)
+
+
+def _check_reach(terms: FederationTerms, plan: JoinPlan) -> None:
+    """Raises InputError if hardly any sum of the terms has as many people as the owner insists on:
+    the node would send nothing in any round.
+    """
+    most = terms.in_sum
+    # A lot draws more than two standard deviations above the mean in one round of forty.
+    if terms.by_lot:
+        most += 2 * sqrt(most)
+    for option, least in (("--people", plan.people), ("--parties", plan.parties)):
+        if least > most:
+            raise InputError(
+                option,
+                f"{least}, and a sum here has {ceil(terms.in_sum)} people: this node would send"
+                " nothing, in any round",
+                fix=(
+                    f"--people {terms.protection.people} --parties {terms.protection.parties}, as"
+                    " the terms say, if so few hide enough for you; or do not join"
+                ),
+            )
 
 
 def _check_group(invitation: Path, terms: FederationTerms, name: str, plan: JoinPlan) -> None:

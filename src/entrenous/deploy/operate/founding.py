@@ -49,7 +49,7 @@ from ...privacy.secure_sum.terms import MOST_MEMBERS, Floors
 from ...runs import store
 from ...runs.plan import algorithm_of, with_set
 from ...systems.named import kind_of
-from ..agreement.address import joined_address
+from ..agreement.address import is_host, joined_address
 from ..agreement.catalogue import ITEMS, Items
 from ..agreement.certificates import make_keys
 from ..agreement.charter import check_charter, write_charter
@@ -73,8 +73,17 @@ from ..frames.contribution import contract_of
 from ..node.node_store import NODE
 from ..node.relay import BELOW
 from ..server.server_folder import FIRST
-from .bounded import first_protection, with_epsilon
-from .enrolment import REQUEST, EnrolmentRequest, identity, invited, join, of_server, take
+from .bounded import check_lot, first_protection, with_epsilon
+from .enrolment import (
+    REQUEST,
+    EnrolmentRequest,
+    check_rotation,
+    identity,
+    invited,
+    join,
+    of_server,
+    take,
+)
 from .first_model import FirstModel, first_model
 from .plans import GOSSIPING, FoundingPlan, JoinPlan
 
@@ -118,7 +127,8 @@ class Place(NamedTuple):
 
     def checked(self) -> Self:
         """Returns this place with at least one name. Raises InputError if the server listens at
-        every address and no name is given by which nodes could reach it."""
+        every address and no name is given by which nodes could reach it, and for what is no host.
+        """
         if not self.names and self.host in EVERYWHERE:
             raise InputError(
                 "--name",
@@ -126,7 +136,12 @@ class Place(NamedTuple):
                 expected="the host name or address by which nodes reach the server",
                 fix="add --name shop.example",
             )
-        return self._replace(names=tuple(self.names) or (self.host,))
+        whole = self._replace(names=tuple(self.names) or (self.host,))
+        for name in (*whole.names, self.host or "::"):
+            if not is_host(name):
+                expected = "a host name or an IP address, such as shop.example or 10.0.0.7"
+                raise InputError("--name, --host", f"got {name!r}", expected=expected)
+        return whole
 
     @property
     def reached(self) -> str:
@@ -178,12 +193,14 @@ def planned(
     if not users:
         fix = "add --users, of all who may ever come, and make a link by which they do"
         raise InputError("--node", "nobody has asked to take part", expected="a request", fix=fix)
+    kind, preset = kind_of(own or algorithm)
+    if plan.profile == PRIVATE and (plan.endless or not requests) and not plan.peers:
+        check_lot(plan, users, "cohort" in kind.model_fields)
     plan = _with_set(replace(plan, algorithm=algorithm), users, len(items.ids))
     # The terms name a class of the user's own by its name alone: nobody loads a file because terms
     # say so.
     plan = replace(plan, algorithm=f"{OWN}:{short(own)}" if own else algorithm)
     key = Ed25519PrivateKey.generate()
-    kind, preset = kind_of(own or algorithm)
     # Every node gets the list of items, which holds no more than the algorithm needs.
     if not declared(kind).traits.learns_features:
         items = items._replace(features={})
@@ -200,12 +217,15 @@ def planned(
         },
         "terms",
     )
+    if terms.by_lot and users > MOST_MEMBERS:
+        expected = f"at most {MOST_MEMBERS} where devices take part by lot"
+        raise InputError("--users", f"got {users}", expected=expected)
     terms.check(place=own)
     if terms.profile == DP:
         terms = with_epsilon(terms, plan, own)
     members = enrolled(terms, Members({}, terms.users), requests, ends(plan.days))
     if not requests and terms.masked and not terms.by_lot:
-        fix = "add --node, or --protect sampling=poisson"
+        fix = "add --node"
         raise InputError("--node", "nobody could come to this federation later", fix=fix)
     if terms.relays:
         terms = _by_relays(terms, len(members.nodes), plan)
@@ -680,6 +700,7 @@ def _replaced(
     """Returns the member with its new key. Its ticket ends later than the old one, by which peers
     know which of both counts.
     """
+    check_rotation("--node", terms)
     before = members.nodes.get(request.name)
     # Without this signature anybody could take a member's place by asking in its name.
     old_key = ""

@@ -203,7 +203,8 @@ def _checked(invitation: Path, rows: Interactions | None, plan: JoinPlan) -> Int
     invitation, or the rows do not fit it.
     """
     terms = FederationTerms.read(invitation / TERMS)
-    check_terms(invitation, terms, plan)
+    # Each person has a device, also in a shop.
+    check_terms(Path("--link"), terms, plan, 1)
     items = current_items(invitation, terms).vocabulary
     if rows is None:
         return _nobody(items)

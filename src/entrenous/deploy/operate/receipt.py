@@ -53,13 +53,15 @@ class NodeReceipt(UserReceipt):
     node: str
 
 
-def receipt_of_node(folder: Path, user: str) -> NodeReceipt:
-    """Returns the receipt of one user of a node, as `entrenous receipt --json` prints it. Raises
-    InputError for a user who is not of this node.
+def receipt_of_node(folder: Path, user: str | None = None) -> NodeReceipt:
+    """Returns the receipt of one user of a node, as `entrenous receipt --json` prints it. user:
+    None = the first. Raises InputError for a user who is not of this node.
     """
     about = read_json(folder / NODE)
     terms = FederationTerms.read(folder / TERMS)
     with closing(NodeStore(folder / STORE)) as store:
+        if user is None:
+            user = store.first_user
         number = store.user_number(user)
         if number is None:
             expected_user = f"one of the {len(store.users)} users of this node"
