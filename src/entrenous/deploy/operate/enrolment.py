@@ -266,7 +266,8 @@ def check_terms(invitation: Path, terms: FederationTerms, plan: JoinPlan, users:
     if not 1 <= plan.least_users <= users:
         expected = f"1 to {users}, the node's users"
         raise InputError("--least-users", f"got {plan.least_users}", expected=expected)
-    if terms.masked:
+    # Of fixed groups `_check_group` knows the very sizes.
+    if terms.by_lot or (terms.masked and terms.protection.groups == 1):
         _check_reach(terms, plan)
     if not plan.public_draws:
         _check_draws(invitation, terms)
