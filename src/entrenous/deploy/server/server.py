@@ -480,10 +480,9 @@ class FederationServer:
         """Closes a round without a sum, on the disk."""
         self._passed += 1
         count = self.count._replace(lost=self.count.lost + 1, asked=self.count.asked + 1)
-        line = (
-            f"round {self.round}: {how}: lost, {count.lost} so far; {self.terms.spare} are made"
-            " up for"
-        )
+        line = f"round {self.round}: {how}: lost, {count.lost} so far"
+        if not self.terms.endless:
+            line += f"; {self.terms.spare} are made up for"
         self._log(line, "lost", "warning")
         # Whoever consented answers this model again for the same people alone, and a lot draws
         # others.
