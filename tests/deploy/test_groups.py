@@ -393,7 +393,9 @@ def test_a_server_that_deals_nodes_to_other_groups_gets_no_sum(
         frozenset([*second[1:], first[3]]),
         frozenset(third),
     ]
-    monkeypatch.setattr("entrenous.deploy.server.grouped_round.groups_of", lambda *more: swapped)
+    monkeypatch.setattr(
+        "entrenous.deploy.server.grouped_round.groups_of_round", lambda *more: swapped
+    )
     nodes = nodes_of(made)
     link = FaultyLink({name: node.answer for name, node in nodes.items()})
     honest = link.receive

@@ -38,13 +38,12 @@ from entrenous.deploy.frames.secure import sum_terms
 from entrenous.deploy.links.admission import Bounds
 from entrenous.deploy.node.node import FederatedNode
 from entrenous.deploy.node.secure_node import SecureSide, inputs
-from entrenous.deploy.operate import running as running_module
 from entrenous.deploy.operate.device import OwnRow
 from entrenous.deploy.operate.founding import FoundedFederation
 from entrenous.deploy.operate.going_back import go_back
 from entrenous.deploy.operate.running import status
 from entrenous.deploy.operate.trial_again import QuietRounds, made_again
-from entrenous.deploy.server import exchange, secure_server
+from entrenous.deploy.server import exchange, secure_server, worker
 from entrenous.deploy.server import server as server_module
 from entrenous.deploy.server.collector import Collector
 from entrenous.deploy.server.secure_server import SecureRound
@@ -448,12 +447,12 @@ def test_a_server_has_room_for_twice_as_many_as_a_lot_draws(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All of them wait for each other, each on a connection."""
-    monkeypatch.setattr(running_module, "STANDARD", Bounds(connections=20, strangers=10))
+    monkeypatch.setattr(worker, "STANDARD", Bounds(connections=20, strangers=10))
     with closing(ServerFolder(by_lot(tmp_path / "f").server)) as held:
-        bounds = running_module._bounds(held)
+        bounds = worker.bounds_of(held)
         assert bounds.connections - bounds.strangers == 2 * COHORT
-        monkeypatch.setattr(running_module, "MOST_CONNECTED", 15)
-        assert running_module._bounds(held).connections == 25
+        monkeypatch.setattr(worker, "MOST_CONNECTED", 15)
+        assert worker.bounds_of(held).connections == 25
 
 
 def test_one_list_is_made_for_all_who_lack_the_same(tmp_path: Path) -> None:
