@@ -43,6 +43,7 @@ from entrenous.deploy.server.server import serve
 from entrenous.deploy.server.server_folder import past_sums
 from entrenous.privacy.evidence import measured
 from entrenous.privacy.party_list import DAY
+from entrenous.privacy.protection import Protection
 from entrenous.privacy.secure_sum.terms import Floors
 from entrenous.privacy.told import otherwise
 from entrenous.privacy.turnout import drawn, lots
@@ -397,10 +398,22 @@ ARMS = ["--accuracy", "3", "--set", "cohort=12", "--arm", "b:days=60"]
 
 
 @pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"sampling": "poisson"}, "days together with answers"),
+        ({"answers": 2}, "answers together with sampling=poisson"),
+    ],
+)
+def test_days_need_answers_and_a_lot(settings: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        Protection(**settings, secure_sum=True, days=30)
+
+
+@pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([*DAYS], "days together with answers"),
-        (["--protect", "answers=2", *DAYS], "answers together with sampling=poisson"),
+        ([*DAYS], "add --set cohort=13 --protect sampling=poisson --protect answers=100"),
+        (["--protect", "answers=2", *DAYS], "add --set cohort=13 --protect sampling=poisson"),
         ([*LOT, "--protect", "days=-1"], "days"),
         ([*LOT, "--protect", "days=nan"], "days"),
         (["--profile", "dp", "--protect", "answers=2", *DAYS], "days is decided by --profile dp"),

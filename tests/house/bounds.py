@@ -34,8 +34,8 @@ comparison (2,000), and for the living test, lists and signatures that nodes of 
 lines that are known to have ended (880); and from 369,857 for servers that move (1,286), links, lists and
 handing on with workers (1,481), shops in several arms that are served whole (1,300), nodes without numba
 (250), and words of 32 bits, normals without a library, settings for streams and a season's rates (870);
-and from 375,045 for answers that come free after some days (805), and floors, keys and folders that are
-refused before anything is lost (470), less what deploy/ said twice (550).
+and from 375,045 for answers that come free after some days (480), groups by lot with workers (400), and
+floors, keys and folders that are refused before anything is lost (470), less what deploy/ said twice (550).
 """
 
 NODES = 375_855

@@ -29,6 +29,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import math
 import socket
 import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
@@ -214,7 +215,7 @@ class Rates:
         wait = 0.0
         if left < 1:
             # A little more, so that by rounding no turn comes just too early.
-            wait = (1 - left) / self._rate + 1e-6
+            wait = (1 - left) / self._rate + 1e-6 if self._rate else math.inf
         else:
             left -= 1
         self._left[sender] = left, now
