@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 USES = 20
 LATER = 2  # windows
+# The share of the rows before the founding: after four tenths of them, hardly any item is new.
+FOUNDERS = 0.1
 
 
 def new_items(threads: int, progress: Progress, *, plan: Season | None = None) -> dict[str, Any]:
@@ -24,7 +26,7 @@ def new_items(threads: int, progress: Progress, *, plan: Season | None = None) -
     that somebody's list of ten has. The season is made in one process, under its noise, where those
     who are awake and do not vanish are in the sums.
     """
-    plan = plan or Season()
+    plan = plan or Season(founders=FOUNDERS)
     rows = SeasonRows(plan)
     lists = []
     for window, stage in enumerate(windows_of(rows, {})):
