@@ -4,7 +4,6 @@ and gives its model to all while it trains.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -23,8 +22,6 @@ from federation_links import (
 
 from entrenous.core.contract.protocols import model_sha256
 from entrenous.core.errors import InputError
-from entrenous.deploy.node.node import FederatedNode
-from entrenous.deploy.node.node_store import NODE
 from entrenous.deploy.operate.enrolment import told
 from entrenous.deploy.operate.founding import FoundedFederation
 from entrenous.deploy.operate.going_back import kept_rounds, rewind
@@ -131,16 +128,3 @@ def test_owners_are_told_that_rounds_do_not_end(
     for folder in (made.server, made.nodes["node-1"]):
         said = command("federation", "status", str(folder)).out
         assert "without end" in said and "10000000" not in said
-
-
-@pytest.mark.parametrize("floors", [{"people": "many"}, {"parties": None}, ["people", 3], 5])
-def test_floors_that_nobody_wrote_get_one_line(tmp_path: Path, floors: object) -> None:
-    settings = {"factors": 4}
-    masked = federation(
-        tmp_path / "f", 4, 2, "fcf", settings=settings, secure="masks", floors=Floors(people=5)
-    )
-    node = masked.nodes["node-1"]
-    about = json.loads((node / NODE).read_text())
-    (node / NODE).write_text(json.dumps({**about, "floors": floors}))
-    with pytest.raises(InputError, match="bad floors; expected numbers"):
-        FederatedNode(node)

@@ -38,7 +38,7 @@ and from 375,045 for answers that come free after some days (480), groups by lot
 floors, keys and folders that are refused before anything is lost (470), less what deploy/ said twice (520).
 """
 
-NODES = 375_927
+NODES = 375_887
 NODES_A_LINE = 5.44
 LEAST_COMMENTS = 0.0400
 MORE_THAN_8 = 11
