@@ -15,7 +15,7 @@ from entrenous.core.contract.protocols import Progress
 from entrenous.core.errors import EntrenousError
 from entrenous.data.synthetic import synthetic
 
-from .living import connected, founded, until
+from .living import connected, fcf_by_lot, founded, until
 
 if TYPE_CHECKING:
     from entrenous.deploy.operate.plans import FoundingPlan
@@ -67,18 +67,7 @@ def endurance(
 
 
 def _plan() -> FoundingPlan:
-    from entrenous.deploy.operate.plans import FoundingPlan
-
-    return FoundingPlan(
-        algorithm="fcf",
-        endless=True,
-        settings={"factors": FACTORS, "cohort": DRAWN},
-        users=PEOPLE,
-        interactions=20 * PEOPLE,
-        accuracy=3.0,
-        protect={"sampling": "poisson", "answers": 100_000, "people": 3, "parties": 3},
-        deadline=30.0,
-    )
+    return fcf_by_lot(PEOPLE, DRAWN, FACTORS, people=3, deadline=30.0, accuracy=3.0)
 
 
 @contextmanager

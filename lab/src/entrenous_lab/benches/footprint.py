@@ -24,7 +24,7 @@ from entrenous.federation.rounds import Rounds
 from entrenous.privacy.protection import Protection
 from entrenous.systems.fcf import FCF
 
-from .living import HOUR, Founded, at_work, connected, founded, pauses, until
+from .living import HOUR, Founded, at_work, connected, fcf_by_lot, founded, pauses, until
 
 if TYPE_CHECKING:
     from entrenous.deploy.operate.plans import FoundingPlan
@@ -71,17 +71,7 @@ def footprint(threads: int, progress: Progress) -> dict[str, Any]:
 
 
 def _plan() -> FoundingPlan:
-    from entrenous.deploy.operate.plans import FoundingPlan
-
-    return FoundingPlan(
-        algorithm="fcf",
-        endless=True,
-        settings={"factors": FACTORS, "cohort": DRAWN},
-        users=MEMBERS,
-        interactions=20 * MEMBERS,
-        protect={"sampling": "poisson", "answers": 100_000, "people": PEOPLE, "parties": 3},
-        deadline=120.0,
-    )
+    return fcf_by_lot(MEMBERS, DRAWN, FACTORS, people=PEOPLE, deadline=120.0)
 
 
 def _measured(made: Founded, progress: Progress) -> dict[str, float]:

@@ -15,7 +15,7 @@ from entrenous.core.contract.protocols import Progress
 from entrenous.core.errors import InputError
 from entrenous.data.synthetic import synthetic
 
-from .living import HOUR, at_work, connected, founded, pauses, until
+from .living import HOUR, at_work, connected, fcf_by_lot, founded, pauses, until
 
 if TYPE_CHECKING:
     from entrenous.deploy.operate.plans import FoundingPlan
@@ -68,17 +68,7 @@ def joining(threads: int, progress: Progress) -> dict[str, Any]:
 
 
 def _plan(users: int) -> FoundingPlan:
-    from entrenous.deploy.operate.plans import FoundingPlan
-
-    return FoundingPlan(
-        algorithm="fcf",
-        endless=True,
-        settings={"factors": 8, "cohort": 12},
-        users=users,
-        interactions=20 * users,
-        protect={"sampling": "poisson", "answers": 100_000, "people": 5, "parties": 3},
-        deadline=1.0,
-    )
+    return fcf_by_lot(users, drawn=12, factors=8, people=5, deadline=1.0)
 
 
 def _first_list(folder: Path) -> None:

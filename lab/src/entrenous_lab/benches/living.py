@@ -48,6 +48,26 @@ def founded(
     return Founded(made.server, devices)
 
 
+def fcf_by_lot(
+    users: int, drawn: int, factors: int, people: int, deadline: float, accuracy: float = 0.0
+) -> FoundingPlan:
+    """Returns the plan of an endless federation of FCF under masks, in which so many of all users
+    are drawn by lot. people: of a sum, at least.
+    """
+    from entrenous.deploy.operate.plans import FoundingPlan
+
+    return FoundingPlan(
+        algorithm="fcf",
+        endless=True,
+        settings={"factors": factors, "cohort": drawn},
+        users=users,
+        interactions=20 * users,
+        accuracy=accuracy,
+        protect={"sampling": "poisson", "answers": 100_000, "people": people, "parties": 3},
+        deadline=deadline,
+    )
+
+
 @contextmanager
 def at_work(server: Path, pace: float = HOUR) -> Iterator[None]:
     """Runs a server in a thread."""
