@@ -23,7 +23,7 @@ from entrenous.core.errors import InputError
 from entrenous.deploy.agreement.certificates import make_keys
 from entrenous.deploy.agreement.members import Member
 from entrenous.deploy.frames.frames import FrameParts
-from entrenous.deploy.links import admission
+from entrenous.deploy.links import admission, application
 from entrenous.deploy.links.admission import Bounds, here
 from entrenous.deploy.links.application import Traffic
 from entrenous.deploy.links.https import HttpsPlan, HttpsServerLink
@@ -164,7 +164,7 @@ def test_who_hangs_up_while_computing_has_left_until_it_comes_back(
     until_left(link, {"node-1"})
     assert "node-1" not in link.present()
     back = asking(link, keys, "node-1")
-    assert not set(link.left())
+    assert not set(link.left()) and "node-1" in link.present()
     # A line that is older than the newest says nothing.
     newest = asking(link, keys, "node-1")
     back.close()
@@ -172,6 +172,46 @@ def test_who_hangs_up_while_computing_has_left_until_it_comes_back(
     until_left(link, {"node-2"})
     newest.close()
     until_left(link, {"node-1", "node-2"})
+
+
+def until_over(link: HttpsServerLink, node: str) -> None:
+    end = time.monotonic() + PATIENCE
+    while node in link._lines:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def test_who_comes_back_soon_was_never_away(
+    link: HttpsServerLink, keys: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client may renew its line before it brings an answer."""
+    monkeypatch.setattr(application, "BACK", 2 * PATIENCE)
+    asking(link, keys, "node-1").close()
+    until_over(link, "node-1")
+    assert not set(link.left()) and "node-1" in link.present()
+    asking(link, keys, "node-1").close()
+    until_over(link, "node-1")
+    monkeypatch.setattr(application, "BACK", 0.0)
+    assert set(link.left()) == {"node-1"}
+    # The next word of it, on any line.
+    with asking(link, keys, "node-1"):
+        assert not set(link.left())
+
+
+def test_a_line_on_which_the_server_refuses_is_nobody_s_leaving(
+    link: HttpsServerLink, keys: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server ends it, and its node is to come back."""
+    monkeypatch.setattr(application, "BACK", 0.0)
+    with asking(link, keys, "node-1") as refused:
+        key = shown("node-1")["authorization"]
+        refused.sendall(
+            f"GET /v1/nothing HTTP/1.1\r\nhost: x\r\nauthorization: {key}\r\n\r\n".encode()
+        )
+        while refused.recv(4096):
+            pass
+    until_over(link, "node-1")
+    assert not set(link.left())
 
 
 def test_a_line_that_the_server_ends_is_nobody_s_leaving(

@@ -95,6 +95,44 @@ def test_a_question_that_waits_goes_where_its_node_is_served(
         assert asking.result(PATIENCE).content == b"work"
 
 
+def test_who_hangs_up_and_comes_back_by_another_worker_has_not_left(
+    two: TwoWorkers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stage of a sum would end without it, as after the death of a worker."""
+    monkeypatch.setattr(application, "BACK", 0.0)
+    home = two.links[0]
+    home.send(NODE, FrameParts([b"work"]), PATIENCE)
+    assert asks(home.address).content == b"work"
+    until(lambda: set(home.left()) == {NODE})
+    assert asks(two.links[1].address).content == b"work"
+    assert not set(home.left()) and NODE in home.present()
+
+
+def test_who_was_passed_on_by_a_worker_that_died_is_there_until_it_can_be_back(
+    two: TwoWorkers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its question ends with the line between the two workers."""
+    home = two.links[0]
+    ended: list[str] = []
+    gone = home.gone
+
+    def notes(node: str) -> None:
+        gone(node)
+        ended.append(node)
+
+    monkeypatch.setattr(home, "gone", notes)
+    with ThreadPoolExecutor(1) as pool:
+        asking = pool.submit(asks, two.links[1].address)
+        until(waits_at(home))
+        two.links[1].close()
+        asking.exception(PATIENCE)
+    until(lambda: ended == [NODE])
+    assert NODE in home.present()
+    monkeypatch.setattr(application, "BACK", 0.0)
+    home.gone(NODE)
+    assert NODE not in home.present()
+
+
 def test_a_question_that_was_passed_on_leaves_no_connection_behind(two: TwoWorkers) -> None:
     """Its node is dealt to and fro, and the same connection between the workers serves again."""
     with ThreadPoolExecutor(1) as pool:

@@ -65,7 +65,10 @@ WAITING = 2048  # questions that are held at once
 # Seconds for which a request is kept for a node to fetch it again, at most: after that a server
 # asks it anew.
 KEPT = 30.0
-
+# Seconds after its line has ended in which a node may come back, and was never away: a client may
+# renew its line before it brings an answer that took it long, and a worker that dies takes the
+# lines of others' nodes with it.
+BACK = 3.0
 
 Line = tuple[str, int]
 """A connection, by the host and port of its other side."""
@@ -103,11 +106,11 @@ class Traffic:
         self._asking: dict[str, asyncio.Future[FrameParts | None]] = {}
         # Monotonic seconds of each node's last word, or of the next one where it was told when.
         self._heard: dict[str, float] = {}
-        # The newest line of each node, the nodes of each line, and the nodes that have ended their
-        # newest line themselves.
+        # The newest line of each node, the nodes of each line, and the monotonic second of the end
+        # of those nodes that have ended their newest line themselves.
         self._lines: dict[str, Line] = {}
         self._on_line: dict[Line, set[str]] = {}
-        self._left: set[str] = set()
+        self._ended: dict[str, float] = {}
         self._rests_until = 0.0  # monotonic seconds
         self._arrived: SimpleQueue[Arrived | None] = SimpleQueue()  # None: another node is ready
         self._told = False  # True once that was said since `ready` was last called
@@ -128,8 +131,10 @@ class Traffic:
         return {node for node, seconds in heard.items() if seconds > late}
 
     def left(self) -> Collection[str]:
-        """Returns the names of the nodes that have hung up and not come back."""
-        return self._left.copy()
+        """Returns the names of the nodes that have hung up and not come back in time."""
+        late = time.monotonic() - BACK
+        ended = self._ended.copy()
+        return {node for node, seconds in ended.items() if seconds <= late}
 
     def ready(self) -> Collection[str]:
         """Returns the names of the nodes whose questions are held now."""
@@ -200,11 +205,16 @@ class Traffic:
         """Notes that a node is there. again: seconds after which it was told to ask again."""
         self._heard[node] = time.monotonic() + again
 
-    def speaks(self, node: str, line: Line) -> None:
-        """Notes that a node has said something on a line."""
+    def speaks(self, node: str, line: Line | None) -> None:
+        """Notes that a node has said something on a line; None = on one that is not its own, as
+        of a proxy or another worker, whose end says nothing of the node.
+        """
+        self._ended.pop(node, None)
+        if line is None:
+            self._lines.pop(node, None)
+            return
         self._lines[node] = line
         self._on_line.setdefault(line, set()).add(node)
-        self._left.discard(node)
 
     def over(self, line: Line, *, hung_up: bool) -> None:
         """Notes that a line is over. hung_up: True if its other side has ended it. A node that
@@ -216,7 +226,7 @@ class Traffic:
             del self._lines[node]
             if hung_up:
                 self.gone(node)
-                self._left.add(node)
+                self._ended[node] = time.monotonic()
 
     def later(self) -> int:
         """Returns the seconds after which a node for whom there is nothing may ask again; 0 = it
@@ -226,8 +236,12 @@ class Traffic:
         return int(min(left, LATEST)) if left > LEAST else 0
 
     def gone(self, node: str) -> None:
-        """Notes that a node has hung up."""
-        self._heard.pop(node, None)
+        """Notes that a node has hung up. It is there a little longer: it may come back at once, on
+        another line or by another worker than one that has died.
+        """
+        last = self._heard.get(node)
+        if last is not None:
+            self._heard[node] = min(last, time.monotonic() - GONE + BACK)
 
     def parked(self, node: str) -> FrameParts | None:
         """Returns the request that waits for a node."""
@@ -287,7 +301,7 @@ class Traffic:
     def _send_on(self, siblings: Siblings) -> None:
         for node, question in self._asking.items():
             if siblings.elsewhere(node) is not None and not question.done():
-                self.gone(node)
+                self._heard.pop(node, None)
                 question.set_result(None)
 
     def _park(self, node: str, request: Parked) -> None:
@@ -533,6 +547,9 @@ class _Requests:
         if not isinstance(why, Denied):
             why = Denied(getattr(why, "status_code", 400), "no-such-thing")
         self._front.counts[why.code] += 1
+        # This side ends the line, and its node comes back.
+        if request.client is not None:
+            self._front.traffic.over(tuple(request.client), hung_up=False)
         with suppress(Denied):
             self._pace(request)
         headers = {"connection": "close"}
@@ -547,6 +564,8 @@ class _Requests:
         if not self._nodes.allow(node):
             raise Denied(429, "too-often")
         client = request.client
+        if self._front.nearby:
+            self._front.traffic.speaks(node, None)
         if guard is None or client is None:
             return node
         # One key on ever more connections would take the places of the other nodes.
@@ -554,8 +573,8 @@ class _Requests:
         if not guard.knows(line, node):
             raise Denied(503, "no-place")
         # A proxy's line is not one node's.
-        if not guard.trusts(client.host):
-            self._front.traffic.speaks(node, line)
+        own = None if guard.trusts(client.host) else line
+        self._front.traffic.speaks(node, own)
         return node
 
     def _pace(self, request: Request) -> None:
