@@ -43,7 +43,7 @@ from entrenous.deploy.operate.newcomers import make_link
 from entrenous.deploy.operate.running_node import polling
 from entrenous.deploy.server.channel import Channel, Order
 from entrenous.deploy.server.knocks import AskedDesk
-from entrenous.deploy.server.local_workers import WorkerProcess
+from entrenous.deploy.server.local_workers import LocalWorkers, WorkerProcess
 from entrenous.deploy.server.pool import WorkerPool
 from entrenous.deploy.server.server import serve
 from entrenous.deploy.server.server_folder import ServerFolder
@@ -287,9 +287,28 @@ def test_a_worker_knows_anew_who_is_there_once_another_has_died(tmp_path: Path) 
             assert said is not None and said.word == "moved" and list(said.about["moved"]) == [name]
 
 
-def test_a_worker_that_is_killed_while_it_sums_groups_by_lot_loses_nobody(tmp_path: Path) -> None:
-    """Each is killed once: while nodes say whether their lots draw them, and in a later stage."""
+def test_a_worker_that_is_killed_while_it_sums_groups_by_lot_loses_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each is killed once: while nodes say whether their lots draw them, and in a later stage. The
+    other one is told at once, since it would take those for gone whose lines the dead one had.
+    """
     made = dealt_anew(tmp_path / "f")
+    told: list[int] = []  # the processes that were told of the others
+    before: list[list[int]] = []  # the same, before each hiring
+    send, hire = WorkerProcess.send, LocalWorkers.hire
+
+    def sends(worker: WorkerProcess, order: Order) -> None:
+        if order.word == "siblings":
+            told.append(worker.process.pid)
+        send(worker, order)
+
+    def hires(hiring: LocalWorkers, part: int) -> WorkerProcess:
+        before.append(list(told))
+        return hire(hiring, part)
+
+    monkeypatch.setattr(WorkerProcess, "send", sends)
+    monkeypatch.setattr(LocalWorkers, "hire", hires)
     count = 0
     killed: list[int] = []
     lock = threading.Lock()
@@ -306,6 +325,11 @@ def test_a_worker_that_is_killed_while_it_sums_groups_by_lot_loses_nobody(tmp_pa
     assert served(made, 2, kill) == server_sha256(simulated(made, CROWD))
     assert len(killed) == 2 and sum("has ended" in line for line in logged(made.server)) == 2
     assert running.status(made.server)["lost"] == 0
+    # Once when it came up, or when the other one did, and once for the death.
+    first_dead, second_dead = killed
+    assert before[2].count(second_dead) == 2
+    (third,) = set(before[3]) - {first_dead, second_dead}
+    assert before[3].count(third) == 2
 
 
 def test_workers_are_refused_with_a_defence_and_below_one(tmp_path: Path) -> None:

@@ -28,8 +28,8 @@ class ServerLink(Protocol):
         ...
 
     def left(self) -> Collection[str]:
-        """Returns the names of nodes that have hung up and not come back. Of a node that is cut off
-        nobody hears; it is not among them.
+        """Returns the names of nodes that have hung up and not come back in time. Of a node
+        that is cut off nobody hears; it is not among them.
         """
         ...
 

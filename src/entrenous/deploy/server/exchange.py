@@ -239,7 +239,7 @@ class Exchange:
 
     @property
     def left(self) -> Collection[str]:
-        """The names of the nodes that have hung up and not come back."""
+        """The names of the nodes that have hung up and not come back in time."""
         return self._link.left()
 
     @property

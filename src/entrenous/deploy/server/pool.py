@@ -583,6 +583,9 @@ class WorkerPool(Generic[H]):
         dead = self.standing[at]
         now = time.monotonic()
         worker.end()
+        # Whoever was connected to the dead worker has to come back before the others know who is
+        # there, and its successor may take long to come up.
+        self._introduce()
         self._settle(at)
         self._link_before = self._link_before.plus(dead.link._replace(open=0))
         self._deaths = [*(when for when in self._deaths if now - when < PERIOD), now]
