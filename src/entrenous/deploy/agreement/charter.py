@@ -15,6 +15,7 @@ import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from msgspec import Meta, Struct
 
+from ...core.completed import completed
 from ...core.errors import InputError
 from ...privacy.secure_sum.primitives import verified
 from .files import read_json, write_json
@@ -28,6 +29,7 @@ PURPOSE = b"entrenous relay 1\0"
 OF_RELAY = ("operator", "nonce", "above")
 
 
+@completed
 class Charter(Struct, frozen=True, forbid_unknown_fields=True):
     """The terms of a federation of relays, and its operator's signature for one relay."""
 

@@ -10,6 +10,7 @@ from typing import Annotated, NamedTuple, TypeAlias, TypeVar
 import msgspec
 from msgspec import Meta, Struct
 
+from ...core.completed import completed
 from ...core.errors import InputError
 from .address import split_address
 from .catalogue import ITEMS
@@ -39,6 +40,7 @@ class Contact(NamedTuple):
     addresses: tuple[str, ...]
 
 
+@completed
 class ServerInvitation(Struct, frozen=True, forbid_unknown_fields=True):
     """The way to a server."""
 
@@ -48,6 +50,7 @@ class ServerInvitation(Struct, frozen=True, forbid_unknown_fields=True):
     """True if the server has a certificate."""
 
 
+@completed
 class Bootstrap(Struct, frozen=True, forbid_unknown_fields=True):
     """A peer whose address is in the invitation."""
 
@@ -61,6 +64,7 @@ class Bootstrap(Struct, frozen=True, forbid_unknown_fields=True):
         return Contact(self.number, bytes.fromhex(self.key), self.addresses)
 
 
+@completed
 class PeerInvitation(Struct, frozen=True, forbid_unknown_fields=True):
     """The number of a peer, the operator's ticket for it, and the peers to begin with."""
 

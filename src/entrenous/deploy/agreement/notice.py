@@ -16,6 +16,7 @@ import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from msgspec import Meta, Struct
 
+from ...core.completed import completed
 from ...core.errors import InputError
 from ...core.files import write_text
 from ...core.lock import changing
@@ -36,6 +37,7 @@ AGAIN = "ask the operator for the newest notice"
 Address: TypeAlias = Annotated[str, Meta(max_length=LONGEST_NAME + 8)]
 
 
+@completed
 class AddressNotice(Struct, frozen=True, forbid_unknown_fields=True):
     """The addresses of a federation's server, as its operator has signed them."""
 

@@ -17,6 +17,7 @@ import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from msgspec import Meta, Struct
 
+from ...core.completed import completed
 from ...core.errors import InputError
 from ...privacy.secure_sum.primitives import verified
 from .files import read_json, write_json
@@ -72,6 +73,7 @@ def ends(days: float) -> int:
     return int(time.time() + 86_400 * days)
 
 
+@completed
 class RevocationList(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """The keys that are members' no more, signed by the operator."""
 

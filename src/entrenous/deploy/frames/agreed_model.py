@@ -15,6 +15,7 @@ from typing import Annotated, NamedTuple
 import msgspec
 from msgspec import Meta
 
+from ...core.completed import completed
 from ...core.types import Array
 from ...privacy.secure_sum.graph import quorum
 from ...privacy.secure_sum.messages import MAX_PARTIES
@@ -37,6 +38,7 @@ class OfferedModel(NamedTuple):
     arrays: Mapping[str, Array]
 
 
+@completed
 class Word(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """The head of a node's `taken`, with its signature."""
 

@@ -21,6 +21,7 @@ import msgspec
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
+from ...core.completed import completed
 from ...core.errors import EntrenousError
 from ..agreement.files import NODE_NAME
 from ..wire.tensors import Buffer
@@ -142,6 +143,7 @@ class FrameRefused(EntrenousError):
 # ---- frames --------------------------------------------------------------------------------------
 
 
+@completed
 class Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The header of a frame."""
 

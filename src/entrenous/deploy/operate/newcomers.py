@@ -21,6 +21,7 @@ from typing import Annotated, final
 import msgspec
 from msgspec import Meta, Struct
 
+from ...core.completed import completed
 from ...core.errors import InputError
 from ...core.keywords import at_least
 from ...core.lock import changing
@@ -39,6 +40,7 @@ HOUR = 3600.0
 DAY = 86_400
 
 
+@completed
 class LinkLeft(Struct, frozen=True, forbid_unknown_fields=True):
     """The uses and the time that are left of one link."""
 

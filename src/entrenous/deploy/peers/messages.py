@@ -12,6 +12,7 @@ from typing import Annotated, Any, TypeAlias
 import msgspec
 from msgspec import Meta, Struct
 
+from ...core.completed import completed
 from ..agreement.tickets import Key, RevocationList, Seconds, Signature
 from .port import Stream
 
@@ -36,6 +37,7 @@ class ProtocolError(Exception):
         super().__init__(code)
 
 
+@completed
 class AddressRecord(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """A signed statement of a peer's addresses."""
 
@@ -58,6 +60,7 @@ class AddressRecord(Struct, frozen=True, array_like=True, forbid_unknown_fields=
 Records: TypeAlias = Annotated[tuple[AddressRecord, ...], Meta(max_length=CARRIED)]
 
 
+@completed
 class Shuffle(Struct, frozen=True, tag="shuffle", forbid_unknown_fields=True):
     """A request to exchange records."""
 
@@ -71,6 +74,7 @@ class Shuffle(Struct, frozen=True, tag="shuffle", forbid_unknown_fields=True):
     """The number of the newest list of revoked keys that the sender has."""
 
 
+@completed
 class Offer(Struct, frozen=True, tag="offer", forbid_unknown_fields=True):
     """The offer of a model, with the header that goes with it (`core.gossip.Headers`)."""
 
@@ -92,6 +96,7 @@ class Offer(Struct, frozen=True, tag="offer", forbid_unknown_fields=True):
     """Numbers of peers that the sender names to the algorithm; -1 = no peer."""
 
 
+@completed
 class Reply(Struct, frozen=True, tag="reply", forbid_unknown_fields=True):
     """The answer to a request."""
 

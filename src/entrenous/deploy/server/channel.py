@@ -13,9 +13,12 @@ from typing import Any, NamedTuple, Protocol, final
 
 import msgspec
 
+from ...core.completed import completed
+
 HEAD = 8  # bytes of the length before each message
 
 
+@completed
 class Order(NamedTuple):
     """A message between a server's process and a worker."""
 

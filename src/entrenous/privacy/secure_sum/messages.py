@@ -15,6 +15,7 @@ from typing import Annotated, TypeVar
 import msgspec
 from msgspec import Meta
 
+from ...core.completed import completed
 from .refusal import SumRefused, require
 
 DOMAIN = "entrenous secure sum 4"
@@ -46,6 +47,7 @@ class Strict(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
     """A message format that takes no unknown, missing or mistyped field."""
 
 
+@completed
 class Signed(Strict, frozen=True, tag="signed"):
     """A signed message of one client at one stage. The signature covers the terms, the stage, the
     sender, the hash of all that it has seen and the body's sha256.
@@ -59,6 +61,7 @@ class Signed(Strict, frozen=True, tag="signed"):
     signature: Signature
 
 
+@completed
 class Close(Strict, frozen=True, tag="close"):
     """A record of the server's journal: a stage is closed, and no message is taken for it any
     more.
@@ -67,6 +70,7 @@ class Close(Strict, frozen=True, tag="close"):
     stage: Stage
 
 
+@completed
 class Advert(Strict, frozen=True):
     """A client's public keys and commitments for one attempt."""
 
@@ -82,6 +86,7 @@ class Advert(Strict, frozen=True):
     """The number of people of whom its vector will be the sum."""
 
 
+@completed
 class Shares(Strict, frozen=True):
     """A client's shares of its secrets, and a hash by which each share can be known again."""
 
@@ -91,12 +96,14 @@ class Shares(Strict, frozen=True):
     """For each holder of shares, this client included: the hash of each share, 64 bytes."""
 
 
+@completed
 class Roster(Strict, frozen=True, tag="roster"):
     """Server to all clients: every signed advert, ordered by name."""
 
     adverts: Annotated[list[Signed], Meta(max_length=MAX_PARTIES)]
 
 
+@completed
 class Inbox(Strict, frozen=True, tag="inbox"):
     """Server to one client: which clients sent shares, and the boxes of its neighbours."""
 
@@ -107,6 +114,7 @@ class Inbox(Strict, frozen=True, tag="inbox"):
     """Of each neighbour that shared: the hashes of these shares, 64 bytes."""
 
 
+@completed
 class Upload(Strict, frozen=True):
     """Evidence that a client sent a masked vector: its sha256, and the client's signature over it
     and the list of sharers.
@@ -116,6 +124,7 @@ class Upload(Strict, frozen=True):
     signature: Signature
 
 
+@completed
 class Survivors(Strict, frozen=True, tag="survivors"):
     """Server to one client: which clients sent a masked vector, with the evidence for its
     neighbours.
@@ -125,6 +134,7 @@ class Survivors(Strict, frozen=True, tag="survivors"):
     uploads: Annotated[list[Upload], Meta(max_length=MAX_PARTIES)]
 
 
+@completed
 class Complaint(Strict, frozen=True):
     """A client's word that a box does not hold the shares that its sender committed to."""
 
@@ -135,6 +145,7 @@ class Complaint(Strict, frozen=True):
     sender opens what it has sent: with other hashes an honest receiver complains of a good box."""
 
 
+@completed
 class Opening(Strict, frozen=True):
     """A dealer's answer to a complaint: the private key of the box, by which anybody can look into
     it. The box has the public one, so it opens by no other."""
@@ -145,6 +156,7 @@ class Opening(Strict, frozen=True):
     """Private x25519 key, of this box alone."""
 
 
+@completed
 class Consents(Strict, frozen=True, tag="consents"):
     """Server to all survivors: which clients signed the list of survivors, and their signatures, 64
     bytes each.
