@@ -91,3 +91,7 @@ def test_new_items_are_asked_for_two_windows_after_their_twentieth_use() -> None
     assert np.count_nonzero(uses < rows.cuts[window]) < 20
     found = new_items(1, lambda *said: None, plan=plan)
     assert 0 < found["recommended"] <= found["new_items"]
+    for known in ("with_everybody", "by_ials_32", "by_ials_64", "by_item_knn"):
+        assert 0 <= found[f"recommended_{known}"] <= found["new_items"]
+    # Neighbours need no more than a few uses.
+    assert found["recommended_by_item_knn"] > found["recommended"]

@@ -72,7 +72,7 @@ def windows_of(rows: SeasonRows, settings: Mapping[str, Any]) -> Iterator[StageA
     from entrenous.deploy.operate.trial_again import each_again
 
     stages = [_with_some(rows, window) for window in range(rows.plan.windows)]
-    yield from each_again(_terms(rows, settings), stages)
+    yield from each_again(terms_of(rows, settings), stages)
 
 
 def _with_some(rows: SeasonRows, window: int) -> QuietRounds:
@@ -85,7 +85,7 @@ def _with_some(rows: SeasonRows, window: int) -> QuietRounds:
     return everybody._replace(there=there, sums=[there] * plan.rounds)
 
 
-def _terms(rows: SeasonRows, settings: Mapping[str, Any]) -> FederationTerms:
+def terms_of(rows: SeasonRows, settings: Mapping[str, Any]) -> FederationTerms:
     """Returns the terms of a season's federation, which nobody has joined."""
     from entrenous.deploy.operate.founding import Place, found_federation, free_ports
 
