@@ -51,7 +51,7 @@ from ..agreement.growth import LONGER, current_items, current_terms
 from ..agreement.invitation import INVITED, read_peer_invitation, read_server_invitation
 from ..agreement.members import MEMBERS, Member, Members
 from ..agreement.terms import TERMS, FederationTerms
-from ..node.node_store import NODE, STORE, NodeStore
+from ..node.node_store import NODE, STORE, NodeStore, check_times
 from .plans import JoinPlan
 
 REQUEST = "request.json"
@@ -491,7 +491,7 @@ def with_items(rows: Interactions, place: Int32Array, items: Vocabulary) -> Inte
     """Returns the same rows, renumbered to the federation's items.
 
     place: int [rows.items], the federation's number of each item, -1 = none. Raises InputError for
-    rows of items that the federation does not have.
+    rows of items that the federation does not have, and of the future.
     """
     item = place[rows.item]
     unknown = np.flatnonzero(item < 0)
@@ -503,6 +503,8 @@ def with_items(rows: Interactions, place: Int32Array, items: Vocabulary) -> Inte
             f" '{first}'",
             fix="leave these rows out, or ask the operator for a list that has them",
         )
+    if rows.time is not None:
+        check_times(rows.name, rows.time)
     # A user's rows stand in the order of the items, as in every data set of this package.
     order = np.lexsort((item, rows.user))
     return replace(
