@@ -19,6 +19,7 @@ import numpy as np
 from ...core.contract.protocols import Scorer
 from ...core.errors import EntrenousWarning, InputError
 from ...core.keywords import at_least
+from ...core.printed import counted
 from ...core.types import Array, BoolArray
 from ...data.events import LARGEST, LATEST
 from ...data.interactions import NO_TIME, SECOND, Interactions
@@ -465,7 +466,8 @@ def _strangers(rows: Interactions, of_users: BoolArray, of_items: BoolArray) -> 
     ):
         if marks.any():
             first = ids[number[np.argmax(marks)]]
-            counts.append(f"{int(marks.sum())} rows of an unknown {ids.kind}, first '{first}'")
+            strange = counted(int(marks.sum()), "row")
+            counts.append(f"{strange} of an unknown {ids.kind}, first '{first}'")
     return InputError(
         rows.name,
         "; ".join(counts),

@@ -29,6 +29,7 @@ from ...core.contract.protocols import some_visits
 from ...core.errors import InputError
 from ...core.files import copy_file, make_folder, rename_file
 from ...core.keywords import at_least
+from ...core.printed import counted
 from ...core.registry.discover import lasting, short
 from ...core.types import Int32Array, Int64Array
 from ...data.interactions import Interactions, Vocabulary
@@ -225,7 +226,7 @@ def join(
         if terms.has_server:
             fix = f"ask the operator for {len(rows.users)}"
         expected = f"{len(users)}, as '{request.name}' was invited with"
-        raise InputError(rows.name, f"{len(rows.users)} users", expected=expected, fix=fix)
+        raise InputError(rows.name, counted(len(rows.users), "user"), expected=expected, fix=fix)
     check_terms(invitation, terms, plan, len(users))
     if terms.above:
         check_charter(invitation, terms)

@@ -31,6 +31,7 @@ from ...core.contract.protocols import Catalogue
 from ...core.errors import EntrenousWarning, InputError
 from ...core.files import copy_file, make_folder, write_atomically, write_text
 from ...core.keywords import at_least
+from ...core.printed import counted
 from ...core.registry.discover import is_place, lasting, short
 from ...core.registry.program import source_sha256
 from ...core.types import Int64Array
@@ -485,7 +486,7 @@ def _below(terms: FederationTerms, users: Int64Array, requests: Requests) -> Mem
         if start + count > int(users[-1]) + 1:
             raise InputError(
                 "--node",
-                f"'{request.name}' with {count} users",
+                f"'{request.name}' with {counted(count, 'user')}",
                 expected=f"at most {len(users)} users in all",
             )
         members = members.with_nodes([(request.name, request.member(start, count))])
@@ -688,7 +689,7 @@ def _added(
     if start + count > terms.users:
         raise InputError(
             "--node",
-            f"'{request.name}' with {count} users, and {terms.users - start} are left",
+            f"'{request.name}' with {counted(count, 'user')}, and {terms.users - start} are left",
             expected=f"at most {terms.users}, as the terms say",
         )
     return request.member(start, count, until)
