@@ -175,7 +175,7 @@ def test_rows_of_no_time_that_has_been_do_not_join(made: FoundedFederation, days
     assert rows.time is not None
     times = rows.time.copy()
     times[3] = round((time.time() + days * 86_400) * 1e6)
-    with pytest.raises(InputError, match="a row is of .*; expected at most .*, a day from now"):
+    with pytest.raises(InputError, match=r"a row is of .*; expected at most .*, a day from now"):
         join(made.nodes["node-1"], invitation(made), replace(rows, time=times), PUBLIC)
     assert not (made.nodes["node-1"] / "store.sqlite").exists()
 
