@@ -68,7 +68,7 @@ from ..agreement.growth import LONGER
 from ..agreement.invitation import BOOTSTRAPS, CHARTER, INVITATION
 from ..agreement.members import MEMBERS, Member, Members
 from ..agreement.notice import known_addresses
-from ..agreement.terms import OWN, TERMS, FederationTerms
+from ..agreement.terms import MOST_USERS, OWN, TERMS, FederationTerms
 from ..agreement.tickets import Ticket, ends
 from ..frames.contribution import contract_of
 from ..node.node_store import NODE
@@ -209,7 +209,7 @@ def planned(
         {
             **plan.terms(),
             **_protection(kind.parse(preset), plan),
-            "users": users,
+            "users": min(users, MOST_USERS),
             "items": len(items.ids),
             "items_sha256": items.sha256,
             "algorithm_sha256": source_sha256(kind),
@@ -218,8 +218,9 @@ def planned(
         },
         "terms",
     )
-    if terms.by_lot and users > MOST_MEMBERS:
-        expected = f"at most {MOST_MEMBERS} where devices take part by lot"
+    most = MOST_MEMBERS if terms.by_lot else MOST_USERS
+    if users > most:
+        expected = f"at most {most}; {MOST_MEMBERS} where devices take part by lot"
         raise InputError("--users", f"got {users}", expected=expected)
     terms.check(place=own)
     if terms.profile == DP:
