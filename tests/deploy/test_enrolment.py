@@ -205,7 +205,7 @@ def test_floors_that_join_cannot_have_written_get_one_line(
     node = masked(tmp_path, Floors(people=5)).nodes["node-1"]
     about = json.loads((node / NODE).read_text())
     (node / NODE).write_text(json.dumps({**about, "floors": floors}))
-    for words in (["node", node], ["receipt", node], ["federation", "rewind", node, "--rounds", 0]):
+    for words in (["receipt", node], ["federation", "rewind", node, "--rounds", 0], ["node", node]):
         refused = command(*words)
         assert refused.code == 2
         assert f"{node / NODE}: bad floors; expected numbers, as" in refused.error
