@@ -220,8 +220,8 @@ def planned(
     )
     most = MOST_MEMBERS if terms.by_lot else MOST_USERS
     if users > most:
-        expected = f"at most {most}; {MOST_MEMBERS} where devices take part by lot"
-        raise InputError("--users", f"got {users}", expected=expected)
+        how = " where devices take part by lot" if terms.by_lot else ""
+        raise InputError("--users", f"got {users}", expected=f"at most {most}{how}")
     terms.check(place=own)
     if terms.profile == DP:
         terms = with_epsilon(terms, plan, own)
