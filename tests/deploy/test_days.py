@@ -444,3 +444,10 @@ def test_an_owner_need_not_allow_more_answers(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="its answers come free with time"):
         allow_sums(made.nodes["node-01"], 0)
     assert go_back(made.server, 0).left == made.terms.rounds
+
+
+def test_nobody_allows_answers_without_end(tmp_path: Path) -> None:
+    """A permission is for the rounds of the terms, which are ten million here."""
+    made = by_days(tmp_path / "f", rounds=0, endless=True, protect={"days": 0})
+    with pytest.raises(InputError, match="rounds go on without end, and its answers would too"):
+        allow_sums(made.nodes["node-01"], 0)

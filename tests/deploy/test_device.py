@@ -9,6 +9,7 @@ import sqlite3
 import struct
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -291,6 +292,17 @@ def test_a_receipt_is_that_of_the_command(tmp_path: Path) -> None:
         assert receipt["rounds_answered"] == 3
 
 
+def ahead(days: float) -> float:
+    """Seconds since 1970 that are days after now."""
+    return time.time() + days * 86_400
+
+
+def timed(seconds: float) -> Interactions:
+    """The rows of a user of the first node, all of one time."""
+    own = ratings().of_users([3])
+    return replace(own, time=np.full(len(own), round(seconds * 1e6)))
+
+
 @pytest.mark.parametrize(
     ("act", "line"),
     [
@@ -300,6 +312,11 @@ def test_a_receipt_is_that_of_the_command(tmp_path: Path) -> None:
         (lambda device: device.consumed("film-1y", 1e31, user=USER), "value: is 1e"),
         (lambda device: device.consumed("film-1y", 1.0, float("inf"), user=USER), "time: is inf"),
         (lambda device: device.consumed("film-1y", True, user=USER), "value: is True"),
+        (lambda device: device.consumed("film-1y", 1.0, -1.0, user=USER), "time: a row is of -1 s"),
+        (lambda device: device.consumed("film-1y", 1.0, ahead(2), user=USER), "a day from now"),
+        (lambda device: device.add(timed(ahead(2))), "a day from now; correct the time"),
+        (lambda device: device.add(timed(-1.0)), "a row is of -1 s since 1970"),
+        (lambda device: device.pause(user="patient-99x"), "user: no user of this node"),
         (lambda device: device.forget("film-99y", user=USER), "unknown item"),
         (lambda device: device.recommend(0, user=USER), "got 0"),
         (lambda device: device.recommend(3, only=["?"], user=USER), "unknown item"),
@@ -314,6 +331,13 @@ def test_bad_input_is_one_line_and_changes_nothing(
         with pytest.raises(InputError, match=line):
             act(device)
         assert device.export(user=USER) == before
+
+
+def test_a_clock_may_be_a_little_off(tmp_path: Path) -> None:
+    made = trained(tmp_path / "f", rounds=1)
+    with Device(made.nodes["node-1"]) as device:
+        device.consumed("film-1y", 1.0, ahead(0.9), user=USER)
+        assert device.add(timed(ahead(0.9))) == len(timed(0.0))
 
 
 def test_a_rating_is_asked_for_where_ratings_are_predicted(tmp_path: Path) -> None:
@@ -409,8 +433,9 @@ def test_nobody_without_the_token_gets_an_answer_about_a_user(served: httpx.Clie
         (b'{"event": "row", "item": "film-1y", "value": true}', "event 0 has 'value': True"),
         (b'{"event": "row", "item": "film-1y", "value": NaN}', "value: is nan"),
         (b'{"event": "row", "item": "film-1y", "time": 1e300}', "time: is 1e\\+300"),
+        (b'{"event": "row", "item": "film-1y", "time": 4e9}', "time: a row is of 4000000000 s"),
         (b'{"event": "row", "item": "nothing"}', "unknown item 'nothing'"),
-        (b'{"event": "forget", "item": "film-1y", "user": "x"}', "no user of this node"),
+        (b'{"event": "forget", "item": "film-1y", "user": "x"}', "event 0, user: no user of this"),
         (b'{"event": "row", "item": "film-1y", "rate": 3}', "event 0 has 'rate': 3"),
     ],
 )
@@ -488,7 +513,7 @@ def test_strange_rows_are_refused_or_left_out_and_counted(tmp_path: Path) -> Non
         rows = f"user,item\n{USER},{one}\nsomebody,{one}\n{USER},nothing\n"
         code, line = added(folder, rows)
         assert code == 2
-        assert "1 rows of an unknown user, first 'somebody'" in line
+        assert "1 row of an unknown user, first 'somebody'" in line
         assert "--ignore-unknown" in line
         assert device.export(user=USER) == before
         code, line = added(folder, rows, "--ignore-unknown")

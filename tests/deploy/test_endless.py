@@ -22,6 +22,9 @@ from federation_links import (
 
 from entrenous.core.contract.protocols import model_sha256
 from entrenous.core.errors import InputError
+from entrenous.deploy.links.metrics import LinkTally, exposition
+from entrenous.deploy.node.node_store import StoreStanding
+from entrenous.deploy.node.node_watch import NodeWatch
 from entrenous.deploy.operate.enrolment import told
 from entrenous.deploy.operate.founding import FoundedFederation
 from entrenous.deploy.operate.going_back import kept_rounds, rewind
@@ -128,3 +131,11 @@ def test_owners_are_told_that_rounds_do_not_end(
     for folder in (made.server, made.nodes["node-1"]):
         said = command("federation", "status", str(folder)).out
         assert "without end" in said and "10000000" not in said
+
+
+def test_a_monitor_reads_that_rounds_do_not_end(tmp_path: Path) -> None:
+    made = endless(tmp_path / "f")
+    watch = NodeWatch(made.nodes["node-1"], made.terms, lambda: StoreStanding(0, None, 0))
+    of_server = exposition({"rounds": made.terms.rounds}, LinkTally())
+    for text in (of_server, watch.text()):
+        assert "\nentrenous_rounds +Inf\n" in text

@@ -5,11 +5,14 @@ files that nobody else may read.
 from __future__ import annotations
 
 import json
+import time
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from command_line import Command
 from federation_links import federation, ratings
 
 from entrenous.core.errors import InputError
@@ -18,12 +21,19 @@ from entrenous.data.load import load
 from entrenous.deploy.agreement.catalogue import Items
 from entrenous.deploy.agreement.files import read_identity
 from entrenous.deploy.node.node import FederatedNode
-from entrenous.deploy.node.node_store import NodeStore
+from entrenous.deploy.node.node_store import NODE, NodeStore
 from entrenous.deploy.operate.enrolment import identity, join, told, with_items
-from entrenous.deploy.operate.founding import FoundedFederation
-from entrenous.deploy.operate.plans import JoinPlan
+from entrenous.deploy.operate.founding import FoundedFederation, found_federation
+from entrenous.deploy.operate.plans import FoundingPlan, JoinPlan
 from entrenous.privacy.secure_sum.terms import Floors
 from entrenous.privacy.unsampled import epsilon_of_gaussian
+
+PUBLIC = JoinPlan(own={"pi": "0"}, public_draws=True)
+
+
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str]) -> Command:
+    return Command(capsys)
 
 
 @pytest.fixture
@@ -159,6 +169,65 @@ def test_an_owner_says_how_much_of_differential_privacy_a_user_gives_up_at_most(
     assert "of each user, of 1 training" in proven.terms.limits()
 
 
+@pytest.mark.parametrize("days", [2.0, -1e6])
+def test_rows_of_no_time_that_has_been_do_not_join(made: FoundedFederation, days: float) -> None:
+    rows = ratings().of_users(FIRST)
+    assert rows.time is not None
+    times = rows.time.copy()
+    times[3] = round((time.time() + days * 86_400) * 1e6)
+    with pytest.raises(InputError, match=r"a row is of .*; expected at most .*, a day from now"):
+        join(made.nodes["node-1"], invitation(made), replace(rows, time=times), PUBLIC)
+    assert not (made.nodes["node-1"] / "store.sqlite").exists()
+
+
+@pytest.mark.parametrize("occupancy", [10.0, 0])
+def test_a_node_takes_the_floors_that_join_wrote(
+    tmp_path: Path, command: Command, occupancy: float
+) -> None:
+    floors = Floors(people=5, occupancy=occupancy, apart=False)
+    node = masked(tmp_path, floors).nodes["node-1"]
+    assert json.loads((node / NODE).read_text())["floors"] == asdict(floors)
+    assert FederatedNode(node)._floors == floors
+    assert command("receipt", node).code == 0
+
+
+@pytest.mark.parametrize(
+    "floors",
+    [
+        *({"people": people} for people in ("many", "5", 2.5, None, True)),
+        *({"occupancy": "10"}, {"apart": 0}, {"partys": 3}),
+        *(["people", 3], "many", 5, None),
+    ],
+)
+def test_floors_that_join_cannot_have_written_get_one_line(
+    tmp_path: Path, command: Command, floors: object
+) -> None:
+    node = masked(tmp_path, Floors(people=5)).nodes["node-1"]
+    about = json.loads((node / NODE).read_text())
+    (node / NODE).write_text(json.dumps({**about, "floors": floors}))
+    for words in (["receipt", node], ["federation", "rewind", node, "--rounds", 0], ["node", node]):
+        refused = command(*words)
+        assert refused.code == 2
+        assert f"{node / NODE}: bad floors; expected numbers, as" in refused.error
+
+
+def masked(folder: Path, floors: Floors) -> FoundedFederation:
+    settings = {"factors": 4}
+    return federation(folder / "f", 4, 2, "fcf", settings=settings, secure="masks", floors=floors)
+
+
+@pytest.mark.parametrize("users", [10**7 + 1, 10**12, 10**30])
+def test_nobody_founds_a_federation_of_more_users_than_a_server_can_have(
+    tmp_path: Path, users: int
+) -> None:
+    request = identity(tmp_path / "a", "a")
+    plan = FoundingPlan(algorithm="fcf", rounds=3, profile="paper", users=users)
+    items = Items(["x", "y"], ["", ""], None)
+    with pytest.raises(InputError, match=f"--users: got {users}; expected at most 10000000"):
+        found_federation(tmp_path / "f", items, [(request, 5)], plan)
+    assert not (tmp_path / "f").exists()
+
+
 def test_what_a_node_runs_by_is_what_its_owner_said(made: FoundedFederation) -> None:
     about = joining(made, invitation(made), least_users=2)
     assert about["floors"] == {
@@ -214,3 +283,11 @@ def test_public_draws_are_for_the_owner_to_allow(made: FoundedFederation) -> Non
         joining(made, invitation(made), public_draws=False)
     assert not (made.nodes["node-1"] / "store.sqlite").exists()
     joining(made, invitation(made))
+
+
+def test_nobody_joins_by_terms_of_more_users_than_there_can_be(made: FoundedFederation) -> None:
+    sent = invitation(made)
+    terms = json.loads((sent / "terms.json").read_text())
+    (sent / "terms.json").write_text(json.dumps({**terms, "users": 10**12}))
+    with pytest.raises(InputError, match="users: got '1000000000000'; expected less than or equal"):
+        joining(made, sent)

@@ -5,6 +5,7 @@ recommended, a retired one is not, and nobody can change what an item is.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
@@ -304,7 +305,24 @@ def test_a_spoilt_list_takes_the_place_of_no_good_one(tmp_path: Path) -> None:
 def test_a_place_that_is_no_number_is_in_no_list(tmp_path: Path) -> None:
     file = tmp_path / "items.csv"
     file.write_text("item,lat,lon\na,1,2\nb,nan,2\n")
-    with pytest.raises(InputError, match=r"items\.csv:3: lat is 'nan'"):
+    with pytest.raises(InputError, match=r"items\.csv:3: lat of 'b' is 'nan'"):
+        Items.read_csv(file)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("item,title\na,A\nb,B\na,C\n", ":4: an item occurs twice: 'a' is in line 2 too; expected"),
+        ("item,title\na,A\n,B\n", ":3: an item has no name; expected each item once"),
+        ("item,title\n", ": has no items; expected a line for each item"),
+    ],
+)
+def test_a_list_that_cannot_be_says_the_line_and_the_item(
+    tmp_path: Path, text: str, said: str
+) -> None:
+    file = tmp_path / "items.csv"
+    file.write_text(text)
+    with pytest.raises(InputError, match=re.escape(f"{file}{said}")):
         Items.read_csv(file)
 
 
@@ -342,7 +360,12 @@ def test_a_retired_item_keeps_its_number_and_is_not_listed_again(tmp_path: Path)
         (Items([BEFORE.items[0]], [""], None), [], "is on the list"),
         (Items(["x"], [""], np.zeros((1, 2))), [], "other columns than the first list had"),
         (Items(["x"], [""], None, {"year": ["1999"]}), [], "other columns than the first list"),
-        (None, ["nothing"], "'nothing' is not on the list"),
+        (
+            None,
+            ["nothing"],
+            "'nothing' is not on the list; expected the id of an item on it; known: ",
+        ),
+        (None, [f"{BEFORE.items[0]}-"], f"did you mean '{BEFORE.items[0]}'"),
     ],
 )
 def test_a_change_that_cannot_be_gets_one_line_and_writes_nothing(

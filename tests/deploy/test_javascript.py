@@ -36,6 +36,7 @@ from entrenous.privacy.party_list import DAY
 pytestmark = pytest.mark.skipif(NODE is None, reason="Node is absent")
 
 DAYS = '"days": 30'
+ANSWERS = '"answers": 9'
 NOON = 1_790_000_000.0
 USERS = 40
 DATA = ratings(USERS)
@@ -337,10 +338,11 @@ def test_a_device_in_javascript_that_is_spent_signs_nothing_until_it_may(tmp_pat
     ("before", "after"),
     [
         *((DAYS, f'"days": {days}') for days in ("-1", "1.5", '"x"', "null")),
+        *((ANSWERS, f'"answers": {answers}') for answers in ("-1", "1.5", '"x"', '"9"', "null")),
         ('"sampling": "poisson"', '"sampling": "fixed"'),
     ],
 )
-def test_a_device_in_javascript_joins_by_no_days_that_cannot_be(
+def test_a_device_in_javascript_joins_by_no_days_or_answers_that_cannot_be(
     tmp_path: Path, before: str, after: str
 ) -> None:
     request = requested(tmp_path / "js", "browser"), 1

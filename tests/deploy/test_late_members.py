@@ -202,7 +202,7 @@ def test_a_newcomer_recommends_before_a_lot_has_drawn_it(tmp_path: Path) -> None
 def test_there_is_room_for_as_many_as_the_terms_say(tmp_path: Path) -> None:
     growing = Growing(tmp_path)
     growing.come(range(FIRST, USERS))
-    with pytest.raises(InputError, match="with 1 users, and 0 are left"):
+    with pytest.raises(InputError, match="with 1 user, and 0 are left"):
         growing.come(range(USERS, USERS + 1))
 
 

@@ -145,6 +145,9 @@ def test_a4_a_cohort_below_a_nodes_floor_gets_nothing(
     assert not (made.server / "model.safetensors").exists()
     assert any("withheld" in line and word in line for line in logged(made.server))
     assert not any("20 of 20 devices" in line for line in logged(made.server))
+    if word == "floor":
+        why = "too many nodes withhold theirs; most often: withheld, floor; nothing was revealed"
+        assert any(why in line for line in logged(made.server))
 
 
 def test_a7_a_server_that_shows_one_node_another_model_is_found_out(tmp_path: Path) -> None:

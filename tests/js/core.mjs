@@ -145,7 +145,7 @@ function checkTerms(terms, floors) {
     rowClip ||
     quantise ||
     (sampling === "fixed" ? groups > 1 || days : !answers) ||
-    !(Number.isInteger(days) && days >= 0) ||
+    ![answers, days].every((count) => Number.isInteger(count) && count >= 0) ||
     defence !== "none" ||
     order === "padded" ||
     (noise && !masked) ||

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from ..auditing.examine import AttackFigures, AuditFound
 from ..auditing.promised import CanaryFigures
-from ..privacy.evidence import rounds_in_words
+from ..core.printed import counted
 from ..privacy.protection import epsilon_in_words
 from ..privacy.told import NOT_TRIED
 
@@ -75,7 +75,7 @@ def _row(attack: AttackFigures) -> list[str]:
     if attack["low"] is not None:
         span = f"{attack['advantage']:+.3f} ({attack['low']:+.3f} to {attack['high']:+.3f})"
     if attack["rounds_to_half"] is not None:
-        half = rounds_in_words(attack["rounds_to_half"])
+        half = counted(attack["rounds_to_half"], "round")
     figures = (attack["precision"], attack["recall"], attack["r_precision"], attack["auc"])
     part = attack["participation"]
     because = ""
@@ -109,7 +109,7 @@ def _scope(found: AuditFound) -> str:
     who = f"{found['cohort']} {'fixed ' if found['fixed'] else ''}users a round"
     if found["view"] == "neighbour":
         who = f"{found['watched']} of {found['cohort']} peers look on together"
-    return f"{rounds_in_words(found['rounds'])}, {who}, seed {found['seed']}"
+    return f"{counted(found['rounds'], 'round')}, {who}, seed {found['seed']}"
 
 
 def sentences(found: AuditFound) -> list[str]:

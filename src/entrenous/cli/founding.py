@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from ..core.errors import InputError
+from ..core.printed import counted
 from ..deploy.operate.plans import FoundingPlan, JoinPlan
 from .console import say
 from .federation import app
@@ -263,8 +264,8 @@ def join(
     else:
         assert rows is not None  # of --data
         users = take(folder, invitation, rows, plan, say)
-    count = 0 if rows is None else len(rows)
-    say(f"{len(users)} users, {count} rows; run it with: entrenous node {folder}")
+    count = counted(0 if rows is None else len(rows), "row")
+    say(f"{counted(len(users), 'user')}, {count}; run it with: entrenous node {folder}")
 
 
 @app.command

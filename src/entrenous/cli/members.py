@@ -11,6 +11,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from ..core.errors import InputError
+from ..core.printed import counted
 from .console import say, table, tell
 from .federation import app
 from .founding import Repeated, requested
@@ -93,7 +94,7 @@ def link(
         return
     if end:
         ended = sum(end_links(each) for each in folders)
-        say(f"{ended} links ended; who has joined by them stays")
+        say(f"{counted(ended, 'link')} ended; who has joined by them stays")
         return
     if arms:
         made = make_links(folder, uses, days, an_hour)
@@ -215,9 +216,8 @@ def shut_out(
     resting = ""
     if done.resting:
         resting = f"; {', '.join(done.resting)} rest"
-    say(
-        f"{name} with {done.users} users is no longer a member{resting}; {membership.to_do(folder)}"
-    )
+    users = counted(done.users, "user")
+    say(f"{name} with {users} is no longer a member{resting}; {membership.to_do(folder)}")
 
 
 @app.command

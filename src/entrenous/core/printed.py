@@ -36,6 +36,11 @@ def plain(text: str, keep: str = "") -> str:
     return "".join(letters)
 
 
+def counted(number: int, noun: str) -> str:
+    """Returns a number with its noun: 1 user, 20 users."""
+    return f"{number} {noun}{'s' if number != 1 else ''}"
+
+
 def summary_of(docstring: str | None) -> str:
     """Returns the first paragraph of a docstring as one line, "" where there is none."""
     first = (docstring or "").strip().split("\n\n")[0]

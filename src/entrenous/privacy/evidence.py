@@ -13,6 +13,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Final, cast
 
+from ..core.printed import counted
+
 Entry = Mapping[str, Any]
 """One audit, as `entrenous audit --json` prints it, less the parts that nobody reads here."""
 
@@ -75,16 +77,11 @@ def seen(entry: Entry) -> str:
     view = VIEWS[entry["view"]]
     if entry["view"] == "model":
         return view
-    rounds = rounds_in_words(entry["rounds"])
+    rounds = counted(entry["rounds"], "round")
     if entry["view"] in ("sum", "difference"):
         same = ", always the same parties" if entry.get("fixed") else ""
         return f"{view} of {entry['cohort']}{same}, {rounds}"
     return f"{view}, {rounds}"
-
-
-def rounds_in_words(number: int) -> str:
-    """A number of rounds: 1 round, 20 rounds."""
-    return f"{number} round{'s' if number != 1 else ''}"
 
 
 def found_out(attack: Mapping[str, Any]) -> str:

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ..privacy.evidence import best, by_part, rounds_in_words, seen
+from ..core.printed import counted
+from ..privacy.evidence import best, by_part, seen
 from ..privacy.told import verdict_of
 from . import figures, numbers
 from .axes import Axis, text_width
@@ -141,7 +142,7 @@ def _who(attacked: Sequence[Point]) -> str:
     # Audits of the final model see no rounds.
     if len(rounds) == 1 and rounds != {0}:
         (seen_rounds,) = rounds
-        who += f", after {rounds_in_words(seen_rounds)},"
+        who += f", after {counted(seen_rounds, 'round')},"
     return who
 
 
@@ -375,7 +376,7 @@ def _facts(point: Point) -> dict[str, Child]:
         saw = seen(point.entry)
         name = tag("code", attack["name"])
         rounds = attack["rounds_to_half"]
-        after = "never" if rounds is None else rounds_in_words(rounds)
+        after = "never" if rounds is None else counted(rounds, "round")
         # An attack that is sure of nothing only ranks.
         if attack["precision"] is None:
             after = "never surely"

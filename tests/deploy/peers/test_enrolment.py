@@ -125,7 +125,7 @@ def test_bad_input_is_one_line_and_writes_nothing(folder: Path, command: Command
         "'p0' with 2 users; expected one": [*FOUND, "--node", "p0/request.json:2", *asked[2:]],
         "how often: got 1": [*FOUND, *asked[:2], "--users", "5"],
         "'p0' or its key is or was a node": [*FOUND, *asked, *asked[:2]],
-        "'p2' with 1 users, and 0 are left": [*FOUND, *asked, "--users", "2"],
+        "'p2' with 1 user, and 0 are left": [*FOUND, *asked, "--users", "2"],
         "cannot be read": [*FOUND, *asked, "--node", "items.csv:1"],
         "no rounds where the topology is 'peers'": [*FOUND, *asked, "--rounds", "3"],
         "fpl needs a server": [*FOUND, *asked, "--algorithm", "fpl"],

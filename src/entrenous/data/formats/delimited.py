@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from ...core.errors import InputError
+from ...core.printed import counted
 from ...core.types import Array, Int64Array
 from ..encoding import CLEAN, control_in, has_control, plain_text, refuse_control, refuse_long
 from ..files import Format, RawFile
@@ -441,9 +442,8 @@ def _refuse_columns(
         fix = f"complete the line or remove it; {drop}"
     if layout.guessed and layout.delimiter in (" ", "\t"):
         fix += "; if each line has a user and then items: --load format=item-lists"
-    plural = "" if columns == 1 else "s"
     names = ", ".join(layout.names[:6])
-    raise InputError(where, f"{columns} column{plural}", expected=f"{wanted} ({names})", fix=fix)
+    raise InputError(where, counted(columns, "column"), expected=f"{wanted} ({names})", fix=fix)
 
 
 def tidy_quotes(text: bytes, byte: int) -> bool:

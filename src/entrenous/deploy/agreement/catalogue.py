@@ -66,11 +66,19 @@ class Items(NamedTuple):
         columns are features. Raises InputError, also for an item that is there twice, and for
         places of some items only."""
         lines = list(_lines(path))
-        ids = [row.get("item", "") for _, row in lines]
+        if not lines:
+            raise InputError(str(path), "has no items", expected="a line for each item")
+        known: dict[str, int] = {}  # the line of each item
+        for number, row in lines:
+            item = row["item"]
+            problem = "" if item else "an item has no name"
+            if item in known:
+                problem = f"an item occurs twice: '{item}' is in line {known[item]} too"
+            if problem:
+                raise InputError(f"{path}:{number}", problem, expected="each item once")
+            known[item] = number
+        ids = list(known)
         titles = [row.get("title", "") for _, row in lines]
-        if not ids or len(set(ids)) != len(ids) or not all(ids):
-            problem = "an item occurs twice, or has no name, or there are none"
-            raise InputError(str(path), problem, expected="each item once")
         _, first = lines[0]
         names = [name for name in first if name not in ("item", *SHOWN)]
         features = {name: [row.get(name, "") for _, row in lines] for name in names}
@@ -214,7 +222,9 @@ class Items(NamedTuple):
         numbers = self.vocabulary.indices(list(ids))
         unknown = [item for item, number in zip(ids, numbers, strict=True) if number < 0]
         if unknown:
-            raise InputError("--retire", f"'{unknown[0]}' is not on the list")
+            problem = f"'{unknown[0]}' is not on the list"
+            fix = self.vocabulary.hint(unknown[0])
+            raise InputError("--retire", problem, expected="the id of an item on it", fix=fix)
         return self._replace(retired=tuple(sorted({*self.retired, *map(int, numbers)})))
 
     @property
@@ -277,4 +287,5 @@ def _degrees(path: Path, line: int, row: Mapping[str, str], name: str) -> float:
         raise ValueError
     except ValueError:
         expected = "degrees for every item, or no columns lat and lon"
-        raise InputError(f"{path}:{line}", f"{name} is '{row[name]}'", expected=expected) from None
+        problem = f"{name} of '{row['item']}' is '{row[name]}'"
+        raise InputError(f"{path}:{line}", problem, expected=expected) from None

@@ -61,6 +61,7 @@ OF_SERVER = {
 }
 OF_PEERS = {"period", "oldest"}
 LARGEST = 16 << 20  # bytes of a model between peers
+MOST_USERS = 10_000_000  # a server has an array with a number for each
 ENDLESS = 10_000_000  # rounds: so many that nobody sees the last
 PARTS = 10  # of all rounds, after each of which a model is kept to go back to
 SPARE = 10  # a round in so many may be lost under masks and is made up for
@@ -123,7 +124,7 @@ class FederationTerms(Settings):
             " its own"
         ),
     )
-    users: int = Field(ge=2, description="of all nodes together")
+    users: int = Field(ge=2, le=MOST_USERS, description="of all nodes together")
     items: int = Field(ge=1, description="of the catalogue")
     interactions: int = Field(
         1,

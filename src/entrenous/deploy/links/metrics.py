@@ -6,6 +6,7 @@ item, no user, nothing of a model."""
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 from collections import Counter
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, final
 from ... import __version__
 from ...core.errors import InputError, NotYet, may_pass
 from ...core.files import Trouble, no_trouble
+from ..agreement.terms import ENDLESS
 
 if TYPE_CHECKING:
     from prometheus_client import Metric
@@ -70,6 +72,12 @@ class LinkTally(NamedTuple):
 def gauge(name: str, help: str, value: float) -> Family:
     """Returns one number that rises and falls."""
     return Family(name, "gauge", help, [({}, float(value))])
+
+
+def rounds(most: float) -> Family:
+    """Returns the number of rounds of a federation, infinite where they go on without end."""
+    value = math.inf if most == ENDLESS else most
+    return gauge("rounds", "Rounds of the federation; +Inf where they go on without end.", value)
 
 
 def counter(name: str, help: str, value: float) -> Family:
@@ -162,7 +170,7 @@ def _of_server(status: Mapping[str, Any]) -> list[Family]:
     return [
         *tested,
         gauge("rounds_done", "Rounds that are over.", number("round")),
-        gauge("rounds", "Rounds of the federation.", number("rounds")),
+        rounds(number("rounds")),
         gauge(
             "round_seconds", "Seconds a round, median of this process.", number("seconds_a_round")
         ),

@@ -32,7 +32,6 @@ from ...core.types import Array, Float32Array, Int64Array
 from ...data.interactions import Interactions
 from ...federation.shard import Shard, Threads
 from ...privacy.protection import ProtectionInForce
-from ...privacy.secure_sum.terms import Floors
 from ...privacy.turnout import drawn, lots
 from ..agreement.catalogue import Items
 from ..agreement.files import IDENTITY, read_identity, read_json
@@ -63,6 +62,7 @@ from .node_store import (
     MaskedVector,
     NodeStore,
     RowsForgotten,
+    floors_of,
 )
 from .secure_node import SecureSide
 
@@ -124,7 +124,7 @@ class FederatedNode:
         # Under masks a node answers no request whose answer would be about itself alone.
         if self.terms.masked:
             self._members = self._common.members(folder / MEMBERS, self.terms.users)
-            floors = Floors(**about.get("floors", {}))
+            floors = floors_of(folder, about)
             noise = floors.noise or self.terms.protection.noise > 0
             self._floors = replace(floors, noise=noise)
             self._kinds |= {"model": self._offered_model, AGREED: self._agreed_model}

@@ -14,10 +14,13 @@ import json
 import secrets
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
+from time import time as now
 from typing import Any, NamedTuple, final
 
 import numpy as np
+from pydantic import TypeAdapter, ValidationError
 
 from ...core.errors import EntrenousError, InputError, NotYet, may_pass
 from ...core.files import write_private
@@ -25,6 +28,7 @@ from ...core.types import Array, Int64Array
 from ...data.interactions import NO_TIME, SECOND, Interactions, Vocabulary, build, from_seconds
 from ...data.visits import VisitColumns, visit_columns, with_visits
 from ...privacy.secure_sum.memory import PastSum, sharing
+from ...privacy.secure_sum.terms import Floors
 from ..agreement.catalogue import Items
 from ..agreement.files import FORMAT, check_format, missing
 from ..frames.row_tests import RowTests
@@ -46,6 +50,7 @@ PAUSED = "paused"
 UNWANTED = "unwanted {}"
 # Tests of a user's new rows, `RowTests`, that no answer has carried yet.
 TESTED = "tested {}"
+AHEAD = 86_400 * SECOND  # microseconds by which the time of a row may be ahead of the clock here
 NO_TESTS: Mapping[int, RowTests] = {}  # nobody writes to it
 TABLES = """
 create table fact (name text primary key, value text not null) strict;
@@ -579,6 +584,36 @@ class NodeStore:
 
     def close(self) -> None:
         self.connection.close()
+
+
+def floors_of(folder: Path, about: Mapping[str, Any]) -> Floors:
+    """Returns the demands of a node's owner, as its node.json has them. Raises InputError for what
+    `join` cannot have written. about: the content of that file.
+    """
+    try:
+        floors = Floors(**about.get("floors", {}))
+        # As JSON, in which no text passes for a number.
+        return TypeAdapter(Floors).validate_json(json.dumps(asdict(floors)), strict=True)
+    except (TypeError, ValidationError):
+        expected = "numbers, as `entrenous federation join` writes them"
+        fix = "put the file back from a copy of the folder, or join anew in a new folder"
+        raise InputError(str(folder / NODE), "bad floors", expected=expected, fix=fix) from None
+
+
+def check_times(where: str, times: Int64Array) -> None:
+    """Raises InputError for rows from before 1970 or from the future. times: microseconds since
+    1970, or NO_TIME.
+    """
+    known = times[times != NO_TIME]
+    latest = now() * SECOND + AHEAD
+    wrong = known[(known < 0) | (known > latest)]
+    if len(wrong):
+        raise InputError(
+            where,
+            f"a row is of {wrong[0] / SECOND:.0f} s since 1970",
+            expected=f"at most {latest / SECOND:.0f}, a day from now",
+            fix="correct the time, or this machine's clock",
+        )
 
 
 def _connected(path: Path) -> sqlite3.Connection:

@@ -25,7 +25,17 @@ from ..agreement.files import read_json
 from ..agreement.notice import known_addresses
 from ..agreement.terms import TERMS, FederationTerms
 from ..frames.frames import Code, opened, reason
-from ..links.metrics import Family, LinkTally, counter, counters, gauge, of_port, process, text_of
+from ..links.metrics import (
+    Family,
+    LinkTally,
+    counter,
+    counters,
+    gauge,
+    of_port,
+    process,
+    rounds,
+    text_of,
+)
 from ..server.server_folder import STATUS, told
 from .node_store import NODE, STORE, NodeStore, StoreStanding
 from .secure_node import budget_of
@@ -230,7 +240,7 @@ def told_of(watches: Sequence[NodeWatch]) -> list[Family]:
             "Rounds that this node has trained in, or that were over before.",
             min(standing.rounds for standing in standings),
         ),
-        gauge("rounds", "Rounds of the federation.", max(watch.terms.rounds for watch in watches)),
+        rounds(max(watch.terms.rounds for watch in watches)),
         gauge(
             "model_round", "The round of the newest model here; -1 before the first.", min(models)
         ),

@@ -19,6 +19,7 @@ import numpy as np
 from ...core.contract.protocols import Scorer
 from ...core.errors import EntrenousWarning, InputError
 from ...core.keywords import at_least
+from ...core.printed import counted
 from ...core.types import Array, BoolArray
 from ...data.events import LARGEST, LATEST
 from ...data.interactions import NO_TIME, SECOND, Interactions
@@ -29,7 +30,7 @@ from ..agreement.terms import TERMS, FederationTerms
 from ..frames.row_tests import RowTests, ranked
 from ..node.common import Common
 from ..node.node import FederatedNode
-from ..node.node_store import CHANGES, NODE, PAUSED, AddedRow, NodeStore
+from ..node.node_store import CHANGES, NODE, PAUSED, AddedRow, NodeStore, check_times
 from ..peers.folder import PeerFolder
 from .plans import JoinPlan
 from .receipt import NodeReceipt, receipt_of_node
@@ -205,9 +206,9 @@ class Device:
         value: a rating or a count; None = 1, where the algorithm predicts no ratings. time: seconds
         since 1970; None = now.
 
-        Raises InputError for an unknown item or user, a value or time that is no number, a rating
-        that is missing or not on the scale, and at a peer, whose rows are those that it joined
-        with.
+        Raises InputError for an unknown item or user, a value or time that is no number, a time
+        before 1970 or more than a day ahead, a rating that is missing or not on the scale, and at a
+        peer, whose rows are those that it joined with.
         """
         with self._turn:
             place = self._place(user)
@@ -220,6 +221,7 @@ class Device:
             _check_ratings(node, "value", np.array([checked]))
             seconds = _checked("time", now() if time is None else time, LATEST / SECOND)
             row = AddedRow(self._number(place), number, checked, round(seconds * SECOND))
+            check_times("time", np.array([row.time]))
             self._store.add_rows([row], self._tested([row]))
 
     def add(self, rows: Interactions, *, ignore_unknown: bool = False) -> int:
@@ -227,8 +229,8 @@ class Device:
         now. Returns the number of rows added.
 
         ignore_unknown: leaves out rows of users who are not of this node, and of items that are not
-        on the federation's list. Raises InputError for such rows otherwise, for ratings that are
-        not on the scale, and at a peer; then nothing is added.
+        on the federation's list. Raises InputError for such rows otherwise, for ratings and times
+        that `consumed` refuses, and at a peer; then nothing is added.
         """
         with self._turn:
             user, item = self._placed(rows, ignore_unknown)
@@ -261,6 +263,8 @@ class Device:
         if strange.any() and not ignore_unknown:
             raise _strangers(rows, user < 0, item < 0)
         _check_ratings(node, rows.name, rows.value)
+        if rows.time is not None:
+            check_times(rows.name, rows.time)
         return user, item
 
     def _tested(self, rows: list[AddedRow]) -> dict[int, RowTests]:
@@ -330,7 +334,7 @@ class Device:
         self._place(user)
         if user is not None and len(self._numbers) > 1:
             problem = f"this node has {len(self._numbers)} users, who pause together"
-            raise InputError("--user", problem, fix="name none")
+            raise InputError("user", problem, fix="name none")
         return self._with_server().store
 
     # ---- what a user may see ---------------------------------------------------------------------
@@ -401,7 +405,7 @@ class Device:
         place = int(self._node.rows.users.indices([user])[0])
         if place < 0:
             problem = "no user of this node has that id"
-            raise InputError("--user", problem, expected="an id of the rows that it joined with")
+            raise InputError("user", problem, expected="an id of the rows that it joined with")
         return place
 
     def _newest(self) -> tuple[int, Scorer]:
@@ -462,7 +466,8 @@ def _strangers(rows: Interactions, of_users: BoolArray, of_items: BoolArray) -> 
     ):
         if marks.any():
             first = ids[number[np.argmax(marks)]]
-            counts.append(f"{int(marks.sum())} rows of an unknown {ids.kind}, first '{first}'")
+            strange = counted(int(marks.sum()), "row")
+            counts.append(f"{strange} of an unknown {ids.kind}, first '{first}'")
     return InputError(
         rows.name,
         "; ".join(counts),

@@ -29,6 +29,7 @@ from ...core.contract.protocols import some_visits
 from ...core.errors import InputError
 from ...core.files import copy_file, make_folder, rename_file
 from ...core.keywords import at_least
+from ...core.printed import counted
 from ...core.registry.discover import lasting, short
 from ...core.types import Int32Array, Int64Array
 from ...data.interactions import Interactions, Vocabulary
@@ -51,7 +52,7 @@ from ..agreement.growth import LONGER, current_items, current_terms
 from ..agreement.invitation import INVITED, read_peer_invitation, read_server_invitation
 from ..agreement.members import MEMBERS, Member, Members
 from ..agreement.terms import TERMS, FederationTerms
-from ..node.node_store import NODE, STORE, NodeStore
+from ..node.node_store import NODE, STORE, NodeStore, check_times
 from .plans import JoinPlan
 
 REQUEST = "request.json"
@@ -225,7 +226,7 @@ def join(
         if terms.has_server:
             fix = f"ask the operator for {len(rows.users)}"
         expected = f"{len(users)}, as '{request.name}' was invited with"
-        raise InputError(rows.name, f"{len(rows.users)} users", expected=expected, fix=fix)
+        raise InputError(rows.name, counted(len(rows.users), "user"), expected=expected, fix=fix)
     check_terms(invitation, terms, plan, len(users))
     if terms.above:
         check_charter(invitation, terms)
@@ -491,7 +492,7 @@ def with_items(rows: Interactions, place: Int32Array, items: Vocabulary) -> Inte
     """Returns the same rows, renumbered to the federation's items.
 
     place: int [rows.items], the federation's number of each item, -1 = none. Raises InputError for
-    rows of items that the federation does not have.
+    rows of items that the federation does not have, and of the future.
     """
     item = place[rows.item]
     unknown = np.flatnonzero(item < 0)
@@ -503,6 +504,8 @@ def with_items(rows: Interactions, place: Int32Array, items: Vocabulary) -> Inte
             f" '{first}'",
             fix="leave these rows out, or ask the operator for a list that has them",
         )
+    if rows.time is not None:
+        check_times(rows.name, rows.time)
     # A user's rows stand in the order of the items, as in every data set of this package.
     order = np.lexsort((item, rows.user))
     return replace(

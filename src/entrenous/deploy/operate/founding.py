@@ -31,6 +31,7 @@ from ...core.contract.protocols import Catalogue
 from ...core.errors import EntrenousWarning, InputError
 from ...core.files import copy_file, make_folder, write_atomically, write_text
 from ...core.keywords import at_least
+from ...core.printed import counted
 from ...core.registry.discover import is_place, lasting, short
 from ...core.registry.program import source_sha256
 from ...core.types import Int64Array
@@ -67,7 +68,7 @@ from ..agreement.growth import LONGER
 from ..agreement.invitation import BOOTSTRAPS, CHARTER, INVITATION
 from ..agreement.members import MEMBERS, Member, Members
 from ..agreement.notice import known_addresses
-from ..agreement.terms import OWN, TERMS, FederationTerms
+from ..agreement.terms import MOST_USERS, OWN, TERMS, FederationTerms
 from ..agreement.tickets import Ticket, ends
 from ..frames.contribution import contract_of
 from ..node.node_store import NODE
@@ -208,7 +209,7 @@ def planned(
         {
             **plan.terms(),
             **_protection(kind.parse(preset), plan),
-            "users": users,
+            "users": min(users, MOST_USERS),
             "items": len(items.ids),
             "items_sha256": items.sha256,
             "algorithm_sha256": source_sha256(kind),
@@ -217,9 +218,10 @@ def planned(
         },
         "terms",
     )
-    if terms.by_lot and users > MOST_MEMBERS:
-        expected = f"at most {MOST_MEMBERS} where devices take part by lot"
-        raise InputError("--users", f"got {users}", expected=expected)
+    most = MOST_MEMBERS if terms.by_lot else MOST_USERS
+    if users > most:
+        how = " where devices take part by lot" if terms.by_lot else ""
+        raise InputError("--users", f"got {users}", expected=f"at most {most}{how}")
     terms.check(place=own)
     if terms.profile == DP:
         terms = with_epsilon(terms, plan, own)
@@ -485,7 +487,7 @@ def _below(terms: FederationTerms, users: Int64Array, requests: Requests) -> Mem
         if start + count > int(users[-1]) + 1:
             raise InputError(
                 "--node",
-                f"'{request.name}' with {count} users",
+                f"'{request.name}' with {counted(count, 'user')}",
                 expected=f"at most {len(users)} users in all",
             )
         members = members.with_nodes([(request.name, request.member(start, count))])
@@ -688,7 +690,7 @@ def _added(
     if start + count > terms.users:
         raise InputError(
             "--node",
-            f"'{request.name}' with {count} users, and {terms.users - start} are left",
+            f"'{request.name}' with {counted(count, 'user')}, and {terms.users - start} are left",
             expected=f"at most {terms.users}, as the terms say",
         )
     return request.member(start, count, until)

@@ -25,7 +25,7 @@ from ...core.lock import holding
 from ...runs import store
 from ..agreement.files import read_json
 from ..agreement.terms import LAST_NUMBER, TERMS, FederationTerms, further
-from ..node.node_store import NODE, STORE, NodeStore
+from ..node.node_store import NODE, STORE, NodeStore, floors_of
 from ..node.secure_node import ALLOWED, allowed_inputs, inputs
 from ..server.server_folder import (
     CHECKPOINTS,
@@ -107,18 +107,21 @@ def allow_sums(folder: Path, counted: int) -> AllowedSums:
     rounds of its terms. A tenth more rounds are allowed, for lost ones.
 
     Raises InputError for a number of rounds that the terms do not have, if that would spend more
-    than the owner's epsilon, and where answers come free with time.
+    than the owner's epsilon, where answers come free with time, and where rounds have no end.
     """
     terms = FederationTerms.read(folder / TERMS)
     about = read_json(folder / NODE)
     if terms.protection.days:
         problem = "its answers come free with time, so that it needs no permission"
         raise InputError(str(folder), problem, fix="leave it as it is")
+    if terms.endless:
+        problem = "rounds go on without end, and its answers would too"
+        raise InputError(str(folder), problem, fix="leave it as it is")
     if counted > terms.rounds:
         expected = f"at most {terms.rounds}, the rounds of the terms"
         raise InputError("--rounds", f"got {counted}", expected=expected)
     wanted = terms.rounds - counted
-    people = int(about.get("floors", {}).get("people", terms.protection.people))
+    people = floors_of(folder, about).people
     with closing(NodeStore(folder / STORE)) as store:
         sent = inputs(store)
         needed = sent + wanted + further(wanted)

@@ -15,7 +15,7 @@ from ...privacy.protection import epsilon_in_words
 from ...privacy.told import UserReceipt, account, expected, sum_if_known
 from ..agreement.files import read_json
 from ..agreement.terms import TERMS, FederationTerms
-from ..node.node_store import NODE, STORE, LeftDevice, NodeStore
+from ..node.node_store import NODE, STORE, LeftDevice, NodeStore, floors_of
 from ..node.secure_node import budget_of
 from ..peers.replay import PUSH
 
@@ -80,8 +80,9 @@ def receipt_of_node(folder: Path, user: str | None = None) -> NodeReceipt:
     answers = max(1, len(left))
     findings = expected(algorithm, terms.profile, answers, terms.settings, protection)
     # The proof rests on the noise of the people in a sum: as many as terms and owner insist on.
-    owners_floor = int(about.get("floors", {}).get("people", 1))
-    people = max(terms.protection.people, owners_floor)
+    people = terms.protection.people
+    if terms.has_server:
+        people = max(people, floors_of(folder, about).people)
     epsilon = terms.proven(people, len(left))
     proof = [NO_PROOF] if left else []
     if epsilon is not None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from ...core.compiling import INSTALLED, UNCOMPILED
 from ...core.errors import InputError
 from ...core.lock import holding
+from ...core.printed import counted
 from ..agreement.files import read_json
 from ..agreement.notice import known_addresses
 from ..frames.request import largest_request
@@ -49,7 +50,8 @@ def run_node(
     about = read_json(folder / NODE)
     with holding(folder / "lock"), closing(FederatedNode(folder, threads=threads)) as node:
         newest, *_ = known_addresses(folder, about["server"])
-        say(f"{node.name}: {len(node.shard.users)} users, {len(node.rows)} rows, server {newest}")
+        users = counted(len(node.shard.users), "user")
+        say(f"{node.name}: {users}, {counted(len(node.rows), 'row')}, server {newest}")
         say(node.terms.limits())
         if not INSTALLED:
             say(UNCOMPILED)
@@ -115,9 +117,10 @@ def _run_arm(
     """
     first, _ = nodes[0]
     about = read_json(first.folder / NODE)
-    rows = sum(len(node.rows) for node, _ in nodes)
+    customers = counted(len(nodes), "customer")
+    rows = counted(sum(len(node.rows) for node, _ in nodes), "row")
     newest, *_ = known_addresses(first.folder, about["server"])
-    say(f"{first.folder.parent}: {len(nodes)} customers, {rows} rows, server {newest}")
+    say(f"{first.folder.parent}: {customers}, {rows}, server {newest}")
     say(first.terms.limits())
     asked = [polling(node, watch) for node, watch in nodes]
     try:

@@ -51,7 +51,7 @@ def device_of(folder: Path, user: str | None) -> Path:
     if user is None:
         return devices[0]
     problem = f"none of the {len(devices)} customers has that id"
-    raise InputError("--user", problem, expected="an id of the rows that the shop joined with")
+    raise InputError("user", problem, expected="an id of the rows that the shop joined with")
 
 
 def name_of(user: str) -> str:

@@ -60,9 +60,7 @@ class ActorPlan(NamedTuple):
     start: int
     part: int
     of: int
-    port: int
-    insecure: bool
-    proxy: str
+    https: HttpsPlan
     log_format: LogFormat
     version: str
 
@@ -142,10 +140,10 @@ class WorkerActor:
         keys = None
         if f"keys/{KEYS[0]}" in plan.files:
             keys = folder / "keys"
-        https = HttpsPlan(host, plan.port, keys, plan.insecure, proxy=plan.proxy, nearby=host)
+        https = plan.https._replace(host=host, keys=keys, nearby=host)
         try:
             with closing(ServerFolder(folder, plan.start, plan.log_format)) as held:
-                listening = listen(host, plan.port, shared=True)
+                listening = listen(host, https.port, shared=True)
                 serve(held, https, listening, self._channel, plan.part, plan.of)
         except BaseException as failure:
             self._failure = failure
@@ -238,9 +236,7 @@ class RayWorkers:
             start=folder.start,
             part=0,
             of=count,
-            port=https.port,
-            insecure=https.insecure,
-            proxy=https.proxy,
+            https=https,
             log_format=folder.log_format,
             version=__version__,
         )
@@ -264,7 +260,7 @@ class RayWorkers:
             cpus = int(self._ray.cluster_resources().get("CPU", 0))
             problem = f"actor {part} did not start in {READY:g} s; the cluster has {cpus} CPUs"
             raise StartAgain(f"{problem}, and each actor needs one; see `ray status`") from None
-        self.address = self.address or joined_address(host, own.port)
+        self.address = self.address or joined_address(host, own.https.port)
         return HiredActor(self._ray, actor, self._states)
 
     def ready(self, workers: Sequence[HiredActor], seconds: float) -> Sequence[HiredActor]:

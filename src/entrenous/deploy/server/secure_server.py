@@ -11,6 +11,7 @@ A sum is a row of questions to its nodes (`Question`), so that several groups ca
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple, Protocol, TypeVar, final
@@ -132,6 +133,8 @@ class SecureRound:
         self._empty = self._contract.empty_total()  # the sum of nobody
         # Nodes that have refused a stage of this attempt, or were not heard in time.
         self._gone: set[str] = set()
+        # The reason of each that has refused, as `reason` returns it.
+        self._reasons: dict[str, str] = {}
         # Nodes that have not answered the open stage. Kept from answer to answer, since a hundred
         # thousand may be asked.
         self._missing: set[str] = set()
@@ -245,6 +248,7 @@ class SecureRound:
         none.
         """
         self._gone = set()
+        self._reasons = {}
         self._shown = {}
         self._sum = None
         self._attempt_number = attempt
@@ -318,7 +322,8 @@ class SecureRound:
         while number <= stages.MASKED and not self._enough(set(own.heard(number))):
             name = stages.STAGES[number]
             if not self._missing:
-                raise SumRefused("threshold", f"{name}: too many nodes withhold theirs")
+                why = self._most_say()
+                raise SumRefused("threshold", f"{name}: too many nodes withhold theirs{why}")
             # By lot nobody is waited for, and the next round draws others.
             if self._by_lot:
                 raise SumRefused("threshold", f"{name}: too few take part")
@@ -328,6 +333,16 @@ class SecureRound:
             seconds = self._folder.terms.deadline
             yield Question(self._not_heard, stage.request, self.take, seconds)
         self._gone |= self._missing
+
+    def _most_say(self) -> str:
+        """Returns the commonest reason of nodes that have refused, as the end of a line; empty
+        where none has told one.
+        """
+        told = Counter(filter(None, self._reasons.values()))
+        if not told:
+            return ""
+        [(why, _)] = told.most_common(1)
+        return f"; most often: {why}"
 
     def _not_heard(self) -> Collection[str]:
         """Returns the nodes that have not answered the open stage."""
@@ -429,6 +444,7 @@ class SecureRound:
         except FrameRefused as why:
             if why.code in (Code.WITHHELD, Code.NOT_DRAWN) and node is not None:
                 self._gone.add(node)
+                self._reasons[node] = why.text
             intake.said(why.code, node, why.text)
         except SumRefused as why:
             intake.said(Code.NOT_SUMMED, node, f"{why.code}: {why.text}")
