@@ -548,8 +548,9 @@ class _Requests:
             why = Denied(getattr(why, "status_code", 400), "no-such-thing")
         self._front.counts[why.code] += 1
         # This side ends the line, and its node comes back.
-        if request.client is not None:
-            self._front.traffic.over(tuple(request.client), hung_up=False)
+        client = request.client
+        if client is not None:
+            self._front.traffic.over((client.host, client.port), hung_up=False)
         with suppress(Denied):
             self._pace(request)
         headers = {"connection": "close"}
