@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -196,6 +197,34 @@ def test_a_round_of_too_few_is_over_without_a_sum_as_in_the_simulation(tmp_path:
     ledger = running.standing().ledger
     assert ledger.unopened == training.ledger.unopened
     assert sum(running.answered()) == training.ledger.device_rounds
+
+
+def test_too_few_are_asked_again_later_and_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a server would ask its first few members many times a second."""
+    left: list[tuple[int, float]] = []
+    await_turn = FederationServer._await_turn
+
+    def awaits(own: FederationServer) -> None:
+        # As if the newest round were over this moment, whatever the clock says.
+        own.folder.committed += 1e6
+        left.append((own._few, own._pause_left()))
+        own.folder.committed = 0.0
+        await_turn(own)
+
+    monkeypatch.setattr(FederationServer, "_await_turn", awaits)
+    few = Running(by_lot(tmp_path / "few", rounds=9, people=COHORT))
+    few.link.absent = set(NAMES[5:])
+    assert few.trained() is not None
+    assert few.standing().ledger.unopened == 9
+    seconds = [0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0]
+    assert left == list(enumerate(seconds))
+    # One round of enough people, and the next one begins at once.
+    left.clear()
+    enough = Running(by_lot(tmp_path / "enough", rounds=8, people=COHORT))
+    assert enough.trained() is not None
+    assert ((1, 0.25), (0, 0.0)) in pairwise(left)
 
 
 def test_a_device_whose_answers_are_spent_only_downloads(tmp_path: Path) -> None:

@@ -51,6 +51,10 @@ from .watch import WINDOW, length, made_up_length, too_long
 T = TypeVar("T")
 FAREWELL = 30.0  # seconds for the nodes to take the trained model
 LOOK = 1.0  # seconds between two looks at the lists, in a pause
+# Seconds after a round by lot in which too few took part, twice as many after each further one, and
+# at most: asked again at once, those who are there would be no more.
+SOON = 0.25
+LATEST = 30.0
 NAMED = 20  # nodes that the status names, at most
 IN_A_ROW = 100  # rounds of which nobody can be asked, after which another one would not help
 
@@ -178,6 +182,7 @@ class FederationServer:
         self._longest = 0.0  # the longest answer of this process
         self._rate = newest_rate(noted_tests(folder.path))  # HR@10, where new rows are tested
         self._passed = 0  # rounds in a row that gave no sum
+        self._few = 0  # rounds in a row, by lot, in which too few took part
         now = standing(folder, self.algorithm)
         self.round, self.state, self.ledger, self.count, parties, self._lengths = now
         self._given = self._given_before()
@@ -289,6 +294,8 @@ class FederationServer:
         if not self.round:
             return 0.0
         pace = self.folder.pace
+        if self._few:
+            pace = max(pace, min(LATEST, SOON * 2.0 ** min(self._few - 1, 60)))
         # No longer than the pace itself, whatever a clock that was set back says.
         return min(pace, self.folder.committed + pace - time.time())
 
@@ -404,7 +411,9 @@ class FederationServer:
         total, begun, tests = grouped_sum(self.folder, self.contract, work, self.collecting.sums)
         if self.terms.accuracy and total.devices:
             self._hear_tests(tests, total.devices)
-        if not begun and not total.devices and self._by_lot:
+        too_few = not begun and not total.devices and self._by_lot
+        self._few = self._few + 1 if too_few else 0
+        if too_few:
             # Too few took part, and nothing left them: the round is over, and the model stays.
             self.ledger = self.ledger._replace(unopened=self.ledger.unopened + 1)
             self._commit(total, users)
