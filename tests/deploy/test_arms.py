@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from command_line import Command
 from federation_links import FaultyLink, quick_pauses, ratings, until
-from running_by_lot import PLAN, ROOM, Running
+from running_by_lot import PLAN, ROOM, Running, first_of_free_ports
 
 from entrenous.core.errors import InputError
 from entrenous.deploy.agreement.catalogue import Items
@@ -38,7 +38,7 @@ from entrenous.deploy.operate.arms import (
 )
 from entrenous.deploy.operate.device import Device
 from entrenous.deploy.operate.enrolment import EnrolmentRequest, identity, join
-from entrenous.deploy.operate.founding import Place, found_federation, free_ports
+from entrenous.deploy.operate.founding import Place, found_federation
 from entrenous.deploy.operate.joining import join_by_link
 from entrenous.deploy.operate.newcomers import links_of
 from entrenous.deploy.operate.plans import FoundingPlan, JoinPlan
@@ -212,8 +212,8 @@ class BothArms:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "f"
-        port = free_ports()[0]
-        made = found_arms(self.folder, ITEMS, [], LOTS, Place(port=port))
+        place = Place(port=first_of_free_ports(2))
+        made = found_arms(self.folder, ITEMS, [], LOTS, place)
         self.running = [Running(each.server.parent, made=each) for each in made.values()]
 
     def close(self) -> None:

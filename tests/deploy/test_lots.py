@@ -220,11 +220,20 @@ def test_too_few_are_asked_again_later_and_later(
     assert few.standing().ledger.unopened == 9
     seconds = [0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0]
     assert left == list(enumerate(seconds))
-    # One round of enough people, and the next one begins at once.
+    # One round of enough people, and the next one begins at once. Where the lot alone draws too few,
+    # nobody has to come, and no pause is long.
     left.clear()
-    enough = Running(by_lot(tmp_path / "enough", rounds=8, people=COHORT))
+    enough = Running(by_lot(tmp_path / "enough", rounds=40, people=COHORT))
     assert enough.trained() is not None
     assert ((1, 0.25), (0, 0.0)) in pairwise(left)
+    assert (5, 2.0) in left
+    assert max(pause for _, pause in left) == 2.0
+    # Of one person fewer a lot draws less than the twelve of a sum.
+    left.clear()
+    fewer = Running(by_lot(tmp_path / "fewer", rounds=40, people=COHORT))
+    fewer.link.absent = {NAMES[0]}
+    assert fewer.trained() is not None
+    assert (5, 4.0) in left
 
 
 def test_a_device_whose_answers_are_spent_only_downloads(tmp_path: Path) -> None:

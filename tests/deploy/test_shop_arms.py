@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from command_line import Command
 from federation_links import ratings, until
-from running_by_lot import PLAN, ROOM
+from running_by_lot import PLAN, ROOM, first_of_free_ports
 
 from entrenous.core.errors import InputError
 from entrenous.data.interactions import Interactions
@@ -29,7 +29,7 @@ from entrenous.deploy.operate import joining, running_node
 from entrenous.deploy.operate.arms import found_arms, make_links
 from entrenous.deploy.operate.device import Device
 from entrenous.deploy.operate.enrolment import identity
-from entrenous.deploy.operate.founding import FoundedFederation, Place, free_ports
+from entrenous.deploy.operate.founding import FoundedFederation, Place
 from entrenous.deploy.operate.joining import join_shop
 from entrenous.deploy.operate.moving import hear, move
 from entrenous.deploy.operate.newcomers import links_of, make_link
@@ -116,7 +116,7 @@ class Arms:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "f"
-        made = found_arms(self.folder, ITEMS, [], LOTS, Place(port=free_ports()[0]))
+        made = found_arms(self.folder, ITEMS, [], LOTS, Place(port=first_of_free_ports(2)))
         self.each = [Arm(one) for one in made.values()]
 
     def close(self) -> None:

@@ -51,10 +51,11 @@ from .watch import WINDOW, length, made_up_length, too_long
 T = TypeVar("T")
 FAREWELL = 30.0  # seconds for the nodes to take the trained model
 LOOK = 1.0  # seconds between two looks at the lists, in a pause
-# Seconds after a round by lot in which too few took part, twice as many after each further one, and
-# at most: asked again at once, those who are there would be no more.
+# Seconds after a round by lot in which too few took part, twice as many after each further one:
+# asked again at once, those who are there would be no more.
 SOON = 0.25
-LATEST = 30.0
+LATER = 2.0  # at most, where as many are there as a lot draws a sum of on average
+LATEST = 30.0  # at most, where fewer are there
 NAMED = 20  # nodes that the status names, at most
 IN_A_ROW = 100  # rounds of which nobody can be asked, after which another one would not help
 
@@ -183,6 +184,7 @@ class FederationServer:
         self._rate = newest_rate(noted_tests(folder.path))  # HR@10, where new rows are tested
         self._passed = 0  # rounds in a row that gave no sum
         self._few = 0  # rounds in a row, by lot, in which too few took part
+        self._few_wait = LATEST  # seconds to the next one, at most
         now = standing(folder, self.algorithm)
         self.round, self.state, self.ledger, self.count, parties, self._lengths = now
         self._given = self._given_before()
@@ -295,7 +297,7 @@ class FederationServer:
             return 0.0
         pace = self.folder.pace
         if self._few:
-            pace = max(pace, min(LATEST, SOON * 2.0 ** min(self._few - 1, 60)))
+            pace = max(pace, min(self._few_wait, SOON * 2.0 ** min(self._few - 1, 60)))
         # No longer than the pace itself, whatever a clock that was set back says.
         return min(pace, self.folder.committed + pace - time.time())
 
@@ -414,6 +416,7 @@ class FederationServer:
         too_few = not begun and not total.devices and self._by_lot
         self._few = self._few + 1 if too_few else 0
         if too_few:
+            self._few_wait = LATER if self._are_enough(work) else LATEST
             # Too few took part, and nothing left them: the round is over, and the model stays.
             self.ledger = self.ledger._replace(unopened=self.ledger.unopened + 1)
             self._commit(total, users)
@@ -428,6 +431,15 @@ class FederationServer:
             self._passed = 0
             self._lengths = (*self._lengths, length(total))[-WINDOW:]
             self._commit(total, users)
+
+    def _are_enough(self, work: RoundWork) -> bool:
+        """Tells whether a lot draws, of the people who are there, as many on average as a sum must
+        have.
+        """
+        people = sum(len(users) for users in work.asked.values())
+        there = people * self.collecting.present / max(1, len(work.asked))
+        drawn = there * self._protected.rate / self.terms.protection.groups
+        return drawn >= fewest_people(self.terms, self.contract)
 
     def _hear_tests(self, numbers: Float64Array, devices: int) -> None:
         """Stores what a sum of so many devices says of tests of new rows."""
