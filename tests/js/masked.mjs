@@ -8,7 +8,9 @@ import * as p from "./protocol.mjs";
 
 const STAGES = ["advert", "share", "mask", "consent", "unmask"];
 const NO_TESTS = [0, 0, 0];
-const NARROW = 32; // a number of a message at most, where a sum has words of 32 bits
+// Where a sum has words of 32 bits: how far from 0 a number of a message is at most, and how many
+// people's then fit.
+const NARROW = [32, 16, 8, 4].map((bound) => [bound, 32768 / bound - 1]);
 const FRAME = p.bytesOf("entrenous frame 1\n");
 export const KINDS = new Set([...STAGES, "open", "agreed", "members"]);
 
@@ -31,6 +33,18 @@ function sumTerms({ terms, listed, settings, length }, { round, attempt, model }
     parties,
     noise: share,
   };
+}
+
+// How far from 0 a number of a message may be. A lot draws more or fewer people than on average.
+export function boundOf({ protection, ...terms }, settings) {
+  const { bits = 64, groups = 1 } = protection;
+  if (bits !== 32) return Infinity;
+  const cohort = Math.min(settings.cohort, settings.users) || settings.users;
+  const spread = (most) => (isByLot({ ...terms, protection }) ? 5 * Math.floor(Math.sqrt(most)) : 0);
+  const fits = ([, most]) => cohort / groups <= most - spread(most);
+  const found = NARROW.find(fits);
+  if (!found) throw new p.Refused("contract");
+  return found[0];
 }
 
 // ---- the vector ---------------------------------------------------------------------------------
@@ -261,7 +275,7 @@ export class MaskedSide {
     return p.writeArrays({ message: ["U8", [message.length], message] });
   }
 
-  vectorOf(update, { people, noise, bits }, round) {
+  vectorOf(update, { people, noise }, round) {
     const { device } = this;
     const { accuracy } = device.terms;
     const draws = noiseIn(device, round);
@@ -273,7 +287,7 @@ export class MaskedSide {
       const drawn = draws(keyOfTests, (accuracy / Math.sqrt(people)) * 65536);
       tests = testNumbers(device.state.tests ?? NO_TESTS, drawn);
     }
-    const most = bits === 32 ? NARROW : Infinity;
+    const most = boundOf(device.terms, device.settings);
     return packed(update, device.settings.items, this.wide, noiseOf, tests, most);
   }
 

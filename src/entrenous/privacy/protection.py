@@ -22,7 +22,7 @@ from pydantic import (
 from ..core.contract.declarations import Traits
 from ..core.contract.declared import Contract
 from ..core.contract.settings import Settings
-from ..core.contract.update import MOST_NARROW, NARROW, STEP, Total, Update, fixed, real
+from ..core.contract.update import LIMIT, STEP, Total, Update, fixed, real
 from ..core.errors import InputError, did_you_mean
 from ..core.keys import fold_name
 from ..core.types import Int64Array, UInt64Array
@@ -45,6 +45,10 @@ OF_A_HUNDRED: Final = (
 FEWER_PEOPLE: Final = 100  # in a sum, where fewer than the profile asks for are there
 # Standard deviations of a lot, of which it draws more once in a million rounds.
 SPREADS: Final = 5
+# Of how many people the numbers within these bounds fit a sum in words of 32 bits, at most.
+NARROW: Final = {bound: int(LIMIT / bound) - 1 for bound in (32.0, 16.0, 8.0, 4.0)}
+# Standard deviations of a share of noise that must lie within the bound: what is cut is no noise.
+UNCUT: Final = 8
 
 
 @final
@@ -150,9 +154,10 @@ class Protection(Settings):
         le=64,
         multiple_of=32,
         description=(
-            "bits of a number in a masked sum, 64 or 32. With 32 an answer has half the bytes, its"
-            f" numbers are moved into -{NARROW:.0f} to {NARROW:.0f}, and a sum has at most"
-            f" {MOST_NARROW} people"
+            "bits of a number in a masked sum, 64 or 32. With 32 an answer has half the bytes, and"
+            f" its numbers are moved into -{max(NARROW):.0f} to {max(NARROW):.0f}, so that a sum of"
+            f" {NARROW[max(NARROW)]} people fits, or nearer to 0 where more people are in a sum:"
+            f" into -{min(NARROW):.0f} to {min(NARROW):.0f} for {NARROW[min(NARROW)]} people"
         ),
     )
     people: int = Field(1, ge=1, description="users in a sum, at least")
@@ -333,6 +338,20 @@ def protection_of(profile: str, asked: Mapping[str, Any], traits: Traits) -> Pro
 # ---- in a federation -----------------------------------------------------------------------------
 
 
+def narrow_bound(protection: Protection, in_sum: float) -> float | None:
+    """Returns how far from 0 a device's number may be, so that sums fit words of 32 bits; None
+    where too many people are in one. in_sum: people in a sum on average.
+    """
+    for bound, most in NARROW.items():
+        usual = most
+        # A lot draws more or fewer than on average.
+        if protection.sampling == "poisson":
+            usual -= SPREADS * math.isqrt(most)
+        if in_sum <= usual:
+            return bound
+    return None
+
+
 @final
 class ProtectionInForce:
     """A protection with the sizes of one federation.
@@ -363,6 +382,9 @@ class ProtectionInForce:
             self._of_bits = gaussian_table(self.adaptive.of_bits / STEP)
         elif protection.noise and protection.noise_by == "server":
             self._table = gaussian_table(protection.noise / STEP)
+        self._narrow = math.inf  # how far from 0 a device's number may be
+        if protection.bits == 32:
+            self._narrow = _checked_narrow(protection, contract, self.share)
 
     @property
     def rate(self) -> float:
@@ -456,7 +478,7 @@ class ProtectionInForce:
             limits.append(padded_rows(self.items, self.contract.sizes["rows"]))
         # The last, since noise must fit too.
         if limited.bits == 32:
-            limits.append(within(NARROW))
+            limits.append(within(self._narrow))
         return tuple(limits)
 
     def select(self, chosen: Int64Array, rounds: np.uint64, number: int) -> Int64Array:
@@ -567,8 +589,6 @@ def _check(protection: Protection, contract: Contract) -> None:
             expected=f"at least {people} in each",
             fix=f"at most {most} groups" if most >= 3 else "leave it out",
         )
-    if protection.bits == 32:
-        _check_narrow(protection, contract)
     alone = list(contract.way("shown"))
     if contract.groups > 1:
         alone.append("group")
@@ -581,24 +601,31 @@ def _check(protection: Protection, contract: Contract) -> None:
         )
 
 
-def _check_narrow(protection: Protection, contract: Contract) -> None:
-    """Raises InputError where a sum might not fit words of 32 bits: for too many people, of whom a
-    lot draws more or fewer than the cohort, and for weights that are larger than numbers may be.
+def _checked_narrow(protection: Protection, contract: Contract, share: float) -> float:
+    """Returns how far from 0 a device's number may be where sums have words of 32 bits. share: the
+    standard deviation of a device's share of noise.
+
+    Raises InputError where sums might not fit such words: for too many people, for weights that are
+    larger than numbers may be, and for noise that would be cut.
     """
     fix = "leave it out"
     in_sum = contract.cohort / protection.groups
-    usual = MOST_NARROW
-    if protection.sampling == "poisson":
-        usual -= SPREADS * math.isqrt(MOST_NARROW)
-    if in_sum > usual:
+    bound = narrow_bound(protection, in_sum)
+    if bound is None:
+        most = NARROW[min(NARROW)]
         raise InputError(
             f"{PROTECT} bits",
-            f"{in_sum:.0f} people in a sum",
-            expected=f"at most {usual} with bits=32",
+            f"{in_sum:.0f} people in a sum on average",
+            expected=f"so few with bits=32 that a lot draws at most {most}",
             fix=f"more groups, or {fix}",
         )
+    problem = ""
     # Under noise all weigh alike.
-    heavy = contract.usual_weight > NARROW
+    heavy = contract.usual_weight > bound
     if contract.weighs and (heavy or not protection.noisy):
-        problem = f"devices of {contract.name} have weights that may be above {NARROW:.0f}"
+        problem = f"devices of {contract.name} have weights that may be above {bound:.0f}"
+    elif UNCUT * share > bound:
+        problem = f"a device's share of noise, of {share:.3g}, may be beyond {bound:.0f}"
+    if problem:
         raise InputError(f"{PROTECT} bits", problem, expected="64", fix=fix)
+    return bound

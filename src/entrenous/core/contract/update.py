@@ -26,9 +26,6 @@ from ..types import Array, Float32Array, Float64Array, Int32Array, Int64Array
 STEP = 2.0**-16
 # A single value of an update must lie within +-32768.
 LIMIT = 2.0**31 * STEP
-# Or within +-32, where sums have words of 32 bits: those of MOST_NARROW people then fit.
-NARROW = 2.0**21 * STEP
-MOST_NARROW = 1023
 NO_GROUPS = np.empty(0, np.int32)
 NOBODY = np.empty(0, np.int64)
 NOTHING: Mapping[str, Float32Array] = MappingProxyType({})

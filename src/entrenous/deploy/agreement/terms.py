@@ -19,7 +19,6 @@ from ...core.contract.declarations import SentArray
 from ...core.contract.declared import Contract, bound, declared, is_federated
 from ...core.contract.protocols import Catalogue, FederatedAlgorithm
 from ...core.contract.settings import Settings
-from ...core.contract.update import NARROW
 from ...core.errors import InputError, one_line
 from ...core.registry.discover import is_place, short
 from ...core.registry.program import source_sha256
@@ -33,6 +32,7 @@ from ...privacy.protection import (
     Protection,
     ProtectionInForce,
     epsilon_in_words,
+    narrow_bound,
 )
 from ...privacy.secure_sum.messages import MAX_PARTIES
 from ...privacy.unsampled import proven_for_all_rounds
@@ -723,8 +723,9 @@ class FederationTerms(Settings):
         clip = ""
         if own.clip:
             clip = f"; clip {own.clip:g}"
-        if own.bits == 32:
-            clip += f"; numbers beyond {NARROW:.0f} become {NARROW:.0f}"
+        bound = narrow_bound(own, self.in_sum) if own.bits == 32 else None
+        if bound is not None:
+            clip += f"; numbers beyond {bound:.0f} become {bound:.0f}"
         epsilon = self.proven(own.people)
         proof = "no epsilon"
         if epsilon is not None:
