@@ -75,6 +75,7 @@ def by_lot(
     cohort: int = COHORT,
     noise: float = 0.2,
     bits: int | None = None,
+    alpha: float = 1.0,
     data: Interactions = DATA,
     **terms: Any,
 ) -> FoundedFederation:
@@ -85,7 +86,7 @@ def by_lot(
         rounds,
         "fcf",
         data,
-        settings={"factors": 4, "cohort": cohort},
+        settings={"factors": 4, "cohort": cohort, "alpha": alpha},
         secure="masks",
         floors=Floors(people=people, parties=3, occupancy=0.0),
         protect={
@@ -180,9 +181,9 @@ def test_words_of_32_bits_halve_an_answer_and_change_no_bit_of_the_model(tmp_pat
 def test_numbers_that_fit_no_word_are_cut_alike_on_devices_and_in_the_simulation(
     tmp_path: Path,
 ) -> None:
-    """Each share of noise has a standard deviation of 63, where a number is 32 at most."""
-    made = by_lot(tmp_path / "f", rounds=3, noise=200.0)
-    wide = by_lot(tmp_path / "wide", rounds=3, noise=200.0, bits=64)
+    """With so much confidence in what was consumed numbers are larger than 32."""
+    made = by_lot(tmp_path / "f", rounds=3, alpha=2000.0)
+    wide = by_lot(tmp_path / "wide", rounds=3, alpha=2000.0, bits=64)
     expected = server_sha256(simulated(made, DATA))
     assert Running(made).trained() == expected
     assert Running(wide).trained() == server_sha256(simulated(wide, DATA)) != expected
@@ -661,6 +662,7 @@ def test_a_device_that_is_not_drawn_sends_nothing(tmp_path: Path) -> None:
         ({"answers": 0}, "sampling=poisson together with secure_sum and answers"),
         ({"quorum": 0.5}, "quorum=1 with sampling=poisson"),
         ({"bits": 16}, "bits"),
+        ({"bits": 32, "noise": 9.0}, "a device's share of noise, of 5.2, may be beyond 32"),
         ({"groups": 3}, "3 groups of 12 people in a round: one often has fewer than the 3 of a"),
         ({"cohort": 30}, "30 of 40 users in a round: a lot"),
         ({"nodes": 20}, "with 2 users; expected one: each device decides by itself"),
@@ -689,6 +691,14 @@ def test_terms_that_the_contract_cannot_have_get_one_line(
     assert said in str(refused.value)
     assert "\n" not in str(refused.value)
     assert not (tmp_path / "f").exists()
+
+
+def test_sums_that_would_cut_noise_have_64_bits(tmp_path: Path) -> None:
+    """Each share of noise has a standard deviation of 63, where a number is 32 at most."""
+    assert by_lot(tmp_path / "f").terms.protection.bits == 32
+    made = by_lot(tmp_path / "wide", noise=200.0)
+    assert made.terms.protection.bits == 64
+    assert "numbers beyond" not in made.terms.limits()
 
 
 def test_terms_say_who_decides_and_how_often(tmp_path: Path) -> None:

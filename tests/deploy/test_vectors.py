@@ -50,6 +50,7 @@ from entrenous.deploy.operate.founding import (
 from entrenous.deploy.operate.plans import FoundingPlan
 from entrenous.federation.rounds import Training
 from entrenous.privacy.party_list import DAY, AnswerBudget, Demands, PartyList, refusal
+from entrenous.privacy.protection import Protection, narrow_bound
 from entrenous.privacy.secure_sum.refusal import CODES
 from entrenous.privacy.turnout import drawn as drawn_of
 from entrenous.privacy.turnout import lots
@@ -285,12 +286,27 @@ def test_the_contract_in_javascript_says_what_ours_says(tmp_path: Path) -> None:
     made = {"refusals": contract_cases(), "lists": list_cases(), "lots": lot_cases()}
     made["items"] = item_cases()
     made["budgets"] = budget_cases()
+    made["bounds"] = bound_cases()
     (tmp_path / "cases.json").write_text(json.dumps(made))
     said = {case["said"] for case in made["refusals"]}
     assert said == {None, "few", "many", "again", "spent", "close"}
     ended = done(DEVICE.with_name("lots_cases.mjs"), tmp_path / "cases.json")
     assert ended.returncode == 0, ended.stderr
     assert int(ended.stdout) == sum(len(cases) for cases in made.values())
+
+
+def bound_cases() -> list[dict[str, Any]]:
+    """Sums of more and more people, and how far from 0 our numbers may be in them."""
+    cases = []
+    for sampling in ("fixed", "poisson"):
+        for cohort in (5, 868, 869, 1024, 1822, 1823, 2048, 3780, 3781, 4096, 7741, 7742, 8192):
+            for groups in (1, 2):
+                protection = {"bits": 32, "sampling": sampling, "groups": groups}
+                said = narrow_bound(Protection.model_construct(**protection), cohort / groups)
+                settings = {"cohort": cohort, "users": 100_000}
+                cases.append({"protection": protection, "settings": settings, "said": said})
+    assert {case["said"] for case in cases} == {32, 16, 8, 4, None}
+    return cases
 
 
 def contract_cases() -> list[dict[str, Any]]:

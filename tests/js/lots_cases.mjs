@@ -3,13 +3,14 @@
 //
 //   node lots_cases.mjs CASES.json     the first that differs ends it with an error
 
-import { deepEqual } from "node:assert/strict";
+import { deepEqual, throws } from "node:assert/strict";
 import { readFileSync } from "node:fs";
 
 import * as catalogue from "./items.mjs";
 import { longer, offers, old, refusal, timesWithNow } from "./lots.mjs";
+import { boundOf } from "./masked.mjs";
 
-const { refusals, lists, lots, items, budgets } = JSON.parse(readFileSync(process.argv[2], "utf8"));
+const { refusals, lists, lots, items, budgets, bounds } = JSON.parse(readFileSync(process.argv[2], "utf8"));
 
 for (const { parties, model, past, demands, said } of refusals)
   deepEqual(refusal(parties, model, past, demands), said);
@@ -34,6 +35,12 @@ for (const { seed, users, cohort, user, round, drawn } of lots) {
   deepEqual(await offers(device, round), drawn);
 }
 
+for (const { protection, settings, said } of bounds) {
+  const refused = () => boundOf({ protection }, settings);
+  if (said === null) throws(refused, /contract/);
+  else deepEqual(refused(), said);
+}
+
 for (const { known, sent, said } of items) {
   let found = null;
   try {
@@ -44,4 +51,4 @@ for (const { known, sent, said } of items) {
   deepEqual(found, said);
 }
 
-console.log([refusals, lists, lots, items, budgets].flat().length);
+console.log([refusals, lists, lots, items, budgets, bounds].flat().length);

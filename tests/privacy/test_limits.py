@@ -14,6 +14,7 @@ from plain_python import printed_both_ways
 from entrenous.core.contract.declared import bound
 from entrenous.core.contract.protocols import Catalogue
 from entrenous.core.contract.update import STEP, Update, add_update, by_item, empty_total
+from entrenous.core.errors import InputError
 from entrenous.core.keys import folds, key
 from entrenous.core.types import UInt64Array
 from entrenous.privacy.clip import clip, lengths, row_clip, within
@@ -267,6 +268,59 @@ def test_the_smallest_sum_that_may_come_out_has_all_the_noise_that_was_promised(
             assert devices * inside.share**2 >= sigma**2 * (1 - 1e-9)
         assert (inside.fewest - 1) * inside.share**2 < sigma**2
     assert ProtectionInForce(Protection(lost=lost), contract).fewest == 1
+
+
+# ---- words of 32 bits ----------------------------------------------------------------------------
+
+
+def narrow(people: int, noise: float = 0.0, **more: Any) -> ProtectionInForce:
+    """A protection of FPL whose sums of so many people have words of 32 bits."""
+    catalogue = Catalogue(20_000, 50, 1000, (1.0, 1.0))
+    contract = bound(FPL(factors=4, cohort=people).configured(catalogue), catalogue)
+    protection = Protection(bits=32, secure_sum=True, people=3, parties=3, noise=noise, **more)
+    return ProtectionInForce(protection, contract)
+
+
+@pytest.mark.parametrize(
+    ("people", "largest"),
+    [(5, 32), (1023, 32), (1024, 16), (2047, 16), (2048, 8), (4095, 8), (4096, 4), (8191, 4)],
+)
+def test_sums_of_more_people_have_smaller_numbers_so_that_32_bits_hold_them(
+    people: int, largest: float
+) -> None:
+    sent = message(6)
+    far = sent._replace(rows={"q": sent.rows["q"] * 100}, dense={"w": sent.dense["w"] * 0.5})
+    for limit in narrow(people).limits():
+        far = limit(far, keys(6))
+    assert far.rows["q"].max() == largest and far.rows["q"].min() == -largest
+    assert np.array_equal(far.dense["w"], sent.dense["w"] * np.float32(0.5))
+    # The largest number of so many people, in steps, is below half of the words; of twice as large
+    # ones it would not be, so no bound is smaller than it must be.
+    assert people * largest / STEP < 2**31
+    assert largest == 32 or people * 2 * largest / STEP >= 2**31
+
+
+def test_by_lot_sums_are_of_fewer_on_average_since_a_lot_draws_more_now_and_then() -> None:
+    lot: dict[str, Any] = {"sampling": "poisson", "answers": 9}
+    for people, groups, largest in ((868, 1, 32), (869, 1, 16), (1736, 2, 32), (5884, 2, 8)):
+        update = message(2)
+        update = update._replace(rows={"q": update.rows["q"] * 100})
+        for limit in narrow(people, groups=groups, **lot).limits():
+            update = limit(update, keys(2))
+        assert update.rows["q"].max() == largest
+    with pytest.raises(InputError, match=r"bits: 7742 people in a sum on average; expected so few"):
+        narrow(7742, **lot)
+
+
+def test_words_that_noise_does_not_fit_are_refused_for_what_is_cut_is_no_noise() -> None:
+    """A number is noise of at most 8 standard deviations."""
+    assert narrow(5, noise=8.0).share == pytest.approx(8 / 5**0.5)
+    assert narrow(4000, noise=60.0).share < 1
+    with pytest.raises(InputError, match=r"share of noise, of 4\.47, may be beyond 32; .*64"):
+        narrow(5, noise=10.0)
+    # For more people numbers are nearer to 0, and so is noise.
+    with pytest.raises(InputError, match=r"share of noise, of 1\.11, may be beyond 8"):
+        narrow(4000, noise=70.0)
 
 
 NOISED = """

@@ -154,10 +154,9 @@ class Protection(Settings):
         le=64,
         multiple_of=32,
         description=(
-            "bits of a number in a masked sum, 64 or 32. With 32 an answer has half the bytes, and"
-            f" its numbers are moved into -{max(NARROW):.0f} to {max(NARROW):.0f}, so that a sum of"
-            f" {NARROW[max(NARROW)]} people fits, or nearer to 0 where more people are in a sum:"
-            f" into -{min(NARROW):.0f} to {min(NARROW):.0f} for {NARROW[min(NARROW)]} people"
+            "bits of a number in a masked sum, 64 or 32. With 32 an answer has half the bytes. Its"
+            " numbers are moved into -32 to 32, of which a sum of 1,023 people fits, and nearer to"
+            " 0 where more are in a sum: into -4 to 4 for 8,191"
         ),
     )
     people: int = Field(1, ge=1, description="users in a sum, at least")
