@@ -302,16 +302,23 @@ def _by_relays(terms: FederationTerms, relays: int, plan: FoundingPlan) -> Feder
 
 
 def _in_32_bits(terms: FederationTerms, own: str) -> FederationTerms:
-    """Returns terms by lot whose masked sums have words of 32 bits, which halve an answer; the
-    terms unchanged if sums do not fit these. own: see `Founding`.
+    """Returns terms by lot whose masked sums have words of 32 bits, which halve an answer. Warns
+    (EntrenousWarning) and returns the terms unchanged if sums do not fit these. own: see
+    `Founding`.
     """
     if not terms.masked:
         return terms
-    with suppress(InputError):
-        narrow = _with_protection(terms, bits=32)
+    narrow = _with_protection(terms, bits=32)
+    try:
         ProtectionInForce(narrow.protection, contract_of(narrow, own))
-        return narrow
-    return terms
+    except InputError as why:
+        warnings.warn(
+            f"numbers in sums have 64 bits, not 32, and answers twice the bytes: {why.problem}",
+            EntrenousWarning,
+            stacklevel=2,
+        )
+        return terms
+    return narrow
 
 
 def _with_protection(terms: FederationTerms, **settings: int) -> FederationTerms:
