@@ -448,7 +448,7 @@ SAID = (
     r"round \d+: \d+ answers from the journal",
     r"finished: \d+ rounds, model [0-9a-f]{64}",
     r"refused [a-z-]+ from (node-\d+|a node that is not known)(: [^:\"{}]*(: [^:\"{}]*)?)?",
-    r"\d+ nodes were not there to take the model of round \d+",
+    r"\d+ nodes? did not take the model of round \d+: not there",
 )
 
 

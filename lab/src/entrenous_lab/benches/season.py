@@ -300,10 +300,15 @@ class _Life:
         """Ends a process of devices, whose standard input is over."""
         try:
             said, _ = process.communicate(timeout=PATIENCE)
-            # The last line; one that has no rows to take says so before.
-            self._bytes.update(json.loads(said.splitlines()[-1]))
         except subprocess.TimeoutExpired:
             self._kill(process)
+            return
+        if process.returncode:
+            errors = (self._folder / "devices.err").read_text()
+            how = f"with exit code {process.returncode}: {errors[-500:]}"
+            raise EntrenousError(f"a process of devices has ended {how}")
+        # The last line; one that has no rows to take says so before.
+        self._bytes.update(json.loads(said.splitlines()[-1]))
 
     def _told(self) -> dict[str, Any]:
         from entrenous.deploy.operate.running import status

@@ -21,6 +21,7 @@ import numpy as np
 from ...core.contract.protocols import State
 from ...core.contract.update import Total
 from ...core.files import write_atomically
+from ...core.printed import counted
 from ...core.types import Int64Array
 from ..agreement.files import IDENTITY, read_identity, read_json
 from ..agreement.members import MEMBERS, Members
@@ -139,7 +140,8 @@ class Relay:
         self._collector.give(GIVING)
         absent = len(self._collector.without)
         if absent:
-            self._below.log(f"{absent} nodes were not there to take the model of round {number}")
+            missed = f"{counted(absent, 'node')} did not take the model"
+            self._below.log(f"{missed} of round {number}: not there")
         if self.terms.masked:
             self._agree(number, announced(self.responder.contract, download))
 

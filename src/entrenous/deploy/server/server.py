@@ -19,6 +19,7 @@ from ...core.contract.update import Total, Update
 from ...core.errors import CheckFailed, EntrenousError
 from ...core.keys import key as key_of
 from ...core.keys import local_key, select_key
+from ...core.printed import counted
 from ...core.types import Float64Array
 from ...federation.defences import defence_of
 from ...federation.shard import Ledger
@@ -337,7 +338,8 @@ class FederationServer:
         self.collecting.give(seconds, only_there=only_there)
         absent = len(self.collecting.without)
         if absent:
-            line = f"{absent} nodes were not there to take the model of round {self.round}"
+            missed = f"{counted(absent, 'node')} did not take the model"
+            line = f"{missed} of round {self.round}: not there"
             self._log(line, "absent", "warning")
         # The nodes of relays agree within their groups.
         if self.terms.of_relays:
@@ -345,9 +347,9 @@ class FederationServer:
         agreed = Agreement(b"", work.asked.keys() - set(self.collecting.without))
         if self.terms.masked:
             agreed = self._agree(work, seconds)
-        counted, items = self.count.counted, self.terms.items
+        items = self.terms.items
         have = frozenset(agreed.kept)
-        given = GivenModel(self.round, counted, items, self.state, agreed.words, have)
+        given = GivenModel(self.round, self.count.counted, items, self.state, agreed.words, have)
         if have:
             self._keep_given(given)
 
