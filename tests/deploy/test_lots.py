@@ -30,7 +30,7 @@ from federation_links import (
 from lying_sums import SubtractingServer
 from over_https import over_https
 
-from entrenous.core.errors import InputError
+from entrenous.core.errors import EntrenousWarning, InputError
 from entrenous.data.interactions import Interactions
 from entrenous.deploy.agreement.catalogue import Items
 from entrenous.deploy.agreement.members import MEMBERS, Members
@@ -696,7 +696,9 @@ def test_terms_that_the_contract_cannot_have_get_one_line(
 def test_sums_that_would_cut_noise_have_64_bits(tmp_path: Path) -> None:
     """Each share of noise has a standard deviation of 63, where a number is 32 at most."""
     assert by_lot(tmp_path / "f").terms.protection.bits == 32
-    made = by_lot(tmp_path / "wide", noise=200.0)
+    said = "numbers in sums have 64 bits, not 32, .*: a device's share of noise, of 63.2, may be"
+    with pytest.warns(EntrenousWarning, match=said):
+        made = by_lot(tmp_path / "wide", noise=200.0)
     assert made.terms.protection.bits == 64
     assert "numbers beyond" not in made.terms.limits()
 
