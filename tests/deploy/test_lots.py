@@ -701,6 +701,12 @@ def test_sums_that_would_cut_noise_have_64_bits(tmp_path: Path) -> None:
         made = by_lot(tmp_path / "wide", noise=200.0)
     assert made.terms.protection.bits == 64
     assert "numbers beyond" not in made.terms.limits()
+    # So does the noise of what devices tell of their tests.
+    said = "64 bits, not 32, .* share of the noise of --accuracy, of 31.6, may be beyond 32"
+    with pytest.warns(EntrenousWarning, match=said):
+        made = by_lot(tmp_path / "tests", accuracy=100.0)
+    assert made.terms.protection.bits == 64
+    assert by_lot(tmp_path / "few", accuracy=10.0).terms.protection.bits == 32
 
 
 def test_terms_say_who_decides_and_how_often(tmp_path: Path) -> None:

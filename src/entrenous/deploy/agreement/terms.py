@@ -23,12 +23,14 @@ from ...core.errors import InputError, one_line
 from ...core.registry.discover import is_place, short
 from ...core.registry.program import source_sha256
 from ...privacy import evidence
+from ...privacy.noise import share_of
 from ...privacy.party_list import Demands, in_days
 from ...privacy.protection import (
     DP,
     PAPER,
     PROTECT,
     ROBUST,
+    UNCUT,
     Protection,
     ProtectionInForce,
     epsilon_in_words,
@@ -623,6 +625,8 @@ class FederationTerms(Settings):
                     expected=f"at most {most}",
                     fix=f"a smaller cohort, more users, or {PROTECT} groups=N",
                 )
+        if self.accuracy and self.protection.bits == 32:
+            self._check_tests()
         # Groups of nodes have as many people each: `ProtectionInForce` checks that.
         people = self.protection.people
         if self.users < people:
@@ -633,6 +637,20 @@ class FederationTerms(Settings):
                     "bring more users in, or say another floor, as each owner must:"
                     f" {PROTECT} people=N, join --people N"
                 ),
+            )
+
+    def _check_tests(self) -> None:
+        """Raises InputError where the noise of tests might not fit words of 32 bits."""
+        bound = narrow_bound(self.protection, self.in_sum)
+        share = share_of(self.accuracy, self.protection.people)
+        # What a device says of its tests is 1 at most, and its noise comes on top.
+        if bound is not None and UNCUT * share + 1 > bound:
+            raise InputError(
+                f"{PROTECT} bits",
+                f"a device's share of the noise of --accuracy, of {share:.3g}, may be beyond"
+                f" {bound:.0f}",
+                expected="64",
+                fix="leave it out",
             )
 
     def singly(self, place: str = "") -> tuple[SentArray, ...] | None:

@@ -310,6 +310,7 @@ def _in_32_bits(terms: FederationTerms, own: str) -> FederationTerms:
         return terms
     narrow = _with_protection(terms, bits=32)
     try:
+        narrow.check(place=own)
         ProtectionInForce(narrow.protection, contract_of(narrow, own))
     except InputError as why:
         warnings.warn(
