@@ -261,7 +261,15 @@ def test_a_device_in_javascript_takes_part_under_the_private_profile(
 
 
 @needs_node
-@pytest.mark.parametrize("mixed", [("fcf", {**LOTS, "rounds": 6})], indirect=True)
+@pytest.mark.parametrize(
+    "mixed",
+    [
+        ("fcf", {**LOTS, "rounds": 6}),
+        # With so much confidence numbers are larger than words of 32 bits hold, and are cut.
+        ("fcf", {**LOTS, "rounds": 6, "settings": {"alpha": 2000.0}}),
+    ],
+    indirect=True,
+)
 def test_a_device_in_javascript_takes_part_by_lot_and_the_model_is_that_of_the_simulation(
     mixed: FoundedFederation,
 ) -> None:

@@ -117,7 +117,8 @@ def founded_with(
     the sixth; by lot of 39 Python nodes, and the fortieth user's device. request: of the other
     device; without one it comes later, to `folder`/book."""
     rows = rows_of(terms)
-    users, settings = len(rows.users), SETTINGS[name]
+    users = len(rows.users)
+    settings = {**SETTINGS[name], **terms.get("settings", {})}
     shares = {"shop-1": [0, 1], "shop-2": [2, 3], "shop-3": [4]}
     if users == PEOPLE:
         settings = {**settings, "cohort": 12}
@@ -126,7 +127,7 @@ def founded_with(
     if request is not None:
         requests.append((request, 1))
     plan = FoundingPlan(
-        algorithm=name, settings=settings, seed=1, **{"rounds": ROUNDS, **terms}
+        algorithm=name, seed=1, **{"rounds": ROUNDS, **terms, "settings": settings}
     ).with_catalogue(rows.catalogue)
     place = Place(port=free_ports()[0])
     founded = found_federation(folder / "book", Items.of(rows), requests, plan, place)
