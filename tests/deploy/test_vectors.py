@@ -50,7 +50,7 @@ from entrenous.deploy.operate.founding import (
 from entrenous.deploy.operate.plans import FoundingPlan
 from entrenous.federation.rounds import Training
 from entrenous.privacy.party_list import DAY, AnswerBudget, Demands, PartyList, refusal
-from entrenous.privacy.protection import Protection, narrow_bound
+from entrenous.privacy.protection import UNCUT, Protection, narrow_bound
 from entrenous.privacy.secure_sum.refusal import CODES
 from entrenous.privacy.turnout import drawn as drawn_of
 from entrenous.privacy.turnout import lots
@@ -304,7 +304,8 @@ def test_the_contract_in_javascript_says_what_ours_says(tmp_path: Path) -> None:
 
 
 def bound_cases() -> list[dict[str, Any]]:
-    """Sums of more and more people, and how far from 0 our numbers may be in them."""
+    """Sums of more and more people, and how far from 0 our numbers may be in them; None where noise
+    or people do not fit."""
     cases = []
     for sampling in ("fixed", "poisson"):
         for cohort in (5, 868, 869, 1024, 1822, 1823, 2048, 3780, 3781, 4096, 7741, 7742, 8192):
@@ -312,7 +313,10 @@ def bound_cases() -> list[dict[str, Any]]:
                 protection = {"bits": 32, "sampling": sampling, "groups": groups}
                 said = narrow_bound(Protection.model_construct(**protection), cohort / groups)
                 settings = {"cohort": cohort, "users": 100_000}
-                cases.append({"protection": protection, "settings": settings, "said": said})
+                case = {"protection": protection, "settings": settings}
+                for share in (0.0, 0.5, 0.6, 4.0, 4.1):
+                    fits = said is not None and UNCUT * share <= said
+                    cases.append({**case, "share": share, "said": said if fits else None})
     assert {case["said"] for case in cases} == {32, 16, 8, 4, None}
     return cases
 

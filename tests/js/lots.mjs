@@ -12,10 +12,12 @@ const LONGEST = 128; // bytes of a name
 
 export const isByLot = ({ protection }) => protection.sampling === "poisson";
 
+// The people of whom a round asks, on average by lot; all of them where the settings name none.
+export const cohortOf = ({ cohort, users }) => Math.min(cohort, users) || users;
+
 // Whether the device takes part in a round: the same however often it is asked.
 export async function offers({ terms, settings, user, state }, round) {
-  const cohort = Math.min(settings.cohort, settings.users) || settings.users;
-  const rate = cohort / settings.users;
+  const rate = cohortOf(settings) / settings.users;
   if (terms.draws === "public") {
     const key = ["select", "poisson", user].reduce(
       p.fold,

@@ -10,7 +10,8 @@ import * as catalogue from "./items.mjs";
 import { longer, offers, old, refusal, timesWithNow } from "./lots.mjs";
 import { boundOf } from "./masked.mjs";
 
-const { refusals, lists, lots, items, budgets, bounds } = JSON.parse(readFileSync(process.argv[2], "utf8"));
+const cases = JSON.parse(readFileSync(process.argv[2], "utf8"));
+const { refusals, lists, lots, items, budgets, bounds } = cases;
 
 for (const { parties, model, past, demands, said } of refusals)
   deepEqual(refusal(parties, model, past, demands), said);
@@ -35,10 +36,10 @@ for (const { seed, users, cohort, user, round, drawn } of lots) {
   deepEqual(await offers(device, round), drawn);
 }
 
-for (const { protection, settings, said } of bounds) {
-  const refused = () => boundOf({ protection }, settings);
-  if (said === null) throws(refused, /contract/);
-  else deepEqual(refused(), said);
+for (const { protection, settings, share, said } of bounds) {
+  const bound = () => boundOf({ protection }, settings, share);
+  if (said === null) throws(bound, /contract/);
+  else deepEqual(bound(), said);
 }
 
 for (const { known, sent, said } of items) {
@@ -51,4 +52,4 @@ for (const { known, sent, said } of items) {
   deepEqual(found, said);
 }
 
-console.log([refusals, lists, lots, items, budgets, bounds].flat().length);
+console.log(Object.values(cases).flat().length);

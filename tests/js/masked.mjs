@@ -1,7 +1,7 @@
 // A device's side of rounds under masks (docs/protocol.md, "Secure sums"): its vector, its noise,
 // the stages of a sum, and the trained model, which it keeps when a quorum has the same.
 
-import { isByLot, longer, nextUser, offers, old, rollOf, ruleOf, timesWithNow } from "./lots.mjs";
+import { cohortOf, isByLot, longer, nextUser, offers, old, rollOf, ruleOf, timesWithNow } from "./lots.mjs";
 import { Party, SumRefused, floorsOf } from "./masks.mjs";
 import { sampler, seeded } from "./noise.mjs";
 import * as p from "./protocol.mjs";
@@ -17,9 +17,8 @@ export const KINDS = new Set([...STAGES, "open", "agreed", "members"]);
 // The terms of a sum, as every party computes them.
 function sumTerms({ terms, listed, settings, length }, { round, attempt, model }) {
   const { people, parties, noise = 0, lost = 0, bits = 64 } = terms.protection;
-  const cohort = Math.min(settings.cohort, settings.users) || settings.users;
   // By lot, shares of noise are made for the fewest people of a sum.
-  const mean = isByLot(terms) ? people : cohort;
+  const mean = isByLot(terms) ? people : cohortOf(settings);
   const share = noise ? noise / Math.sqrt(mean * (1 - lost)) : 0;
   const fewest = noise ? Math.ceil(mean * (1 - lost) - 1e-9) : 1;
   return {
@@ -35,16 +34,17 @@ function sumTerms({ terms, listed, settings, length }, { round, attempt, model }
   };
 }
 
-// How far from 0 a number of a message may be. A lot draws more or fewer people than on average.
-export function boundOf({ protection, ...terms }, settings) {
-  const { bits = 64, groups = 1 } = protection;
+// How far from 0 a number of a message may be. share: the standard deviation of the device's noise,
+// which must fit, since noise that is cut is none.
+export function boundOf(terms, settings, share) {
+  const { bits = 64, groups = 1 } = terms.protection;
   if (bits !== 32) return Infinity;
-  const cohort = Math.min(settings.cohort, settings.users) || settings.users;
-  const spread = (most) => (isByLot({ ...terms, protection }) ? 5 * Math.floor(Math.sqrt(most)) : 0);
-  const fits = ([, most]) => cohort / groups <= most - spread(most);
-  const found = NARROW.find(fits);
-  if (!found) throw new p.Refused("contract");
-  return found[0];
+  const inSum = cohortOf(settings) / groups;
+  // A lot draws more or fewer people than on average.
+  const spread = (most) => (isByLot(terms) ? 5 * Math.floor(Math.sqrt(most)) : 0);
+  const [bound] = NARROW.find(([, most]) => inSum <= most - spread(most)) ?? [0];
+  if (!bound || 8 * share > bound) throw new p.Refused("contract", "sums do not fit 32 bits");
+  return bound;
 }
 
 // ---- the vector ---------------------------------------------------------------------------------
@@ -287,7 +287,7 @@ export class MaskedSide {
       const drawn = draws(keyOfTests, (accuracy / Math.sqrt(people)) * 65536);
       tests = testNumbers(device.state.tests ?? NO_TESTS, drawn);
     }
-    const most = boundOf(device.terms, device.settings);
+    const most = boundOf(device.terms, device.settings, noise);
     return packed(update, device.settings.items, this.wide, noiseOf, tests, most);
   }
 

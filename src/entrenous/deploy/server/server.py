@@ -418,7 +418,7 @@ class FederationServer:
         too_few = not begun and not total.devices and self._by_lot
         self._few = self._few + 1 if too_few else 0
         if too_few:
-            self._few_wait = LATER if self._are_enough(work) else LATEST
+            self._few_wait = LATER if self._are_enough() else LATEST
             # Too few took part, and nothing left them: the round is over, and the model stays.
             self.ledger = self.ledger._replace(unopened=self.ledger.unopened + 1)
             self._commit(total, users)
@@ -434,13 +434,12 @@ class FederationServer:
             self._lengths = (*self._lengths, length(total))[-WINDOW:]
             self._commit(total, users)
 
-    def _are_enough(self, work: RoundWork) -> bool:
+    def _are_enough(self) -> bool:
         """Tells whether a lot draws, of the people who are there, as many on average as a sum must
         have.
         """
-        people = sum(len(users) for users in work.asked.values())
-        there = people * self.collecting.present / max(1, len(work.asked))
-        drawn = there * self._protected.rate / self.terms.protection.groups
+        # By lot each node is one person's.
+        drawn = self.collecting.present * self._protected.rate / self.terms.protection.groups
         return drawn >= fewest_people(self.terms, self.contract)
 
     def _hear_tests(self, numbers: Float64Array, devices: int) -> None:
