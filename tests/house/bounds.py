@@ -39,10 +39,10 @@ floors, keys and folders that are refused before anything is lost (470), less wh
 and from 375,887 for lines that are renewed and workers that die (90), a server that waits for more people (45), types that are complete before threads
 meet them (70), and times, floors and numbers that are refused at every door (350); and from 376,441 for a
 wait that is short where the lot alone drew too few (72); and from 376,513 for sums of 32 bits of up to 8,191
-people, and of no noise that they would cut (180).
+people, and of no noise that they would cut (152).
 """
 
-NODES = 376_693
+NODES = 376_665
 NODES_A_LINE = 5.44
 LEAST_COMMENTS = 0.0400
 MORE_THAN_8 = 11
