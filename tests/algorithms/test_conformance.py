@@ -14,6 +14,7 @@ from small_federations import GOSSIP, when_and_where
 from entrenous.core.contract.declared import (
     bound,
     declared,
+    followed,
     is_central,
     is_federated,
     is_gossip,
@@ -399,7 +400,8 @@ class Federation(NamedTuple):
         received = bound(self.algorithm, data.catalogue).delivered(
             self.algorithm.download(self.server), users
         )
-        return self.algorithm.local(received, own, data.histories(users), users, key(0, "round", 1))
+        model = followed(self.algorithm, received)
+        return self.algorithm.local(model, own, data.histories(users), users, key(0, "round", 1))
 
 
 def received(federation: Federation, users: np.ndarray) -> Any:
@@ -561,7 +563,11 @@ def test_networks_send_rows_by_item(name: str, local_epochs: int, data: Interact
     for number in range(2):  # some begin with a round of another kind
         download = bound(algorithm, data.catalogue).delivered(algorithm.download(server), users)
         devices, update = algorithm.local(
-            download, devices, data.histories(users), users, key(0, "round", number)
+            followed(algorithm, download),
+            devices,
+            data.histories(users),
+            users,
+            key(0, "round", number),
         )
         for u in users:
             sent = update.item[update.ptr[u] : update.ptr[u + 1]].tolist()
@@ -578,9 +584,8 @@ def test_a_device_sends_no_more_than_announced(federation, data):
 
 
 def test_local_leaves_its_inputs_alone_and_repeats(federation, data):
-    download, devices, histories = map(
-        copied, (received(federation, federation.users), federation.devices, federation.histories)
-    )
+    model = followed(federation.algorithm, received(federation, federation.users))
+    download, devices, histories = map(copied, (model, federation.devices, federation.histories))
     args = download, devices, histories, federation.users, key(0, "round", 1)
     before = [copied(part) for part in args[:4]]
     first = federation.algorithm.local(*args)

@@ -10,7 +10,7 @@ from entrenous.core.keys import key
 from entrenous.core.types import Float64Array
 from entrenous.data.interactions import Interactions, Vocabulary, build
 from entrenous.federation.rounds import Rounds
-from entrenous.systems.fcf import FCF, FCFDownload, FCFServer
+from entrenous.systems.fcf import FCF, FCFModel, FCFServer
 
 USERS, ITEMS = 6, 9
 STEEP = {"optimiser": "sgd", "learning_rate": 1.0, "reg": 0.0}
@@ -30,10 +30,12 @@ def data() -> Interactions:
     )
 
 
-def received(y: np.ndarray) -> FCFDownload:
-    """What a server with these item factors sends."""
+def received(y: np.ndarray) -> FCFModel:
+    """What a device computes with under these item factors."""
     nothing = np.zeros_like(y)
-    return FCF(factors=y.shape[1]).download(FCFServer(y, nothing, nothing, np.zeros(1, np.int64)))
+    fcf = FCF(factors=y.shape[1])
+    server = FCFServer(y, nothing, nothing, np.zeros(1, np.int64))
+    return fcf.follow(fcf.download(server))
 
 
 def dense(data: Interactions) -> Float64Array:
@@ -185,7 +187,7 @@ def test_training_lowers_the_cost(data: Interactions) -> None:
     def cost(training) -> float:  # type: ignore[no-untyped-def]
         everyone = np.arange(USERS)
         scores = fcf.score(
-            fcf.download(training.server), training.devices, data.histories(everyone)
+            fcf.follow(fcf.download(training.server)), training.devices, data.histories(everyone)
         )
         p = dense(data) > 0
         return float(((1 + p) * (p - scores) ** 2).sum())
@@ -261,7 +263,7 @@ def test_newton_needs_fewer_rounds_than_adam(data: Interactions) -> None:
         server = rounds.advance(rounds.start(), rounds_run).server
         everyone, p = np.arange(USERS), dense(data) > 0
         x = fcf.local(
-            fcf.download(server),
+            fcf.follow(fcf.download(server)),
             fcf.init_devices(everyone, data.catalogue, key(0)),
             data.histories(everyone),
             everyone,

@@ -23,6 +23,13 @@ from hostile_rounds import lying_nodes, lying_server
 from hostile_sums import lying
 from paths import HELPERS, PYTHONPATH
 
+from entrenous.core.contract.declared import bound
+from entrenous.core.contract.protocols import Catalogue
+from entrenous.core.keys import key
+from entrenous.deploy.frames.request import read_download, write_download
+from entrenous.deploy.wire.tensors import Malformed
+from entrenous.systems.fcf import FCF
+
 FULL = 20_000
 COVERED = 12  # codes that some hundreds of messages bring about
 
@@ -44,6 +51,19 @@ def test_a_server_that_lies_in_its_values_changes_nothing_on_a_node(seed: int, n
 def test_a_node_that_lies_in_its_values_changes_nothing_at_its_server(seed: int, name: str) -> None:
     counts = lying_nodes(name, 200, seed)
     assert len(counts) >= COVERED and 20 < counts["accepted"] < 120, counts
+
+
+def test_a_download_that_carries_a_gram_matrix_is_refused() -> None:
+    """With a matrix of its own a server chooses who answers with anything but 0."""
+    catalogue = Catalogue(users=4, items=5, interactions=9)
+    algorithm = FCF(factors=3).configured(catalogue)
+    contract = bound(algorithm, catalogue)
+    download = algorithm.download(algorithm.init_server(catalogue, key(0, "server")))
+    honest = b"".join(write_download(download, {}))
+    assert read_download(honest, contract, 1, {})[0].y.shape == (5, 3)
+    carried = b"".join(write_download(download, {"gram": np.eye(3)}))
+    with pytest.raises(Malformed):
+        read_download(carried, contract, 1, {})
 
 
 @pytest.mark.parametrize("towards", ["nodes", "server"])

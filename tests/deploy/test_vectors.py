@@ -35,6 +35,7 @@ from javascript import (
 )
 from paths import ROOT
 
+from entrenous.core.contract.declared import followed
 from entrenous.core.errors import InputError
 from entrenous.core.keys import key
 from entrenous.data.interactions import Interactions
@@ -492,7 +493,7 @@ def best_of(made: FoundedFederation, rows: Interactions, training: Training) -> 
     devices = type(training.devices)(*(array[own] for array in training.devices))
     download = algorithm.download(training.server)
     history = rows.histories(own)
-    scores = algorithm.score(download, devices, history)[0]
+    scores = algorithm.score(followed(algorithm, download), devices, history)[0]
     scores[history.item] = -np.inf
     return [rows.items[number] for number in np.argsort(-scores, kind="stable")[:3].tolist()]
 
@@ -503,7 +504,7 @@ def best_of(made: FoundedFederation, rows: Interactions, training: Training) -> 
     [
         ("fcf", {"form": "gram"}, PLAIN, "form=gram; expected printed"),
         ("fpl", {"user_step": "once"}, PLAIN, "user_step=once; expected triple"),
-        ("fpl", {}, {**PLAIN, "protect": {"clip": 1.0}}, "a protection of which"),
+        ("fpl", {}, {**PLAIN, "protect": {"row_clip": 1.0}}, "a protection of which"),
         ("fpl", {}, {"profile": "robust"}, "a protection of which"),
         ("fcf", {}, PLAIN, "its draws are public; expected secret ones, or public=1"),
         ("pfedrec", {}, PLAIN, "pfedrec; expected one of fcf, fpl"),
@@ -553,6 +554,7 @@ def test_a_device_in_javascript_refuses_a_request_that_is_not_the_operator_s(
         "other": "not-asked",
         "model": "wrong-model",
         "nan": "malformed",
+        "gram": "malformed",
         "cut": "truncated",
         "full": ["BadInput", "BadInput"],
         "forgotten": "withheld",

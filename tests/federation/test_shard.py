@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from entrenous.core.contract.declared import followed
 from entrenous.core.contract.update import (
     Total,
     Update,
@@ -136,7 +137,7 @@ def test_a_sum_of_nobody_has_the_shape_of_any(name: str, data: Interactions) -> 
     histories, none = data.histories(np.arange(3)), np.empty(0, np.int64)
     devices, received = (
         shard.init_devices(key(0, "devices")),
-        shard.contract.delivered(download, shard.users),
+        followed(algorithm, shard.contract.delivered(download, shard.users)),
     )
     sent: Update = algorithm.local(received, devices, histories, shard.users, key(0, "x"))[1]
     total, up = shard.work(download, shard.init_devices(key(0, "devices")), none, key(0, "round"))

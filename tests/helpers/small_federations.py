@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from entrenous.core.contract.declared import bound
+from entrenous.core.contract.declared import bound, followed
 from entrenous.core.contract.own_rows import OwnRows
 from entrenous.core.contract.update import Total, Update, add_update, empty_total
 from entrenous.core.keys import key
@@ -123,7 +123,7 @@ def sent(
     received = bound(algorithm, data.catalogue).delivered(algorithm.download(server), users)
     own = type(devices)(*(array[users] for array in devices))
     private, update = algorithm.local(
-        received, own, data.histories(users), users, key(1, "round", n)
+        followed(algorithm, received), own, data.histories(users), users, key(1, "round", n)
     )
     return private, update, add_update(empty_total(update, len(data.items)), update)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from entrenous.core.contract.declared import Contract, bound
+from entrenous.core.contract.declared import Contract, bound, followed
 from entrenous.core.contract.enforce import check_kept, check_received, check_update
 from entrenous.core.contract.update import add_update
 from entrenous.core.keys import fold_name, key
@@ -30,7 +30,11 @@ def within_contract(algorithm: Any, data: Interactions, rounds: int = 3) -> Cont
         check_received(contract, download, len(users))
         before = type(devices)(*(array[users].copy() for array in devices))
         after, update = algorithm.local(
-            download, before, data.histories(users), users, key(1, "round", number)
+            followed(algorithm, download),
+            before,
+            data.histories(users),
+            users,
+            key(1, "round", number),
         )
         check_update(contract, update, users, after, before)
         for array, new in zip(devices, after, strict=True):

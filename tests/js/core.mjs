@@ -13,6 +13,7 @@
 //   device.json                                     what its owner has decided
 //   state.json                                      what changes: rows, the newest model and answer
 
+import { clipped } from "./clip.mjs";
 import { listOf, longer, textOf, digestOf } from "./items.mjs";
 import { checkMembers } from "./lots.mjs";
 import { KINDS, MaskedSide } from "./masked.mjs";
@@ -127,7 +128,7 @@ function checkTerms(terms, floors) {
   if (unknown) throw new BadInput(unknown);
   // What a device leaves out of a protection, its owner would believe to be there.
   const {
-    clip,
+    clip = 0,
     row_clip: rowClip,
     quantise,
     groups = 1,
@@ -141,7 +142,7 @@ function checkTerms(terms, floors) {
     sampling,
   } = terms.protection;
   if (
-    clip ||
+    !(clip >= 0) ||
     rowClip ||
     quantise ||
     (sampling === "fixed" ? groups > 1 || days : !answers) ||
@@ -152,7 +153,7 @@ function checkTerms(terms, floors) {
     terms.above ||
     terms.relays
   ) {
-    throw new BadInput("a protection of which this device knows masks, noise and lots alone");
+    throw new BadInput("a protection of which this device knows clip, masks, noise and lots alone");
   }
   // Whoever knows the seed draws what the device draws, its noise too.
   const repeated = terms.draws === "public" || (noise && source === "seed");
@@ -349,7 +350,7 @@ export class Device {
       this.user,
       round,
     );
-    return { private: packed(after), update };
+    return { private: packed(after), update: clipped(update, this.terms.protection.clip) };
   }
 
   async taken(head, body) {

@@ -20,10 +20,7 @@ export function best(scores, allowed, n) {
 export const fcf = {
   // The settings of which only these values are computed here.
   only: { form: "printed", reg_by: "vector", ratings: false },
-  receives: ({ items, factors }) => ({
-    y: ["F32", [items, factors]],
-    gram: ["F64", [factors, factors]],
-  }),
+  receives: ({ items, factors }) => ({ y: ["F32", [items, factors]] }),
   // Numbers of a sum: senders and f of every item, weight, devices.
   length: ({ items, factors }) => items * (1 + factors) + 2,
   first: () => ({}),
@@ -48,9 +45,10 @@ export const fcf = {
   },
 
   // x = (Y^T C Y + reg I)^-1 Y^T C p, by Cholesky's factor, in float64.
-  solved({ y, gram }, history, settings) {
+  solved({ y }, history, settings) {
     const { factors: n, unobserved: w, reg } = settings;
     const c = confidence(settings);
+    const gram = gramOf(y, n);
     const a = Array.from({ length: n }, (_, f) =>
       Float64Array.from({ length: n }, (_, g) => (g <= f ? w * gram[f * n + g] : 0)),
     );
@@ -84,6 +82,15 @@ export const fcf = {
     );
   },
 };
+
+// The lower triangle of Y^T Y, in float64, item by item. Never from the server: with a matrix of its
+// own it would choose who answers.
+function gramOf(y, n) {
+  const gram = new Float64Array(n * n);
+  for (let i = 0; i < y.length; i += n)
+    for (let f = 0; f < n; f++) for (let g = 0; g <= f; g++) gram[f * n + g] += y[i + f] * y[i + g];
+  return gram;
+}
 
 const confidence = ({ alpha, unobserved }) => f32(unobserved ? 1 + alpha : 1);
 

@@ -20,6 +20,7 @@ async function asked({
   change = {},
   download = zeros(),
   kind = "work",
+  further = {},
 } = {}) {
   const arrays = Object.fromEntries(
     Object.entries(device.schema).map(([name, [type, shape]]) => [
@@ -27,7 +28,8 @@ async function asked({
       [type, shape, download[name]],
     ]),
   );
-  const body = p.writeArrays({ ...arrays, users: ["I64", [1], BigInt64Array.of(BigInt(user))] });
+  const users = ["I64", [1], BigInt64Array.of(BigInt(user))];
+  const body = p.writeArrays({ ...arrays, users, ...further });
   const fields = {
     run: device.run,
     node: "server",
@@ -114,6 +116,10 @@ const said = {
   other: await answered(await asked({ user: 0 })),
   model: await answered(await asked({ change: { model: p.random(32) } })),
   nan: await answered(await asked({ download: zeros(NaN) })),
+  // What follows from a download is computed here, and never taken from a server.
+  gram: await answered(
+    await asked({ further: { gram: ["F64", [2, 2], Float64Array.of(1, 0, 0, 1)] } }),
+  ),
   cut: await answered(good.slice(0, -1)),
   full: await full(),
   forgotten: await forgotten(good),

@@ -5,6 +5,7 @@
 import { deepStrictEqual as equal } from "node:assert";
 import { readFileSync } from "node:fs";
 
+import { clipped } from "./clip.mjs";
 import { fixed } from "./masked.mjs";
 import { checkMasks, checkSum } from "./masks_vectors.mjs";
 import { MODELS, settingsOf } from "./models.mjs";
@@ -161,12 +162,13 @@ async function rounds() {
     ]);
     equal(p.hex(await p.modelDigest(Object.fromEntries(received))), made.model);
     const sums = {};
-    for (const { user, history, before, after, body } of made.devices) {
+    for (const { user, history, before, after, body, clipped: shorter } of made.devices) {
       const first = model.first(settings, user);
       if (name === "fpl") equal(p.hex(new Uint8Array(first.p.buffer)), before.p);
       const { private: now, update } = model.local(download, first, history, settings, user, 0);
       if (name === "fpl") equal(p.hex(new Uint8Array(now.p.buffer)), after.p);
       equal(p.hex(p.writeArrays(update)), body);
+      equal(p.hex(p.writeArrays(clipped(update, made.clip))), shorter);
       add(sums, update);
     }
     equal(p.hex(p.writeArrays(summed(sums, name, settings))), made.sum);

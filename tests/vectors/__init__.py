@@ -36,6 +36,7 @@ from entrenous.deploy.operate.enrolment import ROTATION
 from entrenous.deploy.wire import tensors
 from entrenous.federation.shard import Shard
 from entrenous.kernels.sampling import below_low, cohort, shuffle, shuffle_places
+from entrenous.privacy.clip import clip
 from entrenous.privacy.discrete_gaussian import SEEDED, gaussian_table, integers
 from entrenous.privacy.secure_sum import client, messages, primitives, shamir
 from entrenous.privacy.secure_sum.client import SecureSumClient
@@ -53,6 +54,8 @@ USERS = 3
 ITEMS = 11
 # The consumed items of each of the three devices.
 HISTORIES = ((0, 3, 4, 9), (1, 3), (2, 3, 5, 6, 7, 8, 10))
+# Below the length of any message of these devices.
+CLIP = 0.01
 # More factors than one vector of lanes holds, and no multiple of the terms that are added at once.
 SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "fcf": {"factors": 6, "alpha": 2.0, "reg": 0.5},
@@ -333,6 +336,7 @@ def of_round(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
         before = _of_user(private, user)
         update: Update = everybody.update(download, private, np.array([user]), local)
         body = contribution.of_update(update)
+        shorter = clip(CLIP)(update, np.empty(0, np.uint64))
         total = add_update(total, update)
         devices.append(
             {
@@ -342,12 +346,14 @@ def of_round(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
                 "before": before,
                 "after": _of_user(private, user),
                 "body": body.hex(),
+                "clipped": contribution.of_update(shorter).hex(),
             }
         )
     return {
         "settings": {**settings, "seed": SEED, "users": USERS, "items": ITEMS},
         "download": b"".join(write_download(download, {})).hex(),
         "model": announced(contract, download).hex(),
+        "clip": CLIP,
         "devices": devices,
         "sum": contribution.of_total(total).hex(),
     }

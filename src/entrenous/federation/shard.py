@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar, final
 
 import numpy as np
 
-from ..core.contract.declared import Contract, bound, read_only
+from ..core.contract.declared import Contract, bound, followed, read_only
 from ..core.contract.enforce import LocalCall, check_received, check_update, local, try_local
 from ..core.contract.protocols import Catalogue, FederatedAlgorithm, Histories, State, arrays_of
 from ..core.contract.update import Total, Update, add_update, by_item, clear_total, merge_totals
@@ -223,6 +223,7 @@ class _Work(NamedTuple):
     """The part of one `work` that all its blocks share."""
 
     download: State
+    """With what follows from it, where the algorithm has `follow`."""
     devices: State
     key: np.uint64
     whole: bool
@@ -313,7 +314,9 @@ class Shard:
         limits = self._limits
         if clip:
             limits = (*self.protected.limits(clip), *self._further)
-        work = _Work(download, devices, key, whole, checked, limits, SimpleQueue())
+        # Once for all blocks: it is the same on every device.
+        model = followed(self.algorithm, download)
+        work = _Work(model, devices, key, whole, checked, limits, SimpleQueue())
         blocks = [users] if whole and len(users) else self._blocks(users)
         sent = Ledger()
         for rows, private, up in self.executor.map(partial(self._block, work), blocks):
@@ -335,8 +338,9 @@ class Shard:
         """
         checked = self.try_first(download, devices, users, key, whole=True)
         rows = self._rows(users)
-        work = _Work(download, devices, key, True, checked, self._limits, SimpleQueue())
-        private, update = self._limited(work, read_only(download), rows, users)
+        model = read_only(followed(self.algorithm, download))
+        work = _Work(model, devices, key, True, checked, self._limits, SimpleQueue())
+        private, update = self._limited(work, model, rows, users)
         _write_back(devices, rows, private)
         return update
 
@@ -399,7 +403,7 @@ class Shard:
             received = self.contract.delivered(download, users[tried])
             check_received(self.contract, received, len(tried))
         call = LocalCall(
-            received,
+            followed(self.algorithm, received),
             _some(devices, rows[tried]),
             self.data.histories(rows[tried], self.avoid),
             users[tried],
@@ -446,7 +450,8 @@ class Shard:
             received = read_only(work.download)
         else:
             received = self.contract.delivered(work.download, users)
-        if work.checked:
+        # What all devices receive alike was checked with the devices that were tried.
+        if work.checked and self.contract.declaration.deliver:
             check_received(self.contract, received, len(users))
         if self.sums:
             devices = _some(work.devices, rows)

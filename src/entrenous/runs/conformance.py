@@ -8,7 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from ..core.contract.declared import ContractError, bound, declared, read_only, scores_of
+from ..core.contract.declared import (
+    ContractError,
+    bound,
+    declared,
+    followed,
+    read_only,
+    scores_of,
+)
 from ..core.contract.enforce import check_kept, check_received, check_update
 from ..core.contract.protocols import arrays_of, grouped_visits
 from ..core.contract.settings import Settings
@@ -118,7 +125,11 @@ def _check_nobody(algorithm: Any, data: Interactions, training: Training) -> Non
         devices = algorithm.init_devices(nobody, data.catalogue, key(0, "devices"))
         received = contract.delivered(read_only(algorithm.download(training.server)), nobody)
         devices, update = algorithm.local(
-            received, devices, data.histories(nobody), nobody, key(0, "round")
+            followed(algorithm, received),
+            devices,
+            data.histories(nobody),
+            nobody,
+            key(0, "round"),
         )
     except ContractError:
         raise

@@ -14,6 +14,7 @@ from ..core.contract.declared import (
     bound,
     declared,
     folds_in,
+    followed,
     is_central,
     is_federated,
     is_gossip,
@@ -155,7 +156,8 @@ class Newcomers:
         for number in range(self.rounds if lasting else 0):
             # The Update of each round stays here: nothing is sent.
             draws = fold_name(newcomer, number)
-            devices, told = algorithm.local(received(), devices, histories, numbers, draws)
+            model = followed(algorithm, received())
+            devices, told = algorithm.local(model, devices, histories, numbers, draws)
         drawn = fold_name(newcomer, "score")
         return scores_of(algorithm, received(), devices, histories, numbers, drawn)
 

@@ -62,8 +62,17 @@ class FCFDownload(NamedTuple):
 
     y: Annotated[Float32Array, axes("items", "factors")]
     """float32 [items, F], item factors."""
-    gram: Annotated[Float64Array, axes("factors", "factors")]
-    """float64 [F, F], Y^T Y, which every device would compute alike."""
+
+
+class FCFModel(NamedTuple):
+    """The model as a device computes with it."""
+
+    y: Float32Array
+    """float32 [items, F], item factors as they were received."""
+    gram: Float64Array
+    """float64 [F, F], the lower triangle of Y^T Y. Each device makes it from `y`: a server that
+    sent another matrix could choose who answers with anything but 0, and read them one by one.
+    """
 
 
 class FCFDevices(NamedTuple):
@@ -257,12 +266,16 @@ class FCF(Settings):
         return cohort(key, self.configured(catalogue).cohort, catalogue.users)
 
     def download(self, server: FCFServer) -> FCFDownload:
-        """Returns the item factors Y, and the product Y^T Y, which every device needs."""
-        return FCFDownload(server.y, kernels.gram(server.y))
+        """Returns the item factors Y."""
+        return FCFDownload(server.y)
+
+    def follow(self, download: FCFDownload) -> FCFModel:
+        """Returns the item factors Y with Y^T Y, which is the same for all users."""
+        return FCFModel(download.y, kernels.gram(download.y))
 
     def local(
         self,
-        download: FCFDownload,
+        download: FCFModel,
         devices: FCFDevices,
         histories: Histories,
         users: Int64Array,
@@ -355,16 +368,14 @@ class FCF(Settings):
             return np.full(len(confidence), self.reg)
         return self.reg * (np.sqrt(confidence) if self.reg_by == "root" else confidence)
 
-    def score(
-        self, download: FCFDownload, devices: FCFDevices, histories: Histories
-    ) -> Float32Array:
+    def score(self, download: FCFModel, devices: FCFDevices, histories: Histories) -> Float32Array:
         """Returns the scores of every item, x_u . y_i with x_u solved against the y just received,
         float32 [m, items].
         """
         x = self._solve(download, self._consumed(histories))
         return bpr_mf.scores(x, download.y, np.zeros(len(download.y), np.float32))
 
-    def _solve(self, download: FCFDownload, consumed: kernels.Consumed) -> Float32Array:
+    def _solve(self, download: FCFModel, consumed: kernels.Consumed) -> Float32Array:
         reg = self._reg_of_users(len(download.y), consumed)
         return kernels.solve(download.y, download.gram, consumed, self.unobserved, reg)
 

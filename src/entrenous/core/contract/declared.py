@@ -79,6 +79,7 @@ TELLING = {
 STATES = ("holds", "receives", "keeps")
 # The methods that a federated algorithm may have besides, see `protocols.Abilities`.
 ABILITIES = (
+    "follow",
     "local_sum",
     "solo_rounds",
     "many_rounds",
@@ -150,6 +151,7 @@ class Declaration:
     """The class of a device's state."""
     sends: tuple[SentArray, ...]
     traits: Traits
+    follow: Callable[..., Any] | None
     local_sum: Callable[..., Any] | None
     solo_rounds: Callable[..., Any] | None
     many_rounds: Callable[..., Any] | None
@@ -191,6 +193,10 @@ def declared(algorithm: Any) -> Declaration:
         raise ContractError(name, "`traits` is something else", expected="Traits(...)")
     _check_apart(name, sends, states["keeps"])
     abilities = {ability: getattr(algorithm, ability, None) for ability in ABILITIES}
+    if abilities["follow"] and abilities["deliver"]:
+        problem = "has `follow` and `deliver`"
+        expected = "`follow` of a download that all devices receive alike"
+        raise ContractError(name, problem, expected=expected)
     return Declaration(name=name, kind=kind, sends=sends, traits=traits, **states, **abilities)
 
 
@@ -330,11 +336,22 @@ def scores_of(
     """Returns the scores of every item on the devices of `users`, float32 [m, items], by the key
     where the algorithm draws for them.
     """
+    model = followed(algorithm, download)
     drawn = declared(algorithm).score_with_key
     if drawn is None:
-        return algorithm.score(download, devices, histories)
-    scores: Float32Array = drawn(download, devices, histories, users, key)
+        return algorithm.score(model, devices, histories)
+    scores: Float32Array = drawn(model, devices, histories, users, key)
     return scores
+
+
+def followed(algorithm: FederatedAlgorithm, download: State) -> State:
+    """Returns the model that `local` and `score` take: the download, with what each device computes
+    from it by `follow`, not to be written to.
+    """
+    follow = declared(algorithm).follow
+    if follow is None:
+        return download
+    return read_only(follow(download))
 
 
 def predicts_ratings(algorithm: Any) -> bool:

@@ -207,6 +207,12 @@ class Abilities(Protocol):
     tests/core/test_contract.py holds the signatures of all algorithms to these.
     """
 
+    def follow(self, download: State) -> State:
+        """Returns the model that `local` and `score` take in the place of a download: its arrays,
+        and those that follow from them. Each device computes these itself, so that no server can
+        send others. Not together with `deliver`."""
+        ...
+
     def local_sum(
         self,
         download: State,
