@@ -43,10 +43,13 @@ def people(users: int) -> Interactions:
 
 def test_the_set_completes_a_plan_and_what_is_asked_for_wins() -> None:
     whole = with_set(plan(), 900)
-    assert whole.settings == FPL_SET and whole.protect == {"noise": 0.6}
+    assert whole.settings == FPL_SET and whole.protect == {"noise": 0.6, "clip": 6.1}
     assert with_set(whole, 900) == whole
     asked = with_set(plan(settings={"factors": "20"}, protect={"noise": "1"}), 900)
-    assert asked.settings == {**FPL_SET, "factors": "20"} and asked.protect == {"noise": "1"}
+    assert asked.settings == {**FPL_SET, "factors": "20"} and asked.protect == {
+        "noise": "1",
+        "clip": 6.1,
+    }
     for profile in ("paper", "dp", "robust"):
         assert with_set(plan(profile=profile), 900) == plan(profile=profile)
     assert with_set(plan("pepper-gmf"), 900) == plan("pepper-gmf")
@@ -61,7 +64,7 @@ def test_a_cohort_is_a_third_of_all_and_300_at_least_where_they_are_there(
 
 
 def test_it_is_said_in_a_line_with_what_was_changed_of_it() -> None:
-    brings = "private brings: factors 8, epochs 46, cohort 300, noise 0.6"
+    brings = "private brings: factors 8, epochs 46, cohort 300, noise 0.6, clip 6.1"
     assert brought(plan(), 900) == [brings] == brought(with_set(plan(), 900), 900)
     assert brought(plan(profile="paper"), 900) == [] == brought(plan("pepper-gmf"), 900)
     few = brought(plan(), 120)
@@ -70,13 +73,13 @@ def test_it_is_said_in_a_line_with_what_was_changed_of_it() -> None:
     assert not [line for line in fewer if line.startswith("all 120 users")]
     asked = plan(settings={"factors": "20"}, rounds=5)
     assert brought(asked, 2000) == [
-        "private brings: cohort 666, noise 0.6",
+        "private brings: cohort 666, noise 0.6, clip 2.4",
         "this is not the set that was tested: factors 20, epochs replaced by 5 rounds; tested:"
         " factors 8, epochs 23",
     ]
     (first, few) = brought(plan("fcf-newton"), 900)
     assert first == (
-        "private brings: noise 0.3 alone: no settings of fcf-newton were tested with it"
+        "private brings: clip 20 and noise 0.3 alone: no settings of fcf-newton were tested with it"
     )
     assert few == f"128 factors for 900 people: {OF_A_HUNDRED}"
 
@@ -87,7 +90,9 @@ def test_below_a_thousand_people_more_than_eight_factors_say_the_figure() -> Non
     assert OF_A_HUNDRED not in "".join(brought(wide, 1000)) and "0.39 with 8" in OF_A_HUNDRED
     assert OF_A_HUNDRED not in "".join(brought(plan(), 999))
     # A set that was tested with more factors says nothing of fewer.
-    assert brought(plan("fedncf"), 900) == ["private brings: factors 16, cohort 450, noise 0.3"]
+    assert brought(plan("fedncf"), 900) == [
+        "private brings: factors 16, cohort 450, noise 0.3, clip 1800"
+    ]
 
 
 def test_every_set_is_of_settings_that_there_are() -> None:
@@ -125,14 +130,14 @@ def test_runs_from_python_and_the_shell_and_comparisons_have_it(
     own = shell.json
     options: Any = {"protocol": "loo-10", "profile": PRIVATE, "progress": False}
     assert own["settings"] == {"factors": 8, "epochs": "2", "cohort": 300}
-    assert own["protect"] == {"noise": 0.6} and own["rounds"] == 2
-    brings = "private brings: factors 8, cohort 300, noise 0.6"
+    assert own["protect"] == {"noise": 0.6, "clip": 6.1} and own["rounds"] == 2
+    brings = "private brings: factors 8, cohort 300, noise 0.6, clip 6.1"
     assert brings in shell.err and brings in own["notes"]
     here = entrenous.run("pfpl+", "many.csv", settings={"epochs": 2}, **options)
     assert here.manifest["model_sha256"] == own["model_sha256"]
     both = ("fpl", "wide=fpl", "--set", "wide:factors=9", "--rounds", "2", "--seeds", "2")
     compared = Command(capsys)("compare", *both, *asked)
-    assert compared.err.count("private brings: factors 8, cohort 300, noise 0.6") == 1
+    assert compared.err.count("private brings: factors 8, cohort 300, noise 0.6, clip 6.1") == 1
     assert compared.err.count("is not the set that was tested: factors 9, epochs replaced by") == 1
     audited = entrenous.audit("pfpl+", "many.csv", quick=True, **options)
     assert audited.found["cohort"] == 300 and audited.found["settings"]["factors"] == 8

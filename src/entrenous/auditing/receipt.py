@@ -26,7 +26,7 @@ from ..federation.rounds import Rounds, Training
 from ..federation.shard import Threads
 from ..privacy.protection import Protection, epsilon_in_words
 from ..privacy.told import (
-    KNOWN_ATTACKS,
+    HOLDS_AGAINST,
     UserReceipt,
     account,
     expected,
@@ -267,7 +267,7 @@ def _part(given: list[GivenAway], again: Repetition) -> list[str]:
     arrays = sorted({name for sent in given if sent.rows is not None for name in sent.arrays})
     if arrays:
         sentences.append(BESIDE_ROWS.format(", ".join(arrays)))
-    sentences += [IN_SUMS, KNOWN_ATTACKS] if protection.secure_sum else [ALONE]
+    sentences += [IN_SUMS, HOLDS_AGAINST] if protection.secure_sum else [ALONE]
     if protection.noise_from == "system" and protection.noisy:
         sentences.append(NO_REPEAT)
     return sentences

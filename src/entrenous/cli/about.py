@@ -114,7 +114,7 @@ def _show_arrays(title: str, arrays: list[dict[str, str]]) -> None:
 def _show_measured(algorithm: str, lines: list[dict[str, str]]) -> None:
     """Prints the findings of audits from all arrays together, under each profile."""
     from ..privacy.protection import PRIVATE
-    from ..privacy.told import KNOWN_ATTACKS
+    from ..privacy.told import HOLDS_AGAINST
 
     if not lines:
         tell(f"Not measured: `entrenous audit {algorithm}` shows what attacks make of it.")
@@ -124,7 +124,7 @@ def _show_measured(algorithm: str, lines: list[dict[str, str]]) -> None:
     headers = ["profile", "seen", "what the best attack finds out"]
     table(headers, rows, title="Measured on MovieLens-100K, by attacks of `entrenous audit`")
     if any(line["profile"] == PRIVATE for line in lines):
-        tell(f"Under {PRIVATE}: {KNOWN_ATTACKS}\n")
+        tell(f"{HOLDS_AGAINST}\n")
 
 
 def _explain_network(json: bool) -> None:

@@ -15,9 +15,9 @@ SEEN_ROUNDS = 10
 WATCHED = 100
 METRICS = ("hr@10", "ndcg@10", "mrr@10", "auc", "item_coverage@10", "gini@10")
 LEAVES = """As published, the server reads each message by itself and can work the histories out, at
-any pi. Private, it gets sums of a third of all people, with noise of standard deviation {noise} on
-every number. No guarantee: others may find better attacks. One person's share: entrenous receipt
-latest --user 196"""
+any pi. Private, it gets sums of a third of all people, of messages at most {clip} long, with noise
+of standard deviation {noise} on every number. {holds} One person's share: entrenous receipt latest
+--user 196"""
 
 
 def demo(*, user: str = "196", threads: int = 0, out: Path = RUNS) -> None:
@@ -37,7 +37,7 @@ def demo(*, user: str = "196", threads: int = 0, out: Path = RUNS) -> None:
     from ..auditing.plan import AuditPlan
     from ..data.load import load
     from ..privacy.protection import PRIVATE
-    from ..privacy.told import said
+    from ..privacy.told import HOLDS_AGAINST, said
     from ..report.html import write_report
     from ..runs import pipeline, store
 
@@ -93,7 +93,8 @@ def demo(*, user: str = "196", threads: int = 0, out: Path = RUNS) -> None:
         tell(f"- {sentence}")
     items = fpl.recommend(user)
     show_recommendations(user, items)
-    tell(LEAVES.format(noise=private.manifest["protect"]["noise"]))
+    protect = private.manifest["protect"]
+    tell(LEAVES.format(noise=protect["noise"], clip=protect["clip"], holds=HOLDS_AGAINST))
     stored = [store.read(str(run.path), out) for run in (fpl, private, popular)]
     page = write_report(
         stored,

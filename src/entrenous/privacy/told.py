@@ -27,9 +27,11 @@ NOT_TRIED: Final = "NOT TRIED"
 NO_ATTACK: Final = "no attack applies"
 SURE: Final = 0.9  # precision from which the items that an attack names count as known
 OF_THE_MODEL: Final = "The model of a whole training, with half of a list known,"
-KNOWN_ATTACKS: Final = (
-    "Sums have been read by stronger attacks than those of `entrenous audit`: docs/privacy.md says"
-    " what is known."
+HOLDS_AGAINST: Final = (
+    "`private` protects from an operator who follows the protocol, from a stolen database and from"
+    " other members. An operator who sets out to read can still try planted models and invented"
+    " members, which `entrenous audit` does not play; only `dp`, among people whom you know to be"
+    " real, holds against that (docs/privacy.md)."
 )
 NOTHING: Final = "Nothing: you did not take part."
 UNTRIED: Final = "Not measured."

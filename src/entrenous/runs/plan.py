@@ -33,11 +33,13 @@ from ..data.split.types import Split
 from ..data.user_groups import read_groups
 from ..federation.network import Network
 from ..privacy.choice import read_choice
+from ..privacy.lengths import usual_length
 from ..privacy.protection import (
     DP,
     OF_A_HUNDRED,
     PAPER,
     PRIVATE,
+    PROTECT,
     Protection,
     ProtectionInForce,
     protection_of,
@@ -338,7 +340,23 @@ def with_set(plan: PlanT, users: int, *, everybody: bool = False) -> PlanT:
     for name, value in _tested(plan, users, everybody).items():
         own = protect if name in Protection.model_fields else settings
         own.setdefault(name, value)
+    if plan.profile == PRIVATE and is_federated(_made(plan)):
+        _check_clip(plan.algorithm, protect)
     return replace(plan, settings=settings, protect=protect)
+
+
+def _check_clip(algorithm: str, protect: Mapping[str, SettingValue]) -> None:
+    """Raises InputError for `private` without a clip: a model decides how large a person's numbers
+    are, so that only a bound on the device keeps them within the noise.
+    """
+    if float(str(protect.get("clip", 0))):
+        return
+    raise InputError(
+        "--profile private",
+        f"the usual length of a message of {short(algorithm)} was not measured",
+        expected="a clip, in whose noise a person can be lost",
+        fix=f"{PROTECT} clip=10, and measure it with `entrenous audit`, or fcf, fpl, fedncf",
+    )
 
 
 def brought(plan: Asked, users: int, *, everybody: bool = False) -> list[str]:
@@ -359,10 +377,10 @@ def brought(plan: Asked, users: int, *, everybody: bool = False) -> list[str]:
         changed |= dict.fromkeys(LENGTHS & tested.keys(), replaced)
     kept = {name: value for name, value in tested.items() if name not in changed}
     lines = [f"{PRIVATE} brings: {in_words(kept)}"] if kept else []
-    if not tested:
-        alone = f"noise {values['noise']:g} alone"
+    if tested.keys() <= {"clip"}:
+        alone = f"clip {values['clip']:g} and noise {values['noise']:g} alone"
         name = short(plan.algorithm)
-        lines.append(f"{PRIVATE} brings: {alone}: no settings of {name} were tested with it")
+        lines = [f"{PRIVATE} brings: {alone}: no settings of {name} were tested with it"]
     elif "cohort" in tested and values["cohort"] in (0, users):
         lines.append(f"all {users} users are in each round: the set was tested on more people")
     if changed:
@@ -404,6 +422,9 @@ def _tested(plan: Asked, users: int, everybody: bool) -> dict[str, SettingValue]
     if plan.profile != PRIVATE:
         return {}
     tested = private_set(_made(plan), users)
+    clip = usual_length(short(plan.algorithm), users)
+    if clip:
+        tested["clip"] = clip
     if "cohort" in tested:
         # In a larger federation larger sums cost a person no more answers.
         cohort = max(int(str(tested["cohort"])), users // SHARE)

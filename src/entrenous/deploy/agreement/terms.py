@@ -37,6 +37,7 @@ from ...privacy.protection import (
     narrow_bound,
 )
 from ...privacy.secure_sum.messages import MAX_PARTIES
+from ...privacy.told import HOLDS_AGAINST
 from ...privacy.unsampled import proven_for_all_rounds
 from ...runs.plan import algorithm_of
 from ...systems.gossip_learning import GossipLearning
@@ -740,7 +741,7 @@ class FederationTerms(Settings):
                 noise += ", repeatable from the seed and so no protection: for trying out"
         clip = ""
         if own.clip:
-            clip = f"; clip {own.clip:g}"
+            clip = f"; each device's message at most {own.clip:g} long"
         bound = narrow_bound(own, self.in_sum) if own.bits == 32 else None
         if bound is not None:
             clip += f"; numbers beyond {bound:.0f} become {bound:.0f}"
@@ -750,7 +751,10 @@ class FederationTerms(Settings):
             proof = epsilon_in_words(epsilon, own.delta)
             if self.by_lot:
                 proof += f", of {own.answers} answers; the server sees who answers"
-        return f"{sums}{singly}; {noise}{clip}; {proof}"
+        told = f"{sums}{singly}; {noise}{clip}; {proof}"
+        if own.secure_sum and epsilon is None:
+            told += f". {HOLDS_AGAINST}"
+        return told
 
     def _and_singly(self, place: str) -> str:
         """Returns what the server sees of each user besides sums, as the end of a clause; "" =
