@@ -28,7 +28,6 @@ from federation_links import (
 )
 from javascript import INSISTED, PLAIN, JavaScript, founded_with, joined, requested, rows_of
 from javascript import NODE as JAVASCRIPT
-from relays import tree
 from running_by_lot import DATA, ITEMS, OWNER, PLAN, Running
 from service_processes import at_a_port, process
 
@@ -371,31 +370,6 @@ def test_a_device_in_javascript_that_knows_no_notice_takes_part(tmp_path: Path) 
     assert {known_number(node.folder) for node in shops.values()} == {1}
     for node in shops.values():
         node.close()
-
-
-@pytest.mark.usefixtures("quick")
-def test_a_relay_hears_and_so_do_nodes_of_one_that_moves(tmp_path: Path) -> None:
-    made = tree(tmp_path)
-    move(tmp_path / "root", ["hub.example:443"])
-    move(tmp_path / "east" / "below", ["east.example:443"])
-    with ExitStack() as opened_:
-        nodes = {name: FederatedNode(folder) for name, folder in made.nodes.items()}
-        for node in nodes.values():
-            opened_.callback(node.close)
-        from entrenous.deploy.node.relay import BELOW, Relay
-
-        answers = {name: node.answer for name, node in nodes.items()}
-        for name, folder in made.relays.items():
-            held = opened_.enter_context(closing(ServerFolder(folder / BELOW / "server")))
-            below = FaultyLink({each: answers[each] for each in made.below[name]})
-            answers[name] = Relay(folder, held, below, Event()).answer
-        top = FaultyLink({each: answers[each] for each in made.below[""]})
-        assert serve(top, made.server) is not None
-    hearing = {name: known_number(tmp_path / name) for name in (*made.nodes, *made.relays)}
-    assert {name for name, number in hearing.items() if number} == {
-        *("east", "west", "here", "near"),
-        *("e1", "e2"),
-    }
 
 
 # ---- lies ----------------------------------------------------------------------------------------

@@ -149,9 +149,7 @@ function checkTerms(terms, floors) {
     ![answers, days].every((count) => Number.isInteger(count) && count >= 0) ||
     defence !== "none" ||
     order === "padded" ||
-    (noise && !masked) ||
-    terms.above ||
-    terms.relays
+    (noise && !masked)
   ) {
     throw new BadInput("a protection of which this device knows clip, masks, noise and lots alone");
   }

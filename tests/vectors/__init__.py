@@ -27,7 +27,7 @@ from entrenous.core.contract.protocols import arrays_of, model_sha256
 from entrenous.core.contract.update import Update, add_update
 from entrenous.core.types import Array, Int64Array
 from entrenous.data.interactions import Interactions, Vocabulary, build
-from entrenous.deploy.agreement import charter, tickets
+from entrenous.deploy.agreement import tickets
 from entrenous.deploy.agreement.terms import FederationTerms
 from entrenous.deploy.frames import contribution, frames
 from entrenous.deploy.frames.request import announced, write_download
@@ -166,12 +166,6 @@ def of_keys() -> dict[str, Any]:
             "until": until,
             "key": peer.hex(),
             "signature": ticket.signature.hex(),
-        },
-        "charter": {
-            "run": RUN,
-            "name": "relay-1",
-            "key": peer.hex(),
-            "signature": key.sign(charter.PURPOSE + f"{RUN} relay-1 ".encode() + peer).hex(),
         },
     }
 

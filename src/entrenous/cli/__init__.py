@@ -28,7 +28,7 @@ from .screen import any_screen, log_on_screen
 
 # Commands of a distribution of its own, which a clone has beside the package.
 LABORATORY = ("bench", "experiment", "papers")
-SERVICES = ("server", "node")  # commands that live on: a server, and a node, relay or peer
+SERVICES = ("server", "node")  # commands that live on: a server, and a node or peer
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -106,7 +106,7 @@ def _collecting(words: Sequence[str]) -> Iterator[None]:
 
 
 def _is_service(words: Sequence[str]) -> bool:
-    """Returns True for the command line of a service: a server, a node, a relay or a peer."""
+    """Returns True for the command line of a service: a server, a node or a peer."""
     return _command_of(words) in SERVICES
 
 

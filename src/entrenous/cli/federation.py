@@ -334,7 +334,7 @@ def _of_server(folder: Path) -> Path:
 
 
 def _has_server(folder: Path) -> bool:
-    """Returns True for the folder of a node or relay that has joined a federation with a server."""
+    """Returns True for the folder of a node that has joined a federation with a server."""
     from ..deploy.agreement.terms import TERMS, FederationTerms
     from ..deploy.node.node_store import NODE
 

@@ -1,5 +1,5 @@
-"""`entrenous federation identity`, `new`, `join` and `relay`: how a federation of several machines
-begins, with a server or of peers.
+"""`entrenous federation identity`, `new` and `join`: how a federation of several machines begins,
+with a server or of peers.
 """
 
 from __future__ import annotations
@@ -266,57 +266,3 @@ def join(
         users = take(folder, invitation, rows, plan, say)
     count = counted(0 if rows is None else len(rows), "row")
     say(f"{counted(len(users), 'user')}, {count}; run it with: entrenous node {folder}")
-
-
-@app.command
-def relay(
-    folder: Path,
-    /,
-    *,
-    invitation: Path,
-    node: Annotated[list[str], Parameter(negative="")],
-    host: str = "127.0.0.1",
-    port: int = 8443,
-    name: Repeated = None,
-    algorithm: str = "",
-    plain: bool = False,
-) -> None:
-    """On a node that was invited: make it a relay, which serves further nodes and answers the
-    server above with their sums. Under masks these nodes are one group.
-
-    Writes FOLDER/below/invitations/NAME for each of these nodes, to be sent to it; `entrenous node
-    FOLDER` runs the relay.
-
-    Parameters
-    ----------
-    folder:
-        The relay's folder, with the key that `entrenous federation identity` made.
-    invitation:
-        The folder that the operator of the server above sent.
-    node:
-        REQUEST.json:USERS, the request of a node behind the relay and the number of the relay's
-        users that it has; repeated for every node.
-    host:
-        The address on which the relay listens for its nodes; 0.0.0.0 = every address of the
-        machine.
-    port:
-        The port on which the relay listens.
-    name:
-        A host name or address by which its nodes reach the relay; may be repeated; nodes use the
-        first.
-    algorithm:
-        The file of the federation's algorithm, if it is none of `entrenous algorithms`.
-    plain:
-        Do without TLS between relay and nodes; beyond loopback, both then also need --insecure.
-    """
-    need_libraries("federation", *NETWORK)
-    from ..deploy.operate.founding import Place, found_relay
-
-    requests = [requested(text) for text in node]
-    place = Place(host, port, tuple(name or ()), not plain)
-    founded = found_relay(folder, invitation, requests, place, algorithm)
-    say(
-        f"send each node its folder of {founded.server.parent / 'invitations'}; it joins with:"
-        " entrenous federation join"
-    )
-    say(f"run the relay with: entrenous node {folder}")

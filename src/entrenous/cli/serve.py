@@ -120,7 +120,7 @@ def node(
     serve: int | None = None,
 ) -> None:
     """Run a node until it is stopped: the device of one user, a gateway of many users, a shop with
-    a device for each customer, a relay, or a peer. It connects, and reconnects, by itself.
+    a device for each customer, or a peer. It connects, and reconnects, by itself.
 
     Parameters
     ----------
@@ -139,7 +139,6 @@ def node(
         the folder; those to a shop name the customer: user=ID. Default: none.
     """
     need_libraries("federation", *OF_NODE)
-    from ..deploy.agreement.files import read_json
     from ..deploy.agreement.terms import TERMS, FederationTerms
     from ..deploy.node.node_store import NODE
     from ..deploy.operate.shop import devices_of
@@ -159,13 +158,6 @@ def node(
             from ..deploy.operate.running_node import run_node
             from ..federation.shard import Threads
 
-            if read_json(folder / NODE).get("relay"):
-                from ..deploy.operate.running import run_relay
-
-                if serve is not None:
-                    problem = "a relay has no users to serve"
-                    raise InputError("--serve", problem, fix="leave it out")
-                return run_relay(folder, stop, say, insecure=insecure, metrics=metrics)
             return run_node(
                 folder,
                 stop,

@@ -474,30 +474,6 @@ class Contract:
                 arrays[field.name] = arrays[field.name][rows]
         return read_only(type(delivered)(**arrays))
 
-    def delivered_to(self, delivered: State, rows: Int64Array) -> State:
-        """Returns `of_devices` as it would have been delivered to these devices alone: without the
-        rows of tables to which only the numbers of other devices point.
-        """
-        received = self.of_devices(delivered, rows)
-        arrays = arrays_of(received)
-        for index in self.receives:
-            tables = [
-                field.name
-                for field in self.receives
-                if _decided_by(field.axes.sizes[0], index.axes.below)
-            ]
-            if not tables:
-                continue
-            numbers = arrays[index.name]
-            # A number below 0 points nowhere.
-            points = numbers >= 0
-            used = np.unique(numbers[points])
-            places = np.searchsorted(used, numbers).astype(numbers.dtype)
-            arrays[index.name] = np.where(points, places, numbers)
-            for name in tables:
-                arrays[name] = arrays[name][used]
-        return read_only(type(received)(**arrays))
-
     @property
     def receives(self) -> tuple[DeclaredArray, ...]:
         """The declared arrays of a download."""
@@ -674,13 +650,6 @@ def upper_bound(size: Size) -> str | int:
 
 def _of_delivery(sizes: tuple[Size, ...]) -> bool:
     return any(isinstance(size, UpTo) or upper_bound(size) == "devices" for size in sizes)
-
-
-def _decided_by(size: Size, below: str | int | None) -> bool:
-    """Tells whether the devices of a delivery decide an array's first size, into which the numbers
-    of another array point.
-    """
-    return isinstance(size, UpTo) and size.most == "devices" and size.name == below
 
 
 def _bytes(shape: tuple[int, ...], dtype: str) -> int:

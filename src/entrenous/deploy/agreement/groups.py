@@ -1,5 +1,5 @@
 """Groups of nodes under masks: the nodes of each, and whether each is large enough for a sum of its
-own. Where members are relays, each relay's nodes are a group, and the relay makes their sum.
+own.
 
 Groups stay for the whole run: if they were drawn anew each round, differences of sums would tell
 what fewer nodes sent. A node is put in its group by a hash of the federation's identity, which is
@@ -28,12 +28,7 @@ from .terms import FederationTerms
 
 
 def groups_of(members: Members, terms: FederationTerms) -> list[frozenset[str]]:
-    """Returns the members in each group of a federation: each relay by itself where members are
-    relays, all nodes of one relay together, and else as many groups as the terms say."""
-    if terms.of_relays:
-        return [frozenset({name}) for name in sorted(members.ever())]
-    if terms.above:
-        return [frozenset(members.ever())]
+    """Returns the members in each group of a federation, of as many groups as the terms say."""
     return dealt(members, terms.run, terms.protection.groups)
 
 
@@ -91,13 +86,7 @@ def check_groups(terms: FederationTerms, members: Members, contract: Contract) -
     # As many as the owners insist on, and as many as bring the noise that was promised.
     fewest = ProtectionInForce(protection, contract).fewest
     least = max(protection.people, fewest)
-    where = f"{PROTECT} groups"
-    who = f"{protection.groups} groups, of which one"
     fix = "fewer groups, or more nodes"
-    if terms.relays:
-        where = "--node"
-        who = "a relay"
-        fix = "fewer relays, or more nodes and users for this one"
     if fewest > protection.people:
         lost = protection.lost + (1 - protection.lost) / 4
         fix += f"; or more room for devices that are missing, such as {PROTECT} lost={lost:.2g}"
@@ -107,15 +96,15 @@ def check_groups(terms: FederationTerms, members: Members, contract: Contract) -
         asked = users * contract.cohort / terms.users
         # The nodes that a sum of this group must have, by its graph of masks.
         shape = graph(sorted(group), b"", SumTerms.dropout, SumTerms.malicious, len(people))
-        # How many nodes a relay has is checked where these are enrolled.
-        nodes = 1 if terms.of_relays else shape.least(protection.parties)
+        nodes = shape.least(protection.parties)
         if len(group) < nodes or asked < least:
-            problem = f"{who} has {len(group)} nodes with {asked:.4g} people in a round"
-            expected = f"at least {nodes} nodes with {least} people in each"
-            if terms.of_relays:
-                problem = f"relay '{min(group)}' has {asked:.4g} people in a round"
-                expected = f"at least {least} for each relay"
-            raise InputError(where, problem, expected=expected, fix=fix)
+            raise InputError(
+                f"{PROTECT} groups",
+                f"{protection.groups} groups, of which one has {len(group)} nodes with {asked:.4g}"
+                " people in a round",
+                expected=f"at least {nodes} nodes with {least} people in each",
+                fix=fix,
+            )
 
 
 def _check_dealt(terms: FederationTerms, contract: Contract) -> None:

@@ -22,9 +22,8 @@ from .tickets import Seconds, Ticket
 
 T = TypeVar("T")
 INVITATION = "invitation.json"
-CHARTER = "charter.json"  # of a relay under masks
 # Members with a server, the certificate with TLS.
-INVITED = (TERMS, MEMBERS, ITEMS, LONGER, INVITATION, "ca.crt", CHARTER)
+INVITED = (TERMS, MEMBERS, ITEMS, LONGER, INVITATION, "ca.crt")
 # Peers whose addresses are in every invitation, at least: with a single one, nobody could join
 # after its end.
 BOOTSTRAPS = 2

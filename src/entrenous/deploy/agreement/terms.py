@@ -52,8 +52,6 @@ OWN = "own"  # begins the name of an algorithm that is not part of an installed 
 OF_SERVER = {
     "rounds",
     "protection",
-    "relays",
-    "above",
     "accuracy",
     "apart",
     "deadline",
@@ -166,21 +164,6 @@ class FederationTerms(Settings):
     protection: Protection = Field(
         Protection(), description="its settings, all of them: nodes and server have no others"
     )
-    relays: bool = Field(
-        False,
-        description=(
-            "whether each member is a relay, whose own nodes are one group under masks: the relay"
-            " makes their sum"
-        ),
-    )
-    above: str = Field(
-        "",
-        pattern="^([0-9a-f]{32})?$",
-        description=(
-            "identity of the federation of which a relay's nodes are one group; empty = these are"
-            " no relay's nodes under masks"
-        ),
-    )
     apart: bool = Field(
         True,
         description=(
@@ -273,17 +256,10 @@ class FederationTerms(Settings):
             )
         if self.has_server and self.rounds < 1:
             raise ValueError("rounds of at least 1")
-        if self.relays and not self.masked:
+        if self.accuracy and not self.masked:
             raise ValueError(
-                "relays=false without secure_sum: where nodes are seen singly, any node may be a"
-                " relay"
-            )
-        if self.above and not self.relays:
-            raise ValueError("no above without relays, whose nodes are the groups")
-        if self.accuracy and (self.relays or not self.masked):
-            raise ValueError(
-                "no accuracy without secure_sum, or with relays: tests of new rows are told as a"
-                " sum of all nodes alone"
+                "no accuracy without secure_sum: tests of new rows are told as a sum of all nodes"
+                " alone"
             )
         return self
 
@@ -300,11 +276,6 @@ class FederationTerms(Settings):
             raise ValueError(
                 "sampling=poisson together with secure_sum and answers: a device that decides by"
                 " itself needs a list of those who do, and a number of sums after which it stops"
-            )
-        if self.relays:
-            raise ValueError(
-                "sampling=fixed with relays: of each the sum would be of those few whom the lot"
-                " leaves"
             )
         if self.quorum < 1:
             raise ValueError(
@@ -392,12 +363,6 @@ class FederationTerms(Settings):
         """True where two masked sums differ by nobody, or by as many as a sum must have. By lot the
         lists that each device keeps take the place of that."""
         return self.apart and not self.by_lot
-
-    @property
-    def of_relays(self) -> bool:
-        """True where the members of this federation are relays that answer with masked sums; False
-        for the nodes of such a relay, too."""
-        return self.relays and not self.above
 
     @cached_property
     def spare(self) -> int:
@@ -727,8 +692,6 @@ class FederationTerms(Settings):
             )
             if own.groups > 1:
                 sums += f", one of each of {own.groups} groups"
-            if self.relays:
-                sums += ", each of which its relay sees, too"
             if self.by_lot:
                 often = f"in at most {own.answers} of which a device answers{in_days(own.days)}"
                 sums += f", {often}, by its own lot"
@@ -802,10 +765,9 @@ class FederationTerms(Settings):
         foreign = OF_PEERS if self.has_server else OF_SERVER
         # A limit that is not set is left out: one that a later version adds changes no older hash.
         fields = self.model_dump(mode="json", exclude=foreign, exclude_none=True)
-        # Terms without masked relays, or tests of new rows, hash as they did before there were any.
-        for name in ("relays", "above", "accuracy"):
-            if not fields.get(name):
-                fields.pop(name, None)
+        # Terms without tests of new rows hash as they did before there were any.
+        if not self.accuracy:
+            fields.pop("accuracy", None)
         return json.dumps(fields, sort_keys=True, indent=1)
 
     @classmethod

@@ -138,22 +138,10 @@ def of_update(update: Update) -> bytes:
 
 def of_total(total: Total) -> bytes:
     """Encodes a sum as the body of a `sum`, with the items that anybody sent a row for."""
-    return tensors.write(_summed(total))
-
-
-def of_part(total: Total, users: Int64Array) -> bytes:
-    """Encodes a sum as the body of a `part`: with the users whose devices are in it, int64
-    ascending.
-    """
-    return tensors.write({**_summed(total), "users": users})
-
-
-def _summed(total: Total) -> dict[str, Array]:
-    """Returns the arrays of a sum, by the names under which they travel."""
     # Most items of a large catalogue have a row from nobody.
     item = np.flatnonzero(total.senders).astype(np.int32)
     rows = {name: row[item] for name, row in total.rows.items()}
-    return {
+    arrays: dict[str, Array] = {
         "item": item,
         "senders": total.senders[item],
         "weight": total.weight,
@@ -161,6 +149,7 @@ def _summed(total: Total) -> dict[str, Array]:
         **_named("dense", total.dense),
         **shown_of(total),
     }
+    return tensors.write(arrays)
 
 
 def shown_of(total: Total) -> dict[str, Array]:
@@ -240,49 +229,6 @@ def read_update(body: memoryview, contract: Contract, user: int) -> Update:
 def read_total(body: memoryview, contract: Contract, users: Int64Array) -> Total:
     """Reads the sum of the devices of `users`. Raises FrameRefused."""
     arrays = _read(body, _total_schema(contract, len(users)))
-    return _total(arrays, contract, users)
-
-
-def read_part(
-    body: memoryview, contract: Contract, asked: Int64Array, heard: int
-) -> tuple[Total, Int64Array]:
-    """Reads the sum of `heard` of the devices that were asked for, and their users. asked: int64
-    ascending. Raises FrameRefused.
-    """
-    if not 1 <= heard <= len(asked):
-        _refuse(Code.WRONG_COUNT, "of devices")
-    schema = _total_schema(contract, heard)
-    schema["users"] = TensorField("i8", (heard,))
-    arrays = _read(body, schema)
-    users = arrays.pop("users")
-    # A user who is named twice, or was not asked, would count more than once.
-    if np.any(np.diff(users) <= 0) or not np.isin(users, asked).all():
-        _refuse(Code.WRONG_SENDER, "other users than those who were asked")
-    return _total(arrays, contract, users), users
-
-
-def read_sum(
-    body: bytes,
-    contract: Contract,
-    asked: Mapping[str, Int64Array],
-    names: Iterable[str],
-    heard: int,
-) -> tuple[Total, Int64Array]:
-    """Reads the sum that another process made of the answers of some nodes, as `read_part`. asked:
-    the users that each node was asked for.
-    """
-    users = np.concatenate([asked[name] for name in names])
-    return read_part(memoryview(body), contract, np.sort(users), heard)
-
-
-def _total_schema(contract: Contract, m: int) -> dict[str, TensorField]:
-    """Returns the expected arrays of a sum of m devices."""
-    most = min(contract.sizes["items"], m * _rows(contract))
-    return _schema(contract, m, "i8", most)
-
-
-def _total(arrays: dict[str, Array], contract: Contract, users: Int64Array) -> Total:
-    """Returns the sum of the devices of `users`, checked. Raises FrameRefused."""
     item = arrays["item"]
     senders = arrays["senders"]
     _check_items(item, contract)
@@ -299,6 +245,22 @@ def _total(arrays: dict[str, Array], contract: Contract, users: Int64Array) -> T
     total = total._replace(dense=dense, weight=arrays["weight"], devices=len(users), shown=shown)
     check_total(total, contract, len(users))
     return total
+
+
+def read_sum(
+    body: bytes, contract: Contract, asked: Mapping[str, Int64Array], names: Iterable[str]
+) -> Total:
+    """Reads the sum that another process made of the answers of some nodes. asked: the users that
+    each node was asked for.
+    """
+    users = np.concatenate([asked[name] for name in names])
+    return read_total(memoryview(body), contract, np.sort(users))
+
+
+def _total_schema(contract: Contract, m: int) -> dict[str, TensorField]:
+    """Returns the expected arrays of a sum of m devices."""
+    most = min(contract.sizes["items"], m * _rows(contract))
+    return _schema(contract, m, "i8", most)
 
 
 def add(total: Total, contribution: Update | Total) -> Total:

@@ -1,6 +1,6 @@
-"""A server's requests to its nodes: as the server makes them (`Requests`), and as a node or a relay
-reads and answers them (`Responder`); the bytes of what devices receive; and the hash by which all
-nodes know that they train from one model.
+"""A server's requests to its nodes: as the server makes them (`Requests`), and as a node reads and
+answers them (`Responder`); the bytes of what devices receive; and the hash by which all nodes know
+that they train from one model.
 
 A download is read strictly against the algorithm's declaration, ranges and finite numbers
 included."""
@@ -129,19 +129,8 @@ class RoundWork(NamedTuple):
     asked: Mapping[str, Int64Array]
     """The users that each node is asked for."""
     download: State
-    of: Int64Array | None = None
-    """The users that the download was delivered for already, int64 ascending; None = it is as the
-    algorithm made it."""
     state: State | None = None
-    """The server's state, from which another process makes the download; None for a relay."""
-
-    def delivered(self, contract: Contract, users: Int64Array) -> State:
-        """Returns the download for the devices of some users."""
-        if self.of is None:
-            return contract.delivered(self.download, users)
-        # A relay passes on what its server delivered for all users below it.
-        places = np.searchsorted(self.of, users)
-        return contract.delivered_to(self.download, places)
+    """The server's state, from which another process makes the download; None = it is not told."""
 
 
 @final
@@ -180,13 +169,13 @@ class Requests:
         further: dict[str, Array] = {"users": users}
         if inbox is not None:
             further["inbox"] = np.frombuffer(inbox, np.uint8)
-        download = work.delivered(self._contract, users)
+        download = self._contract.delivered(work.download, users)
         body = write_download(download, further)
         return self._about(kind, body, work, users, attempt)
 
     def model(self, work: RoundWork, users: Int64Array) -> FrameParts:
         """Returns a model for some users, to recommend by."""
-        download = work.delivered(self._contract, users)
+        download = self._contract.delivered(work.download, users)
         body = write_download(download, {})
         return self._about("model", body, work._replace(model=b""), users, 0)
 
@@ -253,7 +242,7 @@ def announced_of(contract: Contract, download: State) -> bytes:
 
 @final
 class Responder:
-    """Answers one server for one node or relay: checks who asks, reads the request, and seals the
+    """Answers one server for one node: checks who asks, reads the request, and seals the
     answer.
 
     users: the users that the node serves, int64 ascending. least: users of whom one answer must be.

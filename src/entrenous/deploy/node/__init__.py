@@ -1,1 +1,1 @@
-"""A node: its store, its answers, its side of a masked sum, and relays with nodes below them."""
+"""A node: its store, its answers, and its side of a masked sum."""

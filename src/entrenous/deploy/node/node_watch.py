@@ -27,11 +27,9 @@ from ..agreement.terms import TERMS, FederationTerms
 from ..frames.frames import Code, opened, reason
 from ..links.metrics import (
     Family,
-    LinkTally,
     counter,
     counters,
     gauge,
-    of_port,
     process,
     rounds,
     text_of,
@@ -42,7 +40,7 @@ from .secure_node import budget_of
 
 EVERY = 5.0  # seconds between two writes of the status
 # Kinds of answers after which a node's store is further.
-MOVES = ("update", "sum", "part", "mask", "consent", "taken")
+MOVES = ("update", "sum", "mask", "consent", "taken")
 # Seconds without a word of the server after which health says so; a server holds a question for 20.
 AWAY = 120.0
 
@@ -69,22 +67,19 @@ class NodeWatch:
     """The status of a running node.
 
     look: returns how far its store is; it is called after an answer in the thread that gave it.
-    link: the counts of the port of a relay. clock: seconds since 1970. every: seconds between two
-    writes of the status."""
+    clock: seconds since 1970. every: seconds between two writes of the status."""
 
     def __init__(
         self,
         folder: Path,
         terms: FederationTerms,
         look: Callable[[], StoreStanding],
-        link: Callable[[], LinkTally] | None = None,
         clock: Callable[[], float] = time.time,
         every: float = EVERY,
     ) -> None:
         self._folder = folder
         self.terms = terms
         self._look = look
-        self._link = link
         self._clock = clock
         self._every = every
         self.disk = DiskHealth(folder)
@@ -93,8 +88,6 @@ class NodeWatch:
         self._began = clock()
         self._again = 0.0  # when it asks the server next, where that is known
         self._written = 0.0
-        # True once a relay, which keeps no model, has handed the trained one on.
-        self._handed_on = False
         self._turn = Lock()
 
     # ---- what happens ----------------------------------------------------------------------------
@@ -115,7 +108,6 @@ class NodeWatch:
             else:
                 self.tally.given[head.kind] += 1
             self.tally = self.tally._replace(answer=self._clock(), failed=failed)
-            self._handed_on |= head.kind == "taken" and head.round >= self.terms.rounds
             if head.kind in MOVES:
                 self.standing = self._look()
         self._write()
@@ -132,12 +124,8 @@ class NodeWatch:
         self._write()
 
     def finished(self) -> bool:
-        """Returns whether the model after the last round is here, or was handed on: the server has
-        no more to give.
-        """
+        """Tells if the model after the last round is here: the server has no more to give."""
         model = self.standing.model
-        if self._handed_on:
-            return True
         return model is not None and model >= self.terms.rounds
 
     def close(self) -> None:
@@ -179,10 +167,7 @@ class NodeWatch:
 
     def text(self) -> str:
         """Returns the text of /metrics."""
-        families = told_of([self])
-        if self._link is not None:
-            families += of_port(self._link())
-        return text_of(families)
+        return text_of(told_of([self]))
 
     def _write(self, every: float | None = None) -> None:
         """Writes the status, unless that was done within so many seconds; None = as it comes."""
@@ -292,21 +277,20 @@ def node_status(folder: Path) -> dict[str, Any]:
         "running": is_held(folder / "lock"),
         "rounds": terms.rounds,
     }
-    if not about.get("relay"):
-        with closing(NodeStore(folder / STORE)) as store:
-            standing = store.standing()
-            users, rows = store.counted()
-            budget = budget_of(store, terms)
-        status |= {
-            "round": standing.rounds,
-            "model_round": standing.model,
-            "finished": standing.model == terms.rounds,
-            "users": users,
-            "rows": rows,
-            "sums_remembered": standing.sums,
-        }
-        if budget.days:
-            status["budget"] = budget.told(time.time())
+    with closing(NodeStore(folder / STORE)) as store:
+        standing = store.standing()
+        users, rows = store.counted()
+        budget = budget_of(store, terms)
+    status |= {
+        "round": standing.rounds,
+        "model_round": standing.model,
+        "finished": standing.model == terms.rounds,
+        "users": users,
+        "rows": rows,
+        "sums_remembered": standing.sums,
+    }
+    if budget.days:
+        status["budget"] = budget.told(time.time())
     written = dict(told(folder))
     # The number of a process that may be gone, or another by now.
     written.pop("pid", None)

@@ -37,7 +37,6 @@ from ...privacy.party_list import in_days
 from ...privacy.secure_sum.primitives import verified
 from ...privacy.secure_sum.terms import Floors
 from ..agreement.address import is_host, parted, port_of
-from ..agreement.charter import check_charter
 from ..agreement.files import (
     IDENTITY,
     NODE_NAME,
@@ -228,8 +227,6 @@ def join(
         expected = f"{len(users)}, as '{request.name}' was invited with"
         raise InputError(rows.name, counted(len(rows.users), "user"), expected=expected, fix=fix)
     check_terms(invitation, terms, plan, len(users))
-    if terms.above:
-        check_charter(invitation, terms)
     if terms.masked and terms.protection.groups > 1 and not terms.by_lot:
         _check_group(invitation, terms, request.name, plan)
     # All refusals come before the first write: a node that may not join is left as it was.
@@ -273,10 +270,6 @@ def check_terms(invitation: Path, terms: FederationTerms, plan: JoinPlan, users:
     if not plan.public_draws:
         _check_draws(invitation, terms)
     check_epsilon(invitation, terms, plan.epsilon, plan.people)
-    if terms.of_relays:
-        problem = "is for a relay: a node by itself would be a group of one"
-        fix = "enrol nodes of its own with `entrenous federation relay`"
-        raise InputError(str(invitation), problem, fix=fix)
     terms.check(plan.own, plan.algorithm)
 
 
@@ -314,8 +307,7 @@ def _check_group(invitation: Path, terms: FederationTerms, name: str, plan: Join
     ):
         if has < least:
             problem = f"the group of '{name}' has {people} people of {len(group)} nodes"
-            fewer = "more nodes behind the relay" if terms.above else "fewer groups"
-            fix = f"{option} {has}, or ask the operator for {fewer}"
+            fix = f"{option} {has}, or ask the operator for fewer groups"
             raise InputError(option, problem, expected=f"at least {least}", fix=fix)
 
 
@@ -483,8 +475,6 @@ def told(invitation: Path, place: str = "") -> list[str]:
     rounds = "rounds without end" if terms.endless else f"{terms.rounds} rounds"
     sizes = f"{rounds}{lost}, {terms.users} users, {terms.items} items"
     limits = [terms.limits(place), *terms.reveals(place)]
-    if terms.above:
-        limits.insert(0, f"one of {terms.protection.groups} relays of run {terms.above}")
     return [f"run {terms.run}, {where}", algorithm, sizes, draws, *limits]
 
 

@@ -29,12 +29,11 @@ from ...core.compiling import warn_if_slow
 from ...core.contract.declared import declared, is_federated, is_gossip
 from ...core.contract.protocols import Catalogue
 from ...core.errors import EntrenousWarning, InputError
-from ...core.files import copy_file, make_folder, write_atomically, write_text
+from ...core.files import make_folder, write_atomically, write_text
 from ...core.keywords import at_least
 from ...core.printed import counted
 from ...core.registry.discover import is_place, lasting, short
 from ...core.registry.program import source_sha256
-from ...core.types import Int64Array
 from ...data.interactions import Interactions
 from ...privacy.protection import (
     DP,
@@ -53,7 +52,6 @@ from ...systems.named import kind_of
 from ..agreement.address import is_host, joined_address
 from ..agreement.catalogue import ITEMS, Items
 from ..agreement.certificates import make_keys
-from ..agreement.charter import check_charter, write_charter
 from ..agreement.files import (
     IDENTITY,
     json_text,
@@ -65,25 +63,19 @@ from ..agreement.files import (
 )
 from ..agreement.groups import check_groups
 from ..agreement.growth import LONGER
-from ..agreement.invitation import BOOTSTRAPS, CHARTER, INVITATION
+from ..agreement.invitation import BOOTSTRAPS, INVITATION
 from ..agreement.members import MEMBERS, Member, Members
 from ..agreement.notice import known_addresses
 from ..agreement.terms import MOST_USERS, OWN, TERMS, FederationTerms
 from ..agreement.tickets import Ticket, ends
 from ..frames.contribution import contract_of
-from ..node.node_store import NODE
-from ..node.relay import BELOW
 from ..server.server_folder import FIRST
 from .bounded import check_lot, first_protection, with_epsilon
 from .enrolment import (
-    REQUEST,
     EnrolmentRequest,
     check_rotation,
     identity,
-    invited,
     join,
-    of_server,
-    take,
 )
 from .first_model import FirstModel, first_model
 from .plans import GOSSIPING, FoundingPlan, JoinPlan
@@ -229,9 +221,7 @@ def planned(
     if not requests and terms.masked and not terms.by_lot:
         fix = "add --node"
         raise InputError("--node", "nobody could come to this federation later", fix=fix)
-    if terms.relays:
-        terms = _by_relays(terms, len(members.nodes), plan)
-    elif terms.masked and not terms.by_lot and "groups" not in plan.protect:
+    if terms.masked and not terms.by_lot and "groups" not in plan.protect:
         terms = _in_groups(terms, members, own)
     if terms.by_lot and "bits" not in plan.protect:
         terms = _in_32_bits(terms, own)
@@ -288,17 +278,6 @@ def _in_groups(terms: FederationTerms, members: Members, own: str) -> Federation
             _check_groups(grouped, members, own)
             return grouped
     return terms
-
-
-def _by_relays(terms: FederationTerms, relays: int, plan: FoundingPlan) -> FederationTerms:
-    """Returns the terms with a group for each relay. Raises InputError for too few or too many."""
-    if "groups" in plan.protect:
-        problem = "the nodes of each relay are a group"
-        raise InputError(f"{PROTECT} groups", problem, fix="leave it out with --relays")
-    if not 3 <= relays <= MOST_GROUPS:
-        # Of two sums none is the middle one, to which a longer one is shortened.
-        raise InputError("--relays", f"{relays} relays", expected=f"3 to {MOST_GROUPS}")
-    return _with_protection(terms, groups=relays)
 
 
 def _in_32_bits(terms: FederationTerms, own: str) -> FederationTerms:
@@ -415,94 +394,6 @@ def _protection(algorithm: Any, plan: FoundingPlan) -> dict[str, Any]:
     return {"protection": protection.model_dump(mode="json")}
 
 
-def found_relay(
-    folder: Path, invitation: Path, requests: Requests, place: Place, algorithm: str = ""
-) -> FoundedFederation:
-    """Makes an invited node a relay: `folder`/below becomes the folder of a federation of the
-    relay's nodes, with the terms of the federation above and the users for whom the relay was
-    invited. Under masks these nodes are one group. algorithm: the place of the federation's
-    algorithm if it is none of `entrenous algorithms`.
-
-    Raises InputError for an invitation that is another node's or for fewer users, for a federation
-    that can have no relay here, for nodes that are too few for a masked sum, and for a folder that
-    has joined."""
-    above = FederationTerms.read(invitation / TERMS)
-    request = EnrolmentRequest.read(folder / REQUEST)
-    identity_key = read_identity(folder / IDENTITY)
-    users = invited(invitation, above, request.name, public_bytes(identity_key))
-    _check_relay(invitation, above)
-    if (folder / NODE).exists():
-        raise InputError(
-            str(folder),
-            "has joined already",
-            fix="make a new folder with `entrenous federation identity`",
-        )
-    above.check(place=algorithm)
-    items = Items.read(invitation / ITEMS, above.items_sha256)
-    place = place.checked()
-    # Its own nodes trust the relay as their operator, so the terms below have its key. Under masks
-    # the relay signs for its nodes by the key that the charter names.
-    key = identity_key if above.masked else Ed25519PrivateKey.generate()
-    below = {
-        **above.model_dump(mode="json"),
-        "operator": public_bytes(key).hex(),
-        "nonce": secrets.token_hex(8),
-        "above": above.run if above.masked else "",
-    }
-    terms = FederationTerms.parse(below, "terms")
-    members = _below(terms, users, requests)
-    if terms.above:
-        check_charter(invitation, terms)
-        _check_groups(terms, members, algorithm)
-    charter = invitation / CHARTER if terms.above else None
-    operator = folder / BELOW / SERVER
-    about = place._asdict()
-    made = write_founding(Founding(operator, key, terms, items, algorithm, members, about, charter))
-    take(folder, invitation)
-    own = {"algorithm": lasting(algorithm) if algorithm else "", **of_server(invitation)}
-    write_json(folder / NODE, {"name": request.name, "relay": True, **own})
-    return made
-
-
-def _check_relay(invitation: Path, above: FederationTerms) -> None:
-    """Raises InputError where a relay would see, or hide, what the federation above forbids."""
-    if above.above:
-        raise InputError(
-            str(invitation),
-            "is to the masked group of a relay, and a relay in it would be one node of its sum",
-            expected="an invitation of the server itself",
-        )
-    if above.has_server and not above.defended and (above.relays or not above.masked):
-        return
-    raise InputError(
-        str(invitation),
-        "a relay sees what its nodes send, and answers for all of them as one, which the terms of"
-        " this federation do not allow",
-        expected="a federation with a server, founded with --relays or --profile paper",
-    )
-
-
-def _below(terms: FederationTerms, users: Int64Array, requests: Requests) -> Members:
-    """Returns the members of a relay's own federation, among whom its users are divided in order.
-    Raises InputError for a node that is named twice, and for more users than the relay has."""
-    members = Members({}, terms.users)
-    start = int(users[0])
-    for request, count in requests:
-        if members.is_known(request.name, request.key):
-            raise InputError(
-                "--node", f"'{request.name}' or its key is named twice", expected="each node once"
-            )
-        if start + count > int(users[-1]) + 1:
-            raise InputError(
-                "--node",
-                f"'{request.name}' with {counted(count, 'user')}",
-                expected=f"at most {len(users)} users in all",
-            )
-        members = members.with_nodes([(request.name, request.member(start, count))])
-        start += count
-    return members
-
-
 class Founding(NamedTuple):
     """A new federation before it is written."""
 
@@ -520,8 +411,6 @@ class Founding(NamedTuple):
     """Those who asked to take part."""
     about: Mapping[str, Any]
     """The content of place.json."""
-    charter: Path | None = None
-    """The charter of a relay under masks, which its nodes are shown; None = there is none."""
     first: FirstModel | None = None
     """The model that it begins with; None = a new one."""
 
@@ -543,8 +432,6 @@ def write_founding(founding: Founding) -> FoundedFederation:
     if founding.first is not None:
         store.write_arrays(operator / FIRST, founding.first.arrays, run=founding.terms.run)
         known = founding.first.known
-    if founding.charter is not None:
-        copy_file(founding.charter, operator / CHARTER)
     if about.get("tls"):
         make_keys(operator / "keys", names=about["names"])
     if founding.own:
@@ -685,7 +572,7 @@ def _added(
     # By lot, few of all members are in a sum.
     most = MOST_MEMBERS if terms.by_lot else MAX_PARTIES
     if terms.masked and len(members.ever()) >= most:
-        fix = "relays, or one node for several users"
+        fix = "one node for several users"
         if not terms.by_lot:
             fix = f"found it by lot, {PROTECT} sampling=poisson; or {fix}"
         raise InputError(
@@ -785,11 +672,6 @@ def write_invitations(folder: Path, names: Iterable[str], members: Members) -> d
             bootstraps = read_json(operator / PLACE)["bootstraps"]
             where = _peer_invitation(operator, terms, members.nodes[name], bootstraps)
             parts = {**common, INVITATION: json_text(where)}
-        elif terms.of_relays:
-            key = members.nodes[name].key.public_bytes_raw()
-            write_charter(invitation, read_identity(operator / IDENTITY), terms, name, key)
-        elif terms.above:
-            copy_file(operator / CHARTER, invitation / CHARTER)
         for part, text in parts.items():
             write_atomically(invitation / part, text.encode())
         sent[name] = invitation

@@ -80,7 +80,7 @@ def change_items(folder: Path, more: Items | None = None, retired: Collection[st
     next round, and its nodes are told then.
 
     Raises InputError, before anything is written, for an item that is on the list already or is not
-    on it, for peers and relays, and for an algorithm whose devices keep numbers for each item.
+    on it, for peers, and for an algorithm whose devices keep numbers for each item.
     """
     file, items = changed_items(folder, more, retired)
     write_text(file, items.text)
@@ -92,8 +92,8 @@ def changed_items(folder: Path, more: Items | None, retired: Collection[str]) ->
     InputError as `change_items` does.
     """
     operator, terms, _ = _opened(folder)
-    if not terms.has_server or terms.relays:
-        problem = "relays and peers cannot tell their nodes of more items yet"
+    if not terms.has_server:
+        problem = "peers cannot tell each other of more items yet"
         raise InputError(str(folder), problem, expected="a federation of a server and its nodes")
     following = operator / NEXT
     before = read_items(following) if following.exists() else current_items(operator, terms)

@@ -83,9 +83,6 @@ class FoundingPlan:
     from_model: str = ""
     """Begin with a model that was trained elsewhere: a stored run, or the folder of a federation's
     server. Items are matched by id; default: a new model."""
-    relays: bool = False
-    """Under masks: each node is a relay, and makes the masked sum of its own nodes, which are one
-    group. At least three relays."""
     apart: bool = True
     """Two masked sums differ by no node, or by at least --parties nodes: the server waits for a
     node that is away. With --no-apart it continues without that node, if the owners agree."""

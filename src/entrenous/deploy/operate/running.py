@@ -1,5 +1,5 @@
-"""Runs the parts of a federation over HTTPS that are servers: a server, a relay, or a whole
-federation on this machine. A node alone is run by running_node.py.
+"""Runs the parts of a federation over HTTPS that are servers: a server, or a whole federation
+on this machine. A node alone is run by running_node.py.
 """
 
 from __future__ import annotations
@@ -16,24 +16,20 @@ from typing import Any, NamedTuple, final
 from ...core.contract.protocols import Progress, arrays_in, fields_in, joined, model_sha256, silent
 from ...core.errors import EntrenousError, InputError
 from ...core.keywords import at_least
-from ...core.lock import holding, is_held
+from ...core.lock import is_held
 from ...core.types import Array
 from ...federation.workers.engine import EngineOptions, engine
 from ...runs.store import read_arrays
 from ..agreement.address import checked_address, checked_origin, is_loopback
 from ..agreement.files import read_json
 from ..agreement.members import MEMBERS, Member, Members
-from ..agreement.notice import known_addresses
 from ..agreement.terms import ENDLESS, TERMS, FederationTerms
 from ..frames.contribution import RoundHalted
-from ..frames.request import largest_request
 from ..frames.secure import SPARE, largest_answer
-from ..links.admission import STANDARD, here
+from ..links.admission import STANDARD
 from ..links.https import HttpsPlan, HttpsServerLink
 from ..links.metrics import Metrics, served
-from ..node.node_store import NODE, STORE, NodeStore
-from ..node.node_watch import NodeWatch
-from ..node.relay import BELOW, Relay
+from ..node.node_store import STORE, NodeStore
 from ..server.local_workers import LocalWorkers, WorkerProcess
 from ..server.pool import H, WorkerPool, Workers
 from ..server.ray_workers import LOCAL, HiredActor, RayPlan, RayWorkers
@@ -43,7 +39,6 @@ from ..server.worker import bounds_of
 from .membership import certificate_ends
 from .newcomers import JoinDesk
 from .processes import Processes, last_line
-from .running_node import ask, watched
 
 Say = Callable[[str], None]
 LOOK = 0.5  # seconds between two looks at the server's status
@@ -233,8 +228,8 @@ def serve_by_workers(
 ) -> str | None:
     """Runs the server of an open folder with several processes that receive answers; see
     `server.serve`. ready: is called with the pool once nodes can reach it. Raises InputError for a
-    defence, which needs one process that hears all nodes, and for relays; ListsChanged where the
-    workers have no room for the answers that come with more items.
+    defence, which needs one process that hears all nodes; ListsChanged where the workers have no
+    room for the answers that come with more items.
     """
     at_least("--workers", workers, 1)
     refuse_alone(held, "--workers")
@@ -295,13 +290,10 @@ def _served_by(
 def refuse_alone(held: ServerFolder, option: str) -> None:
     """Raises InputError if workers would take answers that one process must hear. option: the one
     to leave out."""
-    fix = f"leave {option} out"
     if held.terms.defended:
         problem = "a defence looks at the updates of all nodes of a round, which one process hears"
+        fix = f"leave {option} out"
         raise InputError(option, problem, expected="1 with a defence", fix=fix)
-    if held.terms.of_relays:
-        problem = "relays have made the sums of their groups, which one process takes"
-        raise InputError(option, problem, expected="1 with relays under masks", fix=fix)
 
 
 def https_link(held: ServerFolder, plan: HttpsPlan, largest: float = 0.0) -> HttpsServerLink:
@@ -312,43 +304,6 @@ def https_link(held: ServerFolder, plan: HttpsPlan, largest: float = 0.0) -> Htt
     if plan.bounds == STANDARD:
         plan = plan._replace(bounds=bounds_of(held))
     return HttpsServerLink(plan, held.terms.run, held.members.nodes, most, trouble=held.trouble)
-
-
-def run_relay(
-    folder: Path,
-    stop: threading.Event,
-    say: Say,
-    *,
-    insecure: bool = False,
-    metrics: int | None = None,
-) -> None:
-    """Runs a relay until `stop` is set: a server to its own nodes, a node to the server above.
-    metrics and errors: as in `run_node`."""
-    from ..links.polling import PollingNode
-
-    about = read_json(folder / NODE)
-    server = folder / BELOW / "server"
-    plan = _plan(server, insecure, "")
-    with (
-        holding(folder / "lock"),
-        closing(ServerFolder(server)) as held,
-        closing(https_link(held, plan)) as link,
-    ):
-        _warn_of_source(held, say)
-        relay = Relay(folder, held, link, stop)
-        # Its own nodes first: it can answer the server above only with their sums.
-        link.start()
-        newest, *_ = known_addresses(folder, about["server"])
-        say(f"{relay.name}: {len(held.members.nodes)} nodes at {link.address}, server {newest}")
-        largest = largest_request(
-            relay.responder.contract, len(relay.responder.users), relay.terms.masked
-        )
-        watch = NodeWatch(folder, relay.terms, relay.standing, link.tally)
-        with closing(watch), served(watch, metrics):
-            shown = lambda: here(relay.key, relay.terms.run, relay.name)  # noqa: E731
-            answer = watched(relay.answer, watch)
-            asked = PollingNode(shown, answer, watch, largest, partial(known_addresses, folder))
-            ask(folder, [asked], stop, say, insecure)
 
 
 def run_all(folder: Path, say: Say) -> None:

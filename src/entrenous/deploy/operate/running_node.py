@@ -137,7 +137,7 @@ def ask(
     say: Say,
     insecure: bool = False,
 ) -> None:
-    """Has nodes of one federation, or a relay, ask its server for work until `stop` is set. folder:
+    """Has nodes of one federation ask its server for work until `stop` is set. folder:
     of one of them. Raises InputError for a server that cannot be used.
     """
     from ..links.polling import serve  # with httpx, which only a node that runs needs

@@ -9,22 +9,18 @@ from contextlib import suppress
 from threading import Event
 from typing import Protocol, TypeVar, final
 
-import numpy as np
-
 from ...core.contract.declared import Contract
 from ...core.contract.update import Total
-from ...core.types import Int64Array
 from ..frames import agreed_model
 from ..frames.agreed_model import AGREED, KEPT, TAKEN, Agreement
 from ..frames.contribution import Caps
 from ..frames.frames import Code, Frame, FrameParts, FrameRefused, opened
 from ..frames.request import Requests, RoundWork
-from ..frames.secure import fewest_people
 from ..links.port import ServerLink
 from .exchange import Exchange, News, SentRequest, WhileThere
 from .grouped_round import GroupSum, GroupWork, SumsAtOnce
 from .handing_on import HandingOn
-from .intake import CONTRIBUTIONS, PART, UPDATE, Open, RoundIntake
+from .intake import CONTRIBUTIONS, Open, RoundIntake
 from .journal import FRAME, Journal
 from .secure_server import SecureRound, SumMemory
 from .server_folder import LogLine, ServerFolder, kept
@@ -157,21 +153,13 @@ class Collector:
         self._part = part
         self._of = of
         self.requests = Requests(folder.key, terms, contract, folder.start, folder.moved)
-        only = ""
-        least = 1
-        if terms.defended:
-            only = UPDATE
-        if terms.of_relays:
-            only = PART
-            least = fewest_people(terms, contract)
         self.intake = RoundIntake(
             terms.run,
             folder.members,
             contract,
             folder.log,
             Caps.of(contract, terms.most_norm, terms.most_weight),
-            only,
-            least,
+            terms.defended,
         )
         news = News(folder, self.requests, self.intake.identified)
         self.exchange = Exchange(link, stop, waits, news)
@@ -206,12 +194,6 @@ class Collector:
     @property
     def devices(self) -> int:
         return self.intake.total.devices
-
-    @property
-    def heard(self) -> Int64Array:
-        """The users whose devices are in what was taken, ascending."""
-        nobody: Int64Array = np.empty(0, np.int64)
-        return np.sort(np.concatenate([nobody, *self.intake.heard.values()]))
 
     @property
     def taken(self) -> Collection[str]:
@@ -260,9 +242,6 @@ class Collector:
         self, works: Mapping[int, GroupWork], memory: SumMemory | None = None
     ) -> Generator[GroupSum, None, None]:
         """`Collecting.sums`. memory: as for `SecureRound`."""
-        if self.folder.terms.of_relays:
-            yield from self._sums_of_relays(works)
-            return
         if self.folder.terms.by_lot and len(works) > 1:
             yield from self._sums_at_once(works, memory)
             return
@@ -286,62 +265,15 @@ class Collector:
             one = rounds[number]
             yield GroupSum(number, total, one.begun, one.names)
 
-    def _sums_of_relays(self, works: Mapping[int, GroupWork]) -> Generator[GroupSum, None, None]:
-        """Yields the sums that relays have made of their nodes. Raises ServerStopped."""
-        asked: dict[str, Int64Array] = {}
-        numbers: dict[str, int] = {}
-        empty = self.intake.contract.empty_total()
-        for number, group in works.items():
-            # A relay's nodes are the group, and the relay is all that the server knows of it.
-            ((relay, users),) = group.work.asked.items()
-            if len(users) < self.intake.least:
-                yield GroupSum(number, empty, False)
-            else:
-                asked[relay] = users
-                numbers[relay] = number
-        if not asked:
-            return
-        work = next(iter(works.values())).work
-        self.begin(work._replace(asked=asked))
-        try:
-            self._gather_parts()
-        finally:
-            self.end()
-        for relay, number in numbers.items():
-            total = self.intake.answers.get(relay)
-            if isinstance(total, Total):
-                yield GroupSum(number, total, True, frozenset({relay}))
-            else:
-                yield GroupSum(number, empty, True)
-
-    def _gather_parts(self) -> None:
-        """Asks all relays at once, for as long as a round lasts; longer, while so many are away
-        that their sums decide whether the round counts.
-        """
-        groups = self.folder.terms.protection.groups
-        seconds = self.folder.terms.deadline
-        missing = self.intake.missing()
-        while True:
-            self.gather(seconds)
-            heard = len(self.taken)
-            if 2 * heard > groups or 2 * (heard + len(missing)) <= groups:
-                return
-            line = (
-                f"round {self.work.round}: {heard} of {groups} relays in {seconds:g} s, and a round"
-                " is of more than half; the others are asked again"
-            )
-            self.folder.log(LogLine(line, "quorum", level="warning", round=self.work.round))
-
     def sum_of(
         self,
         number: int,
         work: RoundWork,
         of_group: Collection[str],
         memory: SumMemory | None = None,
-        seconds: float | None = None,
     ) -> GroupSum:
         """Makes the secure sum of one group; see `SecureRound`. Raises ServerStopped."""
-        asking = SecureRound(self, work, number, of_group, memory, seconds)
+        asking = SecureRound(self, work, number, of_group, memory)
         total = asking.run()
         return GroupSum(number, total, asking.begun, asking.names)
 

@@ -32,7 +32,7 @@ import numpy as np
 from ...core.contract.declared import Contract
 from ...core.contract.update import Total
 from ...core.types import Float64Array, Int64Array
-from ..agreement.groups import groups_of, groups_of_round
+from ..agreement.groups import groups_of_round
 from ..frames.contribution import add
 from ..frames.frames import FrameParts, FrameRefused, claimed_node
 from ..frames.request import RoundWork
@@ -174,7 +174,7 @@ def _tell_missing(
     """Logs which groups gave no sum."""
     missing = sorted(set(range(groups)).difference(summed))
     if missing:
-        names = ", ".join(_named(folder, number) for number in missing)
+        names = ", ".join(str(number + 1) for number in missing)
         line = (
             f"round {work.round}: {groups - len(missing)} of {groups} groups; without group {names}"
         )
@@ -186,22 +186,11 @@ def _tell_long(
 ) -> None:
     """Logs a sum that was much longer than the median one. It does not say which node lies."""
     if times > LONG:
-        who = f"one of its {nodes} nodes may lie"
-        if folder.terms.of_relays:
-            who = "its relay or one of its nodes may lie"
         line = (
-            f"round {work.round}: the sum of group {_named(folder, number)} is {times:.3g} times as"
-            f" long as the median group's, and is shortened to it; {who}"
+            f"round {work.round}: the sum of group {number + 1} is {times:.3g} times as long as the"
+            f" median group's, and is shortened to it; one of its {nodes} nodes may lie"
         )
         folder.log(LogLine(line, "long", level="warning", round=work.round))
-
-
-def _named(folder: ServerFolder, number: int) -> str:
-    """Returns what a log calls a group: its number from 1, or the name of its relay."""
-    if not folder.terms.of_relays:
-        return str(number + 1)
-    (relay,) = groups_of(folder.members, folder.terms)[number]
-    return relay
 
 
 # ---- several sums at once ------------------------------------------------------------------------

@@ -25,8 +25,7 @@ from .server_folder import LogLine
 Log = Callable[[str], None]
 UPDATE = "update"  # of one device
 SUM = "sum"  # of all devices that were asked for
-PART = "part"  # of some of these, by a relay
-CONTRIBUTIONS = (UPDATE, SUM, PART)
+CONTRIBUTIONS = (UPDATE, SUM)
 REMEMBERED = 16  # closed rounds whose missing answers are known to be late when they come
 
 
@@ -59,8 +58,6 @@ class ReadAnswer(NamedTuple):
     nonce: bytes
     read: Update | Total
     """The contribution of the answer."""
-    users: Int64Array
-    """The users whose devices are in it."""
 
 
 @final
@@ -71,10 +68,8 @@ class RoundIntake:
     each code was given, over all rounds of this process. lengths: the length of each node's answer
     of the open round, as `caps.norm` measures it.
 
-    only: the one kind of answer that is taken; "" = any. `answers` then keeps each answer by its
-    node until the next round: `update` for a defence, which looks at all of them together, and
-    `part` for relays under masks, whose sums are compared with each other. least: the fewest people
-    that a part may be of.
+    singly: takes the updates of single devices alone. `answers` then keeps each of them by its node
+    until the next round, for a defence, which looks at all of them together.
     """
 
     def __init__(
@@ -84,15 +79,13 @@ class RoundIntake:
         contract: Contract,
         log: Log,
         caps: Caps | None = None,
-        only: str = "",
-        least: int = 1,
+        singly: bool = False,
     ) -> None:
         self.run = run
         self.members = members
         self.contract = contract
         self.log = log
-        self.only = only
-        self.least = least
+        self.singly = singly
         self.caps = caps or Caps.of(contract)
         self.counts: Counter[Code] = Counter()
         # By closed round, the nodes without which it went on.
@@ -105,7 +98,6 @@ class RoundIntake:
         self.total: Total = self.contract.empty_total()
         self.answers: dict[str, Update | Total] = {}
         self.taken: dict[str, bytes] = {}  # identity_of each node's answer
-        self.heard: dict[str, Int64Array] = {}  # the users whose devices are in it
         self.lengths: dict[str, float] = {}
         self._nonces: set[bytes] = set()
         self._left = dict.fromkeys(asked)  # who was asked and has not answered
@@ -166,7 +158,7 @@ class RoundIntake:
                 receipts.append(self.said(*result))
                 continue
             self.total = contribution.add(self.total, result.read)
-            if self.only:
+            if self.singly:
                 self.answers[result.node] = result.read
             receipts.append(self.said(Code.ACCEPTED, result.node, ""))
         return receipts
@@ -178,19 +170,18 @@ class RoundIntake:
             answer = opened(frame, largest)
             node = self.identified(answer)
             digest = identity_of(answer)
-            read, users = self._checked(answer, node, digest)
+            read = self._checked(answer, node, digest)
             self.lengths[node] = self.caps.check(read)
         except FrameRefused as why:
             return Receipt(why.code, node, why.text)
         # Marked at once, so that a second one that came with it is refused.
         self.taken[node] = digest
-        self.heard[node] = users
         self._left.pop(node, None)
         self._nonces.add(answer.head.nonce)
-        return ReadAnswer(frame, node, answer.head.nonce, read, users)
+        return ReadAnswer(frame, node, answer.head.nonce, read)
 
     def _forget(self, answer: ReadAnswer) -> None:
-        del self.taken[answer.node], self.heard[answer.node], self.lengths[answer.node]
+        del self.taken[answer.node], self.lengths[answer.node]
         self._left[answer.node] = None
         self._nonces.discard(answer.nonce)
 
@@ -206,18 +197,12 @@ class RoundIntake:
             raise FrameRefused(Code.BAD_SIGNATURE)
         return name
 
-    def _checked(self, frame: Frame, node: str, digest: bytes) -> tuple[Update | Total, Int64Array]:
-        """Returns the contribution of a frame, and the users whose devices are in it. Raises
-        FrameRefused.
-        """
+    def _checked(self, frame: Frame, node: str, digest: bytes) -> Update | Total:
+        """Returns the contribution of a frame. Raises FrameRefused."""
         head = frame.head
         if head.kind == "refused":
-            why = reason(bytes(frame.body[:120]))
-            if self.only == PART:
-                self._leave_out(frame, node, why)
-            raise FrameRefused(Code.WITHHELD, why)
-        # A defence reads single updates, and relays under masks send parts.
-        allowed = (self.only,) if self.only else CONTRIBUTIONS
+            raise FrameRefused(Code.WITHHELD, reason(bytes(frame.body[:120])))
+        allowed = (UPDATE,) if self.singly else CONTRIBUTIONS
         if head.kind not in allowed:
             raise FrameRefused(Code.WRONG_KIND)
         now = self.belonging(frame, node, self._open)
@@ -230,27 +215,11 @@ class RoundIntake:
         if head.about.get("users") != len(users):
             raise FrameRefused(Code.WRONG_COUNT, "of devices")
         # One device sends its update, several send their sum.
-        if head.kind != PART and (head.kind == UPDATE) != (len(users) == 1):
+        if (head.kind == UPDATE) != (len(users) == 1):
             raise FrameRefused(Code.WRONG_COUNT, "of devices")
-        if head.kind == PART:
-            heard = head.about.get("heard", 0)
-            # A sum of fewer people has less noise than the terms promise.
-            if heard < self.least:
-                text = f"of devices: {heard} people, at least {self.least}"
-                raise FrameRefused(Code.WRONG_COUNT, text)
-            return contribution.read_part(frame.body, self.contract, users, heard)
         if head.kind == UPDATE:
-            return contribution.read_update(frame.body, self.contract, int(users[0])), users
-        return contribution.read_total(frame.body, self.contract, users), users
-
-    def _leave_out(self, frame: Frame, node: str, why: str) -> None:
-        """Leaves a relay that has refused out of the open round: its group gives no sum in it.
-        Raises FrameRefused for a refusal of another round or model.
-        """
-        self.belonging(frame, node, self._open)
-        # A full disk or the end of a process may pass, so that relay is asked again.
-        if not why.startswith(Code.FAILED.value):
-            self._left.pop(node, None)
+            return contribution.read_update(frame.body, self.contract, int(users[0]))
+        return contribution.read_total(frame.body, self.contract, users)
 
     def belonging(self, frame: Frame, node: str, now: Open | None) -> Open:
         """Returns the open round `now` if a frame of a node is for it: of this run, this round and

@@ -543,8 +543,7 @@ class WorkerPool(Generic[H]):
             raise ServerStopped
 
     def _read(self, work: RoundWork, about: Mapping[str, Any], body: bytes) -> Total:
-        total, _ = read_sum(body, self._contract, work.asked, about["names"], about["heard"])
-        return total
+        return read_sum(body, self._contract, work.asked, about["names"])
 
     def _read_group(self, work: RoundWork, about: Mapping[str, Any], body: bytes) -> GroupSum:
         total = self._contract.empty_total()

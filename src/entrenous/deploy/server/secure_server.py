@@ -87,8 +87,7 @@ class SecureRound:
     in the group, as in `GroupWork`; empty where there is one group. The attempts of each group are
     numbered apart, and earlier sums of other groups do not count, since no node is in two.
 
-    memory: None = that of the collector's folder, which is the server's. seconds: the time for the
-    whole sum, since a relay's answer has to be in time; None = it waits for as many nodes as count.
+    memory: None = that of the collector's folder, which is the server's.
 
     begun: True once nodes are asked: without a sum the round is lost then, and otherwise passed
     over. By lot it is False again where too few take part. names: the nodes whose sum it is, once
@@ -102,12 +101,9 @@ class SecureRound:
         group: int = 0,
         of_group: Collection[str] = (),
         memory: SumMemory | None = None,
-        seconds: float | None = None,
     ) -> None:
         self._collector = collector
         self._folder = collector.folder
-        self._until = None if seconds is None else time.monotonic() + seconds
-        self._late = False  # True if the time was too short for enough nodes
         self._contract = collector.intake.contract
         self._memory = memory or self._folder
         self._past = self._memory.summed()
@@ -203,7 +199,7 @@ class SecureRound:
             )
             self._log(line, "lost")
             # Masked inputs may have been asked for: two sums over different nodes tell more.
-            if self._late or self._sum is None or self._sum.stage >= stages.MASKED:
+            if self._sum is None or self._sum.stage >= stages.MASKED:
                 return self._empty
             # A further attempt would ask those whom the same lot draws.
             if self._by_lot and why.code == "threshold":
@@ -316,7 +312,7 @@ class SecureRound:
         if self._by_lot:
             self._stage_ends = False
             waited = partial(self._awaited, own, number)
-        yield Question(waited, stage.request, self.take, self._patience())
+        yield Question(waited, stage.request, self.take, self._deadline)
         if number == stages.MASKED:
             yield from self._settle(own)
         while number <= stages.MASKED and not self._enough(set(own.heard(number))):
@@ -327,11 +323,7 @@ class SecureRound:
             # By lot nobody is waited for, and the next round draws others.
             if self._by_lot:
                 raise SumRefused("threshold", f"{name}: too few take part")
-            if self._until is not None:
-                self._late = True
-                raise SumRefused("threshold", f"{name}: too few nodes have answered in time")
-            seconds = self._folder.terms.deadline
-            yield Question(self._not_heard, stage.request, self.take, seconds)
+            yield Question(self._not_heard, stage.request, self.take, self._deadline)
         self._gone |= self._missing
 
     def _most_say(self) -> str:
@@ -368,14 +360,10 @@ class SecureRound:
             self._stage_ends = are_enough and are_gone
         return () if self._stage_ends else self._missing
 
-    def _patience(self) -> float:
-        """Returns the seconds that a stage waits for all of its nodes."""
-        deadline = self._folder.terms.deadline
-        if self._until is None:
-            return deadline
-        # Nodes that miss one stage are not waited for at the next, which so takes far less. Half of
-        # the time is left for stages whose nodes go away later.
-        return min(deadline, max(0.0, self._until - time.monotonic()) / 2)
+    @property
+    def _deadline(self) -> float:
+        """The seconds that a stage waits for all of its nodes."""
+        return self._folder.terms.deadline
 
     def _settle(self, own: SecureSumServer) -> Iterator[Question]:
         """Has the boxes opened that somebody complained of: that shows which of the two lied."""
@@ -384,7 +372,7 @@ class SecureRound:
             return self._seal(OPEN, own.accused[name], name)
 
         if own.accused:
-            seconds = min(LONGEST, self._patience())
+            seconds = min(LONGEST, self._deadline)
             yield Question(lambda: set(own.accused), opening, self.take, seconds)
         # Without the opening nobody knows which of the two lied, and neither is named.
         for name in own.accused:

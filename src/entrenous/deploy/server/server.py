@@ -341,9 +341,6 @@ class FederationServer:
             missed = f"{counted(absent, 'node')} did not take the model"
             line = f"{missed} of round {self.round}: not there"
             self._log(line, "absent", "warning")
-        # The nodes of relays agree within their groups.
-        if self.terms.of_relays:
-            return
         agreed = Agreement(b"", work.asked.keys() - set(self.collecting.without))
         if self.terms.masked:
             agreed = self._agree(work, seconds)
@@ -400,7 +397,7 @@ class FederationServer:
         assert isinstance(self.collecting, Collector)  # workers are refused with a defence
         intake = self.collecting.intake
         # Each node is one user's: its update has that user's place.
-        in_order = sorted(intake.answers, key=lambda name: int(intake.heard[name][0]))
+        in_order = sorted(intake.answers, key=lambda name: int(work.asked[name][0]))
         answers = [intake.answers[name] for name in in_order]
         updates = [answer for answer in answers if isinstance(answer, Update)]
         return defended_sum(updates, self.contract, self._defence, work.download)

@@ -36,7 +36,7 @@ from ...runs.recommenders import restore_state
 from ..agreement.groups import groups_of_round
 from ..agreement.members import Member, Members
 from ..agreement.terms import FederationTerms
-from ..frames.contribution import agreed_by, contract_of, of_part
+from ..frames.contribution import agreed_by, contract_of, of_total
 from ..frames.request import RoundWork
 from ..frames.secure import SPARE, largest_answer
 from ..links.admission import STANDARD, Bounds
@@ -372,9 +372,8 @@ class Worker:
             collector.begin(work, without)
             total = collector.end()
         names = sorted(collector.taken)
-        heard = collector.heard
-        body = of_part(total, heard) if names else b""
-        self._channel.send("total", {"names": names, "heard": len(heard)}, body)
+        body = of_total(total) if names else b""
+        self._channel.send("total", {"names": names}, body)
 
     # ---- secure sums -----------------------------------------------------------------------------
 
@@ -394,21 +393,20 @@ class Worker:
             works = works_of_groups(self._held, work)
             for summed in self._collector.sums(works, self._memory):
                 self._channel.send("report", self._report(set()))
-                self._send_sum(summed, work)
+                self._send_sum(summed)
         # The server is gone, which the other thread sees too.
         except (ServerStopped, EOFError, OSError):
             pass
         except BaseException as failure:
             self._failure = failure
 
-    def _send_sum(self, summed: GroupSum, work: RoundWork) -> None:
+    def _send_sum(self, summed: GroupSum) -> None:
         total = summed.total
         names = sorted(summed.names)
-        users = np.concatenate([np.empty(0, np.int64), *(work.asked[name] for name in names)])
-        about = {"group": summed.group, "begun": summed.begun, "names": names, "heard": len(users)}
+        about = {"group": summed.group, "begun": summed.begun, "names": names}
         body = b""
         if total.devices:
-            body = of_part(total, np.sort(users))
+            body = of_total(total)
         self._channel.send("summed", about, body)
 
     def _note_waiting(self, names: list[str]) -> None:
