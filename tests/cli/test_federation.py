@@ -196,6 +196,16 @@ def test_a_node_has_one_user_or_many_and_is_run_by_one_command(
         assert done.code == 0 and f"entrenous node {name}" in done.err
 
 
+def test_whoever_joins_paper_is_told_what_can_be_read(folder: Path, command: Command) -> None:
+    founded(command)
+    said = command(
+        "federation", "join", "a", "--invitation", "book/invitations/a", "--data", "a.csv"
+    )
+    read = "profile paper: the server can read what each node sends, of one user or their sum; "
+    (line,) = [line for line in said.err.splitlines() if line.startswith(read)]
+    assert "measured on ml-100k" in line and "R-precision 0.9" in line
+
+
 def test_what_a_federation_by_lot_lacks_is_said_at_once_and_can_be_pasted(
     folder: Path, command: Command
 ) -> None:

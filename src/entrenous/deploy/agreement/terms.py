@@ -27,7 +27,6 @@ from ...privacy.noise import share_of
 from ...privacy.party_list import Demands, in_days
 from ...privacy.protection import (
     DP,
-    PAPER,
     PROTECT,
     ROBUST,
     UNCUT,
@@ -715,11 +714,10 @@ class FederationTerms(Settings):
                 f" (defence={own.defence}), histories too; {measured}"
             )
         singly = self._and_singly(place)
-        if self.profile == PAPER and not own.active:
-            sent = f"what each node sends, of one user or their sum{singly}"
-            return f"the server can read {sent}; {measured}"
-        sums = "the server sees what each node sends"
+        sums = "the server can read what each node sends, of one user or their sum"
+        read = f"; as published: {measured}"
         if own.secure_sum:
+            read = ""
             sums = (
                 f"the server sees masked sums of at least {own.people} people and"
                 f" {own.parties} nodes"
@@ -750,7 +748,7 @@ class FederationTerms(Settings):
             proof = epsilon_in_words(epsilon, own.delta)
             if self.by_lot:
                 proof += f", of {own.answers} answers; the server sees who answers"
-        return f"{sums}{singly}; {noise}{clip}; {proof}"
+        return f"{sums}{singly}; {noise}{clip}; {proof}{read}"
 
     def _and_singly(self, place: str) -> str:
         """Returns what the server sees of each user besides sums, as the end of a clause; "" =
