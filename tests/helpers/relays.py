@@ -109,7 +109,7 @@ def tree(
     have = {"e1": 2, "e2": 2, "f1": 3, "w1": 1, "w2": 2, "here": 1, "near": counts["near"]}
     for name in (name for names in below.values() for name in names if name not in relays):
         mine = np.arange(first[name], first[name] + have[name])
-        rows, plan = DATA.of_users(mine), JoinPlan(public_draws=True)
+        rows, plan = DATA.of_users(mine), JoinPlan(profile="paper", public_draws=True)
         assert join(folder / name, invitations[name], rows, plan).tolist() == mine.tolist()
         nodes[name] = folder / name
     return Tree(made.terms, made.server, nodes, relays, below)

@@ -27,6 +27,7 @@ from ...privacy.noise import share_of
 from ...privacy.party_list import Demands, in_days
 from ...privacy.protection import (
     DP,
+    PAPER,
     PROTECT,
     ROBUST,
     UNCUT,
@@ -361,6 +362,14 @@ class FederationTerms(Settings):
     def masked(self) -> bool:
         """True where the server sees the sum of a round's nodes, and no node singly."""
         return self.protection.secure_sum
+
+    @property
+    def open_profile(self) -> str:
+        """The profile to which an owner must agree, since others can read what a single node sends;
+        "" where masks, or noise between peers, hide that."""
+        if self.masked or (not self.has_server and self.gossip.push_noise):
+            return ""
+        return ROBUST if self.defended else PAPER
 
     @property
     def by_lot(self) -> bool:
