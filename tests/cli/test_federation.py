@@ -36,6 +36,7 @@ NEW = [
     "300",
 ]
 PAPER = [*NEW, "--profile", "paper"]
+JOIN = ["federation", "join", "--profile", "paper"]
 
 
 @pytest.fixture
@@ -129,8 +130,7 @@ def test_bad_input_to_join_and_to_what_runs_is_one_line_and_writes_nothing(
     invitation = "book/invitations/a"
     for line, words in {
         "is not for 'stranger'": [
-            "federation",
-            "join",
+            *JOIN,
             "stranger",
             "--invitation",
             invitation,
@@ -138,8 +138,7 @@ def test_bad_input_to_join_and_to_what_runs_is_one_line_and_writes_nothing(
             "a.csv",
         ],
         "19 users; expected 20": [
-            "federation",
-            "join",
+            *JOIN,
             "a",
             "--invitation",
             invitation,
@@ -147,18 +146,16 @@ def test_bad_input_to_join_and_to_what_runs_is_one_line_and_writes_nothing(
             "b.csv",
         ],
         "300 rows of items that are not on the federation's list": [
-            "federation",
-            "join",
+            *JOIN,
             "a",
             "--invitation",
             invitation,
             "--data",
             "unknown.csv",
         ],
-        "none.csv": ["federation", "join", "a", "--invitation", invitation, "--data", "none.csv"],
+        "none.csv": [*JOIN, "a", "--invitation", invitation, "--data", "none.csv"],
         "terms.json: no such file": [
-            "federation",
-            "join",
+            *JOIN,
             "a",
             "--invitation",
             "nowhere",
@@ -185,8 +182,7 @@ def test_a_node_has_one_user_or_many_and_is_run_by_one_command(
     founded(command)
     for name in ("a", "one"):
         done = command(
-            "federation",
-            "join",
+            *JOIN,
             name,
             "--invitation",
             f"book/invitations/{name}",
@@ -194,6 +190,26 @@ def test_a_node_has_one_user_or_many_and_is_run_by_one_command(
             f"{name}.csv",
         )
         assert done.code == 0 and f"entrenous node {name}" in done.err
+
+
+def test_an_owner_who_says_nothing_joins_under_masks_alone(folder: Path, command: Command) -> None:
+    done = command(*NEW, "--rounds", "4", "--profile", "paper", *asked(command, "a", "b", "one"))
+    assert "each owner who agrees says join --profile paper" in done.err
+    before = contents(folder)
+    join = ["federation", "join", "a", "--invitation", "book/invitations/a", "--data", "a.csv"]
+    read = "profile paper: the server can read what each node sends, of one user or their sum"
+    for more in ((), ("--people", "300", "--parties", "5"), ("--profile", "robust")):
+        error = command(*join, *more).error
+        assert f"book/invitations/a: {read}" in error and "R-precision 0.9" in error
+        assert error.strip().endswith(
+            "expected masks; --profile paper, in Python profile='paper', joins all the same"
+        )
+        assert contents(folder) == before
+    # What the line says to do works, and the owner is told what can be read, with figures.
+    said = command(*join, "--profile", "paper")
+    assert said.code == 0
+    (line,) = [line for line in said.err.splitlines() if line.startswith(read)]
+    assert "measured on ml-100k" in line and "R-precision 0.9" in line
 
 
 def test_what_a_federation_by_lot_lacks_is_said_at_once_and_can_be_pasted(
@@ -309,12 +325,7 @@ def test_a_node_with_a_new_key_keeps_its_users_and_its_store(
     from entrenous.deploy.node.node import FederatedNode
 
     founded(command)
-    assert (
-        command(
-            "federation", "join", "a", "--invitation", "book/invitations/a", "--data", "a.csv"
-        ).code
-        == 0
-    )
+    assert command(*JOIN, "a", "--invitation", "book/invitations/a", "--data", "a.csv").code == 0
     old, members = (
         public_bytes(read_identity(folder / "a/identity.key")).hex(),
         folder / "book/server/members.json",
@@ -347,12 +358,7 @@ def test_an_invitation_to_another_federation_is_not_accepted(
     folder: Path, command: Command
 ) -> None:
     founded(command)
-    assert (
-        command(
-            "federation", "join", "a", "--invitation", "book/invitations/a", "--data", "a.csv"
-        ).code
-        == 0
-    )
+    assert command(*JOIN, "a", "--invitation", "book/invitations/a", "--data", "a.csv").code == 0
     again = [*PAPER[:2], "other", *PAPER[3:], "--rounds", "4", "--node", f"a/request.json:{LARGE}"]
     assert command(*again).code == 0
     before = contents(folder / "a")
@@ -370,9 +376,7 @@ def test_a_membership_list_of_a_hostile_operator_is_refused(folder: Path, comman
     for users in ([[0, 10**18]], [[-5, 3]], [[3, 1]], "all", [[0, 1], [1, 2]]):
         said["nodes"]["a"]["users"] = users
         path.write_text(json.dumps(said))
-        line = command(
-            "federation", "join", "a", "--invitation", "book/invitations/a", "--data", "a.csv"
-        ).error
+        line = command(*JOIN, "a", "--invitation", "book/invitations/a", "--data", "a.csv").error
         assert "not a membership list" in line or "users out of order" in line, users
 
 
@@ -385,7 +389,7 @@ def test_a_federation_with_secure_sums_keeps_its_nodes_and_its_rounds(
     assert "40 of 60 users are there; the noise of a sum needs 48" in problem
     assert command(*private).code == 0
     asked(command, "late")
-    join = ["federation", "join", "a", "--invitation", "book/invitations/a", "--data", "a.csv"]
+    join = [*JOIN, "a", "--invitation", "book/invitations/a", "--data", "a.csv"]
     assert "a sum here has 40 people" in command(*join).error
     assert command(*join, "--people", "6").code == 0
     before = contents(folder)
@@ -442,8 +446,7 @@ def test_from_nothing_to_recommendations_with_kills_backups_and_a_node_less(
     for name in ("a", "b", "one"):
         assert (
             command(
-                "federation",
-                "join",
+                *JOIN,
                 name,
                 "--invitation",
                 f"book/invitations/{name}",
@@ -503,12 +506,7 @@ def test_the_status_of_a_server_and_of_a_node_before_the_first_round(
 ) -> None:
     """Before: the server's was an error until a round was done, the node's `expected a peer's`."""
     founded(command)
-    assert (
-        command(
-            "federation", "join", "a", "--invitation", "book/invitations/a", "--data", "a.csv"
-        ).code
-        == 0
-    )
+    assert command(*JOIN, "a", "--invitation", "book/invitations/a", "--data", "a.csv").code == 0
     server, node = (
         command("federation", "status", "book/server", "--json").json,
         command("federation", "status", "a", "--json").json,

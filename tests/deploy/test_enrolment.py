@@ -28,7 +28,7 @@ from entrenous.deploy.operate.plans import FoundingPlan, JoinPlan
 from entrenous.privacy.secure_sum.terms import Floors
 from entrenous.privacy.unsampled import epsilon_of_gaussian
 
-PUBLIC = JoinPlan(own={"pi": "0"}, public_draws=True)
+PUBLIC = JoinPlan(profile="paper", own={"pi": "0"}, public_draws=True)
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def joining(made: FoundedFederation, sent: Path, **how: Any) -> dict[str, Any]:
     """What node.json says after the first node has joined with floors and a pi of its own."""
     rows = ratings().of_users(FIRST)
     tell = how.pop("tell", print)
-    plan = JoinPlan(**{"own": {"pi": "0"}, "public_draws": True, **how})
+    plan = replace(PUBLIC, **how)
     join(made.nodes["node-1"], sent, rows, plan, tell)
     return dict(json.loads((made.nodes["node-1"] / "node.json").read_text()))
 

@@ -10,12 +10,14 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 from federation_links import until
-from running_by_lot import DATA, ITEMS, OWNER, PEOPLE, Running
+from running_by_lot import DATA, ITEMS, OWNER, PEOPLE, PLAN, Running
 
 from entrenous.core.errors import EntrenousError, InputError
 from entrenous.deploy.agreement.files import IDENTITY, read_identity, read_json
@@ -26,8 +28,8 @@ from entrenous.deploy.links.admission import Denied, here
 from entrenous.deploy.node.node import FederatedNode
 from entrenous.deploy.operate.device import Device
 from entrenous.deploy.operate.enrolment import identity, rotate
-from entrenous.deploy.operate.founding import found_federation
-from entrenous.deploy.operate.joining import join_by_link
+from entrenous.deploy.operate.founding import Place, found_federation, free_ports
+from entrenous.deploy.operate.joining import join_by_link, join_shop
 from entrenous.deploy.operate.membership import invite, shut_out
 from entrenous.deploy.operate.newcomers import (
     LINKS,
@@ -152,6 +154,36 @@ def test_an_owner_whose_device_would_send_nothing_takes_no_place(
     assert links_of(running.folder)[0].left == 1
     # What the line says to do works.
     assert join_by_link(tmp_path / "x", str(link), None, JoinPlan(people=3)).tolist() == [PEOPLE]
+
+
+@pytest.mark.parametrize("profile", ["paper", "robust"])
+def test_nobody_joins_without_masks_by_a_link_who_did_not_say_so(
+    tmp_path: Path, profile: Any
+) -> None:
+    plan = replace(PLAN, profile=profile, protect={}, endless=False, rounds=9)
+    first = identity(tmp_path / "first", "first"), 1
+    made = found_federation(tmp_path / "f", ITEMS, [first], plan, Place(port=free_ports()[0]))
+    with closing(Running(tmp_path / "f", made=made)) as running:
+        running.start(3600.0)
+        link = make_link(running.folder, uses=4, days=1, an_hour=10)
+        rows = DATA.of_users([1, 2])
+        says_no_more = JoinPlan(people=300, parties=5)
+        doors: list[Callable[[], object]] = [
+            lambda: join_by_link(tmp_path / "x", str(link), None, says_no_more),
+            lambda: Device.join(tmp_path / "x", str(link), people=300, parties=5),
+            lambda: join_shop(tmp_path / "x", str(link), rows, says_no_more, print),
+        ]
+        remedy = f"--profile {profile}, in Python profile='{profile}'"
+        for door in doors:
+            with pytest.raises(InputError, match=f"--link: profile {profile}: .*{remedy}"):
+                door()
+        assert not (tmp_path / "x").exists()
+        assert links_of(running.folder)[0].left == 4
+        with Device.join(tmp_path / "y", str(link), profile=profile) as device:
+            assert device.users == ["me"]
+        # Whoever says paper has said that all can be read.
+        agreed = JoinPlan(profile="paper")
+        assert join_shop(tmp_path / "z", str(link), rows, agreed, print) == 2
 
 
 def test_no_device_of_a_masked_federation_gets_another_key(

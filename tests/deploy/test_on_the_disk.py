@@ -81,7 +81,12 @@ def test_a_federation_with_a_server_is_on_the_disk_at_each_step(tmp_path: Path, 
     )
     assert disk.lost(tmp_path) == []
     folder = tmp_path / "nodes" / "one"
-    join(folder, made.nodes["one"], DATA.of_users(range(2)), JoinPlan(public_draws=True))
+    join(
+        folder,
+        made.nodes["one"],
+        DATA.of_users(range(2)),
+        JoinPlan(profile="paper", public_draws=True),
+    )
     assert disk.lost(tmp_path) == []
     request = rotate(folder)
     assert disk.lost(tmp_path) == []

@@ -5,6 +5,7 @@ by its own person.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from entrenous.deploy.operate.enrolment import identity, join
 from entrenous.deploy.operate.founding import found
 from entrenous.deploy.operate.plans import FoundingPlan, JoinPlan
 
+OWNER = JoinPlan(profile="paper", public_draws=True)
 EXAMPLE = ROOT / "docs" / "examples" / "my_algo.py"
 
 
@@ -200,7 +202,7 @@ def test_a_node_joins_with_the_file_that_it_names(file: Path, tmp_path: Path) ->
         FoundingPlan(algorithm=str(file), rounds=1, profile="paper"),
     )
     with pytest.raises(InputError, match="the federation's algorithm, mine, is none of"):
-        join(tmp_path / "node", made.nodes["node-1"], data, JoinPlan(public_draws=True))
+        join(tmp_path / "node", made.nodes["node-1"], data, OWNER)
     other = tmp_path / "other.py"
     other.write_text(file.read_text().replace("0.1, gt=0", "0.3, gt=0"))
     with pytest.raises(
@@ -210,7 +212,7 @@ def test_a_node_joins_with_the_file_that_it_names(file: Path, tmp_path: Path) ->
             tmp_path / "node",
             made.nodes["node-1"],
             data,
-            JoinPlan(algorithm=str(other), public_draws=True),
+            replace(OWNER, algorithm=str(other)),
         )
     copy = tmp_path / "copy_of_mine.py"  # where it lies and what it is called makes no difference
     copy.write_text(file.read_text())
@@ -219,7 +221,7 @@ def test_a_node_joins_with_the_file_that_it_names(file: Path, tmp_path: Path) ->
             tmp_path / "node",
             made.nodes["node-1"],
             data,
-            JoinPlan(algorithm=str(copy), public_draws=True),
+            replace(OWNER, algorithm=str(copy)),
         ),
         np.arange(4),
     )

@@ -159,6 +159,7 @@ MASKED: dict[str, Any] = {
     **PLAIN,
     "protect": {"secure_sum": True, "people": 4, "parties": 3},
 }
+OF_THREE = {**MASKED, "protect": {**MASKED["protect"], "people": 3}}
 # As `entrenous federation new` has it, but for the people.
 PRIVATE: dict[str, Any] = {
     "profile": "private",
@@ -506,7 +507,13 @@ def best_of(made: FoundedFederation, rows: Interactions, training: Training) -> 
         ("fpl", {"user_step": "once"}, PLAIN, "user_step=once; expected triple"),
         ("fpl", {}, {**PLAIN, "protect": {"row_clip": 1.0}}, "a protection of which"),
         ("fpl", {}, {"profile": "robust"}, "a protection of which"),
-        ("fcf", {}, PLAIN, "its draws are public; expected secret ones, or public=1"),
+        (
+            "fcf",
+            {},
+            PLAIN,
+            "the server can read what this device sends; expected masks, or paper=1",
+        ),
+        ("fcf", {}, OF_THREE, "its draws are public; expected secret ones, or public=1"),
         ("pfedrec", {}, PLAIN, "pfedrec; expected one of fcf, fpl"),
     ],
 )

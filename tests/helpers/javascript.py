@@ -49,7 +49,7 @@ ROUNDS = 3
 SETTINGS: dict[str, dict[str, Any]] = {"fcf": {"factors": 5}, "fpl": {"factors": 18, "triples": 9}}
 OWNER: dict[str, Any] = {"people": 4, "parties": 3, "occupancy": 0}
 # What the owner of a device in JavaScript insists on.
-INSISTED = ["public=1", *(f"{floor}={value}" for floor, value in OWNER.items())]
+INSISTED = ["paper=1", "public=1", *(f"{floor}={value}" for floor, value in OWNER.items())]
 PLAIN: dict[str, Any] = {"profile": "paper", "draws": "public"}
 # By lot every device is one person's. Noise is from the seed, as the simulation's is.
 LOTS: dict[str, Any] = {
@@ -132,7 +132,7 @@ def founded_with(
     place = Place(port=free_ports()[0])
     founded = found_federation(folder / "book", Items.of(rows), requests, plan, place)
     for shop, own in shares.items():
-        owner = JoinPlan(public_draws=True, **OWNER)
+        owner = JoinPlan(profile="paper", public_draws=True, **OWNER)
         join(folder / shop, founded.nodes[shop], rows.of_users(np.array(own)), owner)
     return founded._replace(nodes={**founded.nodes, **{shop: folder / shop for shop in shares}})
 

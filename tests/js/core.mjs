@@ -49,7 +49,8 @@ export async function identity(files, name) {
 
 // Takes an invitation, {file name: text}, with the rows of the user, a CSV file as text; null = none.
 // insisted: texts such as people=60, the least that the terms must say of a masked sum and that each
-// must have; public=1 agrees to draws that everybody can repeat.
+// must have; paper=1 agrees to a server that reads what this device sends, and public=1 to draws that
+// everybody can repeat.
 export async function joinFederation(files, invitation, rows, insisted) {
   const { floors, terms, server, tls, history } = await understood(invitation, rows, insisted);
   const own = fieldsOf(await files.read("request.json"), "request.json");
@@ -64,7 +65,7 @@ export async function joinFederation(files, invitation, rows, insisted) {
 
 // What an invitation means, whoever is a member. Refuses what this device or its owner does not take.
 export function understood(invitation, rows, insisted) {
-  const floors = { people: 100, parties: 3, occupancy: 10, noise: 0, public: 0 };
+  const floors = { people: 100, parties: 3, occupancy: 10, noise: 0, paper: 0, public: 0 };
   for (const floor of insisted) {
     const [name, value] = floor.split("=");
     if (!(name in floors) || !(Number(value) >= 0))
@@ -153,6 +154,8 @@ function checkTerms(terms, floors) {
   ) {
     throw new BadInput("a protection of which this device knows clip, masks, noise and lots alone");
   }
+  if (!masked && !floors.paper)
+    throw new BadInput("the server can read what this device sends; expected masks, or paper=1");
   // Whoever knows the seed draws what the device draws, its noise too.
   const repeated = terms.draws === "public" || (noise && source === "seed");
   if (repeated && !floors.public)

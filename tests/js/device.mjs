@@ -2,10 +2,12 @@
 //
 //   node device.mjs identity FOLDER NAME               makes a key, and request.json for the operator
 //   node device.mjs join FOLDER FROM ROWS.csv [people=100] [parties=3] [occupancy=10] [noise=0]
-//                                     [public=0]       joins by an invitation, a folder, or by a link,
+//                                     [paper=0] [public=0]
+//                                                      joins by an invitation, a folder, or by a link,
 //                                                      with the user's rows; the rest is the least that
-//                                                      a masked sum must have, and public=1 agrees to
-//                                                      draws that everybody can repeat
+//                                                      a masked sum must have; paper=1 agrees to no
+//                                                      masks, and public=1 to draws that everybody can
+//                                                      repeat
 //   node device.mjs run FOLDER                         takes part until the trained model has come
 //   node device.mjs consumed FOLDER ITEM               adds a row, while the device does not run
 //   node device.mjs recommend FOLDER [N]               prints the best items that the user lacks

@@ -144,6 +144,9 @@ def _say_founded(plan: FoundingPlan, founded: FoundedFederation) -> None:
             f"a sum may be of {least} people, and nodes insist on {insisted}: each owner who agrees"
             f" says join --people {least}"
         )
+    profile = founded.terms.open_profile
+    if profile:
+        say(f"nothing hides a single node: each owner who agrees says join --profile {profile}")
     if founded.known is not None:
         of = f"{founded.known} of the {founded.terms.items} items"
         say(f"it begins with the model of {plan.from_model}, which has {of}")

@@ -97,6 +97,19 @@ def test_a_peer_that_was_invited_is_ready_to_run(folder: Path, command: Command)
     assert "p1" not in given, "other peers' names are the operator's alone"
 
 
+def test_a_peer_whose_pushes_carry_no_noise_has_an_owner_who_said_so(
+    folder: Path, command: Command
+) -> None:
+    assert command(*FOUND, *requests(command), "--profile", "paper").code == 0
+    before = contents(folder)
+    join = ["federation", "join", "p0", "--invitation", "reading/invitations/p0", "--data", "0.csv"]
+    error = command(*join).error
+    assert "who receives a model can hold it against the base model" in error
+    assert "expected noise; --profile paper" in error
+    assert contents(folder) == before
+    assert command(*join, "--profile", "paper").code == 0
+
+
 def test_bad_input_is_one_line_and_writes_nothing(folder: Path, command: Command) -> None:
     asked = requests(command)
     before = contents(folder)

@@ -336,6 +336,14 @@ class FederationTerms(Settings):
         return self.protection.secure_sum
 
     @property
+    def open_profile(self) -> str:
+        """The profile to which an owner must agree, since others can read what a single node sends;
+        "" where masks, or noise between peers, hide that."""
+        if self.masked or (not self.has_server and self.gossip.push_noise):
+            return ""
+        return ROBUST if self.defended else PAPER
+
+    @property
     def by_lot(self) -> bool:
         """True where each device decides by itself, by lot, whether it answers in a round, and
         keeps the participation contract (`privacy/party_list.py`)."""
@@ -681,11 +689,10 @@ class FederationTerms(Settings):
                 f" (defence={own.defence}), histories too; {measured}"
             )
         singly = self._and_singly(place)
-        if self.profile == PAPER and not own.active:
-            sent = f"what each node sends, of one user or their sum{singly}"
-            return f"the server can read {sent}; {measured}"
-        sums = "the server sees what each node sends"
+        sums = "the server can read what each node sends, of one user or their sum"
+        read = f"; as published: {measured}"
         if own.secure_sum:
+            read = ""
             sums = (
                 f"the server sees masked sums of at least {own.people} people and"
                 f" {own.parties} nodes"
@@ -714,7 +721,7 @@ class FederationTerms(Settings):
             proof = epsilon_in_words(epsilon, own.delta)
             if self.by_lot:
                 proof += f", of {own.answers} answers; the server sees who answers"
-        told = f"{sums}{singly}; {noise}{clip}; {proof}"
+        told = f"{sums}{singly}; {noise}{clip}; {proof}{read}"
         if own.secure_sum and epsilon is None:
             told += f". {HOLDS_AGAINST}"
         return told

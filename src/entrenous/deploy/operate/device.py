@@ -32,7 +32,7 @@ from ..node.common import Common
 from ..node.node import FederatedNode
 from ..node.node_store import CHANGES, NODE, PAUSED, AddedRow, NodeStore, check_times
 from ..peers.folder import PeerFolder
-from .plans import JoinPlan
+from .plans import JoinPlan, TrialProfile
 from .receipt import NodeReceipt, receipt_of_node
 from .shop import devices_of, name_of
 
@@ -95,20 +95,23 @@ class Device:
         folder: Path | str,
         link: str,
         *,
+        profile: TrialProfile = "private",
         people: int = 100,
         parties: int = 3,
         tell: Callable[[str], None] = lambda line: None,
     ) -> Self:
         """Joins a federation by a link, as a person without rows, and opens the new device.
 
-        people, parties: this device sends nothing to a sum over fewer users, or fewer nodes. tell:
-        is called with the lines of what the owner agrees to, before the server hears of the device.
-        Raises InputError for a link that leads nowhere, and for terms that others can see through.
-        Not to be called from an event loop.
+        profile: with "paper" this device joins also where all that it sends can be read, with
+        "robust" where the server reads it to refuse poisoned updates. people, parties: this device
+        sends nothing to a sum over fewer users, or fewer nodes. tell: is called with the lines of
+        what the owner agrees to, before the server hears of the device. Raises InputError for a
+        link that leads nowhere, and for terms that others can see through. Not to be called from an
+        event loop.
         """
         from .joining import join_by_link  # with the network's libraries
 
-        plan = JoinPlan(people=people, parties=parties)
+        plan = JoinPlan(profile=profile, people=people, parties=parties)
         join_by_link(Path(folder), link, None, plan, tell)
         return cls(folder)
 

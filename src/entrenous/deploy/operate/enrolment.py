@@ -34,6 +34,7 @@ from ...core.registry.discover import lasting, short
 from ...core.types import Int32Array, Int64Array
 from ...data.interactions import Interactions, Vocabulary
 from ...privacy.party_list import in_days
+from ...privacy.protection import PAPER
 from ...privacy.secure_sum.primitives import verified
 from ...privacy.secure_sum.terms import Floors
 from ..agreement.address import is_host, parted, port_of
@@ -264,6 +265,7 @@ def check_terms(invitation: Path, terms: FederationTerms, plan: JoinPlan, users:
     if not 1 <= plan.least_users <= users:
         expected = f"1 to {users}, the node's users"
         raise InputError("--least-users", f"got {plan.least_users}", expected=expected)
+    _check_masks(invitation, terms, plan)
     # Of fixed groups `_check_group` knows the very sizes.
     if terms.by_lot or (terms.masked and terms.protection.groups == 1):
         _check_reach(terms, plan)
@@ -271,6 +273,20 @@ def check_terms(invitation: Path, terms: FederationTerms, plan: JoinPlan, users:
         _check_draws(invitation, terms)
     check_epsilon(invitation, terms, plan.epsilon, plan.people)
     terms.check(plan.own, plan.algorithm)
+
+
+def _check_masks(invitation: Path, terms: FederationTerms, plan: JoinPlan) -> None:
+    """Raises InputError, with what can be read, for terms under which others can read what this
+    node sends, unless its owner said that they may.
+    """
+    profile = terms.open_profile
+    if profile and plan.profile not in (profile, PAPER):
+        raise InputError(
+            str(invitation),
+            terms.limits(plan.algorithm),
+            expected="masks" if terms.has_server else "noise",
+            fix=f"--profile {profile}, in Python profile='{profile}', joins all the same",
+        )
 
 
 def _check_reach(terms: FederationTerms, plan: JoinPlan) -> None:

@@ -494,6 +494,7 @@ def found(
         raise
     insisted = floors or Floors()
     owner = JoinPlan(
+        profile="paper",
         people=insisted.people,
         parties=insisted.parties,
         occupancy=insisted.occupancy,

@@ -141,6 +141,10 @@ class FoundingPlan:
 class JoinPlan:
     """The decisions of a node's owner, which no invitation can override."""
 
+    profile: TrialProfile = "private"
+    """private: join only where masks hide this node in a sum, or between peers noise. robust: join
+    also where the server reads each update to refuse poisoned ones. paper: join also where all that
+    this node sends can be read."""
     people: int = 100
     """For secure sums: this node sends nothing to a sum over fewer users (of all nodes)."""
     parties: int = 3
