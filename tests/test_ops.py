@@ -12,6 +12,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from over_https import routes
 from paths import ROOT
 
 from entrenous.cli import _app
@@ -167,3 +168,23 @@ def test_the_firewall_opens_the_port_that_is_the_default() -> None:
     port = inspect.signature(new).parameters["port"].default
     assert f"tcp dport {port} accept" in rules and "policy drop" in rules
     assert f"EXPOSE {port}/tcp" in (ROOT / "ops" / "Containerfile").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("file", "listed"),
+    [
+        ("nginx.conf", r"location ~ \^/v1/\(([a-z|]+)\)\$ \{"),
+        ("haproxy.cfg", r"deny_status 404 unless \{ path ([a-z0-9/ ]+) \}"),
+    ],
+)
+def test_a_proxy_lets_the_routes_of_the_application_through(file: str, listed: str) -> None:
+    """Before: neither `/v1/join` nor `/v1/authority`, so that nobody could join by a link."""
+    [named] = re.findall(listed, (ROOT / "ops" / file).read_text(encoding="utf-8"))
+    names = re.split(r"[| ]", named.replace("/v1/", ""))
+    assert sorted(f"/v1/{name}" for name in names) == routes()
+
+
+def test_haproxy_asks_a_browser_for_no_key_before_it_asks_a_page() -> None:
+    text = (ROOT / "ops" / "haproxy.cfg").read_text(encoding="utf-8")
+    [refused] = [line for line in text.splitlines() if "deny_status 401" in line]
+    assert " !METH_OPTIONS " in refused

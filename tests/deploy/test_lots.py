@@ -25,6 +25,7 @@ from federation_links import (
     server_of,
     server_sha256,
     simulated,
+    virtual_time,
     whole_sha256,
 )
 from lying_sums import SubtractingServer
@@ -36,7 +37,7 @@ from entrenous.deploy.agreement.catalogue import Items
 from entrenous.deploy.agreement.members import MEMBERS, Members
 from entrenous.deploy.frames.frames import MEMBERS_NEWS, Code, FrameParts, opened
 from entrenous.deploy.frames.secure import sum_terms
-from entrenous.deploy.links.admission import Bounds
+from entrenous.deploy.links.admission import GONE, Bounds
 from entrenous.deploy.node.node import FederatedNode
 from entrenous.deploy.node.secure_node import SecureSide, inputs
 from entrenous.deploy.operate.device import OwnRow
@@ -299,15 +300,80 @@ def test_offers_are_waited_for_while_too_few_have_come(
         collector = Collector(held, own.contract, FaultyLink({}), own._stop)
         work = round_work(held, own.algorithm, own.contract, 0, own.state, None)
         asking = SecureRound(collector, work)
-        asking._missing = {"node-03"}
         terms = sum_terms(held.terms, own.contract, 0, 0, work.model)
         sums = SecureSumServer(terms, held.members.roll)
-        assert asking._awaited(sums, 0) == {"node-03"}
-        asking._least = 0
-        # Nor is there a sum of one.
-        assert asking._awaited(sums, 0) == {"node-03"}
-        sums._said[0] = {"node-05": Said(b"", b""), "node-06": Said(b"", b"")}
+        asking._missing = set(NAMES[5:])
+        assert asking._awaited(sums, 0) == asking._missing
+        # Six people may be enough for a sum, whomever of them the lot draws.
+        asking._missing.discard("node-06")
         assert not asking._awaited(sums, 0)
+        # Nor is there a sum of one.
+        asking._least = 0
+        asking._missing = set(NAMES[1:])
+        assert asking._awaited(sums, 0) == asking._missing
+
+
+def test_a_lot_that_draws_too_few_and_one_that_is_dead_cost_no_deadline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before: each of half of the rounds waited out its deadline for the one that was away."""
+    monkeypatch.setattr(server_module, "LATER", 0.0)
+    clock = virtual_time(monkeypatch)
+    running = Running(by_lot(tmp_path / "f", rounds=8, people=COHORT, deadline=3600.0))
+    running.link.absent = {"node-03"}
+    assert running.trained() is not None
+    assert 0 < running.standing().ledger.unopened < 8
+    assert clock.now < 3600.0
+
+
+@pytest.mark.parametrize("wrong_field", [{"model": bytes(32)}, {"kind": "update"}, {}])
+def test_one_that_answers_wrongly_again_and_again_costs_its_own_answer_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong_field: dict[str, Any]
+) -> None:
+    """It is connected all the time; before, each round waited out its deadline for it."""
+    clock = virtual_time(monkeypatch)
+    running = Running(by_lot(tmp_path / "f", people=6, deadline=3600.0))
+    node = running.nodes["node-05"]
+
+    def wrong(request: bytes) -> bytes:
+        asked = opened(request)
+        if asked.head.kind != "advert":
+            return node.answer(request)
+        about = {name: getattr(asked.head, name) for name in ("round", "attempt", "model", "items")}
+        about |= {"kind": "advert", **wrong_field}
+        return node.responder.seal(about.pop("kind"), b"none", **about)
+
+    running.link.nodes["node-05"] = wrong
+    assert running.trained() is not None
+    assert status(running.made.server)["lost"] == 0
+    assert clock.now < 3600.0
+    refused = [line for line in logged(running.made.server) if "refused" in line]
+    assert len(refused) == 6 and all("node-05" in line for line in refused)
+
+
+def test_a_sum_that_needs_one_who_has_hung_up_is_given_up_before_its_time_is_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All but a few hang up in round 1, when their masked inputs are asked for, for good."""
+    clock = virtual_time(monkeypatch)
+    running = Running(by_lot(tmp_path / "f", people=6, rounds=3, deadline=3600.0))
+    sent = running.link.send
+    there: set[str] = set()
+
+    def send(address: str, frame: FrameParts, seconds: float) -> None:
+        head = opened(bytes(frame)).head
+        if (head.kind, head.round) != ("mask", 1):
+            sent(address, frame, seconds)
+        elif len(there) < 3:
+            there.add(address)
+            sent(address, frame, seconds)
+        else:
+            running.link.hung_up.add(address)
+
+    running.link.send = send  # type: ignore[method-assign]
+    assert running.trained() is not None
+    assert status(running.made.server)["lost"] == 1
+    assert GONE < clock.now < 3600.0
 
 
 def test_one_that_vanishes_in_a_sum_costs_its_own_answer_alone(tmp_path: Path) -> None:
@@ -381,7 +447,10 @@ def test_a_stage_waits_for_those_who_have_not_hung_up(
         assert not asking._awaited(sums, 1)
         # Without enough to go on with, somebody may come back.
         sums._said[1] = {"node-05": Said(b"", b"")}
+        asking._in_touch = secure_server.time.monotonic()
         assert asking._awaited(sums, 1) == {"node-03", "node-04"}
+        asking._in_touch -= GONE + 1.0
+        assert not asking._awaited(sums, 1)
 
 
 def test_a_gift_waits_for_those_who_are_there(

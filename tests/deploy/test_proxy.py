@@ -20,6 +20,7 @@ import httpx
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from over_https import routes
 from paths import ROOT
 
 from entrenous.deploy.agreement.certificates import make_keys
@@ -206,6 +207,18 @@ def closed(connection: socket.socket) -> bool:
         return False
     except OSError:
         return True
+
+
+def test_every_route_of_the_application_comes_through(behind: Behind) -> None:
+    """With the server's own answer, and a browser's question beforehand, which shows no key."""
+    direct = httpx.Client(base_url=f"http://{behind.link.address}", trust_env=False)
+    with behind.client() as through, direct:
+        for path in routes():
+            for method in ("GET", "POST", "OPTIONS"):
+                key = {} if method == "OPTIONS" else {"authorization": "Entrenous no-key"}
+                said = through.request(method, path, headers=key)
+                meant = direct.request(method, path, headers=key)
+                assert (said.status_code, said.text) == (meant.status_code, meant.text), path
 
 
 def test_tls_1_2_long_bodies_and_other_paths_are_refused(behind: Behind) -> None:

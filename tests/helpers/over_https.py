@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import ssl
 import threading
+from collections import Counter
 from contextlib import closing
 from pathlib import Path
 
 import httpx
+from starlette.routing import Route
 
 from entrenous.core.contract.protocols import Progress, silent
+from entrenous.deploy.links.admission import Admission
+from entrenous.deploy.links.application import Front, Traffic, application
 from entrenous.deploy.links.https import HttpsPlan, HttpsServerLink
 from entrenous.deploy.links.polling import serve
 from entrenous.deploy.node.node import FederatedNode
@@ -18,6 +22,13 @@ from entrenous.deploy.operate.founding import FoundedFederation
 from entrenous.deploy.operate.running_node import polling
 from entrenous.deploy.server.server import serve_opened
 from entrenous.deploy.server.server_folder import ServerFolder
+
+
+def routes() -> list[str]:
+    """The paths that the application of a server's nodes answers."""
+    front = Front(Admission("", {}), Traffic(), None, 1, Counter())
+    paths = {route.path for route in application(front).routes if isinstance(route, Route)}
+    return sorted(paths)
 
 
 def client_of(link: HttpsServerLink, keys: Path) -> httpx.Client:

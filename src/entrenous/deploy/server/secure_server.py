@@ -30,6 +30,7 @@ from ..frames.contribution import check_sent, check_total, largest_body
 from ..frames.frames import Code, Frame, FrameParts, FrameRefused, opened, reason
 from ..frames.request import Requests, RoundWork
 from ..frames.secure import COMPLAINT, KINDS, OPEN, OPENED, sum_terms, uploaded
+from ..links.admission import GONE
 from .exchange import LOOK, Exchange, Question, Questions, answered, enough
 from .intake import Open, RoundIntake
 from .journal import FRAME, MARK, Journal
@@ -134,9 +135,10 @@ class SecureRound:
         # Nodes that have not answered the open stage. Kept from answer to answer, since a hundred
         # thousand may be asked.
         self._missing: set[str] = set()
-        # By lot: the monotonic second in which the server last looked who is there, and whether
-        # nobody else is waited for at the open stage.
+        # By lot: the monotonic seconds in which the server last looked who is there, and in which
+        # somebody was there of those it waits for; and whether nobody else is waited for.
         self._looked = 0.0
+        self._in_touch = 0.0
         self._stage_ends = False
         self._shown: dict[str, tuple[ShownArrays, ...]] = {}
         # None: a damaged journal does not tell what was asked for.
@@ -311,6 +313,7 @@ class SecureRound:
         waited = self._not_heard
         if self._by_lot:
             self._stage_ends = False
+            self._in_touch = time.monotonic()
             waited = partial(self._awaited, own, number)
         yield Question(waited, stage.request, self.take, self._deadline)
         if number == stages.MASKED:
@@ -342,23 +345,31 @@ class SecureRound:
 
     def _awaited(self, own: SecureSumServer, number: int) -> Collection[str]:
         """Returns the nodes that are waited for at a stage, by lot: all that have not answered,
-        until enough have and the others are not there. Most members may be away when it comes to
-        offers; later a node is gone that has hung up.
+        until the others are not there.
         """
-        exchange = self._collector.exchange
         now = time.monotonic()
         # Who is there is asked for now and then, since there may be many thousands.
         if self._looked + LOOK < now:
             self._looked = now
-            heard = own.heard(number)
-            people = sum(len(self._now.asked[name]) for name in heard)
-            are_enough = people >= self._least and len(heard) >= own.least
-            if number == stages.ADVERT:
-                are_gone = exchange.are_away(self._missing)
-            else:
-                are_gone = self._missing.issubset(exchange.left)
-            self._stage_ends = are_enough and are_gone
+            self._stage_ends = self._ends(own, number, now)
         return () if self._stage_ends else self._missing
+
+    def _ends(self, own: SecureSumServer, number: int, now: float) -> bool:
+        """Returns whether nobody is there, at the second `now`, who has not answered a stage."""
+        exchange = self._collector.exchange
+        # By lot each node is one person's.
+        needed = max(self._least, own.least)
+        if number == stages.ADVERT:
+            # Most members may be away when it comes to offers. A sum could be of those who have
+            # answered, and whom a lot draws of them is not changed by waiting.
+            there = len(self._now.asked) - len(self._missing)
+            return there >= needed and exchange.are_away(self._missing)
+        # Later a node is gone that has hung up.
+        if not self._missing.issubset(exchange.left):
+            self._in_touch = now
+            return False
+        # Where the sum needs one of them, it has the time to start again.
+        return len(own.heard(number)) >= needed or now - self._in_touch > GONE
 
     @property
     def _deadline(self) -> float:
@@ -419,24 +430,37 @@ class SecureRound:
         self._kept("journal", self._journal.flush)
 
     def _take_one(self, frame: bytes) -> None:
-        """Takes one answer, which is not on the disk yet."""
+        """Takes one answer, which is not on the disk yet. If it does not count, its node is not
+        asked again in this attempt: one with a fault would hold up all others.
+        """
         intake = self._collector.intake
         node = None
+        is_old = True
+        code = Code.ACCEPTED
+        text = ""
         try:
             answer = opened(frame, self._largest)
             node = intake.identified(answer)
+            head = answer.head
+            is_old = (head.round, head.attempt) < (self._now.round, self._attempt_number)
             self._check(answer)
             self._read(frame, answer, node)
             self._collector.bytes_up += len(frame)
-            intake.said(Code.ACCEPTED, node, "")
         except FrameRefused as why:
-            if why.code in (Code.WITHHELD, Code.NOT_DRAWN) and node is not None:
-                self._gone.add(node)
-                self._reasons[node] = why.text
-            intake.said(why.code, node, why.text)
+            code = why.code
+            text = why.text
         except SumRefused as why:
-            intake.said(Code.NOT_SUMMED, node, f"{why.code}: {why.text}")
-        if node is not None and self._is_done(node):
+            code = Code.NOT_SUMMED
+            text = f"{why.code}: {why.text}"
+        intake.said(code, node, text)
+        if node is None:
+            return
+        # What answers an earlier question says nothing of this one.
+        refused = code is not Code.ACCEPTED and not is_old and node in self._missing
+        if refused or code is Code.WITHHELD:
+            self._gone.add(node)
+            self._reasons[node] = text
+        if self._is_done(node):
             self._missing.discard(node)
 
     def _is_done(self, node: str) -> bool:
@@ -447,8 +471,11 @@ class SecureRound:
     def _check(self, answer: Frame) -> None:
         """Raises FrameRefused for a refusal, and for a frame that is no message of this sum."""
         head = answer.head
-        self._collector.intake.belonging(answer, answer.node, self._now)
-        if head.kind == "refused" and head.attempt == self._attempt_number:
+        # Of a list, which belongs to no round: the node has a longer one, or none of this server's.
+        is_of_list = head.kind == "refused" and not head.model
+        if not is_of_list:
+            self._collector.intake.belonging(answer, answer.node, self._now)
+        if is_of_list or (head.kind == "refused" and head.attempt == self._attempt_number):
             why = reason(bytes(answer.body[:120]))
             if self._by_lot and why.startswith(Code.NOT_DRAWN.value):
                 raise FrameRefused(Code.NOT_DRAWN)
