@@ -32,7 +32,6 @@ from entrenous.deploy.node.common import Common
 from entrenous.deploy.node.node import FederatedNode
 from entrenous.deploy.node.node_store import NodeStore
 from entrenous.deploy.node.secure_node import WHEN, budget_of
-from entrenous.deploy.operate.arms import _arm
 from entrenous.deploy.operate.device import OwnRow
 from entrenous.deploy.operate.enrolment import told
 from entrenous.deploy.operate.founding import FoundedFederation
@@ -373,12 +372,6 @@ def test_what_was_measured_of_all_answers_was_measured_otherwise() -> None:
     assert found == "days 0 (here 30)"
 
 
-def test_one_person_may_stand_behind_as_many_tests_as_there_are_rounds(tmp_path: Path) -> None:
-    """Two arms are compared by it, and a month's budget is none of a year."""
-    made = by_days(tmp_path / "f", accuracy=3.0)
-    assert _arm(made.server, made.terms).answers == made.terms.rounds + made.terms.spare
-
-
 # ---- what is refused -----------------------------------------------------------------------------
 
 
@@ -395,7 +388,6 @@ def test_terms_with_days_that_cannot_be_get_one_line(tmp_path: Path, days: str) 
 
 LOT = ["--protect", "sampling=poisson", "--protect", "answers=2"]
 DAYS = ["--protect", "days=30"]
-ARMS = ["--accuracy", "3", "--set", "cohort=12", "--arm", "b:days=60"]
 
 
 @pytest.mark.parametrize(
@@ -418,7 +410,6 @@ def test_days_need_answers_and_a_lot(settings: dict[str, Any], said: str) -> Non
         ([*LOT, "--protect", "days=-1"], "days"),
         ([*LOT, "--protect", "days=nan"], "days"),
         (["--profile", "dp", "--protect", "answers=2", *DAYS], "days is decided by --profile dp"),
-        ([*LOT, *DAYS, *ARMS, "--protect", "people=10"], "arm b: --set days: unknown setting"),
     ],
 )
 def test_a_federation_that_can_have_no_days_gets_one_line(

@@ -16,11 +16,12 @@ import numpy as np
 import pytest
 from command_line import Command
 from federation_links import until
-from running_by_lot import DATA, OWNER, PEOPLE, ROOM, Running
+from running_by_lot import DATA, OWNER, PEOPLE, PLAN, ROOM, Running
 from service_processes import process
 
 from entrenous.core.errors import EntrenousError, InputError
 from entrenous.data.interactions import Vocabulary, build
+from entrenous.deploy.agreement.catalogue import Items
 from entrenous.deploy.agreement.members import MEMBERS, Members
 from entrenous.deploy.links.device_http import ROUTES, TOKEN
 from entrenous.deploy.node.common import Common
@@ -30,7 +31,7 @@ from entrenous.deploy.node.node_watch import AWAY, NodeWatch, ShopWatch
 from entrenous.deploy.node.secure_node import inputs
 from entrenous.deploy.operate import served_shop
 from entrenous.deploy.operate.device import Device, add_to_shop, recommend
-from entrenous.deploy.operate.founding import free_ports
+from entrenous.deploy.operate.founding import found_federation, free_ports
 from entrenous.deploy.operate.joining import join_shop
 from entrenous.deploy.operate.newcomers import links_of, make_link
 from entrenous.deploy.operate.plans import JoinPlan
@@ -140,6 +141,16 @@ def test_a_shop_goes_on_where_joining_broke_off(running: Running, tmp_path: Path
     assert joined(running, shop) == 3
     assert before < set(devices_of(shop)) and len(running.members().nodes) == PEOPLE + 5
     assert [left.left for left in links_of(running.folder)] == [0, 2]
+
+
+def test_a_shop_is_in_one_federation(running: Running, tmp_path: Path) -> None:
+    running.start()
+    shop = tmp_path / "shop"
+    joined(running, shop, uses=5)
+    other = found_federation(tmp_path / "other", Items.of(DATA), [], PLAN)
+    link = make_link(other.server.parent, uses=5, days=1, an_hour=100)
+    with pytest.raises(InputError, match=f"leads to the federation {other.terms.run}, and"):
+        join_shop(shop, str(link), CUSTOMERS, OWNER, running.said.append)
 
 
 def test_terms_and_items_are_looked_at_before_anybody_joins(
@@ -353,7 +364,7 @@ def test_many_requests_at_once_get_each_its_own_customer(
 ) -> None:
     """More devices than are held open: each is closed once nobody uses it."""
     monkeypatch.setattr(served_shop, "OPEN", 2)
-    with closing(ShopDevices(shop.folder, {})) as devices, ThreadPoolExecutor(8) as pool:
+    with closing(ShopDevices(shop.folder, Common())) as devices, ThreadPoolExecutor(8) as pool:
         seen: set[Device] = set()
 
         def asked(user: str) -> set[str]:
@@ -387,7 +398,7 @@ def test_health_and_readiness_are_of_all_devices(running: Running, tmp_path: Pat
     running.start(3600.0)
     shop = tmp_path / "shop"
     joined(running, shop)
-    with closing(ShopDevices(shop, {})) as devices:
+    with closing(ShopDevices(shop, Common())) as devices:
         devices.check()
         with pytest.raises(InputError, match="no model has come yet to 5 of 5 customers"):
             devices.check_ready()

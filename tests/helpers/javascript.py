@@ -285,7 +285,7 @@ def links_to(
         ([str(new()._replace(token="ab" * 16))], "knows no such link"),
         ([str(new()._replace(run="ab" * 16))], "and the link names abab"),
         ([str(new()._replace(authority="ab" * 32))], "shows another authority"),
-        ([f"{good},{good}"], "leads to 2 arms; ask the operator for the link of one"),
+        ([f"{good},{good}"], "this is no link to join by"),
         ([good[:-1]], "this is no link to join by"),
         ([good.replace("https:", "http:").replace("127.0.0.1", "10.0.0.1")], "plain text beyond"),
         ([good, "people=11"], "its terms have people=10; expected 11 or more"),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-import socket
 import threading
 import time
 from collections.abc import Callable
@@ -52,21 +50,6 @@ PLAN = FoundingPlan(
     },
     deadline=1.0,
 )
-
-
-def first_of_free_ports(count: int) -> int:
-    """Returns the first of `count` ports in a row on which nobody listens."""
-    # Below the ports that a machine gives to connections, one of which may have the second by the
-    # time that a server wants it: `free_ports` knows only of the first.
-    for first in random.SystemRandom().sample(range(15_000, 30_000), 100):
-        try:
-            for port in range(first, first + count):
-                with socket.create_server(("127.0.0.1", port)):
-                    pass
-        except OSError:
-            continue
-        return first
-    raise AssertionError("no free ports in a row")
 
 
 class Running:

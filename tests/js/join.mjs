@@ -26,9 +26,6 @@ const REFUSALS = {
 
 // The parts of a link.
 export function linkOf(text) {
-  const arms = text.split(",").length;
-  if (arms > 1)
-    throw new BadInput(`the link leads to ${arms} arms; ask the operator for the link of one`);
   const [, scheme, server, run, token, authority] = FORM.exec(text.trim()) ?? [];
   if (!scheme)
     throw new BadInput(

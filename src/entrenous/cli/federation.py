@@ -21,7 +21,6 @@ from .options import NETWORK, OF_NODE, PEERS, Load, loading, need_libraries, tak
 
 if TYPE_CHECKING:
     from ..deploy.frames.row_tests import Accuracy
-    from ..deploy.server.accuracy import Difference
 
 ONE_SERVER = "the folder of one federation, or of its server"
 BAR = "\u2588"  # a full block: 30 of them are a hit rate of 1
@@ -173,9 +172,7 @@ def _show_trial(found: dict[str, Any], json: bool) -> None:
 
 
 @app.command
-def status(
-    *folders: Path, accuracy: bool = False, against: Path | None = None, json: bool = False
-) -> None:
+def status(*folders: Path, accuracy: bool = False, json: bool = False) -> None:
     """Show the state of a server, a node or peers.
 
     Of a server: rounds, nodes, bytes, and counts of the answers that it gave. Of a node: its round,
@@ -190,9 +187,6 @@ def status(
     accuracy:
         Of a server whose federation was founded with --accuracy: show how often a new row was among
         the ten items that its user would have been recommended, over time.
-    against:
-        With --accuracy: the folder of another arm, which is shown too, and how much better or worse
-        its lists are.
     json:
         Print one JSON object on stdout.
     """
@@ -200,9 +194,7 @@ def status(
     from ..deploy.operate.membership import is_server
 
     if accuracy:
-        return _accuracy(folders, against, json)
-    if against is not None:
-        raise InputError("--against", "tests of new rows are compared", fix="add --accuracy")
+        return _accuracy(folders, json)
     # The first folder says what is asked about; only peers are shown several at a time.
     if folders and is_server(folders[0]):
         return _server_status(folders[0], json)
@@ -249,70 +241,33 @@ def _server_status(folder: Path, json: bool) -> None:
     _show_status(about, times=("committed", "next_round"))
 
 
-def _accuracy(folders: tuple[Path, ...], against: Path | None, json: bool) -> None:
-    """Prints the accuracy over time that the tests of new rows on all nodes give together, and of
-    two arms the difference.
-    """
+def _accuracy(folders: tuple[Path, ...], json: bool) -> None:
+    """Prints the accuracy over time that the tests of new rows on all nodes give together."""
+    from ..deploy.agreement.terms import TERMS, FederationTerms
+    from ..deploy.operate.membership import is_server
     from ..deploy.server.accuracy import curve, noted_tests
 
     if len(folders) != 1:
         raise InputError("--accuracy", f"{len(folders)} folders were named", expected=ONE_SERVER)
-    folder = _with_tests("--accuracy", folders[0])
-    windows = curve(noted_tests(folder))
-    told: dict[str, Any] = {"accuracy": [window._asdict() for window in windows]}
-    if against is None:
-        return emit_json(told) if json else _show_curve(windows)
-    from ..deploy.operate.arms import compared
-
-    other = _with_tests("--against", against)
-    found = compared(folder, other)
-    others = curve(noted_tests(other))
-    if json:
-        told["against"] = [window._asdict() for window in others]
-        return emit_json({**told, "compared": {**found._asdict(), "verdict": found.verdict}})
-    _show_curve(windows, str(folders[0]))
-    _show_curve(others, str(against))
-    say(_verdict(found, str(folders[0]), str(against)))
-
-
-def _with_tests(option: str, named: Path) -> Path:
-    """Returns the folder of a server whose nodes test new rows. Raises InputError for another."""
-    from ..deploy.agreement.terms import TERMS, FederationTerms
-    from ..deploy.operate.membership import is_server
-
-    if not is_server(named):
-        raise InputError(option, "sums of tests are at a server", expected=ONE_SERVER)
-    folder = _of_server(named)
+    if not is_server(folders[0]):
+        raise InputError("--accuracy", "sums of tests are at a server", expected=ONE_SERVER)
+    folder = _of_server(folders[0])
     if not FederationTerms.read(folder / TERMS).accuracy:
         raise InputError(
-            option,
+            "--accuracy",
             f"the nodes of {folder} test no new rows",
             fix="found a federation with `entrenous federation new --accuracy 3`",
         )
-    return folder
+    windows = curve(noted_tests(folder))
+    if json:
+        return emit_json({"accuracy": [window._asdict() for window in windows]})
+    _show_curve(windows)
 
 
-def _verdict(found: Difference, first: str, second: str) -> str:
-    """Returns the comparison of two arms in words."""
-    if found.difference is None:
-        return "too few people have tested new rows in one of the arms: no difference is told"
-    words = {
-        "better": f"{second} is better than {first}",
-        "worse": f"{second} is worse than {first}",
-        "none": f"no difference is seen between {second} and {first}",
-    }
-    said = words[found.verdict]
-    rates = f"HR@10 {found.second:.3f} less {found.first:.3f} is {found.difference:+.3f}"
-    interval = f"95 % interval {found.low:+.3f} to {found.high:+.3f}"
-    # Without this, a month of rounds would look like as many people.
-    alike = "the interval allows that all answers of a person are alike"
-    return f"{said}: {rates} ({interval}), in rounds up to {found.last}; {alike}"
-
-
-def _show_curve(windows: Sequence[Accuracy], title: str = "") -> None:
+def _show_curve(windows: Sequence[Accuracy]) -> None:
     """Prints the accuracy over time as a table."""
     if not windows:
-        return say(f"{title}: no round has brought tests yet".removeprefix(": "))
+        return say("no round has brought tests yet")
     rows = []
     for window in windows:
         cells = ["too few", "", "", ""]
@@ -323,7 +278,7 @@ def _show_curve(windows: Sequence[Accuracy], title: str = "") -> None:
             cells = [f"{window.hit_rate:.3f}", interval, mean_rank, bar]
         rows.append([f"{window.first} to {window.last}", f"{max(0.0, window.people):.0f}", *cells])
     headers = ["rounds", "people with new rows", "HR@10", "95 % interval", "MRR", ""]
-    table(headers, rows, title=title)
+    table(headers, rows)
 
 
 def _of_server(folder: Path) -> Path:

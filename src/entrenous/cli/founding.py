@@ -4,7 +4,6 @@ with a server or of peers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -75,8 +74,6 @@ def new(
     `entrenous server` runs. With --peers it writes FOLDER/operator instead, whose key is needed
     only to invite and to shut out; a new peer asks the first two peers for the addresses of others.
 
-    With --arm it founds several federations that compare models on disjoint people.
-
     Parameters
     ----------
     folder:
@@ -107,11 +104,6 @@ def new(
     plan = FoundingPlan(**options)
     requests = [requested(text) for text in node or ()]
     place = Place(host, port, tuple(name or ()), not plain)
-    if plan.arms:
-        from ..deploy.operate.arms import found_arms
-
-        made = found_arms(folder, Items.read_csv(items), requests, plan, place)
-        return _say_arms(folder, plan, made)
     founded = found_federation(folder, Items.read_csv(items), requests, plan, place)
     _say_founded(plan, founded)
     begin = f"start it with: entrenous server {founded.server}"
@@ -150,23 +142,6 @@ def _say_founded(plan: FoundingPlan, founded: FoundedFederation) -> None:
     if founded.known is not None:
         of = f"{founded.known} of the {founded.terms.items} items"
         say(f"it begins with the model of {plan.from_model}, which has {of}")
-
-
-def _say_arms(folder: Path, plan: FoundingPlan, made: Mapping[str, FoundedFederation]) -> None:
-    """Prints the arms of a federation, and how they are used."""
-    # What all arms have in common is said once.
-    first, *others = made
-    _say_founded(plan, made[first])
-    for name, founded in made.items():
-        start = f"entrenous server {founded.server}"
-        run = founded.terms.run
-        say(f"arm {name}: {len(founded.nodes)} nodes by lot; run {run}; start it with: {start}")
-    if any(founded.nodes for founded in made.values()):
-        say("send each node its folder of invitations; it joins with: entrenous federation join")
-    say(f"one link to all arms: entrenous federation link {folder} --arms")
-    for name in others:
-        other = made[name].server.parent
-        say(f"compare: entrenous federation status {folder} --accuracy --against {other}")
 
 
 def requested(text: str) -> tuple[Any, int]:
@@ -217,8 +192,7 @@ def join(
         The folder that the operator sent.
     link:
         In place of an invitation: the link that the operator gave out, in quotes. The device of one
-        person joins by it at once, or those of all customers of a shop, one each. Of a link to
-        several arms the key of each device draws one.
+        person joins by it at once, or those of all customers of a shop, one each.
     data:
         A file or data set with the rows of this node's users; a peer has one user. With --link it
         may be left out: the person begins without rows. With a link and rows of several people,

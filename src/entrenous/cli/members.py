@@ -52,7 +52,6 @@ def link(
     uses: int = 10,
     days: float = 30.0,
     an_hour: int = 10,
-    arms: Annotated[bool, Parameter(negative="")] = False,
     show: Annotated[bool, Parameter(negative="")] = False,
     end: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
@@ -69,41 +68,26 @@ def link(
         How many days it is good for.
     an_hour:
         How many may join from one address in an hour; behind a proxy, from all together.
-    arms:
-        Make one link to all arms that the federation was founded with; each person's device draws
-        one of them. --uses, --days and --an-hour are those of each arm. With --show and --end:
-        those of all arms.
     show:
         Make none; show what is left of those that were made.
     end:
         Make none; end all that were made.
     """
     need_libraries("federation", *NETWORK)
-    from ..deploy.operate.arms import arms_of, make_links
     from ..deploy.operate.newcomers import end_links, links_of, make_link
 
     if show and end:
         raise InputError("link", "--show and --end together", expected="one of them")
-    folders = [folder]
-    if arms:
-        folders = list(arms_of(folder).values())
     if show:
-        for each in folders:
-            rows = [_left(one) for one in links_of(each)]
-            table(["link", "left", "ends", "an hour"], rows, title=str(each) if arms else "")
+        rows = [_left(one) for one in links_of(folder)]
+        table(["link", "left", "ends", "an hour"], rows)
         return
     if end:
-        ended = sum(end_links(each) for each in folders)
-        say(f"{counted(ended, 'link')} ended; who has joined by them stays")
+        say(f"{counted(end_links(folder), 'link')} ended; who has joined by them stays")
         return
-    if arms:
-        made = make_links(folder, uses, days, an_hour)
-        may = f"{uses} may join each of {len(folders)} arms"
-    else:
-        made = str(make_link(folder, uses, days, an_hour))
-        may = f"{uses} may join"
-    say(f"{may} by it within {days:g} days: entrenous federation join FOLDER --link LINK")
-    tell(made)
+    made = make_link(folder, uses, days, an_hour)
+    say(f"{uses} may join by it within {days:g} days: entrenous federation join FOLDER --link LINK")
+    tell(str(made))
 
 
 def _left(one: Any) -> list[object]:
@@ -119,7 +103,6 @@ def items(
     *,
     add: Path | None = None,
     retire: Repeated = None,
-    arms: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
     """As the operator: add items to the list of a federation with a server, or retire some, which
     are recommended to nobody any more. A server at work takes the list up before its next round,
@@ -133,30 +116,21 @@ def items(
         A CSV file of new items, with the columns of the first list.
     retire:
         The id of an item to retire; may be repeated.
-    arms:
-        Change the list of each arm that the federation was founded with, or of none if one of them
-        refuses it.
     """
     need_libraries("federation", *NETWORK)
     from ..deploy.agreement.catalogue import Items
     from ..deploy.operate import membership
-    from ..deploy.operate.arms import change_all_items
 
     more = None if add is None else Items.read_csv(add)
     retired = retire or ()
     if more is None and not retired:
         raise InputError("items", "nothing to change", expected="--add FILE.csv or --retire ITEM")
-    if arms:
-        changed = change_all_items(folder, more, retired)
-    else:
-        changed = {"": membership.change_items(folder, more, retired)}
+    found = membership.change_items(folder, more, retired)
     added = 0 if more is None else len(more.ids)
-    for arm, found in changed.items():
-        of = f"arm {arm}: " if arm else ""
-        say(
-            f"{of}{len(found.ids)} items, {added} of them new, {len(found.retired)} retired in all;"
-            f" {membership.to_do(folder)}"
-        )
+    say(
+        f"{len(found.ids)} items, {added} of them new, {len(found.retired)} retired in all;"
+        f" {membership.to_do(folder)}"
+    )
 
 
 @app.command

@@ -5,9 +5,6 @@ whose certificate the server is known, and a token that the operator gave out.
 
 All that identifies stands behind the #, which no browser sends. Whoever has the link may join, as
 often as the operator allows.
-
-A link to several arms, which compare models on disjoint people, is the link of each with commas
-between them. A device draws one of them by its own key.
 """
 
 from __future__ import annotations
@@ -20,8 +17,6 @@ from ...core.errors import InputError
 from .address import split_address
 
 TOKEN = 16  # bytes
-MOST_ARMS = 8
-LOT = b"entrenous arm\0"  # begins what is hashed to draw an arm
 FORM = re.compile(
     r"(https?)://([^/#\s]{1,255})/join#([0-9a-f]{32})\.([0-9a-f]{32})\.([0-9a-f]{64}|)"
 )
@@ -49,48 +44,14 @@ class JoinLink(NamedTuple):
         return f"{scheme}://{self.server}/join#{self.run}.{self.token}.{self.authority}"
 
     @classmethod
-    def parse(cls, text: str, where: str = "--link") -> Self:
-        """Reads a link. Raises InputError for a text that is none, which names `where` it is."""
+    def parse(cls, text: str) -> Self:
+        """Reads a link. Raises InputError for a text that is none."""
         found = FORM.fullmatch(text.strip())
         if found is None:
-            raise InputError(where, "this is no link to join by", expected=EXPECTED)
+            raise InputError("--link", "this is no link to join by", expected=EXPECTED)
         scheme, server, run, token, authority = found.groups()
-        split_address(where, server)
+        split_address("--link", server)
         return cls(server, scheme == "https", run, token, authority)
-
-    @classmethod
-    def several(cls, text: str) -> list[Self]:
-        """Reads a link to several arms, or to one federation. Raises InputError for a text that is
-        none, for too many arms, and for one that is named twice.
-        """
-        parts = text.split(",")
-        if len(parts) == 1:
-            return [cls.parse(text)]
-        if len(parts) > MOST_ARMS:
-            raise InputError(
-                "--link",
-                f"{len(parts)} links with commas between them",
-                expected=f"at most {MOST_ARMS}, one for each arm",
-            )
-        links = []
-        for number, part in enumerate(parts, 1):
-            links.append(cls.parse(part, f"--link, part {number} of {len(parts)}"))
-        # Whoever is named twice would get more people than the others.
-        if len({link.run for link in links}) < len(links):
-            raise InputError(
-                "--link",
-                "two of its parts lead to the same federation",
-                expected="each arm once",
-                fix=AGAIN,
-            )
-        return links
-
-
-def arm_of(key: bytes, arms: int) -> int:
-    """Returns the number of the arm, of `arms`, that the owner of a public key is in: by lot, since
-    nobody chooses the hash of a key, and the same one each time.
-    """
-    return int.from_bytes(hashlib.sha256(LOT + key).digest()) % arms
 
 
 def authority_of(certificate: bytes) -> str:

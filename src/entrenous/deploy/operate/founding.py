@@ -6,7 +6,6 @@ FOLDER/server        with a server: terms, members, items, key and certificate; 
 FOLDER/operator      without a server: terms, members, items, and the key that signs tickets, which
                      is needed only to invite and to shut out
 FOLDER/invitations   a folder for each node, to be sent to it
-FOLDER/arms.json     of a federation with arms (arms.py): the names of the folders of the others
 """
 
 from __future__ import annotations
@@ -156,19 +155,6 @@ def found_federation(
     draws, from the seed. Raises InputError for terms that make no sense, before anything is
     written, and for a folder that exists already.
     """
-    return write_founding(planned(folder, items, requests, plan, place))
-
-
-def planned(
-    folder: Path,
-    items: Items,
-    requests: Requests,
-    plan: FoundingPlan,
-    place: Place | None = None,
-) -> Founding:
-    """Returns a federation as `found_federation` writes it, and writes nothing. Arguments and
-    errors: as there.
-    """
     operator = folder / (OPERATOR if plan.peers else SERVER)
     if operator.exists():
         raise InputError(
@@ -235,7 +221,7 @@ def planned(
     first = None
     if plan.from_model:
         first = _first_model(plan, terms, items, own)
-    return Founding(operator, key, terms, items, own, members, about, first=first)
+    return write_founding(Founding(operator, key, terms, items, own, members, about, first))
 
 
 def _first_model(plan: FoundingPlan, terms: FederationTerms, items: Items, own: str) -> FirstModel:

@@ -5,9 +5,6 @@ anybody has to send.
     2. terms and items: what the owner agrees to is said, and checked against the owner's own
        limits, before anybody knows of the device
     3. the device's public key, and the invitation in return
-
-A link to several arms has the device draw one of them, by its own key, before the first question:
-no server of another arm hears of it.
 """
 
 from __future__ import annotations
@@ -22,20 +19,20 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from ...core.errors import InputError, NotYet
+from ...core.errors import InputError
 from ...core.types import Int64Array
 from ...data.interactions import Interactions, Vocabulary
 from ..agreement.address import refuse_plain, split_address
 from ..agreement.files import IDENTITY, write_json
 from ..agreement.growth import current_items
 from ..agreement.invitation import INVITATION, INVITED
-from ..agreement.join_link import AGAIN, JoinLink, arm_of
+from ..agreement.join_link import AGAIN, JoinLink
 from ..agreement.terms import TERMS, FederationTerms
 from ..links import knocking
 from ..node.node_store import STORE
 from .enrolment import REQUEST, EnrolmentRequest, check_terms, identity, join, told, with_items
 from .plans import JoinPlan
-from .shop import name_of
+from .shop import devices_of, name_of
 
 ME = "me"  # the id of a user who comes without rows
 BAD = "sent what is no invitation"
@@ -55,20 +52,14 @@ def join_by_link(
     tell: is called with the lines of what the owner agrees to, before the server hears of the
     device. Returns the federation's number of the user, int64 [1]. Raises InputError for a link
     that leads nowhere, for terms that the plan does not allow, and for rows of items that are not
-    on the list. Whoever asks again, as after a lost connection, gets the same place. Of a link to
-    several arms the device's key, which is made at once, draws one: whoever asks again gets the
-    same arm.
+    on the list. Whoever asks again, as after a lost connection, gets the same place.
     """
-    links = JoinLink.several(text)
+    link = JoinLink.parse(text)
     if (folder / STORE).exists():
         raise InputError(str(folder), "has joined already", fix="choose another folder")
     if rows is not None and len(rows.users) != 1:
         expected = "the rows of one person: a link is for one device"
         raise InputError(rows.name, f"{len(rows.users)} users", expected=expected)
-    drawn = _drawn(folder, len(links))
-    if len(links) > 1:
-        tell(f"by lot, from its own key, this device is in arm {drawn + 1} of {len(links)}")
-    link = links[drawn]
     certificate, own = _agreed(link, rows, plan, tell)
     return _entered(folder, link, certificate, own, plan)
 
@@ -77,61 +68,35 @@ def join_shop(
     folder: Path, text: str, rows: Interactions, plan: JoinPlan, tell: Callable[[str], None]
 ) -> int:
     """Has the users of some rows join by a link, with a device each in `folder`. Customers who have
-    joined before are left as they are, so that a call that was interrupted can be made
-    again.
+    joined before are left as they are, so that a call that was interrupted can be made again.
 
     tell: as in `join_by_link`, and is called with the progress. Returns the number of customers who
     have joined now. Raises InputError as `join_by_link` does, before anybody joins where that can
-    be known. Of a link to several arms the key of each device draws one. Where an arm stops, the
-    customers of the others join all the same, before InputError is raised.
+    be known, and for a link to another federation than that of the shop.
     """
-    links = JoinLink.several(text)
+    link = JoinLink.parse(text)
+    for device in devices_of(folder)[:1]:
+        run = FederationTerms.read(device / TERMS).run
+        if run != link.run:
+            problem = f"leads to the federation {link.run}, and {folder} is in {run}"
+            raise InputError("--link", problem, fix="choose another folder")
     devices = [folder / name_of(user) for user in rows.users.ids.tolist()]
     coming = [number for number, device in enumerate(devices) if not (device / STORE).exists()]
-    arms: list[list[int]] = [[] for _ in links]
-    for number in coming:
-        arms[_drawn(devices[number], len(links))].append(number)
-    certificates: dict[int, str] = {}
-    stopped: list[InputError] = []
-    for arm, numbers in enumerate(arms):
-        if not numbers:
-            continue
-        if len(links) > 1:
-            tell(f"by lot, from their keys, {len(numbers)} devices are in arm {arm + 1}")
-        try:
-            theirs = rows.of_users(np.array(numbers))
-            certificates[arm], _ = _agreed(links[arm], theirs, plan, tell)
-        except NotYet as away:
-            stopped.append(away)
-    done = 0
-    for arm, certificate in certificates.items():
-        for number in arms[arm]:
-            own = rows.of_users(np.array([number]))
-            # A server answers so many strangers of one address, and shuts it out if there are more.
-            time.sleep(APART)
-            try:
-                _entered(devices[number], links[arm], certificate, own, plan)
-            except InputError as why:
-                stopped.append(why)
-                break
-            done += 1
-            if done % 100 == 0:
-                tell(f"{done} of {len(coming)} customers have joined")
-    if stopped:
-        problem = f"{done} of {len(coming)} customers have joined, then: "
-        problem += "; ".join(map(str, stopped))
-        raise InputError(str(folder), problem, fix="the same command goes on")
-    return len(coming)
-
-
-def _drawn(folder: Path, arms: int) -> int:
-    """Returns the number of the arm that a device is in. With several, its key is made now, and
-    stays in the folder whatever comes next: a new one for each attempt would end in an arm whose
-    server is there, or whose terms please.
-    """
-    if arms == 1:
+    if not coming:
         return 0
-    return arm_of(bytes.fromhex(_request(folder).key), arms)
+    certificate, _ = _agreed(link, rows.of_users(np.array(coming)), plan, tell)
+    for done, number in enumerate(coming):
+        own = rows.of_users(np.array([number]))
+        # A server answers so many strangers of one address, and shuts it out if there are more.
+        time.sleep(APART)
+        try:
+            _entered(devices[number], link, certificate, own, plan)
+        except InputError as why:
+            problem = f"{done} of {len(coming)} customers have joined, then: {why}"
+            raise InputError(str(folder), problem, fix="the same command goes on") from None
+        if (done + 1) % 100 == 0:
+            tell(f"{done + 1} of {len(coming)} customers have joined")
+    return len(coming)
 
 
 def _agreed(

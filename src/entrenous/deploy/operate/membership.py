@@ -82,15 +82,6 @@ def change_items(folder: Path, more: Items | None = None, retired: Collection[st
     Raises InputError, before anything is written, for an item that is on the list already or is not
     on it, for peers, and for an algorithm whose devices keep numbers for each item.
     """
-    file, items = changed_items(folder, more, retired)
-    write_text(file, items.text)
-    return items
-
-
-def changed_items(folder: Path, more: Items | None, retired: Collection[str]) -> tuple[Path, Items]:
-    """Returns the list that `change_items` makes, and the file for it, and writes nothing. Raises
-    InputError as `change_items` does.
-    """
     operator, terms, _ = _opened(folder)
     if not terms.has_server:
         problem = "peers cannot tell each other of more items yet"
@@ -102,7 +93,8 @@ def changed_items(folder: Path, more: Items | None, retired: Collection[str]) ->
     longer = terms.with_items(items)
     own = server_folder.own_algorithm(operator)
     check_growing(bound(longer.make(place=own), longer.catalogue))
-    return following, items
+    write_text(following, items.text)
+    return items
 
 
 class ShutOut(NamedTuple):

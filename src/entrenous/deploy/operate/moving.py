@@ -17,7 +17,7 @@ from ..agreement.notice import ADDRESSES, MOST, AddressNotice, known_number, tak
 from ..agreement.terms import TERMS, FederationTerms
 from .founding import PLACE, operator_folder
 from .membership import renew_certificate, to_do
-from .shop import arms_of_shop, devices_of
+from .shop import devices_of
 
 OPTION = "--address"
 
@@ -99,9 +99,7 @@ def hear(folder: Path, file: Path) -> AddressNotice:
     except (OSError, ValueError) as cause:
         problem = f"cannot be read ({cause})"
         raise InputError(str(file), problem, expected="the operator's addresses.json") from None
-    run = AddressNotice.parse(text, str(file)).run
-    # A shop may be in several arms. A notice of none of them is refused, as by a node.
-    for node in arms_of_shop(folder).get(run) or devices_of(folder)[:1] or [folder]:
+    for node in devices_of(folder) or [folder]:
         terms = FederationTerms.read(node / TERMS)
         notice = take_notice(node, text, str(file), terms)
     return notice

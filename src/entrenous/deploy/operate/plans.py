@@ -73,10 +73,6 @@ class FoundingPlan:
     masked answers: hits, reciprocal ranks, and 1 for itself, each sum with noise of this standard
     deviation, such as 3. `entrenous federation status FOLDER --accuracy` shows them; 0 = nobody
     tests."""
-    arms: tuple[str, ...] = ()
-    """NAME:name=value,...: found a second federation with these settings changed, in FOLDER-NAME,
-    on the next port; may be repeated with other names. Nodes are dealt by lot, and --users are the
-    most of each arm. Needs --accuracy, by which `entrenous federation status` compares them."""
     endless: bool = False
     """Rounds go on until the server is stopped, in place of a number of them. Under masks only by
     lot: --protect sampling=poisson --protect answers=N."""
@@ -125,7 +121,7 @@ class FoundingPlan:
         which depends on the algorithm."""
         decided = {option.name: getattr(self, option.name) for option in fields(self)}
         # Tickets have the days; `FederationTerms` calls the others topology and protection.
-        for name in ("peers", "days", "protect", "endless", "from_model", "arms"):
+        for name in ("peers", "days", "protect", "endless", "from_model"):
             del decided[name]
         if self.endless:
             # Here, since a command line that only shows its help needs no terms.

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...core.compiling import INSTALLED, UNCOMPILED
-from ...core.errors import InputError
 from ...core.lock import holding
 from ...core.printed import counted
 from ..agreement.files import read_json
@@ -24,7 +22,7 @@ from ..node.common import Common
 from ..node.node import FederatedNode
 from ..node.node_store import NODE
 from ..node.node_watch import EVERY, NodeWatch, ShopWatch
-from .shop import arms_of_shop, devices_of
+from .shop import devices_of
 
 if TYPE_CHECKING:
     from ..links.device_http import ServedDevices
@@ -72,62 +70,36 @@ def run_shop(
     served_at: int | None = None,
 ) -> None:
     """Runs the devices of a shop until `stop` is set. metrics, served_at: as in `run_node`, for all
-    devices together. Raises InputError as `run_node` does; of several arms one that cannot be used
-    is said, and the others go on until `stop` is set.
+    devices together. Raises InputError as `run_node` does.
     """
     if not INSTALLED:
         say(UNCOMPILED)
     with ExitStack() as stack:
         stack.enter_context(holding(folder / "lock"))
-        by_run = arms_of_shop(folder)
-        # The customers of an arm know the same members, and in a sum are shown the same signatures.
-        commons = {run: Common() for run in by_run}
-        every = EVERY * len(devices_of(folder))
-        arms = []
+        devices = devices_of(folder)
+        # All customers know the same members, and in a sum are shown the same signatures.
+        common = Common()
+        every = EVERY * len(devices)
+        nodes = []
         watches = []
-        for run, devices in by_run.items():
-            nodes = []
-            for device in devices:
-                # Nobody may run one of them by itself meanwhile.
-                stack.enter_context(holding(device / "lock"))
-                node = FederatedNode(device, common=commons[run])
-                stack.callback(node.close)
-                watch = NodeWatch(device, node.terms, node.store.standing, every=every)
-                stack.callback(watch.close)
-                watches.append(watch)
-                nodes.append((node, watch))
-            arms.append(nodes)
+        for device in devices:
+            # Nobody may run one of them by itself meanwhile.
+            stack.enter_context(holding(device / "lock"))
+            node = FederatedNode(device, common=common)
+            stack.callback(node.close)
+            watch = NodeWatch(device, node.terms, node.store.standing, every=every)
+            stack.callback(watch.close)
+            nodes.append(node)
+            watches.append(watch)
         stack.enter_context(served(ShopWatch(watches), metrics))
-        stack.enter_context(_served_to_apps(folder, served_at, say, commons))
-        with ThreadPoolExecutor(len(arms)) as pool:
-            asking = [pool.submit(_run_arm, nodes, stop, say, insecure) for nodes in arms]
-            wait(asking)
-        for arm in asking:
-            arm.result()
-
-
-def _run_arm(
-    nodes: Sequence[tuple[FederatedNode, NodeWatch]],
-    stop: threading.Event,
-    say: Say,
-    insecure: bool,
-) -> None:
-    """Has nodes of one federation ask its server for work until `stop` is set. Raises InputError,
-    which is said too, for a server that cannot be used.
-    """
-    first, _ = nodes[0]
-    about = read_json(first.folder / NODE)
-    customers = counted(len(nodes), "customer")
-    rows = counted(sum(len(node.rows) for node, _ in nodes), "row")
-    newest, *_ = known_addresses(first.folder, about["server"])
-    say(f"{first.folder.parent}: {customers}, {rows}, server {newest}")
-    say(first.terms.limits())
-    asked = [polling(node, watch) for node, watch in nodes]
-    try:
-        ask(first.folder, asked, stop, say, insecure)
-    except InputError as why:
-        say(f"{len(nodes)} customers stop: {why}")
-        raise
+        stack.enter_context(_served_to_apps(folder, served_at, say, common))
+        customers = counted(len(nodes), "customer")
+        rows = counted(sum(len(node.rows) for node in nodes), "row")
+        newest, *_ = known_addresses(devices[0], read_json(devices[0] / NODE)["server"])
+        say(f"{folder}: {customers}, {rows}, server {newest}")
+        say(nodes[0].terms.limits())
+        asked = [polling(node, watch) for node, watch in zip(nodes, watches, strict=True)]
+        ask(devices[0], asked, stop, say, insecure)
 
 
 def ask(
@@ -151,10 +123,10 @@ def ask(
 
 @contextmanager
 def _served_to_apps(
-    folder: Path, port: int | None, say: Say, commons: Mapping[str, Common] | None = None
+    folder: Path, port: int | None, say: Say, common: Common | None = None
 ) -> Iterator[None]:
     """Serves the device of a node, or the devices of a shop, to apps meanwhile, if there is a port
-    for that. commons: of a shop, as in `ShopDevices`.
+    for that. common: of a shop, as in `ShopDevices`.
     """
     if port is None:
         yield
@@ -166,10 +138,10 @@ def _served_to_apps(
 
     with ExitStack() as stack:
         devices: ServedDevices
-        if commons is None:
+        if common is None:
             devices = OneDevice(stack.enter_context(Device(folder)))
         else:
-            devices = stack.enter_context(closing(ShopDevices(folder, commons)))
+            devices = stack.enter_context(closing(ShopDevices(folder, common)))
         number = stack.enter_context(serving(devices, folder, port))
         say(f"serving apps at http://{HOST}:{number}, with the token in {folder / TOKEN}")
         yield

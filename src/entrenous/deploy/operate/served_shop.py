@@ -5,14 +5,13 @@ customer.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from threading import Lock
 from typing import final
 
 from ...core.errors import InputError, NotYet
-from ..agreement.terms import TERMS, FederationTerms
 from ..node.common import Common
 from ..node.node_store import STORE, NodeStore, StoreStanding
 from .device import Device
@@ -25,12 +24,12 @@ OPEN = 16  # devices at once: a shop may have more customers than a process may 
 class ShopDevices:
     """The `ServedDevices` of a shop. `close` it.
 
-    folder: the shop's. commons: what devices share, by the hash that names their federation.
+    folder: the shop's. common: what its devices share.
     """
 
-    def __init__(self, folder: Path, commons: Mapping[str, Common]) -> None:
+    def __init__(self, folder: Path, common: Common) -> None:
         self._folder = folder
-        self._commons = commons
+        self._common = common
         self._open: OrderedDict[Path, Device] = OrderedDict()
         # Nobody closes a device that another request uses.
         self._turn = Lock()
@@ -44,8 +43,7 @@ class ShopDevices:
         with self._turn:
             device = self._open.pop(folder, None)
             if device is None:
-                run = FederationTerms.read(folder / TERMS).run
-                device = Device(folder, common=self._commons.get(run))
+                device = Device(folder, common=self._common)
             self._open[folder] = device
             if len(self._open) > OPEN:
                 _, oldest = self._open.popitem(last=False)

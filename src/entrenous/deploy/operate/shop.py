@@ -2,8 +2,7 @@
 
 Where devices take part by lot, a sum names its people, and each device decides by itself. So a shop
 is no node with many users: each customer has a device with a key, a lot and a budget of answers of
-that customer alone, and one process runs all of them. Where the shop came by a link to several
-arms, the devices are in several federations.
+that customer alone, and one process runs all of them.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ import hashlib
 from pathlib import Path
 
 from ...core.errors import InputError
-from ..agreement.terms import TERMS, FederationTerms
 from ..node.node_store import NODE
 
 
@@ -23,17 +21,6 @@ def devices_of(folder: Path) -> list[Path]:
     if (folder / NODE).exists() or not folder.is_dir():
         return []
     return sorted(path.parent for path in folder.glob(f"*/{NODE}"))
-
-
-def arms_of_shop(folder: Path) -> dict[str, list[Path]]:
-    """Returns the folders of a shop's devices by the hash that names their federation. Raises
-    InputError for terms that are none.
-    """
-    arms: dict[str, list[Path]] = {}
-    for device in devices_of(folder):
-        run = FederationTerms.read(device / TERMS).run
-        arms.setdefault(run, []).append(device)
-    return arms
 
 
 def device_of(folder: Path, user: str | None) -> Path:
