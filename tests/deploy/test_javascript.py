@@ -5,6 +5,7 @@ are over. The sums and the model have the bytes that they have without it.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing, suppress
 from dataclasses import replace
@@ -35,8 +36,6 @@ from entrenous.privacy.party_list import DAY
 
 pytestmark = pytest.mark.skipif(NODE is None, reason="Node is absent")
 
-DAYS = '"days": 30'
-ANSWERS = '"answers": 9'
 NOON = 1_790_000_000.0
 USERS = 40
 DATA = ratings(USERS)
@@ -334,29 +333,43 @@ def test_a_device_in_javascript_that_is_spent_signs_nothing_until_it_may(tmp_pat
         assert said == ["not-drawn\nspent", "not-drawn\nspent", "advert"]
 
 
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        *((DAYS, f'"days": {days}') for days in ("-1", "1.5", '"x"', "null")),
-        *((ANSWERS, f'"answers": {answers}') for answers in ("-1", "1.5", '"x"', '"9"', "null")),
-        ('"sampling": "poisson"', '"sampling": "fixed"'),
-    ],
-)
-def test_a_device_in_javascript_joins_by_no_days_or_answers_that_cannot_be(
-    tmp_path: Path, before: str, after: str
-) -> None:
+# A term, its value, and others that it cannot have.
+NO_TERMS: dict[str, tuple[Any, list[Any]]] = {
+    "days": (30, [-1, 1.5, "x", None]),
+    "answers": (9, [-1, 1.5, "x", "9", None]),
+    "people": (5, ["5", 0, True]),
+    # By these, noise would be no number, and none would be added.
+    "lost": (0.0, [2.0, "0.5"]),
+    "cohort": (12, [-12, "-12", [12]]),
+    "noise_from": ("seed", ["x", None]),
+    "secure_sum": (True, [1, "false"]),
+    "draws": ("public", ["x", {}]),
+    "users": (40, ["40", 1.5, 1e99]),
+    "sampling": ("poisson", ["x"]),
+}
+
+
+def test_a_device_in_javascript_joins_by_no_terms_that_cannot_be(tmp_path: Path) -> None:
     request = requested(tmp_path / "js", "browser"), 1
     others = [(identity(tmp_path / name, name), 1) for name in map(_name, range(USERS - 1))]
     plan = replace(PLAN, protect={**PLAN.protect, "days": 30})
     made = found_federation(tmp_path / "f", FIRST_ITEMS, [request, *others], plan)
-    terms = made.nodes["browser"] / "terms.json"
-    assert terms.read_text().count(before) == 1
-    terms.write_text(terms.read_text().replace(before, after))
-    (tmp_path / "rows.csv").write_text(csv_of(DATA, 0))
+    invitation = made.nodes["browser"]
+    good = (invitation / "terms.json").read_text()
     rows = tmp_path / "rows.csv"
-    ended = done(DEVICE, "join", tmp_path / "js", made.nodes["browser"], rows, *INSISTED)
-    assert ended.returncode == 2 and "a protection of which this device" in ended.stderr
-    assert not (tmp_path / "js" / "device.json").exists()
+    rows.write_text(csv_of(DATA, 0))
+    for name, (value, bad) in NO_TERMS.items():
+        before = f'"{name}": {json.dumps(value)}'
+        assert before in good
+        for other in bad:
+            after = f'"{name}": {json.dumps(other)}'
+            (invitation / "terms.json").write_text(good.replace(before, after))
+            ended = done(DEVICE, "join", tmp_path / "js", invitation, rows, *INSISTED)
+            assert ended.returncode == 2, (after, ended.stderr)
+            assert f": '{name}' has a value that it cannot have\n" in ended.stderr
+            assert not (tmp_path / "js" / "device.json").exists()
+    (invitation / "terms.json").write_text(good)
+    joined(tmp_path / "js", invitation, DATA, 0, INSISTED)
 
 
 # ---- longer lists --------------------------------------------------------------------------------

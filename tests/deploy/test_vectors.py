@@ -561,6 +561,7 @@ def test_a_device_in_javascript_refuses_a_request_that_is_not_the_operator_s(
         "other": "not-asked",
         "model": "wrong-model",
         "nan": "malformed",
+        "huge": "too-large",
         "gram": "malformed",
         "cut": "truncated",
         "full": ["BadInput", "BadInput"],

@@ -14,8 +14,9 @@
 //   state.json                                      what changes: rows, the newest model and answer
 
 import { clipped } from "./clip.mjs";
+import * as f from "./forms.mjs";
 import { listOf, longer, textOf, digestOf } from "./items.mjs";
-import { checkMembers } from "./lots.mjs";
+import { MEMBERS, checkMembers } from "./lots.mjs";
 import { KINDS, MaskedSide } from "./masked.mjs";
 import { MODELS, best, settingsOf, unknownSetting } from "./models.mjs";
 import * as p from "./protocol.mjs";
@@ -29,10 +30,43 @@ const UNCOUNTED = new Set(["items", "members"]); // requests that are about no l
 
 export class BadInput extends Error {}
 
-export function fieldsOf(text, where) {
+// The fields of a file that may have anything in it. forms: of those that are read here.
+export function fieldsOf(text, where, forms) {
   const { format, ...fields } = JSON.parse(text);
   if (format !== FORMAT) throw new BadInput(`${where}: format ${format}; expected ${FORMAT}`);
+  checkFields(fields, where, forms);
   return fields;
+}
+
+function checkFields(fields, where, forms) {
+  const name = f.wrong(fields, forms);
+  if (name) throw new BadInput(`${where}: '${name}' has a value that it cannot have`);
+}
+
+export const REQUEST = { name: f.text(1, 64), key: f.text(64, 64) };
+export const INVITATION = { server: f.text(), tls: f.flag };
+const AMOUNT = f.number(0, 1e6);
+const COUNT = f.maybe(f.whole());
+const TERMS = {
+  ...{ topology: f.text(), algorithm: f.text(), operator: f.like(/^[0-9a-f]{64}$/) },
+  ...{ items_sha256: f.text(), draws: f.one("public", "secret"), seed: f.whole() },
+  ...{ users: f.whole(2), items: f.whole(1), interactions: f.whole(1), rounds: f.whole(1) },
+  ...{ accuracy: f.maybe(AMOUNT), settings: f.object({}), protection: f.object({}) },
+};
+const PROTECTION = {
+  ...{ clip: AMOUNT, row_clip: AMOUNT, quantise: AMOUNT, noise: AMOUNT },
+  ...{ noise_from: f.one("seed", "system"), sampling: f.one("fixed", "poisson") },
+  ...{ lost: (share) => AMOUNT(share) && share < 1, secure_sum: f.flag, defence: f.text() },
+  ...{ rows: f.one("as sent", "sorted", "padded", "all"), people: f.whole(1), parties: f.whole(1) },
+  ...{ groups: COUNT, answers: COUNT, days: COUNT, bits: f.maybe(f.one(32, 64)) },
+};
+// Of an algorithm, once text is numbers: by them numbers and noise are shared out.
+const SETTINGS = { factors: f.whole(1), cohort: COUNT };
+
+function termsOf(text) {
+  const terms = fieldsOf(text, "terms.json", TERMS);
+  checkFields(terms.protection, "terms.json: protection", PROTECTION);
+  return terms;
 }
 
 // ---- joining ------------------------------------------------------------------------------------
@@ -53,7 +87,7 @@ export async function identity(files, name) {
 // everybody can repeat.
 export async function joinFederation(files, invitation, rows, insisted) {
   const { floors, terms, server, tls, history } = await understood(invitation, rows, insisted);
-  const own = fieldsOf(await files.read("request.json"), "request.json");
+  const own = fieldsOf(await files.read("request.json"), "request.json", REQUEST);
   const user = await orRefused(() => userOf(invitation, own, terms));
   // Nothing else, whatever an invitation has: it could bring a key.
   for (const name of [...PARTS, "ca.crt"])
@@ -75,8 +109,12 @@ export function understood(invitation, rows, insisted) {
     floors[name] = Number(value);
   }
   return orRefused(async () => {
-    const terms = fieldsOf(invitation["terms.json"], "terms.json");
-    const { server, tls } = fieldsOf(invitation["invitation.json"], "invitation.json");
+    const terms = termsOf(invitation["terms.json"]);
+    const { server, tls } = fieldsOf(
+      invitation["invitation.json"],
+      "invitation.json",
+      INVITATION,
+    );
     checkServer({ server, tls });
     checkTerms(terms, floors);
     if (p.hex(await p.sha256(p.bytesOf(invitation["items.json"]))) !== terms.items_sha256)
@@ -109,7 +147,7 @@ async function orRefused(make) {
 
 // The number of the user whom an invitation is for.
 function userOf(invitation, { name, key }, terms) {
-  const list = fieldsOf(invitation["members.json"], "members.json");
+  const list = fieldsOf(invitation["members.json"], "members.json", MEMBERS);
   checkMembers(list, terms.users);
   // Another key under this name means that the invitation is not for this device.
   const member = list.nodes[name];
@@ -127,6 +165,7 @@ function checkTerms(terms, floors) {
   // Another form of the algorithm would be computed wrongly, and nobody would notice.
   const unknown = unknownSetting(MODELS[terms.algorithm], settingsOf(terms));
   if (unknown) throw new BadInput(unknown);
+  checkFields(settingsOf(terms), "terms.json: settings", SETTINGS);
   // What a device leaves out of a protection, its owner would believe to be there.
   const {
     clip = 0,
@@ -143,11 +182,9 @@ function checkTerms(terms, floors) {
     sampling,
   } = terms.protection;
   if (
-    !(clip >= 0) ||
     rowClip ||
     quantise ||
     (sampling === "fixed" ? groups > 1 || days : !answers) ||
-    ![answers, days].every((count) => Number.isInteger(count) && count >= 0) ||
     defence !== "none" ||
     order === "padded" ||
     (noise && !masked)
@@ -198,7 +235,7 @@ export class Device {
     const device = Object.assign(new Device(), about, { files, now: () => Date.now() / 1000 });
     device.key = await files.key();
     const said = await files.read("terms.json");
-    device.terms = fieldsOf(said, "terms.json");
+    device.terms = termsOf(said);
     device.run = await runOf(said);
     device.operator = p.unhex(device.terms.operator);
     device.model = MODELS[device.terms.algorithm];
@@ -219,7 +256,7 @@ export class Device {
     device.forgotten = 0; // how often rows were forgotten since
     // Under masks a device answers no request whose answer would be about itself alone.
     if (device.terms.protection.secure_sum) {
-      const members = fieldsOf(await files.read("members.json"), "members.json");
+      const members = fieldsOf(await files.read("members.json"), "members.json", MEMBERS);
       device.masks = new MaskedSide(device, members, device.floors);
     }
     return device;
@@ -322,6 +359,8 @@ export class Device {
     if (head.round <= this.state.round) throw new p.Refused("past-round");
     const { forgotten } = this;
     const { private: after, update } = this.trained(download, head.round);
+    const { item: _, ...sent } = update;
+    for (const [, , numbers] of Object.values(sent)) numbers.forEach(p.held);
     const answer = await this.seal("update", p.writeArrays(update), about);
     // On the disk before it leaves: a device that is killed now gives the same answer again.
     const changes = { round: head.round, asked, answer: p.toBase64(answer), private: after };
@@ -351,6 +390,7 @@ export class Device {
       this.user,
       round,
     );
+    for (const numbers of Object.values(after)) numbers.forEach(p.held);
     return { private: packed(after), update: clipped(update, this.terms.protection.clip) };
   }
 

@@ -57,7 +57,7 @@ export async function joinByLink(files, text, rows, insisted, connected, agree) 
   await agree(told(terms, link));
   if ((await files.read("request.json")) === null)
     await core.identity(files, `device-${p.hex(p.random(8))}`);
-  const request = core.fieldsOf(await files.read("request.json"), "request.json");
+  const request = core.fieldsOf(await files.read("request.json"), "request.json", core.REQUEST);
   const invitation = await fetched("POST", p.bytesOf(JSON.stringify(request)));
   await core.joinFederation(files, invitation, rows, insisted);
 }
@@ -94,7 +94,7 @@ async function partsOf(link, certificate, said) {
     parts = JSON.parse(said);
     for (const [name, text] of Object.entries(parts))
       if (!SENT.has(name) || typeof text !== "string") throw bad();
-    where = core.fieldsOf(parts["invitation.json"], "invitation.json");
+    where = core.fieldsOf(parts["invitation.json"], "invitation.json", core.INVITATION);
     found = await core.runOf(parts["terms.json"]);
   } catch {
     throw bad();

@@ -1,6 +1,7 @@
 // The participation contract (docs/protocol.md, "By lot"): the device's own lot, the rule by which it
 // holds lists of people, and lists of members that become longer.
 
+import * as f from "./forms.mjs";
 import { SumRefused } from "./masks.mjs";
 import * as p from "./protocol.mjs";
 
@@ -93,7 +94,13 @@ export function nextUser({ nodes, former }) {
   return 1 + [...lasts, ...former.map(({ last }) => last)].reduce((a, b) => Math.max(a, b), -1);
 }
 
-const isKey = (digits) => typeof digits === "string" && /^[0-9a-f]{64}$/.test(digits);
+const KEY = f.like(/^[0-9a-f]{64}$/);
+const NUMBERS = f.list(f.row(f.whole(), f.whole())); // first and last of each stretch
+const NODE = { key: KEY, users: NUMBERS, until: f.maybe(f.whole()), rests: f.maybe(f.flag) };
+const FORMER = { name: f.text(), key: KEY, last: f.whole(), until: f.maybe(f.whole()) };
+export const MEMBERS = { nodes: f.map(f.object(NODE)), former: f.list(f.exact(FORMER)) };
+// What a list lacks has two fields more.
+const SENT = f.object({ ...MEMBERS, after: f.maybe(f.whole()), rests: f.maybe(f.list(f.text())) });
 const bad = (why) => {
   throw new p.Refused("malformed", `members: ${why}`);
 };
@@ -103,13 +110,12 @@ const bad = (why) => {
 export function checkMembers({ nodes, former }, users) {
   const roll = Object.entries(rollOf({ nodes, former }));
   if (roll.length > MOST) bad("too many");
-  for (const [name, key] of roll)
-    if (!name || p.bytesOf(name).length > LONGEST || !isKey(key)) bad("a name or key");
+  for (const [name] of roll) if (!name || p.bytesOf(name).length > LONGEST) bad("a name");
   const runs = Object.values(nodes).flatMap(({ users: own }) => own);
   let next = 0;
   for (const [first, last] of runs.sort(([a], [b]) => a - b)) {
-    if (!(Number.isSafeInteger(first) && first >= next)) bad("a number that another has");
-    if (!(Number.isSafeInteger(last) && last >= first && last < users)) bad("no number");
+    if (first < next) bad("a number that another has");
+    if (last < first || last >= users) bad("no number");
     next = last + 1;
   }
 }
@@ -117,13 +123,15 @@ export function checkMembers({ nodes, former }, users) {
 // The list of members that a server has sent, whole or as a difference. Refuses one on which somebody
 // whom this device knows is missing, or has another key or other users. users: as of checkMembers.
 export function longer(known, sent, users) {
+  if (!SENT(sent)) bad("not as a list has to be");
   const { after, rests = [], nodes, former } = sent;
   let list = { nodes, former };
   if (after !== undefined) {
     const gone = new Set(former.map(({ name }) => name));
     const before = Object.entries(known.nodes).filter(([name]) => !gone.has(name));
     list = { nodes: { ...Object.fromEntries(before), ...nodes }, former };
-    for (const name of rests) if (list.nodes[name]) list.nodes[name] = { ...list.nodes[name], rests: true };
+    for (const name of rests)
+      if (Object.hasOwn(list.nodes, name)) list.nodes[name] = { ...list.nodes[name], rests: true };
   }
   const roll = rollOf(list);
   const next = nextUser(known);

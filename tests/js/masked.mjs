@@ -2,7 +2,8 @@
 // the stages of a sum, and the trained model, which it keeps when a quorum has the same.
 
 import { cohortOf, isByLot, longer, nextUser, offers, old, rollOf, ruleOf, timesWithNow } from "./lots.mjs";
-import { Party, SumRefused, floorsOf } from "./masks.mjs";
+import * as f from "./forms.mjs";
+import { Party, SIGNATURE, SumRefused, floorsOf } from "./masks.mjs";
 import { sampler, seeded } from "./noise.mjs";
 import * as p from "./protocol.mjs";
 
@@ -12,6 +13,8 @@ const NO_TESTS = [0, 0, 0];
 // people's then fit.
 const NARROW = [32, 16, 8, 4].map((bound) => [bound, 32768 / bound - 1]);
 const FRAME = p.bytesOf("entrenous frame 1\n");
+// What nodes have signed of the model that came to them: heads of frames, with their signatures.
+export const WORDS = f.list(f.row(f.bytes(0, 4096), SIGNATURE), 4096);
 export const KINDS = new Set([...STAGES, "open", "agreed", "members"]);
 
 // The terms of a sum, as every party computes them.
@@ -66,7 +69,7 @@ export function packed({ item, weight, ...arrays }, items, wide, noiseOf, tests,
   const names = Object.keys(arrays).sort();
   const rows = names.filter((name) => name.startsWith("row."));
   const steps = (name, numbers) => {
-    const within = (number) => fixed(Math.min(most, Math.max(-most, number)));
+    const within = (number) => fixed(p.held(Math.min(most, Math.max(-most, number))));
     if (!noiseOf) return Array.from(numbers, within);
     const noise = noiseOf(name.split(".")[1]);
     // A sum is of numbers of float32, so the noised one is rounded once more.
@@ -337,8 +340,8 @@ export class MaskedSide {
     const { device, offer } = this;
     if (!offer) throw new p.Refused("not-asked");
     const same = new Set();
-    for (const [said, signature] of p.decode(body)) {
-      const head = p.decode(said);
+    for (const [said, signature] of p.decode(body, WORDS)) {
+      const head = p.headOf(said);
       const name = p.text(head.node);
       if (!(name in this.members)) {
         if (this.byLot) throw this.lacks("a word about the model is of another one");

@@ -1,6 +1,7 @@
 // One party of a secure sum (docs/protocol.md, "Secure sums"). It trusts the server for nothing but
 // to pass messages on.
 
+import * as f from "./forms.mjs";
 import * as p from "./protocol.mjs";
 
 const subtle = globalThis.crypto.subtle;
@@ -9,6 +10,23 @@ const [ADVERT, SHARES, MASKED, CONSENT, UNMASKING, COMPLAINT, OPENING] = [0, 1, 
 const PRIME = 2n ** 256n + 297n;
 const SHARE = 33; // bytes of a share
 const NOTHING = new Uint8Array();
+const MOST = 4096; // parties of one sum
+const SET = f.bytes(1, MOST / 8); // of parties, as bits
+const BOX = f.bytes(126, 126);
+const HASH = f.bytes(32, 32);
+export const SIGNATURE = f.bytes(64, 64);
+// An envelope, and the messages that a device opens, by the name that each begins with.
+const NAME = f.text(1, 128);
+const SIGNED = [f.whole(0, OPENING), f.whole(), f.whole(), NAME, f.bytes(), SIGNATURE];
+export const ENVELOPE = f.row(f.one("signed"), ...SIGNED);
+export const ADVERTISED = f.row(HASH, HASH, HASH, HASH, f.whole(1, 2 ** 40));
+export const COMPLAINED = f.row(f.whole(), HASH);
+export const FROM_SERVER = {
+  roster: f.row(f.one("roster"), f.list(ENVELOPE, MOST)),
+  inbox: f.row(f.one("inbox"), SET, f.list(BOX, MOST), f.bytes(0, 64 * MOST)),
+  survivors: f.row(f.one("survivors"), SET, f.list(f.row(HASH, SIGNATURE), MOST)),
+  consents: f.row(f.one("consents"), SET, f.bytes(0, 64 * MOST)),
+};
 const digest = (...parts) => p.sha256(p.encode(parts));
 const bigOf = (bytes) => BigInt(`0x${p.hex(bytes)}`);
 const bytesOf = (number, size) => p.unhex(number.toString(16).padStart(2 * size, "0"));
@@ -25,11 +43,11 @@ function demand(holds, code, reason) {
   if (!holds) throw new SumRefused(code, reason);
 }
 
-function decoded(bytes) {
+function decoded(bytes, form) {
   try {
-    return p.decode(bytes);
+    return p.decode(bytes, form);
   } catch (bad) {
-    throw new SumRefused("malformed", bad.message);
+    throw new SumRefused("malformed", bad.reason);
   }
 }
 
@@ -234,7 +252,7 @@ export class Party {
 
   share(roster) {
     return this.once(SHARES, roster, async () => {
-      await this.meet(decoded(roster));
+      await this.meet(decoded(roster, FROM_SERVER.roster));
       const { me, view } = this;
       const { threshold } = this.graph;
       const places = this.around;
@@ -271,8 +289,7 @@ export class Party {
   }
 
   // The others, by their signed adverts: known, in order, for this attempt, with the same model.
-  async meet([tag, roster]) {
-    demand(tag === "roster" && Array.isArray(roster), "malformed", "no roster");
+  async meet([, roster]) {
     const names = roster.map(([, , , , name]) => name);
     demand(
       names.every((name, at) => !at || names[at - 1] < name),
@@ -287,15 +304,15 @@ export class Party {
     );
     const adverts = [];
     const seen = [];
-    for (const [kind, stage, round, attempt, name, message, signature] of roster) {
-      demand(kind === "signed" && stage === ADVERT, "stage", "no advert");
+    for (const [, stage, round, attempt, name, message, signature] of roster) {
+      demand(stage === ADVERT, "stage", "no advert");
       demand(
         round === this.terms.round && attempt === this.terms.attempt,
         "round",
         "of another attempt",
       );
       await this.check(ADVERT, name, NOTHING, await p.sha256(message), signature);
-      const [model, boxes, masks, seed, people] = decoded(message);
+      const [model, boxes, masks, seed, people] = decoded(message, ADVERTISED);
       // A model made for one party alone would mark that party's numbers in the sum.
       demand(p.same(model, this.terms.model), "model", `'${name}' signed another model`);
       adverts.push({ boxes, masks, seed, people });
@@ -363,8 +380,8 @@ export class Party {
   mask(inbox, vector, rows) {
     return this.once(MASKED, inbox, async () => {
       const { me } = this;
-      const [tag, set, boxes, hashes] = decoded(inbox);
-      const sharers = this.list(tag === "inbox" ? set : NOTHING, [...this.names.keys()], "sharers");
+      const [, set, boxes, hashes] = decoded(inbox, FROM_SERVER.inbox);
+      const sharers = this.list(set, [...this.names.keys()], "sharers");
       const near = this.near(sharers);
       demand(
         boxes.length === near.length && hashes.length === 64 * near.length,
@@ -440,8 +457,8 @@ export class Party {
 
   consent(survivors) {
     return this.once(CONSENT, survivors, async () => {
-      const [tag, set, uploads] = decoded(survivors);
-      const alive = this.list(tag === "survivors" ? set : NOTHING, this.sharers, "survivors");
+      const [, set, uploads] = decoded(survivors, FROM_SERVER.survivors);
+      const alive = this.list(set, this.sharers, "survivors");
       const parties = this.enough(alive, this.rows);
       demand(this.graph.joined(alive), "survivors", "they fall apart into groups");
       const near = this.near(alive);
@@ -460,8 +477,8 @@ export class Party {
 
   unmask(consents) {
     return this.once(UNMASKING, consents, async () => {
-      const [tag, set, signatures] = decoded(consents);
-      const signers = placesOf(tag === "consents" ? set : NOTHING, this.names.length);
+      const [, set, signatures] = decoded(consents, FROM_SERVER.consents);
+      const signers = placesOf(set, this.names.length);
       demand(
         signers?.every((place) => this.alive.includes(place)),
         "quorum",
@@ -503,7 +520,7 @@ export class Party {
 
   // Answers a complaint about a box of this party with the key of that box, which tells who lied.
   async open(complaint) {
-    const [, stage, round, attempt, name, message, signature] = decoded(complaint);
+    const [, stage, round, attempt, name, message, signature] = decoded(complaint, ENVELOPE);
     const place = this.names?.indexOf(name) ?? -1;
     demand(
       stage === COMPLAINT &&
@@ -514,7 +531,7 @@ export class Party {
       "no complaint of this sum",
     );
     await this.check(COMPLAINT, name, this.view, await p.sha256(message), signature);
-    const [dealer, about] = decoded(message);
+    const [dealer, about] = decoded(message, COMPLAINED);
     // Whoever got exactly what was sent has opened it, so only a liar has it opened here.
     const box = this.sent.get(place);
     demand(dealer === this.me && box && p.same(box.digest, about), "box", "not what was sent");

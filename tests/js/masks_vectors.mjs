@@ -4,7 +4,8 @@
 import { deepStrictEqual as equal } from "node:assert";
 
 import { sampler } from "./noise.mjs";
-import { Party, SumRefused, degreeOf, floorsOf, graphOf, maskOf, termsDigest } from "./masks.mjs";
+import { ENVELOPE, FROM_SERVER, Party, SumRefused } from "./masks.mjs";
+import { degreeOf, floorsOf, graphOf, maskOf, termsDigest } from "./masks.mjs";
 import * as p from "./protocol.mjs";
 
 const FLOORS = { people: 3, parties: 3, noise: true, occupancy: 10, apart: true };
@@ -85,7 +86,7 @@ async function checkLies(made, partyOf) {
   const known = made.parties.find(({ name }) => name !== made.gone);
   const numbers = BigInt64Array.from(known.vector, BigInt);
   const { inbox, survivors } = known.brought;
-  const [tag, roster] = p.decode(p.unhex(made.roster));
+  const [tag, roster] = p.decode(p.unhex(made.roster), FROM_SERVER.roster);
   // A roster with something changed, as the server would send it.
   const changed = (change) => p.encode([tag, change(roster.map((entry) => [...entry]))]);
   const forged = (at, bytes) => (entries) => {
@@ -98,8 +99,15 @@ async function checkLies(made, partyOf) {
     round: changed(forged(2, 9)),
     floor: changed((entries) => entries.slice(0, 2)),
   };
+  // A text joins numbers to one that is larger: three people would be 111.
+  const other = made.parties.find((party) => party !== known);
+  const liar = await partyOf(other, { people: "1" });
+  const lie = p.decode(await liar.advertise(), ENVELOPE);
+  const named = (entry) => (entry[4] === other.name ? lie : entry);
+  rosters.malformed = changed((entries) => entries.map(named));
   for (const [code, bytes] of Object.entries(rosters)) {
-    const party = await partyOf(known);
+    const floors = { ...FLOORS, people: code === "malformed" ? 100 : FLOORS.people };
+    const party = await partyOf(known, { floors });
     await party.advertise();
     equal(await refused(party.share(bytes)), code);
   }
@@ -119,17 +127,17 @@ async function checkLies(made, partyOf) {
   const box = p.unhex(inbox);
   box[100] ^= 1;
   equal(await refused(party.mask(box, numbers, ALL_FULL)), "box");
-  const [kind, , ...rest] = p.decode(p.unhex(inbox));
+  const [kind, , ...rest] = p.decode(p.unhex(inbox), FROM_SERVER.inbox);
   const without = p.encode([kind, Uint8Array.of(0b1110), ...rest]);
   equal(await refused(party.mask(without, numbers, ALL_FULL)), "sharers");
   await party.mask(p.unhex(inbox), numbers, ALL_FULL);
   // A survivor whose vector nobody signed.
-  const [of, alive, uploads] = p.decode(p.unhex(survivors));
+  const [of, alive, uploads] = p.decode(p.unhex(survivors), FROM_SERVER.survivors);
   const unsigned = uploads.map(([digest]) => [digest, new Uint8Array(64)]);
   equal(await refused(party.consent(p.encode([of, alive, unsigned]))), "signature");
   await party.consent(p.unhex(survivors));
   equal(await refused(party.consent(p.encode([of, alive, unsigned]))), "both");
-  const [name, , signatures] = p.decode(p.unhex(made.consents));
+  const [name, , signatures] = p.decode(p.unhex(made.consents), FROM_SERVER.consents);
   const two = p.encode([name, Uint8Array.of(0b101), signatures.slice(0, 128)]);
   equal(await refused(party.unmask(two)), "quorum");
   await party.unmask(p.unhex(made.consents));

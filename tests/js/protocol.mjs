@@ -1,7 +1,11 @@
 // The bytes of the protocol (docs/protocol.md): msgpack, frames, arrays, keys and draws.
 // Nothing but WebCrypto and plain JavaScript, so that a browser runs it too.
 
+import * as f from "./forms.mjs";
+
 const subtle = globalThis.crypto.subtle;
+const NOTHING = new Uint8Array();
+const LIMIT = 32768; // no number of a message is as far from 0
 const utf8 = new TextEncoder();
 
 export const text = (bytes) => new TextDecoder("utf-8", { fatal: true }).decode(bytes);
@@ -16,6 +20,11 @@ export function toBase64(bytes) {
   return btoa(characters);
 }
 export const fromBase64 = (digits) => Uint8Array.from(atob(digits), (c) => c.charCodeAt(0));
+// A number that the fixed point of a sum can hold. Where it cannot, noise would be rounded away.
+export function held(number) {
+  if (!(Math.abs(number) < LIMIT)) throw new Refused("too-large", `a number beyond +-${LIMIT}`);
+  return number;
+}
 export const random = (size) => globalThis.crypto.getRandomValues(new Uint8Array(size));
 export const sha256 = async (bytes) => new Uint8Array(await subtle.digest("SHA-256", bytes));
 export const same = (a, b) => a.length === b.length && a.every((byte, at) => byte === b[at]);
@@ -34,7 +43,7 @@ export function joined(...parts) {
 export class Refused extends Error {
   constructor(code, reason = "") {
     super(`${code}\n${reason}`);
-    this.code = code;
+    Object.assign(this, { code, reason });
   }
 }
 
@@ -120,7 +129,19 @@ export function encode(value) {
   return joined(sized(pairs.length, 0x80, 16, [null, 0xde, 0xdf]), ...pairs.flat().map(encode));
 }
 
-export function decode(bytes) {
+// A message of a form (forms.mjs). Refuses any other.
+export function decode(bytes, form) {
+  let value = null;
+  try {
+    value = parsed(bytes);
+  } catch {
+    // No message: null has no form.
+  }
+  if (!form(value)) throw new Refused("malformed", "no such message");
+  return value;
+}
+
+function parsed(bytes) {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
   let at = 0;
   const number = (size) => {
@@ -138,7 +159,13 @@ export function decode(bytes) {
     return bytes.subarray(at - size, at);
   };
   const list = (count) => Array.from({ length: count }, one);
-  const map = (count) => Object.fromEntries(Array.from({ length: count }, () => [one(), one()]));
+  const name = () => {
+    const found = one();
+    if (typeof found !== "string") throw new RangeError("no name");
+    return found;
+  };
+  const pair = () => [name(), one()];
+  const map = (count) => Object.fromEntries(Array.from({ length: count }, pair));
   function one() {
     const tag = number(1);
     if (tag < 0x80) return tag;
@@ -163,6 +190,14 @@ export function decode(bytes) {
 const DOMAIN = bytesOf("entrenous frame 1\n");
 const START = 9; // bytes before the head
 const HEAD = 4096; // bytes of a head, at most
+const COUNT = f.maybe(f.whole());
+const BYTES = f.maybe(f.bytes());
+export const FRAME_HEAD = f.exact({
+  ...{ kind: f.text(), run: f.text(), node: f.bytes(1, 64) },
+  ...{ round: COUNT, attempt: COUNT, items: COUNT, size: COUNT },
+  ...{ nonce: BYTES, model: BYTES, digest: BYTES },
+  ...{ order: f.maybe(f.one("<")), about: f.maybe(f.map(f.whole())) },
+});
 
 export async function seal(key, kind, body, fields) {
   const given = {
@@ -192,6 +227,18 @@ export async function seal(key, kind, body, fields) {
   return joined(new Uint8Array(start.buffer), head, signature, body);
 }
 
+// The head of a frame from its bytes.
+export function headOf(said) {
+  const left = { round: 0, attempt: 0, items: 0, size: 0, about: {}, model: NOTHING };
+  try {
+    const head = decode(said, FRAME_HEAD);
+    if (/^[a-z0-9][a-z0-9.-]*$/.test(text(head.node))) return { ...left, digest: NOTHING, ...head };
+  } catch {
+    // Refused, in whatever words.
+  }
+  throw new Refused("bad-head");
+}
+
 export async function opened(frame, sender) {
   const view = new DataView(frame.buffer, frame.byteOffset, frame.length);
   if (frame.length < START || view.getUint32(0) !== 0x454e5452) throw new Refused("not-a-frame");
@@ -202,12 +249,7 @@ export async function opened(frame, sender) {
   const signature = frame.subarray(START + length, START + length + 64);
   const body = frame.slice(START + length + 64);
   if (signature.length !== 64) throw new Refused("truncated");
-  let head;
-  try {
-    head = { round: 0, attempt: 0, about: {}, model: new Uint8Array(), ...decode(said) };
-  } catch (bad) {
-    throw new Refused("bad-head", bad.name);
-  }
+  const head = headOf(said);
   if (body.length !== head.size)
     throw new Refused(body.length < head.size ? "truncated" : "wrong-length");
   // The signature is over the head alone, and so over the body only by this digest.
@@ -236,6 +278,10 @@ const TYPES = {
   I32: [Int32Array, "<i4"],
   U8: [Uint8Array, "|u1"],
 };
+const OFFSETS = f.row(f.whole(), f.whole());
+const HEADER = f.map(
+  f.exact({ dtype: f.text(), shape: f.list(f.whole()), data_offsets: OFFSETS }),
+);
 const product = (shape) => shape.reduce((whole, size) => whole * size, 1);
 const raw = (numbers) => new Uint8Array(numbers.buffer, numbers.byteOffset, numbers.byteLength);
 const byName = ([a], [b]) => (a < b ? -1 : 1);
@@ -271,6 +317,7 @@ export function readArrays(body, schema) {
   } catch {
     throw bad("json");
   }
+  if (!HEADER(header)) throw bad("header");
   // JSON.parse takes the last of two values of one name; written again, the text would be shorter.
   if (JSON.stringify(header) !== said) throw bad("duplicate");
   if (Object.keys(header).sort().join() !== Object.keys(schema).sort().join()) throw bad("names");

@@ -116,6 +116,8 @@ const said = {
   other: await answered(await asked({ user: 0 })),
   model: await answered(await asked({ change: { model: p.random(32) } })),
   nan: await answered(await asked({ download: zeros(NaN) })),
+  // What would leave is beyond what a sum can hold.
+  huge: await answered(await asked({ download: zeros(1e8) })),
   // What follows from a download is computed here, and never taken from a server.
   gram: await answered(
     await asked({ further: { gram: ["F64", [2, 2], Float64Array.of(1, 0, 0, 1)] } }),
