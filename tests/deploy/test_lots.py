@@ -150,6 +150,14 @@ def test_the_rounds_end_with_the_bytes_of_the_simulation(tmp_path: Path) -> None
     assert len(set(running.answered())) > 1
 
 
+def test_whoever_a_lot_does_not_draw_has_refused_nothing(tmp_path: Path) -> None:
+    """Before: most answers were `not-drawn`, and the alarm on refused answers burnt for ever."""
+    running = Running(by_lot(tmp_path / "f"))
+    assert running.trained() is not None
+    assert status(running.made.server)["answers"].keys() == {"accepted"}
+    assert min(running.answered()) < 6
+
+
 def test_over_sockets_the_bytes_are_those_of_the_simulation_too(tmp_path: Path) -> None:
     """TLS and a connection for each of the forty, with the private state of all of them."""
     made = by_lot(tmp_path / "f", rounds=4, deadline=240.0)
