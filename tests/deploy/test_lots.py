@@ -496,6 +496,30 @@ def test_a_model_that_nobody_was_there_to_keep_is_given_after_the_next_round(
     assert given == list(range(1, 21))
 
 
+def test_no_model_but_the_trained_one_has_its_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A lost round has a number, too; a node takes the model of the last number for the last."""
+    given: list[int] = []
+
+    def to_nobody(server: FederationServer, *_: Any, only_there: bool = False) -> None:
+        given.append(server.round)
+
+    monkeypatch.setattr(FederationServer, "_give", to_nobody)
+    one_masked = FederationServer._one_masked
+
+    def loses_one(server: FederationServer, work: Any, users: int) -> None:
+        if server.round == 1:
+            server._lose("a test")
+        else:
+            one_masked(server, work, users)
+
+    monkeypatch.setattr(FederationServer, "_one_masked", loses_one)
+    running = Running(by_lot(tmp_path / "f", people=6, rounds=6))
+    assert running.trained() is not None
+    assert given[-1] == 7 and max(given[:-1]) < 6
+
+
 def test_after_a_lost_round_others_are_drawn_from_another_model(tmp_path: Path) -> None:
     """Who has consented in round 1 answers its model for the same people alone: the next round is
     of a model that differs in one bit."""
