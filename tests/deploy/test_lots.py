@@ -150,6 +150,14 @@ def test_the_rounds_end_with_the_bytes_of_the_simulation(tmp_path: Path) -> None
     assert len(set(running.answered())) > 1
 
 
+def test_whoever_a_lot_does_not_draw_has_refused_nothing(tmp_path: Path) -> None:
+    """Before: most answers were `not-drawn`, and the alarm on refused answers burnt for ever."""
+    running = Running(by_lot(tmp_path / "f"))
+    assert running.trained() is not None
+    assert status(running.made.server)["answers"].keys() == {"accepted"}
+    assert min(running.answered()) < 6
+
+
 def test_over_sockets_the_bytes_are_those_of_the_simulation_too(tmp_path: Path) -> None:
     """TLS and a connection for each of the forty, with the private state of all of them."""
     made = by_lot(tmp_path / "f", rounds=4, deadline=240.0)
@@ -486,6 +494,30 @@ def test_a_model_that_nobody_was_there_to_keep_is_given_after_the_next_round(
     running = Running(by_lot(tmp_path / "f", people=6, rounds=20))
     running.trained()
     assert given == list(range(1, 21))
+
+
+def test_no_model_but_the_trained_one_has_its_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A lost round has a number, too; a node takes the model of the last number for the last."""
+    given: list[int] = []
+
+    def to_nobody(server: FederationServer, *_: Any, only_there: bool = False) -> None:
+        given.append(server.round)
+
+    monkeypatch.setattr(FederationServer, "_give", to_nobody)
+    one_masked = FederationServer._one_masked
+
+    def loses_one(server: FederationServer, work: Any, users: int) -> None:
+        if server.round == 1:
+            server._lose("a test")
+        else:
+            one_masked(server, work, users)
+
+    monkeypatch.setattr(FederationServer, "_one_masked", loses_one)
+    running = Running(by_lot(tmp_path / "f", people=6, rounds=6))
+    assert running.trained() is not None
+    assert given[-1] == 7 and max(given[:-1]) < 6
 
 
 def test_after_a_lost_round_others_are_drawn_from_another_model(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from federation_links import federation, nodes_at, nodes_of
 from entrenous import __version__
 from entrenous.core.errors import InputError
 from entrenous.deploy.agreement.certificates import expiry, make_keys
+from entrenous.deploy.frames.frames import Code
 from entrenous.deploy.links.metrics import LinkTally, Metrics, exposition, served
 from entrenous.deploy.node import node_watch
 from entrenous.deploy.operate import running
@@ -231,6 +232,9 @@ def test_the_sample_alerts_name_metrics_that_exist() -> None:
     for rule in rules:
         used = set(re.findall(r"entrenous_([a-z_]+)", rule["expr"]))
         assert used <= told and (used or "up{" in rule["expr"]), rule["alert"]
+        for label, value in re.findall(r'([a-z]+)!?=~?"([^"]*)"', rule["expr"]):
+            known = {"job": {"entrenous-server", "entrenous-node"}, "code": set(Code)}
+            assert value in known[label], rule["alert"]
         assert rule["labels"]["severity"] in ("page", "ticket")
         assert rule["annotations"]["summary"] and rule["annotations"]["do"]
     # The two of a node that FAMILIES, of a server, does not have.

@@ -18,7 +18,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
@@ -43,8 +43,6 @@ from entrenous import Device, cli
 from entrenous.core.errors import InputError, NotYet, StartAgain, may_pass
 from entrenous.core.files import DiskHealth
 from entrenous.deploy.links.polling import (
-    LONGEST,
-    RESTING,
     Backoff,
     PollingNode,
     Refused,
@@ -55,8 +53,10 @@ from entrenous.deploy.node.node_watch import AWAY, NodeWatch, node_status
 from entrenous.deploy.operate.device import recommend
 from entrenous.deploy.operate.founding import free_ports
 from entrenous.deploy.operate.running import status_of_server
+from entrenous.deploy.operate.running_node import run_node
 from entrenous.deploy.server.server import serve, serve_opened
 from entrenous.deploy.server.server_folder import ServerFolder
+from entrenous.privacy.secure_sum.terms import Floors
 
 SOON = (
     "from entrenous.deploy.links import polling; polling.PATIENCE = 0.5; from entrenous.cli import"
@@ -460,24 +460,77 @@ def said(node: FederatedNode, watch: NodeWatch, frame: bytes) -> bytes:
     return found
 
 
-def test_a_node_that_has_finished_knocks_seldom_and_fills_no_log() -> None:
-    """A day in virtual time. Before: every half minute for ever, each time a line: some 3,800."""
-    attempts, lines = {}, {}
-    for longest in (LONGEST, RESTING):
-        clock = [0.0]
-        waits = Backoff(lambda clock=clock: clock[0])
-        attempts[longest] = lines[longest] = 0
-        while clock[0] < 86_400:
-            clock[0] += waits.pause(longest)
-            waits.attempt()
-            attempts[longest] += 1
-            lines[longest] += waits.worth_saying
-    assert attempts[LONGEST] > 2000 and attempts[RESTING] < 300
-    assert lines[LONGEST] < 60 and lines[RESTING] < 30
+def test_a_node_without_a_server_fills_no_log() -> None:
+    """A day in virtual time: some 3,800 attempts, each of which was a line."""
+    clock = [0.0]
+    waits = Backoff(lambda: clock[0])
+    attempts = lines = 0
+    while clock[0] < 86_400:
+        clock[0] += waits.pause()
+        waits.attempt()
+        attempts += 1
+        lines += waits.worth_saying
+    assert attempts > 2000 and lines < 60
+
+
+@pytest.mark.usefixtures("forked_children")
+@pytest.mark.parametrize("secure", ["none", "masks"])
+def test_a_node_that_has_the_trained_model_says_so_and_ends(tmp_path: Path, secure: str) -> None:
+    """Before: `lost: the server says 500; trying again`, and so on for ever."""
+    made, _ = at_a_port(
+        tmp_path / "f",
+        nodes=6,
+        rounds=2,
+        algorithm="fcf",
+        settings={"factors": 4},
+        secure=secure,
+        floors=Floors(people=9, parties=3, occupancy=0.0),
+    )
+    with process("server", made.server) as server, ExitStack() as stack:
+        until(lambda: status_of_server(made.server)["running"])
+        nodes = [stack.enter_context(process("node", each)) for each in made.nodes.values()]
+        assert server.wait(PATIENCE) == 0
+        for name, node in zip(made.nodes, nodes, strict=True):
+            out, err = node.communicate(timeout=PATIENCE)
+            assert node.returncode == 0
+            assert f"{name}: finished, the trained model is here" in out + err
+            assert "says 500" not in out + err
+
+
+def test_a_node_that_serves_apps_goes_on_when_it_has_finished(tmp_path: Path) -> None:
+    made = federation(tmp_path / "f", nodes=1, rounds=1)
+    folder = made.nodes["node-1"]
+    serve(FaultyLink({"node-1": nodes_of(made)["node-1"].answer}), made.server)
+    said: list[str] = []
+    stop = Event()
+    arguments = (folder, stop, said.append)
+    thread = Thread(target=run_node, args=arguments, kwargs={"served_at": free_ports()[0]})
+    thread.start()
+    # Nor is there a server, as after a restart of the machine.
+    until(lambda: "node-1: finished, the trained model is here" in said)
+    assert thread.is_alive()
+    stop.set()
+    thread.join(PATIENCE)
+    assert not thread.is_alive() and not any("lost" in line for line in said)
+
+
+def test_a_node_that_trains_again_or_keeps_no_model_has_not_finished(tmp_path: Path) -> None:
+    """After its server has gone back: another model comes."""
+    made = federation(tmp_path / "f", nodes=1, rounds=1)
+    with closing(FederatedNode(made.nodes["node-1"])) as node:
+        watch = NodeWatch(node.folder, node.terms, node.store.standing)
+        # Under masks it does not keep a model that it has taken, unless enough others have it.
+        watch.answered(node.responder.seal("taken", round=1))
+        assert not watch.finished()
+        serve(FaultyLink({"node-1": lambda frame: said(node, watch, frame)}), made.server)
+        assert watch.finished()
+        update = node.responder.seal("update")
+        watch.answered(update)
+        assert not watch.finished()
 
 
 def test_a_node_that_has_finished_is_asked_whether_it_has(tmp_path: Path) -> None:
-    """The connection of a finished node is the one that waits longer."""
+    """A finished node whose connection ends makes no other one."""
     assert PollingNode(str, bytes).watch.finished() is False
     made = federation(tmp_path / "f", nodes=1, rounds=1)
     with closing(FederatedNode(made.nodes["node-1"])) as node:

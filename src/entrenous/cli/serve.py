@@ -119,8 +119,9 @@ def node(
     metrics: int | None = None,
     serve: int | None = None,
 ) -> None:
-    """Run a node until it is stopped: the device of one user, a gateway of many users, a shop with
-    a device for each customer, or a peer. It connects, and reconnects, by itself.
+    """Run a node until it is stopped, or has the trained model: the device of one user, a gateway
+    of many users, a shop with a device for each customer, or a peer. It connects, and reconnects,
+    by itself.
 
     Parameters
     ----------

@@ -85,6 +85,18 @@ def test_a_question_is_held_until_there_is_work_and_work_waits_for_its_question(
     assert client.get("/v1/work", headers=shown("node-2")).content == b"other"
 
 
+def test_a_server_that_ends_answers_whoever_asks(
+    link: HttpsServerLink, client: httpx.Client
+) -> None:
+    """Before: 500, after the second that it gives its connections."""
+    with ThreadPoolExecutor(1) as pool:
+        asking = pool.submit(client.get, "/v1/work", headers=shown())
+        while "node-1" not in link.present():
+            time.sleep(0.01)
+        link.close()
+        assert asking.result(PATIENCE).status_code == 204
+
+
 def test_requests_of_nodes_that_have_gone_are_not_kept(
     link: HttpsServerLink, monkeypatch: pytest.MonkeyPatch
 ) -> None:

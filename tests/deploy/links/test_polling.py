@@ -15,6 +15,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from federation_links import until
 
 from entrenous.core.errors import InputError
 from entrenous.deploy.agreement import certificates
@@ -24,7 +25,7 @@ from entrenous.deploy.frames.frames import FrameParts, seal
 from entrenous.deploy.links import admission, polling
 from entrenous.deploy.links.admission import here
 from entrenous.deploy.links.https import HttpsPlan, HttpsServerLink
-from entrenous.deploy.links.polling import Backoff, PollingNode, serve
+from entrenous.deploy.links.polling import Backoff, PollingNode, Unwatched, serve
 from entrenous.deploy.operate.founding import free_ports
 
 RUN, KEY, PATIENCE = "ab" * 16, Ed25519PrivateKey.generate(), 120.0
@@ -79,10 +80,47 @@ def test_a_node_outlives_its_server(tmp_path: Path) -> None:
     make_keys(tmp_path)
     port = free_ports()[0]
     with closing(Running(f"127.0.0.1:{port}", tmp_path / "ca.crt", node())) as running:
+        until(lambda: running.said)
         for said in (b"abc", b"def"):  # it began before its server, which then comes twice
             with closing(link_at(port, tmp_path)) as link:
                 assert exchanged(link, said) == said[::-1]
-        assert running.said and not running.ended
+        assert not running.ended
+
+
+class Finished(Unwatched):
+    """The observer of a node that has the trained model."""
+
+    def finished(self) -> bool:
+        """Returns True."""
+        return True
+
+
+def test_a_node_that_has_all_ends_without_a_word_when_its_server_does(tmp_path: Path) -> None:
+    """Before: the held question was answered with 500, `lost` was said, and it went on for ever."""
+    make_keys(tmp_path)
+    with closing(link_at(0, tmp_path)) as link:
+        done = node()._replace(watch=Finished())
+        running = Running(link.address, tmp_path / "ca.crt", done)
+        assert exchanged(link, b"abc") == b"cba"
+    running.thread.join(PATIENCE)
+    assert not running.thread.is_alive() and not running.said and not running.ended
+
+
+def test_of_two_nodes_the_one_that_has_not_all_goes_on(tmp_path: Path) -> None:
+    make_keys(tmp_path)
+    port = free_ports()[0]
+    done = PollingNode(lambda: here(KEY, RUN, "nobody"), bytes, Finished())
+    stop = threading.Event()
+    said: list[str] = []
+    arguments = (f"127.0.0.1:{port}", tmp_path / "ca.crt", [done, node()], stop)
+    thread = threading.Thread(target=serve, args=arguments, kwargs={"say": said.append})
+    thread.start()
+    until(lambda: len(said) > 1)
+    with closing(link_at(port, tmp_path)) as link:
+        assert exchanged(link, b"abc") == b"cba"
+    stop.set()
+    thread.join(PATIENCE)
+    assert not thread.is_alive()
 
 
 def test_an_answer_that_fails_is_said_and_the_node_goes_on(tmp_path: Path) -> None:
@@ -165,7 +203,7 @@ def test_a_first_handshake_that_is_cut_is_tried_again(
     """By a server that is full, or restarts: it was taken for one that does not speak TLS, and the
     node ended with code 2.
     """
-    monkeypatch.setattr(Backoff, "pause", lambda self, longest=0.0: 0.05)
+    monkeypatch.setattr(Backoff, "pause", lambda self: 0.05)
     make_keys(tmp_path)
     with socket.create_server(("127.0.0.1", 0)) as cutting:
         port = cutting.getsockname()[1]
@@ -186,7 +224,7 @@ def test_a_certificate_whose_time_is_not_this_is_named_and_waited_for(
     """A node whose clock was an hour behind a new certificate ended with code 2, and no service
     manager starts that again.
     """
-    monkeypatch.setattr(Backoff, "pause", lambda self, longest=0.0: 0.05)
+    monkeypatch.setattr(Backoff, "pause", lambda self: 0.05)
     make_keys(tmp_path)
     port = free_ports()[0]
 

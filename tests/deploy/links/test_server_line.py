@@ -125,7 +125,7 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A node that connects again without waiting."""
-    monkeypatch.setattr(Backoff, "pause", lambda self, longest=0.0: 0.0)
+    monkeypatch.setattr(Backoff, "pause", lambda self: 0.0)
     monkeypatch.setattr(polling, "QUICK", 0.01)
 
 

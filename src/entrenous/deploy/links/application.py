@@ -115,6 +115,7 @@ class Traffic:
         self._arrived: SimpleQueue[Arrived | None] = SimpleQueue()  # None: another node is ready
         self._told = False  # True once that was said since `ready` was last called
         self._unanswered: list[Arrived] = []  # received, not yet acknowledged
+        self._takes_questions = True
         self.loop: asyncio.AbstractEventLoop | None = None
 
     def begin(self) -> None:
@@ -174,6 +175,11 @@ class Traffic:
         self._unanswered = []
         if done and self.loop is not None:
             self.loop.call_soon_threadsafe(_resolve, done)
+
+    def end_questions(self) -> None:
+        """Answers that there is nothing to whoever asks now or from now on."""
+        if self.loop is not None:
+            self.loop.call_soon_threadsafe(self._end_questions)
 
     def moved(self, siblings: Siblings) -> dict[str, float]:
         """Forgets the nodes that another worker serves from now on. Returns them by name, each with
@@ -264,12 +270,12 @@ class Traffic:
 
     def asks(self, node: str) -> asyncio.Future[FrameParts | None] | None:
         """Returns a future that resolves to the next request for a node, or to None where the node
-        has asked once more elsewhere; None if too many ask.
+        has asked once more elsewhere; None if too many ask, or questions have ended.
         """
         before = self._asking.pop(node, None)
         if before is not None and not before.done():
             before.set_result(None)
-        if len(self._asking) >= WAITING:
+        if len(self._asking) >= WAITING or not self._takes_questions:
             return None
         self._asking[node] = asyncio.get_running_loop().create_future()
         if not self._told:
@@ -297,6 +303,14 @@ class Traffic:
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._arrived.put(Arrived(node, frame, done))
         return done
+
+    def _end_questions(self) -> None:
+        self._takes_questions = False
+        # They may come back to another server at once.
+        self._rests_until = 0.0
+        for question in self._asking.values():
+            if not question.done():
+                question.set_result(None)
 
     def _send_on(self, siblings: Siblings) -> None:
         for node, question in self._asking.items():
@@ -429,7 +443,7 @@ class _Requests:
         if frame is None:
             question = traffic.asks(node)
             if question is None:
-                # Too many ask at once: this node comes back later.
+                # This node comes back later.
                 return Response(status_code=204, headers={"retry-after": str(LATER)})
             frame = await self._held(request, node, question)
         if frame is None:

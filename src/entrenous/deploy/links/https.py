@@ -228,8 +228,11 @@ class HttpsServerLink(Traffic):
 
     def close(self) -> None:
         """Hangs up on everybody and ends the thread."""
-        # A node whose answer is on the disk would otherwise send it once more.
+        # A node whose answer is on the disk would otherwise send it once more, and one that asks
+        # would be told of a fault of this server.
         self.acknowledge()
+        if self._thread.is_alive():
+            self.end_questions()
         for server, _ in self._servers:
             server.should_exit = True
         if self._thread.is_alive():

@@ -33,7 +33,6 @@ from .port import Answer
 FIRST = 0.5
 LONGEST = 30.0
 LATEST = 600.0  # seconds until the next question, however long a server says
-RESTING = 600.0  # the same at most, for a node that has all that its server will give
 # Attempts in a row each of which is said; then every tenth, and after a hundred every hundredth.
 SAID = 5
 # Connections within so many seconds, at most.
@@ -241,7 +240,9 @@ class Watching(Protocol):
         ...
 
     def finished(self) -> bool:
-        """Returns True if the node has all that its server will give: then it knocks seldom."""
+        """Returns True if the node has all that its server will give: once the connection is lost,
+        no other one is made.
+        """
         ...
 
 
@@ -302,9 +303,10 @@ def serve(
     insecure: bool = False,
     say: Say = print,
 ) -> None:
-    """Answers the requests of the server at `address` (HOST:PORT) until `stop` is set, by nodes of
-    which each has its key and its connection, and may know further addresses. ca: the file with the
-    authority of the server's certificate, None = those that the system trusts.
+    """Answers the requests of the server at `address` (HOST:PORT) until `stop` is set, or all nodes
+    have finished, by nodes of which each has its key and its connection, and may know further
+    addresses. ca: the file with the authority of the server's certificate, None = those that the
+    system trusts.
 
     If a connection is lost, or the server is away or busy, the node waits and connects again
     (exponential back-off with jitter, at most 10 attempts a minute), to its first address, and then
@@ -339,15 +341,18 @@ async def _all(
     stop: threading.Event,
     say: Say,
 ) -> None:
-    """Runs all nodes until `stop` is set or one of them fails, and raises the first error."""
+    """Runs all nodes until `stop` is set, all have finished or one of them fails, and raises the
+    first error.
+    """
     lives = [asyncio.create_task(_live(urls, trust, node, stop, say)) for node in nodes]
     try:
         # `stop` is set by another thread, which no event loop can be told of.
-        while not stop.is_set() and not any(life.done() for life in lives):
-            await asyncio.sleep(0.1)
-        for life in lives:
-            if life.done():
-                await life
+        left = set(lives)
+        while left and not stop.is_set():
+            first = asyncio.FIRST_EXCEPTION
+            done, left = await asyncio.wait(left, timeout=0.1, return_when=first)
+            for life in done:
+                life.result()
     finally:
         for life in lives:
             life.cancel()
@@ -362,14 +367,15 @@ async def _live(
     refused = 0  # addresses in a row of which no later attempt would be better
     began = time.monotonic()
     while not stop.is_set():
-        longest = RESTING if node.watch.finished() else LONGEST
-        await asyncio.sleep(connections.pause(longest))
+        await asyncio.sleep(connections.pause())
         known = urls(node)
         url = known[connections.lost % len(known)]
         connections.attempt()
         try:
             await _connected(url, trust, node, say, connections)
         except (httpx.HTTPError, ssl.SSLError, Refused, BadResponse, OSError) as error:
+            if node.watch.finished():
+                return
             refusal = refusal_of(error, url.startswith("https"))
             # A server reads its list of members when it starts, so a node that it refuses waits
             # for a while; nothing else that it refuses becomes better by waiting. A node that was
@@ -477,15 +483,15 @@ class Backoff:
             return "trying again"
         return f"trying again, {self.lost} times so far"
 
-    def pause(self, longest: float = LONGEST) -> float:
-        """Returns the seconds to wait before the next attempt to connect, at most `longest` or what
-        ten attempts a minute leave.
+    def pause(self) -> float:
+        """Returns the seconds to wait before the next attempt to connect, at most half a minute or
+        what ten attempts a minute leave.
         """
         delay = 0.0
         if self.lost:
             doubled = FIRST * 2.0 ** min(self.lost - 1, 60)
             # Half of it random: the nodes of a server that was away must not come all at once.
-            delay = min(longest, doubled) * SystemRandom().uniform(0.5, 1.0)
+            delay = min(LONGEST, doubled) * SystemRandom().uniform(0.5, 1.0)
         if len(self._attempts) < ATTEMPTS:
             return delay
         return max(delay, self._attempts[0] + MINUTE - self._clock())

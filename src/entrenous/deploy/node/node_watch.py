@@ -40,7 +40,8 @@ from .secure_node import budget_of
 
 EVERY = 5.0  # seconds between two writes of the status
 # Kinds of answers after which a node's store is further.
-MOVES = ("update", "sum", "mask", "consent", "taken")
+TRAINED = ("update", "sum", "mask", "consent")
+HAS_MODEL = ("taken", "kept")
 # Seconds without a word of the server after which health says so; a server holds a question for 20.
 AWAY = 120.0
 
@@ -88,6 +89,8 @@ class NodeWatch:
         self._began = clock()
         self._again = 0.0  # when it asks the server next, where that is known
         self._written = 0.0
+        # True while the newest of its answers are of rounds, as of a server that has gone back.
+        self._trains = False
         self._turn = Lock()
 
     # ---- what happens ----------------------------------------------------------------------------
@@ -108,7 +111,8 @@ class NodeWatch:
             else:
                 self.tally.given[head.kind] += 1
             self.tally = self.tally._replace(answer=self._clock(), failed=failed)
-            if head.kind in MOVES:
+            if head.kind in TRAINED + HAS_MODEL:
+                self._trains = head.kind in TRAINED
                 self.standing = self._look()
         self._write()
 
@@ -126,7 +130,7 @@ class NodeWatch:
     def finished(self) -> bool:
         """Tells if the model after the last round is here: the server has no more to give."""
         model = self.standing.model
-        return model is not None and model >= self.terms.rounds
+        return model is not None and model >= self.terms.rounds and not self._trains
 
     def close(self) -> None:
         """Writes the status once more."""

@@ -316,13 +316,11 @@ def run_all(folder: Path, say: Say) -> None:
         processes.start(server, "server")
         for node in nodes:
             processes.start(node)
-        ended = processes.ended()
-        while not ended:
+        at_work = processes.of[server]
+        while at_work.poll() is None and not processes.failed():
             time.sleep(LOOK)
-            ended = processes.ended()
-        # A node ends only by an error; the server also when its rounds are done.
-        if server not in ended or processes.of[server].returncode:
-            raise EntrenousError(f"{ended[0].name} ended: {last_line(ended[0])}")
+        for failed in processes.failed():
+            raise EntrenousError(f"{failed.name} ended: {last_line(failed)}")
 
 
 @contextmanager

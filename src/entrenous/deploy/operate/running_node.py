@@ -41,9 +41,11 @@ def run_node(
     metrics: int | None = None,
     served_at: int | None = None,
 ) -> None:
-    """Runs a node until `stop` is set. metrics: port on 127.0.0.1 that answers GET /metrics; None =
-    none. served_at: port on 127.0.0.1 that serves the device to apps; None = none. Raises
-    InputError for a folder, a port or a server that cannot be used.
+    """Runs a node until `stop` is set, or it has the trained model and serves no apps.
+
+    metrics: port on 127.0.0.1 that answers GET /metrics; None = none. served_at: port on 127.0.0.1
+    that serves the device to apps; None = none. Raises InputError for a folder, a port or a server
+    that cannot be used.
     """
     about = read_json(folder / NODE)
     with holding(folder / "lock"), closing(FederatedNode(folder, threads=threads)) as node:
@@ -58,6 +60,17 @@ def run_node(
         watch = NodeWatch(folder, node.terms, node.store.standing)
         with closing(watch), served(watch, metrics), _served_to_apps(folder, served_at, say):
             ask(folder, [polling(node, watch)], stop, say, insecure)
+            _finish(node.name, stop, say, served_at)
+
+
+def _finish(name: str, stop: threading.Event, say: Say, served_at: int | None) -> None:
+    """Says that all nodes of a process have the trained model, unless `stop` is set. Goes on
+    serving apps, if it does, until then.
+    """
+    if not stop.is_set():
+        say(f"{name}: finished, the trained model is here")
+        if served_at is not None:
+            stop.wait()
 
 
 def run_shop(
@@ -100,6 +113,7 @@ def run_shop(
         say(nodes[0].terms.limits())
         asked = [polling(node, watch) for node, watch in zip(nodes, watches, strict=True)]
         ask(devices[0], asked, stop, say, insecure)
+        _finish(str(folder), stop, say, served_at)
 
 
 def ask(

@@ -241,9 +241,13 @@ class RoundIntake:
         return now
 
     def said(self, code: Code, node: str | None, text: str) -> Receipt:
-        """Counts a code, and logs it unless all is well."""
+        """Counts a code, and logs it unless all is well. Whom a lot does not draw is not counted:
+        nothing more was asked of it.
+        """
+        if code is Code.NOT_DRAWN:
+            return Receipt(code, node, text)
         self.counts[code] += 1
-        if code not in (Code.ACCEPTED, Code.NOT_DRAWN):
+        if code is not Code.ACCEPTED:
             number = None if self._open is None else self._open.round
             line = f"refused {code.value} from {node or 'a node that is not known'}"
             if text:

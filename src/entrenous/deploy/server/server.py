@@ -252,6 +252,8 @@ class FederationServer:
             # pause most nodes do not listen, so a gift waits until they have been asked again.
             counted = self.count.counted
             due = counted >= given + min(max(given, 1), self.folder.part)
+            # Nodes take a model of the last number, lost rounds or not, for the trained one.
+            due &= self.round < self.terms.rounds
             listening = self._ran or self._pause_left() <= 0
             if gives and counted and due and listening:
                 # Who is away is handed it on coming.
