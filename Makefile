@@ -118,7 +118,7 @@ dist: $(VENV)/.with-dev
 LOW := .venv-lowest
 lowest: $(VENV)/.with-dev
 	$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(LOW)
-	$(BIN)/uv pip install --quiet --python $(LOW)/bin/python --resolution lowest-direct ".[implicit,tune,privacy,paillier,network,cluster]" \
+	$(BIN)/uv pip install --quiet --python $(LOW)/bin/python --resolution lowest-direct ".[implicit,privacy,paillier,network,cluster]" \
 	  "pytest>=8" "pytest-timeout>=2.3" "hypothesis>=6.100" "scipy>=1.13" "pandas>=2.2" "pyarrow>=23.0.1" "ir-measures>=0.3.7" "autograd>=1.7"
 	PYTHONPATH=src:lab/src NUMBA_CACHE_DIR=$(LOW)/numba $(LOW)/bin/python -m pytest -q -p no:cacheprovider \
 	  tests/core tests/report tests/evaluate tests/privacy tests/runs tests/api tests/deploy/test_server.py tests/deploy/test_secure.py

@@ -409,25 +409,6 @@ def test_a_pandas_user_needs_nothing_else(tmp_path: Path) -> None:
     assert run.per_user().shape[0] == 40
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"patience": 1, "every": 2},
-        {"profile": "private"},
-        {"negatives": "leaky"},
-        {"workers": 2},
-        {"network": {"loss": 0.2}},
-    ],
-)
-def test_settings_are_not_chosen_by_other_trainings_than_the_runs_own(
-    options: dict[str, Any], data: Interactions
-) -> None:
-    with pytest.raises(InputError, match="does not go with"):
-        entrenous.run("fpl", data, tune=3, **options, **SMALL)
-    with pytest.raises(InputError, match="tune: got -1"):
-        entrenous.run("fpl", data, tune=-1, **SMALL)
-
-
 # ---- options are said once -----------------------------------------------------------------------
 
 

@@ -32,19 +32,8 @@ def test_a_class_of_ones_own_is_tuned_and_run_with_the_best(tmp_path: Path) -> N
     assert run.manifest["settings_in_force"]["factors"] == 4
 
 
-def test_a_search_needs_a_space(tmp_path: Path) -> None:
-    pytest.importorskip("optuna")
-    found = entrenous.tune(
-        "fpl", shop(tmp_path), space={"factors": "2..6"}, trials=2, rounds=2, protocol="loo-20"
-    )
-    assert len(found.found["rows"]) + len(found.found.get("stopped", [])) == 2
-
-
-@pytest.mark.parametrize("options", [{}, {"grid": {"factors": [2]}, "space": {"factors": "2..3"}}])
-def test_one_way_to_choose(options: dict, tmp_path: Path) -> None:
-    with pytest.raises(
-        InputError, match=r"expected one of grid\['name'\]=value,value,\.\.\. and space"
-    ):
-        entrenous.tune("fpl", shop(tmp_path), **options)
+def test_a_choice_needs_a_grid(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"grid: there is nothing to choose from"):
+        entrenous.tune("fpl", shop(tmp_path))
     with pytest.raises(InputError, match="unknown setting; did you mean 'factors'"):
         entrenous.tune("fpl", shop(tmp_path), grid={"factor": [2]})

@@ -263,7 +263,7 @@ def test_one_thing_has_one_name_on_all_commands(command: Command) -> None:
     assert {"try", "new", "identity", "invite", "join", "recommend", "status"} <= set(
         APP["federation"]
     )
-    assert "--search-seed" in found["tune"] and "--seed" not in found["tune"]
+    assert "--seed" not in found["tune"]
 
 
 def test_the_page_on_the_command_line_names_what_there_is(command: Command) -> None:

@@ -59,7 +59,6 @@ def command(
         (["--profile", "dp", "--every", "2", "--patience", "1"], "is not in the budget"),
         (["--profile", "dp", "--every", "2"], "or add --no-refit"),
         ([*BOUNDED, "--every", "2"], "or add --no-refit"),
-        ([*BOUNDED, "--tune", "2"], "--protect: it does not go with --tune"),
         (
             ["--profile", "dp", "--protect", "noise_from=seed"],
             "epsilon together with noise_from=system: whoever knows a seed",

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -155,24 +154,6 @@ def test_settings_are_chosen_by_the_error_on_validation(command: Command) -> Non
     assert found["selected_by"] == "validation rmse" and found["protocol"] == "kfold-5"
     errors = [row["validation"]["rmse"] for row in found["rows"]]
     assert errors == sorted(errors) and found["rows"][0]["settings"]["reg_user"] == "0.7"
-
-
-def test_a_search_goes_for_the_smaller_error(command: Command, tmp_path: Path) -> None:
-    path = tmp_path / "search.jsonl"
-    words = [
-        "tune",
-        "biased-mf",
-        *DATA,
-        "--set",
-        "epochs=5",
-        "--search",
-        "learning_rate=0.0001..0.05:log",
-    ]
-    found = command(*words, "--trials", "4", "--out", str(path), "--json").json
-    trials = [
-        json.loads(line)["looks"][0]["0"]["rmse"] for line in path.read_text().splitlines()[1:]
-    ]
-    assert found["rows"][0]["validation"]["rmse"] == min(trials) and len(set(trials)) > 1
 
 
 def test_a_report_of_errors_has_the_lowest_in_bold(

@@ -150,13 +150,8 @@ def test_work_that_stores_nothing_says_no_more_than_that(
     monkeypatch.setattr("entrenous.data.describe.describe", stop)
     said = command("data", "info", "shop.csv")
     assert (said.code, said.err) == (130, "error: interrupted\n")
-    monkeypatch.setattr("entrenous.runs.tuning.choose.chosen", stop)
-    said = command("tune", "fcf", *QUICK, "--search", "factors=4..8", "--out", "fcf.jsonl")
-    assert (
-        said.err
-        == "error: interrupted; go on with the same command and --resume: fcf.jsonl has what is"
-        " finished\n"
-    )
+    monkeypatch.setattr("entrenous.runs.tuning.grid.try_grid", stop)
+    assert command("tune", "fcf", *QUICK, "--grid", "factors=4,8").err == "error: interrupted\n"
     monkeypatch.setattr("entrenous_lab.papers.runner.run_experiment", stop)
     assert (
         "start it again: what it has trained is remembered" in command("experiment", "fpl-fig2").err

@@ -20,7 +20,6 @@ from entrenous.runs.pipeline import run
 from entrenous.runs.recommenders import fitted
 from entrenous.runs.stream import _with_rows
 from entrenous.runs.tuning.grid import tune
-from entrenous.runs.tuning.search import search
 from entrenous.systems.fpl import FPL, FPLDevices
 
 DATA = random_data()
@@ -257,13 +256,6 @@ def test_settings_are_chosen_on_the_first_half_of_a_stream_alone() -> None:
     shuffled = replace(DATA, item=item, value=other)
     again = tune("fpl", shuffled, protocol="stream-25", settings=FPL_SETTINGS, grid=grid)
     assert again["rows"] == found["rows"]
-
-
-def test_a_search_follows_a_stream_too() -> None:
-    pytest.importorskip("optuna")
-    space = {"learning_rate": "0.001..1:log"}
-    found = search("fpl", DATA, protocol="stream-25", settings=FPL_SETTINGS, space=space, trials=3)
-    assert len(found["rows"]) == 3
 
 
 @pytest.mark.parametrize(

@@ -69,13 +69,13 @@ Ids: TypeAlias = str | SupportsIndex | Iterable[object]
 METRIC_KINDS = (QueryMetric, ListMetric, RatingMetric)
 
 # Options as an error names them: `--set pi`, `--set` alone, and any other.
-NAMED_SETTING = re.compile(r"--(set|network|load|own|grid|search) ([a-z_]+)(?==|\b)")
-SETTINGS_OPTION = re.compile(r"--(set|network|load|own|grid|search)\b(?!-)")
+NAMED_SETTING = re.compile(r"--(set|network|load|own|grid) ([a-z_]+)(?==|\b)")
+SETTINGS_OPTION = re.compile(r"--(set|network|load|own|grid)\b(?!-)")
 OPTION_WITH_VALUE = re.compile(r"--([a-z][a-z-]*) ([A-Z]{2,}|[0-9.]+)")
 NEGATED_OPTION = re.compile(r"--no-([a-z-]+)")
 OPTION = re.compile(r"--([a-z][a-z-]*)")
 # Arguments with another name than the option.
-ARGUMENT_NAMES = {"set": "settings", "search": "space"}
+ARGUMENT_NAMES = {"set": "settings"}
 
 P = ParamSpec("P")
 Asked = TypeVar("Asked")

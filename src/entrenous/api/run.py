@@ -33,7 +33,7 @@ from ..report.training import STREAM, stream_figure
 from ..runs import store
 from ..runs.manifest import Look, Manifest, TrainedPart
 from ..runs.newcomer import scorer_of, scores_for
-from ..runs.options import RunOptions, TrainingOptions, TuneFirst
+from ..runs.options import RunOptions, TrainingOptions
 from ..runs.pipeline import RunRequest, RunResult, carry_out
 from ..runs.recommenders import (
     Algorithm,
@@ -475,7 +475,7 @@ def _given(ids: Sequence[str], vocabulary: Vocabulary) -> Array:
 
 @final
 @dataclass(frozen=True, eq=False, kw_only=True)
-class RunKeywords(RunOptions, TuneFirst, TrainingOptions, Generic[FrameT]):
+class RunKeywords(RunOptions, TrainingOptions, Generic[FrameT]):
     """The keywords of `run`: the options of `entrenous run`, and what only Python can hand in."""
 
     algorithm: AlgorithmAsked = field(kw_only=False)
@@ -525,12 +525,6 @@ def run(asked: RunKeywords[FrameT]) -> Run[FrameT]:
             on_round=asked.on_round,
             **options,
         )
-        at_least("--tune", asked.tune, 0)
-        if asked.tune:
-            # Loaded here, since few runs are tuned first.
-            from ..runs.tuning.before import chosen_before
-
-            request = chosen_before(request, asked.tune).request
         return run_of(carry_out(request))
 
 

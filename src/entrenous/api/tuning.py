@@ -10,8 +10,7 @@ from ..core.keywords import values
 from ..core.registry.discover import short
 from ..core.values import SettingValue
 from ..runs.options import TuneOptions
-from ..runs.tuning.choose import chosen
-from ..runs.tuning.grid import TuneRequest, TuningFound
+from ..runs.tuning.grid import TuneRequest, TuningFound, try_grid
 from .arguments import (
     AlgorithmAsked,
     DataAsked,
@@ -69,12 +68,11 @@ def tune(asked: TuneKeywords[FrameT]) -> TunedSettings[FrameT]:
     """Train with several choices of settings and compare them on validation rows; the test rows
     stay closed.
 
-    Raises InputError for neither a grid nor a space, or both, and for settings that the algorithm
-    does not have.
+    Raises InputError without a grid, and for settings that the algorithm does not have.
     """
     with asked_progress(asked.progress) as progress:
         name, own = algorithm_asked(asked.algorithm)
         options = values(asked, TuneOptions)
         options["settings"] = {**own, **asked.settings}
         request = TuneRequest(name, data_asked(asked.data), progress=progress, **options)
-        return TunedSettings(chosen(request), kind_of(asked.data))
+        return TunedSettings(try_grid(request), kind_of(asked.data))

@@ -36,7 +36,7 @@ Runs: TypeAlias = Annotated[Path, Parameter(name="--runs")]
 
 
 # Options that have another name than their field.
-SPELLED = {"settings": "set", "attack_settings": "attack-set", "space": "search"}
+SPELLED = {"settings": "set", "attack_settings": "attack-set"}
 POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL)
 # A sentence that the help of an option ends with, by the type of its field.
 REPEATED = {

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..core.errors import InputError
-from ..core.keywords import at_least, names_of
-from ..runs.options import RunOptions, RunPlan, TuneFirst
-from .console import advice_if_it_diverges, emit_json, goes_on, progress_bar, say, table, tell
+from ..core.keywords import names_of
+from ..runs.options import RunOptions, RunPlan
+from .console import advice_if_it_diverges, emit_json, progress_bar, say, table, tell
 from .options import RUNS, option_name, takes
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ FORGOTTEN = "the devices were forgotten: of single people the folder holds {}"
 COUNTS = "epsilon covers no such arrays, nor the counts of messages and bytes, which are exact"
 
 
-@takes(RunPlan, TuneFirst, RunOptions)
+@takes(RunPlan, RunOptions)
 def run(
     algorithm: str | None = None,
     /,
@@ -71,15 +71,8 @@ def run(
     json:
         Print one JSON object on stdout.
     """
-    tune = options.pop("tune", 0)
-    at_least("--tune", tune, 0)
-    tuned: dict[str, Any] = {}
     with progress_bar(algorithm or "") as progress, advice_if_it_diverges():
         if resume is not None:
-            if tune:
-                raise InputError(
-                    "--tune", "an interrupted run has its settings", fix="leave --tune out"
-                )
             # Options that were typed are compared with the manifest; the others come from it.
             asked = {name: options.pop(name) for name in names_of(RunPlan) if name in options}
             if algorithm is not None:
@@ -98,22 +91,10 @@ def run(
             from ..runs.pipeline import RunRequest, carry_out
 
             request = RunRequest(algorithm, out=out, progress=progress, say=say, **options)
-            if tune:
-                from ..runs.tuning.before import chosen_before
-
-                with goes_on("go on with the same command: what is finished is kept"):
-                    request, tuned = chosen_before(request, tune)
             finished = carry_out(request)
     if json:
-        # Without --tune nothing was chosen, and the object has no such key.
-        about = {"tuned": tuned} if tuned else {}
-        emit_json({**finished.manifest, **about})
+        emit_json(finished.manifest)
         return
-    if tuned:
-        from ..runs.tuning.before import sentences
-
-        for sentence in sentences(tuned):
-            tell(f"- {sentence}")
     # Commands find a run of the usual folder by its name, others by their path.
     usual = finished.path is None or finished.path.parent == RUNS
     show_run(finished.manifest, finished.manifest["run"] if usual else str(finished.path))

@@ -1,4 +1,4 @@
-"""`entrenous tune`: settings chosen on validation rows, by a grid or by search."""
+"""`entrenous tune`: settings chosen on validation rows, by a grid."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ..core.errors import InputError
 from ..runs.options import TuneOptions
-from .console import emit_json, goes_on, progress_bar, table, tell
+from .console import emit_json, progress_bar, table, tell
 from .options import takes
 
 SHOWN = ("mae", "rmse", "hr@10", "ndcg@10")
@@ -25,46 +24,27 @@ def tune(
     json: bool = False,
     **options: Any,
 ) -> None:
-    """Choose settings on validation rows, by a grid or by search; the test rows stay closed.
+    """Choose settings on validation rows, by a grid; the test rows stay closed.
 
-    Example: entrenous tune fcf --search learning_rate=0.01..0.2:log --search factors=16,32 --trials
-    20 --every 20
+    Example: entrenous tune fcf --grid learning_rate=0.02,0.05,0.1 --grid factors=16,32 --every 20
 
     Parameters
     ----------
     algorithm:
         A name of `entrenous algorithms`.
     data:
-        A data set, file or folder; or several, separated by commas, for a grid: settings are then
-        ranked on each, the best mean rank first.
+        A data set, file or folder; or several, separated by commas: settings are then ranked on
+        each, the best mean rank first.
     json:
         Print one JSON object on stdout.
     """
-    from ..runs.tuning.choose import chosen, refuse_of_search
-    from ..runs.tuning.grid import TuneRequest
+    from ..runs.tuning.grid import TuneRequest, try_grid
     from ..runs.tuning.transfer import transfer
 
-    out = options.get("out")
-    how_to_continue = "nothing was kept: a search with --out is"
-    if out:
-        how_to_continue = f"go on with the same command and --resume: {out} has what is finished"
     several = _several(data)
-    with goes_on(how_to_continue), progress_bar(algorithm) as progress:
+    with progress_bar(algorithm) as progress:
         asked = TuneRequest(algorithm, data, progress=progress, **options)
-        if several and asked.grid and not asked.space:
-            refuse_of_search(asked)
-            result: Mapping[str, Any] = transfer(several, asked)
-        elif several and asked.space and not asked.grid:
-            # A search draws other settings on each data set: there is nothing to rank over all.
-            raise InputError(
-                "--data",
-                f"got {data}",
-                expected="one data set, or a grid",
-                fix="--grid name=value,value,...",
-            )
-        else:
-            # It refuses a grid together with a search, and neither of both.
-            result = chosen(asked)
+        result: Mapping[str, Any] = transfer(several, asked) if several else try_grid(asked)
     if json:
         emit_json(result)
     elif several:
@@ -127,8 +107,8 @@ def _read(algorithm: str, name: str, row: Mapping[str, Any]) -> Any:
 
 
 def _show_tuning(result: Mapping[str, Any], fixed: list[str], load: Mapping[str, Any]) -> None:
-    """Prints the best settings as a table, the trials that did not end, and the command that runs
-    the best. fixed: settings that were not varied.
+    """Prints the best settings as a table, those that failed, and the command that runs the best.
+    fixed: settings that were not varied.
     """
     from ..evaluation.metric_kinds import arrowed
 
@@ -143,12 +123,6 @@ def _show_tuning(result: Mapping[str, Any], fixed: list[str], load: Mapping[str,
     about = f"{result['algorithm']} on {result['data']}, {result['protocol']}"
     title = f"{about}: validation, mean of {result['seeds']} seed(s), best first"
     table([*names, "rounds", *map(arrowed, metrics)], rows, title=title)
-    # Only a search stops trials early.
-    if result.get("stopped"):
-        tell(
-            f"- {len(result['stopped'])} stopped early: worse than the median of the trials before"
-            " at the same round"
-        )
     for failure in result["failed"]:
         tell(f"- failed: {_named(failure['settings'], names)}: {failure['reason']}")
     tell(f"the best: {_command(result, load)}")

@@ -117,17 +117,6 @@ class RunPlan(TrainingOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TuneFirst:
-    """The option of a run whose settings are chosen before it."""
-
-    tune: int = 0
-    """Choose settings on validation rows first, in this many trainings: the defaults, then a search
-    of the space that the algorithm declares (the extra `tune`); 0 = none. Fixed settings (--set)
-    stay; --rounds is the most. Finished trials are kept in a file under --out, with which the same
-    command continues."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class RunOptions:
     """The options of a run that never change its result: its machines, and the files it keeps."""
 
@@ -177,33 +166,21 @@ class TuneOptions(BasicOptions):
     grid: Mapping[str, Sequence[SettingValue]] = field(default_factory=dict)
     """The values to try of each setting: every combination is tried. On the command line
     name=value,value,...; may be repeated."""
-    space: Mapping[str, str] = field(default_factory=dict)
-    """The ranges of a search, in place of a grid: name=a..b, name=a..b:log or name=value,value,...;
-    may be repeated. Needs the extra `tune` (Optuna)."""
-    trials: int | None = None
-    """How many settings a search tries; default: 30."""
-    search_seed: int | None = None
-    """The seed of the search's own draws; default: 0. The trainings have the seeds of --seeds."""
     settings: Mapping[str, SettingValue] = field(default_factory=dict)
     """Settings that are the same for all."""
     seeds: int = 1
     """Seeds 0 .. N - 1, averaged."""
     every: int = 0
-    """Rounds between looks at validation, so that the number of rounds is chosen too, and a search
-    stops poor trials early; 0 = at the end of training alone."""
+    """Rounds between looks at validation, so that the number of rounds is chosen too; 0 = at the
+    end of training alone."""
     threads: int = 0
     """Threads over devices, 0 = all cores; with --workers of each of them, 0 = the cores shared
     out."""
     workers: int | None = None
-    """Settings tried at once, each in a process of its own; needs the extra `cluster` (Ray). This
-    changes nothing in a grid; a search draws this many settings at once, so that the settings that
-    it tries depend on this number."""
+    """Settings tried at once, each in a process of its own; needs the extra `cluster` (Ray). Never
+    changes a result."""
     ray: str | None = None
     """A running Ray cluster, HOST:PORT or auto, as for `entrenous run`."""
-    out: str | Path | None = None
-    """A file (.jsonl) that gets a line for each finished trial of a search."""
-    resume: bool = False
-    """Continue the search in the file of --out."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,6 @@ from entrenous.runs.pipeline import (
     run,  # which speaks of options; entrenous.run has words of its own
 )
 from entrenous.runs.tuning.grid import tune
-from entrenous.runs.tuning.search import search
 
 
 @pytest.fixture(scope="module")
@@ -109,13 +108,6 @@ def test_ray_that_is_not_installed(data: Interactions, monkeypatch: pytest.Monke
             match=re.escape("--workers: Ray is not installed; pip install 'entrenous[cluster]'"),
         ):
             ask()
-
-
-def test_a_search_on_a_cluster_says_how_many_at_once(data: Interactions) -> None:
-    with pytest.raises(
-        InputError, match="--workers: it is not given; expected how many trials at once"
-    ):
-        search("pfpl+", data, space={"factors": "2..6"}, ray="auto")
 
 
 def test_what_answers_but_is_not_ray(data: Interactions, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,9 +3,9 @@ beside settings that a search of the same size for all chose there. No paper has
 
 As it comes: the algorithm's own settings and number of rounds. Searched: of these and some settings
 drawn at random from the space that the algorithm declares, looked at ten times on the way, the best
-on the validation rows of the first seed (as `entrenous run NAME --tune`). Systems without a server
-train a model for every node: they are left out where nodes and items are many, and not searched
-here (PEPPER's tables search them)."""
+on the validation rows of the first seed. Systems without a server train a model for every node:
+they are left out where nodes and items are many, and not searched here (PEPPER's tables search
+them)."""
 
 from __future__ import annotations
 
@@ -13,13 +13,11 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from entrenous.core.contract.declared import search_space
 from entrenous.core.keys import key
 from entrenous.evaluation.protocol import RANKING
-from entrenous.runs.plan import algorithm_of
-from entrenous.runs.tuning.before import space_of
-from entrenous.runs.tuning.space import Choices, Range, read_space
 
+from ..search.before import space_of
+from ..search.space import Choices, Range, read_space
 from .effort import DEFAULTS
 from .findings import SIGNIFICANT, tested_pairs, verdict
 from .opened import cali3f
@@ -107,9 +105,10 @@ def settings_drawn(algorithm: str, seed: int) -> list[dict[str, Any]]:
     """Some settings from the space that an algorithm declares; none of one that declares nothing,
     or is not searched here.
     """
-    if algorithm in BETWEEN_PEERS or not search_space(algorithm_of(algorithm, {})):
+    declared = {} if algorithm in BETWEEN_PEERS else space_of(algorithm, {})
+    if not declared:
         return []
-    space = read_space(algorithm, space_of(algorithm, {}), {})
+    space = read_space(algorithm, declared, {})
     return [
         {name: drawn(one, share(seed, algorithm, number, name)) for name, one in space.items()}
         for number in range(DRAWN)

@@ -16,15 +16,15 @@ from pathlib import Path
 from typing import Any, NamedTuple, final
 
 from entrenous.core.contract.declared import declared
-from entrenous.core.errors import EntrenousWarning, InputError, NonFiniteError
+from entrenous.core.errors import EntrenousWarning, NonFiniteError
 from entrenous.data.interactions import Interactions
 from entrenous.runs.manifest import ALGORITHM, pins
 from entrenous.runs.options import Negatives
 from entrenous.runs.pipeline import RunRequest, RunResult, carry_out
 from entrenous.runs.plan import algorithm_of
 from entrenous.runs.recommenders import federated
-from entrenous.runs.tuning.before import chosen_before
 
+from ..search.before import chosen_before
 from .remember import trained_once
 
 # Of what is remembered: another one after a change of this file that alters an outcome.
@@ -97,19 +97,24 @@ class FieldRunner:
         """Chooses settings and rounds on validation rows: the given settings, then drawn ones of
         the space that the algorithm declares. An algorithm without one keeps its settings.
         """
-        asked = RunRequest(
-            algorithm,
-            self.data,
-            protocol=self.protocol,
-            seed=self.seed,
-            rounds=rounds if _in_rounds(algorithm, settings) else None,
-            settings=settings,
-            refit=None if _is_gossip(algorithm, settings) else False,
-            threads=1,
-        )
         told = {"trials": trials, "most": rounds, "seed": self.seed}
-        found = self._remembered(algorithm, settings, told, lambda: _search(asked, trials))
-        return Searched(**found)
+        most = rounds if _in_rounds(algorithm, settings) else None
+
+        def search() -> dict[str, Any]:
+            chosen = chosen_before(
+                algorithm,
+                self.data,
+                protocol=self.protocol,
+                settings=settings,
+                rounds=most,
+                seed=self.seed,
+                trials=trials,
+            )
+            if chosen is None:
+                return Searched(dict(settings), most, 1)._asdict()
+            return Searched(chosen.settings, chosen.rounds, trials)._asdict()
+
+        return Searched(**self._remembered(algorithm, settings, told, search))
 
     def _remembered(
         self,
@@ -161,18 +166,6 @@ def draws(algorithm: str) -> bool:
     """Tells whether devices draw negatives, which then may leak."""
     made = algorithm_of(algorithm, {})
     return _in_rounds(algorithm, {}) and declared(made).traits.draws_negatives
-
-
-def _search(asked: RunRequest, trials: int) -> dict[str, Any]:
-    """The settings and rounds of a search; those of the request where nothing can be searched."""
-    try:
-        chosen = chosen_before(asked, trials)
-    except InputError as refused:
-        if refused.where != "--tune":
-            raise
-        return Searched(dict(asked.settings), asked.rounds, 1)._asdict()
-    request = chosen.request
-    return Searched(dict(request.settings), request.rounds, trials)._asdict()
 
 
 def _trained(asked: RunRequest) -> FieldPoint:

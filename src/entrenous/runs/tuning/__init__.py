@@ -1,3 +1,1 @@
-"""Choosing settings on validation rows: a grid, or a search that goes on where it was
-interrupted.
-"""
+"""Choosing settings on validation rows, by a grid."""

@@ -9,11 +9,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import product
-from typing import Any, NamedTuple, NotRequired, Protocol, final
+from typing import Any, NamedTuple, Protocol, final
 
 from typing_extensions import TypedDict
 
-from ...core.contract.declared import is_central
 from ...core.contract.protocols import Progress, silent
 from ...core.errors import InputError, NonFiniteError
 from ...core.keywords import at_least, called_with
@@ -45,19 +44,9 @@ Stop = Callable[[int, int, float], bool]
 class TriedSettings(TypedDict):
     """Settings that were tried, with their metrics on validation rows, mean over seeds."""
 
-    trial: NotRequired[int]
-    """The number of the trial of a search."""
     settings: dict[str, SettingValue]
     rounds: int
     validation: dict[str, float]
-
-
-class StoppedTrial(TypedDict):
-    """A trial of a search that was stopped early."""
-
-    trial: int
-    settings: dict[str, SettingValue]
-    rounds: int
 
 
 class FailedSettings(TypedDict):
@@ -84,14 +73,6 @@ class TuningFound(AboutTuning):
     rows: list[TriedSettings]
     """The best first."""
     failed: list[FailedSettings]
-    trials: NotRequired[int]
-    """Trials of a search; the entries below are of a search too."""
-    stopped: NotRequired[list[StoppedTrial]]
-    search: NotRequired[dict[str, str]]
-    """The space."""
-    seed: NotRequired[int]
-    workers: NotRequired[int]
-    sampler: NotRequired[str]
 
 
 class TuningPart(NamedTuple):
@@ -136,22 +117,15 @@ class Tried(NamedTuple):
     """The error of a training that failed, else ""."""
 
 
-@final
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TuneRequest(TuneOptions):
-    """Everything that a grid or a search takes."""
+    """Everything that a grid takes."""
 
     algorithm: str = field(kw_only=False)
     """A name of `entrenous algorithms`, or the place of the user's own class."""
     data: str | Interactions = field(default="ml-100k", kw_only=False)
     """The name of a data set, a file or folder, or rows in memory."""
     progress: Progress = silent
-    first: Mapping[str, SettingValue] | None = None
-    """Of a search: the settings of trial 0; None = they are drawn as the others are."""
-    split_seed: int = 0
-    """Of a search: the first of the `seeds` seeds."""
-    looks: int = 0
-    """Of a search: looks at validation in each training, in the place of `every`."""
 
     @property
     def engine(self) -> EngineOptions:
@@ -167,7 +141,6 @@ class TuneRequest(TuneOptions):
             algorithm=self.algorithm,
             data=self.data if isinstance(self.data, str) else self.data.name,
             protocol=self.protocol or usual_protocol(self.data, self.algorithm),
-            seed=self.split_seed,
             rounds=self.rounds,
             load=self.load,
         )
@@ -231,7 +204,7 @@ def tune(asked: TuneRequest) -> TuningFound:
     return try_grid(asked)
 
 
-# ---- one setting, for the grid and for the search ------------------------------------------------
+# ---- one setting ---------------------------------------------------------------------------------
 
 
 def refuse_both(fixed: Mapping[str, Any], chosen: Mapping[str, Any], where: str) -> None:
@@ -274,20 +247,7 @@ def begin(asked: TuneRequest) -> Task:
             )
         check_trainable(split.train)
         parts.append(TuningPart(split.train, split.validation, split.weighting_sets))
-    every = asked.every
-    if asked.looks:
-        every = _rounds_between_looks(plan, first.rows, asked.looks)
-    return Task(plan=plan, rows=first.rows, parts=parts, every=every, threads=asked.threads)
-
-
-def _rounds_between_looks(plan: RunPlan, rows: Interactions, looks: int) -> int:
-    """Rounds between looks; 0 of a centralised algorithm."""
-    algorithm = make(plan, rows)
-    if is_central(algorithm):
-        return 0
-    rounds = plan.rounds or algorithm.default_rounds(rows.catalogue)  # type: ignore[union-attr]
-    # Rounded up, so that there are at most so many looks.
-    return -(-rounds // looks)
+    return Task(plan=plan, rows=first.rows, parts=parts, every=asked.every, threads=asked.threads)
 
 
 def made(task: Task, settings: Mapping[str, Any]) -> Any:

@@ -14,7 +14,11 @@ from statistics import median
 from typing import Any
 
 import pytest
-from command_line import Command, shop, write_shop
+from command_line import shop, write_shop
+from entrenous_lab.search import tpe as module
+from entrenous_lab.search.__main__ import main
+from entrenous_lab.search.space import Choices, Range, read_space
+from entrenous_lab.search.tpe import COMPLETE, RANDOM, SearchFound, SearchRequest, try_space
 from forked import Forked
 
 from entrenous.core.errors import InputError
@@ -23,12 +27,7 @@ from entrenous.data.split.export import write
 from entrenous.data.split.types import Held
 from entrenous.runs.options import RunPlan
 from entrenous.runs.pipeline import material
-from entrenous.runs.tuning import search as module
 from entrenous.runs.tuning.grid import Tried, tune
-from entrenous.runs.tuning.search import COMPLETE, RANDOM, search
-from entrenous.runs.tuning.space import Choices, Range, read_space
-
-pytest.importorskip("optuna")
 
 SPACE = {"learning_rate": "0.001..1:log", "factors": "2..6", "pi": "0.5,1"}
 
@@ -38,7 +37,11 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Interactions:
     return shop(tmp_path_factory.mktemp("shop"))
 
 
-def searched(data: str | Interactions, **options: Any) -> dict[str, Any]:
+def search(algorithm: str, data: str | Interactions, **options: Any) -> SearchFound:
+    return try_space(SearchRequest(algorithm, data, **options))
+
+
+def searched(data: str | Interactions, **options: Any) -> SearchFound:
     usual: dict[str, Any] = {"protocol": "loo-20", "space": SPACE, "trials": 14, "rounds": 6}
     return search("pfpl+", data, **{**usual, **options})
 
@@ -126,6 +129,7 @@ def test_a_bad_space_is_refused_before_anything_is_trained(
             {"resume": True},
             "--resume: there is no file to go on from; name it with --out FILE.jsonl",
         ),
+        ({"resume": True, "out": Path("none.jsonl")}, "--resume none.jsonl: there is no such"),
     ],
 )
 def test_so_is_anything_else(options: dict[str, Any], said: str, data: Interactions) -> None:
@@ -133,18 +137,6 @@ def test_so_is_anything_else(options: dict[str, Any], said: str, data: Interacti
     with pytest.raises(InputError) as refused:
         searched(data, progress=lambda done, total, what: begun.append(what), **options)
     assert said in str(refused.value) and begun == []
-
-
-def test_without_optuna_one_line_says_what_to_install(
-    data: Interactions, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "optuna", None)
-    with pytest.raises(InputError) as refused:
-        searched(data)
-    assert (
-        str(refused.value)
-        == 'entrenous tune --search: optuna is not installed; pip install "entrenous[tune]"'
-    )
 
 
 # ---- the search ----------------------------------------------------------------------------------
@@ -295,36 +287,22 @@ def test_a_central_algorithm(data: Interactions) -> None:
 
 
 def arguments(data: Path, out: Path) -> list[str]:
-    options = {
-        "data": data,
-        "protocol": "loo-20",
-        "rounds": 600,
-        "every": 200,
-        "trials": 9,
-        "threads": 1,
-        "out": out,
-    }
+    """The words of a search of nine trials."""
+    space = ["--search", "learning_rate=0.001..1:log", "--search", "factors=2..6"]
+    options = {"data": data, "protocol": "loo-20", "rounds": 600, "every": 200, "trials": 9}
     words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
-    return [
-        "tune",
-        "pfpl+",
-        "--search",
-        "learning_rate=0.001..1:log",
-        "--search",
-        "factors=2..6",
-        *words,
-    ]
+    return ["pfpl+", *space, *words, "--threads", "1", "--out", str(out)]
 
 
 def test_a_killed_search_goes_on_and_ends_with_the_same_bytes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    data, command = write_shop(tmp_path / "shop.csv"), Command(capsys)
-    whole = command(*arguments(data, tmp_path / "whole.jsonl"), "--json").json
+    data = write_shop(tmp_path / "shop.csv")
+    main(arguments(data, tmp_path / "whole.jsonl"))
+    whole = capsys.readouterr().out
     out = tmp_path / "killed.jsonl"
-    going = Forked(
-        [sys.executable, "-m", "entrenous", *arguments(data, out)], stderr=subprocess.DEVNULL
-    )
+    command = [sys.executable, "-m", "entrenous_lab.search", *arguments(data, out)]
+    going = Forked(command, stderr=subprocess.DEVNULL)
     until = time.monotonic() + 240
     while time.monotonic() < until and not (out.exists() and len(lines(out)) >= 2):
         time.sleep(0.005)
@@ -333,7 +311,8 @@ def test_a_killed_search_goes_on_and_ends_with_the_same_bytes(
     assert 2 <= len(lines(out)) < 9
     with open(out, "a", encoding="utf-8") as file:
         file.write('{"trial": 2, "setti')  # as a kill in the middle of a write would leave it
-    assert command(*arguments(data, out), "--resume", "--json").json == whole
+    main([*arguments(data, out), "--resume"])
+    assert capsys.readouterr().out == whole
     assert out.read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
 
 
@@ -414,38 +393,14 @@ def test_a_damaged_file_is_one_line(
     assert said in str(refused.value)
 
 
-def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    data, command, out = (
-        write_shop(tmp_path / "shop.csv"),
-        Command(capsys),
-        tmp_path / "trials.jsonl",
-    )
-    usual = ["tune", "pfpl+", "--data", data, "--protocol", "loo-20", "--rounds", "4"]
-    asked = [*usual, "--search", "factors=2..6", "--set", "pi=0.5"]
-    found = command(*asked, "--trials", "3", "--out", out, "--json").json
-    assert {
-        "rows",
-        "stopped",
-        "failed",
-        "search",
-        "sampler",
-        "selected_by",
-    } <= found.keys() and found["trials"] == 3
-    more = command(*asked, "--trials", "5", "--out", out, "--resume")
-    best = max(trial["looks"][0]["4"]["ndcg@10"] for trial in lines(out))
-    assert len(lines(out)) == 5 and f"{best:.4f}" in more.out and "5/5" in more.err
-    assert (
-        more.out.splitlines()[-1].startswith("the best: entrenous run pfpl+ --data ")
-        and "--set pi=0.5" in more.out
-    )
-    assert "--out" in command(*asked, "--out", out).error  # it is there already
-    assert command(*asked, "--out", tmp_path / "none", "--resume").error.startswith(
-        f"--resume {tmp_path / 'none'}: there is no such"
-    )
-    both = command(*asked, "--grid", "factors=3,4").error
-    assert both.startswith(
-        "entrenous tune: --grid and --search are two ways to choose; expected one of "
-    )
-    assert command(*usual, "--grid", "factors=3", "--trials", "4").error.startswith(
-        "--trials: a grid has none; "
-    )
+def test_the_command_prints_the_best(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "trials.jsonl"
+    data = str(write_shop(tmp_path / "shop.csv"))
+    words = ["pfpl+", "--data", data, "--protocol", "loo-20", "--rounds", "4", "--set", "pi=0.5"]
+    main([*words, "--search", "factors=2..6", "--trials", "3", "--out", str(out)])
+    best = json.loads(capsys.readouterr().out)
+    figures = [curve(trial)[4] for trial in lines(out)]
+    assert best["validation"]["ndcg@10"] == max(figures) and len(figures) == 3
+    assert best["settings"]["pi"] == "0.5"
+    with pytest.raises(InputError, match="it is there already"):
+        main([*words, "--search", "factors=2..6", "--out", str(out)])

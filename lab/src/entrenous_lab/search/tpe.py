@@ -8,26 +8,33 @@ happened, and one with more trials begins with the same ones.
 
 from __future__ import annotations
 
-import importlib
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast, final
 
-from ...core.errors import InputError
-from ...core.keys import key
-from ...core.keywords import at_least, called_with
-from ...evaluation.protocol import Goal
-from ..plan import check
-from .grid import (
+import optuna
+from typing_extensions import TypedDict
+
+from entrenous.core.contract.declared import is_central
+from entrenous.core.errors import InputError
+from entrenous.core.keys import key
+from entrenous.core.keywords import at_least
+from entrenous.core.values import SettingValue
+from entrenous.evaluation.protocol import Goal
+from entrenous.runs.options import RunPlan
+from entrenous.runs.plan import check
+from entrenous.runs.tuning.grid import (
+    AboutTuning,
     Each,
+    FailedSettings,
     Task,
     Tried,
     TriedSettings,
     TuneRequest,
-    TuningFound,
     attempt,
     begin,
     described,
@@ -38,6 +45,7 @@ from .grid import (
     rows_of,
     trying,
 )
+
 from .space import Choices, Range, read_space
 from .trials import TuningTrial, append, begin_file, check_file
 
@@ -55,6 +63,63 @@ LARGE = 1e3
 Space = Mapping[str, Range | Choices]
 
 
+@final
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SearchRequest(TuneRequest):
+    """Everything that a search takes."""
+
+    space: Mapping[str, str] = field(default_factory=dict)
+    """The range of each setting: a..b, a..b:log or value,value,..."""
+    trials: int = TRIALS
+    """How many settings are tried."""
+    search_seed: int = 0
+    """The seed of the draws. The trainings have the seeds from `split_seed` on."""
+    out: Path | None = None
+    """A file (.jsonl) that gets a line for each finished trial."""
+    resume: bool = False
+    """Continues the search in the file of `out`."""
+    first: Mapping[str, SettingValue] | None = None
+    """The settings of trial 0; None = they are drawn as the others are."""
+    split_seed: int = 0
+    """The first of the `seeds` seeds."""
+    looks: int = 0
+    """Looks at validation in each training, in the place of `every`."""
+
+    @property
+    def plan(self) -> RunPlan:
+        return replace(super().plan, seed=self.split_seed)
+
+
+class SearchedSettings(TriedSettings):
+    """Settings that a search tried to the end, with their metrics on validation rows."""
+
+    trial: int
+    """The number of the trial."""
+
+
+class StoppedTrial(TypedDict):
+    """A trial that was stopped early."""
+
+    trial: int
+    settings: dict[str, SettingValue]
+    rounds: int
+
+
+class SearchFound(AboutTuning):
+    """The report of a search."""
+
+    rows: list[SearchedSettings]
+    """The best first."""
+    stopped: list[StoppedTrial]
+    failed: list[FailedSettings]
+    trials: int
+    search: dict[str, str]
+    """The space."""
+    seed: int
+    workers: int
+    sampler: str
+
+
 class Told(NamedTuple):
     """The inputs of a search."""
 
@@ -70,7 +135,7 @@ class Told(NamedTuple):
     """The settings of trial 0; None = they are drawn."""
 
 
-def try_space(asked: TuneRequest) -> TuningFound:
+def try_space(asked: SearchRequest) -> SearchFound:
     """Trains `trials` settings of `space`, each over seeds 0 .. seeds - 1; the best on validation
     comes first.
 
@@ -81,11 +146,9 @@ def try_space(asked: TuneRequest) -> TuningFound:
     "settings", "rounds": of the best look, "validation"}], "stopped": [..], "failed": [..], ...}.
     """
     fixed = dict(asked.settings)
-    trials = TRIALS if asked.trials is None else asked.trials
-    seed = asked.search_seed or 0
-    out = None
-    if asked.out is not None:
-        out = Path(asked.out)
+    trials = asked.trials
+    seed = asked.search_seed
+    out = asked.out
     engine = asked.engine
     engine.check()
     if asked.ray is not None and asked.workers is None:
@@ -97,13 +160,12 @@ def try_space(asked: TuneRequest) -> TuningFound:
         )
     at_least("--trials", trials, 1)
     at_least("--search-seed", seed, 0)
-    # What can be refused is refused before Optuna is loaded and data is read.
+    # What can be refused is refused before data is read.
     check(asked.plan)
     choose_from = read_space(asked.algorithm, asked.space, fixed)
     refuse_both(fixed, asked.space, "--search")
     check_file(out, asked.resume)
-    optuna = _optuna()
-    task = begin(asked)
+    task = _begun(asked)
     told = Told(choose_from, fixed, seed, asked.workers or 1, task.goal, asked.first)
     draws = {"search": dict(asked.space), "seed": seed, "workers": told.at_once}
     about = {**_identity(task), "settings": fixed, **draws}
@@ -114,7 +176,7 @@ def try_space(asked: TuneRequest) -> TuningFound:
     with trying(engine, task, told.at_once) as each:
         while len(past) < trials:
             asked.progress(len(past), trials, _so_far(past, task.goal))
-            for trial in _batch(each, optuna, told, list(past), trials):
+            for trial in _batch(each, told, list(past), trials):
                 past.append(trial)
                 if out is not None:
                     append(out, trial)
@@ -122,13 +184,19 @@ def try_space(asked: TuneRequest) -> TuningFound:
     asked.progress(trials, trials, "done")
     sampler = f"optuna {optuna.__version__} TPE"
     found = {**described(task), **draws, "sampler": sampler, **_summary(past, fixed, task.goal)}
-    return cast(TuningFound, found)
+    return cast(SearchFound, found)
 
 
-@called_with(TuneRequest)
-def search(asked: TuneRequest) -> TuningFound:
-    """Makes a request of its keywords, and searches its space."""
-    return try_space(asked)
+def _begun(asked: SearchRequest) -> Task:
+    """Loads and splits as a grid does. Returns the task with its rounds between looks."""
+    task = begin(asked)
+    algorithm: Any = made(task, {})
+    # A centralised algorithm is looked at once.
+    if not asked.looks or is_central(algorithm):
+        return task
+    rounds = task.plan.rounds or algorithm.default_rounds(task.rows.catalogue)
+    # Rounded up, so that there are at most so many looks.
+    return replace(task, every=-(-rounds // asked.looks))
 
 
 def _identity(task: Task) -> dict[str, Any]:
@@ -149,7 +217,7 @@ def _summary(past: list[TuningTrial], fixed: Mapping[str, Any], goal: Goal) -> d
     once: dict[str, TuningTrial] = {}
     for trial in past:
         once.setdefault(json.dumps(trial.settings), trial)
-    rows: list[TriedSettings] = []
+    rows: list[SearchedSettings] = []
     stopped = []
     reasons = []
     for trial in once.values():
@@ -160,12 +228,11 @@ def _summary(past: list[TuningTrial], fixed: Mapping[str, Any], goal: Goal) -> d
             stopped.append({"trial": trial.trial, "settings": settings, "rounds": rounds})
         elif not trial.reason:
             best = ordered(rows_of(settings, Tried(trial.looks)), goal)[0]
-            best["trial"] = trial.trial
-            rows.append(best)
+            rows.append({**best, "trial": trial.trial})
     return {
         "trials": len(past),
         "failed": failed(reasons, "trials"),
-        "rows": ordered(rows, goal),
+        "rows": sorted(rows, key=lambda row: (goal.key(row["validation"]), row["rounds"])),
         "stopped": stopped,
     }
 
@@ -183,9 +250,7 @@ def _so_far(past: list[TuningTrial], goal: Goal) -> str:
 # ---- one trial -----------------------------------------------------------------------------------
 
 
-def _batch(
-    each: Each, optuna: Any, told: Told, past: list[TuningTrial], until: int
-) -> Iterator[TuningTrial]:
+def _batch(each: Each, told: Told, past: list[TuningTrial], until: int) -> Iterator[TuningTrial]:
     """The trials after `past` to the end of its batch, or to `until`, in their order, each as soon
     as those before it are there.
     """
@@ -195,7 +260,7 @@ def _batch(
     before = past[: batches * told.at_once]
     size = min(told.at_once, until - len(before))
     drawn = []
-    for draw in _asked(optuna, told, before, size):
+    for draw in _asked(told, before, size):
         settings = {name: choice.rounded(draw.params[name]) for name, choice in told.space.items()}
         drawn.append(settings)
     if told.first is not None and not before:
@@ -233,17 +298,17 @@ def _tried(
         # Settings that are allowed one by one may not go together.
         return Tried([], reason=str(refused))
     # A worker draws the trial again, so that Optuna can judge its looks there.
-    draw = _asked(_optuna(), told, before, place + 1)[place]
+    draw = _asked(told, before, place + 1)[place]
     return attempt(task, together, partial(_worse, draw))
 
 
-def _asked(optuna: Any, told: Told, before: list[TuningTrial], many: int) -> list[Any]:
+def _asked(told: Told, before: list[TuningTrial], many: int) -> list[Any]:
     """Optuna's first `many` trials of the batch after `before`. Trials of a batch are drawn with
     knowledge of each other's settings, not of each other's results.
     """
-    study = _study(optuna, told, before)
-    space = {name: _distribution(optuna, choice) for name, choice in told.space.items()}
-    with _quiet(optuna):
+    study = _study(told, before)
+    space = {name: _distribution(choice) for name, choice in told.space.items()}
+    with _quiet():
         return [study.ask(space) for _ in range(many)]
 
 
@@ -255,7 +320,7 @@ def _worse(draw: Any, number: int, until: int, value: float) -> bool:
     return bool(may_stop and draw.should_prune())
 
 
-def _study(optuna: Any, told: Told, past: list[TuningTrial]) -> Any:
+def _study(told: Told, past: list[TuningTrial]) -> Any:
     """Optuna's study of `past`, with separate randomness for each batch: nothing else is
     remembered from batch to batch.
     """
@@ -266,15 +331,16 @@ def _study(optuna: Any, told: Told, past: list[TuningTrial]) -> Any:
         seed=seed, n_startup_trials=RANDOM, constant_liar=told.at_once > 1
     )
     pruner = optuna.pruners.MedianPruner(n_startup_trials=COMPLETE)
-    direction = "minimize" if told.goal.lower else "maximize"
-    with _quiet(optuna):
+    directions = optuna.study.StudyDirection
+    direction = directions.MINIMIZE if told.goal.lower else directions.MAXIMIZE
+    with _quiet():
         study = optuna.create_study(direction=direction, sampler=sampler, pruner=pruner)
     # Earlier trials are told anew: the study has no memory of its own.
-    study.add_trials([_frozen(optuna, told.space, trial, told.goal) for trial in past])
+    study.add_trials([_frozen(told.space, trial, told.goal) for trial in past])
     return study
 
 
-def _frozen(optuna: Any, space: Space, trial: TuningTrial, goal: Goal) -> Any:
+def _frozen(space: Space, trial: TuningTrial, goal: Goal) -> Any:
     """A trial in Optuna's form. A failed trial has the worst value instead of none, so that the
     search keeps away from its settings.
     """
@@ -289,7 +355,7 @@ def _frozen(optuna: Any, space: Space, trial: TuningTrial, goal: Goal) -> Any:
         state=states.PRUNED if trial.stopped else states.COMPLETE,
         value=value,
         params={name: trial.settings[name] for name in space},
-        distributions={name: _distribution(optuna, choice) for name, choice in space.items()},
+        distributions={name: _distribution(choice) for name, choice in space.items()},
         intermediate_values=curve,
     )
 
@@ -300,7 +366,7 @@ def best_look(trial: TuningTrial, goal: Goal) -> dict[str, float]:
     return min((row["validation"] for row in rows), key=goal.key)
 
 
-def _distribution(optuna: Any, choice: Range | Choices) -> Any:
+def _distribution(choice: Range | Choices) -> Any:
     if isinstance(choice, Choices):
         return optuna.distributions.CategoricalDistribution(choice.values)
     if choice.whole:
@@ -310,19 +376,8 @@ def _distribution(optuna: Any, choice: Range | Choices) -> Any:
     return optuna.distributions.FloatDistribution(choice.low, choice.high, log=choice.log)
 
 
-def _optuna() -> Any:
-    try:
-        return importlib.import_module("optuna")
-    except ImportError:
-        raise InputError(
-            "entrenous tune --search",
-            "optuna is not installed",
-            fix='pip install "entrenous[tune]"',
-        ) from None
-
-
 @contextmanager
-def _quiet(optuna: Any) -> Iterator[None]:
+def _quiet() -> Iterator[None]:
     """A context without the line that Optuna logs for every study."""
     before = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.WARNING)

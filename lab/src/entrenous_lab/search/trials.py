@@ -13,9 +13,9 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
-from ...core.errors import InputError
-from ...core.files import write_atomically
-from ...evaluation.protocol import GOALS, Goal
+from entrenous.core.errors import InputError
+from entrenous.core.files import write_atomically
+from entrenous.evaluation.protocol import GOALS, Goal
 
 
 class TuningTrial(BaseModel):

@@ -8,10 +8,10 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple, get_args
 
-from ...core.errors import InputError, did_you_mean
-from ...systems.named import kind_of
-from ..options import RunPlan
-from ..plan import check
+from entrenous.core.errors import InputError, did_you_mean
+from entrenous.runs.options import RunPlan
+from entrenous.runs.plan import check
+from entrenous.systems.named import kind_of
 
 # Significant digits of a drawn number, so that a table shows exactly the numbers that were tried.
 DIGITS = 4
