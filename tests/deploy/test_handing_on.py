@@ -255,13 +255,14 @@ def test_whoever_has_the_model_from_another_process_is_not_asked(tmp_path: Path)
 
 
 UNMASKED = replace(PLAN, protect={}, quorum=0.1)
+AGREED = replace(OWNER, profile="paper")
 
 
 @pytest.fixture(params=[PLAN, UNMASKED], ids=["masks", "no masks"])
 def living(
     request: pytest.FixtureRequest, tmp_path: Path, forked_children: None
 ) -> Iterator[Running]:
-    with closing(Running(tmp_path, plan=request.param)) as own:
+    with closing(Running(tmp_path, plan=request.param, owner=AGREED)) as own:
         yield own
 
 
@@ -269,7 +270,7 @@ def joined(running: Running, folder: Path, users: range) -> list[Path]:
     devices = [folder / f"late-{user}" for user in users]
     link = make_link(running.folder, uses=len(users), days=1, an_hour=100)
     for user, device in zip(users, devices, strict=True):
-        join_by_link(device, str(link), ROWS.of_users([user]), OWNER)
+        join_by_link(device, str(link), ROWS.of_users([user]), AGREED)
     return devices
 
 

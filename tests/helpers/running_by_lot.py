@@ -62,10 +62,12 @@ class Running:
         made: FoundedFederation | None = None,
         plan: FoundingPlan = PLAN,
         clock: Callable[[], float] = time.time,
+        owner: JoinPlan = OWNER,
     ) -> None:
         """made: a federation that is founded already, with nobody; its folder is `folder`. clock: of
-        all devices."""
+        all devices. owner: of those who found it."""
         self._clock = clock
+        self._owner = owner
         self._plan = plan
         self._stop = threading.Event()
         self._threads: list[threading.Thread] = []
@@ -83,7 +85,7 @@ class Running:
         place = Place(port=free_ports()[0])
         made = found_federation(self.folder, ITEMS, requests, self._plan, place)
         for number, device in enumerate(self.devices):
-            join(device, made.nodes[device.name], DATA.of_users([number]), OWNER)
+            join(device, made.nodes[device.name], DATA.of_users([number]), self._owner)
         return made
 
     def start(self, pace: float = 0.2) -> None:
