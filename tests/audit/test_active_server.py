@@ -1,16 +1,15 @@
 """What a server finds that shows devices one model again and again, chooses whom it asks, or hopes
-for a clip; and rows paired by bits.
+for a clip.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 from onlooker import by_popularity, movielens, observe, right, seen
 
-from entrenous.auditing.attacks import gradient, pairs, regression, replay
+from entrenous.auditing.attacks import gradient, regression, replay
 from entrenous.core.errors import InputError
 from entrenous.data.synthetic import synthetic
 
@@ -47,34 +46,6 @@ def test_masked_devices_answer_a_model_once(small: Any) -> None:
             observe("fcf", small, view="sum", cohort=10, settings=SMALL, **wrong)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="view"):
         observe("fcf", small, view="model", replayed=True, settings=SMALL)
-
-
-@pytest.mark.parametrize("clip", [0, 1])
-def test_of_a_pair_the_positive_is_claimed(small: Any, clip: float) -> None:
-    found = right(
-        pairs.ATTACK.run(observe("fpl", small, rounds=1, settings=SMALL, protect={"clip": clip})),
-        small,
-    )
-    assert found.precision > 0.99 and found.recall > 0.1
-
-
-@pytest.mark.parametrize("clip", [0, 1])
-def test_biases_that_are_exact_negatives_are_of_one_triple(clip: float) -> None:
-    transcript = observe(
-        "pfpl+", movielens(), rounds=1, settings={"factors": 20}, protect={"clip": clip}
-    )
-    found = right(pairs.ATTACK.run(transcript), movielens())
-    assert found.precision > 0.99 and 0.2 < found.recall < 0.3
-
-
-def test_noise_and_no_positives_leave_no_pairs(small: Any) -> None:
-    loud = observe("fpl", small, rounds=1, settings=SMALL, protect={"noise": 0.1})
-    claimed = pairs.ATTACK.run(loud).claimed
-    assert claimed is not None and not claimed.any()
-    assert not pairs.ATTACK.applies(observe("fpl", small, rounds=1, settings={**SMALL, "pi": 0.0}))
-    assert pairs.paired(
-        np.array([0, 0, 1]), np.array([1, -1, 1], np.float32), opposite=True
-    ).tolist() == [True, True, False]
 
 
 def test_a_clip_of_whole_messages_hides_no_gradient() -> None:

@@ -53,12 +53,6 @@ def test_a8_ten_rounds_of_fpl_give_nearly_all_away(pi: float) -> None:
     assert found["precision"] >= 0.98 and found["recall"] >= 0.95 and found["verdict"] == "EXPOSED"
 
 
-@pytest.mark.parametrize("pi", [0.0, 1.0])
-def test_a8_the_steps_of_a_user_vector_name_the_positives_exactly(pi: float) -> None:
-    found = audited("pfpl+", "step", settings={"pi": pi})
-    assert round(found["precision"], 3) == 1.0 and found["recall"] > 0.4
-
-
 def test_a8_one_gradient_of_fcf_is_the_history() -> None:
     found = audited("fcf", "gradient", watched=100)
     assert (

@@ -11,7 +11,6 @@ import pytest
 from onlooker import histories, movielens, observe, right
 
 from entrenous.auditing.attacks import (
-    carried,
     differencing,
     drift,
     first_push,
@@ -80,13 +79,6 @@ def test_later_pushes_tell_more_than_popularity() -> None:
         received=transcript.rounds[0].received
     )  # the base model is public
     assert not first_push.ATTACK.run(later._replace(rounds=(beside, *later.rounds[1:]))).tried
-
-
-def test_a_header_says_how_long_histories_are(small: Any) -> None:
-    transcript = observe("gossip-average-gmf", small, view="neighbour", rounds=2, watched=5)
-    claims = carried.ATTACK.run(transcript)
-    sizes = histories(small)[claims.users].sum(axis=1)
-    assert f"{sizes.min()} to {sizes.max()}" in claims.note and claims.claimed is None
 
 
 @some("attack", [first_push.ATTACK, drift.ATTACK])

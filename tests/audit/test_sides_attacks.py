@@ -15,8 +15,6 @@ from entrenous.auditing.attacks import (
     collinear,
     gradient,
     moved_table,
-    named_moves,
-    named_vector,
     touched_rows,
 )
 from entrenous.auditing.attacks._rows_seen import prior
@@ -88,21 +86,6 @@ def test_a_shown_table_is_the_history(small: Any, view: Any) -> None:
     assert found.precision > 0.9 and found.recall > 0.9 and found.ranked > 0.9
 
 
-def test_shown_vectors_decide_the_moves_of_items() -> None:
-    transcript = first_users(seen(movielens(), "cali3f-gmf", rounds=2, cohort=0), 100)
-    found = right(named_moves.ATTACK.run(transcript), movielens())
-    assert found.precision > 0.99 and found.recall > 0.97
-    assert not named_moves.ATTACK.applies(seen(movielens(), "fedavg-gmf", factors=4))
-
-
-def test_shown_vectors_rank_items_in_sums_too(small: Any) -> None:
-    transcript = seen(small, "fedfast-gmf", rounds=30, view="sum", cohort=30, clusters=3, factors=8)
-    assert "sum" in named_vector.ATTACK.views and named_vector.ATTACK.applies(transcript)
-    claims = named_vector.ATTACK.run(transcript)
-    assert claims.claimed is None or not claims.claimed.any()
-    assert right(claims, small).ranked > by_popularity(transcript, small) + 0.02
-
-
 def test_fpl_needs_no_bias_for_the_sign_and_pi_0_has_none() -> None:
     open_rows, closed = (
         first_users(seen(movielens(), "pfpl+", factors=20, pi=pi), 100) for pi in (1, 0)
@@ -119,8 +102,6 @@ def test_fpl_needs_no_bias_for_the_sign_and_pi_0_has_none() -> None:
         (collinear.ATTACK, "pfpl+"),
         (touched_rows.ATTACK, "fedavg-gmf"),
         (touched_rows.ATTACK, "fedavg-mlp"),
-        (named_moves.ATTACK, "fedfast-gmf"),
-        (named_vector.ATTACK, "cali3f-neumf"),
         (gradient.ATTACK, "fcf"),
     ],
 )
@@ -151,8 +132,6 @@ def test_noise_leaves_no_attack_far_below_the_popularity_guess(
         collinear.ATTACK,
         touched_rows.ATTACK,
         moved_table.ATTACK,
-        named_moves.ATTACK,
-        named_vector.ATTACK,
         gradient.ATTACK,
     ],
 )

@@ -13,6 +13,7 @@ left out, and so are their numbers of the sum.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import partial
 from typing import NamedTuple
@@ -35,7 +36,6 @@ from ._followed import (
     usable,
 )
 from ._rows_seen import sends
-from .named_moves import layers
 
 NEEDS = {"client", "optimiser", "epsilon", "batch", "negatives", "local_epochs", "reg", "init_std"}
 STEPS = 3  # in which p_u moves through a round
@@ -146,7 +146,10 @@ def _weight(transcript: Transcript, length: Float32Array) -> Float32Array:
 def _output(transcript: Transcript, network: Float32Array) -> Output:
     """The output layer in a network."""
     factors = int(transcript.setting("factors"))
-    shape = shape_of(factors, layers(transcript))
+    # Settings hold the lengths of the layers as text.
+    text = str(transcript.setting("layers"))
+    layers = tuple(int(length) for length in re.findall(r"\d+", text))
+    shape = shape_of(factors, layers)
     numbers = network[0]
     bias = shape.head + shape.gmf + int(shape.width[-1])
     return Output(numbers[shape.head : shape.head + factors], float(numbers[bias]))

@@ -148,17 +148,15 @@ def _solve(
         out.partner[n] = b[k] + score - sign * log_odds
 
 
-def nearest(
-    solution: Solved, rows: RowsSeen, some: Array, many: int = 1
-) -> tuple[Int32Array, Float32Array]:
-    """The `many` items whose scores by p are nearest to the partner's, [n, many], and how far they
-    are; never the row's own item.
+def nearest(solution: Solved, rows: RowsSeen, some: Array) -> tuple[Int32Array, Float32Array]:
+    """The item whose score by p is nearest to the partner's, [n], and how far it is; never the
+    row's own item.
     """
     q = rows.seen.received["q"]
     b = rows.seen.received["b"]
     own = rows.item[some]
-    item = np.empty((len(own), many), np.int32)
-    gap = np.full((len(own), many), np.inf, np.float32)
+    item = np.zeros(len(own), np.int32)
+    gap = np.full(len(own), np.inf, np.float32)
     for low in range(0, len(own), CHUNK):
         here = slice(low, low + CHUNK)
         scores = solution.p[here] @ q.T
@@ -171,24 +169,14 @@ def nearest(
 def _nearest(
     scores: Float32Array, wanted: Float32Array, own: Int32Array, item: Int32Array, gap: Float32Array
 ) -> None:
-    """The nearest scores of each row, nearest first, by insertion."""
-    many = item.shape[1]
+    """The nearest score of each row."""
     for r in range(len(wanted)):
         row = scores[r]
-        worst = gap[r, many - 1]
         for k in range(len(row)):
             away = abs(row[k] - wanted[r])
-            if away >= worst or k == own[r]:
-                continue
-            # Items that are further away move one place back.
-            place = many - 1
-            while place > 0 and gap[r, place - 1] > away:
-                item[r, place] = item[r, place - 1]
-                gap[r, place] = gap[r, place - 1]
-                place -= 1
-            item[r, place] = k
-            gap[r, place] = away
-            worst = gap[r, many - 1]
+            if away < gap[r] and k != own[r]:
+                item[r] = k
+                gap[r] = away
 
 
 def matched(
@@ -199,8 +187,8 @@ def matched(
     """
     solution = solved(rows, rates, some, positive=positive)
     item, gap = nearest(solution, rows, some)
-    sure = solution.fit & (gap[:, 0] < tolerance)
-    return Matched(solution.p, item[:, 0], solution.fit, sure)
+    sure = solution.fit & (gap < tolerance)
+    return Matched(solution.p, item, solution.fit, sure)
 
 
 class Precision(NamedTuple):
@@ -262,12 +250,3 @@ def taste(rows: RowsSeen, rates: PairwiseRates) -> Float32Array:
     weight = np.maximum(size, 1e-12)
     mean = np.stack(sums, axis=1) / weight[:, None]
     return mean.astype(np.float32)
-
-
-def drawn_share(transcript: Transcript, history: Array) -> Array:
-    """The chance that a given item that is not in a history of this length is drawn as a negative
-    in one round.
-    """
-    others = np.maximum(transcript.items - history, 1)
-    never = (1 - 1 / others) ** transcript.setting("triples")
-    return 1 - never
