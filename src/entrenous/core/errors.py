@@ -4,10 +4,12 @@ do.
 
 from __future__ import annotations
 
+import copy
+import copyreg
 import difflib
 import errno
 from collections.abc import Callable, Iterable
-from typing import Self
+from typing import Any, Self
 
 # What the system refuses now and may grant later.
 PASSING = frozenset(
@@ -37,6 +39,11 @@ LEAST_PROBLEM = 80
 
 class EntrenousError(Exception):
     """Base of every error that the command line prints as one line, with exit code 2."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Made anew from its message and its fields: an error comes out of a worker process whatever
+        # the constructor of its class takes.
+        return copyreg.__newobj__, (type(self), *self.args), vars(self)  # type: ignore[attr-defined]
 
 
 class CheckFailed(EntrenousError):
@@ -84,9 +91,8 @@ class InputError(EntrenousError):
 
     def reworded(self, word: Callable[[str], str]) -> Self:
         """Returns the same error with each of its texts in other words."""
-        other = type(self).__new__(type(self))
         # A subclass may be made of other things than texts, and keeps them.
-        vars(other).update(vars(self))
+        other = copy.copy(self)
         where = word(self.where)
         problem = word(self.problem)
         expected = word(self.expected)

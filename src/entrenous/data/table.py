@@ -9,6 +9,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, NamedTuple, NoReturn, final
@@ -209,12 +210,8 @@ class BadRows(InputError):
     def with_remedy(self, remedy: str) -> BadRows:
         """Returns the refusal with a further remedy; `error` stays without."""
         fix = "; ".join(filter(None, [self.error.fix, remedy]))
-        told = BadRows(
-            InputError(self.where, self.problem, expected=self.expected, fix=fix),
-            self.bad,
-            self.reason,
-        )
-        told.error = self.error
+        told = copy(self)
+        InputError.__init__(told, self.where, self.problem, expected=self.expected, fix=fix)
         return told
 
 

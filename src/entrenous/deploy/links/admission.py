@@ -40,6 +40,7 @@ from typing import NamedTuple, Protocol, TypeAlias, TypeVar, final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from ...core.errors import EntrenousError
 from ..agreement.members import Member
 from ..frames.frames import FrameRefused, opened, seal, signed_by
 
@@ -76,7 +77,7 @@ DIGITS = 15  # of a number in a header
 LINE_SECONDS = 25.0  # for which a body waits for room; a node takes a connection for lost after 30
 
 
-class Denied(Exception):
+class Denied(EntrenousError):
     """Raised for a request that is not answered.
 
     status: of HTTP. code: the word that says why.

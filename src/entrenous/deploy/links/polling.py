@@ -23,7 +23,7 @@ from typing import NamedTuple, Protocol, final
 
 import httpx
 
-from ...core.errors import InputError, NotYet, one_line
+from ...core.errors import EntrenousError, InputError, NotYet, one_line
 from ..agreement.address import is_loopback, refuse_plain, split_address
 from .admission import HELD, STRETCH, Stretches, is_number
 from .buffers import use_small_buffers
@@ -280,7 +280,7 @@ class PollingNode(NamedTuple):
 Urls = Callable[[PollingNode], list[str]]
 
 
-class Refused(Exception):
+class Refused(EntrenousError):
     """Raised when the server refuses a request.
 
     status: of HTTP. code: the server's word for why. date: its clock.
