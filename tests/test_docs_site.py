@@ -4,6 +4,9 @@ code, every page stands in the navigation and begins with its use, and no link i
 
 from __future__ import annotations
 
+import html
+import inspect
+import pkgutil
 import re
 import shutil
 import subprocess
@@ -15,6 +18,7 @@ from entrenous_lab.site import cells, reference
 from entrenous_lab.site.stage import repository, staged
 from paths import ROOT
 
+import entrenous
 from tests import paragraphs
 
 DOCS = ROOT / "docs"
@@ -121,20 +125,51 @@ def test_links_out_of_docs_lead_to_pictures_or_to_the_repository(tmp_path: Path)
             assert "://" in link or here.is_relative_to(tmp_path / "docs"), (copy.name, link)
 
 
-def test_the_site_is_built_and_no_link_is_broken(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the built site. Fails where a link is broken."""
     builder = shutil.which("zensical", path=str(Path(sys.executable).parent))
     if builder is None:
         pytest.skip("Zensical is absent: pip install 'entrenous[docs]'")
     # A copy, since the builder writes beside the file that a link leads to.
-    shutil.copy(ROOT / "mkdocs.yml", tmp_path)
-    (tmp_path / "src").symlink_to(ROOT / "src")
-    staged(ROOT, tmp_path / "build" / "docs")
+    copy = tmp_path_factory.mktemp("site")
+    shutil.copy(ROOT / "mkdocs.yml", copy)
+    (copy / "src").symlink_to(ROOT / "src")
+    staged(ROOT, copy / "build" / "docs")
     built = [builder, "build", "--strict"]
-    done = subprocess.run(built, cwd=tmp_path, capture_output=True, text=True, timeout=240)
+    done = subprocess.run(built, cwd=copy, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
-    assert (tmp_path / "build" / "site" / "index.html").is_file()
+    return copy / "build" / "site"
+
+
+def test_the_site_is_built_and_no_link_is_broken(site: Path) -> None:
+    assert (site / "index.html").is_file()
     # The search of the reader's browser finds a function of the package.
-    assert "entrenous" in (tmp_path / "build" / "site" / "search.json").read_text()
+    assert "entrenous" in (site / "search.json").read_text()
+
+
+def bare(signature: str) -> str:
+    """A signature without `self`, modules of types, spaces, quotes, the last comma, and a default
+    that is a function, which Python shows by its address.
+    """
+    plain = re.sub(r"[\s'\"]|\b[a-z]+\.", "", signature).replace("<factory>", "{}")
+    plain = re.sub(r"=(?:lambda\w*:\w+|<function[^)]*?>)(?=[,)])", "", plain)
+    return re.sub(r"^\(self,?", "(", plain).replace(",)", ")")
+
+
+def test_the_reference_shows_the_signatures_that_python_shows(site: Path) -> None:
+    page = (site / "reference" / "python.html").read_text(encoding="utf-8")
+    shown = {}
+    for part in re.split(r'<div class="doc doc-object doc-function">', page)[1:]:
+        name = re.search(r'id="(\S+)"', part)
+        signature = re.search(r'<div class="doc-signature.*?</div>', part, re.S)
+        assert name and signature
+        text = html.unescape(re.sub(r"<[^>]*>", "", signature[0]))
+        shown[name[1]] = text[text.index("(") :]
+    for name, text in shown.items():
+        assert bare(text) == bare(str(inspect.signature(pkgutil.resolve_name(name)))), name
+    functions = filter(inspect.isfunction, map(entrenous.__getattr__, entrenous.LAZY))
+    assert {f"{one.__module__}.{one.__name__}" for one in functions} <= shown.keys()
 
 
 def test_one_address_stands_for_the_repository() -> None:

@@ -117,6 +117,19 @@ def test_figures_inside_a_sentence() -> None:
     assert "-->-0.100 (95 % -0.150 to -0.050, p = 0.012)<!--" in said  # turned round
 
 
+def test_an_interval_over_seeds_is_asked_for_where_users_were_tested_too() -> None:
+    rows = [
+        row("x", "m", 2.0, values=[1.0, 2.0, 3.0]),
+        row("y", "m", 0.0, values=[0.0, 0.0, 0.0]),
+    ]
+    results = {"t": StoredResult("t", {**CONTENT, "rows": rows})}
+    asked = "t; show=interval; data=d; system=x; other=y; metric=m"
+    assert "-->+0.100 (95 % 0.050 to 0.150, p = 0.012)<!--" in filled(block(asked), results)
+    said = filled(block(f"{asked}; over=seeds"), results)
+    # t = 3.46 of two degrees of freedom.
+    assert "-->+2 (95 % -0.484 to 4.484, p = 0.074)<!--" in said
+
+
 def test_findings_are_quoted_whole() -> None:
     said = filled(block("t; show=findings; with=good"), STORED)
     assert "- x is good." in said and "y is not" not in said

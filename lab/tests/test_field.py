@@ -12,7 +12,9 @@ import pytest
 from entrenous_lab.papers import field, field_run
 from entrenous_lab.papers.field import FieldBudget, FieldSystem, Measured
 from entrenous_lab.papers.field_run import FieldPoint, FieldRunner
-from entrenous_lab.papers.runner import run_experiment
+from entrenous_lab.papers.runner import experiments, run_experiment
+from entrenous_lab.papers.stored import stored_in
+from paths import ROOT
 
 from entrenous.core.errors import InputError
 from entrenous.report.figures import FigureFormat, diagonal
@@ -160,3 +162,17 @@ def test_every_system_of_the_table_is_here() -> None:
 def test_the_diagonal_is_drawn_through_equal_values() -> None:
     svg = diagonal({"a": (0.5, 0.9), "b": (0.2, 0.2)}, FigureFormat("t", "honest", "leaky"))
     assert svg.count("<circle") + svg.count("<polygon") >= 2 and ">equal<" in svg
+
+
+def test_the_page_says_how_short_the_search_was() -> None:
+    page = (ROOT / "docs" / "benchmark.md").read_text(encoding="utf-8")
+    rows = stored_in(ROOT / "lab" / "results", experiments())["field"].content["rows"]
+    chosen = [row for row in rows if row["metric"] == field.ROUNDS]
+    trained = [row["obtained"] for row in chosen if row["obtained"] is not None]
+    cap = field.budgets(False)["ml-1m"].rounds
+    capped = sum(rounds == cap for rounds in trained)
+    assert f"Of the {len(trained)} choices" in page
+    assert f"{capped} end at the cap of {cap} rounds" in page
+    small = [row["protocol"] for row in chosen if row["data"] == "ml-100k"]
+    kept = sum(": as they come;" in protocol for protocol in small)
+    assert f"{kept} of {len(small)} choices there kept the default" in page

@@ -21,7 +21,8 @@ and the moves of C pass what can be added up.
 
 The authors' program (mtics/FedRAP) differs, and `reading=as-run` repeats it where that is cheap:
 the schedule (5) never reaches the loss, so that lambda and mu are constant; rates fall to 0.95 of
-themselves after each batch, anew each round; negatives are drawn once for all rounds. Not repeated:
+themselves after each batch, anew each round; negatives are drawn once for all rounds, which it did
+until it became the version of the paper (550765d, 29 February 2024). Not repeated:
 it draws negatives that are never held out (`--negatives leaky` does that), ends a device's epochs
 when its loss hardly changes, decays all weights (l2_regularization), judges validation and test
 by the same 99 items, and chooses its round by test figures.
@@ -104,7 +105,7 @@ class FedRAP(Settings):
         "printed",
         description=(
             "as-run: lambda and mu without schedule, rates that fall after each batch, and"
-            " negatives drawn once, as the authors' program has them"
+            " negatives drawn once, as the authors' program had them before 29 February 2024"
         ),
     )
     aggregation: Literal["on", "off"] = Field(

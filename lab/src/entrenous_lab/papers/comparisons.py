@@ -149,13 +149,16 @@ def _censored_text(data: str, metric: str, system: str) -> str:
 
 
 def compared(result: StoredResult, data: str, a: str, b: str, metric: str) -> Test | None:
-    """Returns the stored test of two systems, or else a paired t over the values of their rows.
-
-    The values are those of seeds or folds. Returns None if a figure is missing.
+    """Returns the stored test of two systems, or else a test over seeds. Returns None if a figure
+    is missing.
     """
-    stored_test = result.tested(data, a, b, metric)
-    if stored_test:
-        return stored_test
+    return result.tested(data, a, b, metric) or over_seeds(result, data, a, b, metric)
+
+
+def over_seeds(result: StoredResult, data: str, a: str, b: str, metric: str) -> Test | None:
+    """Returns a paired t over the values of two rows, which are those of seeds or folds. Returns
+    None if a figure is missing.
+    """
     x = _values(result, data, a, metric)
     y = _values(result, data, b, metric)
     if x is None or y is None:

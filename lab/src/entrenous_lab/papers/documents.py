@@ -6,7 +6,8 @@ that no figure of them is typed.
     findings, or those that have these words <!-- stored: NAME; show=value; data=D; system=S;
     metric=M -->   one figure, inside a sentence <!-- stored: NAME; show=interval; data=D; system=S;
     other=T; metric=M -->   S minus T, its interval and p (over
-                                                    users; over seeds where users were not kept)
+                                                    users; over seeds where users were not kept,
+                                                    and with over=seeds)
     <!-- stored: all; show=index -->                 what is stored of every experiment
     <!-- stored: all; show=verdicts -->              how many claims of each paper have each verdict
     <!-- stored: all; show=claims; of=PAPER -->      every claim of a paper in a line
@@ -27,7 +28,7 @@ from pathlib import Path
 
 from entrenous.core.errors import InputError
 
-from .comparisons import compared
+from .comparisons import compared, over_seeds
 from .coverage import PAPERS, STATES, CoveredItem, covered, share_done
 from .render import ABSENT, difference, figure, number, piped
 from .result import Row
@@ -48,6 +49,7 @@ OPTIONS = {
     "other",
     "metric",
     "of",
+    "over",
 }
 CHECKOUT = Path(__file__).parents[4]  # with tests/ and docs/, which items of coverage name
 NAMES = {"fpl": "FPL", "cali3f": "Cali3F", "fbalf": "FBALF", "pepper": "PEPPER"}
@@ -207,7 +209,8 @@ def _value(spec: Spec, stored: Stored) -> str:
 
 
 def _interval(spec: Spec, stored: Stored) -> str:
-    test = compared(
+    test_of = over_seeds if spec.get("over") == "seeds" else compared
+    test = test_of(
         _result(spec, stored), spec["data"], spec["system"], spec["other"], spec["metric"]
     )
     if test is None or "p_holm" not in test:

@@ -1,10 +1,11 @@
-"""The systems that papers of federated recommendation compare: printed, with the leak of their
+"""The systems that papers of federated recommendation compare: printed, with the leak of some
 programs, and honest. No paper has this table.
 
-Each system is trained as its program does, with negatives that avoid the held-out items (leaky) and
-without that (honest); then once more, honest, with settings and rounds that validation rows chose
-from equally many trials (chosen). Where a system has the setting `aggregation`, it is trained with
-aggregation off too: then nothing is learnt from anybody, and an honest figure is that of chance."""
+Each system is trained with the settings of its program, with negatives that avoid the held-out
+items (leaky), whether its program does that or not, and without that (honest); then once more,
+honest, with settings and rounds that validation rows chose from equally many trials (chosen). Where
+a system has the setting `aggregation`, it is trained with aggregation off too: then nothing is
+learnt from anybody, and an honest figure is that of chance."""
 
 from __future__ import annotations
 
