@@ -117,6 +117,27 @@ def test_a_federation_begins_with_nobody_and_people_come_by_a_link(
         own.close()
 
 
+def test_a_federation_without_masks_begins_with_nobody_and_waits_for_somebody(
+    tmp_path: Path,
+) -> None:
+    """Before: it was refused for noise that nobody adds. With nobody in it rounds would follow each
+    other many times a second, and count.
+    """
+    own = Running(tmp_path, people=0, plan=replace(PLAN, protect={}))
+    try:
+        own.start()
+        link = make_link(own.folder, uses=1, days=1, an_hour=100)
+        device = tmp_path / "device"
+        join_by_link(device, str(link), DATA.of_users([0]), JoinPlan(profile="paper"))
+        own.run(device)
+        log = own.made.server / "server.log"
+        until(lambda: "1 of 1 devices" in log.read_text())
+        before, _, _ = log.read_text().partition("members, items or addresses have changed")
+        assert "devices" not in before
+    finally:
+        own.close()
+
+
 def test_whoever_asks_again_has_one_place(running: Running, tmp_path: Path) -> None:
     """As after a connection that was lost when the answer was under way."""
     running.start(3600.0)

@@ -113,12 +113,12 @@ def finished(
     folder: Path,
     nodes: Iterable[tuple[subprocess.Popen[bytes], Path]],
 ) -> None:
-    """Waits until the server has done its rounds, while no node ends."""
+    """Waits until the server has done its rounds, while no node fails."""
     until = time.monotonic() + PATIENCE
     while server.poll() is None:
         assert time.monotonic() < until, said(folder)[-3:]
         for node, own in nodes:
-            assert node.poll() is None, said(own)[-3:]
+            assert not node.poll(), said(own)[-3:]
         time.sleep(0.1)
     assert server.returncode == 0, said(folder)[-3:]
 

@@ -160,6 +160,10 @@ class MemoryStore:
         """Returns a fact; None if there is none."""
         return self.facts.get(name)
 
+    def count(self, name: str) -> int:
+        """Returns a stored count; 0 before the first."""
+        return int(self.fact(name) or 0)
+
     def past_sums(self) -> tuple[PastSum, ...]:
         """Returns the sums that the device has consented to."""
         return tuple(self.sums)

@@ -320,7 +320,7 @@ def _pinned(terms: FederationTerms, own: str) -> FederationTerms:
 def _check_noise(terms: FederationTerms, members: Members) -> None:
     """Raises InputError if too few users are there for the noise of a sum: with masked sums nobody
     joins later, unless devices take part by lot; then no sum is opened until enough are there."""
-    if terms.by_lot:
+    if terms.by_lot or not terms.masked:
         return
     there = sum(len(member.users) for member in members.nodes.values())
     if there < terms.people_for_noise:

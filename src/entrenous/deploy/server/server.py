@@ -262,6 +262,10 @@ class FederationServer:
                 if self._given is not None and self._given.counted == counted:
                     given = counted
             self._await_turn()
+            # Somebody joins: that ends the wait.
+            while not self.members.nodes:
+                self._check_lists()
+                self.collecting.rest(LOOK)
             self._hand_on(0.0)
             # No round is begun that would be left open.
             if self._stop.is_set():
