@@ -59,7 +59,7 @@ def test_read_back():
 
 
 def test_two_frames_have_two_nonces():
-    heads = [opened(seal(KEY, "hello", run="ab", node="n")).head for _ in range(100)]
+    heads = [opened(seal(KEY, "taken", run="ab", node="n")).head for _ in range(100)]
     assert len({head.nonce for head in heads}) == 100
 
 
@@ -130,7 +130,7 @@ def test_heads_that_are_none(fields):
 def test_b34_names_that_are_none(name):
     assert not NODE_NAME.fullmatch(name)
     assert (
-        code_of(framed(msgspec.msgpack.encode(Head(kind="hello", run="ab", node=name))))
+        code_of(framed(msgspec.msgpack.encode(Head(kind="taken", run="ab", node=name))))
         is Code.BAD_NAME
     )
 

@@ -291,7 +291,7 @@ BADS: dict[str, tuple[Code, Callable[[Taken], bytes]]] = {
     "b33-bomb": (Code.MALFORMED, bomb),
     "b34-name-not-utf8": (Code.BAD_NAME, lambda t: t.head(node=b"node-\xff\xfe")),
     # beyond the list
-    "kind": (Code.WRONG_KIND, lambda t: t.head(kind="hello")),
+    "kind": (Code.WRONG_KIND, lambda t: t.head(kind="taken")),
     "version": (Code.WRONG_VERSION, lambda t: t.good[:4] + b"\x02" + t.good[5:]),
     "digest": (Code.WRONG_DIGEST, lambda t: t.good[:-1] + bytes([t.good[-1] ^ 1])),
     "head-is-no-head": (

@@ -19,7 +19,6 @@ import pytest
 from entrenous_lab.memory_link import MemoryServerLink
 from federation_links import federation, nodes_at, nodes_of
 
-from entrenous import __version__
 from entrenous.core.errors import InputError
 from entrenous.deploy.agreement.certificates import expiry, make_keys
 from entrenous.deploy.frames.frames import Code
@@ -35,20 +34,13 @@ FAMILIES = {
     "rounds_done",
     "rounds",
     "round_seconds",
-    "nodes_present",
-    "nodes",
     "halted",
     "answers_total",
-    "bytes_total",
     "requests_total",
-    "connections_open",
     "connections_refused_total",
-    "connections_evicted_total",
     "last_commit_seconds",
     "rounds_lost_total",
     "disk_errors_total",
-    "build_info",
-    "memory_bytes",
     "liars",
 }
 # A number of a model has many digits; sizes and times have too, with an exponent.
@@ -125,21 +117,9 @@ def test_metrics_count_rounds_requests_and_connections_and_name_nobody(
     assert all(parsed(text)["rounds", ""] == 4 for text in scraped) and not any(
         PRIVATE.search(text) for text in scraped
     )
-    assert (
-        last["rounds_done", ""] >= 3
-        and last["nodes", ""] == 4
-        and last["answers_total", "accepted"] >= 12
-    )
-    assert (
-        last["bytes_total", "up"] > 0
-        and last["halted", ""] == 0
-        and last["connections_open", ""] >= 1
-    )
-    assert last["last_commit_seconds", ""] >= began and last["build_info", __version__] == 1
-    assert (
-        1 << 24 < last["memory_bytes", ""] < 1 << 34
-        and last["rounds_lost_total", ""] == last["disk_errors_total", ""] == 0
-    )
+    assert last["rounds_done", ""] >= 3 and last["answers_total", "accepted"] >= 12
+    assert last["halted", ""] == 0 and last["last_commit_seconds", ""] >= began
+    assert last["rounds_lost_total", ""] == last["disk_errors_total", ""] == 0
     assert last["certificate_ends_seconds", ""] == int(expiry(made.server / "keys").timestamp())
     assert max(parsed(text).get(("requests_total", "answer"), 0) for text in scraped) >= 8
     lines = [json.loads(line) for line in (made.server / "server.log").read_text().splitlines()]
@@ -190,7 +170,7 @@ def test_a_log_of_json_says_time_level_event_round_node_and_code_and_nothing_pri
 
 
 def test_a_halted_server_says_so_and_tallies_of_workers_add_up() -> None:
-    both = LinkTally({"work": 2, "clock": 1}, 3, 4, 5).plus(LinkTally({"work": 5}, 1, 1, 1))
+    both = LinkTally({"work": 2, "clock": 1}, 4).plus(LinkTally({"work": 5}, 1))
     found = parsed(
         exposition({"status": "halted", "seconds_a_round": 0.25, "answers": {"too-large": 3}}, both)
     )
@@ -199,11 +179,7 @@ def test_a_halted_server_says_so_and_tallies_of_workers_add_up() -> None:
         and found["requests_total", "work"] == 7
         and found["requests_total", "clock"] == 1
     )
-    assert (
-        found["connections_open", ""] == 4
-        and found["connections_refused_total", ""] == 5
-        and found["connections_evicted_total", ""] == 6
-    )
+    assert found["connections_refused_total", ""] == 5
     assert found["answers_total", "too-large"] == 3 and found["round_seconds", ""] == 0.25
 
 

@@ -395,9 +395,7 @@ def test_a_node_tells_of_itself_while_it_runs_and_afterwards(tmp_path: Path) -> 
         found = samples(metrics)
         assert found["rounds_done"] == found["rounds"] == found["model_round"] == 3
         assert found["last_contact_seconds"] >= began and found["last_answer_seconds"] >= began
-        assert (
-            found['answers_total{code="given"}'] >= 4 and 1 << 24 < found["memory_bytes"] < 1 << 34
-        )
+        assert found['answers_total{code="given"}'] >= 4
         node.send_signal(signal.SIGTERM)
         assert node.wait(PATIENCE) == 0
     after = node_status(folder)

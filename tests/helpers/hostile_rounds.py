@@ -193,7 +193,7 @@ class LyingServer:
         found = opened(self.node.answer(request))
         assert signed_by(found, self.node.key.public_key()) and found.head.run == self.sides.run
         self.counts[code_of(found)] += 1
-        if found.head.kind in ("refused", "hello"):
+        if found.head.kind == "refused":
             assert self.kept() == before, code_of(found)
         else:
             self.check(found)

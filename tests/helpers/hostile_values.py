@@ -165,7 +165,7 @@ class Hostile:
             "order": lambda: ">",
             "run": lambda: self.draw.choice(["", "0" * 32, str(said["run"])[:-1]]),
             "kind": lambda: self.draw.choice(
-                ["hello", "work", "model", "update", "sum", "advert", "mask", "unmask", "taken", ""]
+                ["who", "work", "model", "update", "sum", "advert", "mask", "unmask", "taken", ""]
             ),
         }
         for _ in range(self.times()):

@@ -241,7 +241,7 @@ def of_frames() -> dict[str, Any]:
         "about": {"users": 2, "start": 4},
     }
     nothing: dict[str, Any] = {}
-    for kind, node, about in (("work", "server", fields), ("hello", "shop-1", nothing)):
+    for kind, node, about in (("work", "server", fields), ("taken", "shop-1", nothing)):
         with patch.object(frames, "secrets", Named(kind)):
             content = body if kind == "work" else b""
             frame = frames.seal(identity(node), kind, content, run=RUN, node=node, **about)

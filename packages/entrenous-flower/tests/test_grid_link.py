@@ -117,10 +117,10 @@ def test_a_stranger_is_not_present(tmp_path: Path) -> None:
     def pretends(frame: bytes) -> bytes:
         """The name of a member, under another key."""
         return seal(
-            stranger.key, "hello", run=made.terms.run, node=name, model=opened(frame).head.nonce
+            stranger.key, "refused", run=made.terms.run, node=name, model=opened(frame).head.model
         )
 
-    old = seal(nodes[name].key, "hello", run=made.terms.run, node=name, model=b"an old number...")
+    old = seal(nodes[name].key, "refused", run=made.terms.run, node=name, model=b"an old number...")
     strangers: dict[int, Answer] = {
         1: pretends,
         2: stranger.answer,

@@ -16,7 +16,7 @@ from .leaves import Arrays, Opened, Where, leaves, with_value, write_body
 
 LOW_ORDER = (b"\1" + bytes(31), (2**255 - 20).to_bytes(32, "little"))
 LARGEST = 2**63 - 1
-KINDS = ("hello", "work", "model", "advert", "share", "mask", "consent", "unmask")
+KINDS = ("work", "model", "advert", "share", "mask", "consent", "unmask")
 Value = tuple[str, Any]  # the name of a change, and the new value
 
 

@@ -166,7 +166,7 @@ def test_who_is_away_is_left_out_at_the_deadline(
     made = federation(tmp_path / "f", 4, 1, quorum=0.5, deadline=3.0)
 
     def fails(name: str, frame: bytes, answer: Answer) -> bytes:
-        return b"" if name == "node-2" and opened(frame).head.kind != "hello" else answer(frame)
+        return b"" if name == "node-2" and opened(frame).head.kind != "who" else answer(frame)
 
     assert served(made, link, fails) is not None
     assert "round 0: 15 of 20 devices" in logged(made.server)

@@ -1,7 +1,12 @@
-"""`Greeter`: asks a node for its name, and checks the answer."""
+"""`Greeter`: asks a node for its name, and checks the answer.
+
+A node signs its refusal of a kind that it does not know, and repeats the question's `model` in it:
+a number that was drawn for this question. No node needs to know of Flower for that.
+"""
 
 from __future__ import annotations
 
+import secrets
 from pathlib import Path
 from typing import final
 
@@ -11,6 +16,9 @@ from entrenous.deploy.agreement.files import IDENTITY, read_identity
 from entrenous.deploy.agreement.members import MEMBERS, Members
 from entrenous.deploy.agreement.terms import TERMS, FederationTerms
 from entrenous.deploy.frames.frames import FrameRefused, opened, seal, signed_by
+
+WHO = "who"  # a kind that no node knows
+LONGEST = 1024  # bytes of a refusal
 
 
 @final
@@ -34,18 +42,18 @@ class Greeter:
         """A signed frame that asks a node for its name, and the number that the answer must
         repeat.
         """
-        frame = seal(self._key, "hello", run=self._run, node="server")
-        return frame, opened(frame).head.nonce
+        number = secrets.token_bytes(32)
+        return seal(self._key, WHO, run=self._run, node="server", model=number), number
 
-    def name(self, answer: bytes, nonce: bytes) -> str | None:
+    def name(self, answer: bytes, number: bytes) -> str | None:
         """The name of the member who signed an answer; None for a stranger's, another federation's,
         or the answer to another question.
         """
         try:
-            found = opened(answer, 0)
+            found = opened(answer, LONGEST)
         except FrameRefused:
             return None
         member, head = self._members.nodes.get(found.node), found.head
-        if (head.kind, head.run, head.model) != ("hello", self._run, nonce) or member is None:
+        if (head.kind, head.run, head.model) != ("refused", self._run, number) or member is None:
             return None
         return found.node if signed_by(found, member.key) else None

@@ -50,8 +50,8 @@ NAME = "server"
 Handlers = Mapping[str, Callable[[Frame], bytes]]
 # Bytes of what a server passes on in a secure sum, at most: a kilobyte for each of its parties.
 LISTS = 4 << 20
-# Kinds of requests that are about no item, or bring what a node may lack.
-UNCOUNTED = {"hello", MEMBERS_NEWS, ITEMS_NEWS, ADDRESS_NEWS}
+# Kinds of requests that bring what a node may lack.
+UNCOUNTED = {MEMBERS_NEWS, ITEMS_NEWS, ADDRESS_NEWS}
 
 
 @contextmanager
@@ -333,11 +333,6 @@ class Responder:
             text = bytes(frame.body).decode()
             take_notice(self._folder, text, ADDRESS_NEWS, self.terms)
         return self.seal_for(frame, ADDRESS_NEWS, b"")
-
-    def hello(self, frame: Frame) -> bytes:
-        """Returns the node's name, with the number that the question brought."""
-        about = {"users": len(self.users)}
-        return self.seal("hello", model=frame.head.nonce, items=self.terms.items, about=about)
 
     def read_request(
         self, frame: Frame, further: dict[str, TensorField] | None = None

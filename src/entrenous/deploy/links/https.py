@@ -213,8 +213,7 @@ class HttpsServerLink(Traffic):
 
     def tally(self) -> LinkTally:
         """Returns what this port has counted so far."""
-        guard = self.guard
-        return LinkTally(dict(self.counts), guard.open, guard.refused, guard.evicted)
+        return LinkTally(dict(self.counts), self.guard.refused)
 
     def start(self) -> None:
         """Begins to listen to nodes. Raises EntrenousError if that fails."""

@@ -1,13 +1,12 @@
 """Metrics and health of a server, a node or a peer for its operator: GET /metrics, in the text
 format of Prometheus, and GET /v1/health, both on 127.0.0.1.
 
-It has numbers of rounds, nodes, answers, requests, connections and bytes; no name of a node, no
-item, no user, nothing of a model."""
+It has numbers of rounds, answers, requests and connections; no name of a node, no item, no user,
+nothing of a model."""
 
 from __future__ import annotations
 
 import math
-import os
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,7 +15,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, final
 
-from ... import __version__
 from ...core.errors import InputError, NotYet, may_pass
 from ...core.files import Trouble, no_trouble
 from ..agreement.terms import ENDLESS
@@ -29,7 +27,6 @@ TYPE = "text/plain; version=0.0.4; charset=utf-8"
 HOST = "127.0.0.1"
 METRICS = "/metrics"
 HEALTH = "/v1/health"
-STATM = "/proc/self/statm"  # of Linux: sizes of this process in pages
 PREFIX = "entrenous_"
 
 
@@ -52,20 +49,13 @@ class LinkTally(NamedTuple):
 
     requests: Mapping[str, int] = {}
     """Requests by what became of them."""
-    open: int = 0
-    """Connections now."""
     refused: int = 0
     """Connections refused so far."""
-    evicted: int = 0
-    """Connections evicted so far."""
 
     def plus(self, other: LinkTally) -> LinkTally:
         """Returns the sum of both, as of several processes."""
         return LinkTally(
-            Counter(self.requests) + Counter(other.requests),
-            self.open + other.open,
-            self.refused + other.refused,
-            self.evicted + other.evicted,
+            Counter(self.requests) + Counter(other.requests), self.refused + other.refused
         )
 
 
@@ -89,26 +79,6 @@ def counters(name: str, help: str, counts: Mapping[str, float], label: str = "co
     """Returns a number that only grows, for each value of a label."""
     samples = [({label: value}, float(count)) for value, count in sorted(counts.items())]
     return Family(name, "counter", help, samples)
-
-
-def process() -> list[Family]:
-    """Returns what every process tells: its version and its memory."""
-    version = [({"version": __version__}, 1.0)]
-    memory = "Resident memory of this process; 0 where the system does not tell."
-    return [
-        Family("build_info", "gauge", "Always 1; the version of this package.", version),
-        gauge("memory_bytes", memory, resident()),
-    ]
-
-
-def resident() -> int:
-    """Returns the bytes of memory that this process has now; 0 where the system does not tell."""
-    try:
-        with open(STATM, encoding="ascii") as sizes:
-            pages = sizes.read().split()[1]
-        return int(pages) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError, IndexError):
-        return 0
 
 
 @final
@@ -149,7 +119,7 @@ def exposition(
     status: what the server says of itself; see `FederationServer`. certificate_ends: seconds since
     1970, None = there is no certificate.
     """
-    families = [*_of_server(status), *of_port(link), *process()]
+    families = [*_of_server(status), *of_port(link)]
     if certificate_ends is not None:
         ends = "When the certificate ends, since 1970."
         families.append(gauge("certificate_ends_seconds", ends, certificate_ends))
@@ -160,7 +130,6 @@ def _of_server(status: Mapping[str, Any]) -> list[Family]:
     def number(key: str) -> float:
         return float(status.get(key, 0))
 
-    moved = {"down": number("bytes_down"), "up": number("bytes_up")}
     halted = float(status.get("status") == "halted")
     liars = float(len(status.get("liars", ())))
     tested = []
@@ -184,8 +153,6 @@ def _of_server(status: Mapping[str, Any]) -> list[Family]:
             "Rounds under masks that gave no sum and do not count.",
             number("lost"),
         ),
-        gauge("nodes_present", "Nodes that are connected.", number("nodes")),
-        gauge("nodes", "Nodes of the federation.", number("of")),
         gauge(
             "halted",
             "1 when a round was not counted and the server does no more until a person acts.",
@@ -194,12 +161,6 @@ def _of_server(status: Mapping[str, Any]) -> list[Family]:
         gauge("liars", "Nodes that have lied in a secure sum.", liars),
         counter("disk_errors_total", "Writes of this process that failed.", number("disk_errors")),
         counters("answers_total", "Answers by what became of them.", status.get("answers", {})),
-        counters(
-            "bytes_total",
-            "Bytes of requests (down) and counted answers (up), of finished rounds.",
-            moved,
-            "direction",
-        ),
     ]
 
 
@@ -207,9 +168,7 @@ def of_port(link: LinkTally) -> list[Family]:
     """Returns what a port to nodes has counted."""
     return [
         counters("requests_total", "Requests of nodes by what became of them.", link.requests),
-        gauge("connections_open", "Connections now.", link.open),
         counter("connections_refused_total", "Connections that were refused.", link.refused),
-        counter("connections_evicted_total", "Connections that were hung up on.", link.evicted),
     ]
 
 

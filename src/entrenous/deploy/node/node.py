@@ -74,7 +74,7 @@ BITS = 256  # of a node's secret
 TOGETHER = 64  # devices whose updates are in memory at once
 PERSON = b"entrenous draws"
 # Requests by which nothing of a user leaves: a paused node answers them.
-RECEIVED = {"hello", "model", AGREED, MEMBERS_NEWS, ITEMS_NEWS, ADDRESS_NEWS}
+RECEIVED = {"model", AGREED, MEMBERS_NEWS, ITEMS_NEWS, ADDRESS_NEWS}
 
 
 @final
@@ -117,7 +117,6 @@ class FederatedNode:
         self._offered: OfferedModel | None = None
         self._modelled = self.terms.items
         self._kinds: dict[str, Callable[[Frame], bytes]] = {
-            "hello": self.responder.hello,
             ITEMS_NEWS: self._further_items,
             ADDRESS_NEWS: self.responder.take_addresses,
         }

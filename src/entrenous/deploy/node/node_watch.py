@@ -30,7 +30,6 @@ from ..links.metrics import (
     counter,
     counters,
     gauge,
-    process,
     rounds,
     text_of,
 )
@@ -263,7 +262,6 @@ def told_of(watches: Sequence[NodeWatch]) -> list[Family]:
             "Writes of the status that failed.",
             sum(watch.disk.errors for watch in watches),
         ),
-        *process(),
     ]
 
 

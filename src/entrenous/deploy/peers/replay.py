@@ -80,14 +80,11 @@ def replay(
     catalogue: Catalogue,
     seed: int,
     recordings: Sequence[Recording],
-    *,
-    by_turns: bool = False,
 ) -> Replayed:
     """Repeats recorded events and returns the models that they lead to. Raises ReplayError if a
     model differs from what was recorded when it was sent.
 
-    seed: the federation's. by_turns: one event of every peer after the other; else each peer goes
-    as far as it can. The result is the same.
+    seed: the federation's. Each peer goes as far as it can, then the next one.
     """
     again = _Replay(algorithm.configured(catalogue), catalogue, seed, recordings)
     lengths = [len(recording.events) for recording in recordings]
@@ -95,7 +92,7 @@ def replay(
     while unfinished:
         repeated = 0
         for d in unfinished:
-            repeated += again.advance(d, 1 if by_turns else lengths[d])
+            repeated += again.advance(d)
         unfinished = [d for d in unfinished if again.done[d] < lengths[d]]
         # Each peer left waits for a push: of another that waits too, or of none.
         if unfinished and not repeated:
@@ -137,13 +134,11 @@ class _Replay:
         # Model, header and digest of the pushes that messages still need.
         self.sent: dict[tuple[int, int], tuple[Float32Array, Headers, bytes]] = {}
 
-    def advance(self, d: int, most: int) -> int:
-        """Repeats up to `most` events of peer d, as far as they can happen yet. Returns how
-        many."""
+    def advance(self, d: int) -> int:
+        """Repeats events of peer d as far as they can happen yet. Returns how many."""
         events = self.recordings[d].events
         began = self.done[d]
-        end = min(len(events), began + most)
-        while self.done[d] < end:
+        while self.done[d] < len(events):
             event = events[self.done[d]]
             # A message waits until its push has happened; the other peers go on meanwhile.
             if event.kind == MESSAGE and (event.sender, event.push) not in self.sent:

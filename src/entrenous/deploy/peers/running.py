@@ -17,7 +17,7 @@ from ...core.contract.protocols import arrays_of, model_sha256
 from ...core.errors import InputError
 from ...core.files import DiskHealth, Trouble
 from ...core.lock import holding
-from ..links.metrics import counter, counters, gauge, process, served, text_of
+from ..links.metrics import counter, counters, gauge, served, text_of
 from .folder import PeerFolder
 from .node import PeerNode
 from .peer import Membership, Peer, pace
@@ -117,7 +117,6 @@ class PeerTold:
                 "ticket_ends_seconds", "When the ticket ends, since 1970.", number("ticket_until")
             ),
             counters("tally_total", tally, about.get("tally", {}), "event"),
-            *process(),
         ]
         return text_of(families)
 

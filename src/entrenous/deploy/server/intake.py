@@ -135,15 +135,15 @@ class RoundIntake:
         """Returns the nodes that were asked and have neither answered nor refused for good."""
         return self._left.keys()
 
-    def receive(self, frame: bytes, largest: int | None = None) -> Receipt:
+    def receive(self, frame: bytes) -> Receipt:
         """Checks an answer, writes it to the journal, and adds it up. An OSError, such as that of a
         full disk, leaves everything as it was.
         """
-        return self.receive_all([frame], largest)[0]
+        return self.receive_all([frame])[0]
 
-    def receive_all(self, frames: Sequence[bytes], largest: int | None = None) -> list[Receipt]:
+    def receive_all(self, frames: Sequence[bytes]) -> list[Receipt]:
         """Does the same for answers that came together, which wait for the disk once."""
-        judged = [self._read(frame, largest or self._largest) for frame in frames]
+        judged = [self._read(frame) for frame in frames]
         good = [answer for answer in judged if isinstance(answer, ReadAnswer)]
         try:
             if self._journal is not None and good:
@@ -163,11 +163,11 @@ class RoundIntake:
             receipts.append(self.said(Code.ACCEPTED, result.node, ""))
         return receipts
 
-    def _read(self, frame: bytes, largest: int) -> ReadAnswer | Receipt:
+    def _read(self, frame: bytes) -> ReadAnswer | Receipt:
         """Returns a good answer, which is marked as taken; or a receipt that says why it is not."""
         node: str | None = None
         try:
-            answer = opened(frame, largest)
+            answer = opened(frame, self._largest)
             node = self.identified(answer)
             digest = identity_of(answer)
             read = self._checked(answer, node, digest)

@@ -586,7 +586,7 @@ class WorkerPool(Generic[H]):
         # there, and its successor may take long to come up.
         self._introduce()
         self._settle(at)
-        self._link_before = self._link_before.plus(dead.link._replace(open=0))
+        self._link_before = self._link_before.plus(dead.link)
         self._deaths = [*(when for when in self._deaths if now - when < PERIOD), now]
         line = f"worker {at} has ended (process {dead.process}); starting it again"
         self._folder.log(LogLine(line, "worker", level="error"))
