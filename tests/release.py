@@ -20,6 +20,8 @@ from packaging.metadata import Metadata
 ROOT = Path(__file__).resolve().parents[1]
 # A domain that belongs to nobody (RFC 2606).
 PLACEHOLDER = "example.org"
+# What the README says until there is a release.
+UNRELEASED = "no release is on a package index yet"
 COMPILED = (".nbi", ".nbc", ".pyc")
 
 
@@ -47,6 +49,8 @@ def problems(folder: Path, version: str = "") -> Iterator[str]:
         yield f"version {metadata.version}: expected {version}"
     if PLACEHOLDER in text.decode():
         yield f"{PLACEHOLDER}: the address or e-mail in pyproject.toml is still the placeholder"
+    if UNRELEASED in text.decode():
+        yield f"README.md: says '{UNRELEASED}'"
     changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     if f"## {version} (not yet released)" in changes or f"## {version}" not in changes:
         yield f"CHANGELOG.md: expected a section of {version} with its date"

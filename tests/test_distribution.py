@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 import sysconfig
@@ -103,11 +104,26 @@ def test_an_index_takes_the_metadata(built):
     assert all(link.startswith(home) for link in links.values())
 
 
+def test_the_links_of_the_readme_lead_to_the_repository(built):
+    """On an index nothing lies beside it. Texts and pictures have addresses of their own."""
+    metadata = metadata_of(built.wheel)
+    home = metadata.project_urls["Homepage"]
+    links = re.findall(r"(!?)\[[^\]]*\]\(([^)]+)\)", metadata.description)
+    assert len(links) > 10 and {"", "!"} == {picture for picture, _ in links}
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for picture, link in links:
+        kind = "raw" if picture else "blob"
+        before = f"{home}/{kind}/main/"
+        assert link.startswith(before)
+        assert f"]({link.removeprefix(before)})" in readme
+
+
 def test_a_release_is_refused_while_its_address_is_a_placeholder(built):
     assert list(problems(built.wheel.parent)) == []
     wrong = list(problems(built.wheel.parent, entrenous.__version__))
     assert any("still the placeholder" in line for line in wrong)
     assert any("with its date" in line for line in wrong)
+    assert any("no release is on a package index" in line for line in wrong)
     assert any("expected 9.9" in line for line in problems(built.wheel.parent, "9.9"))
 
 

@@ -173,7 +173,7 @@ def test_the_reference_shows_the_signatures_that_python_shows(site: Path) -> Non
 
 
 def test_one_address_stands_for_the_repository() -> None:
-    """In pyproject.toml, in mkdocs.yml and in the links of the README."""
+    """In pyproject.toml and in mkdocs.yml."""
     declared = re.search(r'^repository = "(.+)"$', (ROOT / "pyproject.toml").read_text(), re.M)
     if declared is None:
         pytest.skip("pyproject.toml names no address yet")
