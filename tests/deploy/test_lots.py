@@ -312,8 +312,11 @@ def test_offers_are_waited_for_while_too_few_have_come(
         sums = SecureSumServer(terms, held.members.roll)
         asking._missing = set(NAMES[5:])
         assert asking._awaited(sums, 0) == asking._missing
-        # Six people may be enough for a sum, whomever of them the lot draws.
+        # Six people may be enough for a sum, whomever of them the lot draws: others may be coming.
         asking._missing.discard("node-06")
+        asking._in_touch = secure_server.time.monotonic()
+        assert asking._awaited(sums, 0) == asking._missing
+        asking._in_touch -= secure_server.COMING + 1.0
         assert not asking._awaited(sums, 0)
         # Nor is there a sum of one.
         asking._least = 0
