@@ -39,6 +39,7 @@ from entrenous.deploy.frames.frames import MEMBERS_NEWS, Code, FrameParts, opene
 from entrenous.deploy.frames.secure import sum_terms
 from entrenous.deploy.links.admission import GONE, Bounds
 from entrenous.deploy.node.node import FederatedNode
+from entrenous.deploy.node.node_watch import node_status
 from entrenous.deploy.node.secure_node import SecureSide, inputs
 from entrenous.deploy.operate.device import OwnRow
 from entrenous.deploy.operate.founding import FoundedFederation
@@ -312,8 +313,11 @@ def test_offers_are_waited_for_while_too_few_have_come(
         sums = SecureSumServer(terms, held.members.roll)
         asking._missing = set(NAMES[5:])
         assert asking._awaited(sums, 0) == asking._missing
-        # Six people may be enough for a sum, whomever of them the lot draws.
+        # Six people may be enough for a sum, whomever of them the lot draws: others may be coming.
         asking._missing.discard("node-06")
+        asking._in_touch = secure_server.time.monotonic()
+        assert asking._awaited(sums, 0) == asking._missing
+        asking._in_touch -= secure_server.COMING + 1.0
         assert not asking._awaited(sums, 0)
         # Nor is there a sum of one.
         asking._least = 0
@@ -539,6 +543,8 @@ def test_after_a_lost_round_others_are_drawn_from_another_model(tmp_path: Path) 
     trained = running.trained()
     said = status(running.made.server)
     assert said["lost"] == 1 and said["round"] == 6
+    of_node = node_status(running.made.nodes["node-01"])
+    assert of_node["finished"] and of_node["model_round"] == 7
     assert models[1] != models[2]
     # In one process the lost round gives the same next model, and every sum the same bytes.
     members = Members.read(running.made.server / MEMBERS, len(DATA.users)).nodes

@@ -286,7 +286,8 @@ def node_status(folder: Path) -> dict[str, Any]:
     status |= {
         "round": standing.rounds,
         "model_round": standing.model,
-        "finished": standing.model == terms.rounds,
+        # A lost round has a number, too.
+        "finished": (standing.model or 0) >= terms.rounds,
         "users": users,
         "rows": rows,
         "sums_remembered": standing.sums,

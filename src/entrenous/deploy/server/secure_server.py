@@ -38,6 +38,7 @@ from .server_folder import SPAN, LogLine, ServerFolder, kept
 
 T = TypeVar("T")
 LONGEST = 30.0  # seconds between two attempts, at most
+COMING = 3.0  # seconds without an answer, after which nobody else is on the way with an offer
 
 
 class SumMemory(Protocol):
@@ -136,7 +137,7 @@ class SecureRound:
         # thousand may be asked.
         self._missing: set[str] = set()
         # By lot: the monotonic seconds in which the server last looked who is there, and in which
-        # somebody was there of those it waits for; and whether nobody else is waited for.
+        # somebody answered or was there to be waited for; and whether nobody else is waited for.
         self._looked = 0.0
         self._in_touch = 0.0
         self._stage_ends = False
@@ -357,19 +358,24 @@ class SecureRound:
     def _ends(self, own: SecureSumServer, number: int, now: float) -> bool:
         """Returns whether nobody is there, at the second `now`, who has not answered a stage."""
         exchange = self._collector.exchange
-        # By lot each node is one person's.
-        needed = max(self._least, own.least)
+        # Most members may be away when it comes to offers. Later a node is gone that has hung up.
         if number == stages.ADVERT:
-            # Most members may be away when it comes to offers. A sum could be of those who have
-            # answered, and whom a lot draws of them is not changed by waiting.
-            there = len(self._now.asked) - len(self._missing)
-            return there >= needed and exchange.are_away(self._missing)
-        # Later a node is gone that has hung up.
-        if not self._missing.issubset(exchange.left):
+            are_gone = exchange.are_away(self._missing)
+            patience = COMING
+        else:
+            are_gone = self._missing.issubset(exchange.left)
+            patience = GONE
+        if not are_gone:
             self._in_touch = now
             return False
-        # Where the sum needs one of them, it has the time to start again.
-        return len(own.heard(number)) >= needed or now - self._in_touch > GONE
+        # By lot each node is one person's.
+        needed = max(self._least, own.least)
+        if len(own.heard(number)) >= needed:
+            return True
+        # A sum could be of those who have answered, but the lot drew too few, or one is gone whom
+        # the sum needs. Others may be on their way, and that one may start again.
+        there = len(self._now.asked) - len(self._missing)
+        return there >= needed and now - self._in_touch > patience
 
     @property
     def _deadline(self) -> float:
@@ -425,6 +431,8 @@ class SecureRound:
 
     def take(self, frames: Sequence[bytes]) -> None:
         """Takes answers that came together, which wait for the disk once."""
+        if frames:
+            self._in_touch = time.monotonic()
         for frame in frames:
             self._take_one(frame)
         self._kept("journal", self._journal.flush)
