@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from entrenous.systems.named import algorithms
 from tests.house import bounds
+from tests.house.budgets import budgets
 from tests.house.english import avoided_words, weak_openings
 from tests.house.readers import files_of
 from tests.house.source import python_files, signatures, source_of
@@ -33,7 +34,7 @@ def figures(folder: Path) -> list[Figure]:
     rows = [
         Figure("files", f"{source.files}", ""),
         Figure("code lines", f"{source.code:,}", ""),
-        Figure("syntax nodes", f"{source.nodes:,}", f"at most {bounds.NODES:,}"),
+        Figure("syntax nodes", f"{source.nodes:,}", ""),
         Figure(
             "nodes per code line", f"{source.nodes_a_line:.2f}", f"at most {bounds.NODES_A_LINE}"
         ),
@@ -74,4 +75,6 @@ def figures(folder: Path) -> list[Figure]:
             f"at most {bounds.FILES_OF_AN_ALGORITHM}",
         ),
     ]
-    return [*rows, *(Figure(f"  files of {name}", f"{systems[name]}", "") for name in systems)]
+    sized = [Figure(one.name, f"{one.value:,}", f"at most {one.most:,}") for one in budgets()]
+    read = [Figure(f"  files of {name}", f"{systems[name]}", "") for name in systems]
+    return [*rows, *sized, *read]

@@ -8,6 +8,7 @@ import pytest
 
 from entrenous.systems.named import algorithms
 from tests.house import bounds
+from tests.house.budgets import Budget, budgets, size_file
 from tests.house.english import AVOIDED, OPENINGS, avoided_words, weak_openings
 from tests.house.readers import files_of
 from tests.house.source import Source, python_files, signatures, source_of
@@ -21,8 +22,10 @@ def test_what_is_counted_is_what_the_bounds_say(tmp_path: Path) -> None:
     assert source_of((file,)) == Source(files=1, nodes=10, code=2, lines=5, commented=2)
 
 
-def test_syntax_nodes() -> None:
-    assert source_of(python_files()).nodes <= bounds.NODES
+@pytest.mark.skipif(not size_file().is_file(), reason="the budgets are not on this machine")
+@pytest.mark.parametrize("one", budgets(), ids=lambda one: one.name)
+def test_budgets(one: Budget) -> None:
+    assert one.met == (one.name not in bounds.NOT_MET), one
 
 
 def test_nodes_per_code_line() -> None:
