@@ -161,17 +161,19 @@ except SystemExit:
 def test_commands_are_in_groups(command: Command) -> None:
     said = command("--help").out
     places = [
-        said.index(f"─ {title} ─") for title in ("Start", "Research", "Data", "Network", "Options")
+        said.index(f"─ {title} ─")
+        for title in ("Start", "Research", "Checks", "Data", "Network", "Options")
     ]
     assert places == sorted(places)
     inside = {
         "demo": 0,
         "run": 0,
         "compare": 1,
-        "leakcheck": 1,
-        "split": 2,
-        "federation": 3,
-        "node": 3,
+        "leakcheck": 2,
+        "evaluate": 2,
+        "split": 3,
+        "federation": 4,
+        "node": 4,
     }
     for name, number in inside.items():
         at = re.search(rf"^│ {name}  ", said, re.MULTILINE)

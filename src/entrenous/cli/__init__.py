@@ -252,13 +252,12 @@ def _groups() -> dict[str, list[Any]]:
         "Research": [
             compare.compare,
             tune.tune,
-            evaluating.evaluate,
             audit.audit,
-            checking.leakcheck,
-            checking.check,
             about.algorithms,
             about.explain,
         ],
+        # Three questions of trust: other programs, experiments, declarations.
+        "Checks": [evaluating.evaluate, checking.leakcheck, checking.check],
         "Privacy": [receipt.receipt, attack.attack],
         "Data": [data.app, data.split],
         # One app: founding.py and members.py add their commands to that of federation.py.
