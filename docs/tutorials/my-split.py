@@ -17,7 +17,7 @@ for protocol in ["loo-99", "loo-full", "temporal-80-20", "global-80-20"]:
 # %% [markdown]
 # These are one algorithm and one file. `loo-99` ranks the held-out book against 99 others,
 # `loo-full` against all 180: a figure means nothing without its protocol, and figures of different
-# protocols do not compare ([why sampled metrics mislead](../sampled-metrics.md)). `global-80-20`
+# protocols do not compare ([why sampled metrics mislead](../protocols.md)). `global-80-20`
 # splits at one moment, so that no training row is later than any test row. A run says what the
 # split did:
 

@@ -33,7 +33,7 @@ def test_what_goes_with_a_version_is_gone_in_it() -> None:
 
 
 def test_a_name_stays_for_two_minor_versions() -> None:
-    """docs/versions.md promises it of names that go from this version on."""
+    """docs/install.md promises it of names that go from this version on."""
     now = Version(entrenous.__version__)
     assert all(Version(gone) >= Version(f"{now.major}.{now.minor + 1}") for _, gone in calls())
 

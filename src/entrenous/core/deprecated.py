@@ -1,4 +1,4 @@
-"""Names that go: docs/versions.md says how long they stay."""
+"""Names that go: docs/install.md says how long they stay."""
 
 from __future__ import annotations
 
