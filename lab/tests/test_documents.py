@@ -28,7 +28,6 @@ PAGES = pages(ROOT)
 TYPED = {
     "docs/audit.md": 1,
     "docs/data.md": 2,  # one of them by entrenous_lab.cold_items
-    "docs/failures.md": 1,  # tests/pass_table.py
     "docs/fcf.md": 2,
     "docs/flower.md": 1,
     "docs/install.md": 1,  # tests/fresh_environment.py
