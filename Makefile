@@ -27,7 +27,7 @@ help:
 	@echo "make failures   run the failure tests, slow ones too, and write docs/failures.md"
 	@echo "make mutants    put a hundred small faults into copies of the source, one at a time: which tests notice? (ARGS=--list, ARGS=NAME)"
 	@echo "make model      check the model of the secure sum in every order and under every choice of the server (needs spin and gcc)"
-	@echo "make evidence   audit the algorithms on MovieLens-100K, and write what \`entrenous explain\` and docs/measured.md repeat (a quarter of an hour)"
+	@echo "make evidence   audit the algorithms on MovieLens-100K, and write what \`entrenous explain\` and docs/results/measured.md repeat (a quarter of an hour)"
 	@echo "make papers     run every table and figure whose stored result in lab/results is absent or stale; goes on where it was stopped (ARGS=--list, ARGS=--confirm, ARGS=NAME)"
 	@echo "make papers-docs  fill the tables of docs/ and the pages of claims and coverage from lab/results"
 	@echo "make docs       execute the tutorials, write the generated pages, and build the site into build/site (links checked, no network)"

@@ -1,5 +1,4 @@
-"""Runs all tests that carry an id of a failure test and writes the table of what passed: `make
-failures`.
+"""Runs all tests that carry an id of a failure test and writes what passed: `make failures`.
 
     python tests/pass_table.py [--quick] [--from JUNIT.xml] [OUT.md]
 
@@ -18,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
@@ -71,128 +71,109 @@ FILES = (
     "formulas in ids",
     "settings: unknown, of a wrong type, out of range",
 )
-ASKED: dict[str, tuple[str, str]] = {
-    "R1": (
-        "server SIGKILLed at 20 random moments of a run of 10 rounds and 50 nodes",
-        "final sha256 equal, 20/20",
+# The groups of ids: their title, and what must follow where a line says nothing else.
+GROUPS: dict[str, tuple[str, str]] = {
+    "R": ("A server that is killed", ""),
+    "C": ("Nodes that come and go", ""),
+    "B": (
+        "Bad updates",
+        "Unless its line says otherwise, an update is refused with a code of its own, and the"
+        " model is unchanged.",
     ),
-    "R2": (
-        "killed between journal and acknowledgement; the node sends again",
-        "counted once, 100/100",
+    "A": ("What leaks", ""),
+    "P": ("Colluders", ""),
+    "G": ("Peers", ""),
+    "I": (
+        "Input files",
+        "Each gives one line that says where, what, and what was expected; or it is read, and a"
+        " line says how.",
     ),
-    "R3": ("killed at each step of writing a checkpoint", "the one before or the new one loads"),
-    "R4": (
-        "one random byte of a checkpoint flipped, 200 times",
-        "detected 200/200, the one before is used",
-    ),
-    "R5": (
-        "journal and checkpoint cut off at every record and one byte further",
-        "the whole prefix loads",
-    ),
-    "R6": ("disk full", "round not counted, said, goes on when there is room"),
-    "R7": ("folder read-only, missing, of another owner", "an error before round 1"),
-    "R8": ("two servers on one folder", "the second names the pid of the first"),
-    "R9": ("SIGTERM", "ends with code 0, goes on later; how soon is measured"),
-    "R10": ("clocks that jump by an hour, over a link in memory", "no replay taken, no round lost"),
-    "R11": ("files of another format", "refused by version"),
-    "C1": (
-        "30 % of the nodes away in each of 50 rounds",
-        "all rounds counted, HR@10 within .02 of none, 5 seeds",
-    ),
-    "C2": ("50 % away: below the quorum", "not counted, model unchanged, said why"),
-    "C2b": ("everybody away", "waits, ends on SIGTERM"),
-    "C3": (
-        "20 % of the nodes ten times too slow",
-        "rounds end at the deadline, late answers refused",
-    ),
-    "C4": (
-        "node SIGKILLed at fetch, train, upload, wait",
-        "same private vectors, one contribution",
-    ),
-    "C5": ("server not reachable for 60 s", "at most 10 attempts a minute and node, then goes on"),
-    "C6": ("10,000 nodes at once", "memory at most model + journal + 200 MB"),
-    "C7": ("one process, threads, devices, gateways, sockets", "the same sha256"),
-    "B1": ("NaN", ""),
-    "B2": ("infinity", ""),
-    "B3": ("minus infinity", ""),
-    "B4": ("denormals", "accepted"),
-    "B5": ("1e30", ""),
-    "B6": ("other number of factors", ""),
-    "B7": ("other number of items", ""),
-    "B8": ("transposed", ""),
-    "B9": ("one row that would broadcast", ""),
-    "B10": ("float64, float16, int32", ""),
-    "B11": ("big-endian", ""),
-    "B12": ("an item twice", ""),
-    "B13": ("a negative item", ""),
-    "B14": ("an item beyond the last", ""),
-    "B15": ("more rows than 2T", ""),
-    "B16": ("no rows", "accepted as nothing"),
-    "B17": ("count or weight 0, negative, 1e9, NaN", ""),
-    "B18": ("the round before", ""),
-    "B19": ("the round after", ""),
-    "B20": ("another run", ""),
-    "B21": ("another model", ""),
-    "B22": ("the same answer twice", ""),
-    "B23": ("a second, different answer", ""),
-    "B24": ("unknown node", ""),
-    "B25": ("bad signature", ""),
-    "B26": ("signature of another node", ""),
-    "B27": ("a nonce used before a restart", ""),
-    "B28": ("a length that lies", ""),
-    "B29": ("a length of 2 GB", "refused before allocation, under 1 MB"),
-    "B30": ("cut off", ""),
-    "B31": ("one byte a second", "closed at the deadline, others unaffected"),
-    "B32": ("a pickle", "never executed"),
-    "B33": ("a zip bomb", ""),
-    "B34": ("a name that is not UTF-8", ""),
-    "B35": ("100 connections with one key", "refused, others unaffected"),
-    "B*": ("10,000 mutated frames", "no exception, model unchanged, under 60 s"),
-    "A1": (
-        "FPL: consumed items, with pi = 0 and with pi",
-        "10,000 rounds, no row of one; a share of pi, within 3 sigma",
-    ),
-    "A2": ("p_u, history and raw ratings in what leaves", "in no outgoing byte"),
-    "A3": (
-        "secure sum: uniform uploads, exact, 0-30 % drop out",
-        "the plain sum to the bit; below the threshold nothing",
-    ),
-    "A4": (
-        "secure sum: both kinds of share asked for; cohort below the floor",
-        "refused by the nodes",
-    ),
-    "A5": ("differential privacy: noise, norms, accountant, budget", "variance within 3 %"),
-    "A6": (
-        "differential privacy: an audit by canaries",
-        "a lower bound below the epsilon that is claimed",
-    ),
-    "A7": ("a server that shows one node another model", "found out"),
-    "A8": ("the study's figures of what a server can tell (1.6)", "hold"),
-    "A9": ("what a log says", "no items, vectors or names"),
-    "A10": ("TLS beyond loopback", "on; plaintext refused"),
-    "P1": ("10 % of the nodes work together, robust profile", "ER@10 <= .01, HR@10 within .04"),
-    "P2": ("20 %", "ER@10 <= .2"),
-    "P3": ("30 %", "reported as broken"),
-    "P4": ("gossip: 10 % of the peers send NaN", "HR@10 within .02"),
-    "P5": ("gossip: 10 % turn the sign round", "HR@10 within .03"),
-    "P6": ("gossip: 10 % push one item", "ER@10 <= .3, or documented"),
-    "P7": ("gossip: 200 keys of one machine", "no weight for k rounds"),
-    "G1": ("gossip: 30 % of messages lost", "HR@10 within .03"),
-    "G2": ("gossip: delays of 0-5 rounds", "HR@10 within .03"),
-    "G3": ("gossip: half of the peers leave and come back", "HR@10 within .03"),
-    "G4": ("gossip: cut in two for 30 rounds", "grows together again"),
-    "G5": ("gossip: killed, back with an old one", "no model counts twice"),
-    "G6": ("gossip: all neighbours dead", "keeps its model and tries again"),
-    "G7": ("gossip: 1,000 peers", "within its memory"),
-    **{
-        f"I{n + 1}": (
-            f"input: {what}",
-            "one line: where, what, what was expected; or taken, and said",
-        )
-        for n, what in enumerate(FILES)
-    },
 }
-NOT_BUILT = {"P7": "no quarantine: tickets are the operator's, one for each key"}
+# What happens, and what must follow where that is not what its group says.
+ASKED: dict[str, str] = {
+    "R1": "SIGKILL: the same final sha256",
+    "R2": "killed before acknowledgement: an answer sent again counts once",
+    "R3": "killed at each step of writing a checkpoint: the old or the new one loads",
+    "R4": "a random byte of a checkpoint flipped: detected; the one before loads",
+    "R5": "journal and checkpoint cut off anywhere: the whole prefix loads",
+    "R6": "disk full: the round does not count; training continues with room",
+    "R7": "folder read-only, missing, foreign: an error before round 1",
+    "R8": "two servers on one folder: the second names the pid of the first",
+    "R9": "SIGTERM: exit code 0, and it can resume",
+    "R10": "clocks that jump by an hour: no replay accepted, no round lost",
+    "R11": "files of another format: refused by version",
+    "C1": "30 % of the nodes away: HR@10 within 0.02",
+    "C2": "50 % away, below the quorum: the round does not count",
+    "C2b": "all away: waits, ends on SIGTERM",
+    "C3": "20 % of the nodes too slow: rounds end at the deadline",
+    "C4": "node SIGKILLed at fetch, train, upload, wait: one contribution",
+    "C5": "server not reachable: at most 10 attempts a minute",
+    "C6": "10,000 nodes: memory at most model + journal + 200 MB",
+    "C7": "one process, threads, devices, gateways, sockets: the same sha256",
+    "B1": "NaN",
+    "B2": "infinity",
+    "B3": "minus infinity",
+    "B4": "denormals: accepted",
+    "B5": "1e30",
+    "B6": "other number of factors",
+    "B7": "other number of items",
+    "B8": "transposed",
+    "B9": "one row that would broadcast",
+    "B10": "float64, float16, int32",
+    "B11": "big-endian",
+    "B12": "an item twice",
+    "B13": "a negative item",
+    "B14": "an item beyond the last",
+    "B15": "more rows than 2T",
+    "B16": "no rows: accepted as nothing",
+    "B17": "count or weight 0, negative, 1e9, NaN",
+    "B18": "the round before",
+    "B19": "the round after",
+    "B20": "another run",
+    "B21": "another model",
+    "B22": "the same answer twice",
+    "B23": "a second, different answer",
+    "B24": "unknown node",
+    "B25": "bad signature",
+    "B26": "signature of another node",
+    "B27": "a nonce used before a restart",
+    "B28": "a length that lies",
+    "B29": "a length of 2 GB: refused before allocation",
+    "B30": "cut off",
+    "B31": "one byte a second: closed at the deadline",
+    "B32": "a pickle: never executed",
+    "B33": "a zip bomb",
+    "B34": "a name that is not UTF-8",
+    "B35": "100 connections with one key",
+    "B*": "10,000 mutated frames: no exception, model unchanged",
+    "A1": "consumed items in what FPL sends: none at pi = 0; else a share of pi",
+    "A2": "p_u, history and raw ratings in what leaves: in no outgoing byte",
+    "A3": "secure sum, 0-30 % drop out: exact; below the threshold nothing",
+    "A4": "secure sum, both kinds of share, or a small cohort: refused",
+    "A5": "noise, norms, accountant, budget: variance within 3 %",
+    "A6": "canaries: a lower bound below the claimed epsilon",
+    "A7": "a server that shows one node another model: found out",
+    "A8": "what a server learns: the study's figures",
+    "A9": "what a log says: no items, vectors or names",
+    "A10": "TLS beyond loopback: on; plaintext refused",
+    "P1": "10 % of the nodes, robust profile: ER@10 <= 0.01",
+    "P2": "20 %: ER@10 <= 0.2",
+    "P3": "30 %: reported as broken",
+    "P4": "gossip: 10 % of the peers send NaN: HR@10 within 0.02",
+    "P5": "gossip: 10 % flip the sign: HR@10 within 0.03",
+    "P6": "gossip: 10 % push one item: ER@10 <= 0.3, or documented",
+    "P7": "200 keys of one machine: no weight at first",
+    "G1": "30 % of messages lost: HR@10 within 0.03",
+    "G2": "delays of 0-5 rounds: HR@10 within 0.03",
+    "G3": "half of the peers leave and return: HR@10 within 0.03",
+    "G4": "cut in two for 30 rounds: grows together again",
+    "G5": "killed, back with an old one: no model counts twice",
+    "G6": "all neighbours dead: keeps its model and tries again",
+    "G7": "1,000 peers: within its memory",
+    **{f"I{number}": what for number, what in enumerate(FILES, start=1)},
+}
+ONE = "1"  # one test passed, and noted nothing
+NOT_BUILT = {"P7": "the operator gives one ticket for each key"}
 
 
 class Case(NamedTuple):
@@ -265,29 +246,29 @@ def cases(record: Path) -> list[Case]:
     return found
 
 
-def rows(found: Iterable[Case]) -> list[tuple[str, str, str, str]]:
-    """A row for each id: id, what, pass figure, result."""
+def lines(found: Iterable[Case]) -> list[str]:
+    """The groups with a line for each id: what happens, what must follow, and what passed."""
     by_id: dict[str, list[Case]] = {}
     for case in found:
         by_id.setdefault(id_of(case.name) or "", []).append(case)
-    table = []
-    for name, (what, figure) in ASKED.items():
-        own = by_id.get(name, [])
-        count = {
-            kind: sum(case.outcome == kind for case in own)
-            for kind in ("passed", "failed", "skipped")
-        }
-        missing = f"not built: {NOT_BUILT[name]}" if name in NOT_BUILT else "**no test**"
-        said = ", ".join(f"{n} {kind}" for kind, n in count.items() if n) or missing
-        said = f"**{said}**" if count["failed"] else said
-        noted = "; ".join(case.measured for case in own if case.measured)
-        refused = (
-            "refused with a code of its own, model unchanged"
-            if name.startswith("B") and not figure
-            else figure
-        )
-        table.append((name, what, refused, f"{said}{f': {noted}' if noted else ''}"))
-    return table
+    said = list[str]()
+    for letter, (title, otherwise) in GROUPS.items():
+        said += ["", f"## {title}", "", *([otherwise, ""] if otherwise else [])]
+        for name in [one for one in ASKED if one.startswith(letter)]:
+            result = passed(name, by_id.get(name, []))
+            bracket = "" if result == ONE else f" ({result})"
+            said.append(f"* {name} {ASKED[name]}{bracket}")
+    return said
+
+
+def passed(name: str, own: list[Case]) -> str:
+    """How many tests of an id passed, failed and were skipped, and what they noted."""
+    if not own:
+        return f"not built: {NOT_BUILT[name]}" if name in NOT_BUILT else "**no test**"
+    counts = Counter(case.outcome for case in own)
+    others = [f"**{counts[kind]} {kind}**" for kind in ("failed", "skipped") if counts[kind]]
+    noted = [case.measured for case in own if case.measured]
+    return "; ".join([", ".join([str(counts["passed"]), *others]), *noted])
 
 
 def page(found: list[Case], quick: bool) -> str:
@@ -304,26 +285,22 @@ def page(found: list[Case], quick: bool) -> str:
         "# Failure tests",
         "",
         (
-            "Written by `make failures` from pytest's record, not by hand. The ids and pass figures"
-            " are those of the study of failures that the federation was built against; a test"
-            " belongs to an id by its name (`test_r1_...`, `[b07-...]`), so `pytest -k r1_ -m ''`"
-            " runs what is behind a row."
+            "Written by `make failures` from pytest's record. Each line says what happens, what"
+            " must follow, and in brackets how many tests passed, if not one. A test belongs to an"
+            " id by its name (`test_r1_...`, `[b07-...]`): `pytest -k r1_ -m ''` runs a line."
         ),
         "",
         (
             f"Commit {commit}, {time.strftime('%Y-%m-%d', time.gmtime())}, {os.cpu_count()} cores,"
             f" {len(found)} tests, {seconds:.0f} s{'; without the slow ones' if quick else ''}."
         ),
-        "",
-        "| id | what happens | must | result |",
-        "|---|---|---|---|",
     ]
-    return "\n".join([*head, *(f"| {' | '.join(row)} |" for row in rows(found)), ""])
+    return "\n".join([*head, *lines(found), ""])
 
 
 def main() -> int:
     """Runs the tests, writes the page; 1 if any failed."""
-    asked = argparse.ArgumentParser(description="run the failure tests and write their table")
+    asked = argparse.ArgumentParser(description="run the failure tests and write what passed")
     asked.add_argument("out", nargs="?", type=Path, default=TESTS.parent / "docs" / "failures.md")
     asked.add_argument("--quick", action="store_true", help="without the slow ones")
     asked.add_argument("--from", dest="record", type=Path, help="a junit.xml that is there already")

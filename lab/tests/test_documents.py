@@ -28,16 +28,15 @@ PAGES = pages(ROOT)
 TYPED = {
     "docs/audit.md": 1,
     "docs/data.md": 2,  # one of them by entrenous_lab.cold_items
-    "docs/failures.md": 1,  # tests/pass_table.py
     "docs/fcf.md": 2,
     "docs/flower.md": 1,
     "docs/install.md": 1,  # tests/fresh_environment.py
-    "docs/measured.md": 1,  # entrenous_lab.survey
     "docs/protocols.md": 2,  # entrenous run, one run a row
     "docs/participation.md": 1,  # entrenous compare and audit, the commands below it
     "docs/reference/declarations.md": 40,  # entrenous_lab.site: defaults of settings
     "docs/results/audits.md": 4,
     "docs/results/defaults.md": 1,
+    "docs/results/measured.md": 1,  # entrenous_lab.survey
     "docs/results/poisoning.md": 4,
     "docs/results/privacy.md": 3,
     "docs/results/speed.md": 3,  # entrenous bench

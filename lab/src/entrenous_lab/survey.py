@@ -40,7 +40,7 @@ DATA, BY_SERVER = (
     {"noise_by": "server"},
 )  # the same noise as by shares of the devices, in a simulation much sooner
 PAGE = (
-    Path(__file__).resolve().parents[3] / "docs" / "measured.md"
+    Path(__file__).resolve().parents[3] / "docs" / "results" / "measured.md"
 )  # of a clone; an installed package has none
 KEPT = (
     "algorithm",
@@ -303,9 +303,9 @@ HEAD = """# What was measured of each algorithm
 
 Written by `make evidence` from the audits that it runs on MovieLens-100K (`loo-99`, or what is usual for an algorithm; seed 0); not by
 hand. Each line is the attack of `entrenous audit` that ranks histories best. `entrenous explain NAME` says the same, array by array. How it
-is measured, and what R-precision and the verdicts mean: [audit.md](audit.md). What is not here was not measured. *anyway* is the R-precision of
+is measured, and what R-precision and the verdicts mean: [audit.md](../audit.md). What is not here was not measured. *anyway* is the R-precision of
 the same attack on people who never took part, *part* what is known because people took part; empty where that was not tried. Sums and final
-models under `private` have been read by stronger attacks than these: [privacy.md](privacy.md#what-is-known-against-private).
+models under `private` have been read by stronger attacks than these: [privacy.md](../privacy.md#what-is-known-against-private).
 
 **An attacker who knows a tenth of each history beforehand finds a leak under `private`**: `em` on sums of pFPL+ has 0.374, 0.060 (0.053 to 0.066)
 more than popularity, and on sums of FCF 0.343, 0.029 (0.023 to 0.035) more; popularity has 0.314 (`entrenous audit NAME --profile private --quick
@@ -318,7 +318,7 @@ in these audits, which is the same distribution as the devices' shares, drawn so
 
 
 def page() -> str:
-    """docs/measured.md, as it follows from evidence.json."""
+    """docs/results/measured.md, as it follows from evidence.json."""
     order = sorted(
         evidence.entries(),
         key=lambda one: (one["profile"], one["algorithm"], one["view"], one["rounds"]),

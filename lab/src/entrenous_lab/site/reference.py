@@ -121,7 +121,8 @@ def declarations() -> str:
         "Algorithms, as they declare themselves",
         "After this page you can tell what crosses the boundary of a device under each algorithm,"
         " and name its settings. The program holds every run to these declarations;"
-        " `entrenous explain NAME` adds what attacks made of them ([measured](../measured.md)).",
+        " `entrenous explain NAME` adds what attacks made of them"
+        " ([measured](../results/measured.md)).",
         parts,
     )
 
