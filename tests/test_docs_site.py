@@ -116,7 +116,7 @@ def test_numbers_below_one_have_a_leading_zero() -> None:
 
 def test_links_out_of_docs_lead_to_pictures_or_to_the_repository(tmp_path: Path) -> None:
     staged(ROOT, tmp_path / "docs")
-    page = (tmp_path / "docs" / "what-pi-protects.md").read_text(encoding="utf-8")
+    page = (tmp_path / "docs" / "fpl.md").read_text(encoding="utf-8")
     picture = re.search(r"\]\((outside/\S+\.svg)\)", page)
     assert picture and (tmp_path / "docs" / picture[1]).is_file()
     for copy in (tmp_path / "docs").rglob("*.md"):
