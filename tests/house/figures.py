@@ -9,7 +9,7 @@ from entrenous.systems.named import algorithms
 from tests.house import bounds
 from tests.house.english import avoided_words, weak_openings
 from tests.house.readers import files_of
-from tests.house.source import python_files, signatures, source_of
+from tests.house.source import packages, python_files, signatures, source_of
 from tests.house.traced import from_csv_to_recommendation, from_device_to_model
 
 
@@ -34,6 +34,10 @@ def figures(folder: Path) -> list[Figure]:
         Figure("files", f"{source.files}", ""),
         Figure("code lines", f"{source.code:,}", ""),
         Figure("syntax nodes", f"{source.nodes:,}", f"at most {bounds.NODES:,}"),
+        *(
+            Figure(f"  syntax nodes of {name}", f"{source_of(files).nodes:,}", "")
+            for name, files in packages().items()
+        ),
         Figure(
             "nodes per code line", f"{source.nodes_a_line:.2f}", f"at most {bounds.NODES_A_LINE}"
         ),

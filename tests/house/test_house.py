@@ -10,7 +10,7 @@ from entrenous.systems.named import algorithms
 from tests.house import bounds
 from tests.house.english import AVOIDED, OPENINGS, avoided_words, weak_openings
 from tests.house.readers import files_of
-from tests.house.source import Source, python_files, signatures, source_of
+from tests.house.source import Source, every_file, python_files, signatures, source_of
 from tests.house.traced import from_csv_to_recommendation, from_device_to_model
 
 
@@ -47,7 +47,7 @@ def test_words_to_avoid() -> None:
 
 
 def test_nothing_is_kept_from_the_formatter() -> None:
-    kept = [str(path) for path in python_files() if "# fmt:" in path.read_text(encoding="utf-8")]
+    kept = [str(path) for path in every_file() if "# fmt:" in path.read_text(encoding="utf-8")]
     assert kept == []
 
 
