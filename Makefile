@@ -7,9 +7,12 @@ export ENTRENOUS_SHARED ?= $(wildcard $(abspath ../shared/data))
 # bytecode is kept whatever the environment says: the tests start many interpreters, and pip compiles nothing here (below)
 unexport PYTHONDONTWRITEBYTECODE
 
-# what a clone installs beside the package for its tests: the laboratory and the adapter of Flower
-BESIDE := -e lab -e packages/entrenous-flower
-DECLARED := pyproject.toml lab/pyproject.toml packages/entrenous-flower/pyproject.toml
+# what a clone installs beside the package: its neighbours and, for its tests, the laboratory and the adapter of Flower
+NEIGHBOURS := \
+  packages/entrenous-ray
+BESIDE := $(NEIGHBOURS) packages/entrenous-flower lab
+DECLARED := pyproject.toml $(BESIDE:=/pyproject.toml)
+EDITABLE := $(addprefix -e ,$(BESIDE))
 # worksteal: whoever is done takes tests from the other, so that one long file keeps nobody waiting
 # two workers more than cores: tests of processes wait for them half of their time
 WORKERS := $(shell $(PYTHON) -c 'import os; print(os.cpu_count() + 2)')
@@ -46,7 +49,7 @@ $(BIN)/python:
 ifneq ($(LOCKED),)
 $(VENV)/.with-dev: $(DECLARED) requirements-dev.lock | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r requirements-dev.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --no-index --no-deps --no-build-isolation -e . $(BESIDE)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --no-index --no-deps --no-build-isolation -e . $(EDITABLE)
 	@touch $@
 
 $(VENV)/.torch: $(VENV)/.with-dev
@@ -54,7 +57,7 @@ $(VENV)/.torch: $(VENV)/.with-dev
 	@touch $@
 else
 $(VENV)/.with-dev: $(DECLARED) | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -e ".[dev]" $(BESIDE)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -e ".[dev]" $(EDITABLE)
 	@touch $@
 
 # PyTorch only from a wheel that pip finds on this machine (--find-links): an index may serve 3 GB; without it the tests of vae skip
@@ -112,13 +115,14 @@ failures: $(VENV)/.with-dev
 dist: $(VENV)/.with-dev
 	rm -rf dist
 	$(BIN)/python -m hatchling build --directory dist
+	for one in $(NEIGHBOURS); do (cd $$one && $(CURDIR)/$(BIN)/python -m hatchling build --directory $(CURDIR)/dist) || exit 1; done
 	$(BIN)/python tests/release.py dist $(if $(RELEASE),--version $(RELEASE))
 
 # the lowest versions that the extras declare, all at once, in an environment of their own
 LOW := .venv-lowest
 lowest: $(VENV)/.with-dev
 	$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(LOW)
-	$(BIN)/uv pip install --quiet --python $(LOW)/bin/python --resolution lowest-direct ".[implicit,privacy,paillier,network,cluster]" \
+	$(BIN)/uv pip install --quiet --python $(LOW)/bin/python --resolution lowest-direct ".[implicit,privacy,paillier,network,ray]" $(NEIGHBOURS) \
 	  "pytest>=8" "pytest-timeout>=2.3" "hypothesis>=6.100" "scipy>=1.13" "pandas>=2.2" "pyarrow>=23.0.1" "ir-measures>=0.3.7" "autograd>=1.7"
 	PYTHONPATH=src:lab/src NUMBA_CACHE_DIR=$(LOW)/numba $(LOW)/bin/python -m pytest -q -p no:cacheprovider \
 	  tests/core tests/report tests/evaluate tests/privacy tests/runs tests/api tests/deploy/test_server.py tests/deploy/test_secure.py

@@ -26,19 +26,30 @@ COMPILED = (".nbi", ".nbc", ".pyc")
 
 
 def problems(folder: Path, version: str = "") -> Iterator[str]:
-    """What is wrong with the wheel and the source distribution in a folder. version: that of the
+    """What is wrong with the wheels and the source distributions in a folder. version: that of the
     release; "" if they are not for an index.
     """
     wheels = sorted(folder.glob("*.whl"))
     sources = sorted(folder.glob("*.tar.gz"))
-    if len(wheels) != 1 or len(sources) != 1:
-        yield f"{folder}: expected one wheel and one source distribution"
+    if not wheels or len(wheels) != len(sources):
+        yield f"{folder}: expected a wheel and a source distribution of each package"
         return
-    with zipfile.ZipFile(wheels[0]) as archive:
+    for wheel, source in zip(wheels, sources, strict=True):
+        yield from _problems_of_one(wheel, source, version)
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    if version and (
+        f"## {version} (not yet released)" in changes or f"## {version}" not in changes
+    ):
+        yield f"CHANGELOG.md: expected a section of {version} with its date"
+
+
+def _problems_of_one(wheel: Path, source: Path, version: str) -> Iterator[str]:
+    """What is wrong with the files of one package."""
+    with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
         (metadata_name,) = [name for name in names if name.endswith(".dist-info/METADATA")]
         text = archive.read(metadata_name)
-    with tarfile.open(sources[0]) as archive:
+    with tarfile.open(source) as archive:
         names += archive.getnames()
     # What an index refuses is refused here.
     metadata = Metadata.from_email(text, validate=True)
@@ -46,14 +57,11 @@ def problems(folder: Path, version: str = "") -> Iterator[str]:
     if not version:
         return
     if str(metadata.version) != version:
-        yield f"version {metadata.version}: expected {version}"
+        yield f"{metadata.name} {metadata.version}: expected {version}"
     if PLACEHOLDER in text.decode():
         yield f"{PLACEHOLDER}: the address or e-mail in pyproject.toml is still the placeholder"
     if UNRELEASED in text.decode():
         yield f"README.md: says '{UNRELEASED}'"
-    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    if f"## {version} (not yet released)" in changes or f"## {version}" not in changes:
-        yield f"CHANGELOG.md: expected a section of {version} with its date"
 
 
 def main() -> int:

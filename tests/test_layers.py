@@ -29,7 +29,6 @@ ORDER = (
     {"kernels", "privacy", "privacy/secure_sum"},
     {"systems", "systems/central"},
     {"federation"},
-    {"federation/workers"},
     {"evaluation", "evaluation/metrics"},
     {"runs"},
     {"runs/tuning"},
@@ -68,7 +67,6 @@ ADAPTERS = {
     "iroh": "deploy/peers/iroh_link.py",
     "prometheus_client": "deploy/links/metrics.py",
     "dp_accounting": "privacy/accountant.py",
-    "ray": ("federation/workers/", "deploy/server/ray_workers.py"),
 }  # who alone may import an engine
 READER = "core/contract/declared.py"  # who alone may ask an algorithm what it has
 ALGORITHM_LIKE = {"algorithm", "_algorithm", "made", "kind", "kind_of", "maker", "configured"}

@@ -14,12 +14,12 @@ def test_folders_that_are_named_hold_tests() -> None:
 
 def test_what_compiles_comes_before_what_needs_it_compiled() -> None:
     ray, fpl, data, gossip = (
-        _place(f"tests/{file}.py::test")
+        _place(f"{file}.py::test")
         for file in (
-            "federation/workers/test_cli",
-            "algorithms/test_fpl",
-            "data/test_fetch",
-            "federation/test_gossip",
+            "packages/entrenous-ray/tests/test_cli",
+            "tests/algorithms/test_fpl",
+            "tests/data/test_fetch",
+            "tests/federation/test_gossip",
         )
     )
     assert fpl < ray < data == FREE < gossip

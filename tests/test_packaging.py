@@ -17,6 +17,7 @@ import entrenous
 from tests.fresh_environment import lowest
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+BESIDE = sorted(ROOT.glob("packages/*/pyproject.toml"))
 NOT_IN_THE_CORE = {
     "matplotlib",
     "scipy",
@@ -57,6 +58,7 @@ def test_every_extra_that_is_named_exists() -> None:
         *ROOT.glob("ops/*"),
         ROOT / "Makefile",
         ROOT / "lab" / "pyproject.toml",
+        *BESIDE,
     ]
     named = re.findall(
         r"(?:entrenous|[\"' ]\.)\[([a-z,]+)\]",
@@ -85,9 +87,10 @@ def test_the_core_is_light_and_each_extra_brings_its_own() -> None:
 def test_dev_brings_what_the_distributions_beside_the_package_need() -> None:
     """So that requirements-dev.lock, which is made from it, is enough for all three."""
     have = {each.name: each.specifier for each in declared_requirements("dev")}
-    for folder in ("lab", "packages/entrenous-flower"):
-        text = (ROOT / folder / "pyproject.toml").read_text(encoding="utf-8")
-        for needed in map(Requirement, tomllib.loads(text)["project"]["dependencies"]):
+    for path in (ROOT / "lab" / "pyproject.toml", *BESIDE):
+        declared = tomllib.loads(path.read_text(encoding="utf-8"))["project"]
+        assert declared["version"] == PROJECT["version"]
+        for needed in map(Requirement, declared["dependencies"]):
             if needed.name == PROJECT["name"]:
                 assert Version(PROJECT["version"]) in needed.specifier
                 assert needed.extras <= PROJECT["optional-dependencies"].keys()

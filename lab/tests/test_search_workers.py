@@ -1,10 +1,11 @@
-"""A search in workers is the same for the same number of workers. One Ray for this file."""
+"""A search in workers is the same for the same number of workers."""
 
 from __future__ import annotations
 
 import json
+import multiprocessing
 from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -15,31 +16,32 @@ from entrenous_lab.search.tpe import SearchFound, SearchRequest, try_space
 import entrenous.runs.tuning.grid as tuning
 from entrenous.core.errors import InputError
 from entrenous.data.interactions import Interactions
-from entrenous.federation.workers.crew import Crew
-from entrenous.federation.workers.engine import EngineOptions, crew
-from entrenous.runs.tuning.grid import TrialHand
-
-pytest.importorskip("ray")
 
 SPACE = {"learning_rate": "0.001..1:log", "factors": "2..6", "pi": "0.5,1"}
 
 
+class Kept(ProcessPoolExecutor):
+    """A pool that stays when a search has ended: to start its processes takes seconds."""
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Does nothing."""
+
+    def end(self) -> None:
+        """Ends the processes."""
+        super().shutdown()
+
+
 @pytest.fixture(scope="module")
-def two() -> Iterator[Crew]:
-    with crew(EngineOptions(2, None, 1), TrialHand, 2) as hired:
-        yield hired
+def two() -> Iterator[Kept]:
+    pool = Kept(2, mp_context=multiprocessing.get_context("spawn"))
+    yield pool
+    pool.end()
 
 
 @pytest.fixture
-def kept(two: Crew, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who asks for workers gets those that are there: to start some takes seconds."""
-
-    @contextmanager
-    def the_same(asked: EngineOptions, *_: Any) -> Iterator[Crew]:
-        assert asked
-        yield two
-
-    monkeypatch.setattr(tuning, "crew", the_same)
+def kept(two: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search that asks for workers gets those that are there."""
+    monkeypatch.setattr(tuning, "ProcessPoolExecutor", lambda *_, **__: two)
 
 
 @pytest.fixture(scope="module")
@@ -119,8 +121,3 @@ def test_what_does_not_go_together_is_told_as_ever(data: Interactions) -> None:
     assert found["failed"] and all(
         "expected at most 40" in one["reason"] for one in found["failed"]
     )
-
-
-def test_a_search_on_a_cluster_says_how_many_at_once(data: Interactions) -> None:
-    with pytest.raises(InputError, match="--workers: it is not given; expected how many trials"):
-        searched(data, ray="auto")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -68,9 +66,3 @@ def test_what_is_of_actors_is_refused_without_ray(tmp_path: Path, command: Comma
     assert refused.code == 2 and refused.err.startswith(
         "error: --journal: is an option of actors of Ray"
     )
-
-
-def test_a_server_imports_nothing_of_ray() -> None:
-    code = "import sys, entrenous.deploy.operate.running; print('ray' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"

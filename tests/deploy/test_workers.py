@@ -8,15 +8,12 @@ import os
 import re
 import signal
 import socket
-import ssl
 import threading
 import time
 from collections.abc import Callable
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
-from unittest.mock import MagicMock
 
-import httpx
 import pytest
 from federation_links import (
     FPL,
@@ -44,12 +41,10 @@ from entrenous.deploy.operate.founding import FoundedFederation
 from entrenous.deploy.operate.joining import join_by_link
 from entrenous.deploy.operate.newcomers import make_link
 from entrenous.deploy.operate.running_node import polling
-from entrenous.deploy.server import ray_workers
 from entrenous.deploy.server.channel import Channel, Order
 from entrenous.deploy.server.knocks import AskedDesk
 from entrenous.deploy.server.local_workers import LocalWorkers, WorkerProcess
 from entrenous.deploy.server.pool import WorkerPool
-from entrenous.deploy.server.ray_workers import LOCAL, RayPlan, RayWorkers, WorkerActor
 from entrenous.deploy.server.server import serve
 from entrenous.deploy.server.server_folder import ServerFolder
 from entrenous.deploy.server.worker import Worker, homes
@@ -415,38 +410,3 @@ def test_people_who_come_to_two_workers_are_in_the_sums_from_then_on(
     devices = re.findall(r"round \d+: (\d+) of \d+ devices", "\n".join(logged(server)))
     assert said["answers"]["accepted"] == 5 * sum(map(int, devices))
     assert any(inputs(node.store) for name, node in growing.nodes.items() if name not in first)
-
-
-def test_actors_let_the_same_pages_in_as_the_server(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An actor in this process, without Ray."""
-    monkeypatch.setattr(ray_workers, "_own_address", lambda: "127.0.0.1")
-    made = federation(tmp_path / "f", nodes=2, rounds=1)
-    make_keys(made.server / "keys")
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    page = "https://app.example"
-    https = HttpsPlan("0.0.0.0", port, made.server / "keys", origins=(page,))
-    with closing(ServerFolder(made.server)) as held:
-        own = RayPlan(LOCAL, tmp_path / "actors")
-        plan = RayWorkers(MagicMock(), held, https, own, 1)._plan
-    actor = WorkerActor()
-    assert actor.begin(plan) == "127.0.0.1"
-    base = f"https://127.0.0.1:{port}"
-    asked = {"origin": page, "access-control-request-method": "POST"}
-    trust = ssl.create_default_context(cafile=made.server / "keys" / "ca.crt")
-    try:
-        with httpx.Client(verify=trust, trust_env=False, timeout=60, base_url=base) as client:
-            until(lambda: is_open(port))
-            answer = client.options("/v1/answer", headers=asked)
-    finally:
-        actor.end()
-    assert answer.headers["access-control-allow-origin"] == page
-
-
-def is_open(port: int) -> bool:
-    """Whether somebody listens on a port of this machine."""
-    with suppress(OSError), socket.create_connection(("127.0.0.1", port), 5):
-        return True
-    return False

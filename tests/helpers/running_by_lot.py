@@ -95,11 +95,9 @@ class Running:
         self._run_devices()
 
     def start_workers(
-        self, pace: float = 0.2, serve: Callable[..., object] = serve_by_workers, *more: object
+        self, pace: float = 0.2, serve: Callable[..., object] = serve_by_workers
     ) -> WorkerPool[Any]:
-        """Starts the server with two workers, and returns them. more: arguments of `serve`, which
-        makes them, after the plan.
-        """
+        """Starts the server with two workers, which `serve` makes, and returns them."""
         pools: SimpleQueue[WorkerPool[Any]] = SimpleQueue()
         place = read_json(self.made.server / "place.json")
         plan = HttpsPlan(place["host"], place["port"], self.made.server / "keys")
@@ -108,7 +106,7 @@ class Running:
 
         def run() -> None:
             with closing(self.held) as held:
-                serve(held, plan, *more, 2, self._stop, pools.put, self.said.append)
+                serve(held, plan, 2, self._stop, pools.put, self.said.append)
 
         self._begin(threading.Thread(target=run))
         pool = pools.get(timeout=PATIENCE)

@@ -121,14 +121,14 @@ def await_nodes(machine: str, count: int) -> None:
 
 def main(server: Path, kill: bool) -> None:
     """Serve a federation by two actors, with all of its nodes."""
+    from entrenous_ray.actors import HiredActor, serve_by_actors
     from federation_links import PATIENCE, nodes_at
 
     from entrenous.deploy.agreement.terms import TERMS, FederationTerms
     from entrenous.deploy.links.https import HttpsPlan
-    from entrenous.deploy.operate import running
     from entrenous.deploy.operate.founding import FoundedFederation
+    from entrenous.deploy.operate.running import RayPlan
     from entrenous.deploy.server.pool import WorkerPool
-    from entrenous.deploy.server.ray_workers import HiredActor, RayPlan
     from entrenous.deploy.server.server_folder import ServerFolder
 
     folders = sorted((server.parent / "nodes").iterdir())
@@ -159,7 +159,7 @@ def main(server: Path, kill: bool) -> None:
     https = HttpsPlan(HEAD, PORT, server / "keys")
     plan = RayPlan(f"{HEAD}:{RAY_PORT}", server.parent / "actors")
     with closing(ServerFolder(server)) as held:
-        print(running.serve_by_actors(held, https, plan, 2, threading.Event(), begin))
+        print(serve_by_actors(held, https, 2, threading.Event(), begin, plan=plan))
     over.set()
     for thread in at_work:
         thread.join(PATIENCE)

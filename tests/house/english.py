@@ -6,7 +6,7 @@ import ast
 import re
 from typing import NamedTuple
 
-from .source import PACKAGE, python_files, tree_of
+from .source import ROOT, every_file, tree_of
 
 # A sentence that opens so has no subject of its own: "What of it is a plan."
 OPENINGS = re.compile(r"(What|Whether|How|Who|Whom|Whose|Which|That|Where|When)\b")
@@ -26,8 +26,8 @@ class Docstring(NamedTuple):
 def docstrings() -> list[Docstring]:
     """All docstrings of modules, classes, functions and fields."""
     found = []
-    for path in python_files():
-        file = path.relative_to(PACKAGE).as_posix()
+    for path in every_file():
+        file = path.relative_to(ROOT).as_posix()
         for node in ast.walk(tree_of(path)):
             if isinstance(node, Documented):
                 text = ast.get_docstring(node)

@@ -57,6 +57,19 @@ def python_files(folder: Path = PACKAGE) -> tuple[Path, ...]:
 
 
 @cache
+def packages() -> dict[str, tuple[Path, ...]]:
+    """The Python files of the library and of each distribution in packages/, by its name."""
+    folders = sorted(ROOT.glob("packages/*/src"))
+    others = {folder.parent.name: python_files(folder) for folder in folders}
+    return {"entrenous": python_files(), **others}
+
+
+def every_file() -> list[Path]:
+    """The Python files of `packages`."""
+    return [path for files in packages().values() for path in files]
+
+
+@cache
 def tree_of(path: Path) -> ast.Module:
     """The syntax tree of a file."""
     return ast.parse(path.read_text(encoding="utf-8"), str(path))
@@ -104,7 +117,7 @@ class Signature(NamedTuple):
 
 def signatures(files: tuple[Path, ...] = ()) -> list[Signature]:
     """All functions, the longest lists of parameters first; `self` and `cls` count."""
-    found = [one for path in files or python_files() for one in _signatures(path)]
+    found = [one for path in files or every_file() for one in _signatures(path)]
     return sorted(found, reverse=True)
 
 

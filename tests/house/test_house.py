@@ -11,7 +11,7 @@ from tests.house import bounds
 from tests.house.budgets import Budget, budgets, size_file
 from tests.house.english import AVOIDED, OPENINGS, avoided_words, weak_openings
 from tests.house.readers import files_of
-from tests.house.source import Source, python_files, signatures, source_of
+from tests.house.source import Source, every_file, python_files, signatures, source_of
 from tests.house.traced import from_csv_to_recommendation, from_device_to_model
 
 
@@ -50,7 +50,7 @@ def test_words_to_avoid() -> None:
 
 
 def test_nothing_is_kept_from_the_formatter() -> None:
-    kept = [str(path) for path in python_files() if "# fmt:" in path.read_text(encoding="utf-8")]
+    kept = [str(path) for path in every_file() if "# fmt:" in path.read_text(encoding="utf-8")]
     assert kept == []
 
 

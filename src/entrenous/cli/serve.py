@@ -76,8 +76,7 @@ def server(
         folder in the server's.
     """
     need_libraries("federation", *NETWORK)
-    from ..deploy.operate.running import run_server
-    from ..deploy.server.ray_workers import RayPlan
+    from ..deploy.operate.running import RayPlan, run_server
 
     at_least("--workers", workers, 1)
     if not 0 <= pace < float("inf"):

@@ -125,8 +125,8 @@ class RunOptions:
     out. Never changes a result."""
     workers: int | None = None
     """Processes that share the users, for an algorithm with a server; they end with the run. Needs
-    the extra `cluster` (Ray). Never changes a result. With --ray the default is a worker for each
-    CPU of the cluster."""
+    the extra `ray`. Never changes a result. With --ray the default is a worker for each CPU of the
+    cluster."""
     ray: str | None = None
     """A running Ray cluster, HOST:PORT or auto, of which this machine is a part. Trusted machines
     on a private network only: `export RAY_AUTH_MODE=token` and the token of `ray get-auth-token
@@ -177,10 +177,7 @@ class TuneOptions(BasicOptions):
     """Threads over devices, 0 = all cores; with --workers of each of them, 0 = the cores shared
     out."""
     workers: int | None = None
-    """Settings tried at once, each in a process of its own; needs the extra `cluster` (Ray). Never
-    changes a result."""
-    ray: str | None = None
-    """A running Ray cluster, HOST:PORT or auto, as for `entrenous run`."""
+    """Settings tried at once, each in a process of its own. Never changes a result."""
 
 
 @dataclass(frozen=True, kw_only=True)

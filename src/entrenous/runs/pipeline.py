@@ -15,6 +15,7 @@ from ..core.contract.protocols import Progress, silent
 from ..core.errors import EntrenousError, EntrenousWarning, InputError, NonFiniteError
 from ..core.keywords import at_least, called_with, values
 from ..core.registry.discover import is_place, lasting, short
+from ..core.registry.neighbours import engine
 from ..core.types import Array
 from ..data.dataset import in_any_folder
 from ..data.interactions import Interactions
@@ -27,11 +28,8 @@ from ..data.split.types import Split, refitted, refuse_mixed_parts
 from ..evaluation.metric_kinds import Metric
 from ..evaluation.protocol import Evaluation, evaluate
 from ..evaluation.recommend import Recommended, list_of_each
+from ..federation.crew import Crew, CrewOptions
 from ..federation.shard import Debug, Executor, Threads
-from ..federation.workers.crew import Crew
-from ..federation.workers.engine import EngineOptions, crew
-from ..federation.workers.rounds import refuse
-from ..federation.workers.shards import ShardHand
 from . import store
 from .manifest import Fold, between, closing, gives_away, ignored, opening, pins
 from .newcomer import scorer_of
@@ -141,7 +139,7 @@ def carry_out(asked: RunRequest) -> RunResult:
     plan = planned(asked)
     check(plan)
     # Options are checked in turn, the cheap ones first: nothing is loaded for a typing error.
-    engine = engine_of(asked)
+    workers = workers_of(asked)
     # A file of delays may change during a run: it is read once, as the files of settings are.
     network = dict(network_of(plan)) if plan.network else {}
     at_least("--checkpoint-every", asked.checkpoint_every, 0)
@@ -164,7 +162,7 @@ def carry_out(asked: RunRequest) -> RunResult:
             _refuse_workers(asked, part.name)
     if asked.debug:
         executor = Debug(lambda user: what.rows.users[user])
-    with hired_crew(engine, plan, what, algorithm, asked.debug) as hired:
+    with hired_crew(workers, plan, what, algorithm, asked.debug) as hired:
         folder, begun = _opened(plan, what, algorithm, asked)
         watch = Watch(
             every=asked.every,
@@ -224,15 +222,15 @@ def planned(asked: RunRequest) -> RunPlan:
     return RunPlan(algorithm=algorithm, data=name, **options)
 
 
-def engine_of(options: RunOptions) -> EngineOptions | None:
+def workers_of(options: RunOptions) -> CrewOptions | None:
     """The workers that are asked for, None without any. Raises InputError for numbers that make no
-    sense, and where Ray is not installed.
+    sense, and where what brings them is not installed.
     """
     if options.workers is None and options.ray is None:
         return None
-    engine = EngineOptions(options.workers, options.ray, options.threads)
-    engine.check()
-    return engine
+    simulation = engine("simulation", "--workers")
+    made: CrewOptions = simulation(options.workers, options.ray, options.threads)
+    return made
 
 
 def material(plan: RunPlan, data: Interactions | None = None) -> Material:
@@ -267,7 +265,7 @@ def parts_of(plan: RunPlan, parts: Sequence[Split]) -> list[Split]:
 
 @contextmanager
 def hired_crew(
-    engine: EngineOptions | None,
+    workers: CrewOptions | None,
     plan: RunPlan,
     what: Material,
     made: Algorithm,
@@ -276,14 +274,13 @@ def hired_crew(
     """The workers that were asked for, or None. Raises InputError for an algorithm whose devices
     they cannot share.
     """
-    if engine is None:
+    if workers is None:
         yield None
         return
-    refuse(made, what.parts[0].train.catalogue, plan.algorithm, debug=debug)
     # Every worker needs a user in every fold.
     fewest = min(len(split.train.users) for split in what.parts)
-    engine.check_users(fewest)
-    with crew(engine, ShardHand, fewest) as hired:
+    catalogue = what.parts[0].train.catalogue
+    with workers.hired(made, catalogue, plan.algorithm, users=fewest, debug=debug) as hired:
         yield hired
 
 

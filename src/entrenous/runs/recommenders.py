@@ -36,16 +36,16 @@ from ..core.types import Array, Float32Array, Int64Array
 from ..data.interactions import Interactions, Vocabulary
 from ..data.split.types import Split
 from ..evaluation.protocol import Evaluation, evaluate
+from ..federation.crew import SharedRounds
 from ..federation.gossip import Gossip, device_data
 from ..federation.rounds import Rounds, Training
 from ..federation.shard import Ledger
 from ..federation.swarm import Swarm
-from ..federation.workers.rounds import ShardedRounds
 
 # An algorithm that is trained in rounds, on devices; a simulation that trains it; and the state of
 # that simulation.
 Trained = FederatedAlgorithm | GossipAlgorithm
-Federation = Rounds | ShardedRounds | Gossip
+Federation = Rounds | SharedRounds | Gossip
 Standing = Training | Swarm
 Algorithm = Trained | CentralAlgorithm
 

@@ -25,7 +25,7 @@ from ..federation.shard import Threads
 from . import store
 from .manifest import check_algorithm, check_program
 from .options import OpenOptions, RunOptions, RunPlan
-from .pipeline import Material, RunResult, engine_of, execute, forgetting, hired_crew, material
+from .pipeline import Material, RunResult, execute, forgetting, hired_crew, material, workers_of
 from .plan import TRACE, make
 from .recommenders import CentralRecommender, FederatedRecommender, GossipRecommender, restore
 from .train import Say, Watch
@@ -268,7 +268,7 @@ def resume(
     whatever the run began with. Raises InputError for a run that is finished.
     """
     at_least("--checkpoint-every", options.checkpoint_every, 0)
-    engine = engine_of(options)
+    workers = workers_of(options)
     executor = Threads(options.threads)
     stored = store.unfinished(run_name, root, data)
     if stored.manifest["status"] == "finished":
@@ -284,7 +284,7 @@ def resume(
     check_program(stored.manifest, str(stored.path), todays_code)
     begun = {**stored.manifest, **forgetting(options, made)}
     # All checks are done: from here on the run is continued.
-    with hired_crew(engine, plan, what, made) as hired:
+    with hired_crew(workers, plan, what, made) as hired:
         watch = Watch(
             every=plan.every,
             patience=plan.patience,

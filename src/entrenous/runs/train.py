@@ -27,12 +27,11 @@ from ..data.interactions import Interactions
 from ..data.split.types import Held, Split
 from ..evaluation.metric_kinds import Metric
 from ..evaluation.protocol import Goal, goal_of, look
+from ..federation.crew import Crew
 from ..federation.gossip import Gossip
 from ..federation.network import Network
 from ..federation.rounds import Rounds
 from ..federation.shard import Executor, Threads
-from ..federation.workers.crew import Crew
-from ..federation.workers.rounds import ShardedRounds
 from ..privacy.accountant import SampledGaussian, multiplier_for
 from ..privacy.budget import PrivacyBudget
 from ..privacy.protection import Protection
@@ -249,8 +248,7 @@ def federation_of(
     protected, budget = budgeted(protection, algorithm, data.catalogue, until, folder)
     # The workers have the devices; this process aggregates.
     if setup.crew is not None:
-        return ShardedRounds(
-            setup.crew,
+        return setup.crew(
             algorithm,
             data,
             seed=setup.seed,

@@ -65,9 +65,10 @@ def _by_workers(folder: Path, live: Live) -> None:
 
 
 def _by_actors(folder: Path, live: Live) -> None:
+    from entrenous_ray.actors import LOCAL, serve_by_actors
+
     from entrenous.deploy.links.https import HttpsPlan
-    from entrenous.deploy.operate.running import serve_by_actors
-    from entrenous.deploy.server.ray_workers import LOCAL, RayPlan
+    from entrenous.deploy.operate.running import RayPlan
     from entrenous.deploy.server.server_folder import ServerFolder
 
     with socket.create_server(("127.0.0.1", 0)) as free:
@@ -76,7 +77,7 @@ def _by_actors(folder: Path, live: Live) -> None:
     plan = RayPlan(LOCAL, folder / "actors")
     with closing(ServerFolder(folder)) as held:
         ready = lambda pool: _alive(live, pool.address)  # noqa: E731
-        serve_by_actors(held, https, plan, WORKERS, stop, ready)
+        serve_by_actors(held, https, WORKERS, stop, ready, plan=plan)
 
 
 def _alive(live: Live, address: str) -> None:

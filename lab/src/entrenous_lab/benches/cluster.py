@@ -8,6 +8,10 @@ import statistics
 from typing import Any
 
 import numpy as np
+from entrenous_ray.crew import Crew
+from entrenous_ray.engine import EngineOptions, crew
+from entrenous_ray.rounds import ShardedRounds
+from entrenous_ray.shards import ShardHand
 
 from entrenous.core.contract.protocols import Progress, model_sha256
 from entrenous.core.errors import EntrenousError
@@ -15,10 +19,6 @@ from entrenous.data.interactions import Interactions
 from entrenous.data.synthetic import synthetic
 from entrenous.federation.rounds import Rounds
 from entrenous.federation.shard import Threads
-from entrenous.federation.workers.crew import Crew
-from entrenous.federation.workers.engine import EngineOptions, crew
-from entrenous.federation.workers.rounds import ShardedRounds
-from entrenous.federation.workers.shards import ShardHand
 from entrenous.runs.recommenders import fitted
 from entrenous.systems.fcf import FCF
 from entrenous.systems.fpl import FPL

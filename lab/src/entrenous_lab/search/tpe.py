@@ -149,15 +149,7 @@ def try_space(asked: SearchRequest) -> SearchFound:
     trials = asked.trials
     seed = asked.search_seed
     out = asked.out
-    engine = asked.engine
-    engine.check()
-    if asked.ray is not None and asked.workers is None:
-        raise InputError(
-            "--workers",
-            "it is not given",
-            expected="how many trials at once",
-            fix="what a search draws depends on it",
-        )
+    at_least("--workers", asked.workers, 1)
     at_least("--trials", trials, 1)
     at_least("--search-seed", seed, 0)
     # What can be refused is refused before data is read.
@@ -173,7 +165,7 @@ def try_space(asked: SearchRequest) -> SearchFound:
         about["first"] = dict(asked.first)
     # A search that was killed goes on after the trials in its file.
     past = begin_file(out, about, asked.resume)
-    with trying(engine, task, told.at_once) as each:
+    with trying(asked.workers, task) as each:
         while len(past) < trials:
             asked.progress(len(past), trials, _so_far(past, task.goal))
             for trial in _batch(each, told, list(past), trials):

@@ -1,5 +1,5 @@
 """`python -m entrenous_flower.resident FOLDER PID`: keeps a node open between Flower's messages,
-each of which has a process of its own.
+each of which has another process.
 
 A node's secrets of a secure sum are in memory alone, so that a stolen disk tells nothing; a process
 that ends with each message would drop out of every sum. The process is started by the first

@@ -1,4 +1,4 @@
-"""Which versions of Flower these apps run on."""
+"""The versions of Flower that these apps run on."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def check_flower() -> None:
 
 
 def is_supported(found: str) -> bool:
-    """Whether a version is one that these apps run on.
+    """Tells whether these apps run on a version.
 
     >>> [is_supported(found) for found in ("1.40.1", "1.41.0", "1.50.0.dev20270101", "2.0.0",
     ...     "nightly")]

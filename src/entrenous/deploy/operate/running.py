@@ -4,7 +4,6 @@ on this machine. A node alone is run by running_node.py.
 
 from __future__ import annotations
 
-import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,8 +16,8 @@ from ...core.contract.protocols import Progress, arrays_in, fields_in, joined, m
 from ...core.errors import EntrenousError, InputError
 from ...core.keywords import at_least
 from ...core.lock import is_held
+from ...core.registry.neighbours import engine
 from ...core.types import Array
-from ...federation.workers.engine import EngineOptions, engine
 from ...runs.store import read_arrays
 from ..agreement.address import checked_address, checked_origin, is_loopback
 from ..agreement.files import read_json
@@ -32,7 +31,6 @@ from ..links.metrics import Metrics, served
 from ..node.node_store import STORE, NodeStore
 from ..server.local_workers import LocalWorkers, WorkerProcess
 from ..server.pool import H, WorkerPool, Workers
-from ..server.ray_workers import LOCAL, HiredActor, RayPlan, RayWorkers
 from ..server.server import FederationServer, ListsChanged, serve_opened
 from ..server.server_folder import LogFormat, LogLine, ServerFolder, told
 from ..server.worker import bounds_of
@@ -42,6 +40,15 @@ from .processes import Processes, last_line
 
 Say = Callable[[str], None]
 LOOK = 0.5  # seconds between two looks at the server's status
+
+
+class RayPlan(NamedTuple):
+    """The options of `entrenous server --ray`."""
+
+    address: str
+    """Of a cluster, HOST:PORT or `auto`; or `local`: a Ray of this machine alone."""
+    journal: Path
+    """The folder for journals on each machine."""
 
 
 def run_server(
@@ -72,6 +79,9 @@ def run_server(
 
     Raises InputError for a folder or an address that cannot be used, and RoundHalted.
     """
+    by_actors = None
+    if ray is not None:
+        by_actors = partial(engine("actors", "--ray"), plan=ray)
     allowed = tuple(checked_origin(origin) for origin in origins)
     plan = _plan(folder, insecure, proxy)._replace(origins=allowed)
     with (
@@ -81,7 +91,7 @@ def run_server(
         _warn_of_source(held, say)
         telling = _told_by(held)
         with served(telling, metrics), closing(OpenPort(plan)) as port:
-            form = _Form(workers, ray, metrics is not None, progress)
+            form = _Form(workers, by_actors, metrics is not None, progress)
             while _served_to_a_change(held, telling, port, stop, say, form):
                 held.reload()
 
@@ -91,8 +101,8 @@ class _Form(NamedTuple):
 
     workers: int
     """The number of processes that receive answers."""
-    ray: RayPlan | None
-    """Has the workers be actors of Ray; None = processes."""
+    by_actors: Callable[..., str | None] | None
+    """Runs a server as `serve_by_workers` does, by actors of Ray; None = workers are processes."""
     watched: bool
     """True if it has a port for metrics."""
     progress: Progress
@@ -118,8 +128,8 @@ def _served_to_a_change(
     try:
         # In each form the metrics count the messages of whatever receives them.
         with until_stopped:
-            if form.ray is not None:
-                serve_by_actors(held, port.plan, form.ray, form.workers, stop, ready, say)
+            if form.by_actors is not None:
+                form.by_actors(held, port.plan, form.workers, stop, ready, say)
             elif form.workers > 1:
                 serve_by_workers(held, port.plan, form.workers, stop, ready, say)
             else:
@@ -233,34 +243,10 @@ def serve_by_workers(
     """
     at_least("--workers", workers, 1)
     refuse_alone(held, "--workers")
-    return _served_by(held, LocalWorkers(held, plan, workers), workers, stop, ready, say)
+    return served_by(held, LocalWorkers(held, plan, workers), workers, stop, ready, say)
 
 
-def serve_by_actors(
-    held: ServerFolder,
-    plan: HttpsPlan,
-    ray: RayPlan,
-    workers: int,
-    stop: threading.Event,
-    ready: Callable[[WorkerPool[HiredActor]], None] = lambda pool: None,
-    say: Say = lambda line: None,
-) -> str | None:
-    """Runs the server of an open folder with actors of Ray that receive answers; otherwise as
-    `serve_by_workers`.
-    """
-    at_least("--workers", workers, 1)
-    refuse_alone(held, "--ray")
-    address = None if ray.address == LOCAL else ray.address
-    ending = signal.getsignal(signal.SIGTERM)
-    with engine(EngineOptions(workers, address, 1)) as library:
-        if threading.current_thread() is threading.main_thread():
-            # Ray has put its own handler there, which aborts; a stopped server ends in order.
-            signal.signal(signal.SIGTERM, ending)
-        hiring = RayWorkers(library, held, plan, ray, workers)
-        return _served_by(held, hiring, workers, stop, ready, say)
-
-
-def _served_by(
+def served_by(
     held: ServerFolder,
     hiring: Workers[H],
     count: int,

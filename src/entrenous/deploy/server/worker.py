@@ -1,6 +1,6 @@
 """One of several processes that take the answers of a server's rounds, each with a journal and a
 sum: a process of the server's machine (`python -m entrenous.deploy.server.worker`), or an actor of
-Ray on another one (`ray_workers`).
+Ray on another one (entrenous-ray).
 
 Orders come over a channel. `round`, `model` and `sum` bring work, with the server's state: to take
 updates, to give a model, and to make the secure sums of some groups. `stop` ends a round and is

@@ -4,27 +4,30 @@ never opened here; of a stream only the first half is.
 
 from __future__ import annotations
 
-import copy
+import multiprocessing
+import os
+import signal
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import product
 from typing import Any, NamedTuple, Protocol, final
 
 from typing_extensions import TypedDict
 
 from ...core.contract.protocols import Progress, silent
-from ...core.errors import InputError, NonFiniteError
+from ...core.errors import EntrenousError, InputError, NonFiniteError
 from ...core.keywords import at_least, called_with
 from ...core.values import SettingValue
 from ...data.interactions import Interactions
 from ...data.split.stream import first_half
 from ...data.split.types import Held, Split
 from ...evaluation.protocol import Goal, goal_of, look
-from ...federation.shard import Threads
-from ...federation.workers.calls import prepare, spread
-from ...federation.workers.crew import About, about_here
-from ...federation.workers.engine import EngineOptions, crew
+from ...federation.shard import Threads, cores
 from ...systems.named import maker_of
 from ..manifest import mean_of
 from ..newcomer import scorer_of
@@ -128,11 +131,6 @@ class TuneRequest(TuneOptions):
     progress: Progress = silent
 
     @property
-    def engine(self) -> EngineOptions:
-        """The workers and threads that are asked for."""
-        return EngineOptions(self.workers, self.ray, self.threads)
-
-    @property
     def plan(self) -> RunPlan:
         """The plan of each training, without the settings that are chosen. It is not checked
         yet.
@@ -154,8 +152,7 @@ def try_grid(asked: TuneRequest) -> TuningFound:
     [{"settings", "reason"}], ...}; a combination whose training diverges is among the failed.
     Raises InputError when all are.
     """
-    engine = asked.engine
-    engine.check()
+    at_least("--workers", asked.workers, 1)
     grid = {name: [str(value) for value in values] for name, values in asked.grid.items()}
     if not grid or not all(grid.values()):
         raise InputError(
@@ -178,7 +175,7 @@ def try_grid(asked: TuneRequest) -> TuningFound:
     tries = dict[int, Tried]()
     count = len(combinations)
     asked.progress(0, count, asked.algorithm)
-    with trying(engine, task, count) as each:
+    with trying(asked.workers, task) as each:
         for place, tried in each(attempt, [(settings,) for settings in combinations]):
             tries[place] = tried
             asked.progress(len(tries), count, asked.algorithm)
@@ -347,51 +344,67 @@ class Each(Protocol):
 
 
 @contextmanager
-def trying(asked: EngineOptions, task: Task, most: int) -> Iterator[Each]:
-    """Yields a function that trains candidates: one after the other in this process, or at once in
-    workers, at most `most` of them unless their number was given.
+def trying(workers: int | None, task: Task) -> Iterator[Each]:
+    """Yields a function that trains candidates: one after the other in this process, or as many at
+    once as there are workers, each in another process.
 
     The functions that it calls must be importable in the workers.
     """
-    if not asked:
-
-        def one_by_one(
-            function: Callable[..., Tried], arguments: Sequence[tuple[Any, ...]]
-        ) -> Iterator[tuple[int, Tried]]:
-            for place, of_candidate in enumerate(arguments):
-                yield place, function(task, *of_candidate)
-
-        yield one_by_one
+    if workers is None:
+        yield partial(_one_by_one, task)
         return
-    with crew(asked, TrialHand, most) as hired:
-        # Every worker gets the task once, before its first candidate.
-        first = prepare(hired, ("hold", replace(task, threads=hired.threads)))
-
-        def at_once(
-            function: Callable[..., Tried], arguments: Sequence[tuple[Any, ...]]
-        ) -> Iterator[tuple[int, Tried]]:
-            calls = [(function, *of_candidate) for of_candidate in arguments]
-            return spread(hired, first, "do", calls)
-
-        yield at_once
+    threads = task.threads or max(1, cores() // workers)
+    # A fork would copy locks of threads that it does not copy.
+    pool = ProcessPoolExecutor(
+        workers, mp_context=multiprocessing.get_context("spawn"), initializer=_end_with_parent
+    )
+    try:
+        yield partial(_at_once, pool, replace(task, threads=threads))
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
-@final
-class TrialHand:
-    """The object in a worker process that trains the candidates of one tuning task."""
+def _one_by_one(
+    task: Task, function: Callable[..., Tried], arguments: Sequence[tuple[Any, ...]]
+) -> Iterator[tuple[int, Tried]]:
+    """Is an `Each` without workers."""
+    for place, of_candidate in enumerate(arguments):
+        yield place, function(task, *of_candidate)
 
-    def about(self) -> About:
-        """The process id, the machine's name and the library versions of this worker."""
-        return about_here()
 
-    def hold(self, task: Task) -> None:
-        """Keeps the task with which all candidates are trained."""
-        # Arrays of another process are read-only, and kernels would be compiled again for these.
-        self.task = copy.deepcopy(task)
+def _at_once(
+    pool: ProcessPoolExecutor,
+    task: Task,
+    function: Callable[..., Tried],
+    arguments: Sequence[tuple[Any, ...]],
+) -> Iterator[tuple[int, Tried]]:
+    """Is an `Each` with workers. Raises EntrenousError if one of them dies."""
+    places: dict[Future[Tried], int] = {}
+    for place, of_candidate in enumerate(arguments):
+        places[pool.submit(function, task, *of_candidate)] = place
+    try:
+        for ended in as_completed(places):
+            yield places[ended], ended.result()
+    except BrokenProcessPool:
+        raise EntrenousError(
+            "--workers: a worker died; expected that it ends its work; ask for fewer if memory ran"
+            " out, and let a script call this under `if __name__ == '__main__'`"
+        ) from None
 
-    def do(self, function: Callable[..., Tried], *arguments: Any) -> Tried:
-        """Calls a function with this worker's task and the given arguments."""
-        return function(self.task, *arguments)
+
+def _end_with_parent() -> None:
+    """Lets a worker end with the process that it works for, however that one ends, and at once
+    when its terminal interrupts both.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def wait() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
 # ---- reports -------------------------------------------------------------------------------------

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import time
 import warnings
-from typing import Any, final
+from typing import final
 
-from ...core.contract.declared import bound, is_federated
-from ...core.contract.protocols import Catalogue, FederatedAlgorithm
-from ...core.errors import EntrenousError, EntrenousWarning, InputError
-from ...data.interactions import Interactions
-from ...privacy.budget import PrivacyBudget
-from ...privacy.protection import Protection
-from ..rounds import Rounds, Training
+from entrenous.core.contract.protocols import FederatedAlgorithm
+from entrenous.core.errors import EntrenousError, EntrenousWarning, InputError
+from entrenous.data.interactions import Interactions
+from entrenous.federation.rounds import Rounds, Training
+from entrenous.privacy.budget import PrivacyBudget
+from entrenous.privacy.protection import Protection
+
 from .crew import TRIES, Crew, WorkerDied
 from .shards import Shards
 
@@ -103,25 +103,3 @@ class ShardedRounds:
             self._shards.forget()
             raise
         return advanced
-
-
-def refuse(algorithm: Any, catalogue: Catalogue, name: str, *, debug: bool = False) -> None:
-    """Raises InputError for an algorithm that has no rounds to divide over workers."""
-    if not is_federated(algorithm):
-        raise InputError(
-            "--workers",
-            f"{name} has no rounds around a server",
-            expected="a server-coordinated algorithm",
-            fix="leave it out; --threads is for every algorithm",
-        )
-    if bound(algorithm.configured(catalogue), catalogue).cohort == 1:
-        raise InputError(
-            "--workers",
-            f"a round of {name} is one device here",
-            expected="rounds of many devices",
-            fix="leave it out",
-        )
-    if debug:
-        raise InputError(
-            "--debug", "one device at a time, in one process", fix="leave --workers and --ray out"
-        )

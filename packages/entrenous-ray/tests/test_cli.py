@@ -10,22 +10,20 @@ import re
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from command_line import write_shop
+from process_tree import PATIENCE, command_of, descendants, there, until
 
 from entrenous import run
 from entrenous.runs.store import read_manifest
-from tests.federation.workers.test_rounds import descendants
 
 ray = pytest.importorskip("ray")
 
 ROUNDS = 500
-PATIENCE = 180.0  # seconds that anything may take on a busy machine
 PROGRESS = re.compile(r"(round|evaluated user) \d+/\d+")
 
 
@@ -92,24 +90,6 @@ def resumed(out: Path, *options: str) -> dict[str, Any]:
     return found
 
 
-def until(true: Callable[[], Any]) -> Any:
-    """What `true` returns as soon as that is true."""
-    end = time.monotonic() + PATIENCE
-    while time.monotonic() < end:
-        if found := true():
-            return found
-        time.sleep(0.05)
-    raise AssertionError("it took too long")
-
-
-def there(process: int) -> bool:
-    """Whether a process is there and not a zombie."""
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except OSError:
-        return False
-
-
 def checkpointed(out: Path) -> bool:
     """Whether a run has rounds behind it."""
     return bool(list(out.glob("*/checkpoint-*.safetensors")))
@@ -117,14 +97,7 @@ def checkpointed(out: Path) -> bool:
 
 def workers(processes: list[int]) -> list[int]:
     """Those that have users."""
-    return [one for one in processes if b"ray::ShardHand" in _command(one)]
-
-
-def _command(process: int) -> bytes:
-    try:
-        return Path(f"/proc/{process}/cmdline").read_bytes()
-    except OSError:
-        return b""
+    return [one for one in processes if b"ray::ShardHand" in command_of(one)]
 
 
 def test_a_worker_is_killed_and_the_output_is_one_json_with_the_same_model(

@@ -14,17 +14,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from entrenous_ray import rounds as sharded
+from entrenous_ray.crew import Crew
+from entrenous_ray.engine import EngineOptions, crew
+from entrenous_ray.rounds import ShardedRounds
+from entrenous_ray.shards import ShardHand, bounds
+from process_tree import descendants
 
 from entrenous.core.contract.protocols import model_sha256
 from entrenous.core.errors import EntrenousError, EntrenousWarning, NonFiniteError
 from entrenous.data.interactions import Interactions
 from entrenous.data.synthetic import synthetic
 from entrenous.federation.rounds import Rounds, Training
-from entrenous.federation.workers import rounds as sharded
-from entrenous.federation.workers.crew import Crew
-from entrenous.federation.workers.engine import EngineOptions, crew
-from entrenous.federation.workers.rounds import ShardedRounds
-from entrenous.federation.workers.shards import ShardHand, bounds
 from entrenous.privacy.protection import Protection
 from entrenous.runs.recommenders import checkpoint_arrays, fitted, restore_training
 from tests.algorithms.test_conformance import make
@@ -224,24 +225,6 @@ def test_ray_listens_on_loopback_alone(two: Crew) -> None:
     assert addresses and all(address.endswith("0100007F") for address in addresses), (
         addresses
     )  # 127.0.0.1, maybe as IPv6
-
-
-def descendants(process: int) -> list[int]:
-    """Its children, theirs, and so on."""
-    parents = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                parents[int(entry.name)] = int(
-                    (entry / "stat").read_text().rsplit(")", 1)[1].split()[1]
-                )
-            except OSError:
-                continue
-    found, new = [], [process]
-    while new:
-        new = [one for one, parent in parents.items() if parent in new]
-        found += new
-    return found
 
 
 def listening(process: int) -> list[str]:

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple, Protocol, final
 
 import numpy as np
 
-from ... import __version__
-from ...core.errors import EntrenousError, InputError, one_line
+from entrenous import __version__
+from entrenous.core.errors import EntrenousError, InputError, one_line
 
 # Tries of the same work when workers die at it.
 TRIES = 4
@@ -105,14 +105,10 @@ class Crew:
         return (self.result(number, ref) for number, ref in refs.items())
 
     def begin(self, number: int, method: str, *arguments: Any) -> Any:
-        """Starts a method on one worker, after its earlier calls. Returns a reference for `result`
-        and `ended`.
+        """Starts a method on one worker, after its earlier calls. Returns a reference for
+        `result`.
         """
         return getattr(self._hands[number], method).remote(*arguments)
-
-    def ended(self, refs: Sequence[Any]) -> Any:
-        """Waits until one of several started calls has ended, and returns its reference."""
-        return self._ray.wait(list(refs), num_returns=1)[0][0]
 
     def result(self, number: int, ref: Any) -> Any:
         """Waits for a worker's result. Raises WorkerDied, or the error that the worker raised."""

@@ -9,12 +9,13 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from ...core.contract.protocols import Catalogue, FederatedAlgorithm, State, Visits
-from ...core.contract.update import Total, merge_totals
-from ...core.types import Int64Array
-from ...data.interactions import NOT_READ, Interactions, Vocabulary
-from ...privacy.protection import Protection
-from ..shard import Ledger, Shard, Threads
+from entrenous.core.contract.protocols import Catalogue, FederatedAlgorithm, State, Visits
+from entrenous.core.contract.update import Total, merge_totals
+from entrenous.core.types import Int64Array
+from entrenous.data.interactions import NOT_READ, Interactions, Vocabulary
+from entrenous.federation.shard import Ledger, Shard, Threads
+from entrenous.privacy.protection import Protection
+
 from .crew import About, Crew, about_here
 
 # The feature of items that no device uses.

@@ -5,7 +5,6 @@ down at the end.
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import os
 import secrets
 import signal
@@ -17,9 +16,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from ...core.errors import InputError, one_line
-from ...core.keywords import at_least
-from ..shard import cores
+from entrenous.core.errors import InputError, one_line
+from entrenous.core.keywords import at_least
+from entrenous.federation.shard import cores
+
 from .crew import Crew, Hand
 
 # Seconds for a machine to take a connection.
@@ -51,17 +51,12 @@ class EngineOptions(NamedTuple):
     cluster.
     """
 
-    def __bool__(self) -> bool:
-        return self.workers is not None or self.ray is not None
-
     def check(self) -> None:
         """Checks the options before anything is loaded or started. Raises InputError for impossible
-        values, and if Ray is needed and not installed.
+        values.
         """
         at_least("--workers", self.workers, 1)
         at_least("--threads", self.threads, 0)
-        if self:
-            check_installed()
 
     def check_users(self, users: int) -> None:
         """Raises InputError if there are more workers than users, since every worker needs some."""
@@ -71,14 +66,6 @@ class EngineOptions(NamedTuple):
                 f"got {self.workers} for {users} users",
                 expected="no more workers than users",
             )
-
-
-def check_installed() -> None:
-    """Raises InputError if Ray is not installed."""
-    if importlib.util.find_spec("ray") is None:
-        raise InputError(
-            "--workers", "Ray is not installed", fix="pip install 'entrenous[cluster]'"
-        )
 
 
 @contextmanager
@@ -142,7 +129,6 @@ def _ray(alone: bool) -> Any:
     """The library. It reads its environment when it is imported; if the program has imported it
     before, there is no token.
     """
-    check_installed()
     if "ray" not in sys.modules:
         variables = dict(QUIET)
         # Unless the environment says already who may use Ray.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import socket
 from pathlib import Path
@@ -10,14 +9,13 @@ from typing import Any
 
 import pytest
 from command_line import shop
+from entrenous_ray import engine
 
 from entrenous.core.errors import InputError
 from entrenous.data.interactions import Interactions
-from entrenous.federation.workers import engine
 from entrenous.runs.pipeline import (
     run,  # which speaks of options; entrenous.run has words of its own
 )
-from entrenous.runs.tuning.grid import tune
 
 
 @pytest.fixture(scope="module")
@@ -89,25 +87,6 @@ def test_what_cannot_be_shared_out(
     with pytest.raises(InputError, match=re.escape(said)) as refused:
         run(algorithm, data, protocol="loo-20", out=tmp_path, **asked)
     assert "\n" not in str(refused.value) and not list(tmp_path.iterdir())  # nothing was written
-
-
-def test_ray_that_is_not_installed(data: Interactions, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = importlib.util.find_spec
-    monkeypatch.setattr(
-        importlib.util,
-        "find_spec",
-        lambda name, *more: None if name == "ray" else found(name, *more),
-    )
-    for ask in (
-        lambda: run("pfpl+", data, workers=2),
-        lambda: run("pfpl+", data, ray="auto"),
-        lambda: tune("pfpl+", data, grid={"factors": ["2"]}, workers=2),
-    ):
-        with pytest.raises(
-            InputError,
-            match=re.escape("--workers: Ray is not installed; pip install 'entrenous[cluster]'"),
-        ):
-            ask()
 
 
 def test_what_answers_but_is_not_ray(data: Interactions, monkeypatch: pytest.MonkeyPatch) -> None:

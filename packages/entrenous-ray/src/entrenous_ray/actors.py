@@ -1,37 +1,43 @@
-"""`RayWorkers`: workers as actors of Ray, on the machines of a cluster.
+"""The engine `actors`: workers of a server as actors of Ray, on the machines of a cluster.
 
 Ray places them, carries orders, reports and totals, and says when one has died. Each actor is the
-worker of `worker.py` in a thread: it listens on its machine's own address, at the port of the
-server's place.json, which all actors of one machine share. A proxy in front spreads nodes over the
-machines (ops/haproxy-actors.cfg). Each actor has a folder: for its journal, and for the
-terms, members and keys that the server hands it.
+worker of `entrenous.deploy.server.worker` in a thread: it listens on its machine's own address, at
+the port of the server's place.json, which all actors of one machine share. A proxy in front spreads
+nodes over the machines (ops/haproxy-actors.cfg). Each actor has a folder: for its journal, and for
+the terms, members and keys that the server hands it.
 """
 
 from __future__ import annotations
 
 import importlib
+import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, final
 
-from ... import __version__
-from ...core.errors import InputError, StartAgain, one_line
-from ...core.files import make_folder, write_private
-from ..agreement.address import joined_address
-from ..agreement.files import IDENTITY
-from ..agreement.growth import LONGER
-from ..agreement.members import MEMBERS
-from ..agreement.notice import ADDRESSES
-from ..agreement.terms import TERMS
-from ..links.https import HttpsPlan, listen
-from .channel import Order, next_order
-from .server_folder import LogFormat, ServerFolder
-from .worker import serve
+from entrenous import __version__
+from entrenous.core.errors import InputError, StartAgain, one_line
+from entrenous.core.files import make_folder, write_private
+from entrenous.core.keywords import at_least
+from entrenous.deploy.agreement.address import joined_address
+from entrenous.deploy.agreement.files import IDENTITY
+from entrenous.deploy.agreement.growth import LONGER
+from entrenous.deploy.agreement.members import MEMBERS
+from entrenous.deploy.agreement.notice import ADDRESSES
+from entrenous.deploy.agreement.terms import TERMS
+from entrenous.deploy.links.https import HttpsPlan, listen
+from entrenous.deploy.operate.running import RayPlan, Say, refuse_alone, served_by
+from entrenous.deploy.server.channel import Order, next_order
+from entrenous.deploy.server.pool import WorkerPool
+from entrenous.deploy.server.server_folder import LogFormat, ServerFolder
+from entrenous.deploy.server.worker import serve
+
+from .engine import EngineOptions, engine
 
 LOCAL = "local"  # the address that means: a Ray of this machine alone
 READY = 120.0  # seconds for an actor to start
@@ -40,15 +46,6 @@ HELD = 5.0  # seconds that a question for messages is held, and that an actor ha
 ORDERS = "orders"
 MESSAGES = "messages"
 KEYS = ("server.crt", "server.key")
-
-
-class RayPlan(NamedTuple):
-    """The options of `entrenous server --ray`."""
-
-    address: str
-    """Of a cluster, HOST:PORT or `auto`; or LOCAL."""
-    journal: Path
-    """The folder for journals on each machine."""
 
 
 class ActorPlan(NamedTuple):
@@ -285,3 +282,28 @@ def _files(folder: ServerFolder, names: Sequence[str]) -> dict[str, bytes]:
     """Returns the content of those files of a server's folder that are there."""
     paths = {name: folder.path / name for name in names}
     return {name: path.read_bytes() for name, path in paths.items() if path.exists()}
+
+
+def serve_by_actors(
+    held: ServerFolder,
+    https: HttpsPlan,
+    workers: int,
+    stop: threading.Event,
+    ready: Callable[[WorkerPool[HiredActor]], None] = lambda pool: None,
+    say: Say = lambda line: None,
+    *,
+    plan: RayPlan,
+) -> str | None:
+    """Runs the server of an open folder with actors of Ray that receive answers; otherwise as
+    `serve_by_workers`.
+    """
+    at_least("--workers", workers, 1)
+    refuse_alone(held, "--ray")
+    address = None if plan.address == LOCAL else plan.address
+    ending = signal.getsignal(signal.SIGTERM)
+    with engine(EngineOptions(workers, address, 1)) as library:
+        if threading.current_thread() is threading.main_thread():
+            # Ray has put its own handler there, which aborts; a stopped server ends in order.
+            signal.signal(signal.SIGTERM, ending)
+        hiring = RayWorkers(library, held, https, plan, workers)
+        return served_by(held, hiring, workers, stop, ready, say)

@@ -7,15 +7,21 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing
-from importlib.util import find_spec
+from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
+from unittest.mock import MagicMock
 
+import httpx
 import pytest
+from entrenous_ray import actors
+from entrenous_ray.actors import LOCAL, HiredActor, RayWorkers, WorkerActor, serve_by_actors
+from entrenous_ray.engine import EngineOptions, engine
 from federation_links import (
     PATIENCE,
     FaultyLink,
@@ -28,6 +34,7 @@ from federation_links import (
     simulated,
     until,
 )
+from paths import HELPERS
 from running_by_lot import DATA, OWNER, PEOPLE, Running
 from two_machines import HEAD, OTHER, NotHere, cluster, environment, two_machines
 
@@ -40,17 +47,13 @@ from entrenous.deploy.operate.device import Device
 from entrenous.deploy.operate.founding import FoundedFederation
 from entrenous.deploy.operate.joining import join_by_link
 from entrenous.deploy.operate.newcomers import make_link
+from entrenous.deploy.operate.running import RayPlan
 from entrenous.deploy.server.pool import WorkerPool
-from entrenous.deploy.server.ray_workers import LOCAL, HiredActor, RayPlan
 from entrenous.deploy.server.server import serve
 from entrenous.deploy.server.server_folder import ServerFolder
-from entrenous.federation.workers.engine import EngineOptions, engine
 from entrenous.privacy.secure_sum.terms import Floors
 
-pytestmark = [
-    pytest.mark.timeout(600),
-    pytest.mark.skipif(find_spec("ray") is None, reason="needs Ray"),
-]
+pytestmark = pytest.mark.timeout(600)
 Each = Callable[[WorkerPool[HiredActor], str, bytes], None]
 
 
@@ -85,7 +88,7 @@ def served(
     stop = stop or threading.Event()
     with closing(ServerFolder(made.server)) as held:
         try:
-            return running.serve_by_actors(held, https, plan, 2, stop, begin)
+            return serve_by_actors(held, https, 2, stop, begin, plan=plan)
         finally:
             over.set()
             for thread in at_work:
@@ -165,8 +168,8 @@ def test_who_joins_by_a_link_at_actors_is_handed_the_model(tmp_path: Path) -> No
     """Actors have the lists in folders of their machines, and stay when somebody has joined."""
     late = tmp_path / "late"
     with closing(Running(tmp_path)) as own:
-        journal = RayPlan(LOCAL, tmp_path / "actors")
-        pool = own.start_workers(0.2, running.serve_by_actors, journal)
+        plan = RayPlan(LOCAL, tmp_path / "actors")
+        pool = own.start_workers(0.2, partial(serve_by_actors, plan=plan))
         processes = [standing.process for standing in pool.standing]
         link = make_link(own.folder, uses=1, days=1, an_hour=10)
         join_by_link(late, str(link), DATA.of_users([PEOPLE]), OWNER)
@@ -212,7 +215,7 @@ def test_actors_on_two_machines_end_with_the_model_of_one_process(
         with two_machines() as machines, cluster(machines):
             program = [
                 sys.executable,
-                str(Path(__file__).parents[1] / "helpers" / "two_machines.py"),
+                str(HELPERS / "two_machines.py"),
                 str(made.server),
                 *words,
             ]
@@ -228,3 +231,38 @@ def test_actors_on_two_machines_end_with_the_model_of_one_process(
     for node in nodes_of(made).values():
         with closing(node):
             assert inputs(node.store) == 2
+
+
+def test_actors_let_the_same_pages_in_as_the_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An actor in this process, without Ray."""
+    monkeypatch.setattr(actors, "_own_address", lambda: "127.0.0.1")
+    made = federation(tmp_path / "f", nodes=2, rounds=1)
+    make_keys(made.server / "keys")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    page = "https://app.example"
+    https = HttpsPlan("0.0.0.0", port, made.server / "keys", origins=(page,))
+    with closing(ServerFolder(made.server)) as held:
+        own = RayPlan(LOCAL, tmp_path / "actors")
+        plan = RayWorkers(MagicMock(), held, https, own, 1)._plan
+    actor = WorkerActor()
+    assert actor.begin(plan) == "127.0.0.1"
+    base = f"https://127.0.0.1:{port}"
+    asked = {"origin": page, "access-control-request-method": "POST"}
+    trust = ssl.create_default_context(cafile=made.server / "keys" / "ca.crt")
+    try:
+        with httpx.Client(verify=trust, trust_env=False, timeout=60, base_url=base) as client:
+            until(lambda: is_open(port))
+            answer = client.options("/v1/answer", headers=asked)
+    finally:
+        actor.end()
+    assert answer.headers["access-control-allow-origin"] == page
+
+
+def is_open(port: int) -> bool:
+    """Whether somebody listens on a port of this machine."""
+    with suppress(OSError), socket.create_connection(("127.0.0.1", port), 5):
+        return True
+    return False

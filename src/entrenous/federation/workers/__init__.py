@@ -1,5 +1,0 @@
-"""More than one process: Ray's actors, each with a shard of users or a trial of settings. Trusted
-machines only: Ray moves pickles.
-
-The only place that imports ray, and only when it is asked for.
-"""

@@ -1,0 +1,107 @@
+"""The distributions beside the package: what they import of it, and what is said where they are
+absent.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+from command_line import Command, write_shop
+from paths import ROOT, SOURCE
+
+from entrenous.core.registry import plugins
+from entrenous.core.registry.neighbours import NEIGHBOURS, Neighbour
+
+FOLDERS = sorted(path.parent for path in ROOT.glob("packages/*/pyproject.toml"))
+LIST = "imports.txt"
+
+
+@pytest.fixture
+def nothing_beside(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No package adds anything to Entrenous."""
+    nothing: list[EntryPoint] = []
+    monkeypatch.setattr(plugins, "entry_points", lambda group: nothing)
+    forget()
+    yield
+    forget()
+
+
+def forget() -> None:
+    """Has the entry points be read again."""
+    plugins.plugged.cache_clear()
+    plugins.plugged_in.cache_clear()
+
+
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str]) -> Command:
+    return Command(capsys)
+
+
+def imported(folder: Path) -> list[str]:
+    """The modules of the package that the source in a folder imports, sorted."""
+    found = set()
+    for path in folder.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                found.update(alias.name for alias in node.names)
+            elif isinstance(node, ast.ImportFrom) and not node.level:
+                for alias in node.names:
+                    found.add(module_of(f"{node.module}.{alias.name}"))
+    return sorted(name for name in found if name.split(".")[0] == "entrenous")
+
+
+def module_of(name: str) -> str:
+    """The module that a dotted name is or lies in."""
+    path = SOURCE.parent.joinpath(*name.split("."))
+    if path.with_suffix(".py").is_file() or path.is_dir():
+        return name
+    return name.rpartition(".")[0]
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_what_a_neighbour_imports_is_listed(folder: Path) -> None:
+    """A change that makes this list longer should rather move the seam."""
+    listed = (folder / LIST).read_text(encoding="utf-8").splitlines()
+    assert imported(folder / "src") == listed
+
+
+@pytest.mark.parametrize("one", NEIGHBOURS, ids=lambda one: one.extra)
+def test_a_neighbour_brings_what_the_table_says(one: Neighbour) -> None:
+    assert (ROOT / "packages" / f"entrenous-{one.extra}").is_dir()
+    for name in one.engines:
+        assert plugins.plugged_in("engines", name) is not None
+
+
+@pytest.mark.usefixtures("nothing_beside")
+@pytest.mark.parametrize("words", [("--workers", "2"), ("--ray", "auto")])
+def test_workers_of_a_run_that_are_not_installed_are_one_line(
+    words: tuple[str, str], command: Command, tmp_path: Path
+) -> None:
+    shop = write_shop(tmp_path / "shop.csv")
+    refused = command("run", "fcf", "--data", str(shop), "--out", str(tmp_path / "runs"), *words)
+    assert (refused.code, refused.err) == (
+        2,
+        'error: --workers: entrenous-ray is not installed; pip install "entrenous[ray]"\n',
+    )
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.usefixtures("nothing_beside")
+def test_actors_that_are_not_installed_are_one_line(command: Command, tmp_path: Path) -> None:
+    pytest.importorskip("uvicorn")
+    refused = command("server", str(tmp_path), "--ray", "local")
+    assert (refused.code, refused.err) == (
+        2,
+        'error: --ray: entrenous-ray is not installed; pip install "entrenous[ray]"\n',
+    )
+    assert not list(tmp_path.iterdir())
+
+
+def test_every_line_that_installs_names_an_extra() -> None:
+    for one in NEIGHBOURS:
+        assert re.fullmatch(rf'pip install "entrenous\[{one.extra}\]"', one.line)
