@@ -6,16 +6,15 @@
 #
 # ## Try it
 #
-# `federation try` founds a federation: an operator's key, a certificate for the server, and three
-# nodes with a third of the readers each. Each part is a process of its own. Under `private` the
-# server sees masked sums alone.
+# `federation try` founds a federation: a server, and three nodes with a third of the readers each,
+# in a process of its own each. Under `private` the server sees masked sums alone.
 
 # %% [bash]
 # entrenous federation try club --data books.csv --algorithm fcf --nodes 3 --rounds 2 2>/dev/null | head -11
 
 # %% [markdown]
-# The two fingerprints are equal: what runs on a thousand phones is what you evaluated on your
-# laptop. The same devices draw the same numbers, and sums are exact whatever their order.
+# The two fingerprints are equal: the same devices draw the same numbers, and sums are exact
+# whatever their order.
 #
 # ## What lies where
 
@@ -33,13 +32,12 @@
 # %% [markdown]
 # ## A node recommends by itself
 #
-# The trained model is on every node. A list is made there, and the server never hears of it.
+# The trained model is on every node, and a list is made there.
 
 # %% [bash]
 # entrenous federation recommend club/nodes/node-1 --user r000 --n 3 2>/dev/null
 
 # %% [markdown]
-# [Deploy](../network.md) does the same on machines of different owners: before an owner joins,
-# `join` shows the terms, what leaves the device, and what attacks found. [Repair](../trouble.md)
-# says what to do when something stands still. People who come and go, and new items:
-# [a federation that lives](a-living-federation.md).
+# [Deploy](../network.md) does the same on machines of different owners. [Trouble](../trouble.md)
+# says what to do when something stands still. [A federation that lives](a-living-federation.md) has
+# people who come and go, and new items.

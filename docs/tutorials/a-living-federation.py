@@ -7,9 +7,9 @@
 #
 # ## The operator
 #
-# The list of books is all that a server has to know. `--endless` has no last round. By
-# `sampling=poisson` every device decides by its own lot whether it takes part in a round, and stops
-# after 100 answers. `people=20` is for this page: a real sum has 100 people and more.
+# `--endless` has no last round. By `sampling=poisson` every device decides by its own lot whether
+# it takes part in a round, and stops after 100 answers. `people=20` is for this page: a real sum
+# has 100 people and more.
 
 # %% [bash]
 # (echo item; tail -n +2 books.csv | cut -d, -f2 | sort -u) > items.csv
@@ -17,8 +17,8 @@
 # grep -E "^private brings|^make" new.txt
 
 # %% [markdown]
-# The server runs until it is stopped, with two seconds between rounds here. Whoever has the link may
-# join.
+# The server runs until it is stopped, with two seconds between rounds here. Everybody with the link
+# may join.
 
 # %% [bash]
 # entrenous server club/server --pace 2 > server.txt 2>&1 & echo $! > server.pid
@@ -29,7 +29,7 @@
 # %% [markdown]
 # ## A shop, and a reader
 #
-# A shop joins with its customers' rows, each of them with a key and a lot. The rows stay in its
+# A shop joins with its customers' rows, each customer with a key and a lot. The rows stay in its
 # folder.
 
 # %% [bash]
@@ -46,8 +46,8 @@
 # until entrenous federation status phone 2>/dev/null | grep -Eq "model_round +│ [1-9]"; do sleep 1; done
 
 # %% [markdown]
-# An app on the phone opens the same folder. What she reads counts from the next round on, and is
-# never recommended again.
+# An app on the phone opens the same folder. What the reader consumes counts from the next round on,
+# and is never recommended again.
 
 # %%
 import entrenous
@@ -61,8 +61,8 @@ len(books), "Glass Bread" in books
 # %% [markdown]
 # ## A new book
 #
-# The server takes the longer list up before its next round, and every device is told then. What she
-# forgets is deleted from the file itself.
+# The server takes the longer list up before its next round. What the reader forgets is deleted from
+# the file itself.
 
 # %% [bash]
 # (echo item; echo "New Moon") > new.csv

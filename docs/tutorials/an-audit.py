@@ -28,10 +28,10 @@ def attacked(**options):
 single = attacked(rounds=5)
 
 # %% [markdown]
-# *R-precision* is the share of right items among as many guesses as the user has items.
-# *Popularity alone* is the guess that everybody read what is popular. Anybody could make it, so
-# only what exceeds it is a leak. `gradient` names every history without an error: EXPOSED, although
-# no history ever left a device. The figure for a paper (`single.plot().save("leak.svg")` keeps it):
+# *R-precision* is the share of right items among as many guesses as the user has items. *Popularity
+# alone* is the guess that everybody read what is popular; only what exceeds it is a leak.
+# `gradient` names every history without an error: EXPOSED, although no history ever left a device.
+# The figure for a paper (`single.plot().save("leak.svg")` keeps it):
 
 # %%
 single.plot()
@@ -43,8 +43,8 @@ single.plot()
 summed = attacked(view="sum", cohort=100, rounds=20)
 
 # %% [markdown]
-# A sum over a hundred devices hides most of a history from this attack, and not all. Over a whole
-# training [sums come apart](../privacy.md#what-is-known-against-private).
+# A sum over a hundred devices hides most of a history from this attack. Over a whole training [sums
+# come apart](../privacy.md#what-is-known-against-private).
 #
 # ## Two sums that differ by one device
 #
@@ -59,8 +59,7 @@ differed = attacked(view="difference", cohort=100)
 # ## With noise, and what it costs
 #
 # The profile `private` is the default across a network: masked sums, with noise on every number,
-# and the settings that were tested with it. It asks for sums of 300 people. Here are 240, so that
-# smaller sums must be asked for.
+# and the settings that were tested with it. It asks for sums of 300 people; here are 240.
 
 # %%
 fewer = {"people": 100}
@@ -90,5 +89,5 @@ for profile, protect in (("paper", {}), ("private", fewer)):
 # entrenous receipt latest --user r007 2>/dev/null | grep -E "^- |:$"
 
 # %% [markdown]
-# The last line says which measurements these expectations rest on. [What leaks](../audit.md) puts
-# the findings into one picture.
+# The last line names the measurements behind these expectations. [What leaks](../audit.md) has all
+# findings.

@@ -6,8 +6,8 @@
 #
 # ## The data
 #
-# `books.csv` has one row for each book that a member of a club finished. Look before you train:
-# `data check` says how each column is read, and what was assumed.
+# `books.csv` has one row for each book that a member of a club finished. `data check` says how each
+# column is read, and what was assumed.
 
 # %% [bash]
 # head -3 books.csv
@@ -29,15 +29,14 @@ run
 # %% [markdown]
 # The newest book of each reader was held out before training (`loo-99`: leave one out). `hr@10` is
 # the share of readers whose held-out book is among the ten best, ranked against 99 books that they
-# never touched. A list of popular books is the bar that every recommender has to pass:
+# never touched. Every recommender has to beat a list of popular books:
 
 # %%
 popular = entrenous.run("popular", "books.csv", progress=False)
 print(f"{run.metrics['hr@10']:.2f} compared with {popular.metrics['hr@10']:.2f}")
 
 # %% [markdown]
-# One split of 240 readers is a small sample. [My frame](my-frame.md) repeats the comparison over
-# seeds, with a test.
+# [My frame](my-frame.md) repeats the comparison over seeds, with a test.
 #
 # ## Recommend
 
@@ -45,8 +44,7 @@ print(f"{run.metrics['hr@10']:.2f} compared with {popular.metrics['hr@10']:.2f}"
 run.recommend("r007", n=5)
 
 # %% [markdown]
-# Somebody who was not in training gets a list from the books that they name. Nothing is sent: the
-# device trains on these books alone.
+# Somebody who was not in training gets a list from the books that they name; nothing is sent.
 
 # %%
 run.recommend_for(["Glass Dragon", "Iron Oath"], n=3)
@@ -59,8 +57,7 @@ folder = run.save("runs/first")
 entrenous.open(folder).metrics["hr@10"] == run.metrics["hr@10"]
 
 # %% [markdown]
-# The same from a shell. The same seed gives the same model, byte for byte, so that your figures are
-# those of this page.
+# The same from a shell; the same seed gives the same model, byte for byte.
 
 # %% [bash]
 # entrenous run fcf --data books.csv --rounds 60 2>/dev/null | head -7
@@ -68,8 +65,8 @@ entrenous.open(folder).metrics["hr@10"] == run.metrics["hr@10"]
 # %% [markdown]
 # ## What that run gave away
 #
-# Histories stayed on the devices, and yet they are not secret. FCF as published sends messages from
-# which a server can compute the whole history:
+# Histories stayed on the devices, and yet FCF as published sends messages from which a server can
+# compute them:
 
 # %% [bash]
 # entrenous explain fcf | grep "Your list"

@@ -1,15 +1,14 @@
 # %% [markdown]
 # # My algorithm: one class, from an idea to a comparison
 #
-# After this page you can write a federated algorithm in plain NumPy, have its contract checked,
-# and compare it with published ones. The class that you write here would run unchanged behind a
-# real server.
+# After this page you can write a federated algorithm in plain NumPy, have its contract checked, and
+# compare it with published ones.
 #
 # ## The idea
 #
 # Each device keeps a vector for its user. It prefers each book that the user read to one drawn at
 # random, and sends how the vectors of these books should move. The arrays that the server holds,
-# that a device keeps and that it sends are declared; everything else follows from that.
+# that a device keeps and that it sends are declared.
 
 # %%
 from typing import Annotated, NamedTuple

@@ -20,15 +20,14 @@ data = entrenous.from_frame(frame, user="reader", item="book", value="stars", ti
 data
 
 # %% [markdown]
-# Every reading keeps a report of what was assumed, and a run stores it. Read it once:
+# Every reading keeps a report of what was assumed:
 
 # %%
 for note in data.notes:
     print("-", note)
 
 # %% [markdown]
-# The last line matters: a book with two stars counts as liked too. Here is the same frame with the
-# books of three stars or more as likes:
+# A book with two stars counts as liked too. Here are the books of three stars or more as likes:
 
 # %%
 liked = entrenous.from_frame(
@@ -37,8 +36,7 @@ liked = entrenous.from_frame(
 liked
 
 # %% [markdown]
-# If something can be read in two ways, nothing is guessed: the call ends with one line that names
-# both readings, or what is missing.
+# If something can be read in two ways, the call ends with one line that names both readings.
 
 # %% [raises]
 entrenous.from_frame(frame, user="reader", item="title")
@@ -54,8 +52,8 @@ table = entrenous.compare(["fcf", "pfpl+", "popular"], liked, seeds=3, rounds=60
 table
 
 # %% [markdown]
-# Is FCF better than the others, or was it luck? The test pairs the same users under both systems,
-# and Holm's correction accounts for the number of tests.
+# The test pairs the same users under both systems, and Holm's correction accounts for the number of
+# tests.
 
 # %%
 for test in table.tests().to_dicts():

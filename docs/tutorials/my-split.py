@@ -15,11 +15,10 @@ for protocol in ["loo-99", "loo-full", "temporal-80-20", "global-80-20"]:
     print(f"{protocol:15} hr@10 {run.metrics['hr@10']:.2f}  ndcg@10 {run.metrics['ndcg@10']:.2f}")
 
 # %% [markdown]
-# These are one algorithm and one file. `loo-99` ranks the held-out book against 99 others,
-# `loo-full` against all 180: a figure means nothing without its protocol, and figures of different
-# protocols do not compare ([why sampled metrics mislead](../protocols.md)). `global-80-20`
-# splits at one moment, so that no training row is later than any test row. A run says what the
-# split did:
+# `loo-99` ranks the held-out book against 99 others, `loo-full` against all 180: a figure means
+# nothing without its protocol, and figures of different protocols do not compare ([why sampled
+# metrics mislead](../protocols.md)). `global-80-20` splits at one moment, so that no training row
+# is later than any test row. A run says what the split did:
 
 # %%
 for note in run.manifest["notes"][-3:]:
@@ -28,8 +27,7 @@ for note in run.manifest["notes"][-3:]:
 # %% [markdown]
 # ## Train and test rows of your own
 #
-# `split` takes two frames (or files), numbers users and items of both alike, and refuses parts that
-# share none.
+# `split` takes two frames (or files), and numbers users and items of both alike.
 
 # %%
 import polars
@@ -41,7 +39,7 @@ run = entrenous.run("fcf", split=season, rounds=60, progress=False)
 run
 
 # %% [markdown]
-# Parts that share nothing would have been scored against strangers:
+# Parts that share nothing are refused:
 
 # %% [raises]
 other = rows.with_columns(item=polars.col("item") + " II")
@@ -50,8 +48,7 @@ entrenous.split(train=rows.filter(~late), test=other.filter(late))
 # %% [markdown]
 # ## The same rows for another program
 #
-# A split can be written as files too, so that a program that knows nothing of Entrenous trains on
-# the same rows; `--protocol given` reads them back.
+# A split can be written as files for any program; `--protocol given` reads them back.
 
 # %% [bash]
 # entrenous split books.csv --protocol temporal-80-20 --out mysplit >/dev/null 2>&1
