@@ -172,7 +172,6 @@ ASKED: dict[str, str] = {
     "G7": "1,000 peers: within its memory",
     **{f"I{number}": what for number, what in enumerate(FILES, start=1)},
 }
-ONE = "1"  # one test passed, and noted nothing
 NOT_BUILT = {"P7": "the operator gives one ticket for each key"}
 
 
@@ -247,7 +246,7 @@ def cases(record: Path) -> list[Case]:
 
 
 def lines(found: Iterable[Case]) -> list[str]:
-    """The groups with a line for each id: what happens, what must follow, and what passed."""
+    """The groups with a line for each id: what happens, what must follow, and what was noted."""
     by_id: dict[str, list[Case]] = {}
     for case in found:
         by_id.setdefault(id_of(case.name) or "", []).append(case)
@@ -255,20 +254,18 @@ def lines(found: Iterable[Case]) -> list[str]:
     for letter, (title, otherwise) in GROUPS.items():
         said += ["", f"## {title}", "", *([otherwise, ""] if otherwise else [])]
         for name in [one for one in ASKED if one.startswith(letter)]:
-            result = passed(name, by_id.get(name, []))
-            bracket = "" if result == ONE else f" ({result})"
-            said.append(f"* {name} {ASKED[name]}{bracket}")
+            noted = result(name, by_id.get(name, []))
+            said.append(f"* {name} {ASKED[name]}{f' ({noted})' if noted else ''}")
     return said
 
 
-def passed(name: str, own: list[Case]) -> str:
-    """How many tests of an id passed, failed and were skipped, and what they noted."""
+def result(name: str, own: list[Case]) -> str:
+    """What the tests of an id noted, and how many did not pass; empty if all passed in silence."""
     if not own:
         return f"not built: {NOT_BUILT[name]}" if name in NOT_BUILT else "**no test**"
     counts = Counter(case.outcome for case in own)
     others = [f"**{counts[kind]} {kind}**" for kind in ("failed", "skipped") if counts[kind]]
-    noted = [case.measured for case in own if case.measured]
-    return "; ".join([", ".join([str(counts["passed"]), *others]), *noted])
+    return "; ".join([*others, *(case.measured for case in own if case.measured)])
 
 
 def page(found: list[Case], quick: bool) -> str:
@@ -286,8 +283,9 @@ def page(found: list[Case], quick: bool) -> str:
         "",
         (
             "Written by `make failures` from pytest's record. Each line says what happens, what"
-            " must follow, and in brackets how many tests passed, if not one. A test belongs to an"
-            " id by its name (`test_r1_...`, `[b07-...]`): `pytest -k r1_ -m ''` runs a line."
+            " must follow, and in brackets what a test measured. What failed, was skipped or has"
+            " no test is bold; all else passed. A test belongs to an id by its name"
+            " (`test_r1_...`, `[b07-...]`): `pytest -k r1_ -m ''` runs a line."
         ),
         "",
         (
