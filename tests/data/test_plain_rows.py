@@ -1,5 +1,5 @@
-"""Large files of plain numbers are read by compiled loops, and give what the careful reader gives:
-the same rows, notes and errors.
+"""Files of numbers are read without a look at each line, and give what the careful reader of lines
+gives: the same rows, notes and errors.
 """
 
 from __future__ import annotations
@@ -8,20 +8,21 @@ import random
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+import polars as pl
 import pytest
 
 from entrenous.core.errors import InputError
 from entrenous.data import interactions, table
+from entrenous.data.files import read_table
 from entrenous.data.formats import delimited
 from entrenous.data.load import load
+from entrenous.data.options import LoadOptions
 
 HEADER = "user_id,item_id,rating,timestamp"
 
 
 @pytest.fixture(autouse=True)
 def _large_from_one_byte_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delimited, "LARGE", 1)
     monkeypatch.setattr(table, "MANY", 1)
     monkeypatch.setattr(interactions, "MANY_ROWS", 1)
 
@@ -58,20 +59,19 @@ def outcome(path: Path, **options: Any) -> tuple[Any, ...]:
 def carefully(path: Path, monkeypatch: pytest.MonkeyPatch, **options: Any) -> tuple[Any, ...]:
     """The same by the careful reader and by the sorts of NumPy."""
     with monkeypatch.context() as patch:
-        patch.setattr(delimited, "LARGE", 1 << 40)
+        patch.setattr(delimited, "_numbers", lambda *_: None)
         patch.setattr(table, "MANY", 1 << 40)
         patch.setattr(interactions, "MANY_ROWS", 1 << 40)
         return outcome(path, **options)
 
 
 def is_plain(path: Path) -> bool:
-    from entrenous.data.files import read_table
-    from entrenous.data.options import LoadOptions
-
+    """True if the ids come as numbers."""
     try:
-        return read_table(path, LoadOptions(), compact=True).compact
+        frame = read_table(path, LoadOptions()).frame
     except InputError:
         return False
+    return frame.schema["user_id"] == pl.Int64 == frame.schema["item_id"]
 
 
 PLAIN = {
@@ -84,7 +84,7 @@ PLAIN = {
     "sorted.csv": text(sorted(rows(), key=lambda row: (int(row[0]), int(row[1])))),
     "repeats.csv": text([*rows(), *rows()[:9]]),
     "conflicts.csv": text([*rows(), *([*row[:2], "9", row[3]] for row in rows()[:9])]),
-    "pairs.csv": text([row[:2] for row in rows()], header="user,item"),
+    "pairs.csv": text([row[:2] for row in rows()], header="user_id,item_id"),
     "days.csv": text([[*row[:3], str(86_400 * (10_000 + len(row[1])))] for row in rows()]),
     "small.csv": text([[*row[:3], str(number)] for number, row in enumerate(rows())]),
     "milliseconds.csv": text([[*row[:3], row[3] + "123"] for row in rows()]),
@@ -112,14 +112,15 @@ FIELDS += ["9" * 19, "0.1234567890123456", "\xfc", "1 ", "-", "--1", "1.5.2", "\
 
 @pytest.mark.parametrize("field", FIELDS)
 @pytest.mark.parametrize("column", range(4))
-def test_a_field_that_is_not_plain_leaves_the_file_to_the_careful_reader(
+def test_a_field_that_is_no_plain_number_is_read_alike(
     field: str, column: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines = rows()
     lines[400][column] = field
     path = tmp_path / "a.csv"
     path.write_text(text(lines), newline="")
-    assert not is_plain(path)
+    # Of a number that is no id, any form has the same value.
+    assert column > 1 or not is_plain(path)
     assert outcome(path) == carefully(path, monkeypatch)
 
 
@@ -139,20 +140,3 @@ def test_random_damage_is_read_alike(tmp_path: Path, monkeypatch: pytest.MonkeyP
         plain += is_plain(path)
         assert outcome(path) == carefully(path, monkeypatch)
     assert 10 < plain < 140
-
-
-def test_decimals_are_the_nearest_floats(tmp_path: Path) -> None:
-    drawn = random.Random(1)
-    signs = ("", "-")
-    fields = [
-        f"{drawn.choice(signs)}{drawn.uniform(1, 9):.{drawn.randrange(1, 14)}f}" for _ in range(600)
-    ]
-    lines = [[*row[:2], field, row[3]] for row, field in zip(rows(), fields, strict=True)]
-    path = tmp_path / "a.csv"
-    path.write_text(text(lines))
-    from entrenous.data.files import read_table
-    from entrenous.data.options import LoadOptions
-
-    frame = read_table(path, LoadOptions(), compact=True).frame
-    expected = np.array([float(field) for field in fields])
-    assert np.array_equal(frame["rating"].to_numpy(), expected)

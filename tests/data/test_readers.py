@@ -207,6 +207,8 @@ def test_blocks_do_not_change_what_is_found(
     [
         ("a.json", "x", "the name says JSON (.json), the content is not"),
         ("a.pkl", b"\x80\x04.", "files of type .pkl are not read"),
+        ("a.npz", b"PK\x03\x04", "files of type .npz are not read"),
+        ("a.csv", b"\x89HDF", "the content is HDF5"),
         ("a.parquet", CSV, "the name says Parquet, the content is not"),
         ("a.gz", CSV, "the name says gzip, the content is not"),
         ("a.csv", b"PAR1....PAR1", "the content is Parquet, the name says .csv"),

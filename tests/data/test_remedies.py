@@ -228,39 +228,6 @@ def a_number_of_lenskit_without_a_row(tmp: Path) -> Case:
     yield lambda: load(write([0, 1, 1]))
 
 
-def matrix(path: Path, damage: int = 0) -> Path:
-    """A sparse matrix of SciPy's form, without its last bytes."""
-    arrays = {"indptr": [0, 2, 4], "indices": [0, 1, 1, 2], "data": [1.0, 2.0, 3.0, 4.0]}
-    np.savez(path, format=np.array(b"csr"), shape=np.array([2, 3]), **arrays)
-    return text(path, path.read_bytes()[: -damage or None])
-
-
-def a_matrix_that_is_cut_off(tmp: Path) -> Case:
-    yield lambda: load(matrix(tmp / "a.npz", damage=30))
-    yield lambda: load(matrix(tmp / "a.npz"))
-
-
-def arrays_that_are_no_matrix(tmp: Path) -> Case:
-    np.savez(tmp / "a.npz", x=np.arange(3))
-    yield lambda: load(tmp / "a.npz")
-    yield lambda: load(matrix(tmp / "a.npz"))
-
-
-def a_damaged_file_of_hdf5(tmp: Path) -> Case:
-    path = text(tmp / "a.h5", b"\x89HDF\r\n\x1a\n" + b"0" * 99)
-    yield lambda: load(path)
-    yield lambda: load(matrix(tmp / "a.npz"))
-
-
-def a_file_of_hdf5_without_its_package(tmp: Path) -> Case:
-    path = text(tmp / "a.h5", b"\x89HDF\r\n\x1a\n" + b"0" * 99)
-    without = pytest.MonkeyPatch()
-    without.setitem(sys.modules, "h5py", None)
-    yield lambda: load(path)
-    without.undo()
-    yield lambda: load(matrix(tmp / "a.npz"))
-
-
 def a_column_of_actions_with_a_refusal(tmp: Path) -> Case:
     path = text(tmp / "a.csv", "user_id,item_id,event\n1,a,play\n1,b,skip\n2,c,play\n")
     error = yield lambda: load(path)

@@ -31,7 +31,7 @@ LIMIT = 4 << 30
 RATIO = 100
 FLOOR = 64 << 20
 # Further endings of types that have a usual one.
-ALSO = {".parquet": (".pq",), ".zip": (".npz",), ".h5": (".hdf5", ".hdf")}
+ALSO = {".parquet": (".pq",)}
 JSON = (".json", ".jsonl", ".ndjson")
 # Types that people try, refused by name.
 OTHERS = (
@@ -45,6 +45,10 @@ OTHERS = (
     ".avro",
     ".orc",
     ".npy",
+    ".npz",
+    ".h5",
+    ".hdf5",
+    ".hdf",
     ".mat",
     ".db",
     ".sqlite",
@@ -55,8 +59,8 @@ OTHERS = (
     ".pdf",
 )
 READABLE = (
-    "CSV, TSV, Parquet, JSON lines, RecBole .inter, MovieLens ::, sparse matrices (.npz, .h5) and"
-    " others (see entrenous data formats), plain or as .gz, .bz2, .xz, .zst, .zip"
+    "CSV, TSV, Parquet, JSON lines, RecBole .inter, MovieLens :: and others (see entrenous data"
+    " formats), plain or as .gz, .bz2, .xz, .zst, .zip"
 )
 # How the bytes of a type begin, its name, and its ending; "" for a type that is not read.
 MAGIC = (
@@ -67,7 +71,7 @@ MAGIC = (
     (b"PK\x03\x04", "zip", ".zip"),
     (b"PAR1", "Parquet", ".parquet"),
     (b"SQLite format 3\x00", "SQLite", ""),
-    (b"\x89HDF", "HDF5", ".h5"),
+    (b"\x89HDF", "HDF5", ""),
     (b"%PDF", "PDF", ""),
 )
 # Bytes by which a format is recognised.
@@ -87,8 +91,6 @@ class RawFile(NamedTuple):
     """The path, for errors."""
     name: str
     """The name of the file in lower case, without the ending of a compression."""
-    compact: bool = False
-    """True if a large text file of plain numbers may come as columns of numbers."""
 
     @property
     def ending(self) -> str:
@@ -118,9 +120,9 @@ def first_lines(head: bytes, most: int) -> list[bytes]:
     return [line.rstrip(b"\r") for line in whole[:most]]
 
 
-def read_table(path: Path, options: LoadOptions, *, compact: bool = False) -> ColumnTable:
-    """Returns the table in a file. compact: a large text file of plain numbers may come as columns
-    of numbers. Raises InputError with the file, the line if it has one, and a fix.
+def read_table(path: Path, options: LoadOptions) -> ColumnTable:
+    """Returns the table in a file. Raises InputError with the file, the line if it has one, and a
+    fix.
     """
     _refuse_others(path, path.suffix.lower())
     raw = read_bytes(path)
@@ -131,7 +133,7 @@ def read_table(path: Path, options: LoadOptions, *, compact: bool = False) -> Co
             expected="a header and rows of user, item, value, time",
             fix="check the path, or get it again",
         )
-    file = _unpacked(raw, path)._replace(compact=compact)
+    file = _unpacked(raw, path)
     return _format(file, options).read(file, options)
 
 

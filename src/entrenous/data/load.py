@@ -150,13 +150,6 @@ def _read(path: Path, options: LoadOptions, items_file: Path | None) -> Interact
         name = path.resolve().name
         return read_folder(path, options, name=name, items=items_file)
     name = path.name.split(".")[0] or path.name
-    table = read_table(path, options, compact=True)
-    try:
-        return assemble(table, options, name=name)
-    except InputError:
-        if not table.compact:
-            raise
-    # What is wrong is said of the fields as they are written.
     return assemble(read_table(path, options), options, name=name)
 
 

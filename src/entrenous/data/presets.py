@@ -388,7 +388,7 @@ PRESETS = {
         (PublishedFile("train.txt or test.txt", r"\d+( \d+)* ?$", {"format": "item-lists"}),),
     ),
     "mind": Preset(
-        "news that users had read or clicked (impression-clicks reads the clicks alone)",
+        "news that users had read or clicked",
         (PublishedFile("behaviors.tsv", r"\d+\tU\d+\t[^\t]+[AP]M\t", {"format": "impressions"}),),
     ),
     "movielens": Preset(

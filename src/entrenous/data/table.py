@@ -58,7 +58,9 @@ class ColumnTable:
     """Columns, and the place that each row came from."""
 
     frame: Any
-    """A polars.DataFrame; all its columns are text if the source is a text file."""
+    """A polars.DataFrame; of a text file, its columns are text, or whole numbers if every field is
+    a number.
+    """
     source: str
     """The path of the file, or the name of the frame."""
     first_line: int | None = None
@@ -73,8 +75,6 @@ class ColumnTable:
     """RecBole's types of the columns; empty for other files."""
     control: tuple[str, ...] = ()
     """The columns with control characters, which may not be read."""
-    compact: bool = False
-    """True if the fields of a text file were read as numbers."""
     guesses: tuple[Guess, ...] = ()
     """The assumptions of the reader that could be wrong."""
     left_out: tuple[LeftOut, ...] = ()

@@ -90,9 +90,6 @@ def times(table: ColumnTable, name: str, options: LoadOptions) -> Times:
     in two ways.
     """
     column = _column(table, name)
-    if table.compact and column.dtype.is_float():
-        # The digits of a text tell more than a float.
-        raise InputError(table.source, "a time has a fraction", expected="whole numbers")
     seconds = _plain_seconds(column, options.time_form)
     if seconds is not None:
         # The first row shows of most columns that they are not whole days.

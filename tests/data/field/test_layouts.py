@@ -1,18 +1,15 @@
-"""The layouts that the field uses (issue 41, section 3), as small look-alikes: sparse matrices, Parquet
-of Hugging Face and of LensKit, and columns that say that nothing was consumed.
+"""The layouts that the field uses (issue 41, section 3), as small look-alikes: Parquet of Hugging
+Face and of LensKit, and columns that say that nothing was consumed.
 """
 
 from __future__ import annotations
 
-import io
 import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 import pytest
-import scipy.sparse as sp
 from lookalikes import rows, write
 
 from entrenous.core.errors import InputError
@@ -31,77 +28,9 @@ def pairs(data: Any) -> set[tuple[str, str]]:
     )
 
 
-def matrix() -> sp.csr_matrix:
-    user, item, _ = zip(*ROWS, strict=True)
-    return sp.csr_matrix((np.ones(len(ROWS)), (user, item)))
-
-
 def frame(**columns: list[Any]) -> pl.DataFrame:
     user, item, time = zip(*ROWS, strict=True)
     return pl.DataFrame({"user_id": user, "item_id": item, "timestamp": time, **columns})
-
-
-# ---- sparse matrices -----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("form", ["tocsr", "tocsc", "tocoo"])
-def test_a_sparse_matrix_of_scipy(form: str, tmp_path: Path) -> None:
-    sp.save_npz(tmp_path / "m.npz", getattr(matrix(), form)())
-    data = load(tmp_path / "m.npz")
-    assert pairs(data) == PAIRS and "the rows of the matrix are users" in " ".join(data.notes)
-    turned = load(tmp_path / "m.npz", format="sparse-items")
-    assert pairs(turned) == {(item, user) for user, item in PAIRS}
-
-
-@pytest.mark.parametrize(
-    ("changed", "says"),
-    [
-        ({"indices": np.array([0, 9, 1])}, "an index is outside the matrix"),
-        ({"indices": np.array([0, -1, 1])}, "an index is outside the matrix"),
-        ({"indices": np.array([0.0, 1.0, 1.0])}, "its indices are no whole numbers"),
-        ({"indptr": np.array([0, 4, 3])}, "do not ascend"),
-        ({"indptr": np.array([0, 2, 2**62])}, "do not ascend"),
-        ({"indptr": np.array([], np.int64)}, "do not ascend"),
-        ({"data": np.ones((3, 2))}, "differ in length"),
-        ({"data": np.ones(2)}, "do not ascend"),
-        ({"data": np.array(["a", "b", "c"])}, "its values are <U1"),
-        ({"data": np.ones(3, complex)}, "its values are complex128"),
-        ({"shape": np.array([2])}, "can be read"),
-        ({"format": np.array(b"dia")}, "its form is 'dia'"),
-        ({"format": np.array(3)}, "can be read"),
-        ({"indices": np.array([0, {}, 1], object)}, "Object arrays cannot be loaded"),
-        ({"data": np.array([1, np.nan, 1])}, "row 1: the value is nan"),
-        ({"data": np.array([1, 0, 1.0])}, "which may be likes all the same or not"),
-    ],
-)
-def test_a_hostile_matrix_is_refused(changed: dict[str, Any], says: str, tmp_path: Path) -> None:
-    arrays = {"indptr": np.array([0, 2, 3]), "indices": np.array([0, 1, 1]), "data": np.ones(3)}
-    arrays |= {"format": np.array(b"csr"), "shape": np.array([2, 3])} | changed
-    np.savez(tmp_path / "m.npz", **arrays)
-    with pytest.raises(InputError, match=says) as refused:
-        load(tmp_path / "m.npz")
-    assert "m.npz" in str(refused.value) and "\n" not in str(refused.value)
-
-
-def test_a_matrix_of_hdf5(tmp_path: Path) -> None:
-    h5py = pytest.importorskip("h5py")
-    by_items = matrix().T.tocsr()
-    with h5py.File(tmp_path / "m.h5", "w") as file:
-        # As implicit publishes its data, items by users.
-        group = file.create_group("artist_user_plays")
-        for name in ("data", "indices", "indptr"):
-            group[name] = getattr(by_items, name)
-        file["artist"] = np.arange(3)
-    assert pairs(load(tmp_path / "m.h5", format="sparse-items")) == PAIRS
-    content = io.BytesIO()
-    with h5py.File(content, "w") as file:
-        file["x"] = np.arange(3)
-    (tmp_path / "none.hdf5").write_bytes(content.getvalue())
-    with pytest.raises(InputError, match="there are 0 sparse matrices in it"):
-        load(tmp_path / "none.hdf5")
-    (tmp_path / "cut.h5").write_bytes((tmp_path / "m.h5").read_bytes()[:600])
-    with pytest.raises(InputError, match="the HDF5 file cannot be read"):
-        load(tmp_path / "cut.h5")
 
 
 # ---- Parquet of Hugging Face and LensKit ---------------------------------------------------------

@@ -2,13 +2,15 @@
 
 Every record is one physical line, so that a defect has a line number. All bytes are checked first
 (encoding, control characters, line ends, columns per line, quotes). Then polars splits them, which
-cannot fail any more.
+cannot fail any more. Lines of numbers alone need no check but of their length: polars reads them as
+numbers, and their digits account for every byte.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -24,6 +26,7 @@ from ..table import ColumnTable, NoRows
 from .layout import (
     DELIMITERS,
     LINE_LIMIT,
+    SAMPLE,
     UNIT,
     Layout,
     delimiter_of,
@@ -39,8 +42,10 @@ from .layout import (
 BY_ENDING = {".csv": ",", ".tsv": "\t", ".inter": "\t", ".item": "\t", ".user": "\t"}
 # The endings of files with a RecBole header.
 TYPED = (".inter", ".item")
-# Bytes of a file that is worth compiled loops: the first time, compiling takes three seconds.
-LARGE = 32 << 20
+# 10, 100, ...: a number of at least this much has one more digit.
+POWERS = 10 ** np.arange(1, 19)
+# Bytes of a decimal number at most.
+DECIMAL = 32
 # Bytes checked at a time.
 BLOCK = 1 << 24
 REASONS = (
@@ -63,13 +68,6 @@ def read(file: RawFile, options: LoadOptions) -> ColumnTable:
     """Returns the table in a text file; its ending may tell the delimiter. See `read_text`."""
     delimiter = BY_ENDING.get(file.ending)
     typed = file.ending in TYPED
-    if file.compact and len(file.content) >= LARGE:
-        # Loaded here, since few files are large.
-        from ..plain_rows import read_plain
-
-        table = read_plain(file, options, delimiter, typed)
-        if table is not None:
-            return table
     return read_text(file.content, file.source, options, delimiter=delimiter, typed=typed)
 
 
@@ -113,6 +111,18 @@ def read_text(
     if layout.delimiter == "::":
         refuse_control(text, source, bytes([UNIT]), line=first)
         text = text.replace(b"::", bytes([UNIT]))
+    if not dirty and not layout.may_be_lists:
+        numbers = _numbers(text, layout)
+        if numbers is not None:
+            return ColumnTable(
+                frame=numbers,
+                source=source,
+                first_line=first,
+                whole=whole,
+                types=layout.types,
+                guesses=tuple(guesses),
+                notes=tuple(notes),
+            )
     text, layout = _quotes(text, layout, notes)
     # Checked before polars reads it, which fills a short line with nulls without a word.
     drop = options.bad_rows == "drop"
@@ -237,6 +247,49 @@ def _split(text: bytes, layout: Layout, source: str) -> Any:
     # The empty column behind the last delimiter of each row has no name, and is left out later.
     frame.columns = [*layout.names, ""] if layout.spare else layout.names
     return frame.fill_null("")
+
+
+def _numbers(text: bytes, layout: Layout) -> Any:
+    """Returns the polars frame of lines in which every field is a number; None for other lines.
+    Whole numbers are int64, in their only plain form: 007 is another id than 7. Decimals are text.
+    """
+    import polars as pl
+
+    if b'"' in text:
+        return None
+    read = partial(pl.read_csv, text, has_header=False, separator=chr(layout.byte), quote_char=None)
+    try:
+        kinds = read(n_rows=SAMPLE, infer_schema_length=SAMPLE).schema
+        if not {pl.Int64, pl.Float64}.issuperset(kinds.values()):
+            return None
+        schema = {name: pl.Int64 if kind == pl.Int64 else pl.String for name, kind in kinds.items()}
+        frame = read(schema=schema)
+    except pl.exceptions.PolarsError:
+        return None
+    if frame.width != layout.width or frame.null_count().sum_horizontal()[0]:
+        return None
+    # A delimiter or a line feed stands behind each field.
+    if sum(_bytes(column) for column in frame) + frame.height * frame.width != len(text):
+        return None
+    frame.columns = layout.names
+    return frame
+
+
+def _bytes(column: Any) -> int:
+    """Returns the bytes of the fields of a column, if numbers are in their only plain form; 0 if a
+    field is too long for a number.
+    """
+    import polars as pl
+
+    if column.dtype == pl.String:
+        length = column.str.len_bytes()
+        return int(length.sum()) if length.max() <= DECIMAL else 0
+    numbers = column.to_numpy()
+    size = np.abs(numbers)
+    minus = np.count_nonzero(numbers < 0)
+    reached = POWERS[size.max() >= POWERS]
+    longer = sum(np.count_nonzero(size >= power) for power in reached)
+    return int(len(numbers) + minus + longer)
 
 
 # ---- the check of every line ---------------------------------------------------------------------

@@ -46,18 +46,6 @@ def read(file: RawFile, options: LoadOptions) -> ColumnTable:
     return _with_lines(table, pl.concat([history, clicks]), notes)
 
 
-def read_clicks(file: RawFile, options: LoadOptions) -> ColumnTable:
-    """Returns one row for each click. Raises InputError with the line of the first defect."""
-    table = _shown(file, options)
-    clicks = _clicks(table)
-    notes = (
-        *table.notes,
-        f"impressions with their clicks: {table.frame.height:,} with {clicks.height:,}; what was"
-        " shown and not clicked, and all histories, are left out",
-    )
-    return _with_lines(table, clicks, notes)
-
-
 def _shown(file: RawFile, options: LoadOptions) -> ColumnTable:
     """Returns the table of impressions, one row each, with the times as dates."""
     import polars as pl
@@ -134,10 +122,5 @@ FORMATS = {
         "impressions of MIND: the history and the clicks of each user (behaviors.tsv)",
         recognises,
         read,
-    ),
-    "impression-clicks": Format(
-        "the clicks alone of such a file, each of which has a time",
-        lambda head, name: False,
-        read_clicks,
     ),
 }
