@@ -9,6 +9,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 # what a clone installs beside the package: its neighbours and, for its tests, the laboratory and the adapter of Flower
 NEIGHBOURS := \
+  packages/entrenous-field \
   packages/entrenous-ray
 BESIDE := $(NEIGHBOURS) packages/entrenous-flower lab
 DECLARED := pyproject.toml $(BESIDE:=/pyproject.toml)

@@ -23,7 +23,7 @@ if "hypothesis" in sys.modules:
 # The order of the tests, by folder; a folder that is not named comes at FREE. Of two workers one
 # begins at the start, with the algorithms, and compiles every kernel; the other one begins in the
 # middle, with tests that need hardly any. So few kernels are compiled twice.
-COMPILING = ("tests/algorithms", "tests/kernels")
+COMPILING = ("tests/algorithms", "packages/entrenous-field", "tests/kernels")
 COMPILED = ("packages/entrenous-ray", "tests/audit", "tests/deploy")
 FREE = len(COMPILING + COMPILED)
 LATER = ("tests/core", "tests/cli", "tests/golden", "tests/api", "tests/runs", "tests/federation")

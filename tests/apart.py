@@ -44,6 +44,7 @@ class Distribution(NamedTuple):
 
 DISTRIBUTIONS = (
     Distribution(Path("lab"), "entrenous_lab", ("README.md", "docs/**/*.md", "lab/results/*")),
+    Distribution(Path("packages/entrenous-field"), "entrenous_field"),
     Distribution(Path("packages/entrenous-flower"), "entrenous_flower"),
     Distribution(Path("packages/entrenous-ray"), "entrenous_ray"),
 )

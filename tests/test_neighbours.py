@@ -14,8 +14,12 @@ import pytest
 from command_line import Command, write_shop
 from paths import ROOT, SOURCE
 
+import entrenous
+from entrenous.core.errors import InputError
 from entrenous.core.registry import plugins
+from entrenous.core.registry.discover import offers
 from entrenous.core.registry.neighbours import NEIGHBOURS, Neighbour
+from entrenous.systems.named import algorithms
 
 FOLDERS = sorted(path.parent for path in ROOT.glob("packages/*/pyproject.toml"))
 LIST = "imports.txt"
@@ -75,6 +79,9 @@ def test_a_neighbour_brings_what_the_table_says(one: Neighbour) -> None:
     assert (ROOT / "packages" / f"entrenous-{one.extra}").is_dir()
     for name in one.engines:
         assert plugins.plugged_in("engines", name) is not None
+    own = offers(f"entrenous_{one.extra}", "ALGORITHMS")
+    assert sorted(own) == list(one.algorithms)
+    assert own.items() <= algorithms().items()
 
 
 @pytest.mark.usefixtures("nothing_beside")
@@ -100,6 +107,32 @@ def test_actors_that_are_not_installed_are_one_line(command: Command, tmp_path: 
         'error: --ray: entrenous-ray is not installed; pip install "entrenous[ray]"\n',
     )
     assert not list(tmp_path.iterdir())
+
+
+FIELD = 'pip install "entrenous[field]"'
+
+
+@pytest.mark.usefixtures("nothing_beside")
+@pytest.mark.parametrize("words", [["explain", "pfedrec"], ["run", "fedmf-printed"]])
+def test_algorithms_that_are_not_installed_are_one_line(words: list[str], command: Command) -> None:
+    refused = command(*words)
+    said = f"{words[1]} is in entrenous-field, which is not installed; {FIELD}"
+    assert (refused.code, refused.out, refused.err) == (2, "", f"error: algorithm: {said}\n")
+
+
+@pytest.mark.usefixtures("nothing_beside")
+def test_a_slip_of_the_keyboard_finds_them_too() -> None:
+    with pytest.raises(InputError, match="fedncf is in entrenous-field"):
+        entrenous.explain("fedncf")
+    with pytest.raises(InputError, match="did you mean 'fedncf'"):
+        entrenous.explain("Fed_NCF")
+
+
+@pytest.mark.usefixtures("nothing_beside")
+def test_lists_of_algorithms_name_those_that_are_not_installed(command: Command) -> None:
+    for said in (command("algorithms").out, command("run", "--help").out.replace("│", " ")):
+        words = " ".join(said.split())
+        assert "pfedrec, pfedrec-printed" in words and FIELD in words
 
 
 def test_every_line_that_installs_names_an_extra() -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from entrenous_field.fedcold import FedCold
 from entrenous_lab.cold_items import by_features, choose, divide, hit_rate, measure, table
 
 from entrenous.data.interactions import Interactions, text_array
 from entrenous.data.load import from_frame
-from entrenous.systems.fedcold import FedCold
 
 USERS, ITEMS = 30, 60
 

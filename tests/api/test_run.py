@@ -186,7 +186,7 @@ def test_accuracy_by_user_and_the_learning_curve_are_frames(made: entrenous.Run)
 
 
 @pytest.mark.parametrize(
-    "name", ["fpl", "fcf", "fedavg-gmf", "fedrecon", "cali3f-gmf", "fedfast-gmf", str(EXAMPLE)]
+    "name", ["fpl", "fcf", "fedavg-gmf", "cali3f-gmf", "fedfast-gmf", str(EXAMPLE)]
 )
 def test_somebody_who_was_not_in_training_gets_a_list(name: str, data: Interactions) -> None:
     """The lists of two tastes differ, and each prefers its own: even items for even users."""

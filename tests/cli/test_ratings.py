@@ -11,18 +11,22 @@ from typing import Any
 import numpy as np
 import pytest
 from command_line import Command
+from rated_rows import rated
 
-from tests.algorithms.test_fbalf_bayes import SMALL, rated
 from tests.cli.test_cali3f import process
 
-QUICK = [
-    word for name, value in {**SMALL, "rounds": 8}.items() for word in ("--set", f"{name}={value}")
-]
+SMALL: dict[str, Any] = {
+    "factors": 3,
+    "rounds": 8,
+    "learning_rate": 0.05,
+    "local_rate": 0.03,
+    "reg": 0.02,
+    "init_std": 0.1,
+    "style": "batch",
+}
+QUICK = [word for name, value in SMALL.items() for word in ("--set", f"{name}={value}")]
 WITHOUT = [
-    word
-    for name, value in {**SMALL, "rounds": 8}.items()
-    if name != "reg_user"
-    for word in ("--set", f"{name}={value}")
+    word for name, value in SMALL.items() if name != "reg" for word in ("--set", f"{name}={value}")
 ]
 DATA = ["--data", "ratings.csv"]
 
@@ -41,8 +45,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def manifest(folder: Path) -> dict[str, Any]:
-    """What a real process prints of a run of `fbalf-bayes`."""
-    return process(folder, "run", "fbalf-bayes", *DATA, *QUICK)
+    """What a real process prints of a run of `fbalf`."""
+    return process(folder, "run", "fbalf", *DATA, *QUICK)
 
 
 @pytest.fixture
@@ -64,7 +68,7 @@ def test_the_usual_protocol_of_rating_prediction_is_cross_validation(
     )
     assert manifest["protocol_text"][0].startswith("ratings: mae and rmse over ")
     assert manifest["protocol_text"][0].endswith(
-        "held-out ratings, predictions of fbalf-bayes clipped to 1 .. 5"
+        "held-out ratings, predictions of fbalf clipped to 1 .. 5"
     )
 
 
@@ -125,7 +129,7 @@ def test_data_without_ratings_are_refused_before_anything_is_written(
         "user,item\n"
         + "".join(f"u{u},i{(u * 7 + k * 3) % 40}\n" for u in range(12) for k in range(12))
     )
-    refused = command("run", "fbalf-bayes", "--data", str(path), "--out", str(tmp_path / "runs"))
+    refused = command("run", "fbalf", "--data", str(path), "--out", str(tmp_path / "runs"))
     assert "no ratings to learn from" in refused.err and refused.err.count("\n") == 1
     assert not (tmp_path / "runs").exists()
 
@@ -148,12 +152,10 @@ def test_systems_that_predict_ratings_are_compared_by_errors(
 
 
 def test_settings_are_chosen_by_the_error_on_validation(command: Command) -> None:
-    found = command(
-        "tune", "fbalf-bayes", *DATA, *WITHOUT, "--grid", "reg_user=0.7,500", "--json"
-    ).json
+    found = command("tune", "fbalf", *DATA, *WITHOUT, "--grid", "reg=0.02,500", "--json").json
     assert found["selected_by"] == "validation rmse" and found["protocol"] == "kfold-5"
     errors = [row["validation"]["rmse"] for row in found["rows"]]
-    assert errors == sorted(errors) and found["rows"][0]["settings"]["reg_user"] == "0.7"
+    assert errors == sorted(errors) and found["rows"][0]["settings"]["reg"] == "0.02"
 
 
 def test_a_report_of_errors_has_the_lowest_in_bold(

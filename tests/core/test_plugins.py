@@ -13,11 +13,12 @@ from paths import ROOT
 
 from entrenous.core.errors import InputError
 from entrenous.core.registry import plugins
+from entrenous.core.registry.discover import modules
 from entrenous.data.dataset import datasets
 from entrenous.data.split.protocol import protocols
 from entrenous.evaluation.metric_kinds import metrics
 from entrenous.runs.pipeline import run
-from entrenous.systems.named import algorithms
+from entrenous.systems.named import algorithms, maker_of
 
 MODULE = """
 import numpy as np
@@ -78,6 +79,25 @@ def test_what_a_package_brings_is_used_by_name(package: Path) -> None:
         and made.manifest["protocol"] == "halves"
         and 0 <= made.metrics["first"] <= 1
     )
+
+
+def test_a_package_brings_all_that_its_files_offer(package: Path) -> None:
+    """As the folders of the library do. A name imports its own file and no other."""
+    files = package / "many"
+    files.mkdir()
+    (files / "__init__.py").write_text("")
+    (files / "one.py").write_text(
+        'from brought_algo import MyAlgorithm\n\nALGORITHMS = {"one": MyAlgorithm, "two": MyAlgorithm}\n'
+    )
+    (files / "other.py").write_text('raise RuntimeError\n\nALGORITHMS = {"other": None}\n')
+    offer(package, algorithms="any = many")
+    assert maker_of("two").__name__ == "MyAlgorithm"
+    (files / "other.py").write_text('ALGORITHMS = {"fpl": None}\n')
+    with pytest.raises(InputError, match="a package offers 'fpl', which is taken"):
+        algorithms()
+    (files / "other.py").unlink()
+    modules.cache_clear()
+    assert {"one", "two"} <= algorithms().keys() and "any" not in algorithms()
 
 
 @pytest.mark.parametrize(

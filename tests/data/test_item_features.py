@@ -5,7 +5,6 @@ is refused.
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,6 @@ import polars as pl
 import pytest
 from paths import SHARED, absent
 
-import entrenous
 from entrenous.core.contract.item_features import WIDEST, ItemFeatures
 from entrenous.core.errors import InputError
 from entrenous.data.interactions import Interactions, text_array
@@ -176,15 +174,6 @@ def test_a_long_vector_is_not_cut() -> None:
     vectors = [[float(item + number) for number in range(300)] for item in range(8)]
     rows = from_frame(ROWS, items={"item_id": list(range(8)), "emb": vectors}, features="emb")
     assert rows.item_features.values.shape == (8, 300) and rows.item_features.values[7, 299] == 306
-
-
-def test_a_run_with_features_keeps_them(tmp_path: Path) -> None:
-    run = entrenous.run("fedcold", data(), protocol="random-60-40", rounds=2, progress=False)
-    assert len(run.recommend("1", 2)) == 2
-    assert "features" not in run.manifest["catalogue"]
-    without = replace(data(), features={})
-    other = entrenous.run("popular", without, protocol="random-60-40", progress=False)
-    assert other.manifest["catalogue"] == run.manifest["catalogue"]
 
 
 @pytest.mark.parametrize(("name", "width"), [("ml-100k", 19), ("ml-1m", 18)])

@@ -10,7 +10,7 @@ import ast
 from functools import cache, partial
 from typing import Any
 
-from entrenous.core.registry.program import path_of
+from entrenous.core.registry.program import is_first_party, path_of
 from entrenous.systems.named import algorithms
 
 from .source import PACKAGE, tree_of
@@ -34,12 +34,20 @@ def files_of(name: str) -> list[str]:
         waiting.append(_model(kind))
     while waiting:
         module = waiting.pop(0)
-        file = path_of(module).relative_to(PACKAGE).as_posix()
+        file = _file_of(module)
         if module in skipped or file in found or file.startswith(LANGUAGE):
             continue
         found.append(file)
         waiting += sorted(_imports(module))
     return found
+
+
+def _file_of(module: str) -> str:
+    """The file of a module, such as `systems/fpl.py`; with its package if that is another one."""
+    name = path_of(module).as_posix()
+    for folder in (PACKAGE.as_posix(), PACKAGE.parents[1].as_posix()):
+        name = name.removeprefix(f"{folder}/")
+    return name
 
 
 def _class_of(maker: Any) -> Any:
@@ -72,7 +80,7 @@ def _imports(module: str) -> frozenset[str]:
         if node.level:
             parent = package.split(".")[: len(package.split(".")) - node.level + 1]
             base = ".".join([*parent, *filter(None, [node.module])])
-        if not base.startswith("entrenous."):
+        if not is_first_party(base):
             continue
         inside = {f"{base}.{alias.name}" for alias in node.names}
         files = {name for name in inside if path_of(name).is_file()}

@@ -19,7 +19,7 @@ from entrenous.runs.conformance import conform
 from numba.core.dispatcher import Dispatcher
 
 warnings.simplefilter("ignore")
-for name in ("fpl", "fcf", "fcf-newton", "cali3f-neumf", "ditto-gmf", "fbalf", "fbalf-bayes", "fedmf-ratings", "metamf"):
+for name in ("fpl", "fcf", "fcf-newton", "cali3f-neumf", "ditto-gmf", "fbalf", "fedmf-ratings", "metamf"):
     conform(algorithms()[name]())
 data = synthetic(users=30, items=40, interactions=300, seed=0)
 for name in ("fpl", "fcf", "cali3f-neumf", "pepper-gmf"):

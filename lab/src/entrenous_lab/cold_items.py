@@ -14,6 +14,7 @@ from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
+from entrenous_field.fedcold import FedCold
 
 from entrenous.core.contract.item_features import ItemFeatures
 from entrenous.core.keys import folds, key
@@ -21,7 +22,6 @@ from entrenous.core.types import Float64Array
 from entrenous.data.interactions import Interactions
 from entrenous.data.load import load
 from entrenous.federation.rounds import Rounds
-from entrenous.systems.fedcold import FedCold
 
 CUTOFF = 10
 # One item of so many is cold.

@@ -24,6 +24,7 @@ def algorithms(*, json: bool = False) -> None:
     """
     from ..api.catalogue import algorithms as known_algorithms
     from ..api.catalogue import as_typed
+    from ..core.registry.neighbours import absent
 
     rows = [entry._asdict() for entry in known_algorithms()]
     if json:
@@ -35,6 +36,8 @@ def algorithms(*, json: bool = False) -> None:
         preset = ", ".join(f"{name}={as_typed(value)}" for name, value in row["preset"].items())
         cells.append([row["name"], row["kind"], row["summary"], preset])
     table(["name", "kind", "what it is", "preset"], cells)
+    for neighbour in absent([row["name"] for row in rows]):
+        tell(f"not installed: {neighbour.offer}")
     tell("entrenous explain NAME shows its settings and what leaves the device")
 
 

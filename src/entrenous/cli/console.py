@@ -160,6 +160,6 @@ def _device_code(kind: Any) -> list[ModuleType]:
         if "njit" in vars(own):
             modules.append(own)
         for value in vars(own).values():
-            if isinstance(value, ModuleType) and value.__name__.startswith("entrenous.kernels."):
+            if isinstance(value, ModuleType) and ".kernels." in value.__name__:
                 modules.append(value)
     return modules

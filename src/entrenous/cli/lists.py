@@ -15,10 +15,12 @@ PLACE = re.compile(r"\{([a-z]+)\}")  # in the docstring of a command, such as {p
 
 
 def algorithms() -> Iterable[str]:
-    """The names of all algorithms."""
+    """The names of all algorithms, and how those that are not installed are."""
+    from ..core.registry.neighbours import absent
     from ..systems.named import algorithms
 
-    return algorithms()
+    known = algorithms()
+    return [*known, *(each.offer for each in absent(known))]
 
 
 def datasets() -> Iterable[str]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import final
 
 from ..core.errors import InputError
-from ..core.registry.discover import offers, pick, with_plugins
+from ..core.registry.discover import pick, with_plugins
 from .divided import Divided
 from .fetch import FileSource, fetch
 from .home import VARIABLE, data_home, find
@@ -123,7 +123,7 @@ def datasets() -> dict[str, Dataset]:
     """Returns every named data set by name, in the order of names: those of data/sets and those of
     installed packages (`entrenous.datasets`).
     """
-    known = with_plugins("datasets", offers("entrenous.data.sets", "DATASETS"))
+    known = with_plugins("datasets", "DATASETS", "entrenous.data.sets")
     return dict(sorted(known.items()))
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from ..core.lanes.memory import owners_of, starts_of
-from ..core.registry.discover import offers, with_plugins
+from ..core.registry.discover import with_plugins
 from ..core.types import Array, BoolArray, Float64Array, Int32Array, Int64Array
 
 ARROWS = {"higher": "↑", "lower": "↓"}
@@ -192,7 +192,7 @@ def metrics() -> dict[str, Metric]:
     """Every metric by name, from the files of evaluation/metrics and from installed packages (entry
     points of `entrenous.metrics`).
     """
-    return with_plugins("metrics", offers("entrenous.evaluation.metrics", "METRICS"))
+    return with_plugins("metrics", "METRICS", "entrenous.evaluation.metrics")
 
 
 def title(name: str, metric: Metric, n: int) -> str:

@@ -355,7 +355,7 @@ def _check_clip(algorithm: str, protect: Mapping[str, SettingValue]) -> None:
         "--profile private",
         f"the usual length of a message of {short(algorithm)} was not measured",
         expected="a clip, in whose noise a person can be lost",
-        fix=f"{PROTECT} clip=10, and measure it with `entrenous audit`, or fcf, fpl, fedncf",
+        fix=f"{PROTECT} clip=10, and measure it with `entrenous audit`, or fcf, fpl",
     )
 
 

@@ -1,5 +1,5 @@
 """FedMF of Chai et al., secure federated matrix factorisation of ratings. The baseline of that name
-for implicit feedback is in fedncf.py.
+for implicit feedback is in `entrenous-field`.
 
 D. Chai, L. Wang, K. Chen, Q. Yang, "Secure federated matrix factorization", IEEE Intelligent
 Systems 36(5), 2021 (arXiv:1906.05108). With

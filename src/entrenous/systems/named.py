@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from ..core.registry.discover import is_place, offered, offers, with_plugins
+from ..core.registry.discover import is_place, offered, packages_of, with_plugins
 from ..core.registry.own import load_place
 from .unknown import unknown
 
@@ -19,10 +19,7 @@ def algorithms() -> dict[str, Any]:
     """Returns {name: callable(**settings) -> algorithm}: the ALGORITHMS of every file in
     `systems/` and `systems/central/`, and those of installed packages.
     """
-    ours: dict[str, Any] = {}
-    for package in PACKAGES:
-        ours |= offers(package, "ALGORITHMS")
-    return with_plugins("algorithms", ours)
+    return with_plugins("algorithms", "ALGORITHMS", *PACKAGES)
 
 
 def maker_of(algorithm: str) -> Any:
@@ -31,8 +28,8 @@ def maker_of(algorithm: str) -> Any:
     """
     if is_place(algorithm):
         return load_place(algorithm)
-    # Only the module that has the name is imported, unless no file of ours has it.
-    for package in PACKAGES:
+    # Only the module that has the name is imported, unless no file has it.
+    for package in packages_of("algorithms", *PACKAGES):
         maker = offered(package, "ALGORITHMS", algorithm)
         if maker is not None:
             return maker

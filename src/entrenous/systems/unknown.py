@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from ..core.errors import InputError
+from ..core.registry.neighbours import absent
 
 # Names of fewer letters, `fed` not counted, differ from another method by one of them.
 LONG: Final = 6
@@ -61,7 +62,12 @@ MOVED: Final[Mapping[str, tuple[str, frozenset[str]]]] = {
 def unknown(name: str, known: Collection[str]) -> InputError:
     """Returns the error for a name that none of the known algorithms has."""
     problem = f"unknown algorithm '{name}'"
-    slip = suggested(name, known)
+    elsewhere = absent(known)
+    for neighbour in elsewhere:
+        if name in neighbour.algorithms:
+            where = f"{name} is in entrenous-{neighbour.extra}, which is not installed"
+            return InputError("algorithm", where, fix=neighbour.line)
+    slip = suggested(name, {*known}.union(*(each.algorithms for each in elsewhere)))
     if slip:
         return InputError("algorithm", problem, fix=f"did you mean '{slip}'?")
     for one in ELSEWHERE:

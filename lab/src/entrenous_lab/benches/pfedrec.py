@@ -6,6 +6,7 @@ import statistics
 from typing import Any
 
 import numpy as np
+from entrenous_field.pfedrec import PFedRec
 
 from entrenous.core.contract.protocols import Progress
 from entrenous.core.keys import folds, key, normals
@@ -13,7 +14,6 @@ from entrenous.core.types import Float32Array
 from entrenous.data.load import load
 from entrenous.federation.rounds import Rounds
 from entrenous.federation.shard import Threads
-from entrenous.systems.pfedrec import PFedRec
 
 from .timing import interleaved
 

@@ -6,6 +6,8 @@ import statistics
 import time
 from typing import Any
 
+from entrenous_field.fbalf_bayes import FBALFBayes
+
 from entrenous.core.contract.protocols import Progress
 from entrenous.core.keys import key
 from entrenous.data.interactions import Interactions
@@ -14,7 +16,6 @@ from entrenous.data.split.protocol import splits
 from entrenous.federation.rounds import Rounds
 from entrenous.federation.shard import Threads
 from entrenous.systems.central.biased_mf import BiasedMf
-from entrenous.systems.fbalf_bayes import FBALFBayes
 
 from .timing import interleaved
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from entrenous.core.contract.protocols import Progress, silent
 from entrenous.core.errors import InputError
-from entrenous.core.registry.discover import offers, pick, with_plugins
+from entrenous.core.registry.discover import pick, with_plugins
 from entrenous.data.home import data_home
 from entrenous.data.interactions import Interactions
 from entrenous.systems.named import kind_of
@@ -24,9 +24,7 @@ from .table import PaperTable
 
 def experiments() -> dict[str, PaperTable]:
     """Every experiment by name: the EXPERIMENTS of the files of this package."""
-    return dict(
-        sorted(with_plugins("experiments", offers("entrenous_lab.papers", "EXPERIMENTS")).items())
-    )
+    return dict(sorted(with_plugins("experiments", "EXPERIMENTS", "entrenous_lab.papers").items()))
 
 
 def run_experiment(

@@ -13,6 +13,7 @@ import ast
 import importlib
 import pkgutil
 import re
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -96,11 +97,29 @@ def pick(kind: str, name: str, known: dict[str, Any]) -> Any:
     return known[name]
 
 
-def with_plugins(group: str, own: dict[str, Any]) -> dict[str, Any]:
-    """Returns `own`, which this package offers, and what installed packages add to
-    `entrenous.GROUP`. Raises InputError for a name that is taken.
+def packages_of(group: str, *own: str) -> Iterator[str]:
+    """Yields packages whose files are read: `own`, and those that installed packages add to
+    `entrenous.GROUP`.
     """
-    brought = plugged(group)
+    yield from own
+    for thing in plugged(group).values():
+        if isinstance(thing, ModuleType):
+            yield thing.__name__
+
+
+def with_plugins(group: str, constant: str, *packages: str) -> dict[str, Any]:
+    """Returns the entries of all dictionaries called `constant` in some packages of ours, and what
+    installed packages add to `entrenous.GROUP`. Raises InputError for a name that is taken.
+    """
+    own: dict[str, Any] = {}
+    for package in packages:
+        own |= offers(package, constant)
+    brought: dict[str, Any] = {}
+    for name, thing in plugged(group).items():
+        if isinstance(thing, ModuleType):
+            brought |= offers(thing.__name__, constant)
+        else:
+            brought[name] = thing
     # A package that took over a name of ours would change old commands silently.
     taken = own.keys() & brought.keys()
     if taken:

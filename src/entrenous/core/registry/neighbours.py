@@ -6,6 +6,7 @@ This table is the one place where the package names them. What is installed is f
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 from ..errors import InputError
@@ -19,19 +20,54 @@ class Neighbour(NamedTuple):
     """The extra that installs it, as in `pip install "entrenous[ray]"`."""
     engines: tuple[str, ...] = ()
     """Its entry points of the group `entrenous.engines`."""
+    algorithms: tuple[str, ...] = ()
+    """The names of its algorithms."""
 
     @property
     def line(self) -> str:
         """The command that installs it."""
         return f'pip install "entrenous[{self.extra}]"'
 
+    @property
+    def offer(self) -> str:
+        """Its algorithms and the command that installs them, for a list of algorithms."""
+        return f"{', '.join(self.algorithms)} ({self.line})"
+
 
 NEIGHBOURS = (
+    Neighbour(
+        "field",
+        algorithms=(
+            "colr",
+            "colr-printed",
+            "fbalf-bayes",
+            "fedcold",
+            "fedmf",
+            "fedmf-printed",
+            "fedncf",
+            "fedncf-mlp",
+            "fedncf-printed",
+            "fedrap",
+            "fedrap-printed",
+            "fedrecon",
+            "fedrecon-printed",
+            "gpfedrec",
+            "gpfedrec-as-run",
+            "pepper-evidence-gmf",
+            "pfedrec",
+            "pfedrec-printed",
+        ),
+    ),
     Neighbour(
         "ray",
         engines=("actors", "simulation"),
     ),
 )
+
+
+def absent(known: Collection[str]) -> list[Neighbour]:
+    """Returns the neighbours that offer algorithms, none of which is known here."""
+    return [each for each in NEIGHBOURS if each.algorithms and not {*each.algorithms} & {*known}]
 
 
 def engine(name: str, option: str) -> Any:

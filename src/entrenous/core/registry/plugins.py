@@ -3,6 +3,9 @@
 
 [project.entry-points."entrenous.algorithms"]
 my-algorithm = "my_package.my_module:MyAlgorithm"
+
+A package in the place of an object, such as `mine = "my_package"`, brings all that the dictionaries
+in its files offer, as the package of the library does (core/registry/discover.py).
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 from ...core.errors import InputError, did_you_mean
-from ...core.registry.discover import offers, with_plugins
+from ...core.registry.discover import with_plugins
 from ..interactions import Interactions
 from .given import given as given_split
 from .given import with_features
@@ -70,7 +70,7 @@ def is_stream(protocol: str | None) -> bool:
 
 
 def _known() -> dict[str, Callable[..., list[Split]]]:
-    return with_plugins("splits", offers("entrenous.data.split", "PROTOCOLS"))
+    return with_plugins("splits", "PROTOCOLS", "entrenous.data.split")
 
 
 def splits(

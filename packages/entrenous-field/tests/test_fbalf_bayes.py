@@ -8,20 +8,21 @@ from typing import Any
 
 import numpy as np
 import pytest
+from entrenous_field.fbalf_bayes import FBALFBayes, FBALFBayesServer
+from rated_rows import rated
 from small_federations import same
 from within_contract import within_contract
 
 from entrenous.core.contract.update import Total, Update, add_update, empty_total
 from entrenous.core.errors import InputError
 from entrenous.core.keys import key
-from entrenous.data.interactions import Interactions, Vocabulary, build
+from entrenous.data.interactions import Interactions
 from entrenous.data.split.protocol import splits
 from entrenous.evaluation.ratings import rate
 from entrenous.federation.rounds import Rounds, Training
 from entrenous.federation.shard import Threads
 from entrenous.privacy.protection import Protection
 from entrenous.runs.recommenders import fitted
-from entrenous.systems.fbalf_bayes import FBALFBayes, FBALFBayesServer
 
 SMALL: dict[str, Any] = {
     "factors": 3,
@@ -47,22 +48,6 @@ SMALL: dict[str, Any] = {
     "init_std": 0.1,
 }
 USERS, ITEMS = 60, 40
-
-
-def rated(users: int = USERS, items: int = ITEMS, share: float | np.ndarray = 0.3) -> Interactions:
-    """Ratings 1 to 5 with generous and strict users, good and bad items, and two tastes."""
-    rng = np.random.default_rng(3)
-    taste = np.outer(rng.choice([-1, 1], users), rng.choice([-1, 1], items))
-    mean = 3.1 + rng.normal(0, 0.5, users)[:, None] + rng.normal(0, 0.5, items) + 0.8 * taste
-    value = np.clip(np.rint(mean + rng.normal(0, 0.3, (users, items))), 1, 5)
-    user, item = np.nonzero(rng.random((users, items)) < share)
-    ids = {
-        "users": Vocabulary(size=users, kind="user"),
-        "items": Vocabulary(size=items, kind="item"),
-    }
-    return build(user, item, value=value[user, item], scale=(1, 5), **ids)
-
-
 DATA = rated()
 
 

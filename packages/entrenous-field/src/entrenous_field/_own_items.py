@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..core.contract.protocols import Catalogue
-from ..core.keys import fold_name, folds, uniforms
-from ..core.types import Float32Array
+from entrenous.core.contract.protocols import Catalogue
+from entrenous.core.keys import fold_name, folds, uniforms
+from entrenous.core.types import Float32Array
 
 
 def first_score(key: np.uint64, factors: int) -> Float32Array:

@@ -10,9 +10,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from entrenous_field.fedcold import ColdServer, FedCold, backward, encode
 from entrenous_lab.memory_link import MemoryServerLink
 from federation_links import federation, nodes_of, ratings, server_sha256, simulated
 
+import entrenous
 from entrenous import conform
 from entrenous.core.contract.item_features import ItemFeatures
 from entrenous.core.errors import EntrenousWarning, InputError
@@ -22,7 +24,6 @@ from entrenous.deploy.agreement.catalogue import Items
 from entrenous.deploy.server.server import serve
 from entrenous.federation.rounds import Rounds
 from entrenous.federation.shard import Threads
-from entrenous.systems.fedcold import ColdServer, FedCold, backward, encode
 
 KINDS = ("horror", "comedy|war", "war", "")
 
@@ -36,6 +37,15 @@ def described(data: Interactions) -> Interactions:
 
 
 DATA = described(ratings())
+
+
+def test_a_run_with_features_keeps_them() -> None:
+    run = entrenous.run("fedcold", DATA, protocol="random-60-40", rounds=2, progress=False)
+    assert len(run.recommend(DATA.users.ids[0], 2)) == 2
+    assert "features" not in run.manifest["catalogue"]
+    without = replace(DATA, features={})
+    other = entrenous.run("popular", without, protocol="random-60-40", progress=False)
+    assert other.manifest["catalogue"] == run.manifest["catalogue"]
 
 
 def test_it_conforms() -> None:

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from entrenous_field.gpfedrec import GPFedRec, GPFedRecDownload, GPFedRecServer
+from entrenous_field.kernels import graph_ncf
 
 import entrenous
 from entrenous.core.contract.update import add_update, empty_total, gathered
@@ -15,9 +17,7 @@ from entrenous.core.errors import InputError
 from entrenous.core.keys import below, draw, fold, folds, key
 from entrenous.data.interactions import Interactions
 from entrenous.data.synthetic import synthetic
-from entrenous.kernels import graph_ncf
 from entrenous.kernels.sampling import negative, shuffle
-from entrenous.systems.gpfedrec import GPFedRec, GPFedRecDownload, GPFedRecServer
 
 USERS, ITEMS = 9, 21
 SMALL: dict[str, Any] = {
@@ -209,7 +209,7 @@ def test_it_is_refused_under_private_and_serves_newcomers() -> None:
             rows,
             rounds=2,
             profile="private",
-            protect={"people": 3},
+            protect={"people": 3, "clip": 10},
             split="random-80-20",
         )
     run = entrenous.run(GPFedRec(**settings), rows, rounds=3, seed=0, split="random-80-20")

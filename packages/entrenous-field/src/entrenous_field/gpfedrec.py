@@ -25,15 +25,17 @@ from typing import Annotated, ClassVar, Literal, NamedTuple, Self, final
 import numpy as np
 from pydantic import Field
 
-from ..core.contract.declarations import SentArray, axes, shown
-from ..core.contract.protocols import Catalogue, Histories
-from ..core.contract.settings import Settings
-from ..core.contract.update import Total, Update, gathered
-from ..core.keys import fold_name, folds, normals
-from ..core.types import BoolArray, Float32Array, Float64Array, Int64Array
-from ..kernels import graph_ncf, ncf
-from ..kernels.sampling import cohort
-from ._federated_ncf import Layers, data_of
+from entrenous.core.contract.declarations import SentArray, axes, shown
+from entrenous.core.contract.protocols import Catalogue, Histories
+from entrenous.core.contract.settings import Settings
+from entrenous.core.contract.update import Total, Update, gathered
+from entrenous.core.keys import fold_name, folds, normals
+from entrenous.core.types import BoolArray, Float32Array, Float64Array, Int64Array
+from entrenous.kernels import ncf
+from entrenous.kernels.sampling import cohort
+from entrenous.systems._federated_ncf import Layers, data_of
+
+from .kernels import graph_ncf
 
 
 class GPFedRecServer(NamedTuple):

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from entrenous_field.colr import CoLR, CoLRServer
 from small_federations import same, shop, started
 
 from entrenous.core.contract.item_features import ItemFeatures
@@ -21,7 +22,6 @@ from entrenous.privacy.secure_sum.vector import pack, unpack
 from entrenous.runs.conformance import conform
 from entrenous.runs.plan import algorithm_of
 from entrenous.systems._federated_ncf import GlobalNCF, data_of, one_network
-from entrenous.systems.colr import CoLR, CoLRServer
 from entrenous.systems.named import maker_of
 
 F = 6

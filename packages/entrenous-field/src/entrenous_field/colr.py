@@ -35,20 +35,20 @@ from typing import Annotated, ClassVar, NamedTuple, Self, final
 import numpy as np
 from pydantic import Field, model_validator
 
-from ..core.compiling import njit
-from ..core.contract.declarations import SentArray, Traits, axes, rows
-from ..core.contract.protocols import Catalogue, Histories
-from ..core.contract.settings import Settings
-from ..core.contract.update import Total, Update, real
-from ..core.keys import below, draw, fold, fold_name, folds, normals
-from ..core.lanes.simd import LANES
-from ..core.types import Float32Array, Float64Array, Int32Array, Int64Array
-from ..kernels import bpr_mf
-from ..kernels.averaging import moved_by
-from ..kernels.logistic import logistic
-from ..kernels.ncf import NCFData
-from ..kernels.sampling import cohort, count_gaps, fill_gaps, shuffle
-from ._federated_ncf import data_of
+from entrenous.core.compiling import njit
+from entrenous.core.contract.declarations import SentArray, Traits, axes, rows
+from entrenous.core.contract.protocols import Catalogue, Histories
+from entrenous.core.contract.settings import Settings
+from entrenous.core.contract.update import Total, Update, real
+from entrenous.core.keys import below, draw, fold, fold_name, folds, normals
+from entrenous.core.lanes.simd import LANES
+from entrenous.core.types import Float32Array, Float64Array, Int32Array, Int64Array
+from entrenous.kernels import bpr_mf
+from entrenous.kernels.averaging import moved_by
+from entrenous.kernels.logistic import logistic
+from entrenous.kernels.ncf import NCFData
+from entrenous.kernels.sampling import cohort, count_gaps, fill_gaps, shuffle
+from entrenous.systems._federated_ncf import data_of
 
 
 class CoLRServer(NamedTuple):

@@ -26,16 +26,16 @@ from typing import Annotated, ClassVar, NamedTuple, Self, final
 import numpy as np
 from pydantic import Field
 
-from ..core.compiling import njit
-from ..core.contract.declarations import SentArray, Traits, UpTo, axes
-from ..core.contract.item_features import WIDEST, ItemFeatures
-from ..core.contract.protocols import Catalogue, Histories
-from ..core.contract.settings import Settings
-from ..core.contract.update import Total, Update, real
-from ..core.errors import EntrenousWarning, InputError
-from ..core.keys import fold_name, folds, normals
-from ..core.types import Float32Array, Float64Array, Int64Array
-from .fpl import FPL, FPLDevices, FPLServer
+from entrenous.core.compiling import njit
+from entrenous.core.contract.declarations import SentArray, Traits, UpTo, axes
+from entrenous.core.contract.item_features import WIDEST, ItemFeatures
+from entrenous.core.contract.protocols import Catalogue, Histories
+from entrenous.core.contract.settings import Settings
+from entrenous.core.contract.update import Total, Update, real
+from entrenous.core.errors import EntrenousWarning, InputError
+from entrenous.core.keys import fold_name, folds, normals
+from entrenous.core.types import Float32Array, Float64Array, Int64Array
+from entrenous.systems.fpl import FPL, FPLDevices, FPLServer
 
 # The features decide it, which a node need not know.
 WIDTH = UpTo("width", "widest")

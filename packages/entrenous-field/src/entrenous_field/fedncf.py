@@ -33,17 +33,23 @@ from typing import Annotated, Any, ClassVar, Final, Literal, NamedTuple, final
 import numpy as np
 from pydantic import Field
 
-from ..core.contract.declarations import SentArray, axes
-from ..core.contract.own_rows import OwnRows
-from ..core.contract.protocols import Catalogue, Histories
-from ..core.contract.update import Total, Update
-from ..core.lanes.memory import starts_of
-from ..core.types import Float32Array, Int32Array, Int64Array
-from ..core.values import FEW_PEOPLE, MANY_PEOPLE, SettingValue
-from ..kernels import ncf
-from ..kernels.averaging import HOW_MUCH, counts
-from ._federated_ncf import AveragedNCF, GlobalNCF, data_of, data_of_one, one_network
-from ._served import UniformRounds, update_of
+from entrenous.core.contract.declarations import SentArray, axes
+from entrenous.core.contract.own_rows import OwnRows
+from entrenous.core.contract.protocols import Catalogue, Histories
+from entrenous.core.contract.update import Total, Update
+from entrenous.core.lanes.memory import starts_of
+from entrenous.core.types import Float32Array, Int32Array, Int64Array
+from entrenous.core.values import FEW_PEOPLE, MANY_PEOPLE, SettingValue
+from entrenous.kernels import ncf
+from entrenous.kernels.averaging import HOW_MUCH, counts
+from entrenous.systems._federated_ncf import (
+    AveragedNCF,
+    GlobalNCF,
+    data_of,
+    data_of_one,
+    one_network,
+)
+from entrenous.systems._served import UniformRounds, update_of
 
 
 class FedNCFDevices(NamedTuple):

@@ -1,5 +1,5 @@
 """Reconstruction of a user's vector on one device, and the update of items with the vector held
-fixed: the two parts of FedRecon's ClientUpdate for a matrix factorisation (systems/fedrecon.py).
+fixed: the two parts of FedRecon's ClientUpdate for a matrix factorisation (fedrecon.py).
 
 The score of an item is x_ui = p_u . q_i + b_i, and the loss of an example is its binary
 cross-entropy. While p_u is fixed, the gradient by q_i is a number times p_u, and that by b_i the
@@ -13,13 +13,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core.compiling import njit
-from ..core.keys import below, draw, fold
-from ..core.lanes.memory import padded, sealed, zeros
-from ..core.lanes.simd import LANES, every, inner_product, inside, load, store
-from ..core.types import Float32Array, Int32Array, Int64Array, UInt64Array
-from .logistic import logistic
-from .sampling import count_gaps, fill_gaps, shuffle
+from entrenous.core.compiling import njit
+from entrenous.core.keys import below, draw, fold
+from entrenous.core.lanes.memory import padded, sealed, zeros
+from entrenous.core.lanes.simd import LANES, every, inner_product, inside, load, store
+from entrenous.core.types import Float32Array, Int32Array, Int64Array, UInt64Array
+from entrenous.kernels.logistic import logistic
+from entrenous.kernels.sampling import count_gaps, fill_gaps, shuffle
 
 # The two draws of a device: the order of its examples, and its negatives.
 ORDER, NEGATIVES = 0, 1

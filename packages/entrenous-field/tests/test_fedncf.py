@@ -4,19 +4,35 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from entrenous_field import fedncf
 from small_federations import SMALL, same, sent, shop, started
 
 from entrenous.core.contract.protocols import Catalogue
 from entrenous.core.keys import key
 from entrenous.data.interactions import Interactions
 from entrenous.kernels import ncf
+from entrenous.privacy.protection import PRIVATE
+from entrenous.runs import plan
 from entrenous.runs.conformance import conform
-from entrenous.systems import fedavg, fedncf
+from entrenous.runs.options import RunPlan
+from entrenous.systems import fedavg
 from entrenous.systems._federated_ncf import data_of, one_network
 from entrenous.systems.named import maker_of
 
 TWINS = {"fedmf": "fedavg-gmf", "fedncf": "fedavg-neumf", "fedncf-mlp": "fedavg-mlp"}
 PRINTED = ["fedmf-printed", "fedncf-printed"]
+
+
+def test_private_brings_what_was_tested_with_it() -> None:
+    """A set that was tested with more than eight factors says nothing of fewer; the printed systems
+    have none.
+    """
+    whole = RunPlan(algorithm="fedncf", profile=PRIVATE)
+    assert plan.brought(whole, 900) == [
+        "private brings: factors 16, cohort 450, noise 0.3, clip 1800"
+    ]
+    assert plan.tested("fedmf", 900)
+    assert not any(plan.tested(name, 900) for name in PRINTED)
 
 
 @pytest.fixture(scope="module")

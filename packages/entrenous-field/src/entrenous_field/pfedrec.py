@@ -28,17 +28,19 @@ from typing import Annotated, ClassVar, Literal, NamedTuple, Self, final
 import numpy as np
 from pydantic import Field
 
-from ..core.contract.declarations import SentArray, Traits, axes, rows
-from ..core.contract.own_rows import OwnRows
-from ..core.contract.protocols import Catalogue, Histories
-from ..core.contract.settings import Settings
-from ..core.contract.update import Total, Update, add_devices, real, tabled
-from ..core.errors import NonFiniteError
-from ..core.keys import fold_name, folds, normals
-from ..core.types import BoolArray, Float32Array, Int64Array
-from ..kernels import bpr_mf, own_items
-from ..kernels.sampling import cohort
+from entrenous.core.contract.declarations import SentArray, Traits, axes, rows
+from entrenous.core.contract.own_rows import OwnRows
+from entrenous.core.contract.protocols import Catalogue, Histories
+from entrenous.core.contract.settings import Settings
+from entrenous.core.contract.update import Total, Update, add_devices, real, tabled
+from entrenous.core.errors import NonFiniteError
+from entrenous.core.keys import fold_name, folds, normals
+from entrenous.core.types import BoolArray, Float32Array, Int64Array
+from entrenous.kernels import bpr_mf
+from entrenous.kernels.sampling import cohort
+
 from ._own_items import first_score, sizes_of
+from .kernels import own_items
 
 
 class PFedRecServer(NamedTuple):

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from entrenous_field.fedrap import STEP_DECAY, FedRAP
 from small_federations import same
 
 from entrenous.core.errors import NonFiniteError
@@ -17,7 +18,6 @@ from entrenous.data.synthetic import synthetic
 from entrenous.federation.rounds import Rounds
 from entrenous.federation.shard import Threads
 from entrenous.kernels.sampling import negative
-from entrenous.systems.fedrap import STEP_DECAY, FedRAP
 
 USERS, ITEMS = 10, 24
 SMALL: dict[str, Any] = {

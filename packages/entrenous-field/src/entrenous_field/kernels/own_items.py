@@ -1,5 +1,5 @@
 """The item vectors of a device, trained with its private score function: the local training of
-PFedRec (`train`, systems/pfedrec.py) and of FedRAP (`train_views`, systems/fedrap.py).
+PFedRec (`train`, pfedrec.py) and of FedRAP (`train_views`, fedrap.py).
 
 A device scores item i by s(w . row_i + c), s the logistic function; in FedRAP row_i is the sum of a
 common and an own vector. Its samples are its items and `negatives` others for each, drawn once; its
@@ -13,15 +13,24 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core.compiling import njit
-from ..core.contract.own_rows import OwnRows
-from ..core.contract.update import add_rows
-from ..core.keys import below, draw, fold
-from ..core.lanes.memory import padded, sealed, zeros
-from ..core.lanes.simd import LANES, SCALE, every, inside, load, store, sum_of, unless_negative
-from ..core.types import BoolArray, Float32Array, Int32Array, Int64Array, UInt64Array
-from .logistic import logistic
-from .sampling import count_gaps, fill_gaps, shuffle
+from entrenous.core.compiling import njit
+from entrenous.core.contract.own_rows import OwnRows
+from entrenous.core.contract.update import add_rows
+from entrenous.core.keys import below, draw, fold
+from entrenous.core.lanes.memory import padded, sealed, zeros
+from entrenous.core.lanes.simd import (
+    LANES,
+    SCALE,
+    every,
+    inside,
+    load,
+    store,
+    sum_of,
+    unless_negative,
+)
+from entrenous.core.types import BoolArray, Float32Array, Int32Array, Int64Array, UInt64Array
+from entrenous.kernels.logistic import logistic
+from entrenous.kernels.sampling import count_gaps, fill_gaps, shuffle
 
 # Marks an item in `slot_of` that has no slot yet.
 TOUCHED = np.int32(-2)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from entrenous_field.pfedrec import PFedRec
 from small_federations import same
 
 import entrenous
@@ -18,7 +19,6 @@ from entrenous.data.synthetic import synthetic
 from entrenous.federation.rounds import Rounds
 from entrenous.federation.shard import Threads
 from entrenous.kernels.sampling import negative
-from entrenous.systems.pfedrec import PFedRec
 
 USERS, ITEMS, FACTORS = 12, 30, 5
 

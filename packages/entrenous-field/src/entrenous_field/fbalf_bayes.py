@@ -40,15 +40,15 @@ from typing import Annotated, ClassVar, Literal, NamedTuple, Self, final
 import numpy as np
 from pydantic import Field
 
-from ..core.contract.declarations import SentArray, Traits, axes, rows
-from ..core.contract.protocols import Catalogue, Histories, rated
-from ..core.contract.update import Total, Update, real
-from ..core.keys import fold_name, folds, normals
-from ..core.lanes.memory import owners_of
-from ..core.types import Float32Array, Float64Array, Int64Array, UInt64Array
-from ..kernels import biased_mf, bpr_mf
-from ..kernels.sampling import cohort
-from ..privacy.decoys import COUNTED, SendsDecoys
+from entrenous.core.contract.declarations import SentArray, Traits, axes, rows
+from entrenous.core.contract.protocols import Catalogue, Histories, rated
+from entrenous.core.contract.update import Total, Update, real
+from entrenous.core.keys import fold_name, folds, normals
+from entrenous.core.lanes.memory import owners_of
+from entrenous.core.types import Float32Array, Float64Array, Int64Array, UInt64Array
+from entrenous.kernels import biased_mf, bpr_mf
+from entrenous.kernels.sampling import cohort
+from entrenous.privacy.decoys import COUNTED, SendsDecoys
 
 # The least number of ratings that an item is taken to have where decoys hide it.
 FEWEST = 5.0

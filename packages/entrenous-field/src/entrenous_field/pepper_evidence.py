@@ -22,13 +22,13 @@ from typing import Annotated, Any, ClassVar, NamedTuple, final
 import numpy as np
 from pydantic import Field
 
-from ..core.contract.declarations import axes
-from ..core.contract.gossip import Arrivals, DeviceData
-from ..core.types import Array, Float32Array, Float64Array, Int64Array
-from ._gossip_gmf import GMFModel
-from .gossip_learning import composed
-from .gossip_node import GossipModel, merge_and_train
-from .pepper import PepperPolicy, add_sorted
+from entrenous.core.contract.declarations import axes
+from entrenous.core.contract.gossip import Arrivals, DeviceData
+from entrenous.core.types import Array, Float32Array, Float64Array, Int64Array
+from entrenous.systems._gossip_gmf import GMFModel
+from entrenous.systems.gossip_learning import composed
+from entrenous.systems.gossip_node import GossipModel, merge_and_train
+from entrenous.systems.pepper import PepperPolicy, add_sorted
 
 
 class EvidencePrivate(NamedTuple):

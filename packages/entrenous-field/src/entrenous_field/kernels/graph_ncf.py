@@ -1,4 +1,4 @@
-"""Kernels of GPFedRec (systems/gpfedrec.py): the training of a device's MLP, vector and whole item
+"""Kernels of GPFedRec (gpfedrec.py): the training of a device's MLP, vector and whole item
 table, the similarity of the tables of all users, and the means over neighbours.
 
 A table of items is long, and each pair of users has one product: so the two functions of the server
@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core.compiling import njit
-from ..core.keys import below, draw, fold, fold_name, folds, uniforms
-from ..core.lanes.memory import sealed, starts_of, zeros
-from ..core.lanes.simd import LANES, Lanes, every, inside, load, store, sum_of
-from ..core.types import BoolArray, Float32Array, Float64Array, Int32Array, Int64Array
-from .ncf import (
+from entrenous.core.compiling import njit
+from entrenous.core.keys import below, draw, fold, fold_name, folds, uniforms
+from entrenous.core.lanes.memory import sealed, starts_of, zeros
+from entrenous.core.lanes.simd import LANES, Lanes, every, inside, load, store, sum_of
+from entrenous.core.types import BoolArray, Float32Array, Float64Array, Int32Array, Int64Array
+from entrenous.kernels.ncf import (
     NCFData,
     NCFParts,
     NCFPlace,
@@ -30,7 +30,7 @@ from .ncf import (
     slope,
     tower_of,
 )
-from .sampling import count_gaps, fill_gaps, shuffle
+from entrenous.kernels.sampling import count_gaps, fill_gaps, shuffle
 
 # Numbers of each table that are read together, so that those of all users fit a cache.
 CHUNK = 512

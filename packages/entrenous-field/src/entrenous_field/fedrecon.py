@@ -25,21 +25,22 @@ from typing import Annotated, ClassVar, Literal, NamedTuple, Self, final
 import numpy as np
 from pydantic import Field
 
-from ..core.contract.declarations import SentArray, axes, rows, weight
-from ..core.contract.protocols import Catalogue, Histories
-from ..core.contract.settings import Settings
-from ..core.contract.update import Total, Update, real
-from ..core.keys import fold_name, folds, normals
-from ..core.types import Float32Array, Int64Array
-from ..kernels import bpr_mf
-from ..kernels.averaging import moved_by
-from ..kernels.reconstruction import (
+from entrenous.core.contract.declarations import SentArray, axes, rows, weight
+from entrenous.core.contract.protocols import Catalogue, Histories
+from entrenous.core.contract.settings import Settings
+from entrenous.core.contract.update import Total, Update, real
+from entrenous.core.keys import fold_name, folds, normals
+from entrenous.core.types import Float32Array, Int64Array
+from entrenous.kernels import bpr_mf
+from entrenous.kernels.averaging import moved_by
+from entrenous.kernels.sampling import cohort
+
+from .kernels.reconstruction import (
     Reconstructed,
     ReconstructionData,
     ReconstructionRates,
     reconstruct,
 )
-from ..kernels.sampling import cohort
 
 
 class FedReconModel(NamedTuple):

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from entrenous_field.fedrecon import FedRecon, FedReconDevices, FedReconModel
 
 import entrenous
 from entrenous.core.contract.update import add_update, empty_total
@@ -16,7 +17,6 @@ from entrenous.data.interactions import Interactions
 from entrenous.data.synthetic import synthetic
 from entrenous.federation.rounds import Rounds
 from entrenous.kernels.sampling import negative, shuffle
-from entrenous.systems.fedrecon import FedRecon, FedReconDevices, FedReconModel
 
 USERS, ITEMS = 20, 30
 WAYS: dict[str, dict[str, Any]] = {
