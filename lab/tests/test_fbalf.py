@@ -33,6 +33,8 @@ from entrenous_lab.papers.stored import stored_in
 from entrenous_lab.papers.study import Study, System
 from entrenous_lab.papers.values import Tuned, tuned
 from paths import ROOT
+from rated_rows import SMALL_BAYES
+from rated_rows import rated as rows
 
 from entrenous.core.errors import InputError
 from entrenous.data.interactions import Interactions, Vocabulary, build
@@ -40,13 +42,11 @@ from entrenous.data.split.protocol import splits
 from entrenous.runs import pipeline as experiment
 from entrenous.runs.options import RunPlan
 from entrenous.runs.plan import check
-from tests.algorithms.test_fbalf_bayes import SMALL
-from tests.algorithms.test_fbalf_bayes import rated as rows
 
 NAMES = ["fbalf-bias", "fbalf-factors", "fbalf-filter", "fbalf-reg", "fbalf-rho", "fbalf-table3"]
 FEW = {
     name: value
-    for name, value in {**SMALL, "rounds": 3}.items()
+    for name, value in {**SMALL_BAYES, "rounds": 3}.items()
     if name not in ("rho", "user_bias", "item_bias")
 }
 QUICK = {

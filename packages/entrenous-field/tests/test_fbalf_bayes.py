@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from entrenous_field.fbalf_bayes import FBALFBayes, FBALFBayesServer
-from rated_rows import rated
+from rated_rows import SMALL_BAYES, rated
 from small_federations import same
 from within_contract import within_contract
 
@@ -24,35 +24,12 @@ from entrenous.federation.shard import Threads
 from entrenous.privacy.protection import Protection
 from entrenous.runs.recommenders import fitted
 
-SMALL: dict[str, Any] = {
-    "factors": 3,
-    "members": 2,
-    "rounds": 12,
-    "local_iterations": 5,
-    "rho": 1.0,
-    "threshold": 4,
-    "redraw": False,
-    "start": "middle",
-    "user_bias": True,
-    "item_bias": True,
-    "noise": 0.5,
-    "reg_user": 0.7,
-    "reg_item": 5.0,
-    "reg_user_bias": 1.5,
-    "reg_item_bias": 1.0,
-    "learning_rate": 0.5,
-    "momentum": 0.5,
-    "early_rate": 0.2,
-    "damping": 3.0,
-    "cohort": 0,
-    "init_std": 0.1,
-}
 USERS, ITEMS = 60, 40
 DATA = rated()
 
 
 def bayes(**other: Any) -> FBALFBayes:
-    return FBALFBayes(**{**SMALL, **other})
+    return FBALFBayes(**{**SMALL_BAYES, **other})
 
 
 def trained(
