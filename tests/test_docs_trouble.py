@@ -1,4 +1,4 @@
-"""docs/trouble.md quotes what the program says: each symptom is in the source."""
+"""docs/trouble.md quotes what the program says: each symptom is in a source of ours."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ def symptoms() -> list[str]:
 
 
 def said() -> str:
-    """All that the source says, literals that stand beside or below each other joined."""
-    text = "\n".join(path.read_text(encoding="utf-8") for path in sorted(SOURCE.rglob("*.py")))
+    """All that the library and its neighbours say, literals that follow each other joined."""
+    files = [*SOURCE.rglob("*.py"), *ROOT.glob("packages/*/src/**/*.py")]
+    text = "\n".join(path.read_text(encoding="utf-8") for path in sorted(files))
     return re.sub(r'"\s*\n?\s*f?"', "", text)
 
 
