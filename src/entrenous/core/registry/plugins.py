@@ -1,5 +1,5 @@
 """Extensions from installed packages: entry points of the groups `entrenous.algorithms`,
-`.datasets`, `.metrics`, `.splits`, `.experiments`.
+`.datasets`, `.recipes` (paths of TOML files), `.metrics`, `.splits`, `.experiments`.
 
 [project.entry-points."entrenous.algorithms"]
 my-algorithm = "my_package.my_module:MyAlgorithm"
