@@ -9,12 +9,13 @@ import io
 import json
 import re
 import zipfile
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from lookalikes import FILES, ITEMS, rows, write
+from lookalikes import ITEMS, rows, write
 from recipes import RECIPES
 
 import entrenous
@@ -23,6 +24,7 @@ from entrenous.core.errors import InputError
 from entrenous.data.dataset import dataset
 from entrenous.data.fetch import Archive, Unavailable
 from entrenous.data.load import load
+from entrenous.data.recipe import data_sets, read_recipes, recipes
 
 # The look-alike of the rows of each data set, and the name of its file where that is another one.
 LIKE = {
@@ -50,8 +52,6 @@ LIKE = {
     "tenrec-qb-video": ("tenrec video", "QB-video.csv"),
     "yelp": ("yelp", None),
 }
-# Read by the same line of a table as the one before it.
-ALIKE = {"douban-book": "douban-movie", "douban-music": "douban-movie"}
 # The files of items: the name, the lines, and the title of the third item.
 FILMS = "movieId,title,genres\n" + "".join(f'{i},"Film, {i}",Drama|War\n' for i in range(ITEMS))
 ABOUT = {
@@ -99,12 +99,79 @@ def rows_of() -> list[tuple[int, int, int]]:
     return list(rows())
 
 
-def test_every_recipe_has_a_look_alike() -> None:
-    families = {one.family for one in RECIPES.values() if one.family}
-    assert families == {RECIPES[name].family for name in LIKE if RECIPES[name].family}
-    alone = {name for name, one in RECIPES.items() if not one.family}
-    assert alone == {name for name in LIKE if not RECIPES[name].family} | set(ALIKE)
-    assert {kind for kind, _ in LIKE.values()} <= set(FILES)
+RECIPE = """
+[fair]
+about = "ratings of stalls"
+terms = "none"
+
+[[fair.files]]
+name = "stalls.csv"
+header = "who;stall;stars"
+delimiter = ";"
+user = "who"
+item = "stall"
+value = "stars"
+
+[[fair.sets]]
+name = "fair-CATEGORY"
+categories = ["In_Spring", "2020"]
+summary = "ratings of stalls: CATEGORY"
+files = ["CATEGORY.csv"]
+origin = "fair.example"
+citation = "nobody"
+"""
+
+
+@pytest.fixture
+def brought(
+    home: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Path]:
+    """A file of recipes as an installed package brings it."""
+    path = tmp_path_factory.mktemp("package") / "more.toml"
+    path.write_text(RECIPE)
+    monkeypatch.setattr("entrenous.data.recipe.plugged", lambda group: {group: path})
+    recipes.cache_clear()
+    yield path
+    recipes.cache_clear()
+
+
+def test_an_installed_package_brings_recipes(brought: Path, home: Path) -> None:
+    sets = data_sets()
+    assert {"yelp", "fair-In_Spring", "fair-2020"} <= sets.keys()
+    one = sets["fair-In_Spring"]
+    assert (one.summary, one.family) == ("ratings of stalls: In Spring", "fair-CATEGORY")
+    one.path.mkdir()
+    lines = [f"{user};{item};{1 + user % 5}" for user, item, _ in rows()]
+    (one.path / "In_Spring.csv").write_text("\n".join(["who;stall;stars", *lines, ""]))
+    assert len(one.load(fetch=False)) == len(rows_of())
+
+
+def test_a_recipe_of_another_file_is_not_replaced(brought: Path) -> None:
+    brought.write_text(RECIPE.replace("fair", "yelp"))
+    with pytest.raises(InputError, match=r"more\.toml: another file has 'yelp'"):
+        recipes()
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "says"),
+    [
+        ("user =", "usr =", ":10: 'usr' is wrong: .*; did you mean 'user'"),
+        ("categories", "categoris", ":16: 'categoris' is wrong: .*; did you mean 'categories'"),
+        ("terms", "licence", ":4: 'licence' is wrong"),
+        ('files = ["CATEGORY.csv"]', "files = 3", ":18: 'files' is wrong: .* tuple"),
+        ('about = "ratings of stalls"', "", ":2: 'about' is wrong: Field required"),
+        ("[[fair.files]]", "[fair.files]", ":2: 'files' is wrong"),
+        ('delimiter = ";"', 'delimiter = "long"', " delimiter: got 'long'"),
+        ("name =", "name ", ": it is no TOML: .* line 7"),
+    ],
+)
+def test_a_wrong_key_is_refused_with_its_line(
+    right: str, wrong: str, says: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "more.toml"
+    path.write_text(RECIPE.replace(right, wrong, 1))
+    with pytest.raises(InputError, match=f"more.toml{says}"):
+        read_recipes(path)
 
 
 @pytest.mark.parametrize("name", RECIPES)

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from entrenous.data.sets import amazon, by_hand, movielens
+from entrenous.data.recipe import data_sets
 
-RECIPES = {**amazon.DATASETS, **by_hand.DATASETS, **movielens.DATASETS}
+RECIPES = data_sets()

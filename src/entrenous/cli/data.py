@@ -119,22 +119,23 @@ def formats_(*, json: Json = False) -> None:
     A format is recognised by the content of a file; format=NAME is for one that is not.
     """
     from ..data.files import formats
-    from ..data.presets import PRESETS
+    from ..data.recipe import recipes
 
+    published = recipes()
     known = {name: form.summary for name, form in formats().items()}
     if json:
         presets = {
             name: {"about": preset.about, "files": [file.name for file in preset.files]}
-            for name, preset in PRESETS.items()
+            for name, preset in published.items()
         }
         _print_json({"formats": known, "presets": presets})
         return
-    width = max(map(len, [*known, *PRESETS]))
+    width = max(map(len, [*known, *published]))
     tell("formats, recognised by the content:")
     for name, summary in known.items():
         tell(f"  {name:{width}}  {summary}")
     tell("published files, read as they are:")
-    for name, preset in PRESETS.items():
+    for name, preset in published.items():
         files = ", ".join(dict.fromkeys(file.name for file in preset.files))
         tell(f"  {name:{width}}  {preset.about}: {files}")
 

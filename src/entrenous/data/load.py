@@ -134,7 +134,7 @@ def loaded(
         if isinstance(name_or_path, str):
             _check_path(name_or_path, list(named))
         if options.format is not None:
-            from .presets import preset_options
+            from .recipe import preset_options
 
             options = preset_options(path, options)
         data = _read(path, options, items_file)

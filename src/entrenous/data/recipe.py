@@ -1,111 +1,275 @@
-"""`Recipe`: a published data set that the user downloads by hand, read untouched by a preset. Each
-table of recipes in `data/sets/` becomes the DATASETS of its file.
+"""`Recipe`: how the files of a published data set are read untouched, by the name of the data set
+(`format=book-crossing`), and which data sets among them are loaded by a name. A recipe is an entry
+of `recipes.toml`, or of such a file that an installed package brings (`entrenous.recipes`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import cache, partial
 from pathlib import Path
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
+from pydantic import Field, TypeAdapter, ValidationError, model_validator
+
+from ..core.contract.settings import Settings
+from ..core.errors import InputError, did_you_mean
+from ..core.registry.discover import pick
+from ..core.registry.plugins import plugged
 from .columns import assemble
 from .dataset import Dataset
-from .fetch import FileSource
-from .files import read_table
+from .fetch import LARGEST, Archive
+from .files import first_line, formats, read_table
 from .folders import add_features, first_file, part_files, read_folder
 from .home import find
 from .interactions import Interactions
 from .likes import ANY
 from .options import LoadOptions
-from .presets import preset_options
+
+OURS = Path(__file__).with_name("recipes.toml")
+# Stands for each category in the texts of a set.
+CATEGORY = "CATEGORY"
 
 
 @final
-class ItemsFile(NamedTuple):
-    """The file that describes the items of a data set."""
+class PublishedFile(Settings):
+    """A file of a data set as it was published: one table of interactions."""
 
-    name: str
-    """Its name."""
-    columns: Mapping[str, str]
-    """The column of each feature."""
-    options: Mapping[str, Any] = {}
-    """The options of loading by name."""
+    name: str = Field(description="its name")
+    header: str = Field("", description="how its first line begins, without quotes")
+    begins: str = Field("", description="the form of that line, a regular expression")
+    options: LoadOptions = Field(description="the options of loading: all other keys")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _take_options(cls, table: Any) -> Any:
+        if not isinstance(table, dict):
+            return table
+        options = {key: value for key, value in table.items() if key not in cls.model_fields}
+        return {key: table[key] for key in table.keys() - options.keys()} | {"options": options}
+
+    def begins_like(self, line: str) -> bool:
+        """Returns True if the first line of a file, without quotes, is one of this file."""
+        return line.startswith(self.header) and re.match(self.begins, line) is not None
 
 
 @final
-class Recipe(NamedTuple):
-    """A published data set: where it is, on what terms, and how its files are read."""
+class NamedSet(Settings):
+    """A data set that the user downloads by hand."""
 
-    name: str
-    """The name by which it is loaded."""
-    summary: str
-    """Size and kind, one line."""
-    preset: str
-    """The preset that reads the rows."""
-    files: tuple[str, ...]
-    """The files of the rows, any of which will do; with none, the folder holds parts of them."""
-    origin: str
-    """The place to get them from."""
-    terms: str
-    """The permitted use."""
-    citation: str
-    """The work to cite."""
-    items: ItemsFile | None = None
-    """The file of the items."""
-    asks: str = ""
-    """What the user has to say before rows count as likes; "" if the rows leave nothing to ask."""
-    sources: tuple[FileSource, ...] = ()
-    """The sources of `fetch`."""
-    folder: str = ""
-    """The folder below the data folder; that of the name by default."""
-    family: str = ""
-    """The data sets of one kind that are listed as one."""
+    name: str = Field(description="the name by which it is loaded")
+    summary: str = Field(description="size and kind, one line")
+    files: tuple[str, ...] = Field(description="the files of the rows, any of which will do")
+    origin: str = Field(description="the place to get them from")
+    terms: str = Field(description="the permitted use")
+    citation: str = Field(description="the work to cite")
+    items: str = Field("", description="the file that describes the items")
+    items_columns: Mapping[str, str] = Field({}, description="the column of each feature in it")
+    items_options: LoadOptions = Field(LoadOptions(), description="the options of loading it")
+    asks: str = Field("", description="what the user has to say before rows count as likes")
+    archive: str = Field("", description="the address of an archive with the files")
+    digest: str = Field("", description="the hash of the archive")
+    members: Mapping[str, str] = Field({}, description="the place of each file in it")
+    largest: int = Field(LARGEST, gt=0, description="the most bytes of the archive")
+    folder: str = Field("", description="the folder below the data folder; else that of the name")
+    categories: tuple[str, ...] = Field((), description="the parts that are data sets themselves")
 
 
-def datasets_of(recipes: Iterable[Recipe]) -> dict[str, Dataset]:
-    """Returns the data sets of some recipes by name."""
-    return {recipe.name: _dataset(recipe) for recipe in recipes}
+@final
+class Recipe(Settings):
+    """How the files of a published data set are read, and its data sets with a name."""
+
+    about: str = Field(description="the rows, one line")
+    files: tuple[PublishedFile, ...] = Field(description="the files, told apart by first lines")
+    sets: tuple[NamedSet, ...] = Field((), description="the data sets with a name")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _share(cls, table: Any) -> Any:
+        """Gives each set the keys that stand above all of them."""
+        if not isinstance(table, dict) or not isinstance(table.get("sets"), list):
+            return table
+        shared = table.keys() & NamedSet.model_fields - cls.model_fields.keys()
+        above = {key: table[key] for key in shared}
+        sets = [{**above, **each} for each in table["sets"]]
+        return {key: table[key] for key in table.keys() - shared} | {"sets": sets}
 
 
-def _dataset(recipe: Recipe) -> Dataset:
-    return Dataset(
-        name=recipe.name,
-        summary=recipe.summary,
-        terms=recipe.terms,
-        citation=recipe.citation,
-        origin=recipe.origin,
-        folder=recipe.folder or recipe.name,
-        files=recipe.files,
-        sources=recipe.sources,
-        asks=recipe.asks,
-        family=recipe.family,
-        read=lambda folder: _read(recipe, folder),
+@cache
+def recipes() -> dict[str, Recipe]:
+    """Returns every recipe by name: ours and those of installed packages (`entrenous.recipes`),
+    each of which names a file. Raises InputError for a name that two files have.
+    """
+    known: dict[str, Recipe] = {}
+    for path in (OURS, *plugged("recipes").values()):
+        brought = read_recipes(path)
+        taken = known.keys() & brought.keys()
+        if taken:
+            raise InputError(str(path), f"another file has '{min(taken)}'", fix="rename it")
+        known |= brought
+    return dict(sorted(known.items()))
+
+
+def read_recipes(path: Path) -> dict[str, Recipe]:
+    """Returns the recipes in a file by name. Raises InputError with the line of a key that is
+    unknown or has a wrong value.
+    """
+    text = path.read_text(encoding="utf-8")
+    try:
+        return TypeAdapter(dict[str, Recipe]).validate_python(tomllib.loads(text))
+    except tomllib.TOMLDecodeError as wrong:
+        raise InputError(str(path), f"it is no TOML: {wrong}") from None
+    except InputError as wrong:
+        where = f"{path} {wrong.where}"
+        raise InputError(where, wrong.problem, expected=wrong.expected, fix=wrong.fix) from None
+    except ValidationError as invalid:
+        errors = invalid.errors()
+        unknown = [error for error in errors if error["type"] == "extra_forbidden"]
+        # A misspelt key is missing too.
+        first = [*unknown, *errors][0]
+        key = str(first["loc"][-1])
+        known = [*LoadOptions.model_fields, *NamedSet.model_fields, *Recipe.model_fields]
+        raise InputError(
+            f"{path}:{_line_of(first['loc'], text)}",
+            f"'{key}' is wrong: {first['msg']}",
+            fix=did_you_mean(key, known) if unknown else "",
+        ) from None
+
+
+def _line_of(place: tuple[int | str, ...], text: str) -> int:
+    """Returns the line of a key in a text, or that of its table. place: the recipe, `files` or
+    `sets` and a number, and the key.
+    """
+    heading = f"[{place[0]}]"
+    number = 0
+    if len(place) > 2 and isinstance(place[2], int):
+        heading = f"[[{place[0]}.{place[1]}]]"
+        number = place[2]
+    lines = text.split("\n")
+    headings = [at for at, line in enumerate(lines) if line.strip() == heading]
+    first = headings[number] if number < len(headings) else 0
+    for at in range(first + 1, len(lines)):
+        if lines[at].startswith("["):
+            break
+        if re.match(rf"{re.escape(str(place[-1]))}\s*=", lines[at]):
+            return at + 1
+    return first + 1
+
+
+# ---- files by the name of a recipe ---------------------------------------------------------------
+
+
+def preset_options(path: Path, options: LoadOptions) -> LoadOptions:
+    """Returns the options with those of the recipe that `options.format` names, as far as the user
+    left them at their default; `options` itself if it names a format or nothing.
+
+    Raises InputError for an unknown name, and for a file that does not begin like the published
+    one.
+    """
+    if options.format is None or options.format in formats():
+        return options
+    recipe = pick("format", options.format, {**formats(), **recipes()})
+    rows = first_file(path) if path.is_dir() else path
+    line = first_line(rows).replace('"', "")
+    for published in recipe.files:
+        if published.begins_like(line):
+            # The name of the recipe gives way to the format of its file, if that has to be said.
+            unnamed = options.model_copy(update={"format": None})
+            return _filled(unnamed, published.options)
+    names = " or ".join(dict.fromkeys(published.name for published in recipe.files))
+    raise InputError(
+        f"{rows}:1",
+        f"the file does not begin like {names}",
+        expected=f"the published file of {options.format}",
+        fix="leave format out, and name the columns (user=, item=, ...)",
     )
 
 
-def _read(recipe: Recipe, folder: Path) -> Interactions:
+def _filled(options: LoadOptions, published: LoadOptions) -> LoadOptions:
+    default = LoadOptions()
+    # These judge the values of the recipe's own column, not those of another one.
+    judging = ("likes", "not_rated") if options.value is not None else ()
+    left = {
+        name: getattr(published, name)
+        for name in published.model_fields_set
+        if getattr(options, name) == getattr(default, name) and name not in judging
+    }
+    return options.model_copy(update=left)
+
+
+# ---- data sets by their name ---------------------------------------------------------------------
+
+
+def data_sets() -> dict[str, Dataset]:
+    """Returns the data sets of all recipes by name."""
+    return {
+        known.name: known
+        for name, recipe in recipes().items()
+        for each in recipe.sets
+        for known in _of_set(name, each)
+    }
+
+
+def _of_set(recipe: str, each: NamedSet) -> Iterator[Dataset]:
+    """Yields the data set of an entry, or one for each of its categories."""
+    whole = _dataset(recipe, each)
+    if not each.categories:
+        yield whole
+    for category in each.categories:
+        files = tuple(file.replace(CATEGORY, category) for file in each.files)
+        yield replace(
+            whole,
+            name=whole.name.replace(CATEGORY, category),
+            summary=whole.summary.replace(CATEGORY, category.replace("_", " ")),
+            origin=whole.origin.replace(CATEGORY, category),
+            files=files,
+            family=each.name,
+            read=partial(_read, recipe, each.model_copy(update={"files": files})),
+        )
+
+
+def _dataset(recipe: str, each: NamedSet) -> Dataset:
+    sources: tuple[Archive, ...] = ()
+    if each.archive:
+        sources = (Archive(each.archive, each.digest, each.members, each.largest),)
+    return Dataset(
+        name=each.name,
+        summary=each.summary,
+        terms=each.terms,
+        citation=each.citation,
+        origin=each.origin,
+        folder=each.folder or each.name,
+        files=each.files,
+        sources=sources,
+        asks=each.asks,
+        read=partial(_read, recipe, each),
+    )
+
+
+def _read(recipe: str, each: NamedSet, folder: Path) -> Interactions:
     """Returns the interactions in a folder, with the features of the items if their file is there
     too.
     """
     # Where the user is asked, all rows are read, and the user's rule judges them.
-    rule = {"likes": ANY} if recipe.asks else {}
-    asked = LoadOptions.parse({"format": recipe.preset, **rule}, recipe.name)
+    rule = {"likes": ANY} if each.asks else {}
+    asked = LoadOptions.parse({"format": recipe, **rule}, each.name)
     if part_files(folder):
         options = preset_options(first_file(folder), asked)
-        data = read_folder(folder, options, name=recipe.name)
+        data = read_folder(folder, options, name=each.name)
     else:
-        path = find(folder, *recipe.files)
+        path = find(folder, *each.files)
         assert path is not None
         options = preset_options(path, asked)
-        data = assemble(read_table(path, options), options, name=recipe.name)
-    if recipe.asks:
+        data = assemble(read_table(path, options), options, name=each.name)
+    if each.asks:
         data = _unjudged(data)
-    items = None if recipe.items is None else find(folder, recipe.items.name)
-    if recipe.items is None or items is None:
+    items = find(folder, each.items) if each.items else None
+    if items is None:
         return data
-    reading = LoadOptions.parse(recipe.items.options, recipe.name)
-    return add_features(data, items, reading, columns=recipe.items.columns)
+    return add_features(data, items, each.items_options, columns=each.items_columns)
 
 
 def _unjudged(data: Interactions) -> Interactions:

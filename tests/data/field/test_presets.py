@@ -12,7 +12,7 @@ from lookalikes import FILES, of_users, rows, write
 import entrenous
 from entrenous.core.errors import InputError
 from entrenous.data.load import load
-from entrenous.data.presets import PRESETS
+from entrenous.data.recipe import recipes
 
 PAIRS = len(list(rows()))
 RUNS = {"popular": {}, "fcf": {"rounds": 1}, "pfpl+": {"rounds": 1}}
@@ -47,8 +47,8 @@ def test_a_published_file_loads_untouched(kind: str, tmp_path: Path) -> None:
     assert (data.time is None) == (kind in WITHOUT_TIMES)
 
 
-def test_every_preset_has_a_look_alike() -> None:
-    assert {kind.split(" ")[0] for kind in FILES} == PRESETS.keys()
+def test_every_look_alike_has_a_recipe() -> None:
+    assert {kind.split(" ")[0] for kind in FILES} <= recipes().keys()
 
 
 @pytest.mark.parametrize("kind", ["yelp", "gowalla", "amazon-2018"])

@@ -1,5 +1,6 @@
 """Extensions from installed packages: entry points of the groups `entrenous.algorithms`,
-`.datasets`, `.metrics`, `.splits`, `.experiments`, `.commands`, `.engines`.
+`.datasets`, `.recipes` (paths of TOML files), `.metrics`, `.splits`, `.experiments`, `.commands`,
+`.engines`.
 
 [project.entry-points."entrenous.algorithms"]
 my-algorithm = "my_package.my_module:MyAlgorithm"
