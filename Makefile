@@ -9,6 +9,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 # what a clone installs beside the package: its neighbours and, for its tests, the laboratory and the adapter of Flower
 NEIGHBOURS := \
+  packages/entrenous-audit \
   packages/entrenous-field \
   packages/entrenous-ray
 BESIDE := $(NEIGHBOURS) packages/entrenous-flower lab
@@ -69,12 +70,9 @@ $(VENV)/.torch: $(VENV)/.with-dev
 	@touch $@
 endif
 
-$(VENV)/.core: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -e .
-	@touch $@
-
-$(VENV)/.with-%: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -e ".[$*]"
+# entrenous[all], with the neighbours of this clone
+$(VENV)/.with-all: $(DECLARED) | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -e ".[all]" $(addprefix -e ,$(NEIGHBOURS))
 	@touch $@
 
 setup: $(VENV)/.with-dev
@@ -84,13 +82,13 @@ lock: $(VENV)/.with-dev
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --extra dev --generate-hashes --no-annotate --no-emit-index-url \
 	  --custom-compile-command "make lock" $(if $(UPGRADE),--upgrade) --output-file requirements-dev.lock pyproject.toml
 
-demo: $(VENV)/.core
+demo: $(VENV)/.with-all
 	@$(BIN)/entrenous demo
 
-federation: $(VENV)/.with-network
+federation: $(VENV)/.with-all
 	@$(BIN)/entrenous federation try --stream ml-100k --rounds 6
 
-gossip: $(VENV)/.with-peers
+gossip: $(VENV)/.with-all
 	@$(BIN)/entrenous federation try --peers
 
 # types are checked beside the tests, which leave a core idle now and then

@@ -46,6 +46,7 @@ DISTRIBUTIONS = (
     Distribution(Path("lab"), "entrenous_lab", ("README.md", "docs/**/*.md", "lab/results/*")),
     Distribution(Path("packages/entrenous-field"), "entrenous_field"),
     Distribution(Path("packages/entrenous-flower"), "entrenous_flower"),
+    Distribution(Path("packages/entrenous-audit"), "entrenous_audit"),
     Distribution(Path("packages/entrenous-ray"), "entrenous_ray"),
 )
 

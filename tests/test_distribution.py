@@ -22,6 +22,7 @@ from packaging.metadata import Metadata
 from paths import ROOT
 
 import entrenous
+from entrenous.core.registry.neighbours import NEIGHBOURS
 from tests.release import problems
 
 pytestmark = [
@@ -41,9 +42,13 @@ class Built(NamedTuple):
 @pytest.fixture(scope="module")
 def built(tmp_path_factory) -> Built:
     """Both distributions, built without a network."""
-    out = tmp_path_factory.mktemp("dist")
+    return built_from(ROOT, tmp_path_factory.mktemp("dist"))
+
+
+def built_from(folder: Path, out: Path) -> Built:
+    """Builds the distribution in a folder of the repository."""
     command = [sys.executable, "-m", "hatchling", "build", "--directory", str(out)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     (wheel,) = out.glob("*.whl")
     (source,) = out.glob("*.tar.gz")
@@ -52,15 +57,22 @@ def built(tmp_path_factory) -> Built:
 
 @pytest.fixture(scope="module")
 def installed(built, tmp_path_factory) -> Path:
-    """The folder of programs of an environment with the wheel."""
-    home = tmp_path_factory.mktemp("environment") / "venv"
+    """The folder of programs of an environment with the wheel of the library alone."""
+    return environment(tmp_path_factory.mktemp("environment"), built.wheel)
+
+
+def environment(folder: Path, *wheels: Path) -> Path:
+    """The folder of programs of a new environment with some wheels, and the third-party packages of
+    this one.
+    """
+    home = folder / "venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", home], check=True)
     packages = next((home / "lib").glob("python*/site-packages"))
     for entry in Path(sysconfig.get_path("purelib")).iterdir():
         if not entry.name.startswith(OURS) and entry.suffix != ".pth":
             (packages / entry.name).symlink_to(entry)
     uv = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--offline", "--no-deps"]
-    subprocess.run([*uv, "--python", home / "bin" / "python", built.wheel], check=True)
+    subprocess.run([*uv, "--python", home / "bin" / "python", *wheels], check=True)
     return home / "bin"
 
 
@@ -174,3 +186,48 @@ def test_the_wheel_does_the_core_of_the_demo(installed, tmp_path):
     assert len(json.loads(told)["recommendations"]) == 10
     used(installed, tmp_path, "entrenous", "report", "latest", "--out", "report.html")
     assert "<svg" in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+def test_the_library_has_no_attack(built):
+    """Neither a file of the audit, nor the constant that declares an attack."""
+    with zipfile.ZipFile(built.wheel) as archive:
+        texts = {name: archive.read(name) for name in archive.namelist() if name.endswith(".py")}
+    parts = {part for name in texts for part in Path(name).parts}
+    assert not parts & {"auditing", "attacks", "poison"}
+    assert [
+        name for name, text in texts.items() if re.search(rb"^(ATTACK|POISONS)\b", text, re.M)
+    ] == []
+
+
+def test_the_library_alone_names_what_is_not_installed(installed, tmp_path):
+    shown = used(installed, tmp_path, "entrenous", "--help")
+    for one in NEIGHBOURS:
+        names = [name for group in one.commands.values() for name in group]
+        for name in names:
+            assert re.search(rf"{name} +Not installed: {re.escape(one.line)}", shown)
+    explained = used(installed, tmp_path, "entrenous", "explain", "pfpl+")
+    assert "EXPOSED" in explained, "what audits found is told without the audit"
+
+
+@pytest.mark.parametrize("one", NEIGHBOURS, ids=lambda one: one.extra)
+def test_each_neighbour_works_beside_the_library_alone(one, built, tmp_path):
+    """What the table of neighbours says is there, and what others bring is not."""
+    wheel = built_from(ROOT / "packages" / f"entrenous-{one.extra}", tmp_path / "dist").wheel
+    assert str(metadata_of(wheel).version) == entrenous.__version__
+    programs = environment(tmp_path, built.wheel, wheel)
+    shown = used(programs, tmp_path, "entrenous", "--help")
+    for other in NEIGHBOURS:
+        for name in [name for group in other.commands.values() for name in group]:
+            assert bool(re.search(rf"{name} +Not installed", shown)) == (other != one)
+    program = f"""
+from importlib.metadata import entry_points
+import entrenous
+engines = {{point.name: point for point in entry_points(group="entrenous.engines")}}
+assert set(engines) == set({one.engines!r})
+for point in engines.values():
+    point.load()
+for name, place in entrenous.LAZY.items():
+    if place.startswith("entrenous_{one.extra}."):
+        getattr(entrenous, name)
+"""
+    used(programs, tmp_path, "python", "-c", program)

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -15,6 +17,8 @@ from command_line import Command, write_shop
 from paths import ROOT, SOURCE
 
 import entrenous
+from entrenous import LAZY
+from entrenous.cli.brought import brought, name_of
 from entrenous.core.errors import InputError
 from entrenous.core.registry import plugins
 from entrenous.core.registry.discover import offers
@@ -23,6 +27,7 @@ from entrenous.systems.named import algorithms
 
 FOLDERS = sorted(path.parent for path in ROOT.glob("packages/*/pyproject.toml"))
 LIST = "imports.txt"
+BROUGHT = [name for name, place in LAZY.items() if not place.startswith("entrenous.")]
 
 
 @pytest.fixture
@@ -37,6 +42,7 @@ def nothing_beside(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def forget() -> None:
     """Has the entry points be read again."""
+    brought.cache_clear()
     plugins.plugged.cache_clear()
     plugins.plugged_in.cache_clear()
 
@@ -82,6 +88,9 @@ def test_a_neighbour_brings_what_the_table_says(one: Neighbour) -> None:
     own = offers(f"entrenous_{one.extra}", "ALGORITHMS")
     assert sorted(own) == list(one.algorithms)
     assert own.items() <= algorithms().items()
+    there = {name_of(command) for group in brought().groups.values() for command in group}
+    for names in one.commands.values():
+        assert set(names) <= there
 
 
 @pytest.mark.usefixtures("nothing_beside")
@@ -133,6 +142,61 @@ def test_lists_of_algorithms_name_those_that_are_not_installed(command: Command)
     for said in (command("algorithms").out, command("run", "--help").out.replace("│", " ")):
         words = " ".join(said.split())
         assert "pfedrec, pfedrec-printed" in words and FIELD in words
+
+
+@pytest.mark.usefixtures("nothing_beside")
+@pytest.mark.parametrize(
+    "words", [("audit", "pfpl+", "--view", "sum"), ("attack", "--help"), ("receipt", "--user", "7")]
+)
+def test_a_command_that_is_not_installed_is_one_line(
+    words: tuple[str, ...], command: Command
+) -> None:
+    refused = command(*words)
+    said = f"error: entrenous {words[0]}: entrenous-audit is not installed"
+    assert (refused.code, refused.err) == (2, f'{said}; pip install "entrenous[audit]"\n')
+
+
+@pytest.mark.usefixtures("nothing_beside")
+def test_commands_that_are_not_installed_are_in_the_help(command: Command) -> None:
+    shown = command("--help").out
+    for name in ("audit", "attack", "receipt"):
+        assert re.search(rf'{name} +Not installed: pip install "entrenous\[audit\]"', shown)
+
+
+def test_names_that_are_not_installed_say_so_when_they_are_used() -> None:
+    program = f"""
+import importlib.abc, sys
+class Absent(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.startswith("entrenous_"):
+            raise ModuleNotFoundError(name, name=name)
+sys.meta_path.insert(0, Absent())
+import entrenous
+from entrenous import *
+assert "audit" in dir(entrenous) and run
+for name in {BROUGHT!r}:
+    try:
+        getattr(entrenous, name)
+    except entrenous.InputError as said:
+        print(said)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    lines = [
+        f'entrenous.{name}: entrenous-audit is not installed; pip install "entrenous[audit]"'
+        for name in BROUGHT
+    ]
+    assert done.stdout.splitlines() == lines, done.stderr
+
+
+def test_the_front_door_alone_names_packages_of_neighbours() -> None:
+    """Types need the places of names; everything else is found by entry points."""
+    others = re.compile(r"entrenous_(audit|field|ray)\b")
+    naming = [
+        str(path.relative_to(SOURCE))
+        for path in SOURCE.rglob("*.py")
+        if others.search(path.read_text(encoding="utf-8"))
+    ]
+    assert naming == ["__init__.py"]
 
 
 def test_every_line_that_installs_names_an_extra() -> None:

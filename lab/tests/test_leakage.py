@@ -6,12 +6,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from entrenous_audit.plan import AuditPlan
 from entrenous_lab.papers.leakage import LeakPoint, found_of, front, mean, said_of, table_rows
 from entrenous_lab.papers.privacy_pi import figure
 from entrenous_lab.papers.remember import Cells
 from entrenous_lab.papers.result import Context
 
-from entrenous.auditing.plan import AuditPlan
 from lab.tests.test_runner import tiny
 
 PLAN = AuditPlan(algorithm="pfpl+", view="sum", rounds=5, protect={"noise": 0.1}, protocol="loo-20")

@@ -14,19 +14,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .api.attacking import AttackEffect as AttackEffect
-    from .api.attacking import attack as attack
-    from .api.auditing import Audit as Audit
-    from .api.auditing import audit as audit
+    from entrenous_audit.python.attacking import AttackEffect as AttackEffect
+    from entrenous_audit.python.attacking import attack as attack
+    from entrenous_audit.python.auditing import Audit as Audit
+    from entrenous_audit.python.auditing import audit as audit
+    from entrenous_audit.python.receipts import DeviceReceipt as DeviceReceipt
+    from entrenous_audit.python.receipts import receipt as receipt
+
     from .api.catalogue import Explanation as Explanation
     from .api.catalogue import algorithms as algorithms
     from .api.catalogue import datasets as datasets
     from .api.catalogue import explain as explain
     from .api.catalogue import metrics as metrics
-    from .api.checks import DeviceReceipt as DeviceReceipt
     from .api.checks import Leakcheck as Leakcheck
     from .api.checks import leakcheck as leakcheck
-    from .api.checks import receipt as receipt
     from .api.compare import Comparison as Comparison
     from .api.compare import compare as compare
     from .api.outside import EvaluatedFiles as EvaluatedFiles
@@ -79,10 +80,8 @@ if TYPE_CHECKING:
 __version__ = "0.2.0"
 # The same names for the interpreter, which loads each when it is first used.
 PLACES = {
-    "api.attacking": "AttackEffect attack",
-    "api.auditing": "Audit audit",
     "api.catalogue": "Explanation algorithms datasets explain metrics",
-    "api.checks": "DeviceReceipt Leakcheck leakcheck receipt",
+    "api.checks": "Leakcheck leakcheck",
     "api.compare": "Comparison compare",
     "api.outside": "EvaluatedFiles evaluate_files",
     "api.recommender": "Recommender split",
@@ -110,8 +109,16 @@ PLACES = {
     "kernels.generator": "generator negatives",
     "runs.conformance": "conform",
 }
-LAZY = {name: f"entrenous.{place}" for place, names in PLACES.items() for name in names.split()}
-__all__ = ["__version__", *LAZY]
+# Names of neighbours, which may be absent.
+NEAR = {
+    "entrenous_audit.python.attacking": "AttackEffect attack",
+    "entrenous_audit.python.auditing": "Audit audit",
+    "entrenous_audit.python.receipts": "DeviceReceipt receipt",
+}
+OWN = {name: f"entrenous.{place}" for place, names in PLACES.items() for name in names.split()}
+LAZY = {**OWN, **{name: place for place, names in NEAR.items() for name in names.split()}}
+# Without those of neighbours, so that `from entrenous import *` needs none.
+__all__ = ["__version__", *OWN]
 
 if not TYPE_CHECKING:
 
@@ -120,11 +127,20 @@ if not TYPE_CHECKING:
             raise AttributeError(f"module 'entrenous' has no attribute '{name}'")
         import importlib
 
-        thing = getattr(importlib.import_module(LAZY[name]), name)
+        try:
+            module = importlib.import_module(LAZY[name])
+        except ModuleNotFoundError as absent:
+            if name in OWN or absent.name != LAZY[name].partition(".")[0]:
+                raise
+            from .core.registry.neighbours import neighbour
+
+            extra = absent.name.removeprefix("entrenous_")
+            raise neighbour(extra).missing(f"entrenous.{name}") from None
+        thing = getattr(module, name)
         # Kept, so that Python finds it by itself the next time.
         globals()[name] = thing
         return thing
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted({*__all__, *LAZY})

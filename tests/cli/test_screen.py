@@ -37,7 +37,6 @@ PRINTS = {
     "cli/console.py",
     "cli/__init__.py",
     "api/progress.py",
-    "auditing/attacker.py",
 }  # each through `plain`, `one_line` or JSON
 
 

@@ -7,13 +7,13 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
+from entrenous_audit import observe as observing
+from entrenous_audit.attacks._rows_seen import prior
+from entrenous_audit.claims import Claims
+from entrenous_audit.plan import AuditPlan
+from entrenous_audit.transcript import Transcript
 from paths import real
 
-from entrenous.auditing import observe as observing
-from entrenous.auditing.attacks._rows_seen import prior
-from entrenous.auditing.claims import Claims
-from entrenous.auditing.plan import AuditPlan
-from entrenous.auditing.transcript import Transcript
 from entrenous.core.contract.update import Update
 from entrenous.core.types import UInt64Array
 from entrenous.data.interactions import Interactions

@@ -3,10 +3,10 @@ loaded, these are there at once.
 """
 
 import dying_processes  # noqa: F401  # its functions are there too
+from entrenous_audit import attacker  # noqa: F401
+from entrenous_audit.known import known
 from federation_links import FPL, ratings
 
-from entrenous.auditing import attacker  # noqa: F401
-from entrenous.auditing.known import known
 from entrenous.federation.rounds import Rounds
 from entrenous.systems.fpl import FPL as Algorithm
 

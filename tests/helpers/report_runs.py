@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from entrenous_audit.examine import audited
+from entrenous_audit.plan import AuditPlan
 from stored_runs import stored, tiny
 
-from entrenous.auditing.examine import audited
-from entrenous.auditing.plan import AuditPlan
 from entrenous.privacy.protection import PRIVATE
 from entrenous.runs.store import StoredRun
 

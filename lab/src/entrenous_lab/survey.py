@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from entrenous_audit.apart import attempts
+from entrenous_audit.examine import audited
+from entrenous_audit.measures import measured
+from entrenous_audit.observe import observe
+from entrenous_audit.plan import AuditPlan, View
+from entrenous_audit.transcript import Transcript
 
 from entrenous import __version__
-from entrenous.auditing.apart import attempts
-from entrenous.auditing.examine import audited
-from entrenous.auditing.measures import measured
-from entrenous.auditing.observe import observe
-from entrenous.auditing.plan import AuditPlan, View
-from entrenous.auditing.transcript import Transcript
 from entrenous.core.errors import EntrenousError
 from entrenous.core.files import write_atomically
 from entrenous.core.types import Array

@@ -35,6 +35,7 @@ from federation_links import (
     until,
 )
 from paths import HELPERS
+from patient_ray import patiently
 from running_by_lot import DATA, OWNER, PEOPLE, Running
 from two_machines import HEAD, OTHER, NotHere, cluster, environment, two_machines
 
@@ -60,7 +61,7 @@ Each = Callable[[WorkerPool[HiredActor], str, bytes], None]
 @pytest.fixture(scope="module")
 def ray() -> Iterator[None]:
     """Starts Ray once for the servers of several tests: a server uses one that runs already."""
-    with engine(EngineOptions(workers=2, ray=None, threads=1)):
+    with patiently(lambda: engine(EngineOptions(workers=2, ray=None, threads=1))):
         yield
 
 

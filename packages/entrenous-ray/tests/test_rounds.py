@@ -19,6 +19,7 @@ from entrenous_ray.crew import Crew
 from entrenous_ray.engine import EngineOptions, crew
 from entrenous_ray.rounds import ShardedRounds
 from entrenous_ray.shards import ShardHand, bounds
+from patient_ray import patiently
 from process_tree import descendants
 
 from entrenous.core.contract.protocols import model_sha256
@@ -54,7 +55,7 @@ def data() -> Interactions:
 
 @pytest.fixture(scope="module")
 def two() -> Iterator[Crew]:
-    with crew(EngineOptions(2, None, 1), ShardHand, 50) as hired:
+    with patiently(lambda: crew(EngineOptions(2, None, 1), ShardHand, 50)) as hired:
         yield hired
 
 

@@ -1,28 +1,22 @@
-"""`leakcheck` and `receipt` from Python."""
+"""`leakcheck` from Python: models that were trained alone must score like chance."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Generic, final
 
-from ..auditing.receipt import ReceiptFound, receipt_of_run
 from ..core.keywords import values
-from ..runs import store
 from ..runs.leakcheck import LeakcheckFound
 from ..runs.leakcheck import leakcheck as checked
-from ..runs.options import LeakcheckTraining, OpenOptions
+from ..runs.options import LeakcheckTraining
 from .arguments import (
     AlgorithmAsked,
     DataAsked,
     FrameT,
-    Ids,
     ProgressAsked,
     algorithm_asked,
     asked_progress,
     data_asked,
-    id_asked,
-    in_python,
     kind_of,
     public,
 )
@@ -45,34 +39,6 @@ class Leakcheck(Report[LeakcheckFound, FrameT]):
         return (
             f"purely local models of {found['algorithm']} on {found['data']},"
             f" {found['protocol']}, negatives: {found['negatives']}"
-        )
-
-
-@final
-class DeviceReceipt(Report[ReceiptFound, FrameT]):
-    """The messages of one user's device. `table()` has a row for each round."""
-
-    of_rows = "rounds"
-
-    @property
-    def notes(self) -> list[str]:
-        """Sentences on the user's part in the training, on what is guessable anyway, and on what is
-        known because the user took part.
-        """
-        found = self.found
-        return [*found["part"], *found["guessable"], *found["because"]]
-
-    def expected(self) -> FrameT:
-        """A frame of what attacks are expected to find out from these messages, by measured
-        audits.
-        """
-        return self._frame(self.found["expected"])
-
-    def _caption(self) -> str:
-        slip = self.found
-        return (
-            f"{slip['user']} in {slip['run']}: {slip['algorithm']}, profile {slip['profile']},"
-            f" {slip['history']} items consumed"
         )
 
 
@@ -105,31 +71,3 @@ def leakcheck(asked: LeakcheckKeywords[FrameT]) -> Leakcheck[FrameT]:
     with asked_progress(asked.progress) as progress:
         report = checked(data, algorithm=name, progress=progress, **options)
     return Leakcheck(report, kind_of(asked.data))
-
-
-def receipt(
-    subject: str | Path = "latest",
-    *,
-    user: Ids,
-    root: str | Path = "runs",
-    data: str | Path | None = None,
-    algorithm: AlgorithmAsked | None = None,
-    todays_code: bool = False,
-    threads: int = 0,
-    progress: ProgressAsked = None,
-) -> DeviceReceipt:
-    """Show what the device of one user gave away in each round, and how much of the user's history
-    attacks are expected to find out from that. A stored run is repeated for this.
-
-    subject: a run's folder, its name under `root`, or "latest". user: the id of the user. The other
-    options are those of `entrenous.open`. The receipt of a node is in the node's own store, and
-    `entrenous receipt` shows it. Raises InputError for an unknown run or user, and for a run that
-    cannot be repeated.
-    """
-    with in_python(), asked_progress(progress) as shown:
-        name = id_asked("user", user)
-        place = None if algorithm is None else algorithm_asked(algorithm)[0]
-        moved = None if data is None else str(data)
-        how = OpenOptions(data=moved, algorithm=place, todays_code=todays_code)
-        run = store.read(str(subject), Path(root), moved)
-        return DeviceReceipt(receipt_of_run(run, name, how=how, threads=threads, progress=shown))

@@ -197,11 +197,13 @@ def _add_commands(app: Any) -> None:
     """
     from cyclopts import App, Group
 
-    from .brought import brought
+    from .brought import absent, brought
 
     groups = _groups()
     # Commands of other packages come after ours, in our groups or in theirs.
     for name, commands in brought().groups.items():
+        groups.setdefault(name, []).extend(commands)
+    for name, commands in absent(groups).items():
         groups.setdefault(name, []).extend(commands)
     for number, (name, commands) in enumerate(groups.items()):
         group = Group(name, sort_key=number)
@@ -224,15 +226,12 @@ def _groups() -> dict[str, list[Any]]:
     from . import (
         about,
         ask,
-        attack,
-        audit,
         checking,
         compare,
         data,
         demo,
         evaluating,
         members,
-        receipt,
         run,
         serve,
         stored,
@@ -252,13 +251,12 @@ def _groups() -> dict[str, list[Any]]:
         "Research": [
             compare.compare,
             tune.tune,
-            audit.audit,
             about.algorithms,
             about.explain,
         ],
         # Three questions of trust: other programs, experiments, declarations.
         "Checks": [evaluating.evaluate, checking.leakcheck, checking.check],
-        "Privacy": [receipt.receipt, attack.attack],
+        "Privacy": [],
         "Data": [data.app, data.split],
         # One app: founding.py and members.py add their commands to that of federation.py.
         "Network": [members.app, serve.server, serve.node],

@@ -7,10 +7,11 @@ my-package = "my_package.my_module:commands"
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
+from ..core.registry.neighbours import NEIGHBOURS, Neighbour
 from ..core.registry.plugins import plugged
 
 
@@ -39,3 +40,37 @@ def brought() -> Commands:
         for group, functions in commands.groups.items():
             groups.setdefault(group, []).extend(functions)
     return Commands(groups, lists)
+
+
+def absent(groups: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
+    """Returns, for each command of a neighbour that is not among these, one that names the line
+    which installs it.
+    """
+    known = {name_of(command) for commands in groups.values() for command in commands}
+    missing: dict[str, list[Any]] = {}
+    for neighbour in NEIGHBOURS:
+        for group, names in neighbour.commands.items():
+            for name in names:
+                if name not in known:
+                    missing.setdefault(group, []).append(_missing(neighbour, name))
+    return missing
+
+
+def name_of(command: Any) -> str:
+    """Returns the name of a command: a function or a cyclopts.App."""
+    name = getattr(command, "name", None) or (command.__name__,)
+    return str(name[0])
+
+
+def _missing(neighbour: Neighbour, name: str) -> Any:
+    """Returns a command that raises InputError, whatever its arguments are."""
+    from cyclopts import App, Parameter
+
+    def refuse(*words: str) -> None:
+        raise neighbour.missing(f"entrenous {name}")
+
+    anything = Parameter(allow_leading_hyphen=True)
+    said = f"Not installed: {neighbour.line}"
+    app = App(name=name, help=said, help_flags=(), default_parameter=anything)
+    app.default(refuse)
+    return app

@@ -53,34 +53,6 @@ def network() -> Iterable[str]:
     return [f"{name}=" for name in Network.model_fields]
 
 
-def peerpoisons() -> Iterable[str]:
-    """The names of all attacks by peers."""
-    from ..auditing.peers import PEERS
-
-    return PEERS
-
-
-def poisons() -> Iterable[str]:
-    """The names of all attacks by colluders."""
-    from ..auditing.robustness import poisons
-
-    return poisons()
-
-
-def defences() -> Iterable[str]:
-    """The names of all defences of a server."""
-    from ..federation.defences import DEFENCES
-
-    return ["none", *DEFENCES]
-
-
-def peerdefences() -> Iterable[str]:
-    """The names of all defences of a peer."""
-    from ..auditing.peers import PEER_DEFENCES
-
-    return PEER_DEFENCES
-
-
 def protect() -> Iterable[str]:
     """The settings of a protection."""
     from ..privacy.protection import Protection
@@ -100,13 +72,9 @@ LISTS: dict[str, Callable[[], Iterable[str]]] = {
     for of in (
         algorithms,
         datasets,
-        defences,
         load,
         metrics,
         network,
-        peerdefences,
-        peerpoisons,
-        poisons,
         protect,
         protocols,
     )

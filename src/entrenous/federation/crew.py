@@ -30,7 +30,7 @@ class SharedRounds(Protocol):
     def advance(self, training: Training, until: int) -> Training: ...
 
 
-class Crew(Protocol):
+class HiredCrew(Protocol):
     """Worker processes that are there; makes rounds whose devices they have. Arguments are those of
     `Rounds`."""
 
@@ -51,7 +51,7 @@ class CrewOptions(Protocol):
 
     def hired(
         self, algorithm: Any, catalogue: Catalogue, name: str, *, users: int, debug: bool
-    ) -> AbstractContextManager[Crew]:
+    ) -> AbstractContextManager[HiredCrew]:
         """Starts workers, which end with the context. name: of the algorithm; users: of the
         smallest training.
 

@@ -28,7 +28,7 @@ from ..data.split.types import Split, refitted, refuse_mixed_parts
 from ..evaluation.metric_kinds import Metric
 from ..evaluation.protocol import Evaluation, evaluate
 from ..evaluation.recommend import Recommended, list_of_each
-from ..federation.crew import Crew, CrewOptions
+from ..federation.crew import CrewOptions, HiredCrew
 from ..federation.shard import Debug, Executor, Threads
 from . import store
 from .manifest import Fold, between, closing, gives_away, ignored, opening, pins
@@ -270,7 +270,7 @@ def hired_crew(
     what: Material,
     made: Algorithm,
     debug: bool = False,
-) -> Iterator[Crew | None]:
+) -> Iterator[HiredCrew | None]:
     """The workers that were asked for, or None. Raises InputError for an algorithm whose devices
     they cannot share.
     """

@@ -27,7 +27,7 @@ from ..data.interactions import Interactions
 from ..data.split.types import Held, Split
 from ..evaluation.metric_kinds import Metric
 from ..evaluation.protocol import Goal, goal_of, look
-from ..federation.crew import Crew
+from ..federation.crew import HiredCrew
 from ..federation.gossip import Gossip
 from ..federation.network import Network
 from ..federation.rounds import Rounds
@@ -81,7 +81,7 @@ class Watch:
     progress: Progress = silent
     say: Say | None = None
     """Receives lines that the person who started the run should read; None = nobody reads them."""
-    crew: Crew | None = None
+    crew: HiredCrew | None = None
     """Workers that have the devices; None = they are here."""
     metrics: Mapping[str, Metric] = field(default_factory=dict)
     """Further metrics, by name."""
@@ -106,7 +106,7 @@ class Setup:
     """The rows by which peers weigh the models that they receive."""
     block: int = 0
     """Devices that are computed at once; 0 = as many as fill a block of memory."""
-    crew: Crew | None = None
+    crew: HiredCrew | None = None
     """Workers that have the devices; None = they are here."""
     protection: Protection | None = None
     """The limits on messages, in rounds around a server; None = none."""

@@ -11,10 +11,10 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from entrenous_audit.examine import audited
+from entrenous_audit.measures import SURE
+from entrenous_audit.plan import AuditPlan
 
-from entrenous.auditing.examine import audited
-from entrenous.auditing.measures import SURE
-from entrenous.auditing.plan import AuditPlan
 from entrenous.data.interactions import Interactions
 from entrenous.data.load import load
 from entrenous.privacy.evidence import best

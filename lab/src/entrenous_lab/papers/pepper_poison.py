@@ -3,8 +3,8 @@ well-formed models (not in the paper).
 
 The paper says that the assessment of models by the node that receives them naturally protects from
 poisoning (section 6), and measures nothing. Here colluders join the honest nodes and push what
-auditing/peers.py describes; every system gets the same attacks. HR@10 is that of honest users;
-ER@10 is the share of them whose ten best have the item that `pip` promotes.
+entrenous_audit/peers.py describes; every system gets the same attacks. HR@10 is that of honest
+users; ER@10 is the share of them whose ten best have the item that `pip` promotes.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+from entrenous_audit.plan import AttackPlan
+from entrenous_audit.robustness import attack
 
-from entrenous.auditing.plan import AttackPlan
-from entrenous.auditing.robustness import attack
 from entrenous.core.types import Float64Array
 from entrenous.data.interactions import Interactions
 

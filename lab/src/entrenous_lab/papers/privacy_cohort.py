@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from entrenous.auditing.plan import AuditPlan
+from entrenous_audit.plan import AuditPlan
 
 from .leakage import LeakPoint, by_family, found_of, measured_point, rows_of
 from .result import Context

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 
-from entrenous.auditing.plan import AuditPlan
+from entrenous_audit.plan import AuditPlan
+
 from entrenous.privacy.protection import PAPER, PRIVATE
 from entrenous.runs.options import Profile
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import NamedTuple
 
-from entrenous.auditing.plan import AuditPlan
+from entrenous_audit.plan import AuditPlan
+
 from entrenous.privacy.protection import PRIVATE
 
 from .leakage import BY_SERVER, LeakPoint, by_family, found_of, measured_point, rows_of

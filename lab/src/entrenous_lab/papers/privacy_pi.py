@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from entrenous.auditing.plan import AuditPlan
+from entrenous_audit.plan import AuditPlan
+
 from entrenous.privacy.protection import PAPER, PRIVATE
 from entrenous.report.figures import FigureFormat, scatter
 from entrenous.runs.options import Profile

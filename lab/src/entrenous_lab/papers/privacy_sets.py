@@ -13,8 +13,8 @@ from itertools import count
 from typing import NamedTuple
 
 import numpy as np
+from entrenous_audit.measures import ADVANTAGE
 
-from entrenous.auditing.measures import ADVANTAGE
 from entrenous.data.load import load
 from entrenous.privacy.protection import PAPER, PRIVATE
 from entrenous.runs.plan import in_words

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeAlias, final
 
-from entrenous.auditing.examine import told_by_model
-from entrenous.auditing.plan import AuditPlan
+from entrenous_audit.examine import told_by_model
+from entrenous_audit.plan import AuditPlan
+
 from entrenous.core.errors import InputError
 from entrenous.core.registry.program import program_sha256
 from entrenous.core.values import SettingValue

@@ -44,8 +44,7 @@ def python() -> str:
     """Each public name, for mkdocstrings to document from its docstring and annotations."""
     parts = []
     for name, place in entrenous.LAZY.items():
-        module = place if place.startswith("entrenous.") else f"entrenous.{place}"
-        parts.append(f"::: {module}.{name}")
+        parts.append(f"::: {place}.{name}")
     return page(
         "Python, name by name",
         "After this page you can look up every public name, its arguments, its results and its"

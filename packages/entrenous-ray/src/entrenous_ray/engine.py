@@ -156,7 +156,8 @@ def _start(ray: Any, asked: EngineOptions) -> None:
             log_to_driver=False,
             logging_level=50,
         )
-    except (RuntimeError, ConnectionError, OSError, ValueError, TimeoutError) as cause:
+    # Ray raises an Exception of no class where its processes are slow to start.
+    except Exception as cause:
         raise InputError(
             "--workers",
             f"Ray cannot be started here ({one_line(str(cause), 200)})",

@@ -10,7 +10,7 @@ from typing import Any, final
 from entrenous.core.contract.declared import bound, is_federated
 from entrenous.core.contract.protocols import Catalogue
 from entrenous.core.errors import InputError
-from entrenous.federation.crew import Crew
+from entrenous.federation.crew import HiredCrew
 
 from .engine import EngineOptions, crew
 from .rounds import ShardedRounds
@@ -28,7 +28,7 @@ class RaySimulation:
     @contextmanager
     def hired(
         self, algorithm: Any, catalogue: Catalogue, name: str, *, users: int, debug: bool = False
-    ) -> Iterator[Crew]:
+    ) -> Iterator[HiredCrew]:
         """Starts the workers; see `CrewOptions`."""
         refuse(algorithm, catalogue, name, debug=debug)
         self._asked.check_users(users)

@@ -6,7 +6,8 @@ This table is the one place where the package names them. What is installed is f
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from ..errors import InputError
@@ -22,6 +23,8 @@ class Neighbour(NamedTuple):
     """Its entry points of the group `entrenous.engines`."""
     algorithms: tuple[str, ...] = ()
     """The names of its algorithms."""
+    commands: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+    """Its commands, by the group of `entrenous --help`."""
 
     @property
     def line(self) -> str:
@@ -33,8 +36,17 @@ class Neighbour(NamedTuple):
         """Its algorithms and the command that installs them, for a list of algorithms."""
         return f"{', '.join(self.algorithms)} ({self.line})"
 
+    def missing(self, where: str) -> InputError:
+        """Returns the error of something that needs it where it is not installed."""
+        return InputError(where, f"entrenous-{self.extra} is not installed", fix=self.line)
+
 
 NEIGHBOURS = (
+    Neighbour(
+        "audit",
+        engines=("audit",),
+        commands={"Research": ("audit",), "Privacy": ("receipt", "attack")},
+    ),
     Neighbour(
         "field",
         algorithms=(
@@ -70,6 +82,11 @@ def absent(known: Collection[str]) -> list[Neighbour]:
     return [each for each in NEIGHBOURS if each.algorithms and not {*each.algorithms} & {*known}]
 
 
+def neighbour(extra: str) -> Neighbour:
+    """Returns the neighbour that an extra installs."""
+    return next(each for each in NEIGHBOURS if each.extra == extra)
+
+
 def engine(name: str, option: str) -> Any:
     """Returns the engine that a neighbour brings. Raises InputError, which begins with the option
     that asked for it, if the neighbour is not installed.
@@ -77,5 +94,4 @@ def engine(name: str, option: str) -> Any:
     found = plugged_in("engines", name)
     if found is not None:
         return found
-    (neighbour,) = (each for each in NEIGHBOURS if name in each.engines)
-    raise InputError(option, f"entrenous-{neighbour.extra} is not installed", fix=neighbour.line)
+    raise next(each.missing(option) for each in NEIGHBOURS if name in each.engines)

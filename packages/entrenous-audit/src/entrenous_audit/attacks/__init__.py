@@ -1,0 +1,1 @@
+"""Attacks: one file each, named after the attack; `ATTACK` declares it (claims.py)."""

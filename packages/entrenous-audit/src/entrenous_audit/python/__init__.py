@@ -1,0 +1,1 @@
+"""The part of the API that the audit brings to `import entrenous`."""

@@ -1,0 +1,218 @@
+"""The table of an audit: its conditions, a row for each attack, and sentences on the basis and the
+limits of its figures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from entrenous.core.printed import counted
+from entrenous.privacy.protection import epsilon_in_words
+from entrenous.privacy.told import NOT_TRIED
+
+from ..examine import AttackFigures, AuditFound
+from ..promised import CanaryFigures
+
+# `anyway`, `part`: the shares of a history that are guessable anyway, and known by taking part.
+HEADERS = (
+    "attack",
+    "sees",
+    "precision",
+    "recall",
+    "R-precision",
+    "AUC",
+    "advantage",
+    "worst 5 %",
+    "half after",
+    "anyway",
+    "part",
+    "verdict",
+)
+# The figures of an attack, as numbers.
+FIGURES = ("precision", "recall", "r_precision", "auc", "advantage", "low", "high", "worst")
+BY_PART = ("guessable", "because")
+
+
+def caption(found: AuditFound) -> str:
+    """The conditions of the figures: algorithm, data, view, profile, and how much was seen."""
+    return (
+        f"{found['algorithm']} on {found['data']}, view {found['view']}, profile"
+        f" {found['profile']}, {_scope(found)}"
+    )
+
+
+def records(found: AuditFound) -> list[dict[str, object]]:
+    """A dictionary for each attack: its name, view, question, figures and verdict, the share that
+    is `guessable` anyway and the one that is known `because` people took part; popularity alone is
+    the first.
+    """
+    guess = {"name": "popularity alone", "view": "", "asks": "histories", **found["popularity"]}
+    names = ("name", "view", "asks", *FIGURES, "rounds_to_half", *BY_PART, "verdict")
+    listed = [{name: guess.get(name) for name in names}]
+    for attack in found["attacks"]:
+        # What both have, such as the verdict, is that of the attack.
+        both: Mapping[str, object] = {**attack["participation"], **attack}
+        listed.append({name: both.get(name) for name in names})
+    return listed
+
+
+def cells(found: AuditFound) -> list[list[str]]:
+    """A row for each attack, in the order of HEADERS."""
+    # The first row is the yardstick: a guess by popularity, which needs no message of anybody.
+    guess = found["popularity"]
+    popularity = {**dict.fromkeys(HEADERS, ""), "attack": "popularity alone"}
+    popularity["R-precision"] = _number(guess["r_precision"])
+    popularity["AUC"] = _number(guess["auc"])
+    return [list(popularity.values()), *map(_row, found["attacks"])]
+
+
+def _row(attack: AttackFigures) -> list[str]:
+    """Returns the row of one attack, in the order of HEADERS."""
+    # An attack that was not tried has a verdict and no figures.
+    if attack["r_precision"] is None:
+        return [attack["name"], attack["view"], *[""] * 9, attack["verdict"]]
+    span = ""
+    half = ""
+    if attack["low"] is not None:
+        span = f"{attack['advantage']:+.3f} ({attack['low']:+.3f} to {attack['high']:+.3f})"
+    if attack["rounds_to_half"] is not None:
+        half = counted(attack["rounds_to_half"], "round")
+    figures = (attack["precision"], attack["recall"], attack["r_precision"], attack["auc"])
+    part = attack["participation"]
+    because = ""
+    if part["because"] is not None:
+        because = f"{part['because']:+.3f}"
+    name = attack["name"] if attack["named"] else f"{attack['name']} (pseudonyms)"
+    return [
+        name,
+        attack["view"],
+        *map(_number, figures),
+        span,
+        _number(attack["worst"]),
+        half,
+        _number(part["guessable"]),
+        because,
+        attack["verdict"],
+    ]
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return ""
+    return f"{value:.3f}"
+
+
+def _scope(found: AuditFound) -> str:
+    """Returns how much the onlooker saw: rounds, users, and the seed."""
+    # Who sees the final model alone sees no rounds.
+    if found["view"] == "model":
+        return f"seed {found['seed']}"
+    who = f"{found['cohort']} {'fixed ' if found['fixed'] else ''}users a round"
+    if found["view"] == "neighbour":
+        who = f"{found['watched']} of {found['cohort']} peers look on together"
+    return f"{counted(found['rounds'], 'round')}, {who}, seed {found['seed']}"
+
+
+def sentences(found: AuditFound) -> list[str]:
+    """Returns sentences on the rows behind the figures, the protection, and the limits of the
+    figures.
+    """
+    seen = found["seen"]
+    protect = found["protect"]
+    listed = [
+        f"seen: {seen['users']} users, {seen['entries']} messages or sums, {seen['bytes']:,} bytes;"
+        " truth: the rows trained on"
+    ]
+    if protect["secure_sum"] and found["view"] == "individual":
+        listed.append(
+            "single messages are masked under this profile: this is what they would tell if the"
+            " masks were broken"
+        )
+    # With as many equations as unknowns, sums could be solved for each party's part.
+    counts = found["equations"]
+    if counts is not None:
+        enough = "fewer than parties"
+        if counts["equations"] >= counts["parties"]:
+            enough = "as many as there are parties"
+        product = f"{counts['rounds']} rounds x {counts['numbers']} numbers = {counts['equations']}"
+        noise = f", under noise of {protect['noise']}" if protect["noise"] else ""
+        listed.append(
+            f"equations for each item: {product} for {counts['parties']} parties: {enough}{noise}"
+        )
+    if any(not attack.get("named", True) for attack in found["attacks"]):
+        listed.append(
+            "pseudonyms: whole histories without names; matched with users on half of the items,"
+            " measured on the other half"
+        )
+    for attack in found["attacks"]:
+        if attack.get("note"):
+            listed.append(f"{attack['name']}: {attack['note']}")
+    listed += _by_part(found["attacks"])
+    accuracy = "accuracy: not measured"
+    if found["accuracy"]:
+        figures = ", ".join(f"{name} {value:.4f}" for name, value in found["accuracy"].items())
+        accuracy = f"accuracy of the same training to its end, {found['protocol']}: {figures}"
+    return [
+        *listed,
+        accuracy,
+        _bound(found),
+        *_shown_by_canaries(found["canaries"]),
+        "what no attack of the list found may still be there: a verdict is about these attacks"
+        " alone",
+    ]
+
+
+def _by_part(attacks: Sequence[AttackFigures]) -> list[str]:
+    """Returns a sentence for each attack that was run on two trainings, with and without the same
+    people; and one for each reason why others were not.
+    """
+    listed = []
+    untried: dict[str, list[str]] = {}
+    for attack in attacks:
+        part = attack["participation"]
+        if part["because"] is None:
+            untried.setdefault(part["reason"], []).append(attack["name"])
+            continue
+        listed.append(
+            f"{attack['name']}, of {part['people']} people who were left out of a second training:"
+            f" {part['guessable']:.3f} is guessable anyway, {part['because']:+.3f}"
+            f" ({part['low']:+.3f} to {part['high']:+.3f}) is known because they took part:"
+            f" {part['verdict']}"
+        )
+    for reason, names in untried.items():
+        several = ", ".join(dict.fromkeys(names))
+        listed.append(f"known by taking part, {NOT_TRIED} of {several}: {reason}")
+    return listed
+
+
+def _bound(found: AuditFound) -> str:
+    """Returns a sentence on the differential privacy that was spent."""
+    if found["epsilon"] is None or found["delta"] is None:
+        return "no proven bound: epsilon is infinite"
+    spent = epsilon_in_words(found["epsilon"], found["delta"])
+    budget = f"of a budget of {found['budget']:g}"
+    whole = ""
+    if found["epsilon_whole"] is not None:
+        whole = f"; the training to its end has spent {found['epsilon_whole']:.3f}"
+    return f"proven bound: what was seen has spent {spent}, {budget}{whole}"
+
+
+def _shown_by_canaries(canaries: CanaryFigures | None) -> list[str]:
+    """Returns a sentence on the lower bound of epsilon; an empty list without canaries."""
+    if canaries is None:
+        return []
+    guessed = (
+        f"{canaries['right']} of {canaries['guesses']} guesses about {canaries['users']} canaries"
+        f" in {canaries['rounds']} rounds were right"
+    )
+    promise = "no epsilon was promised"
+    broken = ""
+    if canaries["epsilon"] is not None:
+        promise = f"promised for these rounds: {canaries['epsilon']:.3f}"
+        if canaries["epsilon_at_least"] > canaries["epsilon"]:
+            broken = ": THE PROMISE IS BROKEN"
+    return [
+        f"epsilon is {canaries['epsilon_at_least']:.3f} at least, at 95 % confidence: {guessed}"
+        f" ({promise}; with so many canaries no more than {canaries['most']:.3f} can be"
+        f" shown){broken}"
+    ]

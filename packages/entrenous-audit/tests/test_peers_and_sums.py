@@ -1,0 +1,261 @@
+"""Attacks on what peers push and on sums: as right as measured on MovieLens-100K, and no worse than
+popularity where there is nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from entrenous_audit.attacks import (
+    differencing,
+    drift,
+    first_push,
+    membership,
+    regression,
+    replay,
+    separation,
+    sum_match,
+)
+from entrenous_audit.attacks._rows_seen import prior
+from entrenous_audit.claims import Claims
+from entrenous_audit.measures import measured
+from entrenous_audit.side_knowledge import known_items
+from entrenous_audit.transcript import Transcript
+from onlooker import histories, movielens, observe, right
+
+from entrenous.data.synthetic import synthetic
+from entrenous.federation.recorder import Seen
+
+some = pytest.mark.parametrize
+
+
+@pytest.fixture(scope="module")
+def small() -> Any:
+    return synthetic(users=40, items=120, interactions=800, seed=0)
+
+
+def guessed(transcript: Transcript, claims: Claims, data: Any) -> float:
+    """The share of the first n_u items by popularity that are right, of the users of some
+    claims.
+    """
+    return right(
+        Claims(claims.users, np.tile(prior(transcript), (len(claims.users), 1))), data
+    ).ranked
+
+
+def noised(seen: Seen, sd: float) -> Seen:
+    """What was seen, with noise on every number of it."""
+    rng = np.random.default_rng(seen.round)
+    add = lambda array: (array + rng.normal(0, sd, array.shape)).astype(array.dtype)  # noqa: E731
+    return seen._replace(
+        sent={
+            name: add(array) if array.dtype.kind == "f" else array
+            for name, array in seen.sent.items()
+        }
+    )
+
+
+@some("algorithm", ["pepper-gmf", "gossip-age-gmf"])
+def test_the_first_push_names_all_that_a_node_trains_on(algorithm: str) -> None:
+    transcript = observe(algorithm, movielens(), view="neighbour", rounds=1, watched=20)
+    claims = first_push.ATTACK.run(transcript)
+    found = right(claims, movielens())
+    assert found.precision == 1 and found.recall > (0.84 if algorithm == "pepper-gmf" else 0.99)
+
+
+def test_later_pushes_tell_more_than_popularity() -> None:
+    transcript = observe("pepper-gmf", movielens(), view="neighbour", rounds=4, watched=20)
+    later = transcript._replace(
+        rounds=tuple(seen for seen in transcript.rounds if int(seen.sent["age"][0]) > 5)
+    )
+    claims = drift.ATTACK.run(later)
+    assert right(claims, movielens()).ranked > guessed(transcript, claims, movielens()) + 0.2
+    assert first_push.ATTACK.run(
+        transcript._replace(rounds=transcript.rounds[:1] + later.rounds)
+    ).note.startswith("1 of")
+    beside = later.rounds[0]._replace(
+        received=transcript.rounds[0].received
+    )  # the base model is public
+    assert not first_push.ATTACK.run(later._replace(rounds=(beside, *later.rounds[1:]))).tried
+
+
+@some("attack", [first_push.ATTACK, drift.ATTACK])
+def test_noise_on_pushed_models_leaves_at_least_popularity(small: Any, attack: Any) -> None:
+    transcript = observe("gossip-age-gmf", small, view="neighbour", rounds=2, watched=8)
+    first = noised(transcript.rounds[0], 10)._replace(received=transcript.rounds[0].received)
+    loud = transcript._replace(
+        rounds=(first, *(noised(seen, 10) for seen in transcript.rounds[1:]))
+    )
+    claims = attack.run(loud)
+    assert claims.claimed is None or claims.claimed.mean() < 0.01
+    assert right(claims, small).ranked > guessed(loud, claims, small) - 0.1
+
+
+@some("algorithm, settings", [("fcf", {}), ("fcf", {"form": "gram"}), ("pfpl+", {})])
+def test_two_sums_that_differ_by_one_party_give_that_party(algorithm: str, settings: Any) -> None:
+    transcript = observe(
+        algorithm, movielens(), view="difference", rounds=3, settings={"factors": 20, **settings}
+    )
+    found = right(differencing.ATTACK.run(transcript), movielens())
+    assert found.precision > 0.99 and found.recall > (0.99 if algorithm == "fcf" else 0.4)
+
+
+def test_sums_of_one_round_each_have_no_difference_to_read(small: Any) -> None:
+    transcript = observe(
+        "fcf", small, view="difference", cohort=10, rounds=2, settings={"factors": 4}
+    )
+    shifted = transcript._replace(rounds=transcript.rounds[1:])
+    claims = differencing.ATTACK.run(shifted)
+    assert claims.claimed is None and claims.note.startswith("no two sums")
+
+
+def test_sums_of_changing_cohorts_leak_by_regression() -> None:
+    transcript = observe(
+        "pfpl+", movielens(), view="sum", cohort=100, rounds=200, settings={"factors": 8}
+    )
+    claims = regression.ATTACK.run(transcript)
+    assert right(claims, movielens()).ranked > guessed(transcript, claims, movielens()) + 0.015
+
+
+@some("fixed", [True, False])
+@some("algorithm", ["fcf", "pfpl+", "fbalf", "fedavg-gmf"])
+def test_regression_is_no_worse_than_popularity(small: Any, algorithm: str, fixed: bool) -> None:
+    data = small if algorithm != "fbalf" else movielens()
+    transcript = observe(
+        algorithm, data, view="sum", cohort=10, rounds=6, fixed=fixed, settings={"factors": 4}
+    )
+    loud = transcript._replace(rounds=tuple(noised(seen, 30) for seen in transcript.rounds))
+    for one in (transcript, loud):
+        claims = regression.ATTACK.run(one)
+        assert right(claims, data).ranked > guessed(one, claims, data) - 0.03
+
+
+@some("form", [pytest.param("printed", marks=pytest.mark.slow), "gram"])
+def test_thirty_parties_come_apart_from_two_sums_of_fcf(form: str) -> None:
+    transcript = observe(
+        "fcf", movielens(), view="sum", cohort=30, fixed=True, rounds=2, settings={"form": form}
+    )
+    claims = separation.ATTACK.run(transcript)
+    found = measured(claims, transcript, movielens())
+    assert not claims.named and "64 equations an item against 30 parties" in claims.note
+    assert found["precision"] == 1 and found["recall"] == 1
+
+
+@pytest.mark.slow
+@some("seed", [0, 1])
+def test_a_hundred_parties_come_apart_from_eight_sums_of_fcf(seed: int) -> None:
+    transcript = observe(
+        "fcf", movielens(), view="sum", cohort=100, fixed=True, rounds=8, seed=seed
+    )
+    claims = separation.ATTACK.run(transcript)
+    found = measured(claims, transcript, movielens())
+    assert "256 equations an item against 100 parties; 100 of 100 parties found" in claims.note
+    assert found["precision"] == 1 and found["recall"] == 1
+
+
+@some(
+    "protect, form",
+    [
+        pytest.param({"noise": 0.1}, "printed", marks=pytest.mark.slow),
+        pytest.param({"noise": 1}, "printed", marks=pytest.mark.slow),
+        ({"noise": 0.1}, "gram"),
+        ({"noise": 1}, "gram"),
+    ],
+)
+def test_sums_with_noise_are_not_tried_by_separation(protect: Any, form: str) -> None:
+    asked: Any = {"protect": protect, "settings": {"form": form}}
+    transcript = observe("fcf", movielens(), view="sum", cohort=30, fixed=True, rounds=2, **asked)
+    claims = separation.ATTACK.run(transcript)
+    assert claims.claimed is None and not claims.tried and claims.note.endswith("as under noise")
+    assert right(claims, movielens()).ranked == guessed(transcript, claims, movielens())
+
+
+def test_noise_far_below_what_ends_it_leaves_what_came_apart_first() -> None:
+    """Further turns make parties of chance, which explain less than the first did: they are not
+    kept.
+    """
+    transcript = observe(
+        "fcf", movielens(), view="sum", cohort=30, fixed=True, rounds=2, protect={"noise": 0.0003}
+    )
+    found = measured(separation.ATTACK.run(transcript), transcript, movielens())
+    assert found["precision"] > 0.99 and found["recall"] > 0.4
+
+
+def test_changing_parties_are_not_taken_apart(small: Any) -> None:
+    claims = separation.ATTACK.run(
+        observe("fcf", small, view="sum", cohort=10, rounds=3, settings={"factors": 4})
+    )
+    assert claims.claimed is None and claims.named
+
+
+def test_a_model_says_which_interactions_it_was_trained_on() -> None:
+    transcript = observe("pfpl+", movielens(), view="model", rounds=60, settings={"factors": 20})
+    found = measured(membership.ATTACK.run(transcript), transcript, movielens())
+    assert found["r_precision"] > found["popularity_r_precision"] + 0.05 and found["low"] > 0.03
+    known = known_items(transcript)
+    assert (
+        known is not None
+        and 0.48 < known.sum() / histories(movielens()).sum() < 0.52
+        and (known & ~histories(movielens())).sum() == 0
+    )
+
+
+def test_what_was_known_is_no_find(small: Any) -> None:
+    transcript = observe("pfpl+", small, view="model", rounds=1, settings={"factors": 4})
+    known, users = known_items(transcript), np.arange(transcript.users)
+    assert known is not None
+    score = np.where(known, 100, np.tile(prior(transcript), (len(users), 1))).astype(np.float32)
+    found = measured(Claims(users, score, known), transcript, small)
+    assert found["precision"] is None and found["r_precision"] == found["popularity_r_precision"]
+
+
+def test_rows_of_one_sender_in_sums_are_solved_linked_and_named() -> None:
+    transcript = observe(
+        "pfpl", movielens(), view="sum", cohort=100, rounds=150, settings={"factors": 20}
+    )
+    claims = sum_match.ATTACK.run(transcript)
+    found = right(claims, movielens())
+    assert found.precision > 0.9 and found.ranked > guessed(transcript, claims, movielens()) + 0.1
+
+
+@some("triples", [0, 1])
+def test_noise_on_every_row_of_a_sum_leaves_nothing_to_solve(small: Any, triples: int) -> None:
+    settings, protect = {"factors": 4, "triples": triples}, {"noise": 0.1, "rows": "all"}
+    transcript = observe(
+        "fpl", small, view="sum", cohort=20, rounds=6, settings=settings, protect=protect
+    )
+    claims = sum_match.ATTACK.run(transcript)
+    claimed = 0 if claims.claimed is None else int(claims.claimed.sum())
+    assert claimed < 0.02 * histories(small).sum() and claims.tried >= (claimed > 0)
+    assert right(claims, small).ranked > guessed(transcript, claims, small) - 0.03
+
+
+def summed(alone: Seen, cohort: Any) -> Any:
+    """The sum of what some users sent: dense arrays, and rows by item."""
+    rows = np.repeat(np.arange(40), np.diff(alone.sent["ptr"]))
+    by_item = np.zeros((120, 4))
+    if "own" in alone.sent:
+        some_rows = np.isin(rows, cohort)
+        np.add.at(
+            by_item, alone.sent["item"][some_rows], alone.sent["own"][some_rows].astype(np.float64)
+        )
+        return {
+            "own": by_item,
+            "outer": alone.sent["outer"][cohort].sum(axis=0, dtype=np.float64)[None],
+        }
+    return {"f": alone.sent["f"][cohort].sum(axis=0, dtype=np.float64)[None]}
+
+
+@some("form", ["printed", "gram"])
+def test_sums_of_one_model_over_changing_cohorts_are_solved(small: Any, form: str) -> None:
+    alone = observe("fcf", small, rounds=1, settings={"factors": 4, "form": form}).rounds[0]
+    draws = np.random.default_rng(0)
+    cohorts = [np.sort(draws.choice(40, 20, replace=False)) for _ in range(60)]
+    sums = [Seen(0, alone.received, cohort, summed(alone, cohort)) for cohort in cohorts]
+    transcript = observe("fcf", small, view="sum", cohort=20, settings={"factors": 4, "form": form})
+    solved = right(replay.ATTACK.run(transcript._replace(rounds=tuple(sums))), small)
+    assert solved.precision > 0.99 and solved.recall > 0.99
+    claims = replay.ATTACK.run(transcript)
+    assert claims.claimed is None and "no update stands alone" in claims.note

@@ -1,1 +1,0 @@
-"""Attacks: one file each, named after the attack; `ATTACK` declares it (auditing/claims.py)."""

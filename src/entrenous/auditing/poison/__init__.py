@@ -1,3 +1,0 @@
-"""Poisoning: what colluding devices and peers send; one file = one attack, whose `POISONS` names it
-(auditing/colluders.py).
-"""
