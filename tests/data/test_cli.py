@@ -12,7 +12,7 @@ from entrenous.cli.data import app
 from entrenous.core.errors import InputError
 from entrenous.data.dataset import datasets
 from entrenous.data.files import formats
-from entrenous.data.presets import PRESETS
+from entrenous.data.recipe import recipes
 
 CSV = "user_id,item_id,rating,timestamp\n1,10,5,881250949\n1,11,4,881250950\n2,10,3,881250951\n2,12,2,881250952\n3,12,1,881250953\n"
 
@@ -56,12 +56,12 @@ def test_list_names_every_set_and_its_terms(file: Path, capsys: pytest.CaptureFi
 def test_formats_and_published_files_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     listed = as_json(capsys, "formats")
     assert listed["formats"].keys() == formats().keys()
-    assert listed["presets"].keys() == PRESETS.keys()
+    assert listed["presets"].keys() == recipes().keys()
     run("formats")
     printed = capsys.readouterr().out
     for name, form in formats().items():
         assert name in printed and form.summary in printed
-    for name, preset in PRESETS.items():
+    for name, preset in recipes().items():
         assert name in printed and preset.about in printed and preset.files[0].name in printed
 
 

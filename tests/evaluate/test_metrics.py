@@ -94,19 +94,19 @@ def test_values_lie_between_0_and_1(name, n):
 @pytest.mark.parametrize("n", LENGTHS)
 @pytest.mark.parametrize("name", QUERY)
 def test_a_perfect_ranking_has_the_best_value(name, n):
-    """m relevant items at ranks 1..m. Precision cannot exceed m / n, nor recall and AP n / m, when
-    one list cannot hold all.
-    """
-    values = QUERY[name].value(ranking_of([list(range(1, m + 1)) for m in range(1, 8)], 30), n)
-    best = {
-        "precision": lambda m: min(1, m / n),
-        "recall": lambda m: min(1, n / m),
-        "map": lambda m: min(1, n / m),
-    }
-    best["f1"] = lambda m: 2 * min(m, n) / (m + n)
-    assert values.tolist() == pytest.approx(
-        [best.get(name, lambda m: 1)(m) for m in range(1, 8)], abs=1e-15
-    )
+    """m relevant items at ranks 1..m have the value that the metric itself names its best."""
+    metric = QUERY[name]
+    values = metric.value(ranking_of([list(range(1, m + 1)) for m in range(1, 8)], 30), n)
+    assert values.tolist() == pytest.approx([metric.best(m, n) for m in range(1, 8)], abs=1e-15)
+
+
+def test_the_best_values_of_a_list_that_holds_too_little_or_too_much():
+    """Precision cannot exceed m / n, nor recall and AP n / m, when one list cannot hold all."""
+    best = {name: (metric.best(2, 5), metric.best(8, 5)) for name, metric in QUERY.items()}
+    assert best["precision"] == (2 / 5, 1)
+    assert best["recall"] == best["map"] == (1, 5 / 8)
+    assert best["f1"] == (4 / 7, 10 / 13)
+    assert best["ndcg"] == best["hr"] == (1, 1)
 
 
 @pytest.mark.parametrize("n", LENGTHS)

@@ -1,7 +1,8 @@
 """Which files of the package run on a way through it: traced while the program does it, not listed.
 
 Start-up, such as the import of modules, reading of options and founding of a federation, is told
-apart from the way itself.
+apart from the way itself. Metrics are no part of it: every run computes all that are there, however
+many files they are in.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from typing import Any
 
 from .source import PACKAGE
 
+METRICS = PACKAGE / "evaluation" / "metrics"
+
 
 class Trace:
     """The files whose functions were called, by phase of the program."""
@@ -28,7 +31,11 @@ class Trace:
     def files(self, phase: str) -> list[str]:
         """The files of the package in a phase, sorted, such as `runs/pipeline.py`."""
         paths = [Path(file) for file in self.called.get(phase, set())]
-        ours = [path for path in paths if path.is_relative_to(PACKAGE)]
+        ours = [
+            path
+            for path in paths
+            if path.is_relative_to(PACKAGE) and not path.is_relative_to(METRICS)
+        ]
         return sorted(path.relative_to(PACKAGE).as_posix() for path in ours)
 
     def look(self, frame: FrameType, event: str, _: Any) -> None:

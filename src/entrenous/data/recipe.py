@@ -80,7 +80,7 @@ class NamedSet(Settings):
 
 @final
 class Recipe(Settings):
-    """How the files of a published data set are read, and its data sets with a name."""
+    """A published data set: its files, and the data sets with a name among them."""
 
     about: str = Field(description="the rows, one line")
     files: tuple[PublishedFile, ...] = Field(description="the files, told apart by first lines")

@@ -158,6 +158,11 @@ def lists_of(
     return Lists(item, user, rows > 0, rows, member, names)
 
 
+def one(relevant: int, n: int) -> float:
+    """Returns 1, the value of a perfect ranking by most metrics."""
+    return 1.0
+
+
 class QueryMetric(NamedTuple):
     """An accuracy metric: higher is better."""
 
@@ -167,6 +172,8 @@ class QueryMetric(NamedTuple):
     """True for a metric of the first n places; otherwise n is ignored, and the metric appears once,
     without `@n`.
     """
+    best: Callable[[int, int], float] = one
+    """(relevant items, n) -> the value of a ranking with all relevant items first."""
 
 
 class ListMetric(NamedTuple):

@@ -474,13 +474,13 @@ def binomial(n: int, p: float) -> Float64Array:
 
 METRICS = {
     "auc": QueryMetric(auc, cutoff=False),
-    "f1": QueryMetric(f1),
+    "f1": QueryMetric(f1, best=lambda relevant, n: 2 * min(relevant, n) / (relevant + n)),
     "hr": QueryMetric(hr),
-    "map": QueryMetric(average_precision),
+    "map": QueryMetric(average_precision, best=lambda relevant, n: min(1, n / relevant)),
     "mrr": QueryMetric(mrr),
     "ndcg": QueryMetric(ndcg),
-    "precision": QueryMetric(precision),
-    "recall": QueryMetric(recall),
+    "precision": QueryMetric(precision, best=lambda relevant, n: min(1, relevant / n)),
+    "recall": QueryMetric(recall, best=lambda relevant, n: min(1, n / relevant)),
     "bias_disparity": ListMetric(bias_disparity),
     "gini": ListMetric(gini, better="higher"),
     "item_coverage": ListMetric(item_coverage, better="higher"),
