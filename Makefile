@@ -23,7 +23,7 @@ PYTEST := $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal
 .PHONY: help setup lock demo federation gossip test tests test-slow test-all lint style types failures mutants model evidence papers papers-docs docs dist lowest clean
 help:
 	@echo "make demo   train FPL on MovieLens-100K, evaluate, recommend, write a report"
-	@echo "make federation  4 shops and 32 people over TLS on this machine, who come and leave; the model of one process, bit for bit"
+	@echo "make federation  40 people over TLS on this machine, who come and leave while rounds are made"
 	@echo "make gossip 16 peers without a server; some are killed, the rest goes on"
 	@echo "make test   check style and types, run the tests; those of lab and packages only if what they test has changed"
 	@echo "make test-slow  the tests that take minutes"
@@ -86,7 +86,7 @@ demo: $(VENV)/.with-all
 	@$(BIN)/entrenous demo
 
 federation: $(VENV)/.with-all
-	@$(BIN)/entrenous federation try --stream ml-100k --rounds 6
+	@$(BIN)/entrenous federation try --rounds 6
 
 gossip: $(VENV)/.with-all
 	@$(BIN)/entrenous federation try --peers

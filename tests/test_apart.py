@@ -17,7 +17,8 @@ PROGRAM = "from entrenous_flower.greeter import Greeter\n"
 @pytest.fixture
 def flower(tmp_path: Path) -> Distribution:
     """A copy of what the adapter's identity is made of beside its source: a test that has a helper."""
-    one = DISTRIBUTIONS[-1]._replace(read=("page.md",))
+    (flower,) = (each for each in DISTRIBUTIONS if each.package == "entrenous_flower")
+    one = flower._replace(read=("page.md",))
     for name, text in {
         "packages/entrenous-flower/pyproject.toml": "",
         "packages/entrenous-flower/tests/test_it.py": f"import helping\n{PROGRAM}",

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 from command_line import Command
+from entrenous_lab.trials.again import QuietRounds, made_again
 from federation_links import FaultyLink, federation, quick_pauses, ratings, until
 from lying_sums import SubtractingServer
 from running_by_lot import PLAN, ROOM, Running
@@ -37,7 +38,6 @@ from entrenous.deploy.operate.enrolment import told
 from entrenous.deploy.operate.founding import FoundedFederation
 from entrenous.deploy.operate.going_back import allow_sums, go_back
 from entrenous.deploy.operate.receipt import receipt_of_node
-from entrenous.deploy.operate.trial_again import QuietRounds, made_again
 from entrenous.deploy.server.server import serve
 from entrenous.deploy.server.server_folder import past_sums
 from entrenous.privacy.evidence import measured

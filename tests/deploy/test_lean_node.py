@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 from federation_links import PATIENCE, simulated, whole_sha256
+from gathered_model import gathered
 from packaging.requirements import Requirement
 from paths import ROOT
 from service_processes import at_a_port, process
 
 from entrenous.core.compiling import UNCOMPILED
-from entrenous.deploy.operate.running import gathered
 from entrenous.privacy.secure_sum.terms import Floors
 from tests.test_packaging import declared_requirements
 

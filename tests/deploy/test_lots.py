@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from entrenous_lab.trials.again import QuietRounds, made_again
 from federation_links import (
     FaultyLink,
     federation,
@@ -45,7 +46,6 @@ from entrenous.deploy.operate.device import OwnRow
 from entrenous.deploy.operate.founding import FoundedFederation
 from entrenous.deploy.operate.going_back import go_back
 from entrenous.deploy.operate.running import status
-from entrenous.deploy.operate.trial_again import QuietRounds, made_again
 from entrenous.deploy.server import exchange, secure_server, worker
 from entrenous.deploy.server import server as server_module
 from entrenous.deploy.server.collector import Collector

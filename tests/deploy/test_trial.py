@@ -1,115 +1,206 @@
-"""`entrenous federation try`: a server and nodes as processes, over TLS, end with the simulation's
-model; killed in between it goes on.
+"""`entrenous federation try`: everything happens while a federation runs, over real sockets and under
+masks; and peers of which some are killed.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import signal
-import subprocess
-import sys
-import time
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
-from federation_links import ratings
+from command_line import Command
 
-from entrenous.core.errors import InputError
-from entrenous.core.lock import is_held
+from entrenous import Device, InputError
+from entrenous.data.events import Event, Events
+from entrenous.deploy.node.node_store import PAUSED
 from entrenous.deploy.operate import trial, trial_peers
 from entrenous.deploy.operate.plans import TrialPlan
+from entrenous.deploy.operate.trial import Trial, events_of
+from entrenous.deploy.server.accuracy import noted_tests
 
 pytest.importorskip("uvicorn")
 
-
-def command(folder: Path, rounds: int, profile: str) -> list[str]:
-    rows = ratings(24)
-    lines = [
-        f"{rows.users[u]},{rows.items[i]},{t}"
-        for u, i, t in zip(rows.user, rows.item, rows.time, strict=True)
-    ]
-    (folder.parent / "visits.csv").write_text("\n".join(["user,item,time", *lines]) + "\n")
-    return [
-        sys.executable,
-        "-m",
-        "entrenous",
-        "federation",
-        "try",
-        str(folder),
-        "--data",
-        str(folder.parent / "visits.csv"),
-        "--protocol",
-        "loo-full",
-        "--nodes",
-        "3",
-        "--rounds",
-        str(rounds),
-        "--set",
-        "factors=4",
-        "--profile",
-        profile,
-        "--json",
-    ]
+PEOPLE = 16
+ITEMS = 18
 
 
-def done(asked: list[str], folder: Path) -> dict[str, object]:
-    ended = subprocess.run(
-        asked, cwd=folder.parent, capture_output=True, text=True, timeout=240, check=False
-    )
-    assert ended.returncode == 0, ended.stderr[-2000:]
-    return json.loads(ended.stdout)
-
-
-def test_a_federation_is_tried_in_one_command(tmp_path: Path) -> None:
-    """Under the profile private, whose noise is repeated here; and a list for a user is made on a
-    node.
+def events() -> list[Event]:
+    """Ten of 16 people join at once, and twelve of 18 items are there. Later a person leaves and comes
+    again, one is away, one forgets a row, and an item is retired.
     """
-    found = done(command(tmp_path / "f", 3, "private"), tmp_path / "f")
-    assert found["same"] and found["network"] == found["simulation"]
-    assert (
-        len(found["items"]) == 10
-        and found["profile"] == "private"
-        and found["paper"] != found["metrics"]
-    )
+    draws = np.random.default_rng(5)
+    found: list[Event] = []
+    users = [f"u{number}" for number in range(PEOPLE)]
+    items = [f"i{number}" for number in range(ITEMS)]
+    had: dict[str, set[str]] = {user: set() for user in users}
+
+    def row(at: int, user: str, among: list[str]) -> None:
+        free = [item for item in among if item not in had[user]]
+        if free:
+            item = free[int(draws.integers(len(free)))]
+            had[user].add(item)
+            found.append(Event(at, "row", user, item))
+
+    found += [Event(0, "item", item=item) for item in items[:12]]
+    found += [Event(0, "join", user) for user in users[:10]]
+    for user in users[:10]:
+        for _ in range(5):
+            row(0, user, items[:12])
+    found += [Event(1, "item", item=item) for item in items[12:]]
+    found += [Event(1, "join", user) for user in users[10:]]
+    for at in range(1, 6):
+        for user in users:
+            if user not in ("u0", "u1"):
+                row(at, user, items[1:])
+    forgotten = next(event for event in found if event.kind == "row" and event.user == "u2")
+    last = [
+        Event(9, "leave", "u0"),
+        Event(9, "away", "u1"),
+        Event(9, "forget", "u2", forgotten.item),
+        Event(9, "retire", item="i0"),
+    ]
+    found += last
+    for user in users[2:]:
+        row(9, user, items[1:])
+    # One forgets everything, and goes on with a row.
+    found.append(Event(10, "forget", "u4"))
+    had["u4"] = set()
+    row(10, "u4", items[1:])
+    # Who left comes again, with other rows; and so does another one.
+    found.append(Event(10, "leave", "u3"))
+    for user in ("u0", "u3"):
+        found.append(Event(10, "join", user))
+        row(10, user, items[1:])
+    return found
 
 
-@pytest.mark.slow
-def test_killed_in_the_middle_nobody_is_left_behind_and_it_goes_on(tmp_path: Path) -> None:
-    """SIGKILL of the command alone: its processes end by themselves; the same command goes on from
-    where the folders stand.
-    """
-    folder = tmp_path / "f"
-    asked = command(folder, 30, "paper")
-    first = subprocess.Popen(
-        asked, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    status, until = folder / "server" / "status.json", time.monotonic() + 240
-    while time.monotonic() < until and (
-        not status.exists() or json.loads(status.read_text())["round"] < 3
-    ):
-        time.sleep(0.2)
-    os.kill(first.pid, signal.SIGKILL)
-    first.wait()
-    locks = [folder / "server" / "lock", *(node / "lock" for node in (folder / "nodes").iterdir())]
-    until = time.monotonic() + 240
-    while any(is_held(lock) for lock in locks) and time.monotonic() < until:
-        time.sleep(0.2)
-    assert not any(is_held(lock) for lock in locks)
-    assert json.loads(status.read_text())["round"] < 30
-    assert done(asked, folder)["same"]
-    assert "going on after round" in (folder / "server" / "server.log").read_text()
+def plan(path: Path, **changes: Any) -> TrialPlan:
+    """A short trial of the events of a file."""
+    usual = {"stream": str(path), "rounds": 3, "settings": {"factors": 4}, "nodes": PEOPLE}
+    return TrialPlan(**{**usual, **changes}).complete()
+
+
+@pytest.fixture(scope="module")
+def lived(tmp_path_factory: pytest.TempPathFactory) -> tuple[Trial, list[str]]:
+    """A federation to which all of it has happened, and what was said."""
+    folder = tmp_path_factory.mktemp("stream")
+    path = Events.of(events(), clock="round").write(folder / "events.csv")
+    lines: list[str] = []
+    tried = Trial(folder / "f", plan(path), lines.append)
+    tried.live()
+    return tried, lines
+
+
+def test_people_and_items_come_and_rounds_go_on(lived: Any) -> None:
+    lines = lived[1]
+    assert any("10 of 16 people have joined; 12 of 18 items are there" in line for line in lines)
+    windows = [line for line in lines if line.startswith("round ")]
+    assert len(windows) == 3
+    assert all("16 people are there" in line for line in windows)
+    assert "15 of 16 people are there, 17 items" in windows[-1]
+
+
+def listed(lived: Any, user: str) -> set[str]:
+    """The items that a device recommends; none before its first model."""
+    with Device(lived[0].of(user)) as one, suppress(InputError):
+        return {best["item"] for best in one.recommend(ITEMS).items}
+    return set()
+
+
+def test_who_came_late_recommends_and_nobody_lists_a_retired_item(lived: Any) -> None:
+    """A device has a model once its own lot has drawn it, which in a few rounds is most of them."""
+    late = [listed(lived, f"u{number}") for number in range(10, PEOPLE)]
+    first = [listed(lived, f"u{number}") for number in range(4, 10)]
+    assert any(late) and any(first)
+    assert not any("i0" in items for items in (*late, *first))
+
+
+def test_each_device_has_the_rows_that_its_user_has(lived: Any) -> None:
+    expected: dict[str, set[str]] = {f"u{number}": set() for number in range(PEOPLE)}
+    for event in events():
+        if event.kind == "row":
+            expected[event.user].add(event.item)
+        elif event.kind == "forget" and event.item:
+            expected[event.user].remove(event.item)
+        elif event.kind in ("forget", "leave"):
+            expected[event.user] = set()
+    for user, items in expected.items():
+        with Device(lived[0].of(user)) as one:
+            assert {row["item"] for row in one.export()} == items, user
+    with Device(lived[0].of("u1")) as away:
+        assert away._node.store.fact(PAUSED)
+    # Who left and came again takes part again, on the same device.
+    with Device(lived[0].of("u0")) as again:
+        assert not again._node.store.fact(PAUSED)
+
+
+def test_new_rows_are_tested(lived: Any) -> None:
+    sums = noted_tests(lived[0].server)
+    # 14 people have a new row in each of six times; those who take part say so.
+    assert sum(one.people for one in sums) > 5
+
+
+def test_the_command_says_where_to_look(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With an algorithm whose devices keep vectors."""
+    path = Events.of(events(), clock="round").write(tmp_path / "events.csv")
+    asked = ("--stream", path, "--rounds", 1, "--algorithm", "fpl", "--set", "factors=4", "--json")
+    printed = Command(capsys)("federation", "try", tmp_path / "f", *asked)
+    assert printed.code == 0 and printed.json["round"] >= 2 and not printed.json["running"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"load": {"item": "x"}}, "--load: a file of events is read in one way"),
+        ({"rounds": 0}, "--rounds: got 0; expected a whole number from 1"),
+        ({"nodes": 1}, "1 people have joined by a quarter of the rows; expected at least 2"),
+        ({"stream": "no-such-data"}, "no-such-data"),
+    ],
+)
+def test_what_makes_no_federation_gets_one_line(
+    tmp_path: Path, changes: dict[str, Any], said: str
+) -> None:
+    path = Events.of(events(), clock="round").write(tmp_path / "events.csv")
+    with pytest.raises(InputError) as refused:
+        Trial(tmp_path / "f", plan(path, **changes), lambda line: None)
+    assert said in str(refused.value) and "\n" not in str(refused.value)
+    assert not (tmp_path / "f").exists()
+
+
+def test_only_the_first_people_are_in_it(tmp_path: Path) -> None:
+    path = Events.of(events(), clock="round").write(tmp_path / "events.csv")
+    told: list[str] = []
+    some = events_of(plan(path, nodes=3), told.append)
+    assert told == ["the first 3 of 16 people who join"]
+    assert list(some.users.ids) == ["u0", "u1", "u2"]
+
+
+def test_some_people_leave_where_no_event_says_who(tmp_path: Path) -> None:
+    rows = ["user\titem\tvalue\ttime"]
+    for user in range(20):
+        rows += [
+            f"u{user:02d}\ti{item}\t1\t{20 * item + user}" for item in range(5) if item != user % 5
+        ]
+    path = tmp_path / "rows.tsv"
+    path.write_text("\n".join([*rows, ""]))
+    told: list[str] = []
+    some = list(events_of(plan(path, nodes=20), told.append))
+    left = {event.user: place for place, event in enumerate(some) if event.kind == "leave"}
+    assert sorted(left) == ["u09", "u19"]
+    for user, place in left.items():
+        assert all(event.user != user for event in some[place + 1 :])
+    assert told[-1].startswith("one person in 10 leaves")
 
 
 def test_a_full_folder_is_refused_before_any_data_is_fetched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "mine").write_text("")
-    for name in ("trial.material", "trial_peers.load"):
-        monkeypatch.setattr(
-            f"entrenous.deploy.operate.{name}", lambda *_: pytest.fail("data were fetched")
-        )
+    for module in (trial, trial_peers):
+        monkeypatch.setattr(module, "load", lambda *_: pytest.fail("data were fetched"))
     with pytest.raises(InputError, match="is not empty"):
-        trial.begin(tmp_path, TrialPlan())
+        Trial(tmp_path, TrialPlan().complete(), print)
     with pytest.raises(InputError, match="is not empty"):
-        trial_peers.show(tmp_path, TrialPlan(peers=True, seconds=1.0), print)
+        trial_peers.show(tmp_path, TrialPlan(peers=True, seconds=1.0).complete(), print)

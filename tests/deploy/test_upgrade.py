@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from federation_links import federation, logged, server_sha256, simulated
+from gathered_model import gathered
 from network_namespace import quiet
 from paths import SOURCE
 from small_gossip import shop
@@ -23,7 +24,6 @@ from entrenous.core.contract.protocols import model_sha256
 from entrenous.deploy.operate.founding import FoundedFederation, Place, found, free_ports
 from entrenous.deploy.operate.plans import FoundingPlan
 from entrenous.deploy.operate.processes import LOG, PARENT
-from entrenous.deploy.operate.running import gathered
 from entrenous.deploy.peers.running import status
 from entrenous.runs.store import read_arrays
 

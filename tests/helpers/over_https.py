@@ -9,6 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 import httpx
+from gathered_model import gathered
 from starlette.routing import Route
 
 from entrenous.core.contract.protocols import Progress, silent
@@ -65,4 +66,4 @@ def over_https(made: FoundedFederation, progress: Progress = silent) -> str:
             at_work.join(240)
     for node in nodes:
         node.close()
-    return running.gathered(made.server.parent).sha256
+    return gathered(made.server.parent).sha256

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from cyclopts import App
 
-from ..core.errors import EntrenousError, InputError
-from ..core.files import write_text
+from ..core.errors import InputError
 from ..core.keywords import at_least
 from ..deploy.operate.plans import TrialPlan
-from .console import emit_json, goes_on, say, table, tell
+from .console import emit_json, say, table, tell
 from .options import NETWORK, OF_NODE, PEERS, Load, loading, need_libraries, takes
 
 if TYPE_CHECKING:
@@ -37,138 +36,44 @@ app = App(
 @app.command(name="try")
 @takes(TrialPlan)
 def try_(folder: Path | None = None, /, *, json: bool = False, **options: Any) -> int:
-    """Start a federation on this machine, each part a process with its own key.
+    """Start a federation on this machine, to which a stream of events happens while it runs.
 
-    With a server, the users are divided among nodes. The command runs until all rounds are done,
-    and shows that the model equals that of `entrenous run` with the same seed, bit for bit.
-    Interrupted, it continues when it is started again. With --peers, it kills some peers, also the
-    two that others ask first; the rest goes on, and a replay of what they recorded must end with
-    the same bytes. Exit code 1 if a check fails.
+    People join by invitation and leave, rows arrive on devices, items appear. Devices take part by
+    lot, under masks, and test new rows before they learn them.
 
-    With --stream, everything happens while the federation runs under masks: people join by
-    invitation, rows arrive on devices, items appear; devices take part by lot, and test new rows
-    before they learn them. The same rounds in one process must end with the same bytes.
-    FOLDER/stream.html draws it.
+    With --peers each peer is a process. Some are killed, also the two that others ask first; the
+    rest goes on, and a replay of what they recorded must end with the same bytes. Exit code 1 if it
+    does not.
 
     Parameters
     ----------
     folder:
-        The folder that keeps everything. Default: runs/federation; of a stream runs/stream, or
-        runs/stream-2 where that is there; for peers, a folder that is removed at the end.
+        The folder that keeps everything. Default: runs/stream, or runs/stream-2 where that is
+        there; for peers, a folder that is removed at the end.
     json:
-        Print one JSON object on stdout.
+        Print the state of the server at the end as one JSON object on stdout.
     """
-    if options.get("stream"):
-        return _try_stream(folder or _unused(Path("runs/stream")), TrialPlan(**options), json)
     plan = TrialPlan(**options).complete()
     need_libraries("federation", *(PEERS if plan.peers else NETWORK))
     if plan.peers:
         from ..deploy.operate.trial_peers import show
 
-        if show(folder, plan, tell):
-            return 0
-        return 1
-    from ..core.registry.discover import is_place
-    from ..deploy.operate import trial
+        return 0 if show(folder, plan, tell) else 1
+    from ..deploy.operate.running import status_of_server
+    from ..deploy.operate.trial import Trial
 
-    folder = folder or Path("runs/federation")
-    # A folder that a trial has begun in has all its options, so those typed now are not read.
-    if not (folder / trial.TRIAL).exists():
-        founded = trial.begin(folder, plan, say)
-        say(
-            f"{plan.nodes} nodes and a server in {folder}, with keys and certificates; run"
-            f" {founded.terms.run}"
-        )
-        say(founded.terms.limits(plan.algorithm if is_place(plan.algorithm) else ""))
-    else:
-        say(f"going on with {folder}")
-    with goes_on("start it again: it goes on from where it was"):
-        result = trial.carry_out(folder, say)
-    _show_trial(result, json)
-    return _checked(result, result["lost"])
-
-
-def _unused(folder: Path) -> Path:
-    """Returns a folder that is not there: the one that is asked for, or that with a number."""
-    unused = folder
     number = 1
-    while unused.exists():
+    home = folder or Path("runs/stream")
+    while folder is None and home.exists():
         number += 1
-        unused = folder.with_name(f"{folder.name}-{number}")
-    return unused
-
-
-def _try_stream(folder: Path, plan: TrialPlan, json: bool) -> int:
-    """Lets the events of a stream happen to a federation on this machine, and draws what became of
-    it.
-    """
-    need_libraries("federation", *NETWORK)
-    from ..deploy.operate.trial_stream import carry_out, flat
-    from ..report.life import life_page
-
-    lived = carry_out(folder, plan, say)
-    windows = [flat(window) for window in lived.windows]
-    page = folder / "stream.html"
-    write_text(
-        page, life_page(windows, f"A federation over {plan.rounds} windows of {plan.stream}")
-    )
-    again = lived.again
-    same = lived.sha256 == again.sha256
-    models = {"network": lived.sha256, "simulation": again.sha256, "same": same}
+        home = Path(f"runs/stream-{number}")
+    trial = Trial(home, plan, say)
+    trial.live()
     if json:
-        counts = {"lost": lived.lost, "drawn": again.drawn, "late": again.late}
-        emit_json({**models, **counts, "windows": windows, "page": str(page)})
+        emit_json(status_of_server(trial.server))
     else:
-        _show_models(models, lived.lost)
-        say(f"{again.late} of {again.drawn} answers that lots drew came too late for their sums")
-        say(f"pictures: {page}")
-        say(f"accuracy: entrenous federation status {folder} --accuracy")
-    return _checked(models, lived.lost)
-
-
-def _show_models(models: Mapping[str, Any], lost: int) -> None:
-    """Prints how the model of the network compares with the simulation's. lost: rounds."""
-    rows = [[where, models[where]] for where in ("network", "simulation")]
-    table(["", "model_sha256"], rows)
-    if models["same"]:
-        say("the same model, bit for bit")
-    elif lost:
-        say(
-            f"{lost} rounds were lost, since an interrupted secure sum is never tried again: the"
-            " models differ"
-        )
-    else:
-        say("the models differ: a bug, please report it")
-
-
-def _checked(models: Mapping[str, Any], lost: int) -> int:
-    """Returns the exit code. Raises EntrenousError for models that differ without a reason."""
-    # Lost rounds explain a difference; without one, two models are a bug of ours.
-    if not models["same"] and not lost:
-        raise EntrenousError("network and simulation ended with different models")
+        say(f"accuracy: entrenous federation status {home} --accuracy")
     return 0
-
-
-def _show_trial(found: dict[str, Any], json: bool) -> None:
-    """Prints how the model of the network compares with the simulation's, and one user's list."""
-    if json:
-        return emit_json(found)
-    _show_models(found, found["lost"])
-    say(
-        f"{found['rounds']} rounds, {found['seconds_a_round']:.2f} s each over the network;"
-        f" held-out rows under {found['protocol']}:"
-    )
-    # Lists and ratings have other metrics; the table shows those that were measured.
-    names = [name for name in ("hr@10", "ndcg@10", "mae", "rmse") if name in found["metrics"]]
-    # The price of the protection: the same training as published stands in the next row.
-    profiles = {found["profile"]: found["metrics"], "paper": found["paper"]}
-    rows = []
-    for profile, metrics in profiles.items():
-        rows.append([profile, *(f"{metrics[name]:.4f}" for name in names)])
-    table(["profile", *names], rows)
-    for profile, known in found["knows"].items():
-        say(f"what a curious server would know under {profile}: {known}")
-    show_list(found["node"], found["user"], found["round"], found["items"])
 
 
 @app.command

@@ -114,10 +114,15 @@ def _memory(folder: Path, data: Interactions, secure: str) -> float:
 
 
 def _https(folder: Path, data: Interactions, secure: str) -> float:
-    from entrenous.deploy.operate.running import run_all, status
+    from entrenous.deploy.operate.processes import Processes
+    from entrenous.deploy.operate.running import status
 
     made = _founded(folder, data, secure)
-    run_all(folder, lambda text: None)
+    with Processes() as processes:
+        processes.start(made.server, "server")
+        for node in made.nodes.values():
+            processes.start(node)
+        processes.of[made.server].wait()
     return float(status(made.server)["seconds_a_round"])
 
 

@@ -21,7 +21,7 @@ from .season_rates import terms_of, windows_of
 from .season_rows import LISTED, Season, SeasonRows
 
 if TYPE_CHECKING:
-    from entrenous.deploy.operate.trial_again import StageAgain
+    from entrenous_lab.trials.again import StageAgain
 
 USES = 20
 LATER = 2  # windows
@@ -99,7 +99,7 @@ def _used_by(rows: SeasonRows, item: int) -> int:
 
 def _with_everybody(rows: SeasonRows) -> Iterator[StageAgain]:
     """Makes the season with everybody in every sum, and without noise."""
-    from entrenous.deploy.operate.trial_again import each_again
+    from entrenous_lab.trials.again import each_again
 
     stages = map(rows.everybody, range(rows.plan.windows))
     return each_again(terms_of(rows, {}), stages, Protection())

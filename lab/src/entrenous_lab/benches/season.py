@@ -38,7 +38,7 @@ from .season_rows import Season, SeasonRows, by_half, founding_plan, hits_withou
 if TYPE_CHECKING:
     from entrenous.deploy.agreement.terms import FederationTerms
     from entrenous.deploy.operate.device import OwnRow
-    from entrenous.deploy.operate.trial_again import QuietRounds
+    from entrenous_lab.trials.again import QuietRounds
 
 PATIENCE = 900.0  # seconds for a round
 STAGES = ("advert", "share", "mask", "consent", "unmask")
@@ -255,7 +255,7 @@ class _Life:
 
     def _begun(self, there: frozenset[int]) -> QuietRounds:
         """Returns how things stand before a round."""
-        from entrenous.deploy.operate.trial_again import QuietRounds
+        from entrenous_lab.trials.again import QuietRounds
 
         # The federation numbers people in the order in which they join, as this bench does.
         has = {user: list(rows) for user, rows in self._has.items()}
@@ -372,9 +372,9 @@ class _Life:
 
     def found(self) -> dict[str, Any]:
         """Makes the rounds again, and ranks the rows of each window by the model before it."""
-        from entrenous.deploy.operate.trial_again import each_again, server_sha256
         from entrenous.deploy.server.server import standing
         from entrenous.deploy.server.server_folder import ServerFolder
+        from entrenous_lab.trials.again import each_again, server_sha256
 
         with closing(ServerFolder(self._at)) as held:
             now = standing(held, held.terms.make(place=held.algorithm))

@@ -18,7 +18,7 @@ from .season_rows import Season, SeasonRows, by_half, founding_plan
 
 if TYPE_CHECKING:
     from entrenous.deploy.agreement.terms import FederationTerms
-    from entrenous.deploy.operate.trial_again import QuietRounds, StageAgain
+    from entrenous_lab.trials.again import QuietRounds, StageAgain
 
 RATES = (0.02, 0.05, 0.1)
 ROUNDS = (2, 4)  # of a window
@@ -69,7 +69,7 @@ def _hits(rows: SeasonRows, settings: Mapping[str, Any]) -> list[BoolArray]:
 
 def windows_of(rows: SeasonRows, settings: Mapping[str, Any]) -> Iterator[StageAgain]:
     """Makes the rounds of a season in one process. Yields the end of each window."""
-    from entrenous.deploy.operate.trial_again import each_again
+    from entrenous_lab.trials.again import each_again
 
     stages = [_with_some(rows, window) for window in range(rows.plan.windows)]
     yield from each_again(terms_of(rows, settings), stages)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from entrenous.deploy.agreement.terms import FederationTerms
     from entrenous.deploy.operate.device import OwnRow
     from entrenous.deploy.operate.plans import FoundingPlan
-    from entrenous.deploy.operate.trial_again import QuietRounds
+    from entrenous_lab.trials.again import QuietRounds
 
 LISTED = 10
 BLOCK = 2048  # rows that are ranked at once
@@ -137,7 +137,7 @@ class SeasonRows:
 
     def everybody(self, window: int) -> QuietRounds:
         """Returns the same window with everybody present and all rows there."""
-        from entrenous.deploy.operate.trial_again import QuietRounds
+        from entrenous_lab.trials.again import QuietRounds
 
         rows = self.rows
         high = self.cuts[window + 1]
@@ -267,7 +267,7 @@ def hits_without_noise(
     rows: SeasonRows, terms: FederationTerms, stages: Sequence[QuietRounds]
 ) -> tuple[list[BoolArray], Ledger]:
     """Returns the hits of each window of a training without any protection, and its bytes."""
-    from entrenous.deploy.operate.trial_again import each_again
+    from entrenous_lab.trials.again import each_again
 
     hits = []
     ledger = Ledger()

@@ -177,7 +177,7 @@ EXAMPLES = {
     "predict": "entrenous run fbalf --data books.csv --protocol random-80-20 >/dev/null 2>&1\n"
     "entrenous predict latest --user r007 --item 'Iron Oath' 2>/dev/null",
     # `try` starts a server and nodes; what each writes is in its folder.
-    "server": "entrenous federation try club --data books.csv --algorithm fcf --nodes 2 --rounds 2"
+    "server": "entrenous federation try club --data books.csv --rounds 2"
     " >/dev/null 2>&1\n"
     "grep -o 'round .*devices\\|finished: . rounds' club/server/server.log",
     "node": "head -1 club/nodes/node-1/process.log | sed 's/:[0-9]*$//'",

@@ -19,19 +19,7 @@ TrialProfile: TypeAlias = Literal["private", "robust", "paper"]
 
 # The default algorithms, without and with a server.
 GOSSIPING = "pepper-gmf"
-SERVED = "fpl"
-# The fields of a trial that determine its model, as trial.json has them.
-TRAINED = (
-    "algorithm",
-    "data",
-    "protocol",
-    "seed",
-    "rounds",
-    "settings",
-    "load",
-    "profile",
-    "protect",
-)
+SERVED = "fcf"
 
 
 @final
@@ -174,38 +162,29 @@ class JoinPlan:
 @final
 @dataclass(frozen=True, kw_only=True)
 class TrialPlan:
-    """A federation that is tried out on one machine, and that a simulation can repeat."""
+    """A federation that is tried out on one machine."""
 
     peers: bool = False
     """Do without a server: each node is a peer, with one of the first users."""
     data: str = "ml-100k"
-    """A data set, file or folder."""
+    """A data set, file or folder, whose rows come one after the other. Peers have them from the
+    beginning."""
+    stream: str = ""
+    """A file of events in place of --data: columns time or round, event, user, item, value."""
     algorithm: str = ""
-    """A name of `entrenous algorithms`, or the place of your own class: ./my_algo.py; default: fpl,
+    """A name of `entrenous algorithms`, or the place of your own class: ./my_algo.py; default: fcf,
     and for peers pepper-gmf."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """A setting of the algorithm, name=value; may be repeated."""
     nodes: int = 0
-    """Number of nodes; default: 4, or 16 peers."""
+    """People, each with a device; default: 40, or 16 peers."""
     rounds: int = 20
-    """Number of rounds of training, with a server."""
-    protocol: str | None = None
-    """How rows are held out, as in `entrenous run`; the nodes get the training rows."""
+    """Windows of events, after each of which the server has made two rounds more."""
     seed: int = 0
-    """Seed of all randomness. With a server, draws are public in a trial, so that the simulation
-    can repeat them; otherwise they are secret."""
-    profile: TrialProfile = "private"
-    """private: the server learns only masked sums with noise; peers push nothing that is theirs
-    alone. robust: the server reads the update of each device, one user a node, and refuses poisoned
-    ones. paper: the algorithm as published."""
+    """Seed of all randomness of the server and its devices; the draws of a trial are public."""
     protect: Mapping[str, Any] = field(default_factory=dict)
-    """A setting of the protection that differs from the profile's, name=value; may be repeated,
+    """A setting of the protection that differs from the usual one, name=value; may be repeated,
     such as noise=0.2."""
-    stream: str = ""
-    """Have people join and leave, rows arrive and items appear while the federation runs: the
-    events of a file (columns time or round, event, user, item, value), or of the rows of a data
-    set, such as ml-100k. Each of --nodes people has a device (default: 40), some of them in a shop,
-    and there are --rounds windows of events."""
     seconds: float = 24.0
     """Seconds for which peers run after all have begun."""
     load: Mapping[str, Any] = field(default_factory=dict)
@@ -214,9 +193,5 @@ class TrialPlan:
     def complete(self) -> Self:
         """Returns the plan with the default algorithm and number of nodes in place of those that
         were not named."""
-        algorithm, nodes = (GOSSIPING, 16) if self.peers else (SERVED, 4)
+        algorithm, nodes = (GOSSIPING, 16) if self.peers else (SERVED, 40)
         return replace(self, algorithm=self.algorithm or algorithm, nodes=self.nodes or nodes)
-
-    def stored(self) -> dict[str, Any]:
-        """Returns the content of trial.json: all that determines the model."""
-        return {name: getattr(self, name) for name in TRAINED}

@@ -5,20 +5,17 @@ on this machine. A node alone is run by running_node.py.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, final
 
-from ...core.contract.protocols import Progress, arrays_in, fields_in, joined, model_sha256, silent
-from ...core.errors import EntrenousError, InputError
+from ...core.contract.protocols import Progress, silent
+from ...core.errors import InputError
 from ...core.keywords import at_least
 from ...core.lock import is_held
 from ...core.registry.neighbours import engine
-from ...core.types import Array
-from ...runs.store import read_arrays
 from ..agreement.address import checked_address, checked_origin, is_loopback
 from ..agreement.files import read_json
 from ..agreement.members import MEMBERS, Member, Members
@@ -28,7 +25,6 @@ from ..frames.secure import SPARE, largest_answer
 from ..links.admission import STANDARD
 from ..links.https import HttpsPlan, HttpsServerLink
 from ..links.metrics import Metrics, served
-from ..node.node_store import STORE, NodeStore
 from ..server.local_workers import LocalWorkers, WorkerProcess
 from ..server.pool import H, WorkerPool, Workers
 from ..server.server import FederationServer, ListsChanged, serve_opened
@@ -36,7 +32,6 @@ from ..server.server_folder import LogFormat, LogLine, ServerFolder, told
 from ..server.worker import bounds_of
 from .membership import certificate_ends
 from .newcomers import JoinDesk
-from .processes import Processes, last_line
 
 Say = Callable[[str], None]
 LOOK = 0.5  # seconds between two looks at the server's status
@@ -292,23 +287,6 @@ def https_link(held: ServerFolder, plan: HttpsPlan, largest: float = 0.0) -> Htt
     return HttpsServerLink(plan, held.terms.run, held.members.nodes, most, trouble=held.trouble)
 
 
-def run_all(folder: Path, say: Say) -> None:
-    """Runs the server and nodes of a federation on this machine, each in a process, until the
-    server is done. Raises EntrenousError if one of them fails."""
-    server = folder / "server"
-    nodes = sorted((folder / "nodes").iterdir())
-    # All processes end with this block, however it ends.
-    with _telling(server, say), Processes() as processes:
-        processes.start(server, "server")
-        for node in nodes:
-            processes.start(node)
-        at_work = processes.of[server]
-        while at_work.poll() is None and not processes.failed():
-            time.sleep(LOOK)
-        for failed in processes.failed():
-            raise EntrenousError(f"{failed.name} ended: {last_line(failed)}")
-
-
 @contextmanager
 def _telling(folder: Path, say: Say) -> Iterator[None]:
     """Says when a round is over, by the status that the server's process writes."""
@@ -373,41 +351,3 @@ def status_of_server(folder: Path) -> dict[str, Any]:
         "waiting_for": [],
         "answers": {},
     }
-
-
-class Gathered(NamedTuple):
-    """The model of a whole federation, which only a holder of all its folders can assemble."""
-
-    arrays: dict[str, Array]
-    """The server's arrays, and those of all devices as `devices.NAME`, leading axis users."""
-
-    @property
-    def sha256(self) -> str:
-        """The hash of these arrays, equal to `model_sha256` of a simulation that ended with
-        them.
-        """
-        return model_sha256(self.arrays)
-
-
-def gathered(folder: Path) -> Gathered:
-    """Returns the model of a federation whose folders are all on this machine: the server's model
-    and the private vectors of all devices, as a simulation stores them. Only a trial can do this:
-    otherwise nobody has all folders.
-    """
-    terms = FederationTerms.read(folder / "server" / TERMS)
-    # The part of the server.
-    arrays, _ = read_arrays(folder / "server" / "model.safetensors")
-    parts: dict[int, dict[str, Any]] = {}
-    for path in sorted((folder / "nodes").iterdir()):
-        with closing(NodeStore(path / STORE)) as store:
-            newest = store.newest_state()
-            private = {} if newest is None else fields_in(newest[1])
-            for place, user in enumerate(store.users.tolist()):
-                parts[user] = {name: own[place : place + 1] for name, own in private.items()}
-    # Every device keeps the same arrays; in the order of users, whichever node has them.
-    names = list(parts[0]) if parts else []
-    fields = {}
-    for name in names:
-        of_users = [parts[user][name] for user in range(terms.users)]
-        fields[f"devices.{name}"] = joined(of_users)
-    return Gathered({**arrays, **arrays_in(fields)})

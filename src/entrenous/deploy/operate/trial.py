@@ -1,170 +1,291 @@
-"""A trial with a server: a federation on this machine, over real sockets, compared with the
-simulation that has the same plan and seed.
+"""A federation that is tried out on this machine while a stream happens to it: people join and
+leave, rows arrive, items appear and are retired, devices are away; over real sockets and under
+masks.
+
+The events are those of a file or a data set (`data/events.py`). People who had joined when a
+quarter of the rows was there found the federation. The other events come in windows of as many rows
+each, while the server makes rounds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Any
 
-from ...core.contract.declared import bound, declared, is_federated
-from ...core.keywords import values
-from ...core.registry.discover import short
-from ...data.interactions import Interactions
-from ...privacy import evidence
-from ...privacy.protection import PAPER, protection_of, refuse_of_networks
-from ...privacy.secure_sum.terms import Floors
-from ...runs import pipeline
-from ...runs.options import RunPlan, TrainingOptions
-from ...runs.pipeline import RunResult, material
-from ...runs.plan import algorithm_of, check, make, usual_protocol
-from ..agreement.files import read_json, write_json
-from ..agreement.terms import TERMS, FederationTerms
-from .device import recommend
-from .founding import MOST_NODES, SERVER, FoundedFederation, Place, found, free_ports, must_be_new
-from .plans import FoundingPlan, TrialPlan
-from .running import gathered, run_all, status
+import numpy as np
 
-TRIAL = "trial.json"
+from ...core.errors import EntrenousError, InputError
+from ...core.keywords import at_least
+from ...data.events import Event, Events, Standing
+from ...data.load import load, load_arguments
+from ..agreement.catalogue import Items
+from ..agreement.terms import most_by_lot
+from ..node.node import FederatedNode
+from .device import Device
+from .enrolment import EnrolmentRequest, identity, join
+from .founding import Place, found_federation, free_ports, must_be_new
+from .membership import change_items, invite
+from .plans import FoundingPlan, JoinPlan, TrialPlan
+from .running import run_server, status
+from .running_node import ask, polling
 
+Say = Callable[[str], None]
 
-def simulation(trial: TrialPlan) -> RunPlan:
-    """Returns the plan of the same training in a simulation, as `entrenous run` would make it."""
-    return RunPlan(
-        algorithm=trial.algorithm,
-        data=trial.data,
-        protocol=trial.protocol or usual_protocol(trial.data, trial.algorithm),
-        seed=trial.seed,
-        rounds=trial.rounds,
-        settings=trial.settings,
-        load=trial.load,
-        profile=trial.profile,
-        protect=trial.protect,
-    )
+FOUNDERS = 0.25  # of the rows, by which those who found the federation have joined
+USUAL = 300  # people of a sum, to which the usual noise belongs
+NOISE = 3.0
+PACE = 0.1  # seconds between two rounds
+DEADLINE = 3.0  # seconds of a stage of a round; all devices share the processors of one machine
+PATIENCE = 300.0  # seconds for a round, and for a part that ends
+ROUNDS = 2  # of a window
+LOOK = 0.1  # seconds between two looks at the server
+LEAVES = 10  # every tenth person, where no event says who leaves
+ANSWERS = 100_000  # sums of a device: a trial bounds none
 
 
-def begin(
-    folder: Path, trial: TrialPlan, say: Callable[[str], None] = lambda line: None
-) -> FoundedFederation:
-    """Makes a federation in `folder`, among whose nodes the users and their training rows are
-    divided. Raises InputError for a plan that makes no sense.
-
-    If a round has fewer people or nodes than the floors of masked sums, the floors are lowered, and
-    a line says so: in a trial only.
+def events_of(plan: TrialPlan, say: Say = lambda line: None) -> Events:
+    """Returns the events of a file, or of the rows of a data set, of the first people who join.
+    Raises InputError. say: is told who is left out.
     """
-    trial = trial.complete()
-    must_be_new(folder)  # before any data is fetched
-    algorithm = algorithm_of(trial.algorithm, trial.settings, trial.profile)
-    protection = protection_of(trial.profile, trial.protect, declared(algorithm).traits)
-    # No simulation has groups of nodes, so there would be nothing to compare with.
-    if is_federated(algorithm):
-        refuse_of_networks(protection)
-    plan = replace(simulation(trial), profile=PAPER, protect={})
-    check(plan)
-    what = material(plan)
-    # Refuses settings and values on which the simulation could not be carried out.
-    make(plan, what.rows)
-    train = what.parts[0].final_train
-    floors = Floors()
-    if protection.secure_sum:
-        floors = _lowered(trial, algorithm, train)
-        if (floors.people, floors.parties) < (Floors.people, Floors.parties):
-            say(
-                f"floors lowered to {floors.people} people and {floors.parties} nodes in a sum: for"
-                " trying it out only"
+    path = Path(plan.stream)
+    if path.suffix in (".csv", ".jsonl", ".ndjson") and path.is_file():
+        if plan.load:
+            raise InputError("--load", "a file of events is read in one way", fix="leave it out")
+        events = Events.read(path)
+    else:
+        events = Events.of_rows(load(plan.stream or plan.data, **load_arguments(plan.load)))
+    some = events.users.ids[: plan.nodes].tolist()
+    if len(some) < len(events.users):
+        say(f"the first {len(some)} of {len(events.users)} people who join")
+    kept = [event for event in events if event.user in {"", *some}]
+    if all(event.kind != "leave" for event in kept):
+        say(f"one person in {LEAVES} leaves after three quarters of the events")
+        early = kept[: len(kept) * 3 // 4]
+        late = kept[len(early) :]
+        gone = {*some[LEAVES - 1 :: LEAVES]} & {event.user for event in early}
+        leaving = [Event(late[0].at, "leave", user) for user in sorted(gone)]
+        kept = [*early, *leaving, *(event for event in late if event.user not in gone)]
+    return Events.of(kept, clock=events.clock, name=events.name)
+
+
+class Trial:
+    """A federation to which events happen. Raises InputError for events or a plan that make none,
+    and for a folder that is there.
+    """
+
+    def __init__(self, folder: Path, plan: TrialPlan, say: Say) -> None:
+        must_be_new(folder)  # before any data is fetched
+        at_least("--rounds", plan.rounds, 1)
+        self.folder = folder
+        self.plan = plan
+        self.say = say
+        self.events = events_of(plan, say)
+        self.happened = Standing()
+        self.users = self.events.users.ids.tolist()
+        rows = sum(event.kind == "row" for event in self.events)
+        self._window = max(1, round(rows * (1 - FOUNDERS) / plan.rounds))
+        self._coming = iter(zip(self.events, self.events.numbers(), strict=True))
+        self._retired: set[int] = set()  # items that are retired on the federation's list
+        self._waiting: list[Event] = []  # whose items a device does not know yet
+        self._stop = threading.Event()
+        self._parts = ExitStack()
+        self.devices: dict[str, Device] = {}
+        self.failed: list[str] = []  # parts that ended by themselves, and why
+        self._take(round(rows * FOUNDERS))
+        self._found(rows)
+
+    def _found(self, rows: int) -> None:
+        """Founds the federation with the people and items that are there."""
+        cohort = most_by_lot(len(self.users))
+        people = max(2, cohort // 2)
+        parties = min(3, people)
+        noise = NOISE * cohort / USUAL
+        floors = {"people": people, "parties": parties}
+        usual = {"sampling": "poisson", "answers": ANSWERS, "noise": noise, **floors}
+        founding = FoundingPlan(
+            algorithm=self.plan.algorithm,
+            settings={"cohort": cohort, **self.plan.settings},
+            users=len(self.users),
+            interactions=rows,
+            endless=True,
+            seed=self.plan.seed,
+            draws="public",
+            protect={**usual, **self.plan.protect},
+            deadline=DEADLINE,
+            accuracy=noise,
+        )
+        there = self._newcomers()
+        if len(there) < people:
+            raise InputError(
+                self.events.name,
+                f"{len(there)} people have joined by a quarter of the rows",
+                expected=f"at least {people}, of {len(self.users)} who ever join",
+                fix="events of which more people join early",
             )
-        lowered = {"people": floors.people, "parties": floors.parties}
-        if trial.nodes > MOST_NODES:
-            lowered["groups"] = 1  # a simulation has none
-        trial = replace(trial, protect={**trial.protect, **lowered})
-    founding = FoundingPlan(
-        algorithm=trial.algorithm,
-        settings=dict(trial.settings),
-        rounds=trial.rounds,
-        seed=trial.seed,
-        draws="public",
-        profile=trial.profile,
-        protect=dict(trial.protect),
-    )
-    place = Place(port=free_ports()[0])
-    made = found(folder, train, founding, nodes=trial.nodes, floors=floors, place=place)
-    # A federation makes room for devices that are missing from a sum, a simulation does not: with
-    # the same shares of noise both end with the same model.
-    lost = made.terms.protection.lost
-    if lost:
-        trial = replace(trial, protect={**trial.protect, "lost": lost})
-    write_json(folder / TRIAL, trial.stored())
-    return made
+        self.items = self._new_items(0)
+        requests = [self._request(user) for user in there]
+        place = Place(port=free_ports()[0])
+        made = found_federation(self.folder, self.items, requests, founding, place)
+        self.server = made.server
+        self.terms = made.terms
+        self._owner = JoinPlan(people=people, parties=parties, public_draws=True)
+        for user in there:
+            self._join(user, made.nodes[self.of(user).name])
+        self.say(made.terms.limits())
+        self.say(
+            f"{len(there)} of {len(self.users)} people have joined; {self.known} of"
+            f" {len(self.events.items)} items are there; floors of {people} people and"
+            f" noise of {noise:.2g} for so few: for trying out only"
+        )
 
+    def of(self, user: str) -> Path:
+        """Returns the folder of a user's device."""
+        return self.folder / "nodes" / f"person-{self.users.index(user) + 1:03d}"
 
-def _lowered(trial: TrialPlan, algorithm: Any, train: Interactions) -> Floors:
-    """Returns the floors that the trial's users and nodes can meet."""
-    usual = Floors()
-    cohort = usual.people
-    if is_federated(algorithm):
-        cohort = bound(algorithm.configured(train.catalogue), train.catalogue).cohort
-    people = min(int(trial.protect.get("people", usual.people)), cohort)
-    parties = min(int(trial.protect.get("parties", usual.parties)), trial.nodes)
-    return replace(usual, people=people, parties=max(2, parties))
+    def _newcomers(self) -> list[str]:
+        """Returns the users who are in, and have no device yet."""
+        there = [self.users[number] for number in sorted(self.happened.members)]
+        return [user for user in there if user not in self.devices]
 
+    def _request(self, user: str) -> tuple[EnrolmentRequest, int]:
+        """Returns a request for the place of a new device."""
+        return identity(self.of(user), self.of(user).name), 1
 
-def _simulated(plan: RunPlan) -> RunResult:
-    return pipeline.run(plan.algorithm, plan.data, **values(plan, TrainingOptions))
+    def _new_items(self, start: int) -> Items:
+        """Returns the items that have appeared from a number on, without features, which nobody
+        here learns from.
+        """
+        self.known = len(self.happened.items | self.happened.retired)
+        ids = self.events.items.ids[start : self.known].tolist()
+        titles = self.events.features.get("title", self.events.items.ids)
+        return Items(ids, titles[start : self.known].tolist(), None)
 
+    def _join(self, user: str, invitation: Path) -> None:
+        """Has a device join with the rows that its user has so far."""
+        everybody = self.happened.interactions(self.events, len(self.users), self.known)
+        rows = everybody.of_users(np.array([self.users.index(user)]))
+        join(self.of(user), invitation, rows, self._owner)
+        self.devices[user] = Device(self.of(user))
+        if self.users.index(user) in self.happened.away:
+            self.devices[user].pause()
 
-def _knows(algorithm: str, profile: str) -> str:
-    """Returns a line on what a curious server would know under a profile, as audits of this package
-    have measured it.
-    """
-    # The final model is left out: everybody gets it, not only the server.
-    views = set(evidence.SEEN_UNDER.get(profile, evidence.SUMS)) - {"model"}
-    lines = []
-    for measured in evidence.measured(short(algorithm), profile):
-        if measured["view"] in views and evidence.best(measured):
-            lines.append(f"{evidence.said(measured)} (on {measured['data']})")
-    if lines:
-        return "; ".join(lines)
-    return f"not measured yet: entrenous audit {short(algorithm)} --profile {profile}"
+    # ---- the parts -------------------------------------------------------------------------------
 
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Runs the server and all devices, each with its own connection, until the block ends."""
+        try:
+            self._start("server", self.serve)
+            for user in self.devices:
+                self._begin(user)
+            yield
+        finally:
+            self._stop.set()
+            self._parts.close()
 
-def carry_out(folder: Path, say: Callable[[str], None]) -> dict[str, Any]:
-    """Runs a federation to its end, then the same training in a simulation.
+    def serve(self) -> None:
+        """Runs the server until the trial ends."""
+        run_server(self.server, self._stop, lambda line: None, pace=PACE)
 
-    Returns how the two compare, and what a node recommends to its first user. `lost` counts the
-    rounds that were not counted, since an interrupted secure sum is never tried again; where there
-    are some, the models differ."""
-    plan = simulation(TrialPlan(**read_json(folder / TRIAL)))
-    if not (folder / "server" / "model.safetensors").exists():
-        run_all(folder, say)
-    say("the same in one process, for comparison")
-    # The terms say the set of the profile, too, with everybody in each round.
-    agreed = FederationTerms.read(folder / SERVER / TERMS)
-    simulated = _simulated(replace(plan, settings=agreed.settings))
-    # The algorithm as published shows the price of the protection.
-    paper = simulated
-    if plan.profile != PAPER:
-        paper = _simulated(replace(plan, profile=PAPER, protect={}))
-    network = gathered(folder).sha256
-    node = min((folder / "nodes").iterdir())
-    user, number, items = recommend(node, None, 10)
-    server = status(folder / "server")
-    profiles = dict.fromkeys((plan.profile, PAPER))
-    return {
-        "network": network,
-        "simulation": simulated.manifest["model_sha256"],
-        "same": network == simulated.manifest["model_sha256"],
-        "rounds": plan.rounds,
-        "lost": server["lost"],
-        "seconds_a_round": server["seconds_a_round"],
-        "protocol": plan.protocol,
-        "profile": plan.profile,
-        "metrics": simulated.metrics,
-        "paper": paper.metrics,
-        "knows": {profile: _knows(plan.algorithm, profile) for profile in profiles},
-        "node": node.name,
-        "user": user,
-        "round": number,
-        "items": items,
-    }
+    def _begin(self, user: str) -> None:
+        """Runs the device of a person. It answers the server from then on."""
+        node = FederatedNode(self.of(user))
+        self._parts.callback(node.close)
+        self._parts.callback(self.devices[user].close)
+        self._start(user, ask, self.of(user), [polling(node)], self._stop, lambda line: None)
+
+    def _start(self, who: str, act: Callable[..., Any], *given: Any) -> None:
+        """Runs a part of the federation in a thread, and keeps why it ended by itself."""
+
+        def guarded() -> None:
+            try:
+                act(*given)
+            except EntrenousError as why:
+                self.failed.append(f"{who}: {why}")
+
+        thread = threading.Thread(target=guarded)
+        self._parts.callback(thread.join, PATIENCE)
+        thread.start()
+
+    # ---- what happens ----------------------------------------------------------------------------
+
+    def live(self) -> None:
+        """Lets all events happen, and says how things stand after each window."""
+        now = self.happened
+        with self.running():
+            for left in range(self.plan.rounds, 0, -1):
+                self.step(self._window if left > 1 else len(self.events))
+                self.say(
+                    f"round {status(self.server)['round']}: {len(now.members - now.away)} of"
+                    f" {len(now.members)} people are there, {len(now.items)} items,"
+                    f" {sum(map(len, now.rows.values()))} rows"
+                )
+        if self._waiting:
+            self.say(f"{len(self._waiting)} events came too late for the items of their devices")
+
+    def _take(self, rows: int) -> list[Event]:
+        """Takes the next events, up to so many rows. Returns them."""
+        taken: list[Event] = []
+        for event, numbers in self._coming:
+            self.happened.take(*numbers)
+            taken.append(event)
+            rows -= event.kind == "row"
+            if not rows:
+                break
+        return taken
+
+    def step(self, rows: int) -> None:
+        """Lets a window of events happen while rounds are made."""
+        events = self._waiting + self._take(rows)
+        self._waiting = []
+        if len(self.happened.items | self.happened.retired) > self.known:
+            self.items = change_items(self.folder, self._new_items(self.known))
+            self.rounds(1)  # in which devices learn of them
+        for event in events:
+            if event.user in self.devices:
+                try:
+                    self.happen(event, self.devices[event.user])
+                except InputError:
+                    self._waiting.append(event)
+        retired = self.happened.retired - self._retired
+        if retired:
+            self._retired |= retired
+            named = [self.events.items[number] for number in sorted(retired)]
+            self.items = change_items(self.folder, None, named)
+        coming = self._newcomers()
+        if coming:
+            invitations = invite(self.folder, [self._request(user) for user in coming])
+            for user, invitation in zip(coming, invitations, strict=True):
+                self._join(user, invitation)
+                self._begin(user)
+        self.rounds(ROUNDS)
+
+    def happen(self, event: Event, device: Device) -> None:
+        """Lets something happen to one device. Who comes again goes on with the device that there
+        is. Raises InputError for an item that it does not know yet.
+        """
+        if event.kind == "row":
+            device.consumed(event.item, event.value)
+        if event.kind in ("forget", "leave"):
+            device.forget(event.item or None)
+        if event.kind in ("away", "leave"):
+            device.pause()
+        if event.kind in ("present", "join"):
+            device.take_part()
+
+    def rounds(self, count: int) -> None:
+        """Waits until the server has made so many more rounds. Raises EntrenousError if it takes
+        too long, and if a part of the federation has failed.
+        """
+        end = status(self.server).get("round", 0) + count
+        until = monotonic() + count * PATIENCE
+        while status(self.server).get("round", 0) < end:
+            if self.failed:
+                raise EntrenousError(self.failed[0])
+            if monotonic() > until:
+                raise EntrenousError(f"no round was made in {PATIENCE:.0f} s")
+            sleep(LOOK)

@@ -1,4 +1,4 @@
-"""The rounds of a stream's trial, made again in one process: the same rows, items and draws, and
+"""The rounds of a federation by lot, made again in one process: the same rows, items and draws, and
 the same people in each sum, have to give the same bytes.
 
 When a real device hears of an event nobody decides beforehand. So events happen between rounds, and
@@ -12,20 +12,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...core.contract.declared import Contract
-from ...core.contract.protocols import State, model_sha256
-from ...core.keys import key as key_of
-from ...core.types import Int64Array
-from ...data.interactions import Interactions, Vocabulary, build
-from ...federation.rounds import Rounds, Training
-from ...privacy.protection import Protection, ProtectionInForce
-from ...privacy.turnout import drawn, lots
-from ..agreement.catalogue import Items
-from ..agreement.growth import grown
-from ..agreement.terms import FederationTerms
-from ..server.server import moved_on
-from ..server.server_folder import server_arrays
-from .device import OwnRow
+from entrenous.core.contract.declared import Contract
+from entrenous.core.contract.protocols import State, model_sha256
+from entrenous.core.keys import key as key_of
+from entrenous.core.types import Int64Array
+from entrenous.data.interactions import Interactions, Vocabulary, build
+from entrenous.deploy.agreement.catalogue import Items
+from entrenous.deploy.agreement.growth import grown
+from entrenous.deploy.agreement.terms import FederationTerms
+from entrenous.deploy.operate.device import OwnRow
+from entrenous.deploy.server.server import moved_on
+from entrenous.deploy.server.server_folder import server_arrays
+from entrenous.federation.rounds import Rounds, Training
+from entrenous.privacy.protection import Protection, ProtectionInForce
+from entrenous.privacy.turnout import drawn, lots
 
 
 class QuietRounds(NamedTuple):

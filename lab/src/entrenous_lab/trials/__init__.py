@@ -1,0 +1,1 @@
+"""Trials of federations that a simulation repeats bit for bit."""
