@@ -5,12 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from entrenous_lab.benches.new_items import _used_by, new_items
-from entrenous_lab.benches.season import _of_these, season
+from entrenous_lab.benches.season import season
 from entrenous_lab.benches.season_rates import season_rates
 from entrenous_lab.benches.season_rows import Season, SeasonRows, _by_first, rows_of
 from paths import SHARED, real
-
-from entrenous.core.errors import EntrenousError
 
 SMALL = Season(
     data="ml-100k",
@@ -59,14 +57,6 @@ def test_rows_are_in_the_order_of_their_times_and_numbers_count_up() -> None:
 def test_numbers_by_first_use() -> None:
     numbers, of = _by_first(np.array([7, 3, 7, 9]))
     assert numbers.tolist() == [0, 1, 0, 2] and of.tolist() == [7, 3, 9]
-
-
-def test_a_group_whose_sum_was_lost_is_left_out() -> None:
-    one, other = frozenset({1, 2, 3}), frozenset({4, 5})
-    assert _of_these([one, other, other], 5) == {1, 2, 3, 4, 5}
-    assert _of_these([one, other], 2) == {4, 5}
-    with pytest.raises(EntrenousError, match="no groups of"):
-        _of_these([one, other], 4)
 
 
 @pytest.mark.usefixtures("movielens")

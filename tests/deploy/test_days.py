@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 from command_line import Command
 from entrenous_lab.trials.again import QuietRounds, made_again
-from federation_links import FaultyLink, federation, quick_pauses, ratings, until
+from federation_links import FaultyLink, consented, federation, quick_pauses, ratings, until
 from lying_sums import SubtractingServer
 from running_by_lot import PLAN, ROOM, Running
 
@@ -36,10 +36,8 @@ from entrenous.deploy.node.secure_node import WHEN, budget_of
 from entrenous.deploy.operate.device import OwnRow
 from entrenous.deploy.operate.enrolment import told
 from entrenous.deploy.operate.founding import FoundedFederation
-from entrenous.deploy.operate.going_back import allow_sums, go_back
 from entrenous.deploy.operate.receipt import receipt_of_node
 from entrenous.deploy.server.server import serve
-from entrenous.deploy.server.server_folder import past_sums
 from entrenous.privacy.evidence import measured
 from entrenous.privacy.party_list import DAY
 from entrenous.privacy.protection import Protection
@@ -127,8 +125,9 @@ def test_devices_answer_again_when_time_has_passed_and_the_model_is_that_of_one_
     trained = serve(link, made.server)
     members = Members.read(made.server / MEMBERS, USERS).nodes
     sums: list[frozenset[int] | None] = []
-    for summed in past_sums(made.server):
-        people = [members[name].users.tolist() for name in summed.parties]
+    summed = consented(nodes)
+    for number in range(10):
+        people = [members[name].users.tolist() for name in summed.get(number, ())]
         sums.append(frozenset(user for own in people for user in own))
     # By hand: whom the lot draws, and who has an answer left since the month began.
     expected = []
@@ -429,17 +428,3 @@ def test_a_simulation_has_no_clock(command: Command, words: list[str]) -> None:
     refused = command(*words, "--data", "synthetic", *lot, *DAYS)
     assert refused.code == 2
     assert "--protect days: 30 days, and no device of a simulation has a clock" in refused.error
-
-
-def test_an_owner_need_not_allow_more_answers(tmp_path: Path) -> None:
-    made = by_days(tmp_path / "f")
-    with pytest.raises(InputError, match="its answers come free with time"):
-        allow_sums(made.nodes["node-01"], 0)
-    assert go_back(made.server, 0).left == made.terms.rounds
-
-
-def test_nobody_allows_answers_without_end(tmp_path: Path) -> None:
-    """A permission is for the rounds of the terms, which are ten million here."""
-    made = by_days(tmp_path / "f", rounds=0, endless=True, protect={"days": 0})
-    with pytest.raises(InputError, match="rounds go on without end, and its answers would too"):
-        allow_sums(made.nodes["node-01"], 0)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from command_line import Command
-from federation_links import federation, ratings
+from federation_links import by_lot, federation, ratings
 
 from entrenous.core.errors import InputError
 from entrenous.data.interactions import Interactions, Vocabulary
@@ -22,7 +22,14 @@ from entrenous.deploy.agreement.catalogue import Items
 from entrenous.deploy.agreement.files import read_identity
 from entrenous.deploy.node.node import FederatedNode
 from entrenous.deploy.node.node_store import NODE, NodeStore
-from entrenous.deploy.operate.enrolment import identity, join, told, with_items
+from entrenous.deploy.operate.enrolment import (
+    check_epsilon,
+    check_terms,
+    identity,
+    join,
+    told,
+    with_items,
+)
 from entrenous.deploy.operate.founding import FoundedFederation, found_federation
 from entrenous.deploy.operate.plans import FoundingPlan, JoinPlan
 from entrenous.privacy.secure_sum.terms import Floors
@@ -138,34 +145,25 @@ def test_an_invitation_is_strictly_typed(made: FoundedFederation, more: dict[str
 def test_an_owner_says_how_much_of_differential_privacy_a_user_gives_up_at_most(
     made: FoundedFederation, tmp_path: Path
 ) -> None:
-    """The noise of 100 in a sum is 40 clips. 30 rounds and three that may be lost spend epsilon
-    0.51. Shares are for 16 of the 20 devices: if only 5 tell nobody theirs, that much of it is
-    left.
+    """The noise of 100 in a sum is 40 clips, of which 33 answers spend epsilon 0.51. Shares are for
+    ten people: if only 5 tell nobody theirs, that much of it is left.
     """
     with pytest.raises(InputError, match="its terms prove no epsilon"):
         joining(made, invitation(made), epsilon=8.0)
-    protect = {"clip": 2.5, "noise": 100.0, "people": 5, "parties": 2}
-    proven = federation(
-        tmp_path / "g",
-        rounds=30,
-        profile="private",
-        draws="secret",
-        protect=protect,
-        floors=Floors(5, 2),
-    )
-    for name in ("store.sqlite", "node.json"):
-        (proven.nodes["node-1"] / name).unlink()
+    own = {"clip": 2.5, "noise_from": "system"}
+    proven = by_lot(tmp_path / "g", answers=33, noise=100.0, bits=64, draws="secret", protect=own)
     assert (
-        proven.terms.proven(20)
+        proven.terms.proven(10)
         == epsilon_of_gaussian(40, 33, 1e-5)
         == pytest.approx(0.505, abs=0.001)
     )
-    left = epsilon_of_gaussian(40 * (5 / 16) ** 0.5, 33, 1e-5)
-    assert proven.terms.proven(5) == pytest.approx(left) == pytest.approx(0.954, abs=0.001)
+    left = epsilon_of_gaussian(40 * (5 / 10) ** 0.5, 33, 1e-5)
+    assert proven.terms.proven(5) == pytest.approx(left)
+    sent = proven.server.parent / "invitations" / "node-01"
     for epsilon, wrong in ((0.0, "a number above 0"), (0.3, "its 33 rounds may spend epsilon")):
         with pytest.raises(InputError, match=wrong):
-            joining(proven, invitation(proven), epsilon=epsilon, people=20)
-    assert joining(proven, invitation(proven), epsilon=4.0, people=20)["name"] == "node-1"
+            check_epsilon(sent, proven.terms, epsilon, 10)
+    check_epsilon(sent, proven.terms, 4.0, 10)
     assert "of each user, of 1 training" in proven.terms.limits()
 
 
@@ -184,8 +182,8 @@ def test_rows_of_no_time_that_has_been_do_not_join(made: FoundedFederation, days
 def test_a_node_takes_the_floors_that_join_wrote(
     tmp_path: Path, command: Command, occupancy: float
 ) -> None:
-    floors = Floors(people=5, occupancy=occupancy, apart=False)
-    node = masked(tmp_path, floors).nodes["node-1"]
+    floors = Floors(people=5, occupancy=occupancy)
+    node = by_lot(tmp_path / "f", floors=floors, noise=0.0, bits=64).nodes["node-01"]
     assert json.loads((node / NODE).read_text())["floors"] == asdict(floors)
     assert FederatedNode(node)._floors == floors
     assert command("receipt", node).code == 0
@@ -195,25 +193,20 @@ def test_a_node_takes_the_floors_that_join_wrote(
     "floors",
     [
         *({"people": people} for people in ("many", "5", 2.5, None, True)),
-        *({"occupancy": "10"}, {"apart": 0}, {"partys": 3}),
+        *({"occupancy": "10"}, {"apart": True}, {"partys": 3}),
         *(["people", 3], "many", 5, None),
     ],
 )
 def test_floors_that_join_cannot_have_written_get_one_line(
     tmp_path: Path, command: Command, floors: object
 ) -> None:
-    node = masked(tmp_path, Floors(people=5)).nodes["node-1"]
+    node = by_lot(tmp_path / "f", people=5).nodes["node-01"]
     about = json.loads((node / NODE).read_text())
     (node / NODE).write_text(json.dumps({**about, "floors": floors}))
-    for words in (["receipt", node], ["federation", "rewind", node, "--rounds", 0], ["node", node]):
+    for words in (["receipt", node], ["node", node]):
         refused = command(*words)
         assert refused.code == 2
         assert f"{node / NODE}: bad floors; expected numbers, as" in refused.error
-
-
-def masked(folder: Path, floors: Floors) -> FoundedFederation:
-    settings = {"factors": 4}
-    return federation(folder / "f", 4, 2, "fcf", settings=settings, secure="masks", floors=floors)
 
 
 @pytest.mark.parametrize("users", [10**7 + 1, 10**12, 10**30])
@@ -235,12 +228,23 @@ def test_what_a_node_runs_by_is_what_its_owner_said(made: FoundedFederation) -> 
         "parties": 3,
         "occupancy": 10.0,
         "noise": False,
-        "apart": True,
     }
     assert (about["own"], about["least_users"], about["name"]) == ({"pi": "0"}, 2, "node-1")
     node = FederatedNode(made.nodes["node-1"])
     assert node.algorithm.pi == 0  # type: ignore[attr-defined]
     node.close()
+
+
+def test_under_masks_nobody_joins_for_several_users(tmp_path: Path) -> None:
+    """A device holds the people of a sum against those before, and of several under one key it
+    could not say whom a server asks.
+    """
+    made = by_lot(tmp_path / "f")
+    sent = made.server.parent / "invitations" / "node-01"
+    plan = JoinPlan(people=10, public_draws=True)
+    check_terms(sent, made.terms, plan, 1)
+    with pytest.raises(InputError, match=r"2 users, and under masks each has a device.* join by a"):
+        check_terms(sent, made.terms, plan, 2)
 
 
 @pytest.mark.parametrize("least", [0, 6])

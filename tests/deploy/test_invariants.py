@@ -10,14 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from federation_links import FaultyLink, federation, nodes_of, ratings
+from federation_links import COHORT, FaultyLink, by_lot, federation, nodes_of, ratings
 
 from entrenous.deploy.frames import contribution
 from entrenous.deploy.node.node import SecretDraws
 from entrenous.deploy.server.server import serve
 from entrenous.federation.shard import Shard
 from entrenous.privacy.protection import Protection
-from entrenous.privacy.secure_sum.terms import Floors
 from entrenous.systems.fpl import FPL
 
 DATA = ratings()
@@ -116,17 +115,12 @@ def test_a2_a9_vectors_histories_ratings_and_names_are_in_no_frame_and_no_log(
     tmp_path: Path, profile: str
 ) -> None:
     """Of gateways and devices, in every round; the vectors of after the last round, too."""
-    floors = Floors(20, 3) if profile == "private" else None
-    made = federation(
-        tmp_path / "f",
-        4,
-        3,
-        "fpl",
-        settings={"factors": 4, "triples": 5, "pi": 0.0},
-        draws="secret",
-        profile=profile,
-        floors=floors,
-    )
+    settings = {"factors": 4, "triples": 5, "pi": 0.0}
+    if profile == "private":
+        own = {**settings, "cohort": COHORT}
+        made = by_lot(tmp_path / "f", rounds=3, algorithm="fpl", settings=own, draws="secret")
+    else:
+        made = federation(tmp_path / "f", 4, 3, "fpl", settings=settings, draws="secret")
     nodes = nodes_of(made)
     before = {name: patterns(node) for name, node in nodes.items()}
     link = Listening(nodes)

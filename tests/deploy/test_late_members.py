@@ -169,10 +169,10 @@ def test_one_that_was_away_when_others_came_learns_of_them_later(tmp_path: Path)
     assert growing.knows("device-04") == USERS
 
 
-def test_one_is_shut_out_and_nobody_has_to_rest(tmp_path: Path) -> None:
+def test_one_is_shut_out_and_the_others_go_on(tmp_path: Path) -> None:
     growing = Growing(tmp_path)
     growing.served(stop_at=2)
-    assert list(shut_out(tmp_path / "f", "device-07").resting) == []
+    assert shut_out(tmp_path / "f", "device-07") == 1
     before = inputs(growing.nodes["device-07"].store)
     growing.come(range(FIRST, 33))
     assert growing.served() is not None

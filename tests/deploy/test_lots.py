@@ -17,10 +17,14 @@ import numpy as np
 import pytest
 from entrenous_lab.trials.again import QuietRounds, made_again
 from federation_links import (
+    COHORT,
     FaultyLink,
+    by_lot,
+    consented,
     federation,
     logged,
     nodes_of,
+    offering,
     quick_pauses,
     ratings,
     server_of,
@@ -33,7 +37,6 @@ from lying_sums import SubtractingServer
 from over_https import over_https
 
 from entrenous.core.errors import EntrenousWarning, InputError
-from entrenous.data.interactions import Interactions
 from entrenous.deploy.agreement.catalogue import Items
 from entrenous.deploy.agreement.members import MEMBERS, Members
 from entrenous.deploy.frames.frames import MEMBERS_NEWS, Code, FrameParts, opened
@@ -44,14 +47,13 @@ from entrenous.deploy.node.node_watch import node_status
 from entrenous.deploy.node.secure_node import SecureSide, inputs
 from entrenous.deploy.operate.device import OwnRow
 from entrenous.deploy.operate.founding import FoundedFederation
-from entrenous.deploy.operate.going_back import go_back
 from entrenous.deploy.operate.running import status
 from entrenous.deploy.server import exchange, secure_server, worker
 from entrenous.deploy.server import server as server_module
 from entrenous.deploy.server.collector import Collector
 from entrenous.deploy.server.secure_server import SecureRound
 from entrenous.deploy.server.server import FederationServer, round_work, serve
-from entrenous.deploy.server.server_folder import SPAN, ServerFolder, past_sums
+from entrenous.deploy.server.server_folder import SPAN, ServerFolder
 from entrenous.privacy.secure_sum.client import SecureSumClient
 from entrenous.privacy.secure_sum.server import Said, SecureSumServer
 from entrenous.privacy.secure_sum.terms import Floors
@@ -59,48 +61,11 @@ from entrenous.privacy.secure_sum.terms import Floors
 USERS = 40
 DATA = ratings(USERS)
 MORE = ratings(60)
-COHORT = 12
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     quick_pauses(monkeypatch)
-
-
-def by_lot(
-    folder: Path,
-    *,
-    rounds: int = 6,
-    people: int = 10,
-    answers: int = 9,
-    groups: int = 1,
-    cohort: int = COHORT,
-    noise: float = 0.2,
-    bits: int | None = None,
-    alpha: float = 1.0,
-    data: Interactions = DATA,
-    **terms: Any,
-) -> FoundedFederation:
-    """A federation of 40 people, of whom a lot draws 12 a round."""
-    return federation(
-        folder,
-        len(data.users),
-        rounds,
-        "fcf",
-        data,
-        settings={"factors": 4, "cohort": cohort, "alpha": alpha},
-        secure="masks",
-        floors=Floors(people=people, parties=3, occupancy=0.0),
-        protect={
-            "sampling": "poisson",
-            "answers": answers,
-            "noise": noise,
-            "rows": "all",
-            "groups": groups,
-            **({} if bits is None else {"bits": bits}),
-        },
-        **{"deadline": 5.0, **terms},
-    )
 
 
 class Running:
@@ -548,11 +513,12 @@ def test_after_a_lost_round_others_are_drawn_from_another_model(tmp_path: Path) 
     assert models[1] != models[2]
     # In one process the lost round gives the same next model, and every sum the same bytes.
     members = Members.read(running.made.server / MEMBERS, len(DATA.users)).nodes
+    summed = consented(running.nodes)
+    assert sorted(summed) == list(range(7))
     sums: list[frozenset[int] | None] = []
-    for summed in past_sums(running.made.server):
-        people = [members[name].users.tolist() for name in summed.parties]
+    for number in range(7):
+        people = [members[name].users.tolist() for name in summed[number]]
         sums.append(frozenset(user for own in people for user in own))
-    assert len(sums) == 7
     sums[1] = None
     rows: dict[int, list[OwnRow]] = {user: [] for user in range(len(DATA.users))}
     for user, item, value in zip(DATA.user, DATA.item, DATA.value, strict=True):
@@ -579,14 +545,6 @@ def test_a_lot_is_secret_with_secret_draws_and_the_same_after_a_restart(tmp_path
     assert rate == pytest.approx(COHORT / USERS, abs=0.04)
     public = nodes_of(by_lot(tmp_path / "g"))
     assert lots != {name: [node.offers(r) for r in range(50)] for name, node in public.items()}
-
-
-def test_going_back_promises_no_answers_by_the_number_of_rounds(tmp_path: Path) -> None:
-    """Each device answers until its own answers are spent, whoever was asked."""
-    running = Running(by_lot(tmp_path / "f", answers=2))
-    assert running.trained() is not None
-    back = go_back(running.made.server, 3)
-    assert (back.counted, back.wanted, back.left) == (3, 3, 3)
 
 
 def test_a_server_has_room_for_twice_as_many_as_a_lot_draws(
@@ -749,6 +707,18 @@ def test_without_the_rule_the_difference_is_had(
     assert lying.sum_of(1, NAMES[:11], 0.1) is not None
 
 
+def test_sums_of_a_message_with_every_row_end_before_they_come_apart(tmp_path: Path) -> None:
+    """20 people, 4 numbers an item: the third sum of the very same people would be of 1.67 devices
+    an equation. The contract counts none of them as close.
+    """
+    floors = Floors(people=10, parties=3, occupancy=2.0)
+    held = SubtractingServer(by_lot(tmp_path / "f", noise=0.0, bits=64, floors=floors))
+    offering(held.nodes)
+    found = [held.sum_of(number, NAMES[:20], number / 10) is not None for number in range(3)]
+    assert found == [True, True, False] and "occupancy" in held.said["node-01"]
+    held.close()
+
+
 def test_a_device_that_is_not_drawn_sends_nothing(tmp_path: Path) -> None:
     held = SubtractingServer(by_lot(tmp_path / "f"))
     assert held.sum_of(0, NAMES[:20]) is None
@@ -766,13 +736,17 @@ def test_a_device_that_is_not_drawn_sends_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"answers": 0}, "sampling=poisson together with secure_sum and answers"),
-        ({"quorum": 0.5}, "quorum=1 with sampling=poisson"),
+        ({"answers": 0}, "secure_sum, sampling=poisson and answers=N together: under masks"),
+        (
+            {"sampling": "fixed", "answers": 0},
+            "secure_sum, sampling=poisson and answers=N together",
+        ),
+        ({"quorum": 0.5}, "quorum=1 under masks"),
         ({"bits": 16}, "bits"),
         ({"bits": 32, "noise": 9.0}, "a device's share of noise, of 5.2, may be beyond 32"),
         ({"groups": 3}, "3 groups of 12 people in a round: one often has fewer than the 3 of a"),
         ({"cohort": 30}, "30 of 40 users in a round: a lot"),
-        ({"nodes": 20}, "with 2 users; expected one: each device decides by itself"),
+        ({"nodes": 20}, "with 2 users; expected one: under masks each device decides"),
     ],
 )
 def test_terms_that_the_contract_cannot_have_get_one_line(

@@ -67,11 +67,6 @@ from entrenous.deploy.server.server import ListsChanged, serve, serve_opened
 from entrenous.deploy.server.server_folder import ServerFolder
 from entrenous.privacy.secure_sum.terms import Floors
 
-MASKS: dict[str, Any] = {
-    "secure": "masks",
-    "floors": Floors(people=9, parties=3, occupancy=0.0),
-    "protect": {"noise": 0.1, "rows": "all"},
-}
 LOTS: dict[str, Any] = {
     "nodes": 20,
     "algorithm": "fcf",
@@ -83,7 +78,7 @@ LOTS: dict[str, Any] = {
         **{"sampling": "poisson", "answers": 9},
     },
 }
-FORMS = pytest.mark.parametrize("terms", [{}, MASKS, LOTS], ids=["seen", "masked", "by lot"])
+FORMS = pytest.mark.parametrize("terms", [{}, LOTS], ids=["seen", "by lot"])
 
 
 def noted(made: FoundedFederation, number: int = 1, /, *addresses: str, **fields: Any) -> str:

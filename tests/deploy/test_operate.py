@@ -56,7 +56,6 @@ from entrenous.deploy.operate.running import status_of_server
 from entrenous.deploy.operate.running_node import run_node
 from entrenous.deploy.server.server import serve, serve_opened
 from entrenous.deploy.server.server_folder import ServerFolder
-from entrenous.privacy.secure_sum.terms import Floors
 
 SOON = (
     "from entrenous.deploy.links import polling; polling.PATIENCE = 0.5; from entrenous.cli import"
@@ -474,18 +473,10 @@ def test_a_node_without_a_server_fills_no_log() -> None:
 
 
 @pytest.mark.usefixtures("forked_children")
-@pytest.mark.parametrize("secure", ["none", "masks"])
-def test_a_node_that_has_the_trained_model_says_so_and_ends(tmp_path: Path, secure: str) -> None:
+def test_a_node_that_has_the_trained_model_says_so_and_ends(tmp_path: Path) -> None:
     """Before: `lost: the server says 500; trying again`, and so on for ever."""
-    made, _ = at_a_port(
-        tmp_path / "f",
-        nodes=6,
-        rounds=2,
-        algorithm="fcf",
-        settings={"factors": 4},
-        secure=secure,
-        floors=Floors(people=9, parties=3, occupancy=0.0),
-    )
+    settings = {"factors": 4}
+    made, _ = at_a_port(tmp_path / "f", nodes=6, rounds=2, algorithm="fcf", settings=settings)
     with process("server", made.server) as server, ExitStack() as stack:
         until(lambda: status_of_server(made.server)["running"])
         nodes = [stack.enter_context(process("node", each)) for each in made.nodes.values()]

@@ -4,6 +4,7 @@ the result is a simulation's.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,11 @@ import numpy as np
 import pytest
 from federation_links import (
     FaultyLink,
+    by_lot,
     federation,
-    logged,
     nodes_of,
+    offering,
+    quick_pauses,
     ratings,
     server_of,
     server_sha256,
@@ -24,39 +27,30 @@ from lying_sums import SubtractingServer
 
 from entrenous.core.contract.update import STEP
 from entrenous.core.errors import InputError
+from entrenous.deploy.agreement.catalogue import Items
 from entrenous.deploy.frames.request import RoundWork, announced_of
 from entrenous.deploy.node.node import FederatedNode
-from entrenous.deploy.operate.enrolment import join, told
-from entrenous.deploy.operate.founding import FoundedFederation, found
+from entrenous.deploy.operate.enrolment import join
+from entrenous.deploy.operate.founding import FoundedFederation, found_federation
 from entrenous.deploy.operate.plans import FoundingPlan, JoinPlan
 from entrenous.deploy.server.server import serve
 from entrenous.deploy.server.server_folder import ServerFolder
 from entrenous.privacy.protection import PROFILES
-from entrenous.privacy.secure_sum.terms import Floors
 
-LOW = Floors(people=20, parties=3)
-FCF = {"factors": 4}
+DATA = ratings(40)
+CLIP = {"clip": 10.0}
+FAST = {"factors": 4, "clusters": 3, "cohort": 12}
+FIXED = {"sampling": "fixed", "answers": 0}
+NAMES = [f"node-{number:02d}" for number in range(1, 13)]
 
 
-def private(
-    folder: Path,
-    algorithm: str = "fpl",
-    floors: Floors = LOW,
-    nodes: int = 4,
-    rounds: int = 3,
-    **more: Any,
-) -> FoundedFederation:
-    settings = FCF if algorithm == "fcf" else None
-    return federation(
-        folder,
-        nodes,
-        rounds,
-        algorithm,
-        settings=settings,
-        floors=floors,
-        profile="private",
-        **more,
-    )
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    quick_pauses(monkeypatch)
+
+
+def private(folder: Path, **more: Any) -> FoundedFederation:
+    return by_lot(folder, **{"profile": "private", "rounds": 3, "answers": 100, **more})
 
 
 def trained(made: FoundedFederation) -> str | None:
@@ -65,6 +59,16 @@ def trained(made: FoundedFederation) -> str | None:
     )
 
 
+@pytest.fixture
+def noisy(tmp_path: Path) -> Iterator[SubtractingServer]:
+    made = private(tmp_path / "f", algorithm="fpl", draws="secret", noise=3.0)
+    held = SubtractingServer(made)
+    offering(held.nodes)
+    yield held
+    held.close()
+
+
+@pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("algorithm", ["fpl", "fcf"])
 def test_masks_noise_and_all_rows_end_with_the_model_of_a_simulation(
     tmp_path: Path, algorithm: str
@@ -72,18 +76,13 @@ def test_masks_noise_and_all_rows_end_with_the_model_of_a_simulation(
     """Noise of the seed, for trying out: to the bit. The occupancy floor is not asked for where
     there is noise on every row.
     """
-    made = private(tmp_path / "f", algorithm)
-    assert made.terms.masked and made.terms.protection.noise == {"fpl": 0.6, "fcf": 3}[algorithm]
-    assert made.terms.protection.noise_from == "seed"
+    made = private(tmp_path / "f", algorithm=algorithm)
+    assert made.terms.masked and made.terms.protection.noise_from == "seed"
     found = trained(made)
-    assert found is not None and found == server_sha256(simulated(made))
-    paper = federation(
-        tmp_path / "paper", 4, 3, algorithm, settings=FCF if algorithm == "fcf" else None
-    )
-    assert found != trained(paper)
-    assert sum("20 of 20 devices" in line for line in logged(made.server)) == 3
+    assert found is not None and found == server_sha256(simulated(made, DATA))
 
 
+@pytest.mark.usefixtures("quick")
 def test_noise_of_the_system_is_never_the_same(tmp_path: Path) -> None:
     """With secret draws, which is how federations are founded; no seed is in it."""
     made = [private(tmp_path / name, draws="secret", nonce="same") for name in "ab"]
@@ -92,59 +91,32 @@ def test_noise_of_the_system_is_never_the_same(tmp_path: Path) -> None:
 
 
 def test_the_sum_carries_the_noise_that_the_terms_say_and_no_count_of_senders(
-    tmp_path: Path,
+    noisy: SubtractingServer,
 ) -> None:
     """The updates themselves are small beside it; each device sends a row for every item."""
-    held = SubtractingServer(
-        private(tmp_path / "f", draws="secret", protect={"noise": 3.0}, rounds=12)
-    )
-    names = list(held.nodes)
-    sums = [held.sum_of(number, names, number / 10) for number in range(12)]
+    sums = [noisy.sum_of(number, NAMES, number / 10) for number in range(12)]
     assert all(total is not None for total in sums)
     still = np.concatenate([total.rows["q"].ravel() for total in sums]) * STEP  # type: ignore[union-attr]
     found = np.std(still - np.median(still))
-    # a fifth of the devices may be lost, so the shares of all together are a little more
-    assert abs(found / (3.0 / np.sqrt(0.8)) - 1) < 0.12 and found > 3.0  # 5 standard errors
-    assert all(np.all(total.senders == 20) for total in sums)  # type: ignore[union-attr]
-    held.close()
+    # Shares are for ten people, so those of twelve together are a little more.
+    assert abs(found / (3.0 * np.sqrt(1.2)) - 1) < 0.12 and found > 3.0  # 5 standard errors
+    assert all(np.all(total.senders == 12) for total in sums)  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize("missing", [0, 1])
 def test_a_sum_with_less_noise_than_was_promised_does_not_come_out(
-    tmp_path: Path, missing: int
+    noisy: SubtractingServer,
 ) -> None:
-    """M6: a server that asked 100 of 943 users got .098 where the terms say .3. Shares are for the
-    cohort less those who may be lost; a node lets no smaller sum out, whatever its floor is."""
-    floors = Floors(people=5, parties=3)
-    quorum = {0: 1.0, 1: 0.7}[missing]
-    made = private(
-        tmp_path / "f",
-        draws="secret",
-        floors=floors,
-        protect={"noise": 3.0},
-        rounds=12,
-        quorum=quorum,
-    )
-    held = SubtractingServer(made)
-    names = list(held.nodes)
-    for fewer in range(missing + 1, 2):
-        some = names[: len(names) - fewer]
-        assert held.sum_of(0, some) is None
-        assert set(held.said) >= set(some)
-        assert all("15 people; at least 16" in held.said[name] for name in some)
-    some = names[: len(names) - missing]
-    sums = [held.sum_of(number, some, number / 10) for number in range(1, 12)]
-    assert all(total is not None for total in sums)
-    still = np.concatenate([total.rows["q"].ravel() for total in sums]) * STEP  # type: ignore[union-attr]
-    assert np.std(still - np.median(still)) > 0.9 * 3.0  # 4 standard errors and more
-    held.close()
+    """M6: a server that asked 100 of 943 users got .098 where the terms say .3."""
+    some = NAMES[:9]
+    assert noisy.sum_of(0, some) is None
+    assert all("9 people; at least 10" in noisy.said[name] for name in some)
 
 
 def test_by_its_frames_all_devices_are_alike(tmp_path: Path) -> None:
     """Without masks too: as many rows from everybody, in the order of the items, whatever the
     length of a history.
     """
-    made = private(tmp_path / "f", nodes=20, protect={"secure_sum": False}, floors=Floors(1, 2))
+    made = federation(tmp_path / "f", 20, 3, protect={"noise": 0.6, "rows": "all"})
     assert not made.terms.masked
     held = ServerFolder(made.server)
     own = server_of(held)
@@ -152,82 +124,81 @@ def test_by_its_frames_all_devices_are_alike(tmp_path: Path) -> None:
     asked = held.members.by_node(np.arange(20))
     work = RoundWork(0, announced_of(own.contract, download), asked, download)
     frames = [
-        node.answer(bytes(own.collecting.requests.work(work, asked[name])))
+        node.answer(bytes(own.collecting.requests.work(work, asked[name])))  # type: ignore[attr-defined]
         for name, node in nodes_of(made).items()
-    ]  # type: ignore[attr-defined]
+    ]
     assert len({len(frame) for frame in frames}) <= 2  # one digit more in a length
     held.close()
     assert trained(made) == server_sha256(simulated(made))
 
 
-def test_it_is_the_default_and_paper_is_asked_for(tmp_path: Path) -> None:
-    data = ratings(120)
-    plan = FoundingPlan(algorithm="fpl", settings={"factors": 4}, rounds=2)
-    made = found(tmp_path / "f", data, plan, nodes=3)
+def test_it_is_the_default_and_founds_a_lot(tmp_path: Path) -> None:
+    """Its operator says nothing of lots: cohort and answers go with so many users and rounds."""
+    plan = FoundingPlan(algorithm="fpl", rounds=20, users=943, interactions=99_000)
+    made = found_federation(tmp_path / "f", Items.of(DATA), [], plan)
     assert made.terms.profile == "private" and made.terms.masked
-    # Across a network sums also differ by as many people as they must have: see `_protection`.
-    brought = {"noise": 0.6, "people": 100}
-    for name, value in {**PROFILES["private"], **brought}.items():
-        assert getattr(made.terms.protection, name) == value
-    assert "masked sums of at least 100 people and 3 nodes; noise of 0.6" in made.terms.limits()
-    assert made.terms.limits() in told(made.server.parent / "invitations" / "node-1")
-    assert '"noise": 0.6' in made.terms.text()  # of which `run` is the hash
+    own = made.terms.protection
+    assert (own.sampling, own.answers, own.people) == ("poisson", 12, PROFILES["private"]["people"])
+    assert made.terms.settings["cohort"] == 360
+    said = "masked sums of at least 300 people and 3 nodes, in at most 12 of which a device answers"
+    assert said in made.terms.limits()
+    asked = replace(plan, settings={"cohort": 400}, protect={"answers": 5, "people": 200})
+    made = found_federation(tmp_path / "g", Items.of(DATA), [], asked)
+    assert made.terms.settings["cohort"] == 400
+    assert (made.terms.protection.answers, made.terms.protection.people) == (5, 200)
+
+
+def test_of_few_users_the_operator_says_how_many_are_in_a_sum(tmp_path: Path) -> None:
+    plan = FoundingPlan(algorithm="fpl", rounds=20, users=120)
+    with pytest.raises(InputError, match="of 120 users no lot draws the 300 of a sum") as why:
+        found_federation(tmp_path / "f", Items.of(DATA), [], plan)
+    people = int(str(why.value).partition("--protect people=")[2].partition(",")[0])
+    asked = replace(plan, protect={"people": people})
+    assert found_federation(tmp_path / "f", Items.of(DATA), [], asked).terms.masked
 
 
 @pytest.mark.parametrize(
     ("more", "words"),
     [
         (
-            {"algorithm": "fedmf-ratings", "settings": {}},
-            "--profile private: fedmf-ratings was not measured under it; try fpl or fcf",
+            {"algorithm": "fedmf-ratings", "settings": {}, "noise": 0.0},
+            "a message of fedmf-ratings was not measured",
         ),
-        (
-            {"algorithm": "sfpl", "settings": {}, "protect": {"noise": 0.1}},
-            "asks one device a round",
-        ),
-        ({"algorithm": "fedfast-gmf", "settings": {}, "protect": {"noise": 0.1}}, "shows '"),
-        (
-            {"profile": "robust", "protect": {"secure_sum": True}},
-            "sums alone cannot tell updates apart",
-        ),
+        ({"algorithm": "sfpl", "settings": {}, "protect": CLIP}, "asks one device a round"),
+        ({"algorithm": "fedfast-gmf", "settings": FAST, "protect": CLIP}, "shows '"),
         ({"protect": {"noise_by": "server"}}, "a node cannot see that a server adds noise"),
-        ({"protect": {"people": 21}}, "20"),
+        ({"protect": {"people": 21}}, "12 devices here; expected at least 21 in a sum"),
+        ({"protect": FIXED}, "secure_sum, sampling=poisson and answers=N together: under masks"),
     ],
 )
 def test_what_cannot_be_private_says_what_to_do_in_one_line(
     tmp_path: Path, more: dict[str, Any], words: str
 ) -> None:
     with pytest.raises(InputError) as why:
-        federation(tmp_path / "f", 4, 2, **{"profile": "private", "floors": LOW, **more})
+        private(tmp_path / "f", **more)
     assert words in str(why.value) and "\n" not in str(why.value)
     assert not (tmp_path / "f").exists()
 
 
 def test_noise_that_others_can_subtract_is_for_the_owner_to_allow(tmp_path: Path) -> None:
     made = private(tmp_path / "f")
-    node, rows = made.nodes["node-1"], FederatedNode(made.nodes["node-1"]).rows
+    node = made.nodes["node-01"]
+    rows = FederatedNode(node).rows
     (node / "store.sqlite").unlink()
-    invitation, owner = made.server.parent / "invitations" / "node-1", JoinPlan(people=20)
+    invitation, owner = made.server.parent / "invitations" / "node-01", JoinPlan(people=10)
     with pytest.raises(InputError, match="public"):
         join(node, invitation, rows, owner)
-    assert join(node, invitation, rows, replace(owner, public_draws=True)).size == 5
+    assert join(node, invitation, rows, replace(owner, public_draws=True)).size == 1
 
 
-def test_an_owner_raises_floors_and_no_message_lowers_them(tmp_path: Path) -> None:
-    """The terms say 20 people; one node insists on 21, and says so."""
-    held = SubtractingServer(private(tmp_path / "f"))
-    path = held.made.nodes["node-2"] / "node.json"
-    path.write_text(path.read_text().replace('"people": 20', '"people": 21'))
-    held.restart("node-2")
-    assert (
-        held.sum_of(0, list(held.nodes)) is None and "20 people; at least 21" in held.said["node-2"]
-    )
-    assert list(held.said) == ["node-2", "server"] or "node-2" in held.said
-    held.close()
-
-
-def test_with_a_quorum_the_noise_is_enough_without_those_who_are_away(tmp_path: Path) -> None:
-    assert private(tmp_path / "f", quorum=0.75).terms.protection.lost == 0.25
+def test_an_owner_raises_floors_and_no_message_lowers_them(noisy: SubtractingServer) -> None:
+    """The terms say 10 people; one node insists on 13, and says so."""
+    path = noisy.made.nodes["node-02"] / "node.json"
+    path.write_text(path.read_text().replace('"people": 10', '"people": 13'))
+    noisy.restart("node-02")
+    offering(noisy.nodes)
+    noisy.sum_of(0, NAMES)
+    assert "12 people; at least 13" in noisy.said["node-02"]
 
 
 def test_an_unknown_profile_or_setting_is_one_line(tmp_path: Path) -> None:
@@ -236,4 +207,4 @@ def test_an_unknown_profile_or_setting_is_one_line(tmp_path: Path) -> None:
         ({"protect": {"nois": 1}}, "did you mean 'noise'"),
     ):
         with pytest.raises(InputError, match=words):
-            federation(tmp_path / "f", 4, 2, **{"profile": "private", **more})
+            private(tmp_path / "f", **more)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from command_line import Command
-from federation_links import federation
+from federation_links import by_lot, federation
 
 from entrenous.core.contract.protocols import arrays_of, model_sha256
 from entrenous.core.keys import key
@@ -21,7 +21,6 @@ from entrenous.deploy.node.node import FederatedNode
 from entrenous.deploy.operate.receipt import receipt_of_node
 from entrenous.deploy.operate.shop import name_of
 from entrenous.deploy.wire import tensors
-from entrenous.privacy.secure_sum.terms import Floors
 from entrenous.privacy.unsampled import epsilon_of_gaussian
 
 
@@ -34,21 +33,15 @@ def test_a_receipt_tells_what_masked_sums_with_a_clip_have_spent(tmp_path: Path)
     """Nothing before a round is answered; then by the rounds, and by the people that the owner
     insists on.
     """
-    protect = {"clip": 2.5, "noise": 100.0, "people": 5, "parties": 2}
-    made = federation(
-        tmp_path / "f",
-        rounds=9,
-        profile="private",
-        draws="secret",
-        protect=protect,
-        floors=Floors(5, 2),
-    )
-    user = FederatedNode(made.nodes["node-1"]).rows.users[0]
-    found = receipt_of_node(made.nodes["node-1"], user)
+    protect = {"clip": 2.5, "noise_from": "system"}
+    made = by_lot(tmp_path / "f", noise=100.0, bits=64, draws="secret", protect=protect)
+    user = FederatedNode(made.nodes["node-01"]).rows.users[0]
+    found = receipt_of_node(made.nodes["node-01"], user)
     assert (
-        found["epsilon"] == 0 and "if 5 people in each sum add their noise" in found["because"][-1]
+        found["epsilon"] == 0 and "if 10 people in each sum add their noise" in found["because"][-1]
     )
-    left = epsilon_of_gaussian(40 * (5 / 16) ** 0.5, 4, 1e-5)  # shares are for 16 of the 20 devices
+    # Shares are for the ten people of a sum.
+    left = epsilon_of_gaussian(40 * (5 / 10) ** 0.5, 4, 1e-5)
     assert made.terms.proven(5, 4) == pytest.approx(left)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import median
 
 import pytest
-from federation_links import ratings
+from federation_links import COHORT, FPL, ratings
 from service_processes import at_a_port, process
 
 from entrenous.deploy.operate.running import status_of_server
@@ -36,23 +36,22 @@ def test_after_1000_rounds_server_and_node_have_the_memory_of_round_50(
 ) -> None:
     made, _ = at_a_port(
         tmp_path / "f",
-        nodes=3,
+        nodes=40,
         rounds=ROUNDS,
-        data=ratings(items=ITEMS),
+        data=ratings(40, items=ITEMS),
         draws="secret",
         secure="masks",
-        floors=Floors(people=20, parties=3),
-        profile="private",
+        settings={**FPL, "cohort": COHORT},
+        floors=Floors(people=8, parties=3),
+        protect={"sampling": "poisson", "answers": ROUNDS, "noise": 0.2, "rows": "all"},
     )
     read: dict[str, list[tuple[int, int]]] = {"server": [], "node": []}
     with ExitStack() as running, open(tmp_path / "said", "ab") as log:
         to = {"stdout": log, "stderr": log}
         server = running.enter_context(process("server", made.server, **to))
-        nodes = [
-            running.enter_context(process("node", folder, "--threads", "1", **to))
-            for folder in made.nodes.values()
-        ]
-        pids, end = {"server": server.pid, "node": nodes[0].pid}, time.monotonic() + LONGEST
+        # A shop, whose process has a device for each of the forty.
+        shop = running.enter_context(process("node", tmp_path / "f" / "nodes", **to))
+        pids, end = {"server": server.pid, "node": shop.pid}, time.monotonic() + LONGEST
         while server.poll() is None:
             assert time.monotonic() < end, (
                 f"round {status_of_server(made.server)['round']} of {ROUNDS}"

@@ -154,18 +154,8 @@ def test_javascript_sees_a_vector_that_is_wrong(tmp_path: Path, name: str) -> No
     assert ended.returncode == 1 and "AssertionError" in ended.stderr
 
 
-# Sums without noise end with the simulation's bytes; people and parties are as few as six users are.
-MASKED: dict[str, Any] = {
-    **PLAIN,
-    "protect": {"secure_sum": True, "people": 4, "parties": 3},
-}
-OF_THREE = {**MASKED, "protect": {**MASKED["protect"], "people": 3}}
-# As `entrenous federation new` has it, but for the people.
-PRIVATE: dict[str, Any] = {
-    "profile": "private",
-    "draws": "secret",
-    "protect": {"people": 4, "noise": 0.01},
-}
+# As `entrenous federation new` has it, but for the numbers.
+PRIVATE: dict[str, Any] = {**LOTS, "profile": "private", "draws": "secret", "rounds": 12}
 
 
 @pytest.fixture
@@ -214,9 +204,7 @@ def model_of(made: FoundedFederation, kill_at: int | None = None) -> str | None:
 
 
 @needs_node
-@pytest.mark.parametrize(
-    "mixed", [("fcf", PLAIN), ("fpl", PLAIN), ("fcf", MASKED), ("fpl", MASKED)], indirect=True
-)
+@pytest.mark.parametrize("mixed", [("fcf", PLAIN), ("fpl", PLAIN)], indirect=True)
 def test_a_device_in_javascript_takes_part_and_the_model_is_that_of_the_simulation(
     mixed: FoundedFederation,
 ) -> None:
@@ -250,15 +238,13 @@ def test_a_device_in_javascript_that_is_killed_goes_on_and_the_model_is_the_same
 def test_a_device_in_javascript_takes_part_under_the_private_profile(
     mixed: FoundedFederation,
 ) -> None:
-    """With noise of its own no run is another's, so the sums are counted and the devices in them."""
+    """With noise of its own no run is another's, so the device's own sums are counted."""
     assert model_of(mixed) is not None
     log = (mixed.server / "server.log").read_text()
-    for number in range(ROUNDS):
-        assert f"round {number}: 6 of 6 devices" in log
     assert "lied" not in log and "refused" not in log, log
     state = json.loads((mixed.nodes["browser"] / "state.json").read_text())
-    assert state["inputs"] == ROUNDS and state["trained"]
-    assert [len(past["parties"]) for past in state["past"]] == [4] * ROUNDS
+    assert 0 < state["inputs"] <= 3 and state["trained"]
+    assert len(state["past"]) == state["inputs"]
     assert len(done(DEVICE, "recommend", mixed.nodes["browser"], 3).stdout.split()) == 3
 
 
@@ -309,7 +295,7 @@ def bound_cases() -> list[dict[str, Any]]:
     """Sums of more and more people, and how far from 0 our numbers may be in them; None where noise
     or people do not fit."""
     cases = []
-    for sampling in ("fixed", "poisson"):
+    for sampling in ("poisson",):
         for cohort in (5, 868, 869, 1024, 1822, 1823, 2048, 3780, 3781, 4096, 7741, 7742, 8192):
             for groups in (1, 2):
                 protection = {"bits": 32, "sampling": sampling, "groups": groups}
@@ -513,19 +499,20 @@ def best_of(made: FoundedFederation, rows: Interactions, training: Training) -> 
             PLAIN,
             "the server can read what this device sends; expected masks, or paper=1",
         ),
-        ("fcf", {}, OF_THREE, "its draws are public; expected secret ones, or public=1"),
+        ("fcf", {}, LOTS, "its draws are public; expected secret ones, or public=1"),
         ("pfedrec", {}, PLAIN, "pfedrec; expected one of fcf, fpl"),
     ],
 )
 def test_a_device_in_javascript_does_not_join_what_it_does_not_know(
     tmp_path: Path, name: str, settings: dict[str, Any], terms: dict[str, Any], why: str
 ) -> None:
-    rows = ratings(users=6)
+    rows = ratings(users=PEOPLE)
     assert done(DEVICE, "identity", tmp_path / "js", "browser").returncode == 0
     request = EnrolmentRequest.read(tmp_path / "js" / "request.json")
     others = [(identity(tmp_path / shop, shop), 1) for shop in ("shop-1", "shop-2")]
+    settings = {**settings, "cohort": 12} if name == "fcf" else settings
     plan = FoundingPlan(algorithm=name, settings=settings, rounds=ROUNDS, **terms)
-    plan = plan.with_catalogue(rows.of_users(np.arange(3)).catalogue)
+    plan = plan.with_catalogue(rows.catalogue)
     items = Items.of(rows)
     founded = found_federation(tmp_path / "book", items, [(request, 1), *others], plan)
     (tmp_path / "rows.csv").write_text(f"user,item\nme,{rows.items[0]}\n")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import json
 import os
 import shutil
 import signal
@@ -30,6 +31,7 @@ import numpy as np
 import pytest
 
 from entrenous.core.contract.protocols import model_sha256
+from entrenous.core.contract.update import Total
 from entrenous.data.interactions import Interactions, Vocabulary, build
 from entrenous.deploy.agreement.files import read_identity
 from entrenous.deploy.frames.frames import FrameParts, opened, seal
@@ -39,8 +41,9 @@ from entrenous.deploy.node.secure_node import inputs
 from entrenous.deploy.operate import founding
 from entrenous.deploy.operate.founding import FoundedFederation, found
 from entrenous.deploy.operate.plans import FoundingPlan
-from entrenous.deploy.server import exchange, handing_on, secure_server, server
+from entrenous.deploy.server import exchange, grouped_round, handing_on, secure_server, server
 from entrenous.deploy.server.collector import Collector
+from entrenous.deploy.server.exchange import Questions
 from entrenous.deploy.server.server import FederationServer, serve
 from entrenous.deploy.server.server_folder import ServerFolder
 from entrenous.federation.rounds import Rounds, Training
@@ -103,15 +106,90 @@ def federation(
         return found(folder, rows, plan, nodes=nodes, floors=floors, place=place)
 
 
+COHORT = 12  # people whom a lot draws
+
+
+def by_lot(
+    folder: Path,
+    *,
+    rounds: int = 6,
+    people: int = 10,
+    answers: int = 9,
+    groups: int = 1,
+    cohort: int = COHORT,
+    noise: float = 0.2,
+    bits: int | None = None,
+    alpha: float = 1.0,
+    data: Interactions | None = None,
+    algorithm: str = "fcf",
+    **terms: Any,
+) -> FoundedFederation:
+    """A federation under masks of 40 people, of whom a lot draws 12 a round."""
+    rows = ratings(40) if data is None else data
+    settings = {"factors": 4, "cohort": cohort}
+    if algorithm == "fcf":
+        settings["alpha"] = alpha
+    floors = terms.pop("floors", Floors(people=people, parties=3, occupancy=0.0))
+    protect = {
+        "sampling": "poisson",
+        "answers": answers,
+        "noise": noise,
+        "rows": "all",
+        "groups": groups,
+        **({} if bits is None else {"bits": bits}),
+        **terms.pop("protect", {}),
+    }
+    return federation(
+        folder,
+        len(rows.users),
+        rounds,
+        algorithm,
+        rows,
+        settings=terms.pop("settings", settings),
+        secure="masks",
+        floors=floors,
+        protect=protect,
+        **{"deadline": 5.0, **terms},
+    )
+
+
+def offering(nodes: Mapping[str, FederatedNode]) -> None:
+    """From now on the lots of these nodes draw them in every round."""
+    for node in nodes.values():
+        node.offers = lambda number: True  # type: ignore[method-assign]
+
+
+def unasked(questions: Questions) -> Total:
+    """The sum of a round whose questions a test answers by itself."""
+    while True:
+        try:
+            next(questions)
+        except StopIteration as end:
+            total: Total = end.value
+            return total
+
+
+def consented(nodes: Mapping[str, FederatedNode]) -> dict[int, frozenset[str]]:
+    """The nodes in the sum of each round to which some of these nodes have consented."""
+    found: dict[int, frozenset[str]] = {}
+    for node in nodes.values():
+        rows = node.store.connection.execute("select round, parties from summed")
+        for number, parties in rows:
+            found[number] = found.get(number, frozenset()) | json.loads(parties).keys()
+    return found
+
+
 def _same_nonce(nonce: str) -> Any:
     """Has a federation founded with this nonce instead of a random one."""
     same = SimpleNamespace(token_hex=lambda _: nonce)
     return patch.object(founding, "secrets", same)
 
 
-def nodes_of(founded: FoundedFederation) -> dict[str, FederatedNode]:
-    """All nodes, opened."""
-    return {name: FederatedNode(folder) for name, folder in founded.nodes.items()}
+def nodes_of(
+    founded: FoundedFederation, names: Iterable[str] | None = None
+) -> dict[str, FederatedNode]:
+    """All nodes, opened; or those of some names."""
+    return {name: FederatedNode(founded.nodes[name]) for name in names or founded.nodes}
 
 
 def simulated(
@@ -316,7 +394,15 @@ def virtual_time(patch: pytest.MonkeyPatch) -> Clock:
     patch.setattr(exchange, "time", clock)
     patch.setattr(handing_on, "time", clock)
     patch.setattr(secure_server, "time", clock)
+    patch.setattr(grouped_round, "time", clock)
     patch.setattr(FaultyLink, "clock", clock)
+
+    def pause(own: exchange.Exchange, seconds: float) -> None:
+        clock.sleep(seconds)
+        if own._stop.is_set():
+            raise exchange.ServerStopped
+
+    patch.setattr(exchange.Exchange, "pause", pause)
     return clock
 
 
@@ -522,15 +608,16 @@ def nodes_at(
     address: str,
     each: Callable[[str, bytes], None] = lambda name, frame: None,
     tls: bool = True,
+    names: Iterable[str] | None = None,
 ) -> Iterator[None]:
-    """All nodes of a federation, polling. each: is called with a node's name and its answer, before
+    """All nodes of a federation, or those of some names, polling. each: is called with a node's name and its answer, before
     it is sent.
     """
     from entrenous.deploy.links.polling import PollingNode
     from entrenous.deploy.links.polling import serve as serve_nodes
     from entrenous.deploy.operate.running_node import polling
 
-    stop, nodes = Event(), nodes_of(made)
+    stop, nodes = Event(), nodes_of(made, names)
 
     def answering(name: str) -> PollingNode:
         own = polling(nodes[name])

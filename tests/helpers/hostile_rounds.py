@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from federation_links import federation, simulated
+from federation_links import federation, nodes_of, simulated
 from hostile_values import Hostile, finite, signed, taken_apart
 
 from entrenous.core.contract.declared import Contract, is_federated
@@ -26,12 +26,13 @@ from entrenous.core.contract.protocols import (
 from entrenous.core.contract.update import LIMIT
 from entrenous.core.errors import EntrenousError
 from entrenous.core.types import Array, Int64Array
+from entrenous.data.interactions import Interactions
 from entrenous.deploy.agreement.files import read_identity
 from entrenous.deploy.frames import contribution
 from entrenous.deploy.frames.contribution import check_total, shown_schema
 from entrenous.deploy.frames.frames import Code, Frame, opened, seal, signed_by
 from entrenous.deploy.frames.request import announced_of, write_download
-from entrenous.deploy.node.node import FederatedNode
+from entrenous.deploy.operate.founding import FoundedFederation
 from entrenous.deploy.server.intake import Open, RoundIntake
 from entrenous.deploy.server.journal import Journal
 from entrenous.deploy.server.server_folder import ServerFolder
@@ -72,19 +73,25 @@ def small(name: str) -> dict[str, Any]:
 
 class Sides:
     """A federation of four nodes with five users each, after two rounds, and both ends of it.
-    draws: of its nodes.
+    draws: of its nodes. made: another federation, of `rows`, whose first twelve nodes are there.
     """
 
-    def __init__(self, folder: Path, name: str, draws: str = "secret", **more: Any) -> None:
-        self.made = federation(
-            folder / "f", 4, MANY, name, settings=small(name), draws=draws, **more
-        )
+    def __init__(
+        self,
+        folder: Path,
+        name: str,
+        draws: str = "secret",
+        made: FoundedFederation | None = None,
+        rows: Interactions | None = None,
+    ) -> None:
+        own = {"settings": small(name), "draws": draws}
+        self.made = made or federation(folder / "f", 4, MANY, name, **own)
         self.terms, self.run = self.made.terms, self.made.terms.run
         self.key = read_identity(self.made.server / "identity.key")
-        self.nodes = {one: FederatedNode(path) for one, path in self.made.nodes.items()}
+        self.nodes = nodes_of(self.made, list(self.made.nodes)[:12])
         self.algorithm: Any = self.terms.make()
-        self.contract: Contract = self.nodes["node-1"].contract
-        self.state: State = simulated(self.made, rounds=2).server
+        self.contract: Contract = next(iter(self.nodes.values())).contract
+        self.state: State = simulated(self.made, rows, rounds=2).server
         self.whole = self.algorithm.download(self.state)
         self.sizes = [*self.contract.sizes.values(), self.contract.groups, 5]
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from federation_links import server_of
-from hostile_rounds import Sides, code_of, loaded
+from federation_links import COHORT, by_lot, offering, ratings, server_of
+from hostile_rounds import Sides, code_of, loaded, small
 from hostile_values import Hostile, signed, taken_apart
 
 from entrenous.core.contract.update import Total
@@ -27,13 +27,13 @@ from entrenous.deploy.node.node import FederatedNode
 from entrenous.deploy.server.collector import Collector
 from entrenous.deploy.server.journal import Journal
 from entrenous.deploy.server.secure_server import SecureRound
+from entrenous.deploy.server.server import moved_on
 from entrenous.deploy.server.server_folder import ServerFolder
 from entrenous.deploy.wire import tensors
 from entrenous.privacy.secure_sum import messages as stages
 from entrenous.privacy.secure_sum.primitives import sign
 from entrenous.privacy.secure_sum.refusal import SumRefused
 from entrenous.privacy.secure_sum.server import SecureSumServer
-from entrenous.privacy.secure_sum.terms import Floors
 
 MASKABLE = (
     "fpl",
@@ -65,7 +65,7 @@ def other(hostile: Hostile, said: Any) -> Any:
     return (
         hostile.number(-(2**63))
         if isinstance(said, int)
-        else draw.choice(["", "node-2", "node-99", "x" * 200, str(said)])
+        else draw.choice(["", "node-02", "node-99", "x" * 200, str(said)])
     )
 
 
@@ -92,9 +92,22 @@ class Masked:
     taken, after which the round is lost, or is counted with it."""
 
     def __init__(self, folder: Path, name: str, seed: int) -> None:
-        self.sides = Sides(
-            folder, name, "secret", secure="masks", floors=Floors(1, 3, 0.0, apart=False)
+        rows = ratings(40)
+        made = by_lot(
+            folder / "f",
+            rounds=1000,
+            people=6,
+            answers=1000,
+            noise=0.0,
+            bits=64,
+            data=rows,
+            algorithm=name,
+            settings={**small(name), "cohort": COHORT},
+            draws="secret",
+            protect={"rows": "sorted"},
         )
+        self.sides = Sides(folder, name, made=made, rows=rows)
+        offering(self.sides.nodes)
         self.hostile, self.counts, self.folder = (
             Hostile(seed, self.sides.sizes),
             Counter[str](),
@@ -108,6 +121,9 @@ class Masked:
         """The next round, as `SecureRound` begins an attempt."""
         self.number, self.ended = self.number + 1, False
         self.server.round, sides = self.number, self.sides
+        # Of one model a device is in one sum.
+        sides.state = moved_on(sides.state, sides.algorithm, sides.contract)
+        sides.whole = sides.algorithm.download(sides.state)
         model, asked = (
             announced_of(sides.contract, sides.whole),
             {name: node.shard.users for name, node in sides.nodes.items()},
@@ -159,11 +175,12 @@ class Masked:
         """A node that has died and come back."""
         self.sides.nodes[name].close()
         self.sides.nodes[name] = FederatedNode(self.sides.made.nodes[name])
+        offering({name: self.sides.nodes[name]})
 
     def check(self, total: Total) -> None:
         """A sum that the devices can have; of all of them, if no lie was taken."""
         check_total(total, self.sides.contract, total.devices)
-        assert self.ended or total.devices == 20
+        assert self.ended or total.devices == len(self.sides.nodes)
         self.done += not self.ended
 
     # ---- the server lies -------------------------------------------------------------------------

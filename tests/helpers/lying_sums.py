@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from federation_links import FaultyLink, nodes_of, server_of
+from federation_links import FaultyLink, nodes_of, server_of, unasked
 
 from entrenous.core.contract.update import Total
 from entrenous.core.types import Int64Array
@@ -17,7 +17,7 @@ from entrenous.deploy.frames.request import RoundWork, announced_of
 from entrenous.deploy.node.node import FederatedNode
 from entrenous.deploy.operate.founding import FoundedFederation
 from entrenous.deploy.server.collector import Collector
-from entrenous.deploy.server.exchange import Question, answered
+from entrenous.deploy.server.exchange import Question
 from entrenous.deploy.server.secure_server import SecureRound
 from entrenous.deploy.server.server_folder import ServerFolder
 from entrenous.privacy.secure_sum.refusal import SumRefused
@@ -30,8 +30,6 @@ class SubtractingServer:
 
     def __init__(self, made: FoundedFederation) -> None:
         self.made, self.held = made, ServerFolder(made.server)
-        self.held.summed = lambda: ()  # type: ignore[method-assign]
-        self.held.remember_sum = lambda summed: None  # type: ignore[method-assign]
         self.nodes: dict[str, FederatedNode] = nodes_of(made)
         self.own = server_of(self.held)
         self.said: dict[str, str] = {}
@@ -66,7 +64,7 @@ class SubtractingServer:
         journal = self.held.journal(number, attempt)
         found._hear = lambda stage, own: self._hear(found, stage, own, gone)  # type: ignore[method-assign]
         try:
-            return answered(found._attempt(attempt, journal), found._collector.exchange)
+            return unasked(found._attempt(attempt, journal))
         except SumRefused as why:
             self.said["server"] = why.code
             return None

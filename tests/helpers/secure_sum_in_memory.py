@@ -19,7 +19,7 @@ from entrenous.privacy.secure_sum.vector import SumRows
 
 MODEL, OTHER = bytes(range(32)), bytes(32)
 ALL = SumRows(1, 1)  # every row is filled by everyone
-SMALL = Floors(people=2, parties=2, occupancy=1, apart=False)
+SMALL = Floors(people=2, parties=2, occupancy=1)
 
 
 def terms(length: int = 40, **more: Any) -> SumTerms:

@@ -184,7 +184,7 @@ function checkTerms(terms, floors) {
   if (
     rowClip ||
     quantise ||
-    (sampling === "fixed" ? groups > 1 || days : !answers) ||
+    (masked ? sampling === "fixed" || !answers : sampling !== "fixed" || groups > 1 || days) ||
     defence !== "none" ||
     order === "padded" ||
     (noise && !masked)

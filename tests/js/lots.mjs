@@ -11,7 +11,6 @@ const CLOSE = 0.1; // of the people of a floor: two lists that differ by no more
 const MOST = 131_072; // members
 const LONGEST = 128; // bytes of a name
 
-export const isByLot = ({ protection }) => protection.sampling === "poisson";
 
 // The people of whom a round asks, on average by lot; all of them where the settings name none.
 export const cohortOf = ({ cohort, users }) => Math.min(cohort, users) || users;
@@ -96,11 +95,11 @@ export function nextUser({ nodes, former }) {
 
 const KEY = f.like(/^[0-9a-f]{64}$/);
 const NUMBERS = f.list(f.row(f.whole(), f.whole())); // first and last of each stretch
-const NODE = { key: KEY, users: NUMBERS, until: f.maybe(f.whole()), rests: f.maybe(f.flag) };
+const NODE = { key: KEY, users: NUMBERS, until: f.maybe(f.whole()) };
 const FORMER = { name: f.text(), key: KEY, last: f.whole(), until: f.maybe(f.whole()) };
 export const MEMBERS = { nodes: f.map(f.object(NODE)), former: f.list(f.exact(FORMER)) };
-// What a list lacks has two fields more.
-const SENT = f.object({ ...MEMBERS, after: f.maybe(f.whole()), rests: f.maybe(f.list(f.text())) });
+// What a list lacks has a field more.
+const SENT = f.object({ ...MEMBERS, after: f.maybe(f.whole()) });
 const bad = (why) => {
   throw new p.Refused("malformed", `members: ${why}`);
 };
@@ -124,14 +123,12 @@ export function checkMembers({ nodes, former }, users) {
 // whom this device knows is missing, or has another key or other users. users: as of checkMembers.
 export function longer(known, sent, users) {
   if (!SENT(sent)) bad("not as a list has to be");
-  const { after, rests = [], nodes, former } = sent;
+  const { after, nodes, former } = sent;
   let list = { nodes, former };
   if (after !== undefined) {
     const gone = new Set(former.map(({ name }) => name));
     const before = Object.entries(known.nodes).filter(([name]) => !gone.has(name));
     list = { nodes: { ...Object.fromEntries(before), ...nodes }, former };
-    for (const name of rests)
-      if (Object.hasOwn(list.nodes, name)) list.nodes[name] = { ...list.nodes[name], rests: true };
   }
   const roll = rollOf(list);
   const next = nextUser(known);

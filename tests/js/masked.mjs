@@ -1,7 +1,7 @@
 // A device's side of rounds under masks (docs/protocol.md, "Secure sums"): its vector, its noise,
 // the stages of a sum, and the trained model, which it keeps when a quorum has the same.
 
-import { cohortOf, isByLot, longer, nextUser, offers, old, rollOf, ruleOf, timesWithNow } from "./lots.mjs";
+import { cohortOf, longer, nextUser, offers, old, rollOf, ruleOf, timesWithNow } from "./lots.mjs";
 import * as f from "./forms.mjs";
 import { Party, SIGNATURE, SumRefused, floorsOf } from "./masks.mjs";
 import { sampler, seeded } from "./noise.mjs";
@@ -18,12 +18,10 @@ export const WORDS = f.list(f.row(f.bytes(0, 4096), SIGNATURE), 4096);
 export const KINDS = new Set([...STAGES, "open", "agreed", "members"]);
 
 // The terms of a sum, as every party computes them.
-function sumTerms({ terms, listed, settings, length }, { round, attempt, model }) {
+function sumTerms({ terms, listed, length }, { round, attempt, model }) {
   const { people, parties, noise = 0, lost = 0, bits = 64 } = terms.protection;
-  // By lot, shares of noise are made for the fewest people of a sum.
-  const mean = isByLot(terms) ? people : cohortOf(settings);
-  const share = noise ? noise / Math.sqrt(mean * (1 - lost)) : 0;
-  const fewest = noise ? Math.ceil(mean * (1 - lost) - 1e-9) : 1;
+  // Shares of noise are made for the fewest people of a sum.
+  const share = noise ? noise / Math.sqrt(people * (1 - lost)) : 0;
   return {
     run: listed,
     round,
@@ -31,7 +29,7 @@ function sumTerms({ terms, listed, settings, length }, { round, attempt, model }
     model,
     length,
     bits,
-    people: Math.max(people, fewest),
+    people,
     parties,
     noise: share,
   };
@@ -44,7 +42,7 @@ export function boundOf(terms, settings, share) {
   if (bits !== 32) return Infinity;
   const inSum = cohortOf(settings) / groups;
   // A lot draws more or fewer people than on average.
-  const spread = (most) => (isByLot(terms) ? 5 * Math.floor(Math.sqrt(most)) : 0);
+  const spread = (most) => 5 * Math.floor(Math.sqrt(most));
   const [bound] = NARROW.find(([, most]) => inSum <= most - spread(most)) ?? [0];
   if (!bound || 8 * share > bound) throw new p.Refused("contract", "sums do not fit 32 bits");
   return bound;
@@ -144,10 +142,9 @@ export class MaskedSide {
   constructor(device, members, floors) {
     this.device = device;
     this.begin();
-    this.byLot = isByLot(device.terms);
     this.know(members);
     const { noise, rows } = device.terms.protection;
-    this.floors = { ...floors, noise: noise > 0, apart: true };
+    this.floors = { ...floors, noise: noise > 0 };
     this.wide = noise > 0 || rows === "all";
   }
 
@@ -205,12 +202,9 @@ export class MaskedSide {
       throw new p.Refused("past-round");
     const known = Object.keys(this.roll).length;
     if ((head.about.members ?? known) !== known) throw this.lacks(`${known} members are known here`);
-    const { rounds, protection } = device.terms;
-    const most = protection.answers || rounds + Math.ceil(rounds / 10);
-    const spent = (device.state.inputs ?? 0) - old(device) >= most;
-    if (this.byLot && spent) throw new p.Refused("not-drawn", "spent");
-    if (this.byLot && !(await offers(device, round))) throw new p.Refused("not-drawn", "lot");
-    if (spent) throw new p.Refused("withheld", "sums: as many as the terms say have left");
+    const spent = (device.state.inputs ?? 0) - old(device) >= device.terms.protection.answers;
+    if (spent) throw new p.Refused("not-drawn", "spent");
+    if (!(await offers(device, round))) throw new p.Refused("not-drawn", "lot");
     const past = device.state.past ?? [];
     this.answers = new Map();
     this.party = new Party({
@@ -220,7 +214,7 @@ export class MaskedSide {
       identity: device.key,
       floors: this.floors,
       most: this.most,
-      rule: this.byLot ? ruleOf(device, Object.keys(this.members).length) : null,
+      rule: ruleOf(device, Object.keys(this.members).length),
       past,
     });
     return this.party;
@@ -312,7 +306,6 @@ export class MaskedSide {
 
   // Takes a longer list, which is on the disk before the next advert is signed under it.
   async further(body, about) {
-    if (!this.byLot) throw new p.Refused("wrong-kind");
     const list = longer(this.list, p.jsonOf(body, "members"), this.device.terms.users);
     await this.device.keepMembers(list);
     this.know(list);
@@ -343,10 +336,7 @@ export class MaskedSide {
     for (const [said, signature] of p.decode(body, WORDS)) {
       const head = p.headOf(said);
       const name = p.text(head.node);
-      if (!(name in this.members)) {
-        if (this.byLot) throw this.lacks("a word about the model is of another one");
-        throw new p.Refused("unknown-node");
-      }
+      if (!(name in this.members)) throw this.lacks("a word about the model is of another one");
       if (!(await p.verified(this.roll[name], signature, p.joined(FRAME, said))))
         throw new p.Refused("bad-signature");
       if (head.kind !== "taken" || head.run !== device.run) throw new p.Refused("wrong-kind");
@@ -354,11 +344,11 @@ export class MaskedSide {
     }
     const { quorum } = floorsOf(Object.keys(this.roll).length, 0);
     const { rounds, protection } = device.terms;
-    const least = this.byLot ? Math.min(quorum, protection.people) : quorum;
+    const least = Math.min(quorum, protection.people);
     if (same.size < least)
       throw new p.Refused("wrong-model", `${same.size} have it; at least ${least}`);
-    // By lot, models come between rounds too.
-    await device.keep({ newest: offer.newest, trained: !this.byLot || offer.round >= rounds });
+    // Models come between rounds too.
+    await device.keep({ newest: offer.newest, trained: offer.round >= rounds });
     return device.seal("kept", new Uint8Array(), { round: offer.round, model: offer.digest });
   }
 }

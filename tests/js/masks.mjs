@@ -174,7 +174,7 @@ export async function graphOf(names, view, members) {
 export class Party {
   // terms: of the sum; roll: {name: public key}; floors: what the owner insists on; most: {name: people}
   // that are agreed on; past: sums consented to, as {model, parties: {name: people}}; rule(parties,
-  // model, past): refuses lists, in place of how far apart two sums must be; random: for tests.
+  // model, past): refuses lists; random: for tests.
   constructor({
     terms,
     roll,
@@ -343,29 +343,10 @@ export class Party {
     demand(people >= Math.max(floors.people, this.terms.people), "floor", `${people} people`);
     const least = Math.max(floors.parties, quorum, faults + Math.min(2, floors.parties - 1));
     demand(places.length >= least, "floor", `${places.length} parties; at least ${least}`);
-    let sums = 1;
     if (this.rule) this.rule(parties, p.hex(this.terms.model), this.past);
-    for (const before of this.rule ? [] : this.past) {
-      const alone = (a, b) =>
-        Object.fromEntries(Object.entries(a).filter(([name]) => !(name in b)));
-      const sides = [alone(parties, before.parties), alone(before.parties, parties)];
-      if (sides.every((side) => !Object.keys(side).length)) sums += 1;
-      else {
-        demand(
-          before.model !== p.hex(this.terms.model),
-          "twice",
-          "this model was summed before, with other parties",
-        );
-        const far = (side) =>
-          !Object.keys(side).length ||
-          (Object.keys(side).length >= floors.parties && count(side) >= floors.people);
-        demand(
-          !floors.apart || sides.every(far),
-          "apart",
-          "too few parties more or fewer than in an earlier sum",
-        );
-      }
-    }
+    const namesOf = (sum) => Object.keys(sum).sort().join("\n");
+    const same = ({ parties: before }) => namesOf(before) === namesOf(parties);
+    const sums = 1 + this.past.filter(same).length;
     // A row that one device fills is that device's row.
     if (rows)
       demand(

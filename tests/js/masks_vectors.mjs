@@ -8,7 +8,7 @@ import { ENVELOPE, FROM_SERVER, Party, SumRefused } from "./masks.mjs";
 import { degreeOf, floorsOf, graphOf, maskOf, termsDigest } from "./masks.mjs";
 import * as p from "./protocol.mjs";
 
-const FLOORS = { people: 3, parties: 3, noise: true, occupancy: 10, apart: true };
+const FLOORS = { people: 3, parties: 3, noise: true, occupancy: 10 };
 const ALL_FULL = () => 99;
 
 // Every message of each party of a sum.
@@ -110,13 +110,6 @@ async function checkLies(made, partyOf) {
     const party = await partyOf(known, { floors });
     await party.advertise();
     equal(await refused(party.share(bytes)), code);
-  }
-  const few = { model: "00", parties: { [known.name]: 1, [made.gone]: 1, cy: 1 } };
-  const pasts = { apart: few, twice: { ...few, model: made.terms.model } };
-  for (const [code, past] of Object.entries(pasts)) {
-    const party = await partyOf(known, { past: [past] });
-    await party.advertise();
-    equal(await refused(party.share(p.unhex(made.roster))), code);
   }
   const party = await partyOf(known);
   equal(await refused(party.share(p.unhex(made.roster))), "stage");

@@ -71,6 +71,35 @@ def test_a_device_answers_only_what_its_owner_allows(
     assert refusal(new, "me", answered, DEMANDS) == why
 
 
+def too_near(before: PartyList, new: PartyList) -> bool:
+    """Whether the memory of sums that devices had beside the contract refused a second sum of one
+    person a device: of one model, of other people."""
+    return before.model == new.model and set(before.people) != set(new.people)
+
+
+def test_what_a_memory_of_sums_beside_the_contract_refused_the_contract_refuses() -> None:
+    """The argument by which that memory could leave: no list that it refused is answered, whatever
+    else a device demands, however many close lists it takes, and though an answer counts no more.
+    """
+    drawn = np.random.default_rng(7)
+    demands = Demands(people=2, answers=50, share=1.0, close=50)
+    refused = 0
+    for _ in range(300):
+        answered: list[PartyList] = []
+        for number in range(8):
+            others = drawn.choice(12, drawn.integers(2, 6), replace=False)
+            people = ("me", *(f"u{other}" for other in others))
+            new = listed(number, people, model=int(drawn.integers(1, 4)))
+            old = int(drawn.integers(0, len(answered) + 1))
+            why = refusal(new, "me", answered, demands, old)
+            if any(too_near(before, new) for before in answered):
+                refused += 1
+                assert why == "again"
+            if why is None:
+                answered.append(new)
+    assert refused > 300
+
+
 def test_of_answers_that_count_no_more_the_lists_are_remembered_for_ever() -> None:
     all_given = (FIRST, SECOND, THIRD)
     new = listed(4, ("me", *names(0, 40)))

@@ -19,7 +19,8 @@ from entrenous.core.contract.protocols import Catalogue
 from entrenous.core.errors import InputError
 from entrenous.core.values import FEW_PEOPLE
 from entrenous.data.interactions import Interactions
-from entrenous.deploy.operate.founding import found
+from entrenous.deploy.agreement.catalogue import Items
+from entrenous.deploy.operate.founding import found_federation
 from entrenous.deploy.operate.plans import FoundingPlan
 from entrenous.privacy.protection import FEWER_PEOPLE, OF_A_HUNDRED, PRIVATE, Protection
 from entrenous.runs.options import RunPlan
@@ -60,7 +61,6 @@ def test_a_cohort_is_a_third_of_all_and_300_at_least_where_they_are_there(
     users: int, cohort: int
 ) -> None:
     assert with_set(plan(), users).settings["cohort"] == cohort
-    assert with_set(plan(), users, everybody=True).settings["cohort"] == 0
 
 
 def test_it_is_said_in_a_line_with_what_was_changed_of_it() -> None:
@@ -138,12 +138,15 @@ def test_runs_from_python_and_the_shell_and_comparisons_have_it(
     assert audited.found["protect"]["noise"] == 0.6 and audited.found["rounds"] == 138 // 3
 
 
-def test_terms_say_it_and_everybody_is_in_a_round(tmp_path: Path) -> None:
-    made = found(tmp_path / "f", people(120), FoundingPlan(algorithm="fpl"), nodes=3).terms
-    assert made.settings == {**FPL_SET, "cohort": 0} and made.protection.noise == 0.6
-    assert made.rounds == 46 and dict(made.make())["cohort"] == 120
-    asked = FoundingPlan(algorithm="fpl", rounds=4, settings={"factors": 3})
-    made = found(tmp_path / "g", people(120), asked, nodes=3).terms
+def test_terms_say_it_and_a_lot_draws_a_cohort(tmp_path: Path) -> None:
+    floor = {"people": 20}
+    plan = FoundingPlan(algorithm="fpl", users=120, protect=floor)
+    items = Items.of(people(120))
+    made = found_federation(tmp_path / "f", items, [], plan).terms
+    assert made.settings == {**FPL_SET, "cohort": 49} and made.protection.noise == 0.6
+    assert made.rounds == 46
+    asked = replace(plan, rounds=4, settings={"factors": 3})
+    made = found_federation(tmp_path / "g", items, [], asked).terms
     assert made.rounds == 4 and made.settings["factors"] == 3
 
 

@@ -25,11 +25,13 @@ from entrenous_ray.engine import EngineOptions, engine
 from federation_links import (
     PATIENCE,
     FaultyLink,
+    by_lot,
     copied,
     federation,
     logged,
     nodes_at,
     nodes_of,
+    ratings,
     server_sha256,
     simulated,
     until,
@@ -42,6 +44,7 @@ from two_machines import HEAD, OTHER, NotHere, cluster, environment, two_machine
 from entrenous.core.errors import InputError
 from entrenous.deploy.agreement.certificates import make_keys
 from entrenous.deploy.links.https import HttpsPlan
+from entrenous.deploy.node.node import FederatedNode
 from entrenous.deploy.node.secure_node import inputs
 from entrenous.deploy.operate import running
 from entrenous.deploy.operate.device import Device
@@ -52,7 +55,6 @@ from entrenous.deploy.operate.running import RayPlan
 from entrenous.deploy.server.pool import WorkerPool
 from entrenous.deploy.server.server import serve
 from entrenous.deploy.server.server_folder import ServerFolder
-from entrenous.privacy.secure_sum.terms import Floors
 
 pytestmark = pytest.mark.timeout(600)
 Each = Callable[[WorkerPool[HiredActor], str, bytes], None]
@@ -112,18 +114,7 @@ def killing(at: tuple[int, ...]) -> tuple[Each, list[int]]:
 
 
 def masked(folder: Path) -> FoundedFederation:
-    floors = Floors(people=1, parties=3, occupancy=0.0)
-    return federation(
-        folder,
-        12,
-        2,
-        "fcf",
-        settings={"factors": 4},
-        secure="masks",
-        protect={"groups": 3},
-        floors=floors,
-        quorum=1.0,
-    )
+    return by_lot(folder, rounds=2, data=ratings(60), people=4, groups=2, cohort=34, deadline=240.0)
 
 
 @pytest.mark.usefixtures("ray")
@@ -142,13 +133,13 @@ def test_an_actor_that_is_killed_in_a_masked_sum_changes_nothing(tmp_path: Path)
     alone, actors = copied(made, tmp_path / "alone"), copied(made, tmp_path / "actors")
     link = FaultyLink({name: node.answer for name, node in nodes_of(alone).items()})
     whole = serve(link, alone.server)
-    kill, killed = killing((30, 95))
+    kill, killed = killing((80, 200))
     assert served(actors, kill) == whole
     assert len(killed) == 2
-    for node in nodes_of(actors).values():
-        with closing(node):
-            assert inputs(node.store) == 2
-            assert node.recommender()[0] == 2
+    for name, node in nodes_of(alone).items():
+        with closing(node), closing(FederatedNode(actors.nodes[name])) as own:
+            assert inputs(own.store) == inputs(node.store)
+            assert own.recommender()[0] == 2
 
 
 @pytest.mark.usefixtures("ray")

@@ -84,7 +84,7 @@ def new(
     node:
         REQUEST.json:USERS, the request of a node and the number of users that it may have; for a
         peer REQUEST.json alone. Repeated for every node. None at all where --users says how many
-        may ever come, and they can: by lot, or without masks.
+        may ever come. Under masks each user has a device, so a shop joins by a link.
     host:
         The address on which the server listens; 0.0.0.0 = every address of the machine.
     port:
@@ -126,8 +126,13 @@ def _say_founded(plan: FoundingPlan, founded: FoundedFederation) -> None:
 
     own_algorithm = plan.algorithm if is_place(plan.algorithm) else ""
     say(founded.terms.limits(own_algorithm))
-    asked = replace(plan, algorithm=own_algorithm or founded.terms.algorithm)
-    for line in brought(asked, founded.terms.users, everybody=not founded.terms.by_lot):
+    asked = replace(
+        plan,
+        algorithm=own_algorithm or founded.terms.algorithm,
+        settings=founded.terms.settings,
+        protect={"sampling": founded.terms.protection.sampling, **plan.protect},
+    )
+    for line in brought(asked, founded.terms.users):
         say(line)
     least = founded.terms.protection.people
     insisted = JoinPlan().people

@@ -160,18 +160,9 @@ def move(
 
 
 @app.command
-def shut_out(
-    folder: Path,
-    name: str,
-    /,
-    *,
-    rest_others: Annotated[bool, Parameter(name="--rest-others", negative="")] = False,
-) -> None:
+def shut_out(folder: Path, name: str, /) -> None:
     """As the operator: shut a node out. The server no longer asks it; peers learn of it from
     revoked.json. Its earlier contributions stay in the models.
-
-    With masked sums, nodes refuse two sums that differ by a single node. So other nodes may have to
-    leave the rounds together with this one; the command names them.
 
     Parameters
     ----------
@@ -179,19 +170,12 @@ def shut_out(
         The federation's folder, which `entrenous federation new` made.
     name:
         The name of the node.
-    rest_others:
-        Let those other nodes rest for good: they stay members and get the trained model, but are
-        asked for nothing more.
     """
     need_libraries("federation", *NETWORK)
     from ..deploy.operate import membership
 
-    done = membership.shut_out(folder, name, rest_others)
-    resting = ""
-    if done.resting:
-        resting = f"; {', '.join(done.resting)} rest"
-    users = counted(done.users, "user")
-    say(f"{name} with {users} is no longer a member{resting}; {membership.to_do(folder)}")
+    users = counted(membership.shut_out(folder, name), "user")
+    say(f"{name} with {users} is no longer a member; {membership.to_do(folder)}")
 
 
 @app.command
@@ -255,14 +239,13 @@ def rotate(folder: Path, /) -> None:
 
 
 @app.command
-def rewind(folder: Path, /, *, rounds: int, after: int = -1) -> None:
+def rewind(folder: Path, /, *, rounds: int) -> None:
     """Go back to an earlier round: the server to a model that it has kept, a node to the round from
     which that server continues. Stop the process first.
 
     A node never repeats a round, whatever a server says, until its owner runs this command: ask the
     operator for the reason first. With masked sums, the rounds after going back get new numbers,
-    and nodes continue by themselves; on a node the command then allows as many further rounds as
-    the terms say.
+    and nodes continue by themselves.
 
     Parameters
     ----------
@@ -271,12 +254,9 @@ def rewind(folder: Path, /, *, rounds: int, after: int = -1) -> None:
     rounds:
         How many rounds are done then: of the server, a number that it has kept (it lists them); on
         a node, the number that the operator names.
-    after:
-        For a server with masked sums whose folder was restored from a backup: the largest number
-        of a round in server.log or in the log of a node.
     """
     need_libraries("federation", *OF_NODE)
     from ..deploy.operate import membership
 
-    for line in membership.rewound(folder, rounds, after):
+    for line in membership.rewind(folder, rounds):
         say(line)

@@ -160,16 +160,14 @@ class Protection(Settings):
         ),
     )
     people: int = Field(1, ge=1, description="users in a sum, at least")
-    parties: int = Field(1, ge=1, description="nodes or gateways in a sum, at least")
+    parties: int = Field(1, ge=1, description="nodes in a sum, at least")
     groups: int = Field(
         1,
         ge=1,
         le=MOST_GROUPS,
         description=(
-            "masked sums of a round, each of nodes of its own and as large as a sum must be; one"
-            " that is longer than the median one is shortened to that before they are added. With"
-            " sampling=poisson groups are dealt anew in each round, and added as they are. 1 = one"
-            " sum of everybody"
+            "masked sums of a round, each as large as a sum must be, of groups that are dealt anew"
+            " in each round; 1 = one sum of everybody"
         ),
     )
     epsilon: float | None = Field(
@@ -202,8 +200,6 @@ class Protection(Settings):
         if self.bits == 32 and not self.secure_sum:
             raise ValueError("bits=32 together with secure_sum: only masked numbers have words")
         chosen_by_itself = self.sampling == "poisson"
-        if self.groups == 2 and not chosen_by_itself:
-            raise ValueError("groups=1, or at least 3: of two sums none is in the middle")
         shared = self.noisy and self.noise_by == "devices"
         if shared and chosen_by_itself and self.people == 1:
             raise ValueError(
@@ -393,11 +389,9 @@ class ProtectionInForce:
     @property
     def in_sum(self) -> float:
         """The number of devices in one sum, for which shares of noise are made: the cohort, or the
-        mean size of its groups; the fewest that a sum may have where each device decides by itself.
+        fewest that a sum may have where each device decides by itself.
         """
-        if self.by_devices:
-            return self.protection.people
-        return self.contract.cohort / self.protection.groups
+        return self.protection.people if self.by_devices else self.contract.cohort
 
     @property
     def by_devices(self) -> bool:
@@ -433,8 +427,8 @@ class ProtectionInForce:
     def fewest(self) -> int:
         """The fewest devices whose shares add up to the promised noise; 1 where devices add none.
 
-        A share is large enough for the cohort, or for its mean group, less the devices that may be
-        lost. A sum of fewer devices has less noise, so no device may let it come out.
+        A share is large enough for so many, less the devices that may be lost. A sum of fewer
+        devices has less noise, so no device may let it come out.
         """
         if not self._shared_noise:
             return 1

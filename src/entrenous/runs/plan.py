@@ -329,15 +329,14 @@ class Asked(Protocol):
 PlanT = TypeVar("PlanT", bound=Asked)
 
 
-def with_set(plan: PlanT, users: int, *, everybody: bool = False) -> PlanT:
+def with_set(plan: PlanT, users: int) -> PlanT:
     """Returns a plan with the settings of its algorithm's set, except those that were asked for.
 
-    users: of the federation, of which a cohort has no more. everybody: rounds ask all users, as
-    across a network, and no cohort is drawn.
+    users: of the federation, of which a cohort has no more.
     """
     settings = dict(plan.settings)
     protect = dict(plan.protect)
-    for name, value in _tested(plan, users, everybody).items():
+    for name, value in _tested(plan, users).items():
         own = protect if name in Protection.model_fields else settings
         own.setdefault(name, value)
     if plan.profile == PRIVATE and is_federated(_made(plan)):
@@ -359,15 +358,15 @@ def _check_clip(algorithm: str, protect: Mapping[str, SettingValue]) -> None:
     )
 
 
-def brought(plan: Asked, users: int, *, everybody: bool = False) -> list[str]:
+def brought(plan: Asked, users: int) -> list[str]:
     """Returns lines for before the training: what `private` brings, what was changed of it, and
     what a model of few people tells. [] under other profiles. Arguments as of `with_set`.
     """
     made = _made(plan)
     if plan.profile != PRIVATE or not is_federated(made):
         return []
-    tested = _tested(plan, users, everybody)
-    whole = with_set(plan, users, everybody=everybody)
+    tested = _tested(plan, users)
+    whole = with_set(plan, users)
     made = _made(whole)
     values = {**dict(protection_of(PRIVATE, whole.protect, declared(made).traits)), **dict(made)}
     changed = {name: values[name] for name in tested if values[name] != tested[name]}
@@ -395,7 +394,7 @@ def brought(plan: Asked, users: int, *, everybody: bool = False) -> list[str]:
 
 def tested(algorithm: str, users: int) -> dict[str, SettingValue]:
     """Returns the set of an algorithm for so many users; {} = it has none."""
-    return _tested(RunPlan(algorithm=algorithm, profile=PRIVATE), users, False)
+    return _tested(RunPlan(algorithm=algorithm, profile=PRIVATE), users)
 
 
 def in_words(settings: Mapping[str, SettingValue]) -> str:
@@ -417,7 +416,7 @@ def _made(plan: Asked) -> Any:
     return algorithm_of(plan.algorithm, settings, plan.profile)
 
 
-def _tested(plan: Asked, users: int, everybody: bool) -> dict[str, SettingValue]:
+def _tested(plan: Asked, users: int) -> dict[str, SettingValue]:
     """The set of a plan's algorithm for so many users; {} under other profiles."""
     if plan.profile != PRIVATE:
         return {}
@@ -428,5 +427,5 @@ def _tested(plan: Asked, users: int, everybody: bool) -> dict[str, SettingValue]
     if "cohort" in tested:
         # In a larger federation larger sums cost a person no more answers.
         cohort = max(int(str(tested["cohort"])), users // SHARE)
-        tested["cohort"] = 0 if everybody else min(cohort, users)
+        tested["cohort"] = min(cohort, users)
     return tested

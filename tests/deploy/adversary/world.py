@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-from federation_links import PATIENCE, Clock, copied, federation, logged, nodes_at, nodes_of, until
+from federation_links import PATIENCE, Clock, by_lot, copied, logged, nodes_at, nodes_of, until
 
 from entrenous.core.contract.declared import Contract
 from entrenous.core.contract.protocols import State, arrays_of
@@ -25,13 +25,14 @@ from entrenous.core.errors import EntrenousError
 from entrenous.data.interactions import Interactions, Vocabulary, build
 from entrenous.deploy.agreement.files import read_identity
 from entrenous.deploy.agreement.members import MEMBERS, Members
+from entrenous.deploy.agreement.terms import most_by_lot
 from entrenous.deploy.frames.frames import FrameParts, Head, opened
 from entrenous.deploy.links.https import HttpsPlan, HttpsServerLink
 from entrenous.deploy.node.node import FederatedNode
 from entrenous.deploy.operate.enrolment import join
 from entrenous.deploy.operate.founding import FoundedFederation
 from entrenous.deploy.operate.plans import JoinPlan
-from entrenous.deploy.server import exchange, server
+from entrenous.deploy.server import exchange, grouped_round, secure_server, server
 from entrenous.deploy.server.server import serve
 from entrenous.privacy.secure_sum.terms import Floors
 
@@ -39,12 +40,15 @@ from .leaves import loaded
 from .watch import SERVER, Watch, _put, watched
 
 ATTACKED = 1  # the round that is attacked: there is an earlier one whose frames can be repeated
-VICTIM = "node-1"
+VICTIM = "node-01"
 PAIRS = {"b": (0, 1), "c": (1, 2)}  # whose histories are exchanged in the copies of the world
 FIRST = "advert"  # the first question of an attempt
-EACH = 2  # users of a node
+EACH = 1  # users of a node
+MEMBERS_OF_ONE = (
+    3  # members of the federation for each node that is there: at most half are in a sum
+)
 ITEMS = 8
-IDLE = 300  # times that the server may look around in vain before an attempt is given up
+IDLE = 1000  # times that the server may look around in vain before an attempt is given up
 MESSAGES = 2000  # questions in an attempt, at most
 
 
@@ -231,36 +235,31 @@ class World:
         loaded()
         self.folder, self.floors = (
             folder,
-            floors or Floors(people=6, parties=3, occupancy=0.0, apart=False),
+            floors or Floors(people=3, parties=3, occupancy=0.0),
         )
-        more = {
-            "settings": {"factors": 2},
-            "algorithm": "fcf",
-            "quorum": 0.5,
-            "deadline": 5.0,
-            **more,
-        }
-        made = federation(
+        users = MEMBERS_OF_ONE * nodes
+        made = by_lot(
             folder / "a",
-            nodes,
-            ATTACKED + 1,
-            data=histories(EACH * nodes, items),
-            secure="masks",
+            rounds=ATTACKED + 1,
+            answers=100,
+            noise=0.0,
+            bits=64,
+            data=histories(users, items),
+            settings={"factors": 2, "cohort": most_by_lot(users)},
             floors=self.floors,
             **more,
         )
-        self.names = list(made.nodes)
+        # The other members are away.
+        self.names = list(made.nodes)[:nodes]
         self.start = {"a": made}
         self.exchanged = {
             history: tuple(self.names[k] for k in pair) for history, pair in PAIRS.items()
         }
         for history, pair in PAIRS.items():
             self.start[history] = copied(made, folder / history)
-            _exchanged(self.start[history], pair, self.floors, items)
+            _exchanged(self.start[history], pair, self.floors, users, items)
         self.key = read_identity(made.server / "identity.key")
-        self.keys = {
-            name: read_identity(path / "identity.key") for name, path in made.nodes.items()
-        }
+        self.keys = {name: read_identity(made.nodes[name] / "identity.key") for name in self.names}
         self.history = "a"  # of the newest attempt
         self.before = {history: self._begun(history) for history in self.start}
         node = FederatedNode(made.nodes[self.names[0]])
@@ -310,14 +309,14 @@ class World:
             undo.callback(own.close)
             link = PassingOverHttps(self.names, own, attack, watch)
             link.watch_numbers = []
-            with nodes_at(made, own.address):
+            with nodes_at(made, own.address, names=self.names):
                 try:
                     serve(link, made.server)
                 except (Ended, EntrenousError) as ended:
                     why = f"{type(ended).__name__}: {ended}"
             log = logged(made.server)
             kept = {}
-            for name, node in nodes_of(made).items():
+            for name, node in nodes_of(made, self.names).items():
                 kept[name] = _model_of(node)
                 node.close()
         shutil.rmtree(place, ignore_errors=True)
@@ -334,7 +333,7 @@ class World:
         with watched(attack.lenient) as watch, ExitStack() as undo, np.errstate(all="ignore"):
             self._quick(undo)
             attack.within(undo, watch, self)
-            nodes.update(nodes_of(made))
+            nodes.update(nodes_of(made, self.names))
             for turn in range(attack.passes):
                 if turn:
                     self._again(made, begun, nodes, attack, watch)
@@ -372,15 +371,21 @@ class World:
 
     @staticmethod
     def _quick(undo: ExitStack) -> None:
-        """Deadlines pass in virtual time, and nobody waits for a disk: nothing is killed here."""
+        """Deadlines pass in virtual time, nobody waits for a disk, since nothing is killed here,
+        and the lot draws all who are there.
+        """
+        _put(undo, FederatedNode, "offers", lambda own, number: True)
         _put(undo, os, "fsync", lambda descriptor: None)
         old: list[tuple[Any, str, Any]] = [
             (exchange, "time", exchange.time),
+            (secure_server, "time", secure_server.time),
+            (grouped_round, "time", grouped_round.time),
             (server, "FAREWELL", server.FAREWELL),
         ]
         for owner, name, value in old:
             undo.callback(setattr, owner, name, value)
-        exchange.time = Clock()  # type: ignore[assignment]
+        clock: Any = Clock()
+        exchange.time = secure_server.time = grouped_round.time = clock
         server.FAREWELL = 1.0
 
 
@@ -390,7 +395,8 @@ class _Before(Attack):
     lenient = False
 
     def requests(self, node: str, frame: bytes, turn: int) -> list[bytes]:
-        if opened(frame).head.round >= ATTACKED:
+        head = opened(frame).head
+        if head.kind == FIRST and head.round >= ATTACKED:
             raise Ended("the attacked round begins")
         return [frame]
 
@@ -422,10 +428,12 @@ def histories(users: int, items: int, exchanged: tuple[int, int] = (0, 0)) -> In
     )
 
 
-def _exchanged(made: FoundedFederation, pair: tuple[int, int], floors: Floors, items: int) -> None:
+def _exchanged(
+    made: FoundedFederation, pair: tuple[int, int], floors: Floors, users: int, items: int
+) -> None:
     """Gives two nodes of a copy each other's histories, by joining anew."""
     names = list(made.nodes)
-    data = histories(EACH * len(names), items, exchanged=pair)
+    data = histories(users, items, exchanged=pair)
     for number in pair:
         folder = made.nodes[names[number]]
         rows = data.of_users(np.arange(number * EACH, (number + 1) * EACH))
@@ -435,7 +443,6 @@ def _exchanged(made: FoundedFederation, pair: tuple[int, int], floors: Floors, i
             people=floors.people,
             parties=floors.parties,
             occupancy=floors.occupancy,
-            apart=floors.apart,
             public_draws=True,
         )
         join(folder, invitation, rows, plan)

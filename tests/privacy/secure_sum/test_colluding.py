@@ -26,7 +26,7 @@ from entrenous.privacy.secure_sum.shamir import combine
 from entrenous.privacy.secure_sum.statements import about_own, about_pair, commitment
 from entrenous.privacy.secure_sum.terms import Floors
 
-LOW = Floors(people=3, parties=3, occupancy=0.0, apart=False)
+LOW = Floors(people=3, parties=3, occupancy=0.0)
 VICTIM = 0
 
 

@@ -34,7 +34,6 @@ from entrenous.privacy.secure_sum import messages as m
 from entrenous.privacy.secure_sum import primitives as p
 from entrenous.privacy.secure_sum.client import SecureSumClient
 from entrenous.privacy.secure_sum.graph import quorum
-from entrenous.privacy.secure_sum.memory import PastSum, check_parties
 from entrenous.privacy.secure_sum.refusal import SumRefused
 from entrenous.privacy.secure_sum.server import SecureSumServer
 from entrenous.privacy.secure_sum.shamir import combine
@@ -812,44 +811,6 @@ def test_who_says_more_people_than_it_was_enrolled_with_is_found_out() -> None:
     assert (
         "more people than" in refused("floor", lambda: parties[name(0)].share(server.roster())).text
     )
-
-
-def test_a_client_masks_for_as_many_users_as_it_said() -> None:
-    parties, server = of_people([10, 10, 10], Floors(people=30, parties=2, occupancy=0))
-    shared(advertised(parties, server), server)
-    few = frozenset(range(9))
-    refused(
-        "floor", lambda: parties[name(0)].mask(server.inbox(name(0)), vectors(3)[name(0)], ALL, few)
-    )
-
-
-@pytest.mark.parametrize(
-    ("earlier", "now", "code"),
-    [
-        ("abcdef", "abcdef", ""),
-        ("abcdef", "abcde", "apart"),
-        ("abcde", "abcdef", "apart"),
-        ("abcdef", "abc", ""),
-        ("abc", "def", ""),
-        ("abcdefg", "abcde", "apart"),
-        ("abcd", "abce", "apart"),
-        ("abcd", "aefg", ""),
-        ("abcdefg", "defghi", "apart"),
-    ],
-)
-def test_two_sums_differ_by_nobody_or_by_enough(earlier: str, now: str, code: str) -> None:
-    floors = Floors(people=6, parties=3)
-    past = [PastSum(OTHER, dict.fromkeys(earlier, 2))]
-    for model, expected in ((MODEL, code), (OTHER, "twice" if earlier != now else "")):
-        check = lambda model=model: check_parties(past, model, dict.fromkeys(now, 2), floors)  # noqa: E731
-        if expected:
-            refused(expected, check)
-        else:
-            check()
-    few = [PastSum(OTHER, dict.fromkeys(earlier, 1))]  # as many parties, too few people
-    if not code and earlier != now:
-        refused("apart", lambda: check_parties(few, MODEL, dict.fromkeys(now, 1), floors))
-    check_parties(past, MODEL, dict.fromkeys(now, 2), Floors(6, 3, apart=False))
 
 
 def test_a_sum_takes_no_more_parties_than_a_roster_can_list(

@@ -314,7 +314,7 @@ def test_the_same_question_again_has_the_same_answer() -> None:
 
 
 def test_the_defaults_are_the_floors_of_the_study() -> None:
-    assert Floors() == Floors(people=100, parties=3, occupancy=10.0, noise=False, apart=True)
+    assert Floors() == Floors(people=100, parties=3, occupancy=10.0, noise=False)
     client = SecureSumClient(terms(), roll(2), name(0), (0).to_bytes(32, "big"))
     assert client.floors == Floors() and client.floors != SMALL
 

@@ -19,7 +19,7 @@ USERS, ITEMS, ROWS, GATEWAYS = (
     1_000_209,
     4,
 )  # MovieLens-1M's, in four gateways of 1,510 users
-SETTINGS, ROUNDS, SECURE_ROUNDS = {"factors": 20}, 12, 5
+SETTINGS, ROUNDS = {"factors": 20}, 12
 COUNTS, CEILING = (10, 50), 10.0  # nodes of one user; answers a second
 STUDY, AIM = (
     5.0,
@@ -30,18 +30,15 @@ STUDY, AIM = (
 def federation(threads: int, progress: Progress) -> dict[str, Any]:
     """FPL (F = 20, X+ / |U| triples a device) of four gateways of 1,510 users: the median round in
     one process; the same with nodes, frames, signatures, stores and journal in one process, over
-    memory; and over HTTPS on loopback, each part a process, without and with secure sums."""
+    memory; and over HTTPS on loopback, each part a process."""
     data = synthetic(users=USERS, items=ITEMS, interactions=ROWS)
     alone = _in_process(data)
-    progress(1, 4, "measured")
+    progress(1, 3, "measured")
     found: dict[str, float] = {}
-    for done, (name, secure, over) in enumerate(
-        [("memory", "none", _memory), ("https", "none", _https), ("https_secure", "masks", _https)],
-        start=2,
-    ):
+    for done, (name, over) in enumerate([("memory", _memory), ("https", _https)], start=2):
         with tempfile.TemporaryDirectory() as folder:
-            found[name] = over(Path(folder) / "f", data, secure)
-        progress(done, 4, "measured")
+            found[name] = over(Path(folder) / "f", data)
+        progress(done, 3, "measured")
     return {
         "seconds_a_round": found["https"],
         "ratio_to_aim": found["https"] / AIM,
@@ -49,7 +46,6 @@ def federation(threads: int, progress: Progress) -> dict[str, Any]:
         "training": alone,
         "frames_stores_journal": found["memory"] - alone,
         "https_and_sockets": found["https"] - found["memory"],
-        "seconds_a_secure_round": found["https_secure"],
         "against": (
             f"the aim of {AIM:g} s and the study's {STUDY:g} s a round of 4 SuperNodes of 1,510"
             " users; all on this machine at once"
@@ -74,36 +70,22 @@ def _terms_algorithm() -> Any:
     return FPL(**SETTINGS)  # type: ignore[arg-type]
 
 
-def _founded(folder: Path, data: Interactions, secure: str, count: int = GATEWAYS) -> Any:
+def _founded(folder: Path, data: Interactions) -> Any:
     from entrenous.deploy.operate.founding import Place, found, free_ports
     from entrenous.deploy.operate.plans import FoundingPlan
-    from entrenous.privacy.secure_sum.terms import Floors
 
-    plan = FoundingPlan(
-        algorithm="fpl",
-        settings=SETTINGS,
-        rounds=ROUNDS if secure == "none" else SECURE_ROUNDS,
-        profile="paper",
-        protect={"secure_sum": True, "people": 1, "parties": 3} if secure == "masks" else {},
-    )
-    return found(
-        folder,
-        data,
-        plan,
-        nodes=count,
-        place=Place(port=free_ports()[0]),
-        floors=Floors(people=1, parties=3, occupancy=0.0),
-    )
+    plan = FoundingPlan(algorithm="fpl", settings=SETTINGS, rounds=ROUNDS, profile="paper")
+    return found(folder, data, plan, nodes=GATEWAYS, place=Place(port=free_ports()[0]))
 
 
-def _memory(folder: Path, data: Interactions, secure: str) -> float:
+def _memory(folder: Path, data: Interactions) -> float:
     from entrenous.deploy.node.node import FederatedNode
     from entrenous.deploy.operate.running import status
     from entrenous.deploy.server.server import serve
 
     from ..memory_link import MemoryServerLink
 
-    made = _founded(folder, data, secure)
+    made = _founded(folder, data)
     nodes = {name: FederatedNode(path) for name, path in made.nodes.items()}
     link = MemoryServerLink({name: node.answer for name, node in nodes.items()}, workers=1)
     serve(link, made.server)
@@ -113,11 +95,11 @@ def _memory(folder: Path, data: Interactions, secure: str) -> float:
     return float(status(made.server)["seconds_a_round"])
 
 
-def _https(folder: Path, data: Interactions, secure: str) -> float:
+def _https(folder: Path, data: Interactions) -> float:
     from entrenous.deploy.operate.processes import Processes
     from entrenous.deploy.operate.running import status
 
-    made = _founded(folder, data, secure)
+    made = _founded(folder, data)
     with Processes() as processes:
         processes.start(made.server, "server")
         for node in made.nodes.values():

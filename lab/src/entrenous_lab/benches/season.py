@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import re
 import signal
 import subprocess
 import sys
@@ -21,7 +20,6 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
-from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
@@ -83,7 +81,6 @@ class _Life:
         # Of all messages by kind, but those of processes that were killed.
         self._bytes: Counter[str] = Counter()
         self._lost = 0
-        self._summed: set[bytes] = set()
         self._stages: list[QuietRounds] = []
         self._everybody: list[QuietRounds] = []
         self._killed = {"servers": 0, "devices": 0}
@@ -337,24 +334,13 @@ class _Life:
 
     def _newest_sum(self) -> frozenset[int] | None:
         """Returns the people in the sums of the round that is over; None if it was lost."""
-        from entrenous.deploy.server.server_folder import past_sums
+        from entrenous.deploy.server.server_folder import summed
 
-        groups = []
-        for summed in past_sums(self._at):
-            if summed.model not in self._summed:
-                of_group = {int(name.removeprefix("person-")) for name in summed.parties}
-                groups.append(frozenset(of_group))
-        self._summed.update(summed.model for summed in past_sums(self._at))
+        names = summed(self._at, self._number - 1)
         lost = int(self._told()["lost"])
         is_lost = lost > self._lost
         self._lost = lost
-        return None if is_lost else _of_these(groups, self._counted())
-
-    def _counted(self) -> int:
-        """Returns the devices whose answers counted in the newest round, as the server says."""
-        log = (self._at / "server.log").read_text()
-        counts = re.findall(rf"round {self._number - 1}: (\d+) of \d+ devices", log)
-        return int(counts[-1]) if counts else 0
+        return None if is_lost else frozenset(int(name.removeprefix("person-")) for name in names)
 
     def close(self) -> None:
         """Ends the server."""
@@ -414,18 +400,6 @@ class _Life:
             "bytes_an_answer_by_kind": by_kind,
             "bytes_an_answer_of_everybody": round(of_everybody),
         }
-
-
-def _of_these(groups: Sequence[frozenset[int]], count: int) -> frozenset[int]:
-    """Returns the people of those groups that have so many together. A group whose people have
-    agreed to its sum may still lose it.
-    """
-    distinct = list(dict.fromkeys(groups))
-    for size in range(len(distinct) + 1):
-        for some in combinations(distinct, size):
-            if sum(len(group) for group in some) == count:
-                return frozenset().union(*some)
-    raise EntrenousError(f"no groups of {[len(group) for group in distinct]} have {count} people")
 
 
 BENCHES = {"federation-season": season}

@@ -21,7 +21,7 @@ from entrenous.deploy.operate.plans import TrialPlan
 from entrenous.deploy.operate.running import run_server, status
 from entrenous.deploy.operate.trial import PACE, PATIENCE, Say, Trial
 from entrenous.deploy.server.server import standing
-from entrenous.deploy.server.server_folder import ServerFolder, past_sums
+from entrenous.deploy.server.server_folder import ServerFolder, summed
 
 from .again import Again, QuietRounds, made_again, server_sha256
 
@@ -62,7 +62,6 @@ class Repeated(Trial):
         self._begin_round = threading.Semaphore(0)
         self._over = threading.Semaphore(0)
         self._anew: set[str] = set()  # users who have forgotten everything since the last stage
-        self._summed: set[bytes] = set()  # the models of which sums were made
         self._lost = 0
         super().__init__(folder, plan, say)
 
@@ -125,11 +124,8 @@ class Repeated(Trial):
         None if it was lost.
         """
         numbers = self._numbers()
-        users: set[int] = set()
-        for summed in past_sums(self.server):
-            if summed.model not in self._summed:
-                self._summed.add(summed.model)
-                users |= {numbers[name] for name in summed.parties}
+        now = status(self.server)
+        names = summed(self.server, int(now["number"]) - 1)
         before = self._lost
-        self._lost = int(status(self.server)["lost"])
-        return None if self._lost > before else frozenset(users)
+        self._lost = int(now["lost"])
+        return None if self._lost > before else frozenset(numbers[name] for name in names)

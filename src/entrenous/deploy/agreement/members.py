@@ -4,10 +4,8 @@ member any more.
 
 from __future__ import annotations
 
-import hashlib
 import json
-from bisect import bisect_left
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, final
@@ -31,8 +29,6 @@ class Member(NamedTuple):
     """The federation's numbers of the users that it serves, int64 ascending; a peer serves one."""
     until: int = 0
     """The second since 1970 in which a peer's ticket ends; 0 with a server."""
-    rests: bool = False
-    """True if the member is in no round any more, since another was shut out (`leaving`)."""
 
 
 class FormerMember(NamedTuple):
@@ -62,12 +58,7 @@ class Members:
         self.former = list(former)
         self.nodes = dict(sorted(nodes.items()))
         self.names = list(self.nodes)
-        # For a round, the place in `names` of the node that serves each user; -1 for none, and for
-        # those of a node that rests, which no round asks.
-        self._asked = self._served()
-        for member in self.nodes.values():
-            if member.rests:
-                self._asked[member.users] = -1
+        self._node_of = self._served()
 
     def _served(self) -> Int64Array:
         """Returns the place in `names` of the node that serves each user, int64 [users], -1 for
@@ -101,8 +92,8 @@ class Members:
 
     def by_node(self, users: Int64Array) -> dict[str, Int64Array]:
         """Returns the users among `users` that each node serves, ascending, for the nodes that
-        serve some. Users without a node, or of a node that rests, are left out."""
-        places = self._asked[users]
+        serve some. Users without a node are left out."""
+        places = self._node_of[users]
         there = places >= 0
         order = np.lexsort((users[there], places[there]))
         asked = users[there][order]
@@ -133,20 +124,6 @@ class Members:
                 lasts.append(int(member.users[-1]))
         return lasts
 
-    def ever(self) -> dict[str, int]:
-        """Returns how many users each node has or had, of all that ever were members, by name.
-
-        Of a former member its last user is known; its first user follows the last user of the node
-        that was enrolled before it."""
-        counts = {name: len(users) for name, users in self.everyone.items()}
-        lasts = sorted(self._last_users())
-        for former in self.former:
-            earlier = bisect_left(lasts, former.last)
-            before = lasts[earlier - 1] if earlier else -1
-            # A node that has another key now stands in both lists.
-            counts.setdefault(former.name, former.last - before)
-        return counts
-
     def is_known(self, name: str, key: str) -> bool:
         """Returns True if a name, or a hexadecimal key, is or was a member's."""
         if name in self.nodes or any(name == former.name for former in self.former):
@@ -176,8 +153,8 @@ class Members:
     @cached_property
     def roll(self) -> Roll:
         """The keys by which parties of secure sums know each other, by name: also of nodes that
-        were shut out. All owners agreed on the roll when they joined, and it stays; each node sees
-        for itself whose sum it is asked for (`secure_sum.memory`). Raises InputError.
+        were shut out. It only grows; each node sees for itself whose sum it is asked for
+        (`party_list`). Raises InputError.
         """
         keys = {member.name: bytes.fromhex(member.key) for member in self.former}
         # A member's key of now comes before a key that it had.
@@ -204,7 +181,7 @@ class Members:
 
     def since(self, known: int) -> str:
         """Returns, as JSON text, what the list of somebody lacks to whom nobody from the number
-        `known` on is known: further nodes, those with other keys, all former ones, and who rests.
+        `known` on is known: further nodes, those with other keys, and all former ones.
         """
         gone = {member.name for member in self.former}
         nodes = {}
@@ -213,8 +190,7 @@ class Members:
             if is_new or name in gone:
                 nodes[name] = _fields(member)
         former = [member._asdict() for member in self.former]
-        rests = [name for name, member in self.nodes.items() if member.rests]
-        lacks = {"after": known, "nodes": nodes, "former": former, "rests": rests}
+        lacks = {"after": known, "nodes": nodes, "former": former}
         return json.dumps({"format": FORMAT, **lacks})
 
     def taken(self, text: str, where: str) -> Members:
@@ -226,31 +202,9 @@ class Members:
         if "after" in fields:
             gone = {member.name for member in members.former}
             nodes = {name: member for name, member in self.nodes.items() if name not in gone}
-            longer = Members({**nodes, **members.nodes}, self.users, members.former)
-            members = longer.resting(fields["rests"])
+            members = Members({**nodes, **members.nodes}, self.users, members.former)
         members.check_longer(self)
         return members
-
-    @property
-    def parties(self) -> str:
-        """The sha256 of the names of the nodes that do not rest, and so can be in sums; "" while
-        those are all who ever were members.
-        """
-        active = [name for name, member in self.nodes.items() if not member.rests]
-        ever = {*self.nodes, *(member.name for member in self.former)}
-        if len(active) == len(ever):
-            return ""
-        names = "\n".join(active)
-        return hashlib.sha256(names.encode()).hexdigest()
-
-    def resting(self, names: Collection[str]) -> Members:
-        """Returns the list with some nodes that are asked no more. They stay members, and are given
-        the trained model.
-        """
-        members = dict(self.nodes)
-        for name in members.keys() & set(names):
-            members[name] = members[name]._replace(rests=True)
-        return Members(members, self.users, self.former)
 
     def text(self) -> str:
         """Returns the list as JSON text, with a line for each node; users as [first, last] of
@@ -299,11 +253,8 @@ def _hexadecimal(key: Ed25519PublicKey) -> str:
 def _fields(member: Member) -> dict[str, Any]:
     """Returns the JSON object of a member, which `_member` reads."""
     fields: dict[str, Any] = {"key": _hexadecimal(member.key), "users": _stretches(member.users)}
-    # Most members have neither.
     if member.until:
         fields["until"] = member.until
-    if member.rests:
-        fields["rests"] = True
     return fields
 
 
@@ -320,7 +271,7 @@ def _member(fields: Mapping[str, Any], most: int) -> Member:
     users = stretches[0] if len(stretches) == 1 else _joined(stretches)
     key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(fields["key"]))
     until = int(fields.get("until", 0))
-    return Member(key, users, until, rests=bool(fields.get("rests", False)))
+    return Member(key, users, until)
 
 
 def _joined(stretches: Sequence[Int64Array]) -> Int64Array:

@@ -8,7 +8,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from functools import cached_property
-from math import ceil, sqrt
+from math import sqrt
 from pathlib import Path
 from typing import Any, Literal, Self, final
 
@@ -53,7 +53,6 @@ OF_SERVER = {
     "rounds",
     "protection",
     "accuracy",
-    "apart",
     "deadline",
     "quorum",
     "most_norm",
@@ -164,13 +163,6 @@ class FederationTerms(Settings):
     protection: Protection = Field(
         Protection(), description="its settings, all of them: nodes and server have no others"
     )
-    apart: bool = Field(
-        True,
-        description=(
-            "whether two masked sums, too, differ by no node or by as many people and nodes; a node"
-            " that is away is waited for"
-        ),
-    )
     accuracy: float = Field(
         0.0,
         ge=0,
@@ -186,7 +178,10 @@ class FederationTerms(Settings):
         description="seconds after which a round goes on without the nodes that have not answered",
     )
     quorum: float = Field(
-        1.0, gt=0, le=1, description="share of the asked users below which a round is not counted"
+        1.0,
+        gt=0,
+        le=1,
+        description="share of the asked users below which a round is not counted; 1 under masks",
     )
     most_norm: float | None = Field(
         None,
@@ -247,13 +242,8 @@ class FederationTerms(Settings):
                 " noise of devices from the operating system, without days and without accuracy:"
                 " else nothing is proven"
             )
-        if self.by_lot:
+        if self.masked or own.sampling == "poisson":
             self._check_lots()
-        elif self.endless and self.masked:
-            raise ValueError(
-                "sampling=poisson and answers where rounds go on without end under masks: else a"
-                " device would answer for ever, and each sum tells a little more"
-            )
         if self.has_server and self.rounds < 1:
             raise ValueError("rounds of at least 1")
         if self.accuracy and not self.masked:
@@ -265,22 +255,22 @@ class FederationTerms(Settings):
 
     def _proves(self) -> bool:
         """Returns True if an epsilon of all answers of a device follows from these terms."""
-        if not (self.has_server and self.by_lot and self.draws == "secret"):
+        if not (self.has_server and self.masked and self.draws == "secret"):
             return False
         return self.proven(self.protection.people) is not None
 
     def _check_lots(self) -> None:
         """Raises ValueError for terms under which the participation contract means nothing."""
         own = self.protection
-        if not (self.masked and own.answers):
+        if not (self.masked and own.sampling == "poisson" and own.answers):
             raise ValueError(
-                "sampling=poisson together with secure_sum and answers: a device that decides by"
-                " itself needs a list of those who do, and a number of sums after which it stops"
+                "secure_sum, sampling=poisson and answers=N together: under masks a device decides"
+                " by itself, holds the list of a sum against those before, and stops after N sums"
             )
         if self.quorum < 1:
             raise ValueError(
-                "quorum=1 with sampling=poisson: nobody knows whom the lot draws, so `people` alone"
-                " says how many must answer"
+                "quorum=1 under masks: nobody knows whom the lot draws, so `people` alone says how"
+                " many must answer"
             )
 
     @cached_property
@@ -332,7 +322,9 @@ class FederationTerms(Settings):
 
     @cached_property
     def masked(self) -> bool:
-        """True where the server sees the sum of a round's nodes, and no node singly."""
+        """True where the server sees the sum of a round's nodes, and no node singly. Each device
+        then decides by itself, by lot, whether it answers in a round, and keeps the participation
+        contract (`privacy/party_list.py`)."""
         return self.protection.secure_sum
 
     @property
@@ -344,20 +336,14 @@ class FederationTerms(Settings):
         return ROBUST if self.defended else PAPER
 
     @property
-    def by_lot(self) -> bool:
-        """True where each device decides by itself, by lot, whether it answers in a round, and
-        keeps the participation contract (`privacy/party_list.py`)."""
-        return self.protection.sampling == "poisson"
-
-    @property
     def endless(self) -> bool:
         """True where rounds go on until the server is stopped."""
         return self.rounds == ENDLESS
 
     @property
     def part(self) -> int:
-        """The rounds between two models that are kept, and given to all under lots: a tenth of all
-        rounds, or ten where they go on without end.
+        """The rounds between two models that are kept, and given to all under masks: a tenth of
+        all rounds, or ten where they go on without end.
         """
         return 10 if self.endless else max(1, self.rounds // PARTS)
 
@@ -365,12 +351,6 @@ class FederationTerms(Settings):
     def of_rounds(self) -> str:
         """The end of "so many rounds": " of 20", or "" where they go on without end."""
         return "" if self.endless else f" of {self.rounds}"
-
-    @property
-    def holds_apart(self) -> bool:
-        """True where two masked sums differ by nobody, or by as many as a sum must have. By lot the
-        lists that each device keeps take the place of that."""
-        return self.apart and not self.by_lot
 
     @cached_property
     def spare(self) -> int:
@@ -382,14 +362,10 @@ class FederationTerms(Settings):
 
     @property
     def sums(self) -> int:
-        """The largest number of rounds in which a node sends an update, lost rounds included,
-        unless its owner allows more: of the participation contract the answers of a device, where
-        each counts for ever.
+        """The largest number of rounds in which a node sends an update: under masks the answers of
+        a device, at a time.
         """
-        own = self.protection
-        if own.answers and not own.days:
-            return own.answers
-        return self.rounds + self.spare
+        return self.protection.answers or self.rounds
 
     @cached_property
     def last_number(self) -> int:
@@ -398,23 +374,6 @@ class FederationTerms(Settings):
         itself (`sums`), so a server that leaves numbers out gains nothing.
         """
         return LAST_NUMBER if self.masked else self.rounds
-
-    @property
-    def people_for_noise(self) -> int:
-        """The users that a federation, or a group of it, must have so that the sums of rounds have
-        the noise that was promised.
-
-        A round asks a share of all users, and shares of noise are sized for `lost` of those to be
-        missing. 1 where devices add no noise.
-        """
-        own = self.protection
-        if not (self.masked and own.noise and own.noise_by == "devices"):
-            return 1
-        # Shares are sized for the fewest people of a sum.
-        if self.by_lot:
-            return own.people
-        # 1e-9: 60 (1 - 0.1) is a little above 54 in binary.
-        return ceil(self.users / own.groups * (1 - own.lost) - 1e-9)
 
     @property
     def defended(self) -> bool:
@@ -589,16 +548,15 @@ class FederationTerms(Settings):
             )
             fix = f"choose an algorithm with one sum a round, such as fpl; or {SINGLY}"
             raise InputError(MASKS, problem, fix=fix)
-        if self.by_lot:
-            most = most_by_lot(self.users, self.protection.groups)
-            if contract.cohort > most:
-                raise InputError(
-                    "--set cohort",
-                    f"{contract.cohort} of {self.users} users in a round: a lot often draws more"
-                    f" than half of them, or more than {MAX_PARTIES} for one sum",
-                    expected=f"at most {most}",
-                    fix=f"a smaller cohort, more users, or {PROTECT} groups=N",
-                )
+        most = most_by_lot(self.users, self.protection.groups)
+        if contract.cohort > most:
+            raise InputError(
+                "--set cohort",
+                f"{contract.cohort} of {self.users} users in a round: a lot often draws more than"
+                f" half of them, or more than {MAX_PARTIES} for one sum",
+                expected=f"at most {most}",
+                fix=f"a smaller cohort, more users, or {PROTECT} groups=N",
+            )
         if self.accuracy and self.protection.bits == 32:
             self._check_tests()
         # Groups of nodes have as many people each: `ProtectionInForce` checks that.
@@ -699,9 +657,8 @@ class FederationTerms(Settings):
             )
             if own.groups > 1:
                 sums += f", one of each of {own.groups} groups"
-            if self.by_lot:
-                often = f"in at most {own.answers} of which a device answers{in_days(own.days)}"
-                sums += f", {often}, by its own lot"
+            often = f"in at most {own.answers} of which a device answers{in_days(own.days)}"
+            sums += f", {often}, by its own lot"
             if self.accuracy:
                 sums += f", with tests of new rows (noise of {self.accuracy:g} on each sum)"
         noise = "no noise"
@@ -719,7 +676,7 @@ class FederationTerms(Settings):
         proof = "no epsilon"
         if epsilon is not None:
             proof = epsilon_in_words(epsilon, own.delta)
-            if self.by_lot:
+            if self.masked:
                 proof += f", of {own.answers} answers; the server sees who answers"
         told = f"{sums}{singly}; {noise}{clip}; {proof}{read}"
         if own.secure_sum and epsilon is None:
@@ -739,29 +696,22 @@ class FederationTerms(Settings):
 
     @property
     def in_sum(self) -> float:
-        """The people in one sum, on average by lot; where the terms name no cohort, all users."""
+        """The people in one sum, on average; where the terms name no cohort, all users."""
         asked = max(0, int(self.settings.get("cohort", 0)))
         in_round = min(asked or self.users, self.users)
         return in_round / self.protection.groups
 
     def proven(self, people: int, rounds: int | None = None) -> float | None:
         """Returns the epsilon of a user who is in so many rounds, if every sum has the noise of
-        `people` users; None where the terms prove nothing.
-
-        rounds: None = all, with those that may be lost, since a server that lies may have their
-        sums.
+        `people` users; None where the terms prove nothing. rounds: None = as many as may be.
         """
         # Tests of new rows are sums of their own, whose noise proves nothing. An epsilon is of all
         # answers, and with days there is no last one.
         if self.accuracy or self.protection.days:
             return None
-        cohort = self.in_sum
-        # By lot, shares are made for the fewest people of a sum.
-        if self.by_lot:
-            cohort = self.protection.people
-        if rounds is None:
-            rounds = self.sums
-        return proven_for_all_rounds(self.protection, people, cohort, rounds)
+        rounds = self.sums if rounds is None else rounds
+        # Shares are made for the fewest people of a sum.
+        return proven_for_all_rounds(self.protection, people, self.protection.people, rounds)
 
     # ---- as text ---------------------------------------------------------------------------------
 

@@ -2,9 +2,9 @@
 
 No round follows the last one, so nobody would find out that a server gave each node another model.
 Therefore each node signs the hash of the model that came, and the server passes these words on. Two
-models cannot both have a quorum (`privacy/secure_sum/graph.py`). By lot most members may be away,
-and as many as a sum must have are enough: a server can then show two crowds two models, as it can
-in a round.
+models cannot both have a quorum (`privacy/secure_sum/graph.py`). In a large federation most members
+may be away, and as many as a sum must have are enough: a server can then show two crowds two
+models, as it can in a round.
 """
 
 from __future__ import annotations
@@ -79,8 +79,7 @@ def written(
 def enough(members: Members, terms: FederationTerms) -> int:
     """Returns how many nodes must have taken the same model before any of them keeps it."""
     # Nodes that were shut out count: the others do not know that they were.
-    most = quorum(len(members.roll))
-    return min(most, terms.protection.people) if terms.by_lot else most
+    return min(quorum(len(members.roll)), terms.protection.people)
 
 
 def check_agreed(
@@ -98,11 +97,9 @@ def check_agreed(
         head = frame.head
         member = members.nodes.get(frame.node)
         if member is None:
-            if terms.by_lot:
-                # Members may have come since; the server has the longer list.
-                text = "a word about the model is of another one"
-                raise FrameRefused(Code.FEWER_MEMBERS, text, {KNOWN: members.next_user})
-            raise FrameRefused(Code.UNKNOWN_NODE)
+            # Members may have come since; the server has the longer list.
+            text = "a word about the model is of another one"
+            raise FrameRefused(Code.FEWER_MEMBERS, text, {KNOWN: members.next_user})
         if not signed_by(frame, member.key):
             raise FrameRefused(Code.BAD_SIGNATURE, "of a word about the model")
         # The word of another run or of another kind would be a signature for something else.

@@ -127,8 +127,7 @@ class FederatedNode:
             noise = floors.noise or self.terms.protection.noise > 0
             self._floors = replace(floors, noise=noise)
             self._kinds |= {"model": self._offered_model, AGREED: self._agreed_model}
-            if self.terms.by_lot:
-                self._kinds[MEMBERS_NEWS] = self._further_members
+            self._kinds[MEMBERS_NEWS] = self._further_members
             self._begin_sums()
         else:
             self._kinds |= {"work": self._work, "model": self._model}

@@ -27,7 +27,7 @@ from ...core.files import write_private
 from ...core.types import Array, Int64Array
 from ...data.interactions import NO_TIME, SECOND, Interactions, Vocabulary, build, from_seconds
 from ...data.visits import VisitColumns, visit_columns, with_visits
-from ...privacy.secure_sum.memory import PastSum, sharing
+from ...privacy.secure_sum.memory import PastSum
 from ...privacy.secure_sum.terms import Floors
 from ..agreement.catalogue import Items
 from ..agreement.files import FORMAT, check_format, missing
@@ -71,8 +71,8 @@ create table met (number integer primary key, record blob not null) strict;
 create table given_away (number integer primary key, round integer not null, user integer not null,
                          rows integer, positives integer, numbers integer,
                          people integer not null) strict;
-create table summed (round integer primary key, model blob not null, parties text not null,
-                     own blob not null) strict;
+create table summed (round integer primary key, model blob not null,
+                     parties text not null) strict;
 create table masked (one integer primary key check (one = 1), model blob not null,
                      users blob not null, vector blob not null) strict;
 """
@@ -523,21 +523,14 @@ class NodeStore:
 
     def past_sums(self) -> tuple[PastSum, ...]:
         """Returns the secure sums that the node has consented to, from the first one."""
-        rows = self.connection.execute("select model, parties, own from summed order by round")
-        sums: list[PastSum] = []
-        for model, parties, own in rows:
-            users = frozenset(np.frombuffer(own, np.int64).tolist())
-            # Parties and users that are those of an earlier sum are in memory once.
-            summed = PastSum(model, json.loads(parties), users)
-            sums.append(sharing(reversed(sums), summed))
-        return tuple(sums)
+        rows = self.connection.execute("select model, parties from summed order by round")
+        return tuple(PastSum(model, json.loads(parties)) for model, parties in rows)
 
     def remember_sum(self, number: int, summed: PastSum) -> None:
         """Stores the secure sum of a round, before the node's consent leaves."""
-        own = np.array(sorted(summed.own), np.int64)
-        row = number, summed.model, json.dumps(summed.parties), own.tobytes()
+        row = number, summed.model, json.dumps(summed.parties)
         with self.connection:
-            self.connection.execute("insert or replace into summed values (?, ?, ?, ?)", row)
+            self.connection.execute("insert or replace into summed values (?, ?, ?)", row)
 
     def rewind(self, number: int) -> int:
         """Makes the newest private state the one before round `number`, for a server that goes on

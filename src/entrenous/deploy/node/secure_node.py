@@ -22,12 +22,11 @@ from ...federation.shard import Shard
 from ...privacy.noise import share_of
 from ...privacy.party_list import AnswerBudget, Demands, PartyList, refusal
 from ...privacy.secure_sum.client import SecureSumClient
-from ...privacy.secure_sum.memory import PastSum, sharing
+from ...privacy.secure_sum.memory import PastSum
 from ...privacy.secure_sum.primitives import Verify, verified
 from ...privacy.secure_sum.refusal import SumRefused, require
 from ...privacy.secure_sum.terms import Floors
 from ...privacy.secure_sum.vector import pack, rows_of, size, unpack
-from ..agreement.groups import group_of
 from ..agreement.members import Members
 from ..agreement.terms import FederationTerms
 from ..frames import contribution
@@ -42,7 +41,6 @@ from .node_store import MaskedVector, NodeStore
 MASKED = "masked"  # the newest round of which this node's masked input has left
 INPUTS = "inputs"  # the number of rounds of which it has left
 WHEN = "input times"  # of each, as a JSON list, where they do not count for ever
-ALLOWED = "allowed"  # of how many it may, where the owner has allowed more than the terms say
 
 
 class TrainingNode(Protocol):
@@ -111,11 +109,10 @@ class SecureSide:
         self._floors = floors
         self._roll = members.roll
         self._next_user = members.next_user
-        self._most = _most_people(members, node.terms, node.name)
-        # Under the participation contract the owner's demands are kept by the rule of lists.
-        self._demands: Demands | None = None
-        if node.terms.by_lot:
-            self._demands = demands(node.terms, node.store, floors)
+        # Each node is one person's, and the list may have a hundred thousand. Nobody who was shut
+        # out is in a sum.
+        self._most = OneEach(members.nodes.keys())
+        self._demands = demands(node.terms, floors)
         self._past = node.store.past_sums()
         self._length = size(node.contract.empty_total())
         self._remembered: PastSum | None = None  # the newest of `_past`, as its client has it
@@ -170,20 +167,10 @@ class SecureSide:
             text = "this node's masked input of this round has left before"
             raise FrameRefused(Code.PAST_ROUND, text)
         # Each further sum tells a little more, and costs a share of what an epsilon promises.
-        budget = budget_of(store, self._node.terms)
-        spent = budget.free_at() > self._clock()
-        if self._demands is not None:
-            if spent:
-                raise FrameRefused(Code.NOT_DRAWN, "spent: this device has no answers left")
-            if not self._node.offers(head.round):
-                raise FrameRefused(Code.NOT_DRAWN, "lot: it does not take part in this round")
-        if spent:
-            sent = f"{budget.given} masked inputs have left this node"
-            text = f"sums: {sent}; its owner allows {budget.most}"
-            raise FrameRefused(Code.WITHHELD, text)
-        rule = None
-        if self._demands is not None:
-            rule = partial(self._listed, head.round, head.model)
+        if budget_of(store, self._node.terms).free_at() > self._clock():
+            raise FrameRefused(Code.NOT_DRAWN, "spent: this device has no answers left")
+        if not self._node.offers(head.round):
+            raise FrameRefused(Code.NOT_DRAWN, "lot: it does not take part in this round")
         self._client = SecureSumClient(
             sum_terms(self._node.terms, self._node.contract, *asked, head.model),
             self._roll,
@@ -193,7 +180,7 @@ class SecureSide:
             people=self._node.responder.asked_for(frame),
             most=self._most,
             past=self._past,
-            rule=rule,
+            rule=partial(self._listed, head.round, head.model),
             verify=self._verify,
         )
         self._answers = {}
@@ -201,7 +188,6 @@ class SecureSide:
 
     def _listed(self, number: int, model: bytes, parties: Mapping[str, int]) -> None:
         """Holds the people of a sum against the participation contract. Raises SumRefused."""
-        assert self._demands is not None  # a rule is given with it alone
         # Who may be in a sum is agreed on, so that no server can claim more members.
         members = len(self._most)
         listed = PartyList(number, model, members, tuple(parties))
@@ -264,10 +250,9 @@ class SecureSide:
         work = self._vector(request, client.terms.model)
         total = work.total
         try:
-            users = frozenset(request.users.tolist())
             same_rows = node.shard.contract.declaration.traits.same_rows
             rows = rows_of(total, same_rows)
-            message = client.mask(inbox, work.masked.vector, rows, users)
+            message = client.mask(inbox, work.masked.vector, rows)
             body = upload(message, contribution.shown_of(total))
         finally:
             if work.trained:
@@ -325,8 +310,7 @@ class SecureSide:
         assert consented is not None  # by `consent`
         if self._remembered is not consented:
             self._node.store.remember_sum(client.terms.round, consented)
-            shared = sharing(reversed(self._past), consented)
-            self._past = (*self._past, shared)
+            self._past = (*self._past, consented)
             self._remembered = consented
         return answer
 
@@ -350,44 +334,21 @@ class OneEach(Mapping[str, int]):
         return len(self._names)
 
 
-def _most_people(members: Members, terms: FederationTerms, name: str) -> Mapping[str, int]:
-    """Returns how many people each node has that may be in a sum with a node, itself too."""
-    # By lot each node is one person's, and the list may have a hundred thousand. Nobody who was
-    # shut out is in a sum.
-    if terms.by_lot:
-        return OneEach(members.nodes.keys())
-    # Nodes of other groups may be in no sum with this one: a server that dealt nodes anew in every
-    # round would choose whom to subtract.
-    group = group_of(members, terms, name)
-    people = {}
-    for other, member in members.nodes.items():
-        if other in group:
-            people[other] = len(member.users)
-    return people
-
-
-def demands(terms: FederationTerms, store: NodeStore, floors: Floors) -> Demands:
+def demands(terms: FederationTerms, floors: Floors) -> Demands:
     """Returns the demands of a node's owner on lists of people, no lower than the terms'."""
     own = terms.protection
     people = max(own.people, floors.people)
     # No close lists at all: lots hardly ever draw two, and then the noise need not hide one person.
-    return Demands(people, allowed_inputs(store, terms), close=0)
+    return Demands(people, own.answers, close=0)
 
 
 def budget_of(store: NodeStore, terms: FederationTerms) -> AnswerBudget:
     """Returns the budget of a node's masked inputs, and what it has spent of it."""
     times = json.loads(store.fact(WHEN) or "[]")
-    most = allowed_inputs(store, terms)
-    return AnswerBudget(most, terms.protection.days, inputs(store), tuple(times))
+    own = terms.protection
+    return AnswerBudget(own.answers, own.days, inputs(store), tuple(times))
 
 
 def inputs(store: NodeStore) -> int:
     """Returns how many masked inputs have left a node."""
     return store.count(INPUTS)
-
-
-def allowed_inputs(store: NodeStore, terms: FederationTerms) -> int:
-    """Returns how many masked inputs that count may have left a node: as the terms say, or more if
-    its owner has allowed more.
-    """
-    return int(store.fact(ALLOWED) or terms.protection.answers or terms.sums)

@@ -1,4 +1,5 @@
-"""The profile `dp` across a network: an epsilon as settings that each device can keep by itself.
+"""Lots across a network: what `private` brings, and the profile `dp`, whose epsilon is settings
+that each device can keep by itself.
 
 Each device decides by its own lot whether it takes part, clips what it sends, adds its share of the
 noise, and counts its answers: after as many as the terms say it only downloads. The epsilon is of
@@ -8,6 +9,7 @@ all of these answers, without sampling (`privacy/unsampled.py`), since a server 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from math import ceil, sqrt
 from typing import Any, Final
 
@@ -15,6 +17,7 @@ from ...core.contract.declarations import Traits
 from ...core.errors import InputError
 from ...privacy.protection import DP, PRIVATE, PROFILES, PROTECT, protection_of
 from ...privacy.unsampled import multiplier_without_sampling
+from ...runs.plan import SHARE
 from ..agreement.terms import FederationTerms, most_by_lot
 from ..frames.contribution import contract_of
 from .plans import FoundingPlan
@@ -24,11 +27,13 @@ EPSILON: Final = 8.0
 PART: Final = 5 / 6
 """The share of the cohort without which no sum is opened, unless `people` is asked for: a lot
 seldom draws fewer."""
+NOT_KNOWN: Final = 1
+"""Stands for the answers of a device until its algorithm is known."""
 # Settings that others may be asked for in place of; the first three stand in for those that follow
 # from the epsilon, until these are known.
-USUAL: Final[Mapping[str, Any]] = {"answers": 1, "people": 2, "noise": 1.0, "parties": 3}
+USUAL: Final[Mapping[str, Any]] = {"answers": NOT_KNOWN, "people": 2, "noise": 1.0, "parties": 3}
 ANSWERS: Final = 100
-"""The sums in which a device answers at most, as a line proposes where nobody said a number."""
+"""The answers of a device that a line proposes where rounds have no end."""
 # Settings that the profile has, whatever is asked for.
 FIXED: Final[Mapping[str, Any]] = {
     "days": 0,
@@ -40,30 +45,62 @@ FIXED: Final[Mapping[str, Any]] = {
 }
 
 
-def check_lot(plan: FoundingPlan, users: int, has_cohort: bool) -> None:
-    """Raises InputError for a `private` federation without end, or that begins with nobody, whose
-    plan does not say how devices take part by lot. The line has all options that the plan lacks for
-    so many users, with values that go together.
+def taking_part(plan: FoundingPlan, users: int, has_cohort: bool) -> FoundingPlan:
+    """Returns a plan under `private` in which devices take part by lot, in a cohort for which there
+    are enough users. The plan's own settings stay. Raises InputError, with all options that the
+    plan lacks, where sums have fewer people than the profile says, or rounds have no end.
 
     has_cohort: True where a setting of the algorithm says how many are in a round.
     """
-    wanted: dict[str, Any] = {"sampling": "poisson", "answers": ANSWERS}
-    if wanted.keys() <= plan.protect.keys():
-        return
-    missing = []
-    if has_cohort and "cohort" not in plan.settings:
-        cohort = most_by_lot(users)
-        missing.append(f"--set cohort={cohort}")
-        wanted["people"] = min(ceil(PART * cohort), PROFILES[PRIVATE]["people"])
-    for name, value in wanted.items():
-        if name not in plan.protect:
-            missing.append(f"{PROTECT} {name}={value}")
-    raise InputError(
-        "federation new",
-        "under masks, people come and go, and rounds have no end, only where each device takes part"
-        " by lot, in so many sums at most",
-        fix=f"add {' '.join(missing)}, or other numbers",
-    )
+    settings = dict(plan.settings)
+    protect = {"sampling": "poisson", **plan.protect}
+    lacks: dict[str, int] = {}
+    problems = []
+    groups = protect.get("groups", 1)
+    least = PROFILES[PRIVATE]["people"]
+    if has_cohort and "cohort" not in settings and isinstance(groups, int):
+        usual = max(groups * ceil(least / PART), users // SHARE)
+        cohort = min(usual, most_by_lot(users, groups))
+        settings["cohort"] = cohort
+        people = ceil(PART * cohort / groups)
+        if "people" not in protect and people < least:
+            problems.append(f"of {users} users no lot draws the {least} of a sum")
+            lacks["people"] = people
+    if plan.endless and "answers" not in protect:
+        problems.append("rounds have no end, and nobody said in how many a device answers")
+        lacks["answers"] = ANSWERS
+    if lacks:
+        added = " ".join(f"{PROTECT} {name}={value}" for name, value in lacks.items())
+        fix = f"add {added}, or other numbers"
+        raise InputError("--profile private", "; ".join(problems), fix=fix)
+    return replace(plan, settings=settings, protect=protect)
+
+
+def with_answers(terms: FederationTerms, plan: FoundingPlan, own: str) -> FederationTerms:
+    """Returns terms under masks with the answers of a device, where nobody asked for a number: as
+    many as nearly everybody gives. own: the place of an algorithm of the user's own. Raises
+    InputError for rounds without end of which nobody said how many a device answers.
+    """
+    if "answers" in plan.protect:
+        return terms
+    return with_protection(terms, answers=_answers(terms, contract_of(terms, own).cohort))
+
+
+def _answers(terms: FederationTerms, cohort: int) -> int:
+    """Returns the usual answers of a device. Raises InputError for rounds without end."""
+    if terms.endless:
+        problem = "missing, and rounds go on without end"
+        expected = "the rounds in which a device answers, at most"
+        raise InputError(f"{PROTECT} answers", problem, expected=expected)
+    return usual_answers(terms.rounds, cohort / terms.users)
+
+
+def with_protection(terms: FederationTerms, **settings: float) -> FederationTerms:
+    """Returns the terms with some settings of the protection. Raises InputError for a value that
+    there may not be."""
+    told = terms.model_dump(mode="json")
+    protection = {**told["protection"], **settings}
+    return FederationTerms.parse({**told, "protection": protection}, "terms")
 
 
 def first_protection(asked: Mapping[str, Any], traits: Traits) -> dict[str, Any]:
@@ -97,16 +134,10 @@ def with_epsilon(terms: FederationTerms, plan: FoundingPlan, own: str) -> Federa
         people = max(2, int(PART * contract.cohort / protection.groups))
     answers = protection.answers
     if "answers" not in plan.protect:
-        if terms.endless:
-            problem = "missing, and rounds go on without end"
-            expected = "the rounds in which a device answers, at most"
-            raise InputError(f"{PROTECT} answers", problem, expected=expected)
-        answers = usual_answers(terms.rounds, contract.cohort / terms.users)
+        answers = _answers(terms, contract.cohort)
     multiplier = multiplier_without_sampling(epsilon, answers, protection.delta)
-    told = terms.model_dump(mode="json")
     noise = multiplier * protection.clip
-    known = {**told["protection"], "people": people, "answers": answers, "noise": noise}
-    return FederationTerms.parse({**told, "protection": known}, "terms")
+    return with_protection(terms, people=people, answers=answers, noise=noise)
 
 
 def usual_answers(rounds: int, rate: float) -> int:

@@ -47,7 +47,6 @@ from ..agreement.files import (
     write_identity,
     write_json,
 )
-from ..agreement.groups import group_of
 from ..agreement.growth import LONGER, current_items, current_terms
 from ..agreement.invitation import INVITED, read_peer_invitation, read_server_invitation
 from ..agreement.members import MEMBERS, Member, Members
@@ -194,7 +193,7 @@ def check_rotation(where: str, terms: FederationTerms) -> None:
     """
     if terms.masked:
         problem = "under masks no node changes its key, by which all others know it"
-        fix = "`entrenous federation shut-out` ends it; by lot its owner joins anew by a link"
+        fix = "`entrenous federation shut-out` ends it, and its owner joins anew by a link"
         raise InputError(where, problem, expected="the key that it joined with", fix=fix)
 
 
@@ -228,8 +227,6 @@ def join(
         expected = f"{len(users)}, as '{request.name}' was invited with"
         raise InputError(rows.name, counted(len(rows.users), "user"), expected=expected, fix=fix)
     check_terms(invitation, terms, plan, len(users))
-    if terms.masked and terms.protection.groups > 1 and not terms.by_lot:
-        _check_group(invitation, terms, request.name, plan)
     # All refusals come before the first write: a node that may not join is left as it was.
     items = current_items(invitation, terms).vocabulary
     joined = with_items(rows, items.indices(rows.items.ids.tolist()), items)
@@ -239,7 +236,7 @@ def join(
     take(folder, invitation)
     about: dict[str, Any] = {"name": request.name}
     if terms.has_server:
-        floors = Floors(plan.people, plan.parties, plan.occupancy, apart=plan.apart)
+        floors = Floors(plan.people, plan.parties, plan.occupancy)
         about |= {
             "floors": asdict(floors),
             "own": dict(plan.own),
@@ -266,8 +263,12 @@ def check_terms(invitation: Path, terms: FederationTerms, plan: JoinPlan, users:
         expected = f"1 to {users}, the node's users"
         raise InputError("--least-users", f"got {plan.least_users}", expected=expected)
     _check_masks(invitation, terms, plan)
-    # Of fixed groups `_check_group` knows the very sizes.
-    if terms.by_lot or (terms.masked and terms.protection.groups == 1):
+    if terms.masked:
+        # A device holds the people of a sum against those before, and cannot for several.
+        if users != 1:
+            problem = f"is for {users} users, and under masks each has a device"
+            fix = "join by a link, which makes one for each customer of a shop"
+            raise InputError(str(invitation), problem, expected="one user", fix=fix)
         _check_reach(terms, plan)
     if not plan.public_draws:
         _check_draws(invitation, terms)
@@ -293,10 +294,8 @@ def _check_reach(terms: FederationTerms, plan: JoinPlan) -> None:
     """Raises InputError if hardly any sum of the terms has as many people as the owner insists on:
     the node would send nothing in any round.
     """
-    most = terms.in_sum
     # A lot draws more than two standard deviations above the mean in one round of forty.
-    if terms.by_lot:
-        most += 2 * sqrt(most)
+    most = terms.in_sum + 2 * sqrt(terms.in_sum)
     for option, least in (("--people", plan.people), ("--parties", plan.parties)):
         if least > most:
             raise InputError(
@@ -308,23 +307,6 @@ def _check_reach(terms: FederationTerms, plan: JoinPlan) -> None:
                     " the terms say, if so few hide enough for you; or do not join"
                 ),
             )
-
-
-def _check_group(invitation: Path, terms: FederationTerms, name: str, plan: JoinPlan) -> None:
-    """Raises InputError if the node's group is smaller than its owner insists on: the node would
-    send nothing in any round."""
-    members = Members.read(invitation / MEMBERS, terms.users)
-    everybody = members.ever()
-    group = group_of(members, terms, name)
-    people = sum(everybody[other] for other in group)
-    for option, has, least in (
-        ("--people", people, plan.people),
-        ("--parties", len(group), plan.parties),
-    ):
-        if has < least:
-            problem = f"the group of '{name}' has {people} people of {len(group)} nodes"
-            fix = f"{option} {has}, or ask the operator for fewer groups"
-            raise InputError(option, problem, expected=f"at least {least}", fix=fix)
 
 
 def _check_draws(invitation: Path, terms: FederationTerms) -> None:
@@ -353,23 +335,20 @@ def check_epsilon(
     terms: FederationTerms,
     most: float | None,
     people: int,
-    sums: int | None = None,
 ) -> None:
     """Raises InputError for terms that prove no epsilon for a user, or a larger one than the owner
     allows, in sums over `people` users.
 
-    most: the owner's epsilon; None = no bound. sums: the number of sums that a node may take part
-    in; None = as many as the terms say."""
+    most: the owner's epsilon; None = no bound."""
     if most is None:
         return
     if not most > 0:
         raise InputError("--epsilon", f"got {most:g}", expected="a number above 0")
-    sums = terms.sums if sums is None else sums
-    proven = terms.proven(people, sums)
+    proven = terms.proven(people)
     if proven is None:
         problem = "its terms prove no epsilon"
     elif proven > most:
-        problem = f"its {sums} rounds may spend epsilon {proven:.4g}"
+        problem = f"its {terms.sums} rounds may spend epsilon {proven:.4g}"
     else:
         return
     fix = "ask the operator for more noise, a shorter clip or fewer rounds"
@@ -377,7 +356,7 @@ def check_epsilon(
     least = terms.protection.people
     told = None
     if least > people:
-        told = terms.proven(least, sums)
+        told = terms.proven(least)
     if told is not None and told <= most:
         fix = f"--people {least}, if you believe that as many add their noise; or {fix}"
     raise InputError(
@@ -482,14 +461,12 @@ def told(invitation: Path, place: str = "") -> list[str]:
         return [f"run {terms.run}, {where}", algorithm, pushes, draws, terms.limits()]
     server = read_server_invitation(invitation)
     where = f"server {server.server}, {'with' if server.tls else 'WITHOUT'} TLS"
-    lost = ""
-    if terms.by_lot:
+    answers = ""
+    if terms.masked:
         own = terms.protection
-        lost = f", {own.answers} answers of this node at most{in_days(own.days)}"
-    elif terms.masked:
-        lost = f" (or {terms.sums} with lost ones)"
+        answers = f", {own.answers} answers of this node at most{in_days(own.days)}"
     rounds = "rounds without end" if terms.endless else f"{terms.rounds} rounds"
-    sizes = f"{rounds}{lost}, {terms.users} users, {terms.items} items"
+    sizes = f"{rounds}{answers}, {terms.users} users, {terms.items} items"
     limits = [terms.limits(place), *terms.reveals(place)]
     return [f"run {terms.run}, {where}", algorithm, sizes, draws, *limits]
 

@@ -15,9 +15,8 @@ import shutil
 import socket
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
-from math import ceil
+from math import ceil, sqrt
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -25,7 +24,7 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ...core.compiling import warn_if_slow
-from ...core.contract.declared import declared, is_federated, is_gossip
+from ...core.contract.declared import Contract, declared, is_federated, is_gossip
 from ...core.contract.protocols import Catalogue
 from ...core.errors import EntrenousWarning, InputError
 from ...core.files import make_folder, write_atomically, write_text
@@ -36,14 +35,12 @@ from ...core.registry.program import source_sha256
 from ...data.interactions import Interactions
 from ...privacy.protection import (
     DP,
-    MOST_GROUPS,
     PAPER,
     PRIVATE,
     PROTECT,
     ProtectionInForce,
     protection_of,
 )
-from ...privacy.secure_sum.messages import MAX_PARTIES
 from ...privacy.secure_sum.terms import MOST_MEMBERS, Floors
 from ...runs import store
 from ...runs.plan import algorithm_of, with_set
@@ -60,7 +57,6 @@ from ..agreement.files import (
     write_identity,
     write_json,
 )
-from ..agreement.groups import check_groups
 from ..agreement.growth import LONGER
 from ..agreement.invitation import BOOTSTRAPS, INVITATION
 from ..agreement.members import MEMBERS, Member, Members
@@ -69,7 +65,14 @@ from ..agreement.terms import MOST_USERS, OWN, TERMS, FederationTerms
 from ..agreement.tickets import Ticket, ends
 from ..frames.contribution import contract_of
 from ..server.server_folder import FIRST
-from .bounded import check_lot, first_protection, with_epsilon
+from .bounded import (
+    NOT_KNOWN,
+    first_protection,
+    taking_part,
+    with_answers,
+    with_epsilon,
+    with_protection,
+)
 from .enrolment import (
     EnrolmentRequest,
     check_rotation,
@@ -84,10 +87,6 @@ EVERYWHERE = "0.0.0.0", "::", ""
 SERVER = "server"
 OPERATOR = "operator"
 PLACE = "place.json"
-# Nodes of one secure sum, beyond which everybody is put in groups: each node of a sum is told of
-# all others, so that the cost of a sum grows with the square of its nodes.
-MOST_NODES = 300
-ROOM = 0.2  # share of the devices that private sums can do without, and keep their noise
 # Each request with the number of users that its node may have; a peer has one.
 Requests = Sequence[tuple[EnrolmentRequest, int]]
 
@@ -173,8 +172,10 @@ def found_federation(
         fix = "add --users, of all who may ever come, and make a link by which they do"
         raise InputError("--node", "nobody has asked to take part", expected="a request", fix=fix)
     kind, preset = kind_of(own or algorithm)
-    if plan.profile == PRIVATE and (plan.endless or not requests) and not plan.peers:
-        check_lot(plan, users, "cohort" in kind.model_fields)
+    if plan.profile == PRIVATE and not plan.peers:
+        # A preset of few devices a round is another algorithm with more.
+        has_cohort = "cohort" in kind.model_fields and not preset.get("cohort")
+        plan = taking_part(plan, users, has_cohort)
     plan = _with_set(replace(plan, algorithm=algorithm), users, len(items.ids))
     # The terms name a class of the user's own by its name alone: nobody loads a file because terms
     # say so.
@@ -196,24 +197,21 @@ def found_federation(
         },
         "terms",
     )
-    most = MOST_MEMBERS if terms.by_lot else MOST_USERS
+    most = MOST_MEMBERS if terms.masked else MOST_USERS
     if users > most:
-        how = " where devices take part by lot" if terms.by_lot else ""
+        how = " under masks" if terms.masked else ""
         raise InputError("--users", f"got {users}", expected=f"at most {most}{how}")
     terms.check(place=own)
     if terms.profile == DP:
         terms = with_epsilon(terms, plan, own)
+    elif terms.masked:
+        terms = with_answers(terms, plan, own)
     members = enrolled(terms, Members({}, terms.users), requests, ends(plan.days))
-    if not requests and terms.masked and not terms.by_lot:
-        fix = "add --node"
-        raise InputError("--node", "nobody could come to this federation later", fix=fix)
-    if terms.masked and not terms.by_lot and "groups" not in plan.protect:
-        terms = _in_groups(terms, members, own)
-    if terms.by_lot and "bits" not in plan.protect:
+    if terms.masked and "bits" not in plan.protect:
         terms = _in_32_bits(terms, own)
     terms = _pinned(terms, own)
-    _check_noise(terms, members)
-    _check_groups(terms, members, own)
+    if terms.protection.groups > 1:
+        _check_groups(terms, contract_of(terms, own))
     if terms.has_server:
         about = (place or Place()).checked()._asdict()
     else:
@@ -241,7 +239,7 @@ def _with_set(plan: FoundingPlan, users: int, items: int) -> FoundingPlan:
     # Sets are of sums, which peers do not have.
     if plan.peers:
         return plan
-    whole = with_set(plan, users, everybody=True)
+    whole = with_set(plan, users)
     if plan.rounds or whole.settings == plan.settings:
         return whole
     catalogue = Catalogue(users, items, plan.interactions, plan.scale)
@@ -249,31 +247,12 @@ def _with_set(plan: FoundingPlan, users: int, items: int) -> FoundingPlan:
     return replace(whole, rounds=made.configured(catalogue).default_rounds(catalogue))
 
 
-def _in_groups(terms: FederationTerms, members: Members, own: str) -> FederationTerms:
-    """Returns the terms with so many groups that none has more than MOST_NODES nodes, or fewer
-    groups if some would be too small for a sum; the terms unchanged if everybody is one group. own:
-    see `Founding`.
-    """
-    nodes = len(members.nodes)
-    if nodes <= MOST_NODES:
-        return terms
-    most = min(MOST_GROUPS, max(3, ceil(nodes / MOST_NODES)))
-    for groups in range(most, 2, -1):
-        grouped = _with_protection(terms, groups=groups)
-        with suppress(InputError):
-            _check_groups(grouped, members, own)
-            return grouped
-    return terms
-
-
 def _in_32_bits(terms: FederationTerms, own: str) -> FederationTerms:
-    """Returns terms by lot whose masked sums have words of 32 bits, which halve an answer. Warns
+    """Returns terms whose masked sums have words of 32 bits, which halve an answer. Warns
     (EntrenousWarning) and returns the terms unchanged if sums do not fit these. own: see
     `Founding`.
     """
-    if not terms.masked:
-        return terms
-    narrow = _with_protection(terms, bits=32)
+    narrow = with_protection(terms, bits=32)
     try:
         narrow.check(place=own)
         ProtectionInForce(narrow.protection, contract_of(narrow, own))
@@ -287,18 +266,20 @@ def _in_32_bits(terms: FederationTerms, own: str) -> FederationTerms:
     return narrow
 
 
-def _with_protection(terms: FederationTerms, **settings: int) -> FederationTerms:
-    """Returns the terms with some settings of the protection. Raises InputError for a value that
-    there may not be."""
-    told = terms.model_dump(mode="json")
-    protection = {**told["protection"], **settings}
-    return FederationTerms.parse({**told, "protection": protection}, "terms")
-
-
-def _check_groups(terms: FederationTerms, members: Members, own: str) -> None:
-    """Raises InputError if a group of nodes is too small for a sum. own: see `Founding`."""
-    if terms.protection.groups > 1:
-        check_groups(terms, members, contract_of(terms, own))
+def _check_groups(terms: FederationTerms, contract: Contract) -> None:
+    """Raises InputError for groups in which there are often too few people for a sum."""
+    own = terms.protection
+    mean = contract.cohort / own.groups
+    # Two standard deviations below the mean, of a draw of few among many.
+    fewest = mean - 2 * sqrt(mean)
+    if fewest < own.people:
+        raise InputError(
+            f"{PROTECT} groups",
+            f"{own.groups} groups of {contract.cohort} people in a round: one often has fewer than"
+            f" the {own.people} of a sum",
+            expected=f"a mean of {ceil((1 + sqrt(1 + own.people)) ** 2)} people in each",
+            fix="fewer groups, or a larger --set cohort",
+        )
 
 
 def _pinned(terms: FederationTerms, own: str) -> FederationTerms:
@@ -315,25 +296,6 @@ def _pinned(terms: FederationTerms, own: str) -> FederationTerms:
             stacklevel=3,
         )
     return pinned
-
-
-def _check_noise(terms: FederationTerms, members: Members) -> None:
-    """Raises InputError if too few users are there for the noise of a sum: with masked sums nobody
-    joins later, unless devices take part by lot; then no sum is opened until enough are there."""
-    if terms.by_lot or not terms.masked:
-        return
-    there = sum(len(member.users) for member in members.nodes.values())
-    if there < terms.people_for_noise:
-        raise InputError(
-            "--users",
-            f"{there} of {terms.users} users are there; the noise of a sum needs"
-            f" {terms.people_for_noise}",
-            expected=f"at most {there}",
-            fix=(
-                "leave it out, since nobody joins a federation with masks later, or"
-                f" {PROTECT} lost=SHARE"
-            ),
-        )
 
 
 def _protection(algorithm: Any, plan: FoundingPlan) -> dict[str, Any]:
@@ -365,15 +327,9 @@ def _protection(algorithm: Any, plan: FoundingPlan) -> dict[str, Any]:
     if plan.profile == DP:
         return {"protection": first_protection(plan.protect, traits)}
     across = {"noise_from": "seed" if plan.draws == "public" else "system"}
+    if plan.profile == PRIVATE:
+        across["answers"] = str(NOT_KNOWN)
     lost = round(1 - plan.quorum, 6)
-    # By lot, devices make their shares large enough for the fewest people, and nobody has to rest.
-    if plan.profile == PRIVATE and plan.protect.get("sampling") != "poisson":
-        # Nodes refuse a sum that has less noise than was promised. Without room, no lying node
-        # could ever be shut out, which takes as many people out of the rounds as a sum must have.
-        lost = max(lost, ROOM)
-        # Sums must differ by as many people as each must have, so that a larger number would hold
-        # up the rounds from which somebody is missing.
-        across["people"] = str(JoinPlan.people)
     if lost:
         across["lost"] = str(lost)
     protection = protection_of(plan.profile, {**across, **plan.protect}, traits)
@@ -484,7 +440,6 @@ def found(
         people=insisted.people,
         parties=insisted.parties,
         occupancy=insisted.occupancy,
-        apart=insisted.apart,
         public_draws=True,
         algorithm=plan.algorithm if is_place(plan.algorithm) else "",
     )
@@ -498,7 +453,7 @@ def _with_floors(plan: FoundingPlan, floors: Floors) -> FoundingPlan:
     protect = dict(plan.protect)
     if plan.profile != PAPER:
         protect = {"people": floors.people, "parties": floors.parties, **protect}
-    return replace(plan, apart=plan.apart and floors.apart, protect=protect)
+    return replace(plan, protect=protect)
 
 
 def free_ports(count: int = 1, *, udp: bool = False) -> list[int]:
@@ -549,24 +504,19 @@ def _added(
             f"'{request.name}' or its key is or was a node of this federation",
             fix="make a new folder with `entrenous federation identity` and another --name",
         )
-    if count != 1 and (terms.defended or terms.by_lot or not terms.has_server):
+    if count != 1 and (terms.defended or terms.masked or not terms.has_server):
         why = "a peer is one user's"
-        if terms.by_lot:
-            why = "each device decides by itself, and a sum names its people"
+        if terms.masked:
+            why = "under masks each device decides by itself; a shop joins by a link, with a device"
+            why += " for each customer"
         elif terms.has_server:
             why = "a defence looks at the update of each device"
         raise InputError("--node", f"'{request.name}' with {count} users", expected=f"one: {why}")
-    # By lot, few of all members are in a sum.
-    most = MOST_MEMBERS if terms.by_lot else MAX_PARTIES
-    if terms.masked and len(members.ever()) >= most:
-        fix = "one node for several users"
-        if not terms.by_lot:
-            fix = f"found it by lot, {PROTECT} sampling=poisson; or {fix}"
+    if terms.masked and len(members.roll) >= MOST_MEMBERS:
         raise InputError(
             "--node",
-            f"'{request.name}' would be one more than {most} that are or were members",
-            expected=f"at most {most} under masks",
-            fix=fix,
+            f"'{request.name}' would be one more than {MOST_MEMBERS} that are or were members",
+            expected=f"at most {MOST_MEMBERS} under masks",
         )
     start = members.next_user
     if start + count > terms.users:

@@ -1,15 +1,10 @@
-"""Going back to a kept model when sums are masked: the model is an old one, the numbers of the
-rounds are new.
+"""Going back to a model that a server has kept.
 
-A node sends only one masked input for each round number, since two sums of one round over different
-nodes would tell what a single node sent. So a server that goes back to the model of round 100 after
-round 180 continues with round 181, from that model. For nodes this is one more round with another
-model: no node goes back, and nobody has to be told. A node still remembers all earlier sums, also
-those of this very model.
-
-A node counts the masked inputs that have left it, and sends no more than the terms say. If that
-does not leave enough for the rounds to come, its owner decides: going back costs its users further
-sums.
+Under masks the model is an old one, and the numbers of the rounds are new. A node sends only one
+masked input for each round number, since two sums of one round over different nodes would tell what
+a single node sent. So a server that goes back to the model of round 100 after round 180 continues
+with round 181, from that model. For nodes this is one more round with another model: nobody has to
+be told, and each still counts its answers and holds every list against all before.
 """
 
 from __future__ import annotations
@@ -18,15 +13,12 @@ import os
 from collections.abc import Mapping
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import NamedTuple
 
 from ...core.errors import EntrenousError, InputError
 from ...core.lock import holding
 from ...runs import store
-from ..agreement.files import read_json
-from ..agreement.terms import LAST_NUMBER, TERMS, FederationTerms, further
-from ..node.node_store import NODE, STORE, NodeStore, floors_of
-from ..node.secure_node import ALLOWED, allowed_inputs, inputs
+from ..frames.contribution import agreed_by
+from ..server.server import moved_on
 from ..server.server_folder import (
     CHECKPOINTS,
     JOURNALS,
@@ -39,97 +31,29 @@ from ..server.server_folder import (
     number_of,
     standing,
 )
-from .enrolment import check_epsilon
 
 
-class WentBack(NamedTuple):
-    """The result of going back."""
-
-    before: int
-    """The rounds that counted before."""
-    counted: int
-    """The rounds that count now."""
-    number: int
-    """The number of the next round."""
-    left: int
-    """The further rounds that each node answers at least, without its owner's word."""
-    wanted: int
-    """The rounds to come."""
-
-
-class AllowedSums(NamedTuple):
-    """The masked inputs of a node."""
-
-    sent: int
-    """The rounds of which a masked input has left the node."""
-    most: int
-    """The rounds of which a masked input may leave the node."""
-    epsilon: float | None
-    """The epsilon of each user by then; None = nothing is proven."""
-
-
-def go_back(folder: Path, counted: int, after: int = -1) -> WentBack:
-    """Makes the model of `counted` rounds the newest of a server that is not running, under a
-    number that no node has been asked about.
-
-    after: the largest number that nodes know, where the folder was restored from a backup and
-    cannot know it. Raises InputError for a model that is not kept, and for a server at work."""
+def go_back(folder: Path, counted: int) -> tuple[int, int]:
+    """Makes the model of `counted` rounds the newest of a server under masks that is not running,
+    under a number that it has not asked about. Returns how many rounds counted before, and that
+    number. Raises InputError for a model that is not kept, and for a server at work.
+    """
     with closing(ServerFolder(folder)) as held:
         algorithm = held.terms.make(place=held.algorithm)
         now = standing(held, algorithm)
         kept = kept_rounds(folder)
         choose_kept(kept, counted)
         then = held.kept(algorithm, kept[counted]) if counted else first_standing(held, algorithm)
-        begun = held.newest_begun()
-        number = max(now.round, begun + 1, after + 1)
-        if number >= LAST_NUMBER:
-            problem = f"round {number} would be the next"
-            raise InputError("--after", problem, expected=f"a number below {LAST_NUMBER - 1}")
         # Nodes may have answered a round that is still open.
-        is_open = begun >= now.round
-        asked = now.tally.asked + is_open
+        number = max(now.round, held.newest_begun() + 1)
+        # A node that has answered this model answers it again only for the same people.
+        state = moved_on(then.state, algorithm, agreed_by(held.terms, algorithm))
         # Models of undone rounds go first: if a kill left them here, they would pass for those of
         # rounds to come.
         drop_models(folder, above=counted)
-        tally = RoundCount(counted, 0, asked, then.tally.drawn)
-        held.commit(then._replace(round=number, tally=tally))
+        held.commit(then._replace(round=number, state=state, tally=RoundCount(counted)))
         drop_models(folder, above=counted, but=number)
-        wanted = held.terms.rounds - counted
-        left = max(0, held.terms.sums - asked)
-        # By lot each node answers until its own answers are spent, whatever was asked.
-        if held.terms.by_lot:
-            left = wanted
-    return WentBack(now.tally.counted, counted, number, left, wanted)
-
-
-def allow_sums(folder: Path, counted: int) -> AllowedSums:
-    """Allows a node to take part until a server that went back to `counted` rounds has done the
-    rounds of its terms. A tenth more rounds are allowed, for lost ones.
-
-    Raises InputError for a number of rounds that the terms do not have, if that would spend more
-    than the owner's epsilon, where answers come free with time, and where rounds have no end.
-    """
-    terms = FederationTerms.read(folder / TERMS)
-    about = read_json(folder / NODE)
-    if terms.protection.days:
-        problem = "its answers come free with time, so that it needs no permission"
-        raise InputError(str(folder), problem, fix="leave it as it is")
-    if terms.endless:
-        problem = "rounds go on without end, and its answers would too"
-        raise InputError(str(folder), problem, fix="leave it as it is")
-    if counted > terms.rounds:
-        expected = f"at most {terms.rounds}, the rounds of the terms"
-        raise InputError("--rounds", f"got {counted}", expected=expected)
-    wanted = terms.rounds - counted
-    people = floors_of(folder, about).people
-    with closing(NodeStore(folder / STORE)) as store:
-        sent = inputs(store)
-        needed = sent + wanted + further(wanted)
-        # An earlier permission is not taken back.
-        most = max(allowed_inputs(store, terms), needed)
-        check_epsilon(folder, terms, about.get("epsilon"), people, most)
-        store.note(ALLOWED, str(most))
-    return AllowedSums(sent, most, terms.proven(people, most))
+    return now.tally.counted, number
 
 
 # ---- the models that are kept --------------------------------------------------------------------

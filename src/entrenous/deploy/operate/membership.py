@@ -13,25 +13,21 @@ from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from time import time
-from typing import NamedTuple
 
 from ...core.contract.declared import bound
 from ...core.errors import InputError
 from ...core.files import copy_file, rename_file, write_text
 from ...core.keywords import at_least
 from ...core.lock import changing
-from ...privacy.secure_sum.terms import Floors
 from ..agreement.catalogue import Items
 from ..agreement.certificates import expiry, make_keys, names_of
 from ..agreement.files import IDENTITY, read_identity, read_json, write_json
-from ..agreement.groups import group_of, groups_left
 from ..agreement.growth import NEXT, check_growing, current_items, read_items
 from ..agreement.members import MEMBERS, Members
 from ..agreement.terms import TERMS, FederationTerms
 from ..agreement.tickets import DAYS, MOST, REVOKED, RevocationList, ends
 from ..node.node_store import STORE, NodeStore
 from ..server import server_folder
-from ..server.leaving import resting_with
 from . import going_back
 from .founding import (
     OPERATOR,
@@ -50,28 +46,15 @@ def invite(folder: Path, requests: Requests, days: float = DAYS) -> list[Path]:
     """Adds nodes to the membership list of an existing federation, or gives a member its new key,
     and writes their invitations. days: the time for which the tickets of peers are valid.
 
-    Raises InputError, before anything is written, for a name or key that is or was a member's, for
-    more users than the terms have room for, and for a federation with secure sums, whose nodes have
-    agreed on the list, unless devices take part by lot.
+    Raises InputError, before anything is written, for a name or key that is or was a member's, and
+    for more users than the terms have room for.
     """
     with changing(operator_folder(folder)):
         operator, terms, before = _opened(folder)
-        check_open(folder, terms)
         members = enrolled(terms, before, requests, ends(days))
         written(operator, terms, members)
     names = [request.name for request, _ in requests]
     return list(write_invitations(folder, names, members).values())
-
-
-def check_open(folder: Path, terms: FederationTerms) -> None:
-    """Raises InputError for a federation that nobody can join once it is founded."""
-    # Owners have agreed on all nodes that may ever be in a sum with theirs: a newcomer could be the
-    # server's own. By lot each device holds the list of a sum against those that it has answered,
-    # whoever comes.
-    if terms.masked and not terms.by_lot:
-        problem = "every node of a secure sum has agreed on who takes part"
-        fix = "found the federation anew with `entrenous federation new`"
-        raise InputError(str(folder), problem, fix=fix)
 
 
 def change_items(folder: Path, more: Items | None = None, retired: Collection[str] = ()) -> Items:
@@ -97,22 +80,12 @@ def change_items(folder: Path, more: Items | None = None, retired: Collection[st
     return items
 
 
-class ShutOut(NamedTuple):
-    """The result of shutting a node out."""
-
-    users: int
-    """The number of its users."""
-    resting: Sequence[str] = ()
-    """The nodes that are in no round any more, since sums are masked."""
-
-
-def shut_out(folder: Path, name: str, rest_others: bool = False) -> ShutOut:
+def shut_out(folder: Path, name: str) -> int:
     """Removes a node from the membership list; of peers, signs a list of revoked keys with its key.
+    Returns the number of its users.
 
-    rest_others: allows taking other nodes out of all rounds together with it. Where sums are
-    masked, nodes refuse a sum that lacks this one node alone (`leaving`). Raises InputError for a
-    name that is not in the list, for the last node, and if others would have to rest and may not,
-    or too few would be left; it names them."""
+    Raises InputError for a name that is not in the list, and for the last node.
+    """
     with changing(operator_folder(folder)):
         operator, terms, members = _opened(folder)
         member = members.nodes.get(name)
@@ -126,61 +99,8 @@ def shut_out(folder: Path, name: str, rest_others: bool = False) -> ShutOut:
                 expected="a node of several",
                 fix="stop the server instead",
             )
-        resting = []
-        if terms.masked:
-            resting = _resting(operator, terms, members, name, rest_others)
-        written(operator, terms, members.without(name).resting(resting))
-    return ShutOut(len(member.users), resting)
-
-
-def _resting(
-    operator: Path, terms: FederationTerms, members: Members, name: str, may: bool
-) -> list[str]:
-    """Returns the nodes that have to rest when `name` is shut out. Raises InputError where they may
-    not, or too few would be left.
-    """
-    active = {}  # users by node
-    for other, member in members.nodes.items():
-        if not member.rests:
-            active[other] = len(member.users)
-    # A node in no sum leaves no gap.
-    if name not in active:
-        return []
-    # Sums of other groups stay as they are.
-    group = group_of(members, terms, name)
-    others = active.keys() - group
-    active = {other: people for other, people in active.items() if other in group}
-    own = terms.protection
-    floors = Floors(people=own.people, parties=own.parties, apart=terms.holds_apart)
-    fewest = terms.people_for_noise
-    past = server_folder.past_sums(operator)
-    resting = resting_with(name, active, past, floors, terms.run, fewest)
-    if resting is None and groups_left(members, terms, others) * 2 > own.groups:
-        # The whole group rests: there is no further sum of anybody in it.
-        resting = sorted(active.keys() - {name})
-    problem = (
-        f"a sum without '{name}' alone would tell what it sent; nodes consent to a difference of at"
-        f" least {floors.parties} nodes with {floors.people} people"
-    )
-    if resting is None:
-        least = max(floors.people, fewest)
-        problem += (
-            f", and {floors.parties} with {least} people have to be left of {len(active)} with"
-            f" {sum(active.values())}"
-        )
-        fix = "found the federation anew with `entrenous federation new`"
-        raise InputError("NAME", problem, fix=fix)
-    if resting and not may:
-        raise InputError(
-            "NAME",
-            problem,
-            expected=f"{len(resting)} more that leave the rounds: {', '.join(resting)}",
-            fix=(
-                "--rest-others has them rest for good: they keep their users, are asked no more,"
-                " and get the trained model"
-            ),
-        )
-    return resting
+        written(operator, terms, members.without(name))
+    return len(member.users)
 
 
 def renew_tickets(folder: Path, days: float = DAYS) -> list[Path]:
@@ -238,71 +158,33 @@ def certificate_ends(server: Path) -> datetime | None:
     return None
 
 
-def rewind(folder: Path, number: int) -> int:
-    """Goes back to the state after `number` rounds. Returns the number of rounds that had been
-    done.
+def rewind(folder: Path, number: int) -> list[str]:
+    """Goes back to the state after `number` rounds. Returns lines for people on what was done and
+    what they have to do.
 
-    A server, which must not be running, goes back to a round whose model it has kept. A node then
-    answers a server that went back, with the node's newest private vectors; by itself a node
-    refuses that, since it would repeat the random draws of those rounds.
+    A server, which must not be running, goes back to a round whose model it has kept. Without
+    masks a node then answers a server that went back, with the node's newest private vectors; by
+    itself a node refuses that, since it would repeat the random draws of those rounds. Under masks
+    no round comes again (`going_back`).
 
-    Raises InputError for a round to come or one not kept, and for masked sums, of which no round
-    comes again: see `go_back`.
-    """
-    folder, terms = _of_rounds(folder, number)
-    if terms.masked:
-        problem = "no round of masked sums comes again"
-        raise InputError(str(folder), problem, expected="`going_back.go_back`")
-    if is_server(folder):
-        return going_back.rewind(folder, number)
-    with closing(NodeStore(folder / STORE)) as store:
-        return store.rewind(number)
-
-
-def rewound(folder: Path, number: int, after: int = -1) -> list[str]:
-    """Goes back to the state after `number` rounds, by `rewind` or, if sums are masked, by
-    `going_back`. Returns lines for people on what was done and what they have to do. after and
-    errors: as for `going_back.go_back` and `rewind`.
+    Raises InputError for a round to come or one not kept, and for a node under masks.
     """
     folder, terms = _of_rounds(folder, number)
     of_server = is_server(folder)
-    if after >= 0 and not (terms.masked and of_server):
-        raise InputError("--after", "is for a server with masked sums", fix="leave it out")
+    if terms.masked and not of_server:
+        problem = "no round of masked sums comes again, and its node goes on by itself"
+        raise InputError(str(folder), problem, expected="the folder of a server")
     if terms.masked:
-        if of_server:
-            return _gone_back(folder, number, after)
-        return _allowed(folder, number)
-    before = rewind(folder, number)
+        before, following = going_back.go_back(folder, number)
+        went = f"from {before} rounds back to {number}; the next one has the number {following}"
+        return [f"{folder}: {went}", "nodes go on by themselves"]
     if of_server:
+        before = going_back.rewind(folder, number)
         every = f"on every node: entrenous federation rewind NODE --rounds {number}"
         return [f"{folder}: from round {before} back to {number}; {every}"]
+    with closing(NodeStore(folder / STORE)) as store:
+        before = store.rewind(number)
     return [f"{folder}: from round {before} back to {number}, with the users' newest vectors"]
-
-
-def _gone_back(folder: Path, number: int, after: int) -> list[str]:
-    done = going_back.go_back(folder, number, after)
-    went = (
-        f"{folder}: from {done.before} rounds back to {done.counted}; the next one has the number"
-        f" {done.number}"
-    )
-    if done.wanted <= done.left:
-        return [went, "nodes go on by themselves"]
-    return [
-        went,
-        f"nodes answer {done.left} rounds more by themselves, and {done.wanted} are to come: each"
-        f" owner who agrees runs: entrenous federation rewind NODE --rounds {number}",
-    ]
-
-
-def _allowed(folder: Path, number: int) -> list[str]:
-    now = going_back.allow_sums(folder, number)
-    spent = ""
-    if now.epsilon is not None:
-        spent = f", which spends epsilon {now.epsilon:.4g}"
-    return [
-        f"{folder}: updates of {now.sent} rounds have left, in masked sums; of {now.most}"
-        f" may{spent}"
-    ]
 
 
 def _of_rounds(folder: Path, number: int) -> tuple[Path, FederationTerms]:

@@ -33,7 +33,7 @@ from ..agreement.terms import TERMS, FederationTerms
 from ..links.admission import Denied, Rates
 from .enrolment import EnrolmentRequest
 from .founding import enrolled, operator_folder, parts_of_invitation
-from .membership import check_open, written
+from .membership import written
 
 LINKS = "links.json"
 HOUR = 3600.0
@@ -85,7 +85,6 @@ def check_joinable(folder: Path) -> FederationTerms:
     terms = FederationTerms.read(operator_folder(folder) / TERMS)
     if not terms.has_server:
         raise InputError(str(folder), "peers join by tickets", fix="use `federation invite`")
-    check_open(folder, terms)
     return terms
 
 

@@ -45,38 +45,35 @@ class FoundingPlan:
     scale: tuple[float, float] = (1.0, 1.0)
     """Lowest and highest rating, for algorithms that predict ratings."""
     profile: NetworkProfile = "private"
-    """private: the server learns only sums over at least 100 people of 3 nodes, with noise, and
-    nothing of a single node, and brings the settings that were tested with it; peers push nothing
-    that is theirs alone. dp: each device takes part by its own lot, clips, adds its share of noise,
-    and stops after as many answers as prove epsilon=8, or another --protect epsilon. robust: the
-    server reads the update of each device, one user a node, and refuses poisoned ones. paper: the
-    algorithm as published, whose messages can be read."""
+    """private: each device takes part by its own lot, and answers so many times; the server learns
+    only sums over at least 300 people, with noise, and nothing of a single device; brings the
+    settings that were tested with it; peers push nothing that is theirs alone. dp: each device
+    clips too, and stops after as many answers as prove epsilon=8, or another --protect epsilon.
+    robust: the server reads the update of each device, one user a node, and refuses poisoned ones.
+    paper: the algorithm as published, whose messages can be read."""
     protect: Mapping[str, Any] = field(default_factory=dict)
     """A setting of the protection that differs from the profile's, name=value; may be repeated,
-    such as people=60 or noise=0.2. groups=9 sums each round in nine groups of nodes, and shortens
-    the sum of a group that one lying member makes too long; default: one group of up to 300
-    nodes."""
+    such as people=60 or noise=0.2. groups=3 sums each round in three groups, dealt anew; default:
+    one."""
     accuracy: float = 0.0
     """Have each device test every new row before it learns the row, and add the results to its
     masked answers: hits, reciprocal ranks, and 1 for itself, each sum with noise of this standard
     deviation, such as 3. `entrenous federation status FOLDER --accuracy` shows them; 0 = nobody
     tests."""
     endless: bool = False
-    """Rounds go on until the server is stopped, in place of a number of them. Under masks only by
-    lot: --protect sampling=poisson --protect answers=N."""
+    """Rounds go on until the server is stopped, in place of a number of them. Under masks say in
+    how many a device answers: --protect answers=N."""
     from_model: str = ""
     """Begin with a model that was trained elsewhere: a stored run, or the folder of a federation's
     server. Items are matched by id; default: a new model."""
-    apart: bool = True
-    """Two masked sums differ by no node, or by at least --parties nodes: the server waits for a
-    node that is away. With --no-apart it continues without that node, if the owners agree."""
     draws: Literal["secret", "public"] = "secret"
     """secret: nodes draw random numbers from secrets of their own; public: from the seed, so that a
     simulation can repeat all draws."""
     deadline: float = 600.0
     """Seconds after which a round continues without the nodes that have not answered."""
     quorum: float = 1.0
-    """Least share of a round's users that must have answered for the round to count."""
+    """Without masks: least share of a round's users that must have answered for the round to
+    count."""
     most_norm: float | None = None
     """Largest Euclidean norm of the update of one device; the server refuses longer ones. A good
     value is ten times longest_answer in the status of a trial."""
@@ -136,10 +133,6 @@ class JoinPlan:
     occupancy: float = 10.0
     """For secure sums: this node sends nothing if fewer devices fill a row of the sum on average,
     unless every row carries noise."""
-    apart: bool = True
-    """For secure sums: this node also sends nothing if two sums would differ by fewer nodes or
-    users than that. With --no-apart it continues when a node has dropped out, which lets the server
-    compute that node's contribution."""
     least_users: int = 1
     """Least number of users in one answer: a server that asks for fewer at once gets nothing.
     Rounds draw users at random, so a higher number needs a quorum below 1."""

@@ -241,19 +241,7 @@ class Collector:
     def sums(
         self, works: Mapping[int, GroupWork], memory: SumMemory | None = None
     ) -> Generator[GroupSum, None, None]:
-        """`Collecting.sums`. memory: as for `SecureRound`."""
-        if self.folder.terms.by_lot and len(works) > 1:
-            yield from self._sums_at_once(works, memory)
-            return
-        for number, (work, of_group) in works.items():
-            yield self.sum_of(number, work, of_group, memory)
-
-    def _sums_at_once(
-        self, works: Mapping[int, GroupWork], memory: SumMemory | None
-    ) -> Generator[GroupSum, None, None]:
-        """Yields the secure sums of groups by lot: nobody waits for another group. Raises
-        ServerStopped.
-        """
+        """`Collecting.sums`: no group waits for another. memory: as for `SecureRound`."""
         rounds = {
             number: SecureRound(self, work, number, of_group, memory)
             for number, (work, of_group) in works.items()
@@ -264,18 +252,6 @@ class Collector:
         for number, total in SumsAtOnce(asked, self.exchange).totals():
             one = rounds[number]
             yield GroupSum(number, total, one.begun, one.names)
-
-    def sum_of(
-        self,
-        number: int,
-        work: RoundWork,
-        of_group: Collection[str],
-        memory: SumMemory | None = None,
-    ) -> GroupSum:
-        """Makes the secure sum of one group; see `SecureRound`. Raises ServerStopped."""
-        asking = SecureRound(self, work, number, of_group, memory)
-        total = asking.run()
-        return GroupSum(number, total, asking.begun, asking.names)
 
     def offer(self, work: RoundWork) -> None:
         self._work = work

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Generator, Sequence, Set
-from contextlib import closing, suppress
+from contextlib import suppress
 from threading import Event
 from typing import NamedTuple, TypeAlias, final
 
@@ -373,18 +373,3 @@ class Question(NamedTuple):
 Questions: TypeAlias = Generator[Question | float, None, Total]
 """The questions of a sum, one after the other, and pauses between them in seconds. Returns the
 sum."""
-
-
-def answered(questions: Questions, exchange: Exchange) -> Total:
-    """Puts the questions of one sum. Returns the sum. Raises ServerStopped."""
-    with closing(questions):
-        while True:
-            try:
-                question = next(questions)
-            except StopIteration as end:
-                total: Total = end.value
-                return total
-            if isinstance(question, float):
-                exchange.pause(question)
-            else:
-                exchange.gather(*question)

@@ -1,29 +1,12 @@
-"""A round in groups under masks: a sum for each, and, of groups that stay, a mean across them that
-one lying group cannot drag.
-
-A masked sum hides who lies in it, so one false vector moves the sum of everybody as far as it
-likes. With sums of several groups the server sees which sum is far longer than the others', and
-shortens it to the median length before it adds them: the clipped mean of Sun et al. 2019
-(arXiv:1911.07963), over groups instead of users. A liar still chooses the direction in which its
-whole group pushes, by as much as an honest group; liars in most groups are not bounded.
-
-Groups by lot are dealt anew in each round, and make the sum that one group would have: their sums
-are added as they are, without those in which too few took part.
+"""A round in groups under masks. Groups are dealt anew in each round, and make the sum that one
+group would have: their sums are added, without those in which too few took part. Each device holds
+every list that it is on against the participation contract.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import (
-    Callable,
-    Collection,
-    Generator,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
-from contextlib import closing
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple, final
 
@@ -31,17 +14,17 @@ import numpy as np
 
 from ...core.contract.declared import Contract
 from ...core.contract.update import Total
-from ...core.types import Float64Array, Int64Array
-from ..agreement.groups import groups_of_round
+from ...core.keys import key
+from ...core.types import Float64Array
+from ...privacy.turnout import groups_dealt
+from ..agreement.members import Members
+from ..agreement.terms import FederationTerms
 from ..frames.contribution import add
 from ..frames.frames import FrameParts, FrameRefused, claimed_node
 from ..frames.request import RoundWork
 from ..frames.row_tests import without_tests
 from .exchange import Exchange, Question, Questions, SentRequest
 from .server_folder import LogLine, ServerFolder
-from .watch import length
-
-LONG = 3.0  # times the median length, from which on a group's sum is logged
 
 
 class GroupSum(NamedTuple):
@@ -61,11 +44,13 @@ class GroupedSum(NamedTuple):
     """The sum of all groups of a round."""
 
     total: Total
-    """The sum, which has no devices where too few groups gave theirs."""
+    """The sum, which has no devices where no group gave its sum."""
     begun: bool
     """True if any node of any group was asked."""
     tests: Float64Array
     """What the sums say of tests of new rows, `row_tests.NUMBERS`; 0 where there are none."""
+    names: frozenset[str]
+    """The nodes whose sum it is."""
 
 
 class GroupWork(NamedTuple):
@@ -74,14 +59,26 @@ class GroupWork(NamedTuple):
     work: RoundWork
     """The work of the round, of which the nodes of this group alone are asked."""
     of_group: frozenset[str]
-    """All nodes that are or were in the group, or of groups by lot those that are now; nobody where
-    everybody is one group."""
+    """All members that are in the group now; nobody where everybody is one group."""
 
 
-# Makes the sums of some groups, by their numbers. A group that stays is asked when the sum of one
-# before it was taken, so that whoever stops taking them stops the asking; groups by lot are asked
-# together.
+# Makes the sums of some groups, by their numbers, which are asked together.
 Sums = Callable[[Mapping[int, GroupWork]], Generator[GroupSum, None, None]]
+
+
+def groups_of_round(members: Members, terms: FederationTerms, number: int) -> list[frozenset[str]]:
+    """Returns the members in each group of round `number`. Everybody can work it out, so that no
+    server chooses who meets whom.
+    """
+    count = terms.protection.groups
+    users = np.arange(members.users)
+    group = groups_dealt(key(terms.seed, "rounds"), number, users, count)
+    groups: list[set[str]] = [set() for _ in range(count)]
+    for name, member in members.nodes.items():
+        # Under masks a node is one user's.
+        (user,) = member.users
+        groups[group[user]].add(name)
+    return [frozenset(names) for names in groups]
 
 
 def works_of_groups(folder: ServerFolder, work: RoundWork) -> dict[int, GroupWork]:
@@ -101,96 +98,33 @@ def works_of_groups(folder: ServerFolder, work: RoundWork) -> dict[int, GroupWor
 def grouped_sum(
     folder: ServerFolder, contract: Contract, work: RoundWork, sums: Sums
 ) -> GroupedSum:
-    """Returns the sum of the sums of all groups, each shortened if it is too long.
-
-    A group that gives no sum is left out. With half of the groups or fewer there is none: liars in
-    one group could be in most of those that are left. By lot any group's sum counts, as it is.
-    """
-    by_lot = folder.terms.by_lot
-    works = works_of_groups(folder, work)
-    groups = folder.terms.protection.groups
+    """Returns the sum of the sums of all groups. A group that gives none is left out."""
     begun = False
-    totals: dict[int, Total] = {}
-    left = len(works)
-    with closing(sums(works)) as coming:
-        # Asking ends where too few groups could give their sums.
-        while left and (by_lot or 2 * (len(totals) + left) > groups):
-            summed = next(coming)
-            left -= 1
-            begun = begun or summed.begun
-            if summed.total.devices:
-                totals[summed.group] = summed.total
+    summed: set[int] = set()
+    names = frozenset[str]()
     whole, tests = without_tests(contract.empty_total())
-    # Before a sum is shortened, which would take hits from it.
-    for number, total in totals.items():
-        totals[number], told = without_tests(total)
-        tests += told
-    if groups == 1:
-        return GroupedSum(totals.get(0, whole), begun, tests)
-    _tell_missing(folder, work, totals.keys(), groups)
-    if by_lot:
-        for number in sorted(totals):
-            whole = add(whole, totals[number])
-        return GroupedSum(whole, begun, tests)
-    if 2 * len(totals) <= groups:
-        return GroupedSum(whole, begun, tests)
-    # Sums come in any order, and shortened ones are added by the numbers of their groups.
-    numbers = sorted(totals)
-    longer = times_the_median([totals[number] for number in numbers])
-    for number, times in zip(numbers, longer, strict=True):
-        _tell_long(folder, work, number, len(works[number].work.asked), times)
-        whole = add(whole, shortened(totals[number], times))
-    return GroupedSum(whole, begun, tests)
+    for one in sums(works_of_groups(folder, work)):
+        begun = begun or one.begun
+        if one.total.devices:
+            total, told = without_tests(one.total)
+            whole = add(whole, total)
+            tests = tests + told
+            names |= one.names
+            summed.add(one.group)
+    _tell_missing(folder, work, summed)
+    return GroupedSum(whole, begun, tests, names)
 
 
-def times_the_median(sums: Sequence[Total]) -> list[float]:
-    """Returns how many times as long each sum is as the median one, a device."""
-    lengths = [length(total) for total in sums]
-    # The lower one of two in the middle, of which the other may be a liar's.
-    median = sorted(lengths)[(len(lengths) - 1) // 2]
-    if not median:
-        return [float(np.inf) if size else 1.0 for size in lengths]
-    return [size / median for size in lengths]
-
-
-def shortened(total: Total, times: float) -> Total:
-    """Returns a sum that is `times` as long as it may be, shortened to that in steps of the fixed
-    point; the sum itself where it is no longer. Its devices, senders and weight stay.
-    """
-    if times <= 1:
-        return total
-    rows = {name: _divided(array, times) for name, array in total.rows.items()}
-    dense = {name: _divided(array, times) for name, array in total.dense.items()}
-    return total._replace(rows=rows, dense=dense)
-
-
-def _divided(array: Int64Array, times: float) -> Int64Array:
-    return np.rint(array.astype(np.float64) / times).astype(np.int64)
-
-
-def _tell_missing(
-    folder: ServerFolder, work: RoundWork, summed: Iterable[int], groups: int
-) -> None:
-    """Logs which groups gave no sum."""
+def _tell_missing(folder: ServerFolder, work: RoundWork, summed: Collection[int]) -> None:
+    """Logs which of several groups gave no sum."""
+    groups = folder.terms.protection.groups
     missing = sorted(set(range(groups)).difference(summed))
-    if missing:
+    if groups > 1 and missing:
         names = ", ".join(str(number + 1) for number in missing)
         line = (
             f"round {work.round}: {groups - len(missing)} of {groups} groups; without group {names}"
         )
         folder.log(LogLine(line, "groups", level="warning", round=work.round))
-
-
-def _tell_long(
-    folder: ServerFolder, work: RoundWork, number: int, nodes: int, times: float
-) -> None:
-    """Logs a sum that was much longer than the median one. It does not say which node lies."""
-    if times > LONG:
-        line = (
-            f"round {work.round}: the sum of group {number + 1} is {times:.3g} times as long as the"
-            f" median group's, and is shortened to it; one of its {nodes} nodes may lie"
-        )
-        folder.log(LogLine(line, "long", level="warning", round=work.round))
 
 
 # ---- several sums at once ------------------------------------------------------------------------

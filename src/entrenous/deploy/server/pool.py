@@ -19,7 +19,6 @@ from ...core.contract.protocols import arrays_of
 from ...core.contract.update import Total
 from ...core.errors import StartAgain
 from ...core.types import Int64Array
-from ...privacy.secure_sum.memory import PastSum
 from ..agreement.members import Member
 from ..frames import agreed_model
 from ..frames.agreed_model import Agreement
@@ -286,35 +285,21 @@ class WorkerPool(Generic[H]):
         return total
 
     def sums(self, works: Mapping[int, GroupWork]) -> Generator[GroupSum, None, None]:
-        """Yields the secure sums of some groups. Each worker makes those of its groups, one after
-        the other, or by lot together. Sums that are under way when nobody takes further ones are
-        made nevertheless.
-        """
+        """Yields the secure sums of some groups. Each worker makes those of its groups together."""
         self._works = works
         self._summed = []
-        together = 1
-        if self._folder.terms.by_lot:
-            together = len(works)
-            number = next(iter(works.values())).work.round
-            self._deal(number, Order("homes", {"round": number}), "moved")
-        left: list[list[int]] = [[] for _ in range(self._count)]
-        for number in sorted(works):
-            left[number % self._count].append(number)
+        number = next(iter(works.values())).work.round
+        self._deal(number, Order("homes", {"round": number}), "moved")
+        for at in range(self._count):
+            of_worker = [number for number in sorted(works) if number % self._count == at]
+            if of_worker:
+                self._order_sums(at, of_worker)
         ended = 0
         try:
             while ended < len(works):
-                for at, standing in enumerate(self.standing):
-                    if left[at] and not standing.summing:
-                        self._order_sums(at, left[at][:together])
-                        del left[at][:together]
                 for _, about, body in self._some_summed():
                     ended += 1
                     yield self._read_group(works[about["group"]].work, about, body)
-        except GeneratorExit:
-            # Sums under way are made, though nobody takes them.
-            while any(standing.summing for standing in self.standing):
-                self._some_summed()
-            raise
         finally:
             self._close()
 
@@ -406,21 +391,14 @@ class WorkerPool(Generic[H]):
             self._tell(at, Order("given", {**_said_of_work(work), **about}, self._words))
 
     def _order_sums(self, at: int, numbers: Sequence[int]) -> None:
-        """Has a worker make the sums of some groups. It has the server's memory of earlier sums of
-        these groups.
-        """
+        """Has a worker make the sums of some groups. It is told who has lied."""
         groups = [self._works[number] for number in numbers]
         asked: dict[str, Int64Array] = {}
         for group in groups:
             asked |= group.work.asked
-        past = []
-        for summed in self._folder.summed():
-            if any(_may_share(group, summed) for group in groups):
-                past.append((summed.model, dict(summed.parties)))
         about = {
             **_said_of_work(groups[0].work),
             "asked": _said_of_asked(asked),
-            "past": past,
             "liars": self._folder.liars(),
         }
         self.standing[at].summing = set(numbers)
@@ -498,7 +476,8 @@ class WorkerPool(Generic[H]):
                 standing.order = None
             self._summed.append(order)
         elif order.word == "remember":
-            self._remember(about)
+            remember = partial(self._folder.remember_liar, *about["liar"])
+            kept(self._folder, "the liars", remember, self._pause)
             self._tell(at, Order("remembered", {}))
         elif order.word == "handed":
             self.standing[at].order = None
@@ -527,16 +506,6 @@ class WorkerPool(Generic[H]):
         order = Order("member", about, member.key.public_bytes_raw())
         for at in range(self._count):
             self._tell(at, order)
-
-    def _remember(self, about: Mapping[str, Any]) -> None:
-        """Stores on the server's disk what must be known of all secure sums."""
-        if "sum" in about:
-            what = "list of sums"
-            act = partial(self._folder.remember_sum, PastSum(*about["sum"]))
-        else:
-            what = "liars"
-            act = partial(self._folder.remember_liar, *about["liar"])
-        kept(self._folder, f"the {what}", act, self._pause)
 
     def _pause(self, seconds: float) -> None:
         if self._stop.wait(seconds):
@@ -598,7 +567,7 @@ class WorkerPool(Generic[H]):
         self._await_ready(at)
         self._introduce()
         self._tell_given(at)
-        # The sums that the dead worker was making may be some to remember by now.
+        # The dead worker may have named somebody who lied.
         if dead.summing:
             self._order_sums(at, sorted(dead.summing))
         elif dead.order is not None:
@@ -615,11 +584,6 @@ class WorkerPool(Generic[H]):
         standing.sent = [0, 0, 0]
         standing.devices = 0
         standing.done = set()
-
-
-def _may_share(group: GroupWork, summed: PastSum) -> bool:
-    """Returns whether nodes of a group may have been in an earlier sum."""
-    return not group.of_group or not group.of_group.isdisjoint(summed.parties)
 
 
 def _said_of_work(work: RoundWork) -> dict[str, Any]:

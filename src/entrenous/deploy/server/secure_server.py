@@ -21,17 +21,16 @@ import numpy as np
 from ...core.contract.update import ShownArrays, Total
 from ...core.types import Int64Array
 from ...privacy.secure_sum import messages as stages
-from ...privacy.secure_sum.memory import PastSum, check_parties
 from ...privacy.secure_sum.refusal import SumRefused
 from ...privacy.secure_sum.server import SecureSumServer
-from ...privacy.secure_sum.terms import Floors, SumTerms
+from ...privacy.secure_sum.terms import SumTerms
 from ...privacy.secure_sum.vector import unpack
 from ..frames.contribution import check_sent, check_total, largest_body
 from ..frames.frames import Code, Frame, FrameParts, FrameRefused, opened, reason
 from ..frames.request import Requests, RoundWork
 from ..frames.secure import COMPLAINT, KINDS, OPEN, OPENED, sum_terms, uploaded
 from ..links.admission import GONE
-from .exchange import LOOK, Exchange, Question, Questions, answered, enough
+from .exchange import LOOK, Exchange, Question, Questions
 from .intake import Open, RoundIntake
 from .journal import FRAME, MARK, Journal
 from .server_folder import SPAN, LogLine, ServerFolder, kept
@@ -42,18 +41,10 @@ COMING = 3.0  # seconds without an answer, after which nobody else is on the way
 
 
 class SumMemory(Protocol):
-    """A server's memory of all secure sums: the parties of each, and the nodes that have lied."""
-
-    def summed(self) -> tuple[PastSum, ...]:
-        """Returns the newest sums that nodes were asked to consent to."""
-        ...
+    """A server's memory of the nodes that have lied in secure sums."""
 
     def liars(self) -> Mapping[str, str]:
         """Returns the nodes that have lied in a sum, by name, each with its lie in words."""
-        ...
-
-    def remember_sum(self, summed: PastSum) -> None:
-        """Stores whose sum nodes are about to be asked to consent to. Raises OSError."""
         ...
 
     def remember_liar(self, name: str, lie: str) -> None:
@@ -85,15 +76,14 @@ class SecureRound:
     """One round of a server by a secure sum: the server learns the sum of the updates and no single
     one.
 
-    group: the number of the group whose sum this is, from 0. of_group: all nodes that are or were
-    in the group, as in `GroupWork`; empty where there is one group. The attempts of each group are
-    numbered apart, and earlier sums of other groups do not count, since no node is in two.
+    group: the number of the group whose sum this is, from 0. of_group: the members of the group, as
+    in `GroupWork`; empty where there is one group. The attempts of each group are numbered apart.
 
     memory: None = that of the collector's folder, which is the server's.
 
     begun: True once nodes are asked: without a sum the round is lost then, and otherwise passed
-    over. By lot it is False again where too few take part. names: the nodes whose sum it is, once
-    the sum is there.
+    over. It is False again where too few take part. names: the nodes whose sum it is, once the sum
+    is there.
     """
 
     def __init__(
@@ -108,24 +98,19 @@ class SecureRound:
         self._folder = collector.folder
         self._contract = collector.intake.contract
         self._memory = memory or self._folder
-        self._past = self._memory.summed()
         terms = self._folder.terms
         self._first = group * SPAN
         self._what = f"round {work.round}"
         self._unsummed = "the model is unchanged"
         if of_group:
-            members = frozenset(of_group)
-            of_these = [past for past in self._past if not members.isdisjoint(past.parties)]
-            self._past = tuple(of_these)
             self._what += f", group {group + 1}"
             self._unsummed = "the group is left out"
-        self._by_lot = terms.by_lot
-        own = terms.protection
-        self._floors = Floors(own.people, own.parties, apart=terms.holds_apart)
         # The fewest people of a sum, as the nodes compute them.
         self._least = sum_terms(terms, self._contract, work.round, 0, work.model).people
-        # From here on only these are asked.
-        self._work = work._replace(asked=self._of_before(work))
+        # Nodes that have lied are asked no more.
+        liars = self._memory.liars()
+        honest = {name: users for name, users in work.asked.items() if name not in liars}
+        self._work = work._replace(asked=honest)
         self._now = Open(work.round, work.model, self._work.asked)
         self._roll = self._folder.members.roll
         self._empty = self._contract.empty_total()  # the sum of nobody
@@ -136,7 +121,7 @@ class SecureRound:
         # Nodes that have not answered the open stage. Kept from answer to answer, since a hundred
         # thousand may be asked.
         self._missing: set[str] = set()
-        # By lot: the monotonic seconds in which the server last looked who is there, and in which
+        # The monotonic seconds in which the server last looked who is there, and in which
         # somebody answered or was there to be waited for; and whether nobody else is waited for.
         self._looked = 0.0
         self._in_touch = 0.0
@@ -149,19 +134,15 @@ class SecureRound:
         self.begun = False
         self.names = frozenset[str]()
 
-    def run(self) -> Total:
-        """Runs the stages of the sum, in several attempts if need be. Returns the sum, which has no
-        devices if the round is lost. Raises ServerStopped.
-        """
-        return answered(self.questions(), self._collector.exchange)
-
     @property
     def asked(self) -> Collection[str]:
         """The names of the nodes that are asked."""
         return self._now.asked.keys()
 
     def questions(self) -> Questions:
-        """Yields the questions of the sum; otherwise as `run`."""
+        """Yields the questions of the sum, of several attempts if need be. Returns the sum, which
+        has no devices if the round is lost.
+        """
         never = self._hopeless()
         if never:
             self._log(f"{self._what}: {never}; {self._unsummed}", "lost")
@@ -184,7 +165,7 @@ class SecureRound:
         people = sum(len(users) for users in self._now.asked.values())
         if people < self._least:
             return f"{people} people are asked, and a sum is of at least {self._least}"
-        return self._too_near(self._now.asked)
+        return ""
 
     def _tried(self, attempt: int) -> Generator[Question, None, Total | None]:
         """Yields the questions of an attempt. Returns its sum, which has no devices if the round is
@@ -205,7 +186,7 @@ class SecureRound:
             if self._sum is None or self._sum.stage >= stages.MASKED:
                 return self._empty
             # A further attempt would ask those whom the same lot draws.
-            if self._by_lot and why.code == "threshold":
+            if why.code == "threshold":
                 self.begun = False
                 return self._empty
             return None
@@ -215,32 +196,6 @@ class SecureRound:
 
     def _log(self, line: str, event: str) -> None:
         self._folder.log(LogLine(line, event, level="warning", round=self._now.round))
-
-    def _of_before(self, work: RoundWork) -> Mapping[str, Int64Array]:
-        """Returns the users to ask, by node: those of all nodes of a round that have not lied.
-
-        If these and the parties of an earlier sum differ by too few for nodes to consent, all nodes
-        of the round are asked; if they do not fit either, the parties of an earlier sum.
-        """
-        everybody = work.asked.keys()
-        honest = everybody - self._memory.liars().keys()
-        earlier = [past.parties.keys() for past in reversed(self._past)]
-        for names in (honest, everybody, *earlier):
-            if len(names) > 1 and names <= everybody and not self._too_near(names, work):
-                return {name: work.asked[name] for name in sorted(names)}
-        return {name: work.asked[name] for name in sorted(everybody)}
-
-    def _too_near(self, names: Collection[str], work: RoundWork | None = None) -> str:
-        """Returns why nodes would not consent to the sum of these nodes after earlier ones; empty
-        if they would.
-        """
-        work = work or self._work
-        parties = {name: len(work.asked[name]) for name in names}
-        try:
-            check_parties(self._past, work.model, parties, self._floors)
-        except SumRefused as why:
-            return why.text
-        return ""
 
     def _attempt(self, attempt: int, journal: Journal) -> Generator[Question, None, Total]:
         """Yields the questions of all stages. Returns the sum; raises SumRefused if there is
@@ -304,30 +259,21 @@ class SecureRound:
         number = stage.number
         before = set(self._now.asked) if number == 0 else set(own.heard(number - 1))
         self._missing = before - own.heard(number) - self._gone
-        if number == stages.CONSENT:
-            parties = {name: len(self._now.asked[name]) for name in own.heard(stages.MASKED)}
-            summed = PastSum(self._work.model, parties)
-            self._kept("list of sums", lambda: self._memory.remember_sum(summed))
         # Before anybody is asked, since it may find that too few were heard.
         if number > stages.ADVERT:
             own.close(number - 1)
-        waited = self._not_heard
-        if self._by_lot:
-            self._stage_ends = False
-            self._in_touch = time.monotonic()
-            waited = partial(self._awaited, own, number)
+        self._stage_ends = False
+        self._in_touch = time.monotonic()
+        waited = partial(self._awaited, own, number)
         yield Question(waited, stage.request, self.take, self._deadline)
         if number == stages.MASKED:
             yield from self._settle(own)
-        while number <= stages.MASKED and not self._enough(set(own.heard(number))):
-            name = stages.STAGES[number]
+        if number <= stages.MASKED and not self._enough(own.heard(number)):
+            # Nobody is waited for, and the next round draws others.
+            why = "too few take part"
             if not self._missing:
-                why = self._most_say()
-                raise SumRefused("threshold", f"{name}: too many nodes withhold theirs{why}")
-            # By lot nobody is waited for, and the next round draws others.
-            if self._by_lot:
-                raise SumRefused("threshold", f"{name}: too few take part")
-            yield Question(self._not_heard, stage.request, self.take, self._deadline)
+                why = f"too many nodes withhold theirs{self._most_say()}"
+            raise SumRefused("threshold", f"{stages.STAGES[number]}: {why}")
         self._gone |= self._missing
 
     def _most_say(self) -> str:
@@ -340,13 +286,9 @@ class SecureRound:
         [(why, _)] = told.most_common(1)
         return f"; most often: {why}"
 
-    def _not_heard(self) -> Collection[str]:
-        """Returns the nodes that have not answered the open stage."""
-        return self._missing
-
     def _awaited(self, own: SecureSumServer, number: int) -> Collection[str]:
-        """Returns the nodes that are waited for at a stage, by lot: all that have not answered,
-        until the others are not there.
+        """Returns the nodes that are waited for at a stage: all that have not answered, until they
+        are not there.
         """
         now = time.monotonic()
         # Who is there is asked for now and then, since there may be many thousands.
@@ -368,7 +310,7 @@ class SecureRound:
         if not are_gone:
             self._in_touch = now
             return False
-        # By lot each node is one person's.
+        # Each node is one person's.
         needed = max(self._least, own.least)
         if len(own.heard(number)) >= needed:
             return True
@@ -407,20 +349,12 @@ class SecureRound:
             self._folder.log(LogLine(line, "liar", level="error", round=number, node=name))
             self._kept("liars", partial(self._memory.remember_liar, name, line))
 
-    def _enough(self, heard: set[str]) -> bool:
-        """Returns whether these nodes are enough for their sum to count, and not nearly the nodes
-        of an earlier sum; logs it if not.
-        """
-        if not self._by_lot and not enough(self._folder, self._work, heard):
-            return False
+    def _enough(self, heard: Collection[str]) -> bool:
+        """Returns whether these nodes are enough for their sum to count; logs it if not."""
         people = sum(len(self._now.asked[name]) for name in heard)
         if people < self._least:
             self._log(f"{self._what}: {people} people, at least {self._least}", "few")
-            return False
-        why = self._too_near(heard)
-        if why:
-            self._log(f"{self._what}: {why}", "apart")
-        return not why
+        return people >= self._least
 
     def _kept(self, what: str, act: Callable[[], T]) -> T:
         """Writes something to the disk, however long that takes. Raises ServerStopped."""
@@ -485,7 +419,7 @@ class SecureRound:
             self._collector.intake.belonging(answer, answer.node, self._now)
         if is_of_list or (head.kind == "refused" and head.attempt == self._attempt_number):
             why = reason(bytes(answer.body[:120]))
-            if self._by_lot and why.startswith(Code.NOT_DRAWN.value):
+            if why.startswith(Code.NOT_DRAWN.value):
                 raise FrameRefused(Code.NOT_DRAWN)
             raise FrameRefused(Code.WITHHELD, why)
         if head.kind not in (*KINDS, COMPLAINT, OPENED):

@@ -7,6 +7,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import TypeVar, final
@@ -52,8 +53,8 @@ from .watch import WINDOW, length, made_up_length, too_long
 T = TypeVar("T")
 FAREWELL = 30.0  # seconds for the nodes to take the trained model
 LOOK = 1.0  # seconds between two looks at the lists, in a pause
-# Seconds after a round by lot in which too few took part, twice as many after each further one:
-# asked again at once, those who are there would be no more.
+# Seconds after a round under masks in which too few took part, twice as many after each further
+# one: asked again at once, those who are there would be no more.
 SOON = 0.25
 LATER = 2.0  # at most, where as many are there as a lot draws a sum of on average
 LATEST = 30.0  # at most, where fewer are there
@@ -133,9 +134,7 @@ def moved_on(state: State, algorithm: FederatedAlgorithm, contract: Contract) ->
     from another model.
 
     From a model that was summed before, nodes answer with the same numbers as then, and for the
-    same parties only. If some parties were left out, noise and all would be the same in both sums
-    and cancel. If others are asked than before, as after a node was shut out, nodes have to draw
-    anew, which they do for another model.
+    same parties only: in two sums of other parties the noise would be the same, and cancel.
     """
     before = announced_of(contract, algorithm.download(state))
     arrays = arrays_of(state)
@@ -168,7 +167,6 @@ class FederationServer:
         self.algorithm = terms.make(place=folder.algorithm)
         self.contract = agreed_by(terms, self.algorithm)
         self._limits = terms.limits()
-        self._by_lot = terms.by_lot
         self._rounds_key = key_of(terms.seed, "rounds")
         self._stop = stop
         self._progress = progress
@@ -184,16 +182,13 @@ class FederationServer:
         self._longest = 0.0  # the longest answer of this process
         self._rate = newest_rate(noted_tests(folder.path))  # HR@10, where new rows are tested
         self._passed = 0  # rounds in a row that gave no sum
-        self._few = 0  # rounds in a row, by lot, in which too few took part
+        self._few = 0  # rounds in a row, under masks, in which too few took part
         self._few_wait = LATEST  # seconds to the next one, at most
         now = standing(folder, self.algorithm)
-        self.round, self.state, self.ledger, self.count, parties, self._lengths = now
+        self.round, self.state, self.ledger, self.count, self._lengths = now
         self._given = self._given_before()
         self._handed: RoundWork | None = None  # the work that hands that model on
         self._ran = False  # True once this process has run a round
-        # Others are members than when this state was summed.
-        if terms.masked and parties != self.members.parties:
-            self.state = moved_on(self.state, self.algorithm, self.contract)
         begun = f"going on after round {self.round}" if self.round else "from the start"
         if self.count.counted != self.round:
             begun += f", {self.count.counted}{terms.of_rounds} rounds counted"
@@ -216,10 +211,6 @@ class FederationServer:
         """The collector of the rounds."""
         assert self._collecting is not None  # from `served_by` on
         return self._collecting
-
-    def draw_key(self, drawn: int) -> np.uint64:
-        """Returns the key of a draw of users, by its number."""
-        return np.uint64(select_key(self._rounds_key, drawn))
 
     def served_by(self, collecting: Collecting) -> str | None:
         """Runs the rounds that are left, sends the trained model to the nodes, and returns its
@@ -244,7 +235,7 @@ class FederationServer:
     def _run(self) -> str:
         self._tell("running")
         given = 0 if self._given is None else self._given.counted
-        gives = self._by_lot or self.terms.endless
+        gives = self.terms.masked or self.terms.endless
         # A lost round does not count, so that another one makes up for it.
         while self.count.counted < self.terms.rounds:
             self._check_losses()
@@ -375,7 +366,9 @@ class FederationServer:
         """Runs one round: selects users, sends the download, collects updates, aggregates, and
         stores the new model.
         """
-        draw = None if self._by_lot else self.draw_key(self.count.drawn)
+        draw = None
+        if not self.terms.masked:
+            draw = np.uint64(select_key(self._rounds_key, self.round))
         work = round_work(self.folder, self.algorithm, self.contract, self.round, self.state, draw)
         users = sum(len(users) for users in work.asked.values())
         if self.terms.masked:
@@ -415,20 +408,20 @@ class FederationServer:
         never used again, since two sums of one round over different nodes would tell what a node
         sent. Without a sum the round does not count, and a further round makes up for it.
         """
-        total, begun, tests = grouped_sum(self.folder, self.contract, work, self.collecting.sums)
+        summed = grouped_sum(self.folder, self.contract, work, self.collecting.sums)
+        total = summed.total
+        if total.devices:
+            note = partial(self.folder.note_sum, self.round, summed.names)
+            self.kept("list of a sum", note)
         if self.terms.accuracy and total.devices:
-            self._hear_tests(tests, total.devices)
-        too_few = not begun and not total.devices and self._by_lot
+            self._hear_tests(summed.tests, total.devices)
+        too_few = not summed.begun and not total.devices
         self._few = self._few + 1 if too_few else 0
         if too_few:
             self._few_wait = LATER if self._are_enough() else LATEST
             # Too few took part, and nothing left them: the round is over, and the model stays.
             self.ledger = self.ledger._replace(unopened=self.ledger.unopened + 1)
             self._commit(total, users)
-            return
-        if not begun and not total.devices:
-            self._passed += 1
-            self._pass_over(self.count._replace(drawn=self.count.drawn + 1))
             return
         if not total.devices:
             self._lose(f"0 of {users} devices")
@@ -441,7 +434,7 @@ class FederationServer:
         """Tells whether a lot draws, of the people who are there, as many on average as a sum must
         have.
         """
-        # By lot each node is one person's.
+        # Each node is one person's.
         drawn = self.collecting.present * self._protected.rate / self.terms.protection.groups
         return drawn >= fewest_people(self.terms, self.contract)
 
@@ -504,20 +497,15 @@ class FederationServer:
     def _lose(self, how: str) -> None:
         """Closes a round without a sum, on the disk."""
         self._passed += 1
-        count = self.count._replace(lost=self.count.lost + 1, asked=self.count.asked + 1)
+        count = self.count._replace(lost=self.count.lost + 1)
         line = f"round {self.round}: {how}: lost, {count.lost} so far"
         if not self.terms.endless:
             line += f"; {self.terms.spare} are made up for"
         self._log(line, "lost", "warning")
-        # Whoever consented answers this model again for the same people alone, and a lot draws
-        # others.
-        if self._by_lot:
-            self.state = moved_on(self.state, self.algorithm, self.contract)
-        self._pass_over(count)
-
-    def _pass_over(self, count: RoundCount) -> None:
-        """Goes on to the next number with the same model."""
-        self._store(self.state, self.ledger, count)
+        # A node that consented answers this model again only for the same people, and the next lot
+        # draws others.
+        moved_state = moved_on(self.state, self.algorithm, self.contract)
+        self._store(moved_state, self.ledger, count)
 
     def _check_losses(self) -> None:
         """Raises RoundsLost if more rounds were lost than may be, or nobody could be asked in many
@@ -547,17 +535,14 @@ class FederationServer:
         state = self._checked(total)
         ledger = self._sent_since(self.ledger)
         ledger = ledger._replace(device_rounds=ledger.device_rounds + total.devices)
-        before = self.count
         number = self.round
-        count = RoundCount(before.counted + 1, before.lost, before.asked + 1, before.drawn + 1)
-        self._store(state, ledger, count)
+        self._store(state, ledger, self.count._replace(counted=self.count.counted + 1))
         line = f"round {number}: {total.devices} of {users} devices"
         self.folder.log(LogLine(line, "round", round=number))
 
     def _store(self, state: State, ledger: Ledger, count: RoundCount) -> None:
         """Ends the round with this state, on the disk and in memory."""
-        parties = self.members.parties
-        now = ServerStanding(self.round + 1, state, ledger, count, parties, self._lengths)
+        now = ServerStanding(self.round + 1, state, ledger, count, self._lengths)
         self.kept("checkpoint", lambda: self.folder.commit(now))
         self.round = now.round
         self.state = state

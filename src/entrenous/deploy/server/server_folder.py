@@ -8,7 +8,7 @@ import json
 import os
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol, Self, TypeVar, final
 
@@ -24,7 +24,6 @@ from ...core.lock import locked
 from ...core.printed import plain
 from ...core.types import Array
 from ...federation.shard import Ledger
-from ...privacy.secure_sum.memory import PastSum
 from ...runs import store
 from ...runs.recommenders import restore_state
 from ..agreement.files import (
@@ -51,11 +50,10 @@ MODEL = "model.safetensors"
 FIRST = "first.safetensors"  # the model that it begins with, if that was trained elsewhere
 LOG = "server.log"
 STATUS = "status.json"
-SUMS = "sums.json"
+SUM = "sum.json"
 LIARS = "liars.json"
 HALTED = "halted"  # the status of a server whose last round was not counted
 KEPT = 20  # models to go back to, at most
-KEPT_SUMS = 64  # sets of nodes whose sums were asked for, of each group
 SPAN = 1_000_000  # attempts at a secure sum: those of a group have numbers of their own
 
 
@@ -111,11 +109,6 @@ class RoundCount(NamedTuple):
     lost: int = 0
     """Rounds under masks whose masked inputs were asked for and gave no sum, since the start or
     since somebody last went back to a kept model."""
-    asked: int = 0
-    """Rounds whose masked inputs were ever asked for: as many may each node have answered."""
-    drawn: int = 0
-    """The draw of users that the next round has. A lost round's users are asked again under another
-    number, since nodes answer for no other users from the same model."""
 
     def about(self) -> dict[str, str]:
         """Returns the counts as a checkpoint has them, next to its arrays."""
@@ -137,9 +130,6 @@ class ServerStanding(NamedTuple):
     ledger: Ledger
     """The traffic so far."""
     tally: RoundCount
-    parties: str = ""
-    """The parties whose sums the server has had from this state, as `Members.parties` writes them;
-    "" = all who were ever members."""
     lengths: tuple[float, ...] = ()
     """The lengths of its newest sums, a device (`watch.length`)."""
 
@@ -313,7 +303,6 @@ class ServerFolder:
             state,
             Ledger(*(int(count) for count in arrays["ledger"])),
             RoundCount.of(about),
-            about.get("parties", ""),
             tuple(json.loads(about.get("lengths", "[]"))),
         )
 
@@ -325,8 +314,6 @@ class ServerFolder:
         arrays["ledger"] = np.array(now.ledger, np.int64)
         about = {"run": self.terms.run, "format": str(FORMAT), "version": __version__}
         about |= now.tally.about()
-        if now.parties:
-            about["parties"] = now.parties
         if now.lengths:
             about["lengths"] = json.dumps(now.lengths)
         store.write_checkpoint(self.path, PHASE, now.round, arrays, **about)
@@ -422,19 +409,9 @@ class ServerFolder:
 
     # ---- secure sums ----
 
-    def summed(self) -> tuple[PastSum, ...]:
-        """Returns the newest secure sums that nodes were asked to consent to, each set of nodes
-        once.
-        """
-        return past_sums(self.path)
-
-    def remember_sum(self, summed: PastSum) -> None:
-        """Stores whose sum nodes are about to be asked to consent to."""
-        others = [past for past in self.summed() if past.parties.keys() != summed.parties.keys()]
-        # Each group has its nodes' sums, so the memory grows with the groups.
-        newest = [*others, summed][-KEPT_SUMS * self.terms.protection.groups :]
-        sums = [(past.model.hex(), past.parties) for past in newest]
-        write_json(self.path / SUMS, {"sums": sums})
+    def note_sum(self, number: int, names: Collection[str]) -> None:
+        """Stores whose sums the newest round has, by its number."""
+        write_json(self.path / SUM, {"round": number, "nodes": sorted(names)})
 
     def liars(self) -> dict[str, str]:
         """Returns who has lied in a secure sum, by name, and when and how."""
@@ -483,13 +460,13 @@ class ServerFolder:
         return self.disk.trouble()
 
 
-def past_sums(folder: Path) -> tuple[PastSum, ...]:
-    """`ServerFolder.summed` of a folder that need not be open."""
-    path = folder / SUMS
-    if not path.exists():
-        return ()
-    sums = read_json(path)["sums"]
-    return tuple(PastSum(bytes.fromhex(model), parties) for model, parties in sums)
+def summed(folder: Path, number: int) -> list[str]:
+    """Returns the nodes in the sums of round `number`; nobody if it is not the newest that has
+    one.
+    """
+    path = folder / SUM
+    newest: dict[str, Any] = read_json(path) if path.exists() else {}
+    return list(newest["nodes"]) if newest.get("round") == number else []
 
 
 def told(folder: Path) -> dict[str, Any]:

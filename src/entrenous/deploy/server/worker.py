@@ -6,8 +6,8 @@ Orders come over a channel. `round`, `model` and `sum` bring work, with the serv
 updates, to give a model, and to make the secure sums of some groups. `stop` ends a round and is
 answered with the names that were taken; `total`, with names that another worker has taken too, is
 answered with the sum; `words` and `agree` have the nodes agree on a model. Reports of what is under
-way are sent meanwhile, and `summed` when the secure sum is there. What must be known of all secure
-sums is on the server's disk alone: `remember` asks for that, and waits for `remembered`. `homes`
+way are sent meanwhile, and `summed` when the secure sum is there. Who has lied in one is on the
+server's disk alone: `remember` asks for that, and waits for `remembered`. `homes`
 names a round, whose groups say which nodes a worker serves from then on. It is answered with who
 was there and is served elsewhere now, and `there` tells each worker who has come to it so.
 """
@@ -31,9 +31,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from ...core.files import write_private
 from ...core.types import Array
-from ...privacy.secure_sum.memory import PastSum
 from ...runs.recommenders import restore_state
-from ..agreement.groups import groups_of_round
 from ..agreement.members import Member, Members
 from ..agreement.terms import FederationTerms
 from ..frames.contribution import agreed_by, contract_of, of_total
@@ -45,7 +43,7 @@ from ..links.siblings import Siblings
 from .channel import Channel, Order, OrderChannel, next_order
 from .collector import Collector
 from .exchange import ServerStopped
-from .grouped_round import GroupSum, works_of_groups
+from .grouped_round import GroupSum, groups_of_round, works_of_groups
 from .knocks import KNOCKED, AskedDesk
 from .server_folder import LogFormat, ServerFolder
 
@@ -112,10 +110,10 @@ def serve(
 
 
 def bounds_of(held: ServerFolder) -> Bounds:
-    """Returns the limits of a server's connections. By lot there is room for twice as many nodes as
-    are drawn for a round, who all wait for each other, up to MOST_CONNECTED.
+    """Returns the limits of a server's connections. Under masks there is room for twice as many
+    nodes as are drawn for a round, who all wait for each other, up to MOST_CONNECTED.
     """
-    if not held.terms.by_lot:
+    if not held.terms.masked:
         return STANDARD
     contract = contract_of(held.terms, held.algorithm)
     usual = STANDARD.connections - STANDARD.strangers
@@ -383,7 +381,7 @@ class Worker:
         # The thread of the sums before has sent them.
         if self._summing is not None:
             self._summing.join()
-        self._memory.told(about["past"], about["liars"])
+        self._memory.told(about["liars"])
         self._summing = threading.Thread(target=self._sum, args=(work,), daemon=True, name="sum")
         self._doing = "sum"
         self._summing.start()
@@ -419,27 +417,24 @@ class AskedMemory:
 
     def __init__(self, channel: OrderChannel) -> None:
         self._channel = channel
-        self._past: tuple[PastSum, ...] = ()
         self._liars: Mapping[str, str] = {}
         self._answered = threading.Event()
         self._over = False
 
-    def told(self, past: list[tuple[bytes, dict[str, int]]], liars: Mapping[str, str]) -> None:
+    def told(self, liars: Mapping[str, str]) -> None:
         """Takes over the server's memory."""
-        self._past = tuple(PastSum(model, parties) for model, parties in past)
         self._liars = dict(liars)
-
-    def summed(self) -> tuple[PastSum, ...]:
-        return self._past
 
     def liars(self) -> Mapping[str, str]:
         return self._liars
 
-    def remember_sum(self, summed: PastSum) -> None:
-        self._remember({"sum": (summed.model, dict(summed.parties))})
-
     def remember_liar(self, name: str, lie: str) -> None:
-        self._remember({"liar": (name, lie)})
+        self._answered.clear()
+        if not self._over:
+            self._channel.send("remember", {"liar": (name, lie)})
+            self._answered.wait()
+        if self._over:
+            raise ServerStopped
 
     def remembered(self) -> None:
         """Notes that the server has stored what it was asked to remember."""
@@ -449,14 +444,6 @@ class AskedMemory:
         """Notes that the server is gone, so that nobody waits for it any more."""
         self._over = True
         self._answered.set()
-
-    def _remember(self, about: Mapping[str, Any]) -> None:
-        self._answered.clear()
-        if not self._over:
-            self._channel.send("remember", about)
-            self._answered.wait()
-        if self._over:
-            raise ServerStopped
 
 
 def said_of(array: Array) -> tuple[str, list[int], bytes]:

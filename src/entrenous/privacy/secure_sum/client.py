@@ -18,7 +18,7 @@ from ...core.types import Array, Int64Array
 from . import messages as m
 from . import primitives as p
 from .graph import Graph, graph
-from .memory import PastSum, check_own, check_parties, sums_of
+from .memory import PastSum, sums_of
 from .refusal import Code, SumRefused, require
 from .shamir import split
 from .statements import (
@@ -107,11 +107,10 @@ class SecureSumClient:
         round over different parties is what a party sent.
         people: of how many users the client's vector will be the sum. most: how many people each
         party can have at most, as agreed beforehand; None: as many as each says. rule: raises
-        SumRefused for parties, with their people, in whose sum the client will not be; None: sums
-        that tell too much together with those of `past` (`memory.check_parties`). past: the sums
-        that this client has consented to. `consent` sets `client.consented`, which the caller
-        stores before it sends the answer of `consent`, and gives to all later clients, also after a
-        restart.
+        SumRefused for parties, with their people, in whose sum the client will not be, held against
+        earlier ones. past: the sums that this client has consented to. `consent` sets
+        `client.consented`, which the caller stores before it sends the answer of `consent`, and
+        gives to all later clients, also after a restart.
         verify: checks signatures; clients in one process may share a `VerifiedOnce`.
     """
 
@@ -163,7 +162,6 @@ class SecureSumClient:
         self._sharers: list[int] = []
         self._survivors: list[int] = []
         self._rows = SumRows(0, 0)
-        self._own_users = frozenset[int]()
         # The hash of all that was seen by the end of each stage.
         self._views = [b""]
 
@@ -177,12 +175,9 @@ class SecureSumClient:
         """
         return self._once(m.SHARES, roster, lambda: self._share(roster))
 
-    def mask(
-        self, inbox: bytes, vector: Int64Array, rows: SumRows, users: frozenset[int] = frozenset()
-    ) -> bytes:
+    def mask(self, inbox: bytes, vector: Int64Array, rows: SumRows) -> bytes:
         """Stage 3: the vector with all masks added. vector: int64 [terms.length]; rows: how full
-        its item rows are (`vector.rows_of`); users: whose updates it is the sum of, where one party
-        has several. Raises SumRefused.
+        its item rows are (`vector.rows_of`). Raises SumRefused.
         """
         require(
             vector.dtype == np.int64 and vector.shape == (self.terms.length,),
@@ -190,7 +185,7 @@ class SecureSumClient:
             f"{vector.dtype} {vector.shape}; expected int64 ({self.terms.length},)",
         )
         question = hashlib.sha256(inbox + np.ascontiguousarray(vector).tobytes()).digest()
-        return self._once(m.MASKED, question, lambda: self._mask(inbox, vector, rows, users))
+        return self._once(m.MASKED, question, lambda: self._mask(inbox, vector, rows))
 
     def consent(self, survivors: bytes) -> bytes:
         """Stage 4: the client's signature of the list of survivors. It will never sign another list
@@ -327,9 +322,7 @@ class SecureSumClient:
 
     # ---- stage 3: the masked vector --------------------------------------------------------------
 
-    def _mask(
-        self, inbox: bytes, vector: Int64Array, rows: SumRows, users: frozenset[int]
-    ) -> bytes:
+    def _mask(self, inbox: bytes, vector: Int64Array, rows: SumRows) -> bytes:
         met = self._others()
         # Two sums of one round over different parties differ by what a party sent.
         about = (self.terms.run, self.terms.round)
@@ -338,15 +331,9 @@ class SecureSumClient:
             "used",
             f"round {about[1]} of run {about[0]}: this client's masked input has left before",
         )
-        # The others rely on the number of people that this client signed.
-        require(
-            not users or len(users) == self.people,
-            "floor",
-            f"{len(users)} users; {self.people} were agreed on",
-        )
         said, sharers, held = self._read_inbox(inbox)
         # Nothing leaves for a sum that could not come out, or that would not hide this client.
-        self._enough(sharers, rows, users)
+        self._enough(sharers, rows)
         words = self._words(vector, sum(met.with_people(sharers).values()))
         # Of every pair the lower place adds the common mask, and the higher subtracts it. The own
         # mask hides the vector from a server that says the client was gone, and has the others
@@ -363,7 +350,6 @@ class SecureSumClient:
         self._sharers = sharers
         self._held = {**held, met.me: self._own}
         self._rows = rows
-        self._own_users = users
         self._views.append(view)
         self.used = self.used | {about}
         return answer
@@ -435,7 +421,7 @@ class SecureSumClient:
         said = m.decode(survivors, m.Survivors, self._limit(LIST_LIMIT))
         # The sum that would come out is over these parties alone, so all floors are checked again.
         alive = self._list(said.survivors, self._sharers, "survivors")
-        self._enough(alive, self._rows, self._own_users)
+        self._enough(alive, self._rows)
         require(
             met.graph.joined(alive),
             "survivors",
@@ -454,7 +440,7 @@ class SecureSumClient:
         view = m.seen(self._views[2], said.survivors)
         answer = self._signed(m.CONSENT, view, b"")
         self._survivors = alive
-        self.consented = PastSum(self.terms.model, met.with_people(alive), self._own_users)
+        self.consented = PastSum(self.terms.model, met.with_people(alive))
         self._views.append(view)
         return answer
 
@@ -517,7 +503,7 @@ class SecureSumClient:
 
     def _check_people(self, parties: Mapping[str, int]) -> None:
         """Refuses too few people, parties that say they have more than was agreed on, and a sum
-        that earlier ones would take apart.
+        that the rule refuses.
         """
         if self._most is not None:
             for name, people in parties.items():
@@ -531,8 +517,6 @@ class SecureSumClient:
         require(people >= least, "floor", f"{people} people; at least {least}")
         if self._rule is not None:
             self._rule(parties)
-        else:
-            check_parties(self.past, self.terms.model, parties, self.floors)
 
     def _list(self, bits: bytes, among: range | list[int], code: Code) -> list[int]:
         """The parties of a list. All are in `among`; this client and enough of its neighbours are
@@ -553,7 +537,7 @@ class SecureSumClient:
         )
         return places
 
-    def _enough(self, alive: list[int], rows: SumRows, users: frozenset[int]) -> None:
+    def _enough(self, alive: list[int], rows: SumRows) -> None:
         """Refuses parties whose sum would not hide them, by itself or compared with earlier
         sums.
         """
@@ -564,7 +548,6 @@ class SecureSumClient:
         parties = met.with_people(alive)
         self._check_people(parties)
         people = sum(parties.values())
-        check_own(self.past, self.terms.model, users, people, floors)
         # A row that one device fills is that device's row.
         occupancy = rows.occupancy(people, 1 + sums_of(self.past, parties))
         require(

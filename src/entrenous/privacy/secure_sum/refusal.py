@@ -21,8 +21,6 @@ Code = Literal[
     "sharers",  # a list of sharers that cannot be
     "survivors",  # a list of survivors that cannot be
     "floor",  # too few parties or people
-    "apart",  # too few parties or people in the difference from an earlier sum
-    "twice",  # another sum of a model that was summed before
     "contract",  # a list of people against the participation contract
     "occupancy",  # rows that too few devices fill
     "used",  # this client's masked input of this round has left already

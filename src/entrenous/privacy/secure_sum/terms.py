@@ -133,7 +133,3 @@ class Floors:
     10, one touched row in 2,000 is one device's alone."""
     noise: bool = False
     """True if there is noise on every row, with which no occupancy is asked for."""
-    apart: bool = True
-    """True if two sums, too, must differ by nobody or by as many people and parties
-    (`memory.check_parties`).
-    """
