@@ -11,7 +11,6 @@ import pytest
 from entrenous_audit.attacks import (
     lone_rows,
     match,
-    public_draws,
     sign,
     sizes,
 )
@@ -24,7 +23,6 @@ from onlooker import (
     histories,
     movielens,
     noised,
-    observe,
     right,
     seen,
     sorted_rows,
@@ -117,31 +115,6 @@ def test_other_algorithms_and_empty_transcripts_are_left_alone(small: Any, attac
     assert not attack.applies(seen(small, "fcf", factors=4))
     empty = seen(small, "pfpl+")._replace(rounds=())
     assert attack.run(empty).score.shape == (0, 120)
-
-
-def test_public_draws_need_item_ids_alone() -> None:
-    transcript = first_users(seen(movielens(), "pfpl+", rounds=20, pi=0, factors=2), 100)
-    known = transcript._replace(about={**transcript.about, "seed": 0})
-    assert not public_draws.ATTACK.applies(transcript) and public_draws.ATTACK.applies(known)
-    found = right(public_draws.ATTACK.run(known), movielens())
-    assert found.precision > 0.99 and found.recall > 0.4 and found.ranked > 0.8
-    wrong = public_draws.ATTACK.run(known._replace(about={**known.about, "seed": 1}))
-    assert wrong.claimed is not None and not wrong.claimed.any()
-    blank = [
-        one._replace(sent={**one.sent, "q": 0 * one.sent["q"], "b": -np.ones_like(one.sent["b"])})
-        for one in known.rounds
-    ]
-    assert right(public_draws.ATTACK.run(known._replace(rounds=tuple(blank))), movielens()) == found
-
-
-def test_public_draws_are_attacked_in_an_audit_of_them(small: Any) -> None:
-    """A federation whose draws are public tells its onlooker the seed, and the attack runs."""
-    asked: Any = {"rounds": 30, "settings": {"factors": 4, "pi": 0}}
-    secret = observe("pfpl+", small, **asked)
-    public = observe("pfpl+", small, public_draws=True, **asked)
-    assert not public_draws.ATTACK.applies(secret) and public_draws.ATTACK.applies(public)
-    found = right(public_draws.ATTACK.run(public), small)
-    assert found.precision > 0.99 and found.recall > 0.4
 
 
 def test_the_first_row_is_no_history_as_sent_and_any_row_where_rows_are_sorted(small: Any) -> None:

@@ -12,11 +12,11 @@ from entrenous_audit.attacks import (
     differencing,
     drift,
     first_push,
+    lone_rows,
     membership,
     regression,
     replay,
     separation,
-    sum_match,
 )
 from entrenous_audit.attacks._rows_seen import prior
 from entrenous_audit.claims import Claims
@@ -215,7 +215,7 @@ def test_rows_of_one_sender_in_sums_are_solved_linked_and_named() -> None:
     transcript = observe(
         "pfpl", movielens(), view="sum", cohort=100, rounds=150, settings={"factors": 20}
     )
-    claims = sum_match.ATTACK.run(transcript)
+    claims = lone_rows.ATTACK.run(transcript)
     found = right(claims, movielens())
     assert found.precision > 0.9 and found.ranked > guessed(transcript, claims, movielens()) + 0.1
 
@@ -226,7 +226,7 @@ def test_noise_on_every_row_of_a_sum_leaves_nothing_to_solve(small: Any, triples
     transcript = observe(
         "fpl", small, view="sum", cohort=20, rounds=6, settings=settings, protect=protect
     )
-    claims = sum_match.ATTACK.run(transcript)
+    claims = lone_rows.ATTACK.run(transcript)
     claimed = 0 if claims.claimed is None else int(claims.claimed.sum())
     assert claimed < 0.02 * histories(small).sum() and claims.tried >= (claimed > 0)
     assert right(claims, small).ranked > guessed(transcript, claims, small) - 0.03

@@ -131,7 +131,6 @@ class AuditFound(SeenPrivacy):
     fixed: bool
     people: int
     watched: int | None
-    public_draws: bool
     replayed: bool
     chosen: int
     knows: float
@@ -219,7 +218,6 @@ def audited(
         "fixed": about["fixed"],
         "people": about["people"],
         "watched": about["watched"],
-        "public_draws": plan.public_draws,
         "replayed": plan.replayed,
         "chosen": plan.chosen,
         "knows": plan.knows,

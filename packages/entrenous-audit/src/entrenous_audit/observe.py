@@ -282,7 +282,6 @@ def _about(
             }
             for sent in contract.sends
         ],
-        "seed": plan.seed if plan.public_draws else None,
         "fixed": plan.fixed,
         "people": plan.people,
         "replayed": plan.replayed,

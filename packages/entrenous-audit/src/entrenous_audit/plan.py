@@ -63,8 +63,6 @@ class AuditOptions(JudgedOptions):
     """The limits on the data that leaves devices, as for `entrenous run`."""
     protect: Mapping[str, SettingValue] = field(default_factory=dict)
     """Settings of the protection that differ from the profile's. Names: {protect}."""
-    public_draws: bool = False
-    """The onlooker knows the seed, as where everybody can repeat the draws of devices."""
     replayed: bool = False
     """An active server shows devices the same model in every round."""
     knows: float = 0.0
