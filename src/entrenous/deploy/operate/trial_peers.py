@@ -115,10 +115,5 @@ def _watch(paths: list[Path], seconds: float, say: Say) -> None:
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         time.sleep(min(LOOK, max(0.0, until - time.monotonic())))
-        peers = [status(path) for path in paths]
-        alive = sum(peer.get("running", 0) for peer in peers)
-        # A peer with few rows has no weighting set, and so no hit rate.
-        rates = [peer["hr@20"] for peer in peers if peer.get("hr@20") is not None]
-        mean = sum(rates) / max(1, len(rates))
-        pushes = sum(map(_pushed, paths))
-        say(f"{alive} peers run; {pushes} pushes were accepted; HR@20 {mean:.3f}")
+        alive = sum(status(path)["running"] for path in paths)
+        say(f"{alive} peers run; {sum(map(_pushed, paths))} pushes were accepted")
