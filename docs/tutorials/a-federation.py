@@ -7,10 +7,10 @@
 # ## Try it
 #
 # `federation try` founds a federation of the first 40 readers, each with a device. The server sees
-# masked sums alone. While it runs, the rest of the rows arrives, readers join, and some leave.
+# masked sums alone. While it runs, the rest of the rows arrives, items appear, and some leave.
 
 # %% [bash]
-# entrenous federation try club --data books.csv --rounds 2 2>&1 | grep -o "[0-9]* of 40 people[a-z ]*"
+# entrenous federation try club --data books.csv --rounds 2 2>&1 | grep -oE "[0-9]+ of [0-9]+ people[a-z ]*"
 
 # %% [markdown]
 # ## What lies where
@@ -28,10 +28,10 @@
 # %% [markdown]
 # ## A device recommends by itself
 #
-# The trained model is on every device, and a list is made there. This one is three lines long.
+# The trained model is on every device, and a list is made there; this one has three items.
 
 # %% [bash]
-# entrenous federation recommend club/nodes/person-001 --n 3 --json 2>/dev/null | grep -c '"title"'
+# entrenous federation recommend club/nodes/person-001 --n 3 --json 2>/dev/null | grep -o '"title"' | wc -l
 
 # %% [markdown]
 # [Deploy](../network.md) does the same on machines of different owners. [Trouble](../trouble.md)
