@@ -7,11 +7,11 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
-from entrenous.runs.tuning.before import space_of
-from entrenous.runs.tuning.space import Choices, read_space
 from entrenous_lab.papers import defaults
 from entrenous_lab.papers.cell import Outcome
 from entrenous_lab.papers.study import System
+from entrenous_lab.search.before import space_of
+from entrenous_lab.search.space import Choices, read_space
 
 from entrenous.systems.named import kind_of
 from lab.tests.test_cali3f import look
