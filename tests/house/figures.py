@@ -10,7 +10,7 @@ from tests.house import bounds
 from tests.house.budgets import budgets
 from tests.house.english import avoided_words, weak_openings
 from tests.house.readers import files_of
-from tests.house.source import python_files, signatures, source_of
+from tests.house.source import every_file, signatures, source_of
 from tests.house.traced import from_csv_to_recommendation, from_device_to_model
 
 
@@ -24,7 +24,7 @@ class Figure(NamedTuple):
 
 def figures(folder: Path) -> list[Figure]:
     """Measures everything. folder: where files of a traced run may be written."""
-    source = source_of(python_files())
+    source = source_of(every_file())
     counts = [one.parameters for one in signatures()]
     many = sum(count > 8 for count in counts)
     csv = from_csv_to_recommendation(folder)

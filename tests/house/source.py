@@ -64,9 +64,9 @@ def packages() -> dict[str, tuple[Path, ...]]:
     return {"entrenous": python_files(), **others}
 
 
-def every_file() -> list[Path]:
+def every_file() -> tuple[Path, ...]:
     """The Python files of `packages`."""
-    return [path for files in packages().values() for path in files]
+    return tuple(path for files in packages().values() for path in files)
 
 
 @cache

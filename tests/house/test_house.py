@@ -11,7 +11,7 @@ from tests.house import bounds
 from tests.house.budgets import Budget, budgets, size_file
 from tests.house.english import AVOIDED, OPENINGS, avoided_words, weak_openings
 from tests.house.readers import files_of
-from tests.house.source import Source, every_file, python_files, signatures, source_of
+from tests.house.source import Source, every_file, signatures, source_of
 from tests.house.traced import from_csv_to_recommendation, from_device_to_model
 
 
@@ -29,11 +29,11 @@ def test_budgets(one: Budget) -> None:
 
 
 def test_nodes_per_code_line() -> None:
-    assert source_of(python_files()).nodes_a_line <= bounds.NODES_A_LINE
+    assert source_of(every_file()).nodes_a_line <= bounds.NODES_A_LINE
 
 
 def test_comments() -> None:
-    assert source_of(python_files()).comment_share >= bounds.LEAST_COMMENTS
+    assert source_of(every_file()).comment_share >= bounds.LEAST_COMMENTS
 
 
 def test_what_english_is_counted() -> None:
