@@ -29,7 +29,7 @@ help:
 	@echo "make test-slow  the tests that take minutes"
 	@echo "make test-all   all tests, and record for which source those of lab and packages passed"
 	@echo "make lint   check style and types only"
-	@echo "make failures   run the failure tests, slow ones too, and write docs/failures.md"
+	@echo "make failures   run the failure tests, slow ones too, and write docs/results/failures.md"
 	@echo "make mutants    put a hundred small faults into copies of the source, one at a time: which tests notice? (ARGS=--list, ARGS=NAME)"
 	@echo "make model      check the model of the secure sum in every order and under every choice of the server (needs spin and gcc)"
 	@echo "make evidence   audit the algorithms on MovieLens-100K, and write what \`entrenous explain\` and docs/results/measured.md repeat (a quarter of an hour)"

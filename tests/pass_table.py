@@ -269,7 +269,7 @@ def result(name: str, own: list[Case]) -> str:
 
 
 def page(found: list[Case], quick: bool) -> str:
-    """docs/failures.md."""
+    """docs/results/failures.md."""
     commit = subprocess.run(
         ["git", "rev-parse", "--short", "HEAD"],
         cwd=TESTS,
@@ -299,7 +299,9 @@ def page(found: list[Case], quick: bool) -> str:
 def main() -> int:
     """Runs the tests, writes the page; 1 if any failed."""
     asked = argparse.ArgumentParser(description="run the failure tests and write what passed")
-    asked.add_argument("out", nargs="?", type=Path, default=TESTS.parent / "docs" / "failures.md")
+    asked.add_argument(
+        "out", nargs="?", type=Path, default=TESTS.parent / "docs" / "results" / "failures.md"
+    )
     asked.add_argument("--quick", action="store_true", help="without the slow ones")
     asked.add_argument("--from", dest="record", type=Path, help="a junit.xml that is there already")
     given = asked.parse_args()
