@@ -401,13 +401,14 @@ def test_days_need_answers_and_a_lot(settings: dict[str, Any], said: str) -> Non
         Protection(**settings, secure_sum=True, days=30)
 
 
+PEOPLE = ["--protect", "people=11"]
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([*DAYS], "add --set cohort=13 --protect sampling=poisson --protect answers=100"),
-        (["--protect", "answers=2", *DAYS], "add --set cohort=13 --protect sampling=poisson"),
-        ([*LOT, "--protect", "days=-1"], "days"),
-        ([*LOT, "--protect", "days=nan"], "days"),
+        ([*LOT, *PEOPLE, "--protect", "days=-1"], "--protect days"),
+        ([*LOT, *PEOPLE, "--protect", "days=nan"], "--protect days"),
         (["--profile", "dp", "--protect", "answers=2", *DAYS], "days is decided by --profile dp"),
     ],
 )
