@@ -13,12 +13,14 @@ import sys
 import sysconfig
 import tarfile
 import zipfile
+from importlib.metadata import Distribution, distribution
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 from packaging.metadata import Metadata
+from packaging.requirements import Requirement
 from paths import ROOT
 
 import entrenous
@@ -29,7 +31,7 @@ pytestmark = [
     pytest.mark.timeout(600),
     pytest.mark.skipif(find_spec("hatchling") is None, reason="hatchling is not installed"),
 ]
-OURS = ("entrenous", "_entrenous", "__editable__")
+OURS = "entrenous"
 
 
 class Built(NamedTuple):
@@ -62,18 +64,32 @@ def installed(built, tmp_path_factory) -> Path:
 
 
 def environment(folder: Path, *wheels: Path) -> Path:
-    """The folder of programs of a new environment with some wheels, and the third-party packages of
-    this one.
+    """The folder of programs of a new environment with some wheels and what they declare to need,
+    which is linked from this environment.
     """
     home = folder / "venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", home], check=True)
     packages = next((home / "lib").glob("python*/site-packages"))
-    for entry in Path(sysconfig.get_path("purelib")).iterdir():
-        if not entry.name.startswith(OURS) and entry.suffix != ".pth":
-            (packages / entry.name).symlink_to(entry)
+    here = Path(sysconfig.get_path("purelib"))
+    for name in needed(*wheels):
+        (packages / name).symlink_to(here / name)
     uv = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--offline", "--no-deps"]
     subprocess.run([*uv, "--python", home / "bin" / "python", *wheels], check=True)
     return home / "bin"
+
+
+def needed(*wheels: Path) -> set[str]:
+    """The files and folders of all packages that some wheels require, directly or not."""
+    waiting = [one for wheel in wheels for one in metadata_of(wheel).requires_dist or ()]
+    found = dict[str, Distribution]()
+    while waiting:
+        asked = waiting.pop()
+        wanted = asked.marker is None or asked.marker.evaluate({"extra": ""})
+        if wanted and asked.name not in found and not asked.name.startswith(OURS):
+            found[asked.name] = distribution(asked.name)
+            waiting += map(Requirement, found[asked.name].requires or ())
+    files = [file for one in found.values() for file in one.files or ()]
+    return {file.parts[0] for file in files} - {"..", "__pycache__", "bin"}
 
 
 # Device code in plain Python: nothing is compiled, and the model is the same to the bit.
@@ -221,11 +237,15 @@ def test_each_neighbour_works_beside_the_library_alone(one, built, tmp_path):
             assert bool(re.search(rf"{name} +Not installed", shown)) == (other != one)
     program = f"""
 from importlib.metadata import entry_points
+from entrenous.systems.named import algorithms
 import entrenous
 engines = {{point.name: point for point in entry_points(group="entrenous.engines")}}
 assert set(engines) == set({one.engines!r})
-for point in engines.values():
-    point.load()
+for name, point in engines.items():
+    # Actors serve a federation, which needs the extra `network` as well.
+    if name != "actors":
+        point.load()
+assert set({one.algorithms!r}) <= algorithms().keys()
 for name, place in entrenous.LAZY.items():
     if place.startswith("entrenous_{one.extra}."):
         getattr(entrenous, name)
