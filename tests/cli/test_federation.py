@@ -198,7 +198,7 @@ def test_an_owner_who_says_nothing_joins_under_masks_alone(folder: Path, command
     before = contents(folder)
     join = ["federation", "join", "a", "--invitation", "book/invitations/a", "--data", "a.csv"]
     read = "profile paper: the server can read what each node sends, of one user or their sum"
-    for more in ((), ("--people", "300", "--parties", "5"), ("--profile", "robust")):
+    for more in ((), ("--people", "300", "--parties", "5")):
         error = command(*join, *more).error
         assert f"book/invitations/a: {read}" in error and "R-precision 0.9" in error
         assert error.strip().endswith(

@@ -201,6 +201,21 @@ def test_an_owner_raises_floors_and_no_message_lowers_them(noisy: SubtractingSer
     assert "12 people; at least 13" in noisy.said["node-02"]
 
 
+@pytest.mark.parametrize("more", [{"profile": "robust"}, {"protect": {"defence": "clip"}}])
+def test_a_defence_is_of_simulations_and_the_line_names_one(
+    tmp_path: Path, more: dict[str, Any]
+) -> None:
+    plan = FoundingPlan(**{"algorithm": "fpl", "rounds": 2, "users": 40, **more})
+    with pytest.raises(InputError, match="`entrenous run fpl --profile robust` is one") as why:
+        found_federation(tmp_path / "f", Items.of(DATA), [], plan)
+    assert "\n" not in str(why.value) and not (tmp_path / "f").exists()
+    made = federation(tmp_path / "g", 4, 2)
+    fields = made.terms.model_dump(mode="json")
+    fields["protection"]["defence"] = "clip"
+    with pytest.raises(InputError, match="defences are of simulations"):
+        type(made.terms).parse(fields, "terms")
+
+
 def test_an_unknown_profile_or_setting_is_one_line(tmp_path: Path) -> None:
     for more, words in (
         ({"profile": "privat"}, "did you mean 'private'"),

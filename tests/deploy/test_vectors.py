@@ -492,7 +492,6 @@ def best_of(made: FoundedFederation, rows: Interactions, training: Training) -> 
         ("fcf", {"form": "gram"}, PLAIN, "form=gram; expected printed"),
         ("fpl", {"user_step": "once"}, PLAIN, "user_step=once; expected triple"),
         ("fpl", {}, {**PLAIN, "protect": {"row_clip": 1.0}}, "a protection of which"),
-        ("fpl", {}, {"profile": "robust"}, "a protection of which"),
         (
             "fcf",
             {},

@@ -277,10 +277,7 @@ def test_a_worker_that_is_killed_while_it_sums_groups_by_lot_loses_nobody(
     assert before[3].count(third) == 2
 
 
-def test_workers_are_refused_with_a_defence_and_below_one(tmp_path: Path) -> None:
-    defended = federation(tmp_path / "d", nodes=20, rounds=1, profile="robust")
-    with pytest.raises(InputError, match="--workers: a defence looks at the updates of all nodes"):
-        served(defended, 2)
+def test_no_worker_at_all_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="--workers"):
         served(federation(tmp_path / "f", rounds=1), 0)
 

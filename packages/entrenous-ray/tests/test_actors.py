@@ -181,12 +181,6 @@ def has_a_list(device: Device) -> bool:
         return False
 
 
-def test_actors_are_refused_with_a_defence(tmp_path: Path) -> None:
-    defended = federation(tmp_path / "d", nodes=20, rounds=1, profile="robust")
-    with pytest.raises(InputError, match="--ray: a defence looks at the updates of all nodes"):
-        served(defended)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("words", [[], ["kill"]], ids=["whole", "killed"])
 def test_actors_on_two_machines_end_with_the_model_of_one_process(

@@ -31,7 +31,7 @@ from entrenous.deploy.agreement.members import MEMBERS
 from entrenous.deploy.agreement.notice import ADDRESSES
 from entrenous.deploy.agreement.terms import TERMS
 from entrenous.deploy.links.https import HttpsPlan, listen
-from entrenous.deploy.operate.running import RayPlan, Say, refuse_alone, served_by
+from entrenous.deploy.operate.running import RayPlan, Say, served_by
 from entrenous.deploy.server.channel import Order, next_order
 from entrenous.deploy.server.pool import WorkerPool
 from entrenous.deploy.server.server_folder import LogFormat, ServerFolder
@@ -298,7 +298,6 @@ def serve_by_actors(
     `serve_by_workers`.
     """
     at_least("--workers", workers, 1)
-    refuse_alone(held, "--ray")
     address = None if plan.address == LOCAL else plan.address
     ending = signal.getsignal(signal.SIGTERM)
     with engine(EngineOptions(workers, address, 1)) as library:

@@ -29,7 +29,6 @@ from ...privacy.protection import (
     DP,
     PAPER,
     PROTECT,
-    ROBUST,
     UNCUT,
     Protection,
     ProtectionInForce,
@@ -154,7 +153,7 @@ class FederationTerms(Settings):
             " server is stopped"
         ),
     )
-    profile: Literal["paper", "private", "dp", "robust"] = Field(
+    profile: Literal["paper", "private", "dp"] = Field(
         "paper",
         description=(
             "what limits the data that leaves nodes: a name of `privacy.protection.PROFILES`"
@@ -231,9 +230,9 @@ class FederationTerms(Settings):
         for name in sorted(foreign):
             if getattr(self, name) != fields[name].default:
                 raise ValueError(f"no {name} where the topology is '{self.topology}'")
-        if not self.has_server and self.profile == ROBUST:
-            raise ValueError("paper or private between peers: robust is what a server does")
         own = self.protection
+        if own.defence != "none":
+            raise ValueError("defence=none: defences are of simulations, as of `entrenous run`")
         if own.noise_by == "server" or own.epsilon is not None:
             raise ValueError("noise by devices: a node cannot see that a server adds noise")
         if self.profile == DP and not self._proves():
@@ -333,7 +332,7 @@ class FederationTerms(Settings):
         "" where masks, or noise between peers, hide that."""
         if self.masked or (not self.has_server and self.gossip.push_noise):
             return ""
-        return ROBUST if self.defended else PAPER
+        return PAPER
 
     @property
     def endless(self) -> bool:
@@ -374,12 +373,6 @@ class FederationTerms(Settings):
         itself (`sums`), so a server that leaves numbers out gains nothing.
         """
         return LAST_NUMBER if self.masked else self.rounds
-
-    @property
-    def defended(self) -> bool:
-        """True where the server looks at each device's update before it adds the updates of a
-        round."""
-        return self.protection.defence != "none"
 
     @cached_property
     def catalogue(self) -> Catalogue:
@@ -640,12 +633,6 @@ class FederationTerms(Settings):
         name = short(self.algorithm)
         measured = evidence.gives_away(name)
         measured = measured or f"`entrenous audit {name}` measures what that gives away"
-        # A defence has to see each update, so it comes before all else that could be said.
-        if self.defended:
-            return (
-                "the server reads each device's update, to refuse poisoned ones"
-                f" (defence={own.defence}), histories too; {measured}"
-            )
         singly = self._and_singly(place)
         sums = "the server can read what each node sends, of one user or their sum"
         read = f"; as published: {measured}"

@@ -102,8 +102,8 @@ class Device:
     ) -> Self:
         """Joins a federation by a link, as a person without rows, and opens the new device.
 
-        profile: with "paper" this device joins also where all that it sends can be read, with
-        "robust" where the server reads it to refuse poisoned updates. people, parties: this device
+        profile: with "paper" this device joins also where all that it sends can be read. people,
+        parties: this device
         sends nothing to a sum over fewer users, or fewer nodes. tell: is called with the lines of
         what the owner agrees to, before the server hears of the device. Raises InputError for a
         link that leads nowhere, and for terms that others can see through. Not to be called from an

@@ -38,6 +38,7 @@ from ...privacy.protection import (
     PAPER,
     PRIVATE,
     PROTECT,
+    ROBUST,
     ProtectionInForce,
     protection_of,
 )
@@ -166,6 +167,10 @@ def found_federation(
         problem = "peers have no rounds" if plan.peers else f"{plan.rounds} rounds, and without end"
         raise InputError("--endless", problem, fix="leave one of them out")
     algorithm = plan.algorithm or (GOSSIPING if plan.peers else "")
+    if plan.profile == ROBUST or plan.protect.get("defence", "none") != "none":
+        problem = "a defence reads each update, and is measured in simulations alone"
+        fix = f"`entrenous run {algorithm} --profile {ROBUST}` is one; found with private or paper"
+        raise InputError(f"--profile {ROBUST}", problem, fix=fix)
     own = algorithm if is_place(algorithm) else ""
     users = plan.users or sum(count for _, count in requests)
     if not users:
@@ -504,13 +509,11 @@ def _added(
             f"'{request.name}' or its key is or was a node of this federation",
             fix="make a new folder with `entrenous federation identity` and another --name",
         )
-    if count != 1 and (terms.defended or terms.masked or not terms.has_server):
+    if count != 1 and (terms.masked or not terms.has_server):
         why = "a peer is one user's"
         if terms.masked:
             why = "under masks each device decides by itself; a shop joins by a link, with a device"
             why += " for each customer"
-        elif terms.has_server:
-            why = "a defence looks at the update of each device"
         raise InputError("--node", f"'{request.name}' with {count} users", expected=f"one: {why}")
     if terms.masked and len(members.roll) >= MOST_MEMBERS:
         raise InputError(

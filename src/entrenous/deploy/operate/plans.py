@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ...core.contract.protocols import Catalogue
 
 NetworkProfile: TypeAlias = Literal["private", "dp", "robust", "paper"]
-TrialProfile: TypeAlias = Literal["private", "robust", "paper"]
+TrialProfile: TypeAlias = Literal["private", "paper"]
 
 # The default algorithms, without and with a server.
 GOSSIPING = "pepper-gmf"
@@ -49,8 +49,7 @@ class FoundingPlan:
     only sums over at least 300 people, with noise, and nothing of a single device; brings the
     settings that were tested with it; peers push nothing that is theirs alone. dp: each device
     clips too, and stops after as many answers as prove epsilon=8, or another --protect epsilon.
-    robust: the server reads the update of each device, one user a node, and refuses poisoned ones.
-    paper: the algorithm as published, whose messages can be read."""
+    paper: the algorithm as published, whose messages can be read. robust is for simulations."""
     protect: Mapping[str, Any] = field(default_factory=dict)
     """A setting of the protection that differs from the profile's, name=value; may be repeated,
     such as people=60 or noise=0.2. groups=3 sums each round in three groups, dealt anew; default:
@@ -123,9 +122,8 @@ class JoinPlan:
     """The decisions of a node's owner, which no invitation can override."""
 
     profile: TrialProfile = "private"
-    """private: join only where masks hide this node in a sum, or between peers noise. robust: join
-    also where the server reads each update to refuse poisoned ones. paper: join also where all that
-    this node sends can be read."""
+    """private: join only where masks hide this node in a sum, or between peers noise. paper: join
+    also where all that this node sends can be read."""
     people: int = 100
     """For secure sums: this node sends nothing to a sum over fewer users (of all nodes)."""
     parties: int = 3

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, NamedTuple, final
 
 from ...core.contract.protocols import Progress, silent
-from ...core.errors import InputError
 from ...core.keywords import at_least
 from ...core.lock import is_held
 from ...core.registry.neighbours import engine
@@ -232,12 +231,10 @@ def serve_by_workers(
     say: Say = lambda line: None,
 ) -> str | None:
     """Runs the server of an open folder with several processes that receive answers; see
-    `server.serve`. ready: is called with the pool once nodes can reach it. Raises InputError for a
-    defence, which needs one process that hears all nodes; ListsChanged where the workers have no
-    room for the answers that come with more items.
+    `server.serve`. ready: is called with the pool once nodes can reach it. Raises ListsChanged
+    where the workers have no room for the answers that come with more items.
     """
     at_least("--workers", workers, 1)
-    refuse_alone(held, "--workers")
     return served_by(held, LocalWorkers(held, plan, workers), workers, stop, ready, say)
 
 
@@ -266,15 +263,6 @@ def served_by(
                 say(str(why))
             server = FederationServer(held, stop)
             pool.change(server.contract, server.wait)
-
-
-def refuse_alone(held: ServerFolder, option: str) -> None:
-    """Raises InputError if workers would take answers that one process must hear. option: the one
-    to leave out."""
-    if held.terms.defended:
-        problem = "a defence looks at the updates of all nodes of a round, which one process hears"
-        fix = f"leave {option} out"
-        raise InputError(option, problem, expected="1 with a defence", fix=fix)
 
 
 def https_link(held: ServerFolder, plan: HttpsPlan, largest: float = 0.0) -> HttpsServerLink:

@@ -159,7 +159,6 @@ class Collector:
             contract,
             folder.log,
             Caps.of(contract, terms.most_norm, terms.most_weight),
-            terms.defended,
         )
         news = News(folder, self.requests, self.intake.identified)
         self.exchange = Exchange(link, stop, waits, news)

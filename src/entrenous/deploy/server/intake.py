@@ -67,9 +67,6 @@ class RoundIntake:
     members: the nodes that may send. caps: the limits of what a device may send. counts: how often
     each code was given, over all rounds of this process. lengths: the length of each node's answer
     of the open round, as `caps.norm` measures it.
-
-    singly: takes the updates of single devices alone. `answers` then keeps each of them by its node
-    until the next round, for a defence, which looks at all of them together.
     """
 
     def __init__(
@@ -79,13 +76,11 @@ class RoundIntake:
         contract: Contract,
         log: Log,
         caps: Caps | None = None,
-        singly: bool = False,
     ) -> None:
         self.run = run
         self.members = members
         self.contract = contract
         self.log = log
-        self.singly = singly
         self.caps = caps or Caps.of(contract)
         self.counts: Counter[Code] = Counter()
         # By closed round, the nodes without which it went on.
@@ -96,7 +91,6 @@ class RoundIntake:
     def _empty(self, asked: Mapping[str, Int64Array]) -> None:
         """Forgets the answers of the round before."""
         self.total: Total = self.contract.empty_total()
-        self.answers: dict[str, Update | Total] = {}
         self.taken: dict[str, bytes] = {}  # identity_of each node's answer
         self.lengths: dict[str, float] = {}
         self._nonces: set[bytes] = set()
@@ -158,8 +152,6 @@ class RoundIntake:
                 receipts.append(self.said(*result))
                 continue
             self.total = contribution.add(self.total, result.read)
-            if self.singly:
-                self.answers[result.node] = result.read
             receipts.append(self.said(Code.ACCEPTED, result.node, ""))
         return receipts
 
@@ -202,8 +194,7 @@ class RoundIntake:
         head = frame.head
         if head.kind == "refused":
             raise FrameRefused(Code.WITHHELD, reason(bytes(frame.body[:120])))
-        allowed = (UPDATE,) if self.singly else CONTRIBUTIONS
-        if head.kind not in allowed:
+        if head.kind not in CONTRIBUTIONS:
             raise FrameRefused(Code.WRONG_KIND)
         now = self.belonging(frame, node, self._open)
         if node in self.taken:

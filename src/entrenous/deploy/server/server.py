@@ -16,15 +16,13 @@ import numpy as np
 
 from ...core.contract.declared import Contract
 from ...core.contract.protocols import FederatedAlgorithm, Progress, State, arrays_of, silent
-from ...core.contract.update import Total, Update
+from ...core.contract.update import Total
 from ...core.errors import CheckFailed, EntrenousError
 from ...core.keys import key as key_of
 from ...core.keys import local_key, select_key
 from ...core.printed import counted
 from ...core.types import Float64Array
-from ...federation.defences import defence_of
 from ...federation.shard import Ledger
-from ...federation.visible import defended_sum
 from ...privacy.protection import ProtectionInForce
 from ...privacy.secure_sum.vector import size
 from ..frames import agreed_model
@@ -171,10 +169,6 @@ class FederationServer:
         self._stop = stop
         self._progress = progress
         self._protected = ProtectionInForce(terms.protection, self.contract)
-        defence = terms.protection.defence
-        self._defence = defence_of(
-            defence, self.algorithm, self.contract, terms.catalogue, terms.seed
-        )
         self._collecting: Collecting | None = None
         self._counted = Ledger()  # what the collector has counted and is in the ledger already
         self._took: list[float] = []  # seconds, of each round of this process
@@ -386,20 +380,7 @@ class FederationServer:
                     break
         finally:
             total = self.collecting.end()
-        if self._defence is None:
-            return total
-        return self._defended(work)
-
-    def _defended(self, work: RoundWork) -> Total:
-        """Returns the sum that the defence makes of the updates."""
-        assert self._defence is not None
-        assert isinstance(self.collecting, Collector)  # workers are refused with a defence
-        intake = self.collecting.intake
-        # Each node is one user's: its update has that user's place.
-        in_order = sorted(intake.answers, key=lambda name: int(work.asked[name][0]))
-        answers = [intake.answers[name] for name in in_order]
-        updates = [answer for answer in answers if isinstance(answer, Update)]
-        return defended_sum(updates, self.contract, self._defence, work.download)
+        return total
 
     def _one_masked(self, work: RoundWork, users: int) -> None:
         """Runs a round in which the server sees the sum of the nodes alone.
