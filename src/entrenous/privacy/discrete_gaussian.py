@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 import os
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -67,6 +68,8 @@ def gaussian_table(sigma: float) -> GaussianTable:
     return GaussianTable(np.stack(packed), np.array(scales, np.int64))
 
 
+# A device makes its limits anew whenever its rows have changed, and its sigma stays.
+@lru_cache(maxsize=64)
 def _packed(sigma: float) -> UInt64Array:
     """Walker's table of one level, in whole numbers: columns of equal capacity. Each holds as much
     of one value's probability as fits, and one other value fills it up.
