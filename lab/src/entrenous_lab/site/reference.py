@@ -176,11 +176,10 @@ EXAMPLES = {
     "entrenous receipt latest --user r007 2>/dev/null | grep -E '^- |:$' | head -9",
     "predict": "entrenous run fbalf --data books.csv --protocol random-80-20 >/dev/null 2>&1\n"
     "entrenous predict latest --user r007 --item 'Iron Oath' 2>/dev/null",
-    # `try` starts a server and nodes; what each writes is in its folder.
+    # `try` runs a server; what it writes is in its folder. Later lines follow the clock.
     "server": "entrenous federation try club --data books.csv --rounds 2"
     " >/dev/null 2>&1\n"
-    "grep -o 'round .*devices\\|finished: . rounds' club/server/server.log",
-    "node": "head -1 club/nodes/node-1/process.log | sed 's/:[0-9]*$//'",
+    "grep -o 'round 0: .*devices' club/server/server.log",
 }
 
 
