@@ -39,13 +39,14 @@ from entrenous.data.likes import keep_likes
 from entrenous.data.load import from_frame, load
 from entrenous.data.options import Duplicates
 from entrenous.data.published import read_negatives
+from entrenous.data.recipe import read_recipes, recipes
 from entrenous.data.split.export import write
 from entrenous.data.split.protocol import splits
 from entrenous.data.split.read import read
 from entrenous.data.split.stream import first_half
 from entrenous.data.split.types import refitted
 
-ROOMS = ("data", "api")
+ROOMS = ("data", "api", "python")
 # Calls that no test can follow, by the words of `str(site)`, with the reason.
 BY_HAND = {
     "data/fetch.py fetch": "check the network: the network of the machine",
@@ -261,6 +262,44 @@ def a_data_set_that_asks_which_rows_are_likes(tmp: Path) -> Case:
         write_look_alike("kuairec", folder)
         error = yield lambda: load("kuairec", fetch=False)
         yield lambda: load("kuairec", fetch=False, **load_options(error))
+    finally:
+        patch.undo()
+
+
+RECIPE = """[fair]
+about = "ratings of stalls"
+
+[[fair.files]]
+name = "stalls.csv"
+header = "who;stall"
+user = "who"
+item = "stall"
+"""
+
+
+def a_misspelt_key_of_a_recipe(tmp: Path) -> Case:
+    path = text(tmp / "more.toml", RECIPE.replace("about", "abuot"))
+    error = yield lambda: read_recipes(path)
+    path.write_text(RECIPE.replace("about", quoted(error)))
+    yield lambda: read_recipes(path)
+
+
+def two_options_of_a_recipe_that_exclude_each_other(tmp: Path) -> Case:
+    both = 'likes = "any"\nmin_value = 4\n'
+    path = text(tmp / "more.toml", RECIPE + both)
+    yield lambda: read_recipes(path)
+    path.write_text(RECIPE + both.splitlines()[0])
+    yield lambda: read_recipes(path)
+
+
+def a_recipe_with_a_name_that_is_taken(tmp: Path) -> Case:
+    path = text(tmp / "more.toml", RECIPE.replace("fair", "yelp"))
+    patch = pytest.MonkeyPatch()
+    patch.setattr("entrenous.data.recipe.plugged", lambda group: {group: path})
+    try:
+        yield recipes.__wrapped__
+        path.write_text(RECIPE)
+        yield recipes.__wrapped__
     finally:
         patch.undo()
 

@@ -24,11 +24,13 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import pytest
-from paths import SOURCE
+from paths import ROOT, SOURCE
 
 from entrenous.core.errors import InputError
 
 Attempt: TypeAlias = Callable[[], Any]
+# The library and its neighbours.
+SOURCES = (SOURCE, *sorted(ROOT.glob("packages/*/src/entrenous_*")))
 # The parameters by which a function is given a remedy.
 REMEDIES = {"fix", "remedy"}
 
@@ -39,7 +41,7 @@ class Site(NamedTuple):
     """A call that gives an error its remedy."""
 
     file: str
-    """Below src/entrenous."""
+    """Below the folder of its package."""
     function: str
     first: int
     """Its first line."""
@@ -60,9 +62,11 @@ class Maker(NamedTuple):
 
 def sites(*rooms: str) -> list[Site]:
     """Every call in some rooms that names a remedy: of an error, or of a function with a parameter
-    `fix` or `remedy` that makes one. A function that hands its own on is none.
+    `fix` or `remedy` that makes one. A function that hands its own on is none. rooms: folders of
+    the library or of a neighbour.
     """
-    files = sorted(path for room in rooms for path in (SOURCE / room).rglob("*.py"))
+    folders = [source / room for source in SOURCES for room in rooms]
+    files = sorted(path for folder in folders for path in folder.rglob("*.py"))
     trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in files}
     makers = {name: Maker(-1, False) for name in ("InputError", "NotYet", "NoRows")}
     for tree in trees.values():
@@ -71,7 +75,7 @@ def sites(*rooms: str) -> list[Site]:
                 makers[node.name] = _maker(node)
     found = []
     for path, tree in trees.items():
-        file = path.relative_to(SOURCE).as_posix()
+        file = _place(path)
         for function in ast.walk(tree):
             if isinstance(function, ast.FunctionDef):
                 found += [
@@ -80,6 +84,14 @@ def sites(*rooms: str) -> list[Site]:
                     if _names_a_remedy(call, function, makers)
                 ]
     return found
+
+
+def _place(path: Path) -> str:
+    """The place of a file below the folder of its package, "" for one of no package of ours."""
+    for source in SOURCES:
+        if path.is_relative_to(source):
+            return path.relative_to(source).as_posix()
+    return ""
 
 
 def _parameters(function: ast.FunctionDef) -> dict[str, ast.expr | None]:
@@ -144,9 +156,9 @@ def _recorded() -> Iterator[list[Made]]:
     def noted(self: InputError, *arguments: Any, **named: Any) -> None:
         frame, stack = sys._getframe(1), []
         while frame is not None:
-            path = Path(frame.f_code.co_filename)
-            if path.is_relative_to(SOURCE):
-                stack.append((path.relative_to(SOURCE).as_posix(), frame.f_lineno))
+            place = _place(Path(frame.f_code.co_filename))
+            if place:
+                stack.append((place, frame.f_lineno))
             frame = frame.f_back  # type: ignore[assignment]
         usual(self, *arguments, **named)
         made.append(Made(self, stack))
