@@ -14,6 +14,7 @@ from entrenous_lab.papers.field import FieldBudget, FieldSystem, Measured
 from entrenous_lab.papers.field_run import FieldPoint, FieldRunner
 from entrenous_lab.papers.runner import experiments, run_experiment
 from entrenous_lab.papers.stored import stored_in
+from entrenous_lab.search.before import Chosen
 from paths import ROOT
 
 from entrenous.core.errors import InputError
@@ -43,11 +44,11 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[RunRequest]:
         asked.append(request)
         return point(0.75 if request.negatives == "leaky" else 0.5)
 
-    def search(request: RunRequest, trials: int) -> dict[str, Any]:
-        return {"settings": dict(request.settings), "rounds": 2, "trials": trials}
+    def chosen(*_: Any, settings: dict[str, Any], **__: Any) -> Chosen:
+        return Chosen(dict(settings), 2)
 
     monkeypatch.setattr(field_run, "_trained", training)
-    monkeypatch.setattr(field_run, "_search", search)
+    monkeypatch.setattr(field_run, "chosen_before", chosen)
     return asked
 
 

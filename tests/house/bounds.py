@@ -3,8 +3,21 @@
 The aims are 5.3 nodes a line, 45 files from a CSV to a recommendation and 25 files of one HTTPS round.
 """
 
-NODES_A_LINE = 5.44
-LEAST_COMMENTS = 0.0400
+# Of each distribution by itself. Attacks are denser than the rest: their linear algebra.
+NODES_A_LINE = {
+    "entrenous": 5.44,
+    "entrenous-audit": 5.91,
+    "entrenous-field": 5.47,
+    "entrenous-flower": 5.13,
+    "entrenous-ray": 4.66,
+}
+LEAST_COMMENTS = {
+    "entrenous": 0.0400,
+    "entrenous-audit": 0.0419,
+    "entrenous-field": 0.0392,
+    "entrenous-flower": 0.0357,
+    "entrenous-ray": 0.0335,
+}
 MORE_THAN_8 = 11
 MOST_PARAMETERS = 14
 CSV_TO_RECOMMENDATION = 48

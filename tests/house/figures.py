@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,7 +11,7 @@ from tests.house import bounds
 from tests.house.budgets import budgets
 from tests.house.english import avoided_words, weak_openings
 from tests.house.readers import files_of
-from tests.house.source import every_file, signatures, source_of
+from tests.house.source import every_file, packages, signatures, source_of
 from tests.house.traced import from_csv_to_recommendation, from_device_to_model
 
 
@@ -35,14 +36,7 @@ def figures(folder: Path) -> list[Figure]:
         Figure("files", f"{source.files}", ""),
         Figure("code lines", f"{source.code:,}", ""),
         Figure("syntax nodes", f"{source.nodes:,}", ""),
-        Figure(
-            "nodes per code line", f"{source.nodes_a_line:.2f}", f"at most {bounds.NODES_A_LINE}"
-        ),
-        Figure(
-            "lines with a comment",
-            f"{source.comment_share:.2%}",
-            f"at least {bounds.LEAST_COMMENTS:.1%}",
-        ),
+        *_plainness(),
         Figure(
             "docstrings that open with What, Whether, How",
             f"{len(weak_openings())}",
@@ -78,3 +72,15 @@ def figures(folder: Path) -> list[Figure]:
     sized = [Figure(one.name, f"{one.value:,}", f"at most {one.most:,}") for one in budgets()]
     read = [Figure(f"  files of {name}", f"{systems[name]}", "") for name in systems]
     return [*rows, *sized, *read]
+
+
+def _plainness() -> Iterator[Figure]:
+    """Density and comments of each distribution."""
+    for name, files in packages().items():
+        counted = source_of(files)
+        dense = f"{counted.nodes_a_line:.2f}"
+        told = f"{counted.comment_share:.2%}"
+        yield Figure(f"nodes per code line, {name}", dense, f"at most {bounds.NODES_A_LINE[name]}")
+        yield Figure(
+            f"lines with a comment, {name}", told, f"at least {bounds.LEAST_COMMENTS[name]:.1%}"
+        )

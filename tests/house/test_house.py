@@ -11,7 +11,7 @@ from tests.house import bounds
 from tests.house.budgets import Budget, budgets, size_file
 from tests.house.english import AVOIDED, OPENINGS, avoided_words, weak_openings
 from tests.house.readers import files_of
-from tests.house.source import Source, every_file, signatures, source_of
+from tests.house.source import Source, every_file, packages, signatures, source_of
 from tests.house.traced import from_csv_to_recommendation, from_device_to_model
 
 
@@ -28,12 +28,14 @@ def test_budgets(one: Budget) -> None:
     assert one.met == (one.name not in bounds.NOT_MET), one
 
 
-def test_nodes_per_code_line() -> None:
-    assert source_of(every_file()).nodes_a_line <= bounds.NODES_A_LINE
+@pytest.mark.parametrize("name", packages())
+def test_nodes_per_code_line(name: str) -> None:
+    assert source_of(packages()[name]).nodes_a_line <= bounds.NODES_A_LINE[name]
 
 
-def test_comments() -> None:
-    assert source_of(every_file()).comment_share >= bounds.LEAST_COMMENTS
+@pytest.mark.parametrize("name", packages())
+def test_comments(name: str) -> None:
+    assert source_of(packages()[name]).comment_share >= bounds.LEAST_COMMENTS[name]
 
 
 def test_what_english_is_counted() -> None:
