@@ -13,7 +13,9 @@ import numpy as np
 import pytest
 from command_line import Command
 from federation_links import (
+    COHORT,
     FaultyLink,
+    by_lot,
     federation,
     logged,
     nodes_of,
@@ -39,10 +41,8 @@ from entrenous.deploy.operate.founding import FoundedFederation
 from entrenous.deploy.operate.running import status
 from entrenous.deploy.server.accuracy import curve, note_tests, noted_tests
 from entrenous.deploy.server.server import serve
-from entrenous.privacy.secure_sum.terms import Floors
 
-USERS = 20
-DATA = ratings(USERS)
+DATA = ratings(40)
 QUIET = 1e-3  # noise that hides nothing, so that sums can be compared with what went in
 BEST, WORST = "node-02", "node-05"
 
@@ -53,18 +53,10 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def masked(folder: Path, accuracy: float = QUIET, **protect: Any) -> FoundedFederation:
-    """A federation of 20 people, all of whom answer in each of eight rounds."""
-    return federation(
-        folder,
-        USERS,
-        8,
-        "fcf",
-        DATA,
-        settings={"factors": 4},
-        secure="masks",
-        floors=Floors(people=5, parties=3, occupancy=0.0),
-        protect={"noise": 0.2, "rows": "all", **protect},
-        accuracy=accuracy,
+    """A federation of 40 people, of whom 12 a group answer, the same in each of eight rounds."""
+    cohort = COHORT * protect.get("groups", 1)
+    return by_lot(
+        folder, rounds=8, people=3, cohort=cohort, data=DATA, accuracy=accuracy, protect=protect
     )
 
 
@@ -80,6 +72,9 @@ def consume(folder: Path, best: bool) -> str:
 def run(made: FoundedFederation, at: int = 3) -> str | None:
     """The model after all rounds, before one of which two people consume something."""
     nodes = nodes_of(made)
+    answering = list(nodes)[: int(made.terms.settings["cohort"])]
+    for name, node in nodes.items():
+        node.offers = lambda number, name=name: name in answering  # type: ignore[misc]
     link = FaultyLink({name: node.answer for name, node in nodes.items()})
     sent = link.send
     happened: list[int] = []
@@ -164,7 +159,7 @@ def test_numbers_that_nobody_can_have_are_left_out_and_the_round_counts(
     assert run(made) == honest
     assert 3 not in [one.round for one in noted_tests(made.server)]
     (line,) = [line for line in logged(made.server) if "tests of new rows" in line]
-    assert "round 3: its tests of new rows are none that 20 devices can have" in line
+    assert "round 3: its tests of new rows are none that 12 devices can have" in line
 
 
 # ---- numbers -------------------------------------------------------------------------------------

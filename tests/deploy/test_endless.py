@@ -104,7 +104,7 @@ def test_a_server_keeps_the_newest_models_alone(
     [
         (
             {"secure": "masks", "floors": Floors(people=3, parties=3)},
-            "sampling=poisson and answers where rounds go on without end",
+            "sampling=poisson and answers=N together",
         ),
         ({"rounds": 5}, "5 rounds, and without end"),
         ({"peers": True, "algorithm": "pepper-gmf"}, "peers have no rounds"),

@@ -386,8 +386,8 @@ def test_one_more_member_of_a_thousand_costs_the_bytes_of_one(tmp_path: Path) ->
     "change",
     [
         lambda fields: fields.update(after="x", nodes=[]),
-        lambda fields: fields.update(rests=3),
-        lambda fields: fields.pop("rests"),
+        lambda fields: fields.update(former=3),
+        lambda fields: fields.pop("former"),
         lambda fields: fields["former"].append({"name": "device-03"}),
         lambda fields: fields["nodes"]["device-30"].update(users=[[3, 3]]),
         lambda fields: fields["nodes"]["device-30"].update(users=[[30, 1 << 60]]),

@@ -21,13 +21,15 @@ from entrenous.deploy.agreement.terms import FederationTerms
 from entrenous.deploy.operate.enrolment import told
 from entrenous.systems.named import algorithms
 
-MASKS = {"secure_sum": True, "people": 100, "parties": 3}
+MASKS = {"secure_sum": True, "people": 100, "parties": 3, "sampling": "poisson", "answers": 3}
 OPERATOR = public_bytes(Ed25519PrivateKey.from_private_bytes(b"\7" * 32)).hex()
 FEDERATED = [name for name in algorithms() if is_federated(algorithms()[name]())]
 
 
 def terms(algorithm: str, **protection: Any) -> FederationTerms:
     settings = {"clusters": 3} if algorithm.startswith(("fedfast", "cali3f")) else {}
+    if protection and hasattr(algorithms()[algorithm](), "cohort"):
+        settings["cohort"] = 120  # a lot of all would draw too many for a list
     return FederationTerms.parse(
         {
             "algorithm": algorithm,

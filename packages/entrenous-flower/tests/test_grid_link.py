@@ -7,7 +7,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from federation_links import federation, logged, nodes_of, ratings, server_sha256, simulated
+from federation_links import (
+    PATIENCE,
+    by_lot,
+    federation,
+    logged,
+    nodes_of,
+    ratings,
+    server_sha256,
+    simulated,
+)
 
 pytest.importorskip("flwr")
 
@@ -20,7 +29,6 @@ from entrenous.deploy.frames.frames import FrameParts, opened, seal
 from entrenous.deploy.links.port import Answer
 from entrenous.deploy.operate.founding import FoundedFederation
 from entrenous.deploy.server.server import serve
-from entrenous.privacy.secure_sum.terms import Floors
 
 FIRST = 1000  # the lowest node id
 
@@ -51,18 +59,15 @@ def met(link: GridLink) -> list[str]:
     return sorted(link.present())
 
 
-@pytest.mark.parametrize("secure", ["none", "masks"])
-def test_over_a_grid_the_model_is_that_of_the_simulation(tmp_path: Path, secure: str) -> None:
-    made = federation(
-        tmp_path / "f",
-        3,
-        3,
-        data=ratings(12),
-        secure=secure,
-        floors=Floors(people=1, parties=2, occupancy=0.0),
-    )
+@pytest.mark.parametrize("masked", [False, True], ids=["none", "masks"])
+def test_over_a_grid_the_model_is_that_of_the_simulation(tmp_path: Path, masked: bool) -> None:
+    data = ratings(20)
+    if masked:
+        made = by_lot(tmp_path / "f", rounds=3, people=4, cohort=5, data=data, deadline=PATIENCE)
+    else:
+        made = federation(tmp_path / "f", 3, 3, data=data)
     link = link_to(made, grid_of(answers(made)))
-    assert serve(link, made.server) == server_sha256(simulated(made, ratings(12)))
+    assert serve(link, made.server) == server_sha256(simulated(made, data))
 
 
 def test_a_node_that_comes_back_under_another_id_is_asked_there_at_once(tmp_path: Path) -> None:

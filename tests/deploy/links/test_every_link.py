@@ -12,7 +12,15 @@ from typing import Any
 
 import pytest
 from entrenous_lab.memory_link import MemoryServerLink
-from federation_links import federation, logged, nodes_of, server_sha256, simulated
+from federation_links import (
+    by_lot,
+    federation,
+    logged,
+    nodes_of,
+    ratings,
+    server_sha256,
+    simulated,
+)
 
 from entrenous.deploy.frames.frames import opened
 from entrenous.deploy.links.admission import here
@@ -23,7 +31,6 @@ from entrenous.deploy.links.port import Answer, ServerLink
 from entrenous.deploy.operate.founding import FoundedFederation
 from entrenous.deploy.server import exchange
 from entrenous.deploy.server.server import serve
-from entrenous.privacy.secure_sum.terms import Floors
 
 Answers = Mapping[str, Answer]
 PATIENCE = 240.0
@@ -122,14 +129,18 @@ def served(
 
 
 @over
-@pytest.mark.parametrize("secure", ["none", "masks"])
-def test_the_model_is_that_of_one_process(
-    tmp_path: Path, link: Callable[..., Any], secure: str
-) -> None:
-    made = federation(
-        tmp_path / "f", 4, 2, secure=secure, floors=Floors(people=1, parties=2, occupancy=0.0)
-    )
+def test_the_model_is_that_of_one_process(tmp_path: Path, link: Callable[..., Any]) -> None:
+    made = federation(tmp_path / "f", 4, 2)
     assert served(made, link) == server_sha256(simulated(made))
+
+
+@over
+def test_by_lot_under_masks_it_is_that_of_one_process_too(
+    tmp_path: Path, link: Callable[..., Any]
+) -> None:
+    few = ratings(20)
+    made = by_lot(tmp_path / "f", rounds=2, people=4, cohort=5, data=few, deadline=PATIENCE)
+    assert served(made, link) == server_sha256(simulated(made, few))
 
 
 @over
