@@ -75,11 +75,10 @@ def test_profiles_settings_files_and_targets_exist() -> None:
 
 
 def test_what_it_says_of_differential_privacy_is_so() -> None:
-    """The default of new federations is `private` and proves no epsilon; `dp` is for
-    simulations.
-    """
+    """The default of new federations is `private` and proves no epsilon; `dp` spends a budget."""
     assert FoundingPlan().profile == PRIVATE
-    own = protection_of(PRIVATE, {}, declared(algorithm_of("fpl", {})).traits)
+    lot = {"sampling": "poisson", "answers": 11}
+    own = protection_of(PRIVATE, lot, declared(algorithm_of("fpl", {})).traits)
     common = {
         "algorithm": "fpl",
         "users": 200,
