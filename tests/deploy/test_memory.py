@@ -5,23 +5,17 @@ from __future__ import annotations
 import gc
 import tracemalloc
 from pathlib import Path
-from typing import Any
 
 from federation_links import FaultyLink, federation, nodes_of, ratings
 
 from entrenous.deploy.node.node import FederatedNode
 from entrenous.deploy.server.server import serve
-from entrenous.privacy.secure_sum.terms import Floors
 
 ROUNDS = 30
 TRACED, SETTLED = (
     2,
     6,
 )  # rounds after which memory is traced, and all that is replaced in each round has been
-PROFILES: list[dict[str, Any]] = [
-    {"profile": "paper"},
-    {"profile": "private", "floors": Floors(people=20, parties=3), "secure": "masks"},
-]
 
 
 def free(node: FederatedNode) -> int:
