@@ -10,7 +10,6 @@ import sys
 import sysconfig
 from importlib.metadata import distribution
 from pathlib import Path
-from typing import Any
 
 import pytest
 from federation_links import PATIENCE, simulated, whole_sha256
@@ -20,7 +19,6 @@ from paths import ROOT
 from service_processes import at_a_port, process
 
 from entrenous.core.compiling import UNCOMPILED
-from entrenous.privacy.secure_sum.terms import Floors
 from tests.test_packaging import declared_requirements
 
 NEEDED = [
@@ -28,7 +26,6 @@ NEEDED = [
     for line in (ROOT / "ops" / "node_requirements.txt").read_text(encoding="utf-8").splitlines()
     if not line.startswith("#")
 ]
-MASKED = {"profile": "private", "floors": Floors(people=20, parties=3), "settings": {"factors": 4}}
 
 
 def brought(names: list[str]) -> set[str]:
@@ -78,13 +75,12 @@ def test_the_list_has_bounds_that_the_package_declares() -> None:
     assert {each.name: each.specifier for each in NEEDED}.items() <= declared.items()
 
 
-@pytest.mark.parametrize(
-    ("algorithm", "terms"), [("fcf", MASKED), ("fpl", {})], ids=["fcf-masks", "fpl"]
-)
+@pytest.mark.parametrize("algorithm", ["fcf", "fpl"])
 def test_a_node_without_numba_ends_with_the_bytes_of_the_simulation(
-    lean: list[str], algorithm: str, terms: dict[str, Any], tmp_path: Path
+    lean: list[str], algorithm: str, tmp_path: Path
 ) -> None:
-    made, _ = at_a_port(tmp_path / "f", algorithm=algorithm, nodes=4, rounds=2, **terms)
+    settings = {"factors": 4}
+    made, _ = at_a_port(tmp_path / "f", algorithm=algorithm, nodes=4, rounds=2, settings=settings)
     first, *others = made.nodes.values()
     node = [*lean, "-m", "entrenous", "node", str(first), "--threads", "1"]
     log = tmp_path / "lean.log"
