@@ -1,6 +1,4 @@
-"""One hash for a file of one's own: in one process, over Ray, and as a federation of processes over
-TLS, with and without masks.
-"""
+"""One hash for a file of one's own: in one process, over Ray, and as a federation over TLS."""
 
 from __future__ import annotations
 
@@ -8,7 +6,12 @@ from pathlib import Path
 
 import pytest
 from command_line import Command, write_shop
+from federation_links import federation, ratings, whole_sha256
+from over_https import over_https
 from paths import ROOT
+
+from entrenous.deploy.operate.founding import Place
+from entrenous.federation.rounds import Rounds
 
 EXAMPLE = ROOT / "docs" / "examples" / "my_algo.py"
 PLAN = ("--data", "shop.csv", "--protocol", "loo-20", "--rounds", 3)
@@ -34,24 +37,8 @@ def test_over_ray(command: Command) -> None:
     assert shared.json["model_sha256"] == alone
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("secure", ["none", "masks"])
-def test_as_a_federation(secure: str, command: Command) -> None:
-    pytest.importorskip("flwr")
-    masks = ("--protect", "secure_sum=true") if secure == "masks" else ()
-    options = (
-        "--algorithm",
-        "./my_algo.py",
-        *PLAN,
-        "--nodes",
-        3,
-        "--profile",
-        "paper",
-        *masks,
-        "--json",
-    )
-    found = command("federation", "try", "f", *options).json
-    assert (
-        found["same"]
-        and found["network"] == command("run", "./my_algo.py", *PLAN, "--json").json["model_sha256"]
-    )
+def test_as_a_federation(tmp_path: Path) -> None:
+    data = ratings(12)
+    made = federation(tmp_path / "f", 3, 3, str(EXAMPLE), data, place=Place(port=8443))
+    rounds = Rounds(made.terms.make(place=str(EXAMPLE)), data, seed=made.terms.seed)
+    assert over_https(made) == whole_sha256(rounds.advance(rounds.start(), 3))
