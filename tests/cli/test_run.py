@@ -389,7 +389,7 @@ def test_explain_says_what_leaves_the_device_and_which_settings_there_are(
         for account in found["people"].values():
             assert account["guessable"] and account["because"] and account["part"]
         private = any(one["profile"] == "private" for one in found["measured"])
-        assert ("read by stronger attacks" in said.out) is private
+        assert ("an operator who follows the protocol" in " ".join(said.out.split())) is private
     else:
         assert found["leaves_the_device"] == [] and "given every user's whole history" in said.out
 
