@@ -139,7 +139,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     ] == "validation ndcg@10"
     assert f"{found['rows'][0]['validation']['ndcg@10']:.4f}" in command(*arguments).out
     assert command("tune", "user-knn").error.startswith(
-        "entrenous tune: there is nothing to choose from; expected one of --grid "
+        "--grid: there is nothing to choose from; expected name=value,value,..."
     )
 
 
