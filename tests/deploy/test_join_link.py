@@ -38,7 +38,7 @@ from entrenous.deploy.operate.newcomers import (
     links_of,
     make_link,
 )
-from entrenous.deploy.operate.plans import FoundingPlan, JoinPlan
+from entrenous.deploy.operate.plans import JoinPlan
 from entrenous.deploy.operate.running import status
 from entrenous.deploy.server.local_workers import WorkerProcess
 from entrenous.deploy.server.pool import WorkerPool
@@ -552,15 +552,3 @@ def test_a_server_that_is_away_is_said_in_one_line(running: Running, tmp_path: P
     with pytest.raises(InputError) as refused:
         join_by_link(tmp_path / "x", str(link), None, OWNER)
     assert "does not answer" in str(refused.value) and "\n" not in str(refused.value)
-
-
-def test_no_link_leads_to_a_federation_whose_members_are_fixed(tmp_path: Path) -> None:
-    devices = [tmp_path / f"person-{number}" for number in range(4)]
-    requests = [(identity(device, device.name), 1) for device in devices]
-    protect = {"noise": 0.2, "rows": "all", "secure_sum": True, "people": 3, "parties": 3}
-    plan = FoundingPlan(algorithm="fcf", rounds=2, profile="paper", protect=protect)
-    found_federation(tmp_path / "f", ITEMS, requests, plan)
-    with pytest.raises(InputError, match="has agreed on who takes part"):
-        make_link(tmp_path / "f", 1, 1, 1)
-    with pytest.raises(InputError, match="has agreed on who takes part"):
-        invite(tmp_path / "f", [(identity(tmp_path / "y", "y"), 1)])
