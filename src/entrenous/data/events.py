@@ -47,8 +47,7 @@ KINDS: tuple[Kind, ...] = (
     "forget",
 )
 NUMBER = {kind: number for number, kind in enumerate(KINDS)}
-# The events of users alone, and of items alone. A `row` has both, a `forget` may.
-OF_USERS = {"join", "leave", "present", "away"}
+# The events of items alone. A `row` has a user too, and a `forget` may have both.
 OF_ITEMS = {"item", "retire"}
 COLUMNS = ("event", "user", "item", "value")
 # The latest time, in microseconds or rounds: a whole number that float64 holds.

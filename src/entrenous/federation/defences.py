@@ -14,9 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.contract.declared import Contract
-from ..core.contract.protocols import Catalogue, FederatedAlgorithm, State, arrays_of
+from ..core.contract.protocols import FederatedAlgorithm, State, arrays_of
 from ..core.contract.update import Update
-from ..core.keys import key
 from ..core.registry.discover import pick
 from ..core.types import Array, BoolArray, Float64Array, Int64Array
 from ..privacy.clip import lengths
@@ -286,18 +285,6 @@ def known_of(algorithm: FederatedAlgorithm, contract: Contract, server: State) -
     shapes and directions are used.
     """
     return Known(contract, tables_of(algorithm, contract, server))
-
-
-def defence_of(
-    name: str, algorithm: FederatedAlgorithm, contract: Contract, catalogue: Catalogue, seed: int
-) -> Defence | None:
-    """The defence of a federation by its name, tried out on the server's first state; None for
-    "none".
-    """
-    if name == "none":
-        return None
-    server = algorithm.init_server(catalogue, key(seed, "server"))
-    return defence(name, known_of(algorithm, contract, server))
 
 
 def defence(name: str, known: Known) -> Defence:

@@ -4,8 +4,7 @@ poisoning require; a secure sum is therefore impossible.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import reduce
+from collections.abc import Callable
 from typing import final
 
 import numpy as np
@@ -14,7 +13,7 @@ from ..core.contract.declared import Contract
 from ..core.contract.protocols import State
 from ..core.contract.update import LIMIT, Total, Update, add_update
 from ..core.types import Array, BoolArray, Int64Array
-from .item_rows import of_some, side_by_side
+from .item_rows import of_some
 from .shard import Ledger, Shard
 
 Defence = Callable[[Update, State], Update]
@@ -86,18 +85,6 @@ class VisibleRound:
 
     def release(self, total: Total) -> None:
         """Takes back a sum of `work`; its memory is not used again."""
-
-
-def defended_sum(
-    updates: Sequence[Update], contract: Contract, defence: Defence, model: State
-) -> Total:
-    """The sum of the updates of a round under a defence, for a server in a network, which checks
-    each update as it arrives. updates: in the order of the users; model: their download.
-    """
-    total = contract.empty_total()
-    if not updates:
-        return total
-    return add_update(total, defence(reduce(side_by_side, updates), model))
 
 
 def sound_devices(update: Update, contract: Contract, most: int) -> BoolArray:

@@ -95,14 +95,3 @@ def orphaned(stop: threading.Event) -> None:
 
     if parent:
         threading.Thread(target=watch, daemon=True, name="parent").start()
-
-
-def last_line(folder: Path) -> str:
-    """Returns the last error message in the log of a folder's process, else its last line."""
-    log = folder / LOG
-    text = ""
-    if log.exists():
-        text = log.read_text(encoding="utf-8", errors="replace")
-    lines = [line for line in text.splitlines() if line.strip()]
-    errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
-    return (errors or lines or ["it said nothing"])[-1]
