@@ -56,9 +56,9 @@ def taking_part(plan: FoundingPlan, users: int, has_cohort: bool) -> FoundingPla
     protect = {"sampling": "poisson", **plan.protect}
     lacks: dict[str, int] = {}
     problems = []
-    groups = protect.get("groups", 1)
+    groups = _groups(protect)
     least = PROFILES[PRIVATE]["people"]
-    if has_cohort and "cohort" not in settings and isinstance(groups, int):
+    if has_cohort and "cohort" not in settings:
         usual = max(groups * ceil(least / PART), users // SHARE)
         cohort = min(usual, most_by_lot(users, groups))
         settings["cohort"] = cohort
@@ -74,6 +74,14 @@ def taking_part(plan: FoundingPlan, users: int, has_cohort: bool) -> FoundingPla
         fix = f"add {added}, or other numbers"
         raise InputError("--profile private", "; ".join(problems), fix=fix)
     return replace(plan, settings=settings, protect=protect)
+
+
+def _groups(protect: Mapping[str, Any]) -> int:
+    """Returns the groups of a round, which the shell hands over as text. What is no number of
+    groups counts as one, and is refused with the other settings of the protection.
+    """
+    asked = str(protect.get("groups", 1))
+    return max(1, int(asked)) if asked.isdecimal() else 1
 
 
 def with_answers(terms: FederationTerms, plan: FoundingPlan, own: str) -> FederationTerms:
