@@ -239,13 +239,19 @@ def test_a_device_in_javascript_takes_part_under_the_private_profile(
     mixed: FoundedFederation,
 ) -> None:
     """With noise of its own no run is another's, so the device's own sums are counted."""
+    folder = mixed.nodes["browser"]
+    # The device opens its folder, and draws its secret, before it says that no model has come.
+    assert done(DEVICE, "recommend", folder, 3).returncode == 2
+    # One in a hundred secrets has no lot in 12 rounds. This one has six in the first eight.
+    state = json.loads((folder / "state.json").read_text())
+    (folder / "state.json").write_text(json.dumps({**state, "secret": f"{15:064x}"}))
     assert model_of(mixed) is not None
     log = (mixed.server / "server.log").read_text()
     assert "lied" not in log and "refused" not in log, log
-    state = json.loads((mixed.nodes["browser"] / "state.json").read_text())
+    state = json.loads((folder / "state.json").read_text())
     assert 0 < state["inputs"] <= 3 and state["trained"]
     assert len(state["past"]) == state["inputs"]
-    assert len(done(DEVICE, "recommend", mixed.nodes["browser"], 3).stdout.split()) == 3
+    assert len(done(DEVICE, "recommend", folder, 3).stdout.split()) == 3
 
 
 @needs_node
