@@ -11,6 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 NEIGHBOURS := \
   packages/entrenous-audit \
   packages/entrenous-field \
+  packages/entrenous-network \
   packages/entrenous-ray
 BESIDE := $(NEIGHBOURS) packages/entrenous-flower lab
 DECLARED := pyproject.toml $(BESIDE:=/pyproject.toml)
@@ -124,7 +125,7 @@ lowest: $(VENV)/.with-dev
 	$(BIN)/uv pip install --quiet --python $(LOW)/bin/python --resolution lowest-direct ".[implicit,privacy,paillier,network,ray]" $(NEIGHBOURS) \
 	  "pytest>=8" "pytest-timeout>=2.3" "hypothesis>=6.100" "scipy>=1.13" "pandas>=2.2" "pyarrow>=23.0.1" "ir-measures>=0.3.7" "autograd>=1.7"
 	PYTHONPATH=src:lab/src NUMBA_CACHE_DIR=$(LOW)/numba $(LOW)/bin/python -m pytest -q -p no:cacheprovider \
-	  tests/core tests/report tests/evaluate tests/privacy tests/runs tests/api tests/deploy/test_server.py tests/deploy/test_secure.py
+	  tests/core tests/report tests/evaluate tests/privacy tests/runs tests/api packages/entrenous-network/tests/test_server.py packages/entrenous-network/tests/test_secure.py
 
 evidence: $(VENV)/.with-dev
 	$(BIN)/python -m entrenous_lab.survey $(ARGS)
@@ -144,7 +145,7 @@ mutants: $(VENV)/.with-dev
 	$(BIN)/python tests/mutants/run.py --jobs 2 $(ARGS)
 
 model: $(VENV)/.with-dev
-	$(BIN)/python -m pytest -q -m "" --timeout 1800 -rs tests/deploy/adversary/test_model.py
+	$(BIN)/python -m pytest -q -m "" --timeout 1800 -rs packages/entrenous-network/tests/adversary/test_model.py
 
 test-slow: $(VENV)/.torch
 	$(BIN)/python -m pytest -q -m slow --timeout 1800

@@ -24,7 +24,7 @@ if "hypothesis" in sys.modules:
 # begins at the start, with the algorithms, and compiles every kernel; the other one begins in the
 # middle, with tests that need hardly any. So few kernels are compiled twice.
 COMPILING = ("tests/algorithms", "packages/entrenous-field", "tests/kernels")
-COMPILED = ("packages/entrenous-ray", "packages/entrenous-audit", "tests/deploy")
+COMPILED = ("packages/entrenous-ray", "packages/entrenous-audit", "packages/entrenous-network/tests")
 FREE = len(COMPILING + COMPILED)
 LATER = ("tests/core", "tests/cli", "tests/golden", "tests/api", "tests/runs", "tests/federation")
 

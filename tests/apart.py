@@ -48,6 +48,11 @@ DISTRIBUTIONS = (
     Distribution(Path("packages/entrenous-flower"), "entrenous_flower"),
     Distribution(Path("packages/entrenous-audit"), "entrenous_audit"),
     Distribution(Path("packages/entrenous-ray"), "entrenous_ray"),
+    Distribution(
+        Path("packages/entrenous-network"),
+        "entrenous_network",
+        ("docs/*.md", "ops/*", "tests/js/*", "tests/vectors/*"),
+    ),
 )
 
 

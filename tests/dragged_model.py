@@ -8,12 +8,12 @@ on each sum, so with G groups it is there G times.
 
 ways to add up a round: plain      one sum of everybody, as the program has it without groups clip
 each group's sum shortened to the median length of the groups' sums a device, by the very code of
-           `federation new --protect groups=G` (deploy/server/grouped_round.py)
+           `federation new --protect groups=G` (entrenous_network/server/grouped_round.py)
 trim       of each number the mean without the largest and the smallest fifth of the groups median
 of each number the median over the groups watch      one sum; a round whose sum is more than 10
 times as long as the median one of up to 20 before it, or
            before there are five, as 10 made-up devices are on average, is not counted
-           (deploy/server/watch.py)
+           (entrenous_network/server/watch.py)
 
 lies: 0 is as long as can be; 9 is 9 times as long as the honest sum of the round, which `watch`
 lets through.
@@ -30,17 +30,17 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from entrenous_network.secure_sum.vector import pack, unpack
+from entrenous_network.server.grouped_round import shortened, times_the_median
+from entrenous_network.server.watch import FURTHER, length, made_up_length, reference
 
 from entrenous.core.contract.declared import bound
 from entrenous.core.contract.protocols import State, arrays_of
 from entrenous.core.contract.update import LIMIT, STEP, Total, fixed
 from entrenous.core.errors import EntrenousError
 from entrenous.core.types import Float64Array, Int64Array
-from entrenous.deploy.server.grouped_round import shortened, times_the_median
-from entrenous.deploy.server.watch import FURTHER, length, made_up_length, reference
 from entrenous.federation.rounds import Rounds, Training
 from entrenous.federation.shard import Ledger, Shard
-from entrenous.privacy.secure_sum.vector import pack, unpack
 from entrenous.runs.options import RunPlan
 from entrenous.runs.pipeline import material
 from entrenous.runs.plan import make

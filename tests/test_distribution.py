@@ -204,12 +204,13 @@ def test_the_wheel_does_the_core_of_the_demo(installed, tmp_path):
     assert "<svg" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
-def test_the_library_has_no_attack(built):
-    """Neither a file of the audit, nor the constant that declares an attack."""
+def test_the_library_has_no_server_and_no_attack(built):
+    """Neither a file of the network or the audit, nor the constant that declares an attack."""
     with zipfile.ZipFile(built.wheel) as archive:
         texts = {name: archive.read(name) for name in archive.namelist() if name.endswith(".py")}
     parts = {part for name in texts for part in Path(name).parts}
     assert not parts & {"auditing", "attacks", "poison"}
+    assert not parts & {"deploy", "server", "node", "peers", "secure_sum"}
     assert [
         name for name, text in texts.items() if re.search(rb"^(ATTACK|POISONS)\b", text, re.M)
     ] == []

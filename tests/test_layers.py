@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path, PurePath
 
 import pytest
-from paths import ROOT, SOURCE
+from paths import NETWORK, ROOT, SOURCE
 
 SRC = SOURCE
 FILES = sorted(SRC.rglob("*.py"))
@@ -28,27 +28,32 @@ ORDER = (
     {"core/registry"},
     {"data", "data/formats", "data/sets"},
     {"data/split"},
-    {"kernels", "privacy", "privacy/secure_sum"},
+    {"kernels", "privacy"},
     {"systems", "systems/central"},
     {"federation"},
     {"evaluation", "evaluation/metrics"},
     {"runs"},
     {"runs/tuning"},
-    {"deploy"},
-    {"deploy/wire"},
-    {"deploy/agreement"},
-    {"deploy/frames"},
-    {"deploy/links"},
-    {"deploy/server"},
-    {"deploy/node"},
-    {"deploy/peers"},
-    {"deploy/operate"},
     {"report"},
     {"api"},
     {"cli"},
     {"__main__"},
 )
 RANK = {name: place for place, names in enumerate(ORDER) for name in names}
+# The same of the rooms of the network, which come after all of the package but its neighbours.
+ORDER_OF_NETWORK = (
+    "wire",
+    "secure_sum",
+    "agreement",
+    "frames",
+    "links",
+    "server",
+    "node",
+    "peers",
+    "operate",
+    "commands",
+)
+RANK_OF_NETWORK = {name: place for place, name in enumerate(ORDER_OF_NETWORK)}
 HEAVY = {
     "scipy",
     "matplotlib",
@@ -62,11 +67,11 @@ HEAVY = {
     "optuna",
 }
 ADAPTERS = {
-    "uvicorn": "deploy/links/",
-    "starlette": "deploy/links/",
-    "httpx": "deploy/links/",
-    "iroh": "deploy/peers/iroh_link.py",
-    "prometheus_client": "deploy/links/metrics.py",
+    "uvicorn": "links/",
+    "starlette": "links/",
+    "httpx": "links/",
+    "iroh": "peers/iroh_link.py",
+    "prometheus_client": "links/metrics.py",
     "dp_accounting": "privacy/accountant.py",
 }  # who alone may import an engine
 READER = "core/contract/declared.py"  # who alone may ask an algorithm what it has
@@ -125,16 +130,16 @@ def arrows(path: Path) -> set[str]:
 
 def module(path: Path) -> str:
     """The absolute name of a file's module: `entrenous.core` for core/__init__.py."""
-    return ".".join(("entrenous", *path.relative_to(SRC).with_suffix("").parts)).removesuffix(
-        ".__init__"
-    )
+    return ".".join(below_source(path).with_suffix("").parts).removesuffix(".__init__")
 
 
-def graph() -> dict[str, set[str]]:
-    """The files of Entrenous that each file imports from, anywhere in it, also inside functions and
-    `if TYPE_CHECKING`. The front door alone imports for type checkers what it loads when it is used.
+def graph(source: Path = SRC) -> dict[str, set[str]]:
+    """The files of a package that each of its files imports from, anywhere in it, also inside
+    functions and `if TYPE_CHECKING`. The front door alone imports for type checkers what it loads
+    when it is used.
     """
-    files = {module(path): path for path in FILES}
+    every = sorted(source.rglob("*.py"))
+    files = {module(path): path for path in every}
     names = {
         path: {
             name
@@ -142,14 +147,14 @@ def graph() -> dict[str, set[str]]:
             if isinstance(node, ast.stmt)
             for name in imported(path, node)
         }
-        for path in FILES
+        for path in every
     }
     names[SRC / "__init__.py"] = set()
     return {
-        str(path.relative_to(SRC)): {
-            str(files[name].relative_to(SRC)) for name in names[path] & files.keys()
+        str(path.relative_to(source)): {
+            str(files[name].relative_to(source)) for name in names[path] & files.keys()
         }
-        for path in FILES
+        for path in every
     }
 
 
@@ -240,7 +245,7 @@ def hits(wrong, files: list[Path] = EVERY) -> list[str]:
 
 
 def room(file: str) -> str:
-    """The room of a file such as `deploy/node/node.py`: its folder; of `__main__.py` itself."""
+    """The room of a file such as `systems/fpl.py`: its folder; of `__main__.py` itself."""
     folder = PurePath(file).parent.as_posix()
     return PurePath(file).stem if folder == "." else folder
 
@@ -259,20 +264,21 @@ def named_in_strings(path: Path) -> set[str]:
     return found
 
 
-def arrows_back(arrows_of: dict[str, set[str]]) -> list[str]:
-    """The imports of a room from one that comes later in ORDER."""
+def arrows_back(arrows_of: dict[str, set[str]], rank: dict[str, int] = RANK) -> list[str]:
+    """The imports of a room from one that comes later in an order."""
     return [
         f"{file} imports {target}"
         for file, targets in arrows_of.items()
         for target in sorted(targets - {"__init__.py"})
-        if file != "__init__.py" and RANK[room(target)] > RANK[room(file)]
+        if file != "__init__.py" and rank[room(target)] > rank[room(file)]
     ]
 
 
-def test_every_room_has_a_place_in_the_order():
-    rooms = {room(str(path.relative_to(SRC))) for path in FILES}
-    assert rooms - {"__init__"} - RANK.keys() == set()
-    assert RANK.keys() - rooms - {"__main__"} == set()  # and each place has a room
+@pytest.mark.parametrize(("source", "rank"), [(SRC, RANK), (NETWORK, RANK_OF_NETWORK)])
+def test_every_room_has_a_place_in_the_order(source: Path, rank: dict[str, int]) -> None:
+    rooms = {room(str(path.relative_to(source))) for path in source.rglob("*.py")}
+    assert rooms - {"__init__"} - rank.keys() == set()
+    assert rank.keys() - rooms - {"__main__"} == set()  # and each place has a room
 
 
 def test_an_arrow_back_is_seen():
@@ -303,18 +309,19 @@ def test_no_arrow_runs_back():
     for path in FILES:
         arrows_of[str(path.relative_to(SRC))] |= named_in_strings(path)
     assert arrows_back(arrows_of) == []
+    assert arrows_back(graph(NETWORK), RANK_OF_NETWORK) == []
 
 
 def test_a_circle_is_found():
     arrows_of = {"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set(), "e": {"f"}, "f": {"e"}}
     assert circles(arrows_of) == {("b", "c"), ("e", "f")}
     seen = graph()
-    assert "privacy/secure_sum/client.py" in seen["deploy/node/secure_node.py"]
+    assert "kernels/bpr_mf.py" in seen["systems/fpl.py"]
     assert "evaluation/metric_kinds.py" in seen["evaluation/metrics/defined.py"]
 
 
 def test_no_circle_of_files():
-    assert circles(graph()) == set()
+    assert circles(graph()) == set() == circles(graph(NETWORK))
 
 
 def test_names_that_differ_by_an_ending_are_seen():
@@ -419,12 +426,12 @@ def test_nothing_heavy_is_imported_at_import_time():
 def test_each_engine_is_imported_by_its_adapter_alone():
     found = [
         f"{where(path, node)}: {name}"
-        for path in FILES
+        for path in [*FILES, *NETWORK.rglob("*.py")]
         for node in nodes(path)
         if isinstance(node, ast.stmt)
         for name in imported(path, node)
         if name.split(".")[0] in ADAPTERS
-        and not str(path.relative_to(SRC)).startswith(ADAPTERS[name.split(".")[0]])
+        and not Path(*below_source(path).parts[1:]).is_relative_to(ADAPTERS[name.split(".")[0]])
     ]
     assert found == []
 

@@ -54,7 +54,10 @@ def command(capsys: pytest.CaptureFixture[str]) -> Command:
 
 
 def imported(folder: Path) -> list[str]:
-    """The modules of the package that the source in a folder imports, sorted."""
+    """The modules of the package, and of its other neighbours, that the source in a folder imports,
+    sorted.
+    """
+    own = {path.name for path in folder.iterdir()}
     found = set()
     for path in folder.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -63,14 +66,18 @@ def imported(folder: Path) -> list[str]:
             elif isinstance(node, ast.ImportFrom) and not node.level:
                 for alias in node.names:
                     found.add(module_of(f"{node.module}.{alias.name}"))
-    return sorted(name for name in found if name.split(".")[0] == "entrenous")
+    tops = {name: name.split(".")[0] for name in found}
+    return sorted(
+        name for name, top in tops.items() if top.startswith("entrenous") and top not in own
+    )
 
 
 def module_of(name: str) -> str:
     """The module that a dotted name is or lies in."""
-    path = SOURCE.parent.joinpath(*name.split("."))
-    if path.with_suffix(".py").is_file() or path.is_dir():
-        return name
+    for source in (SOURCE.parent, *ROOT.glob("packages/*/src")):
+        path = source.joinpath(*name.split("."))
+        if path.with_suffix(".py").is_file() or path.is_dir():
+            return name
     return name.rpartition(".")[0]
 
 
@@ -109,13 +116,13 @@ def test_workers_of_a_run_that_are_not_installed_are_one_line(
 
 
 @pytest.mark.usefixtures("nothing_beside")
-def test_actors_that_are_not_installed_are_one_line(command: Command, tmp_path: Path) -> None:
+def test_actors_that_are_not_installed_are_one_line(tmp_path: Path) -> None:
     pytest.importorskip("uvicorn")
-    refused = command("server", str(tmp_path), "--ray", "local")
-    assert (refused.code, refused.err) == (
-        2,
-        'error: --ray: entrenous-ray is not installed; pip install "entrenous[ray]"\n',
-    )
+    from entrenous_network.commands.serve import server
+
+    said = '--ray: entrenous-ray is not installed; pip install "entrenous[ray]"'
+    with pytest.raises(InputError, match=re.escape(said)):
+        server(tmp_path, ray="local")
     assert not list(tmp_path.iterdir())
 
 
@@ -161,8 +168,9 @@ def test_a_command_that_is_not_installed_is_one_line(
 @pytest.mark.usefixtures("nothing_beside")
 def test_commands_that_are_not_installed_are_in_the_help(command: Command) -> None:
     shown = command("--help").out
-    for name in ("audit", "attack", "receipt"):
-        assert re.search(rf'{name} +Not installed: pip install "entrenous\[audit\]"', shown)
+    for one in NEIGHBOURS:
+        for name in [name for names in one.commands.values() for name in names]:
+            assert re.search(rf"{name} +Not installed: {re.escape(one.line)}", shown)
 
 
 def test_names_that_are_not_installed_say_so_when_they_are_used() -> None:
@@ -183,16 +191,17 @@ for name in {BROUGHT!r}:
         print(said)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    lines = [
-        f'entrenous.{name}: entrenous-audit is not installed; pip install "entrenous[audit]"'
-        for name in BROUGHT
-    ]
+    lines = []
+    for name in BROUGHT:
+        extra = LAZY[name].partition(".")[0].removeprefix("entrenous_")
+        said = f'entrenous-{extra} is not installed; pip install "entrenous[{extra}]"'
+        lines.append(f"entrenous.{name}: {said}")
     assert done.stdout.splitlines() == lines, done.stderr
 
 
 def test_the_front_door_alone_names_packages_of_neighbours() -> None:
     """Types need the places of names; everything else is found by entry points."""
-    others = re.compile(r"entrenous_(audit|field|ray)\b")
+    others = re.compile(r"entrenous_(audit|field|network|ray)\b")
     naming = [
         str(path.relative_to(SOURCE))
         for path in SOURCE.rglob("*.py")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from over_https import routes
-from paths import ROOT
+from paths import NETWORK, ROOT
 
 from entrenous.cli import _app
 
@@ -85,7 +85,7 @@ def test_what_the_page_on_operating_names_is_told_and_its_commands_parse() -> No
     } - {"entrenous_"}
     alarmed = set(re.findall(r"entrenous_([a-z_]+)", page))
     said = "".join(
-        (ROOT / "src" / "entrenous" / "deploy" / name).read_text(encoding="utf-8")
+        (NETWORK / name).read_text(encoding="utf-8")
         for name in ("links/metrics.py", "node/node_watch.py", "peers/running.py")
     )
     told = set(re.findall(r'(?:gauge|counter|counters|Family)\(\s*"([a-z_]+)"', said))
@@ -129,7 +129,7 @@ def test_the_container_is_not_root_keeps_its_state_in_a_volume_and_starts_what_e
     assert not any("pip install" in line or "apt" in line for line in final)
     copied = next(line for line in lines if line.startswith("COPY pyproject"))
     assert all((ROOT / name).exists() for name in copied.split()[1:-1])
-    assert ".[peers]" in "\n".join(lines)
+    assert "./packages/entrenous-network[peers]" in "\n".join(lines)
 
 
 def test_containers_are_run_without_core_dumps() -> None:
@@ -162,7 +162,7 @@ def test_what_the_page_names_is_there() -> None:
 
 
 def test_the_firewall_opens_the_port_that_is_the_default() -> None:
-    from entrenous.cli.founding import new
+    from entrenous_network.commands.founding import new
 
     rules = (ROOT / "ops" / "firewall.nft").read_text(encoding="utf-8")
     port = inspect.signature(new).parameters["port"].default

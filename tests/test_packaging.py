@@ -91,7 +91,7 @@ def test_dev_brings_what_the_distributions_beside_the_package_need() -> None:
         declared = tomllib.loads(path.read_text(encoding="utf-8"))["project"]
         assert declared["version"] == PROJECT["version"]
         for needed in map(Requirement, declared["dependencies"]):
-            if needed.name == PROJECT["name"]:
+            if needed.name.startswith(PROJECT["name"]):
                 assert Version(PROJECT["version"]) in needed.specifier
                 assert needed.extras <= PROJECT["optional-dependencies"].keys()
             else:

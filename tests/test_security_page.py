@@ -7,13 +7,13 @@ from __future__ import annotations
 import re
 
 import pytest
+from entrenous_network.agreement.terms import FederationTerms
+from entrenous_network.operate.plans import FoundingPlan
 from paths import ROOT
 
 from entrenous.cli import _app
 from entrenous.core.contract.declared import declared
 from entrenous.core.errors import InputError
-from entrenous.deploy.agreement.terms import FederationTerms
-from entrenous.deploy.operate.plans import FoundingPlan
 from entrenous.privacy.protection import DP, PRIVATE, PROFILES, protection_of
 from entrenous.runs.plan import algorithm_of
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 from entrenous_lab.trials.repeated import carry_out
+from short_stream import events, plan
 
 from entrenous.data.events import Events
-from tests.deploy.test_trial import events, plan
 
 pytest.importorskip("uvicorn")
 

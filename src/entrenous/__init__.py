@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from entrenous_audit.python.auditing import audit as audit
     from entrenous_audit.python.receipts import DeviceReceipt as DeviceReceipt
     from entrenous_audit.python.receipts import receipt as receipt
+    from entrenous_network.operate.device import Device as Device
 
     from .api.catalogue import Explanation as Explanation
     from .api.catalogue import algorithms as algorithms
@@ -68,7 +69,6 @@ if TYPE_CHECKING:
     from .data.split.types import Held as Held
     from .data.split.types import Split as Split
     from .data.synthetic import synthetic as synthetic
-    from .deploy.operate.device import Device as Device
     from .evaluation.metric_kinds import ListMetric as ListMetric
     from .evaluation.metric_kinds import QueryMetric as QueryMetric
     from .evaluation.metric_kinds import RatingMetric as RatingMetric
@@ -103,7 +103,6 @@ PLACES = {
     "data.split.stream": "stream",
     "data.split.types": "Held Split",
     "data.synthetic": "synthetic",
-    "deploy.operate.device": "Device",
     "evaluation.metric_kinds": "ListMetric QueryMetric RatingMetric",
     "evaluation.protocol": "evaluate",
     "kernels.generator": "generator negatives",
@@ -114,6 +113,7 @@ NEAR = {
     "entrenous_audit.python.attacking": "AttackEffect attack",
     "entrenous_audit.python.auditing": "Audit audit",
     "entrenous_audit.python.receipts": "DeviceReceipt receipt",
+    "entrenous_network.operate.device": "Device",
 }
 OWN = {name: f"entrenous.{place}" for place, names in PLACES.items() for name in names.split()}
 LAZY = {**OWN, **{name: place for place, names in NEAR.items() for name in names.split()}}

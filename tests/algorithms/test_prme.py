@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from entrenous_network.peers.replay import joined
 from small_federations import sent, started
 from within_contract import within_contract
 
@@ -21,7 +22,6 @@ from entrenous.core.keys import folds, key
 from entrenous.data.interactions import SECOND, Interactions, Vocabulary, build, pairs_of
 from entrenous.data.load import load
 from entrenous.data.visits import VisitColumns, with_visits
-from entrenous.deploy.peers.replay import joined
 from entrenous.federation.gossip import Gossip, device_data
 from entrenous.federation.rounds import Rounds
 from entrenous.runs.recommenders import fitted

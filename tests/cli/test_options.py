@@ -102,7 +102,7 @@ def test_the_help_of_an_option_is_the_text_of_its_field() -> None:
 def test_options_load_nothing_heavy() -> None:
     code = (
         "import sys; import entrenous.runs.options, entrenous_audit.plan,"
-        " entrenous.deploy.operate.plans; print([one for one in ('numpy', 'numba', 'cyclopts',"
+        " entrenous_network.operate.plans; print([one for one in ('numpy', 'numba', 'cyclopts',"
         " 'pydantic') if one in sys.modules])"
     )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)

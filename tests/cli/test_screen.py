@@ -16,17 +16,17 @@ from typing import Any
 import polars as pl
 import pytest
 from command_line import Command, write_shop
+from entrenous_network.commands.federation import show_list
+from entrenous_network.server.server_folder import LogLine, written
 
 import entrenous
 from entrenous.api.progress import progress_bar
 from entrenous.cli import _app, main
 from entrenous.cli.console import say, table, tell
-from entrenous.cli.federation import show_list
 from entrenous.cli.screen import STAND_INS, any_screen
 from entrenous.core.cells import harmless, is_formula
 from entrenous.core.printed import plain
 from entrenous.data.split.read import read
-from entrenous.deploy.server.server_folder import LogLine, written
 
 HOSTILE = (
     "ok\x1b]0;owned\x07\x1b[2K\x1b[1A\x9b31m\u202egpj.exe\u2066\x7f\r\b\u2028\x85\ud800\U000e0041"

@@ -10,18 +10,18 @@ from typing import Any
 
 import numpy as np
 from entrenous_lab.memory_link import MemoryServerLink
+from entrenous_network.frames import contribution
+from entrenous_network.frames.frames import opened
+from entrenous_network.node.node import FederatedNode
+from entrenous_network.server import journal
+from entrenous_network.server.intake import Open
+from entrenous_network.server.journal import Journal
+from entrenous_network.server.server import serve
+from entrenous_network.server.server_folder import ServerFolder
 from federation_links import FaultyLink, server_of
 
 from entrenous.core import files
 from entrenous.core.errors import InputError
-from entrenous.deploy.frames import contribution
-from entrenous.deploy.frames.frames import opened
-from entrenous.deploy.node.node import FederatedNode
-from entrenous.deploy.server import journal
-from entrenous.deploy.server.intake import Open
-from entrenous.deploy.server.journal import Journal
-from entrenous.deploy.server.server import serve
-from entrenous.deploy.server.server_folder import ServerFolder
 
 
 def died(*arguments: Any) -> Any:
@@ -110,7 +110,7 @@ def journal_and_die(root: str, step: str) -> None:
     begin = Journal.__init__
 
     class Dying:
-        """What core/files.py and deploy/server/journal.py know as os, and dies when it gets to the
+        """What core/files.py and entrenous_network/server/journal.py know as os, and dies when it gets to the
         step.
         """
 

@@ -29,25 +29,25 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
+from entrenous_network.agreement.files import read_identity
+from entrenous_network.frames.frames import FrameParts, opened, seal
+from entrenous_network.links.port import Answer
+from entrenous_network.node.node import FederatedNode
+from entrenous_network.node.secure_node import inputs
+from entrenous_network.operate import founding
+from entrenous_network.operate.founding import FoundedFederation, found
+from entrenous_network.operate.plans import FoundingPlan
+from entrenous_network.secure_sum.terms import Floors
+from entrenous_network.server import exchange, grouped_round, handing_on, secure_server, server
+from entrenous_network.server.collector import Collector
+from entrenous_network.server.exchange import Questions
+from entrenous_network.server.server import FederationServer, serve
+from entrenous_network.server.server_folder import ServerFolder
 
 from entrenous.core.contract.protocols import model_sha256
 from entrenous.core.contract.update import Total
 from entrenous.data.interactions import Interactions, Vocabulary, build
-from entrenous.deploy.agreement.files import read_identity
-from entrenous.deploy.frames.frames import FrameParts, opened, seal
-from entrenous.deploy.links.port import Answer
-from entrenous.deploy.node.node import FederatedNode
-from entrenous.deploy.node.secure_node import inputs
-from entrenous.deploy.operate import founding
-from entrenous.deploy.operate.founding import FoundedFederation, found
-from entrenous.deploy.operate.plans import FoundingPlan
-from entrenous.deploy.server import exchange, grouped_round, handing_on, secure_server, server
-from entrenous.deploy.server.collector import Collector
-from entrenous.deploy.server.exchange import Questions
-from entrenous.deploy.server.server import FederationServer, serve
-from entrenous.deploy.server.server_folder import ServerFolder
 from entrenous.federation.rounds import Rounds, Training
-from entrenous.privacy.secure_sum.terms import Floors
 from entrenous.runs.recommenders import checkpoint_arrays
 
 FPL = {"factors": 4, "triples": 5}
@@ -613,9 +613,9 @@ def nodes_at(
     """All nodes of a federation, or those of some names, polling. each: is called with a node's name and its answer, before
     it is sent.
     """
-    from entrenous.deploy.links.polling import PollingNode
-    from entrenous.deploy.links.polling import serve as serve_nodes
-    from entrenous.deploy.operate.running_node import polling
+    from entrenous_network.links.polling import PollingNode
+    from entrenous_network.links.polling import serve as serve_nodes
+    from entrenous_network.operate.running_node import polling
 
     stop, nodes = Event(), nodes_of(made, names)
 

@@ -19,11 +19,10 @@ from multiprocessing.reduction import DupFd
 from typing import Any
 from unittest.mock import patch
 
+from entrenous_network.operate.processes import PARENT
 from federation_links import process
 from network_namespace import CLONE_NEWNET
 from network_namespace import OWN as NETWORK
-
-from entrenous.deploy.operate.processes import PARENT
 
 
 class Forked(subprocess.Popen[Any]):

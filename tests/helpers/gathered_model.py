@@ -6,10 +6,11 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from entrenous_network.agreement.terms import TERMS, FederationTerms
+from entrenous_network.node.node_store import STORE, NodeStore
+
 from entrenous.core.contract.protocols import arrays_in, fields_in, joined, model_sha256
 from entrenous.core.types import Array
-from entrenous.deploy.agreement.terms import TERMS, FederationTerms
-from entrenous.deploy.node.node_store import STORE, NodeStore
 from entrenous.runs.store import read_arrays
 
 

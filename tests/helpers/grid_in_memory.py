@@ -8,10 +8,9 @@ import itertools
 from collections.abc import Iterable
 from typing import Any
 
+from entrenous_network.links.port import Answer
 from flwr.app import ConfigRecord, Error, Message, Metadata, RecordDict
 from flwr.serverapp import Grid
-
-from entrenous.deploy.links.port import Answer
 
 SERVER = 1  # Flower's node id of a SuperLink
 MESSAGES = itertools.count(1)

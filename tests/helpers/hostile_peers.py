@@ -10,6 +10,16 @@ from typing import Any
 
 import msgspec
 import numpy as np
+from entrenous_network.peers.address_book import LARGEST, AddressBook
+from entrenous_network.peers.intake import PeerIntake
+from entrenous_network.peers.messages import LONGEST, AddressRecord, Offer, Shuffle
+from entrenous_network.peers.node import PeerNode
+from entrenous_network.peers.port import Connection, LinkError
+from entrenous_network.peers.rate_limits import RateLimits
+from entrenous_network.peers.records import Verifier
+from entrenous_network.peers.serving import PeerServer
+from entrenous_network.wire import tensors
+from entrenous_network.wire.pushed import digest, pack
 from hostile_values import FLOATS, Hostile, finite
 from memory_transport import Hub, VirtualHost, in_virtual_time
 from peers_in_memory import ITEMS, SMALL, identity_of, public_of, terms
@@ -18,16 +28,6 @@ from small_federations import shop
 from entrenous.core.contract.declared import bound
 from entrenous.core.contract.enforce import check_kept
 from entrenous.core.contract.gossip import ACCEPTED, TOO_AHEAD, DeviceData, data_of
-from entrenous.deploy.peers.address_book import LARGEST, AddressBook
-from entrenous.deploy.peers.intake import PeerIntake
-from entrenous.deploy.peers.messages import LONGEST, AddressRecord, Offer, Shuffle
-from entrenous.deploy.peers.node import PeerNode
-from entrenous.deploy.peers.port import Connection, LinkError
-from entrenous.deploy.peers.rate_limits import RateLimits
-from entrenous.deploy.peers.records import Verifier
-from entrenous.deploy.peers.serving import PeerServer
-from entrenous.deploy.wire import tensors
-from entrenous.deploy.wire.pushed import digest, pack
 from entrenous.federation.gossip import device_data
 from entrenous.systems.named import kind_of
 

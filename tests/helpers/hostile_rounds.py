@@ -12,6 +12,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from entrenous_network.agreement.files import read_identity
+from entrenous_network.frames import contribution
+from entrenous_network.frames.contribution import check_total, shown_schema
+from entrenous_network.frames.frames import Code, Frame, opened, seal, signed_by
+from entrenous_network.frames.request import announced_of, write_download
+from entrenous_network.operate.founding import FoundedFederation
+from entrenous_network.server.intake import Open, RoundIntake
+from entrenous_network.server.journal import Journal
+from entrenous_network.server.server_folder import ServerFolder
+from entrenous_network.wire import tensors
 from federation_links import federation, nodes_of, simulated
 from hostile_values import Hostile, finite, signed, taken_apart
 
@@ -27,16 +37,6 @@ from entrenous.core.contract.update import LIMIT
 from entrenous.core.errors import EntrenousError
 from entrenous.core.types import Array, Int64Array
 from entrenous.data.interactions import Interactions
-from entrenous.deploy.agreement.files import read_identity
-from entrenous.deploy.frames import contribution
-from entrenous.deploy.frames.contribution import check_total, shown_schema
-from entrenous.deploy.frames.frames import Code, Frame, opened, seal, signed_by
-from entrenous.deploy.frames.request import announced_of, write_download
-from entrenous.deploy.operate.founding import FoundedFederation
-from entrenous.deploy.server.intake import Open, RoundIntake
-from entrenous.deploy.server.journal import Journal
-from entrenous.deploy.server.server_folder import ServerFolder
-from entrenous.deploy.wire import tensors
 from entrenous.systems.named import algorithms, kind_of
 
 SMALL: dict[str, Any] = {

@@ -14,26 +14,26 @@ from typing import Any
 
 import msgspec
 import numpy as np
+from entrenous_network.frames.contribution import check_total
+from entrenous_network.frames.frames import Code, Frame, opened, signed_by
+from entrenous_network.frames.request import RoundWork, announced_of
+from entrenous_network.frames.secure import KINDS, sum_terms
+from entrenous_network.node.node import FederatedNode
+from entrenous_network.secure_sum import messages as stages
+from entrenous_network.secure_sum.primitives import sign
+from entrenous_network.secure_sum.refusal import SumRefused
+from entrenous_network.secure_sum.server import SecureSumServer
+from entrenous_network.server.collector import Collector
+from entrenous_network.server.journal import Journal
+from entrenous_network.server.secure_server import SecureRound
+from entrenous_network.server.server import moved_on
+from entrenous_network.server.server_folder import ServerFolder
+from entrenous_network.wire import tensors
 from federation_links import COHORT, by_lot, offering, ratings, server_of
 from hostile_rounds import Sides, code_of, loaded, small
 from hostile_values import Hostile, signed, taken_apart
 
 from entrenous.core.contract.update import Total
-from entrenous.deploy.frames.contribution import check_total
-from entrenous.deploy.frames.frames import Code, Frame, opened, signed_by
-from entrenous.deploy.frames.request import RoundWork, announced_of
-from entrenous.deploy.frames.secure import KINDS, sum_terms
-from entrenous.deploy.node.node import FederatedNode
-from entrenous.deploy.server.collector import Collector
-from entrenous.deploy.server.journal import Journal
-from entrenous.deploy.server.secure_server import SecureRound
-from entrenous.deploy.server.server import moved_on
-from entrenous.deploy.server.server_folder import ServerFolder
-from entrenous.deploy.wire import tensors
-from entrenous.privacy.secure_sum import messages as stages
-from entrenous.privacy.secure_sum.primitives import sign
-from entrenous.privacy.secure_sum.refusal import SumRefused
-from entrenous.privacy.secure_sum.server import SecureSumServer
 
 MASKABLE = (
     "fpl",

@@ -14,10 +14,10 @@ from typing import Any
 import msgspec
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from entrenous_network.frames import frames
+from entrenous_network.frames.frames import Frame
 
 from entrenous.core.types import Array
-from entrenous.deploy.frames import frames
-from entrenous.deploy.frames.frames import Frame
 
 FLOATS = (
     *(np.nan, np.inf, -np.inf, 1e30, -1e30, 3.4e38, 1e-42, -0.0, 0.0, 1.0, -1.0, 100.0),

@@ -14,31 +14,31 @@ from pathlib import Path
 from typing import Any, final
 
 import numpy as np
-from federation_links import ratings
-from paths import ROOT
-
-from entrenous.core.contract.protocols import Progress, silent
-from entrenous.data.interactions import Interactions
-from entrenous.deploy.agreement.catalogue import Items
-from entrenous.deploy.agreement.files import read_json, write_json
-from entrenous.deploy.agreement.join_link import JoinLink
-from entrenous.deploy.links.admission import Joins
-from entrenous.deploy.links.https import HttpsPlan, HttpsServerLink
-from entrenous.deploy.links.polling import serve
-from entrenous.deploy.node.node import FederatedNode
-from entrenous.deploy.operate import running
-from entrenous.deploy.operate.enrolment import EnrolmentRequest, identity, join
-from entrenous.deploy.operate.founding import (
+from entrenous_network.agreement.catalogue import Items
+from entrenous_network.agreement.files import read_json, write_json
+from entrenous_network.agreement.join_link import JoinLink
+from entrenous_network.links.admission import Joins
+from entrenous_network.links.https import HttpsPlan, HttpsServerLink
+from entrenous_network.links.polling import serve
+from entrenous_network.node.node import FederatedNode
+from entrenous_network.operate import running
+from entrenous_network.operate.enrolment import EnrolmentRequest, identity, join
+from entrenous_network.operate.founding import (
     FoundedFederation,
     Place,
     found_federation,
     free_ports,
 )
-from entrenous.deploy.operate.newcomers import LINKS, make_link
-from entrenous.deploy.operate.plans import FoundingPlan, JoinPlan
-from entrenous.deploy.operate.running_node import polling
-from entrenous.deploy.server.server import ListsChanged, serve_opened
-from entrenous.deploy.server.server_folder import ServerFolder
+from entrenous_network.operate.newcomers import LINKS, make_link
+from entrenous_network.operate.plans import FoundingPlan, JoinPlan
+from entrenous_network.operate.running_node import polling
+from entrenous_network.server.server import ListsChanged, serve_opened
+from entrenous_network.server.server_folder import ServerFolder
+from federation_links import ratings
+from paths import ROOT
+
+from entrenous.core.contract.protocols import Progress, silent
+from entrenous.data.interactions import Interactions
 
 SCRIPTS = ROOT / "tests" / "js"
 DEVICE = SCRIPTS / "device.mjs"

@@ -8,19 +8,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from entrenous_network.frames.frames import opened
+from entrenous_network.frames.request import RoundWork, announced_of
+from entrenous_network.node.node import FederatedNode
+from entrenous_network.operate.founding import FoundedFederation
+from entrenous_network.secure_sum.refusal import SumRefused
+from entrenous_network.server.collector import Collector
+from entrenous_network.server.exchange import Question
+from entrenous_network.server.secure_server import SecureRound
+from entrenous_network.server.server_folder import ServerFolder
 from federation_links import FaultyLink, nodes_of, server_of, unasked
 
 from entrenous.core.contract.update import Total
 from entrenous.core.types import Int64Array
-from entrenous.deploy.frames.frames import opened
-from entrenous.deploy.frames.request import RoundWork, announced_of
-from entrenous.deploy.node.node import FederatedNode
-from entrenous.deploy.operate.founding import FoundedFederation
-from entrenous.deploy.server.collector import Collector
-from entrenous.deploy.server.exchange import Question
-from entrenous.deploy.server.secure_server import SecureRound
-from entrenous.deploy.server.server_folder import ServerFolder
-from entrenous.privacy.secure_sum.refusal import SumRefused
 
 
 class SubtractingServer:

@@ -15,9 +15,9 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar, final
 
 import numpy as np
+from entrenous_network.peers.port import Arriving, Connection, LinkError, Stream
 
 from entrenous.core.keys import below, draw, fold_name, key
-from entrenous.deploy.peers.port import Arriving, Connection, LinkError, Stream
 
 T = TypeVar("T")
 EPOCH = 1_800_000_000.0  # the wall clock at time 0

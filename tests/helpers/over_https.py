@@ -9,20 +9,20 @@ from contextlib import closing
 from pathlib import Path
 
 import httpx
+from entrenous_network.links.admission import Admission
+from entrenous_network.links.application import Front, Traffic, application
+from entrenous_network.links.https import HttpsPlan, HttpsServerLink
+from entrenous_network.links.polling import serve
+from entrenous_network.node.node import FederatedNode
+from entrenous_network.operate import running
+from entrenous_network.operate.founding import FoundedFederation
+from entrenous_network.operate.running_node import polling
+from entrenous_network.server.server import serve_opened
+from entrenous_network.server.server_folder import ServerFolder
 from gathered_model import gathered
 from starlette.routing import Route
 
 from entrenous.core.contract.protocols import Progress, silent
-from entrenous.deploy.links.admission import Admission
-from entrenous.deploy.links.application import Front, Traffic, application
-from entrenous.deploy.links.https import HttpsPlan, HttpsServerLink
-from entrenous.deploy.links.polling import serve
-from entrenous.deploy.node.node import FederatedNode
-from entrenous.deploy.operate import running
-from entrenous.deploy.operate.founding import FoundedFederation
-from entrenous.deploy.operate.running_node import polling
-from entrenous.deploy.server.server import serve_opened
-from entrenous.deploy.server.server_folder import ServerFolder
 
 
 def routes() -> list[str]:

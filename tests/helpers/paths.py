@@ -10,10 +10,11 @@ import pytest
 
 HELPERS = Path(__file__).resolve().parent
 ROOT = HELPERS.parents[1]
-PYTHONPATH = os.pathsep.join(
-    [str(ROOT / "src"), str(ROOT), str(HELPERS)]
-)  # of processes that import helpers, or tests by their place
 SOURCE = ROOT / "src" / "entrenous"
+NETWORK = ROOT / "packages" / "entrenous-network" / "src" / "entrenous_network"
+PYTHONPATH = os.pathsep.join(
+    map(str, [SOURCE.parent, NETWORK.parent, ROOT, HELPERS])
+)  # of processes that import helpers, or tests by their place
 SHARED = Path(
     os.environ.get("ENTRENOUS_SHARED") or "no ENTRENOUS_SHARED"
 )  # the one name of the real data sets; `make test` sets it

@@ -9,20 +9,20 @@ from typing import Any
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from entrenous_network.agreement.files import public_bytes
+from entrenous_network.agreement.invitation import Contact
+from entrenous_network.agreement.terms import FederationTerms
+from entrenous_network.agreement.tickets import RevocationList, Ticket
+from entrenous_network.node.node_store import NodeStore
+from entrenous_network.peers.node import PeerNode
+from entrenous_network.peers.peer import Membership, Peer, pace
+from entrenous_network.peers.records import PeerIdentity
+from entrenous_network.peers.replay import PeerEvent, Recording
+from entrenous_network.peers.state import StateStore
 from memory_transport import EPOCH, Hub, MemoryPeerLink, VirtualHost
 from small_gossip import shop
 
 from entrenous.core.contract.gossip import DeviceData, data_of
-from entrenous.deploy.agreement.files import public_bytes
-from entrenous.deploy.agreement.invitation import Contact
-from entrenous.deploy.agreement.terms import FederationTerms
-from entrenous.deploy.agreement.tickets import RevocationList, Ticket
-from entrenous.deploy.node.node_store import NodeStore
-from entrenous.deploy.peers.node import PeerNode
-from entrenous.deploy.peers.peer import Membership, Peer, pace
-from entrenous.deploy.peers.records import PeerIdentity
-from entrenous.deploy.peers.replay import PeerEvent, Recording
-from entrenous.deploy.peers.state import StateStore
 from entrenous.federation.gossip import device_data
 
 SMALL: dict[str, Any] = {
@@ -134,7 +134,7 @@ class Street:
         node = PeerNode(self.of, number, self.rows[number], self.seed(number))
         state = None
         if self.folder is not None:
-            from entrenous.deploy.wire.tensors import schema_of
+            from entrenous_network.wire.tensors import schema_of
 
             state = StateStore(store_of(self.folder / f"{number}.sqlite", self.of.users, number))
             kept = state.load(schema_of(node.arrays()))

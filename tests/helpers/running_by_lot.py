@@ -10,27 +10,26 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
-from federation_links import PATIENCE, ratings, until
-
-from entrenous.deploy.agreement.catalogue import Items
-from entrenous.deploy.agreement.files import read_json
-from entrenous.deploy.agreement.members import MEMBERS, Members
-from entrenous.deploy.links.https import HttpsPlan
-from entrenous.deploy.links.polling import serve
-from entrenous.deploy.node.common import Common
-from entrenous.deploy.node.node import FederatedNode
-from entrenous.deploy.operate.enrolment import identity, join
-from entrenous.deploy.operate.founding import (
+from entrenous_network.agreement.catalogue import Items
+from entrenous_network.agreement.files import read_json
+from entrenous_network.agreement.members import MEMBERS, Members
+from entrenous_network.links.https import HttpsPlan
+from entrenous_network.links.polling import serve
+from entrenous_network.node.common import Common
+from entrenous_network.node.node import FederatedNode
+from entrenous_network.operate.enrolment import identity, join
+from entrenous_network.operate.founding import (
     FoundedFederation,
     Place,
     found_federation,
     free_ports,
 )
-from entrenous.deploy.operate.plans import FoundingPlan, JoinPlan
-from entrenous.deploy.operate.running import run_server, serve_by_workers, status
-from entrenous.deploy.operate.running_node import polling
-from entrenous.deploy.server.pool import WorkerPool
-from entrenous.deploy.server.server_folder import ServerFolder
+from entrenous_network.operate.plans import FoundingPlan, JoinPlan
+from entrenous_network.operate.running import run_server, serve_by_workers, status
+from entrenous_network.operate.running_node import polling
+from entrenous_network.server.pool import WorkerPool
+from entrenous_network.server.server_folder import ServerFolder
+from federation_links import PATIENCE, ratings, until
 
 PEOPLE = 12  # before anybody joins
 ROOM = 20

@@ -9,13 +9,12 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-
-from entrenous.privacy.secure_sum import messages as m
-from entrenous.privacy.secure_sum.client import SecureSumClient
-from entrenous.privacy.secure_sum.primitives import identity_of
-from entrenous.privacy.secure_sum.server import SecureSumServer
-from entrenous.privacy.secure_sum.terms import Floors, Roll, SumTerms
-from entrenous.privacy.secure_sum.vector import SumRows
+from entrenous_network.secure_sum import messages as m
+from entrenous_network.secure_sum.client import SecureSumClient
+from entrenous_network.secure_sum.primitives import identity_of
+from entrenous_network.secure_sum.server import SecureSumServer
+from entrenous_network.secure_sum.terms import Floors, Roll, SumTerms
+from entrenous_network.secure_sum.vector import SumRows
 
 MODEL, OTHER = bytes(range(32)), bytes(32)
 ALL = SumRows(1, 1)  # every row is filled by everyone

@@ -11,10 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from entrenous_network.operate.founding import FoundedFederation, Place, free_ports
 from federation_links import federation
 from forked import Forked
-
-from entrenous.deploy.operate.founding import FoundedFederation, Place, free_ports
 
 
 def at_a_port(folder: Path, **terms: Any) -> tuple[FoundedFederation, int]:

@@ -121,15 +121,14 @@ def await_nodes(machine: str, count: int) -> None:
 
 def main(server: Path, kill: bool) -> None:
     """Serve a federation by two actors, with all of its nodes."""
+    from entrenous_network.agreement.terms import TERMS, FederationTerms
+    from entrenous_network.links.https import HttpsPlan
+    from entrenous_network.operate.founding import FoundedFederation
+    from entrenous_network.operate.running import RayPlan
+    from entrenous_network.server.pool import WorkerPool
+    from entrenous_network.server.server_folder import ServerFolder
     from entrenous_ray.actors import HiredActor, serve_by_actors
     from federation_links import PATIENCE, nodes_at
-
-    from entrenous.deploy.agreement.terms import TERMS, FederationTerms
-    from entrenous.deploy.links.https import HttpsPlan
-    from entrenous.deploy.operate.founding import FoundedFederation
-    from entrenous.deploy.operate.running import RayPlan
-    from entrenous.deploy.server.pool import WorkerPool
-    from entrenous.deploy.server.server_folder import ServerFolder
 
     folders = sorted((server.parent / "nodes").iterdir())
     terms = FederationTerms.read(server / TERMS)

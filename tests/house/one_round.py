@@ -6,11 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import patch
 
+from entrenous_network.links import https
+from entrenous_network.operate.founding import Place
 from federation_links import federation, ratings
 from over_https import over_https
-
-from entrenous.deploy.links import https
-from entrenous.deploy.operate.founding import Place
 
 ROUNDS = 3
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "src" / "entrenous"
+NETWORK = ROOT / "packages" / "entrenous-network" / "src" / "entrenous_network"
 LAYOUT = frozenset(
     {
         tokenize.COMMENT,

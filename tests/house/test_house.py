@@ -71,7 +71,7 @@ def test_files_from_a_csv_to_a_recommendation(tmp_path: Path) -> None:
 
 def test_files_of_one_https_round(tmp_path: Path) -> None:
     opened = from_device_to_model(tmp_path)
-    way = {"deploy/node/node.py", "deploy/server/intake.py", "deploy/links/application.py"}
+    way = {"node/node.py", "server/intake.py", "links/application.py"}
     assert way <= set(opened)
     assert len(opened) <= bounds.HTTPS_ROUND
 

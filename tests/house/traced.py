@@ -16,7 +16,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from .source import PACKAGE
+from .source import NETWORK, PACKAGE
 
 METRICS = PACKAGE / "evaluation" / "metrics"
 
@@ -29,14 +29,19 @@ class Trace:
         self.called: dict[str, set[str]] = {}
 
     def files(self, phase: str) -> list[str]:
-        """The files of the package in a phase, sorted, such as `runs/pipeline.py`."""
+        """The files of the package and of the network in a phase, sorted, such as
+        `runs/pipeline.py`.
+        """
         paths = [Path(file) for file in self.called.get(phase, set())]
-        ours = [
-            path
-            for path in paths
-            if path.is_relative_to(PACKAGE) and not path.is_relative_to(METRICS)
-        ]
-        return sorted(path.relative_to(PACKAGE).as_posix() for path in ours)
+        found = []
+        for folder in (PACKAGE, NETWORK):
+            ours = [path for path in paths if path.is_relative_to(folder)]
+            found += [
+                path.relative_to(folder).as_posix()
+                for path in ours
+                if not path.is_relative_to(METRICS)
+            ]
+        return sorted(found)
 
     def look(self, frame: FrameType, event: str, _: Any) -> None:
         """Notes a call; a profile function as `sys.setprofile` takes it."""

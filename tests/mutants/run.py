@@ -32,10 +32,11 @@ from entrenous.core.registry.program import closure
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 PACKAGE = "src/entrenous"
-LAB = "lab/"
+BESIDE = ("lab/", "packages/")
+NEIGHBOURS = tuple(f"packages/{path.name}/src" for path in ROOT.glob("packages/*"))
 # What a copy of the checkout has, and what of it is imported.
-COPIED = ("src", "tests", "lab/src", "lab/tests", "conftest.py", "pyproject.toml")
-IMPORTED = ("src", "lab/src", ".")
+COPIED = ("src", "tests", "lab/src", "lab/tests", "packages", "conftest.py", "pyproject.toml")
+IMPORTED = ("src", "lab/src", *NEIGHBOURS, ".")
 COMPILED = (
     ".nbi",
     ".nbc",
@@ -49,7 +50,7 @@ class Fault(NamedTuple):
 
     name: str
     file: str
-    """Below src/entrenous, or below the repository if it begins with `lab/`."""
+    """Below src/entrenous, or below the repository if it begins with `lab/` or `packages/`."""
     old: str
     """Code that occurs in the file once, however it is laid out."""
     new: str
@@ -62,7 +63,7 @@ class Fault(NamedTuple):
     @property
     def path(self) -> str:
         """The file, below the repository."""
-        return self.file if self.file.startswith(LAB) else f"{PACKAGE}/{self.file}"
+        return self.file if self.file.startswith(BESIDE) else f"{PACKAGE}/{self.file}"
 
     @property
     def module(self) -> str:

@@ -22,15 +22,16 @@ from tests.mutants.run import (
     wrong_with,
 )
 
+NETWORK = "packages/entrenous-network/src/entrenous_network"
 ROOMS = (
     "core",
     "evaluation",
     "privacy",
     "federation",
-    "deploy",
+    NETWORK,
     "data/split",
     "runs",
-    "deploy/wire",
+    f"{NETWORK}/wire",
 )
 HOLM = "tests/evaluate/test_significance.py::test_holm_by_hand"
 SIGNIFICANCE = "evaluation/significance.py"
@@ -95,7 +96,7 @@ def test_what_was_compiled_from_a_changed_module_is_left_out(tmp_path: Path) -> 
     (root / PACKAGE / "core" / "__pycache__" / "errors.cpython-311.pyc.139915697345712").write_text(
         "half"
     )
-    for name in ("tests", "lab/src", "lab/tests"):
+    for name in ("tests", "lab/src", "lab/tests", "packages"):
         (root / name).mkdir(parents=True)
     for name in ("conftest.py", "pyproject.toml"):
         (root / name).touch()

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from entrenous_network.agreement.unsampled import epsilon_of_gaussian, proven_for_all_rounds
 
 from entrenous.core.contract.declared import bound
 from entrenous.core.errors import InputError
@@ -17,7 +18,6 @@ from entrenous.federation.recorder import Recorder
 from entrenous.federation.rounds import Rounds
 from entrenous.privacy.budget import BudgetSpent, PrivacyBudget
 from entrenous.privacy.protection import PROFILES, Protection, protection_of
-from entrenous.privacy.unsampled import epsilon_of_gaussian, proven_for_all_rounds
 from entrenous.runs.train import budgeted
 from entrenous.systems.fpl import FPL
 

@@ -20,6 +20,20 @@ from unittest.mock import patch
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from entrenous_network.agreement import tickets
+from entrenous_network.agreement.terms import FederationTerms
+from entrenous_network.frames import contribution, frames
+from entrenous_network.frames.request import announced, write_download
+from entrenous_network.links.admission import SCHEME
+from entrenous_network.operate.enrolment import ROTATION
+from entrenous_network.secure_sum import client, messages, primitives, shamir
+from entrenous_network.secure_sum.client import SecureSumClient
+from entrenous_network.secure_sum.graph import degree, faults, graph, quorum
+from entrenous_network.secure_sum.server import SecureSumServer
+from entrenous_network.secure_sum.statements import commitment
+from entrenous_network.secure_sum.terms import Floors, Roll, SumTerms
+from entrenous_network.secure_sum.vector import SumRows
+from entrenous_network.wire import tensors
 
 from entrenous.core import keys
 from entrenous.core.contract.declared import bound
@@ -27,24 +41,10 @@ from entrenous.core.contract.protocols import arrays_of, model_sha256
 from entrenous.core.contract.update import Update, add_update
 from entrenous.core.types import Array, Int64Array
 from entrenous.data.interactions import Interactions, Vocabulary, build
-from entrenous.deploy.agreement import tickets
-from entrenous.deploy.agreement.terms import FederationTerms
-from entrenous.deploy.frames import contribution, frames
-from entrenous.deploy.frames.request import announced, write_download
-from entrenous.deploy.links.admission import SCHEME
-from entrenous.deploy.operate.enrolment import ROTATION
-from entrenous.deploy.wire import tensors
 from entrenous.federation.shard import Shard
 from entrenous.kernels.sampling import below_low, cohort, shuffle, shuffle_places
 from entrenous.privacy.clip import clip
 from entrenous.privacy.discrete_gaussian import SEEDED, gaussian_table, integers
-from entrenous.privacy.secure_sum import client, messages, primitives, shamir
-from entrenous.privacy.secure_sum.client import SecureSumClient
-from entrenous.privacy.secure_sum.graph import degree, faults, graph, quorum
-from entrenous.privacy.secure_sum.server import SecureSumServer
-from entrenous.privacy.secure_sum.statements import commitment
-from entrenous.privacy.secure_sum.terms import Floors, Roll, SumTerms
-from entrenous.privacy.secure_sum.vector import SumRows
 from entrenous.runs.plan import algorithm_of
 
 FOLDER = Path(__file__).parent

@@ -9,8 +9,8 @@ from concurrent.futures import TimeoutError as NotYet
 from contextlib import suppress
 from typing import final
 
-from entrenous.deploy.frames.frames import FrameParts
-from entrenous.deploy.links.port import Answer
+from entrenous_network.frames.frames import FrameParts
+from entrenous_network.links.port import Answer
 
 
 @final

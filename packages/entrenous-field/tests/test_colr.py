@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from entrenous_field.colr import CoLR, CoLRServer
+from entrenous_network.secure_sum.vector import pack, unpack
 from small_federations import same, shop, started
 
 from entrenous.core.contract.item_features import ItemFeatures
@@ -18,7 +19,6 @@ from entrenous.federation.recorder import Recorder
 from entrenous.federation.rounds import Rounds
 from entrenous.kernels import ncf
 from entrenous.privacy.protection import Protection
-from entrenous.privacy.secure_sum.vector import pack, unpack
 from entrenous.runs.conformance import conform
 from entrenous.runs.plan import algorithm_of
 from entrenous.systems._federated_ncf import GlobalNCF, data_of, one_network

@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 from entrenous_field.fedcold import ColdServer, FedCold, backward, encode
 from entrenous_lab.memory_link import MemoryServerLink
+from entrenous_network.agreement.catalogue import Items
+from entrenous_network.server.server import serve
 from federation_links import federation, nodes_of, ratings, server_sha256, simulated
 
 import entrenous
@@ -20,8 +22,6 @@ from entrenous.core.contract.item_features import ItemFeatures
 from entrenous.core.errors import EntrenousWarning, InputError
 from entrenous.core.keys import key
 from entrenous.data.interactions import Interactions, text_array
-from entrenous.deploy.agreement.catalogue import Items
-from entrenous.deploy.server.server import serve
 from entrenous.federation.rounds import Rounds
 from entrenous.federation.shard import Threads
 

@@ -23,12 +23,12 @@ from entrenous_flower.apps import folder_of
 from entrenous_flower.greeter import Greeter
 from entrenous_flower.records import frame_in, record_of
 from entrenous_flower.versions import check_flower, is_supported
+from entrenous_network.frames.frames import opened
 from flwr.app import Context, Message, RecordDict
 from grid_in_memory import as_task
 
 from entrenous.core.errors import EntrenousError, InputError
 from entrenous.core.lock import holding, is_held
-from entrenous.deploy.frames.frames import opened
 
 
 def asked(content: RecordDict, folder: Path | str) -> Message:

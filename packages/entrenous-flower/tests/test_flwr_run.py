@@ -16,10 +16,10 @@ from federation_links import PATIENCE, federation, logged, ratings, server_sha25
 pytest.importorskip("flwr")
 
 from entrenous_flower.resident import LOG
+from entrenous_network.operate.founding import FoundedFederation
 from flower_deployment import Deployment, deployment, end, until
 
 from entrenous.core.lock import is_held
-from entrenous.deploy.operate.founding import FoundedFederation
 
 
 def at_end(made: FoundedFederation, flower: Deployment) -> str:

@@ -23,12 +23,11 @@ pytest.importorskip("flwr")
 from entrenous_flower import grid_link
 from entrenous_flower.greeter import Greeter
 from entrenous_flower.grid_link import GridLink
+from entrenous_network.frames.frames import FrameParts, opened, seal
+from entrenous_network.links.port import Answer
+from entrenous_network.operate.founding import FoundedFederation
+from entrenous_network.server.server import serve
 from grid_in_memory import GridInMemory, as_task
-
-from entrenous.deploy.frames.frames import FrameParts, opened, seal
-from entrenous.deploy.links.port import Answer
-from entrenous.deploy.operate.founding import FoundedFederation
-from entrenous.deploy.server.server import serve
 
 FIRST = 1000  # the lowest node id
 

@@ -19,6 +19,19 @@ from unittest.mock import MagicMock
 
 import httpx
 import pytest
+from entrenous_network.agreement.certificates import make_keys
+from entrenous_network.links.https import HttpsPlan
+from entrenous_network.node.node import FederatedNode
+from entrenous_network.node.secure_node import inputs
+from entrenous_network.operate import running
+from entrenous_network.operate.device import Device
+from entrenous_network.operate.founding import FoundedFederation
+from entrenous_network.operate.joining import join_by_link
+from entrenous_network.operate.newcomers import make_link
+from entrenous_network.operate.running import RayPlan
+from entrenous_network.server.pool import WorkerPool
+from entrenous_network.server.server import serve
+from entrenous_network.server.server_folder import ServerFolder
 from entrenous_ray import actors
 from entrenous_ray.actors import LOCAL, HiredActor, RayWorkers, WorkerActor, serve_by_actors
 from entrenous_ray.engine import EngineOptions, engine
@@ -42,19 +55,6 @@ from running_by_lot import DATA, OWNER, PEOPLE, Running
 from two_machines import HEAD, OTHER, NotHere, cluster, environment, two_machines
 
 from entrenous.core.errors import InputError
-from entrenous.deploy.agreement.certificates import make_keys
-from entrenous.deploy.links.https import HttpsPlan
-from entrenous.deploy.node.node import FederatedNode
-from entrenous.deploy.node.secure_node import inputs
-from entrenous.deploy.operate import running
-from entrenous.deploy.operate.device import Device
-from entrenous.deploy.operate.founding import FoundedFederation
-from entrenous.deploy.operate.joining import join_by_link
-from entrenous.deploy.operate.newcomers import make_link
-from entrenous.deploy.operate.running import RayPlan
-from entrenous.deploy.server.pool import WorkerPool
-from entrenous.deploy.server.server import serve
-from entrenous.deploy.server.server_folder import ServerFolder
 
 pytestmark = pytest.mark.timeout(600)
 Each = Callable[[WorkerPool[HiredActor], str, bytes], None]

@@ -231,9 +231,7 @@ def _groups() -> dict[str, list[Any]]:
         data,
         demo,
         evaluating,
-        members,
         run,
-        serve,
         stored,
         tune,
     )
@@ -258,6 +256,4 @@ def _groups() -> dict[str, list[Any]]:
         "Checks": [evaluating.evaluate, checking.leakcheck, checking.check],
         "Privacy": [],
         "Data": [data.app, data.split],
-        # One app: founding.py and members.py add their commands to that of federation.py.
-        "Network": [members.app, serve.server, serve.node],
     }

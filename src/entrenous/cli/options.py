@@ -8,7 +8,6 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, fields
 from functools import wraps
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
 
@@ -20,9 +19,6 @@ from ..core.keywords import field_texts, names_of
 RUNS = Path("runs")
 Taken = TypeVar("Taken")
 # Libraries of a node, of a federation with a server, and of one without.
-OF_NODE = ("cryptography", "httpx", "msgspec")
-NETWORK = (*OF_NODE, "starlette", "uvicorn")
-PEERS = ("iroh", "msgspec", "cryptography")
 
 LOADING = (
     "How to read a file, name=value; may be repeated, such as item=venue. `entrenous data check"
@@ -207,13 +203,3 @@ def loading(given: Sequence[str] | None) -> dict[str, Any]:
     from ..data.load import load_arguments
 
     return load_arguments(assignments(given, "--load"))
-
-
-def need_libraries(command: str, *names: str) -> None:
-    """Raises InputError if one of these libraries of the network is not installed."""
-    missing = [name for name in names if find_spec(name) is None]
-    if missing:
-        extra = "peers" if "iroh" in missing else "network"
-        raise InputError(
-            command, f"{', '.join(missing)} not installed", fix=f"pip install 'entrenous[{extra}]'"
-        )

@@ -18,21 +18,21 @@ from typing import Any, final
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from entrenous_network.agreement.invitation import Contact
+from entrenous_network.agreement.terms import FederationTerms
+from entrenous_network.agreement.tickets import Ticket
+from entrenous_network.peers.address_book import AddressBook
+from entrenous_network.peers.connections import FAILED, KEPT, Connections
+from entrenous_network.peers.intake import PeerIntake, deadline
+from entrenous_network.peers.iroh_link import IrohLink, listen
+from entrenous_network.peers.messages import Offer, Shuffle
+from entrenous_network.peers.port import Connection, Machine, Stream
+from entrenous_network.peers.rate_limits import RateLimits
+from entrenous_network.peers.records import PeerIdentity, Verifier
+from entrenous_network.peers.serving import PeerServer
+from entrenous_network.wire.pushed import digest, pack
 
 from entrenous.core.keys import key
-from entrenous.deploy.agreement.invitation import Contact
-from entrenous.deploy.agreement.terms import FederationTerms
-from entrenous.deploy.agreement.tickets import Ticket
-from entrenous.deploy.peers.address_book import AddressBook
-from entrenous.deploy.peers.connections import FAILED, KEPT, Connections
-from entrenous.deploy.peers.intake import PeerIntake, deadline
-from entrenous.deploy.peers.iroh_link import IrohLink, listen
-from entrenous.deploy.peers.messages import Offer, Shuffle
-from entrenous.deploy.peers.port import Connection, Machine, Stream
-from entrenous.deploy.peers.rate_limits import RateLimits
-from entrenous.deploy.peers.records import PeerIdentity, Verifier
-from entrenous.deploy.peers.serving import PeerServer
-from entrenous.deploy.wire.pushed import digest, pack
 from entrenous.kernels.sampling import cohort
 
 WAYS = 3

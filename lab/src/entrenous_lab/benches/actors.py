@@ -45,7 +45,7 @@ def actors(threads: int, progress: Progress, *, devices: int = DEVICES) -> dict[
 
 
 def _measured(folder: Path, devices: int, serve: Callable[[Path, Live], None]) -> float:
-    from entrenous.deploy.operate.running import status
+    from entrenous_network.operate.running import status
 
     as_founded(folder)
     serve(folder, lambda address: run_devices(address, folder, devices))
@@ -55,9 +55,9 @@ def _measured(folder: Path, devices: int, serve: Callable[[Path, Live], None]) -
 
 
 def _by_workers(folder: Path, live: Live) -> None:
-    from entrenous.deploy.links.https import HttpsPlan
-    from entrenous.deploy.operate.running import serve_by_workers
-    from entrenous.deploy.server.server_folder import ServerFolder
+    from entrenous_network.links.https import HttpsPlan
+    from entrenous_network.operate.running import serve_by_workers
+    from entrenous_network.server.server_folder import ServerFolder
 
     plan, stop = HttpsPlan(port=0, keys=folder / "keys"), threading.Event()
     with closing(ServerFolder(folder)) as held:
@@ -65,11 +65,10 @@ def _by_workers(folder: Path, live: Live) -> None:
 
 
 def _by_actors(folder: Path, live: Live) -> None:
+    from entrenous_network.links.https import HttpsPlan
+    from entrenous_network.operate.running import RayPlan
+    from entrenous_network.server.server_folder import ServerFolder
     from entrenous_ray.actors import LOCAL, serve_by_actors
-
-    from entrenous.deploy.links.https import HttpsPlan
-    from entrenous.deploy.operate.running import RayPlan
-    from entrenous.deploy.server.server_folder import ServerFolder
 
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]

@@ -28,10 +28,10 @@ from .nodes import Line, ServerGone, data_of
 from .serving import SECONDS, Served, crowd, node_key, run_server
 
 if TYPE_CHECKING:
-    from entrenous.deploy.frames.request import NodeRequest, Responder
-    from entrenous.deploy.frames.row_tests import RowTests
-    from entrenous.deploy.node.node_store import MaskedVector
-    from entrenous.privacy.secure_sum.memory import PastSum
+    from entrenous_network.frames.request import NodeRequest, Responder
+    from entrenous_network.frames.row_tests import RowTests
+    from entrenous_network.node.node_store import MaskedVector
+    from entrenous_network.secure_sum.memory import PastSum
 
 ENROLLED, PRESENT, COHORT, GROUPS = 100_000, 10_000, 1000, 3
 PEOPLE, ANSWERS = 250, 1000
@@ -95,8 +95,8 @@ def crowds(
 
 
 def _found(server: Path, took: Served) -> dict[str, Any]:
-    from entrenous.deploy.operate.running import status
-    from entrenous.deploy.server.server_folder import ServerFolder
+    from entrenous_network.operate.running import status
+    from entrenous_network.server.server_folder import ServerFolder
 
     done = status(server)
     assert done["status"] == "finished" and not done["lost"], done
@@ -182,10 +182,10 @@ class Devices:
     """The devices of one process, with what they have in common: terms, list and rows."""
 
     def __init__(self, folder: Path, present: int, part: int, once: bool) -> None:
-        from entrenous.deploy.agreement.members import Members
-        from entrenous.deploy.agreement.terms import FederationTerms
-        from entrenous.privacy.secure_sum.primitives import VerifiedOnce, Verify, verified
-        from entrenous.privacy.secure_sum.terms import Floors
+        from entrenous_network.agreement.members import Members
+        from entrenous_network.agreement.terms import FederationTerms
+        from entrenous_network.secure_sum.primitives import VerifiedOnce, Verify, verified
+        from entrenous_network.secure_sum.terms import Floors
 
         self.terms = FederationTerms.read(folder / "terms.json")
         self.members = Members.read(folder / "members.json", self.terms.users)
@@ -205,7 +205,7 @@ class Devices:
 
     def header(self, device: LotDevice) -> str:
         """Returns what shows a device's key, made anew every minute."""
-        from entrenous.deploy.links.admission import here
+        from entrenous_network.links.admission import here
 
         made, text = self._headers.get(device.name, (-math.inf, ""))
         if time.monotonic() - made > 60.0:
@@ -230,7 +230,7 @@ class LotDevice:
     """The device of one user: a `TrainingNode` whose secure side is the real one."""
 
     def __init__(self, common: Devices, user: int) -> None:
-        from entrenous.deploy.frames.request import Responder
+        from entrenous_network.frames.request import Responder
 
         self._common = common
         self._user = user
@@ -248,8 +248,8 @@ class LotDevice:
 
     def answer(self, request: bytes) -> bytes:
         """Returns the answer to a request."""
-        from entrenous.deploy.frames.secure import KINDS
-        from entrenous.deploy.node.secure_node import SecureSide
+        from entrenous_network.frames.secure import KINDS
+        from entrenous_network.node.secure_node import SecureSide
 
         if not self._kinds:
             common = self._common
@@ -299,7 +299,7 @@ async def live(own: Devices, address: str, ca: Path) -> None:
 
     async def asked(line: Line, device: LotDevice) -> str:
         """Fetches one request and answers it. Returns its kind, "" if there was none in time."""
-        from entrenous.deploy.frames.frames import opened
+        from entrenous_network.frames.frames import opened
 
         request = await line.ask("GET /v1/work", own.header(device), b"")
         if not request:

@@ -18,7 +18,7 @@ from entrenous.data.synthetic import synthetic
 from .living import connected, fcf_by_lot, founded, until
 
 if TYPE_CHECKING:
-    from entrenous.deploy.operate.plans import FoundingPlan
+    from entrenous_network.operate.plans import FoundingPlan
 
 PEOPLE = 48
 DRAWN = 16  # of them, by lot
@@ -36,7 +36,7 @@ def endurance(
     rounds: FCF under masks, by lot, over TLS, with tests of new rows. A new row comes to the node
     every ten rounds. `ratio` is the larger of the two.
     """
-    from entrenous.deploy.operate.plans import JoinPlan
+    from entrenous_network.operate.plans import JoinPlan
 
     data = synthetic(users=PEOPLE, items=ITEMS, interactions=20 * PEOPLE, seed=0)
     owner = JoinPlan(people=3, parties=3)
@@ -93,7 +93,7 @@ def _memory(process: subprocess.Popen[bytes]) -> int:
 
 def _pass(server: Path, device: Path, number: int, progress: Progress, last: int) -> None:
     """Waits until a server has made so many rounds, while rows come to a device."""
-    from entrenous.deploy.operate.device import Device
+    from entrenous_network.operate.device import Device
 
     done = _made(server)
     while done < number:
@@ -107,7 +107,7 @@ def _pass(server: Path, device: Path, number: int, progress: Progress, last: int
 
 def _made(server: Path) -> int:
     """Returns how many rounds a server has made."""
-    from entrenous.deploy.operate.running import status
+    from entrenous_network.operate.running import status
 
     return int(status(server).get("number", 0))
 

@@ -71,17 +71,17 @@ def _terms_algorithm() -> Any:
 
 
 def _founded(folder: Path, data: Interactions) -> Any:
-    from entrenous.deploy.operate.founding import Place, found, free_ports
-    from entrenous.deploy.operate.plans import FoundingPlan
+    from entrenous_network.operate.founding import Place, found, free_ports
+    from entrenous_network.operate.plans import FoundingPlan
 
     plan = FoundingPlan(algorithm="fpl", settings=SETTINGS, rounds=ROUNDS, profile="paper")
     return found(folder, data, plan, nodes=GATEWAYS, place=Place(port=free_ports()[0]))
 
 
 def _memory(folder: Path, data: Interactions) -> float:
-    from entrenous.deploy.node.node import FederatedNode
-    from entrenous.deploy.operate.running import status
-    from entrenous.deploy.server.server import serve
+    from entrenous_network.node.node import FederatedNode
+    from entrenous_network.operate.running import status
+    from entrenous_network.server.server import serve
 
     from ..memory_link import MemoryServerLink
 
@@ -96,8 +96,8 @@ def _memory(folder: Path, data: Interactions) -> float:
 
 
 def _https(folder: Path, data: Interactions) -> float:
-    from entrenous.deploy.operate.processes import Processes
-    from entrenous.deploy.operate.running import status
+    from entrenous_network.operate.processes import Processes
+    from entrenous_network.operate.running import status
 
     made = _founded(folder, data)
     with Processes() as processes:

@@ -147,9 +147,10 @@ def _founded(folder: Path, scene: Flooded) -> str:
     """The folder of a server, with further nodes that have no users, some of which attack. Returns
     the number of its run.
     """
+    from entrenous_network.agreement.members import MEMBERS as LIST
+    from entrenous_network.agreement.members import Member, Members
+
     from entrenous.core.files import write_text
-    from entrenous.deploy.agreement.members import MEMBERS as LIST
-    from entrenous.deploy.agreement.members import Member, Members
 
     devices = scene.devices
     terms = crowd(folder, data_of(devices, scene.items), scene.settings, ROUNDS)
@@ -169,7 +170,7 @@ def _name(number: int) -> str:
 
 def attacks(address: str, run: str, scene: Flooded, largest: int) -> dict[str, Disturbance]:
     """The attacks on a server, by name. largest: bytes of an answer to it, at most."""
-    from entrenous.deploy.links.admission import ROOM
+    from entrenous_network.links.admission import ROOM
 
     host, port = address.rsplit(":", 1)
     place: tuple[str, int] = host, int(port)
@@ -212,7 +213,7 @@ def attacks(address: str, run: str, scene: Flooded, largest: int) -> dict[str, D
 
 def _post(run: str, number: int, body: str, size: int = 0) -> str:
     """An answer of a node, of as many bytes as it has or as it claims."""
-    from entrenous.deploy.links.admission import here
+    from entrenous_network.links.admission import here
 
     shown = here(node_key(number), run, _name(number))
     return (
@@ -223,7 +224,7 @@ def _post(run: str, number: int, body: str, size: int = 0) -> str:
 
 def _by_nobody(run: str, number: int) -> str:
     """An answer that claims to be a node's, and is signed by a key that no member has."""
-    from entrenous.deploy.frames.frames import seal
+    from entrenous_network.frames.frames import seal
 
     return seal(node_key(-1 - number), "update", b"x", run=run, node=_name(number)).decode(
         "latin-1"
@@ -243,11 +244,11 @@ class _Attacked:
         self._found: dict[str, dict[str, Any]] = {}
 
     def all(self) -> dict[str, dict[str, Any]]:
-        from entrenous.deploy.frames.secure import largest_answer
-        from entrenous.deploy.links.https import HttpsPlan
-        from entrenous.deploy.operate import running
-        from entrenous.deploy.server.server import serve_opened
-        from entrenous.deploy.server.server_folder import ServerFolder
+        from entrenous_network.frames.secure import largest_answer
+        from entrenous_network.links.https import HttpsPlan
+        from entrenous_network.operate import running
+        from entrenous_network.server.server import serve_opened
+        from entrenous_network.server.server_folder import ServerFolder
 
         plan = HttpsPlan(port=0, keys=self._folder / "keys")
         with (

@@ -27,7 +27,7 @@ from entrenous.systems.fcf import FCF
 from .living import HOUR, Founded, at_work, connected, fcf_by_lot, founded, pauses, until
 
 if TYPE_CHECKING:
-    from entrenous.deploy.operate.plans import FoundingPlan
+    from entrenous_network.operate.plans import FoundingPlan
 
 MEMBERS = 300
 DRAWN = 125  # of them, by lot
@@ -47,7 +47,7 @@ def footprint(threads: int, progress: Progress) -> dict[str, Any]:
     and of a model that it is given. A day has a round an hour, of which it answers one; it takes
     twenty minutes.
     """
-    from entrenous.deploy.operate.plans import JoinPlan
+    from entrenous_network.operate.plans import JoinPlan
 
     data = synthetic(users=MEMBERS, items=ITEMS, interactions=20 * MEMBERS, seed=0)
     owner = JoinPlan(people=PEOPLE, parties=3)
@@ -76,7 +76,7 @@ def _plan() -> FoundingPlan:
 
 def _measured(made: Founded, progress: Progress) -> dict[str, float]:
     """The bytes of each part of a day."""
-    from entrenous.deploy.agreement.files import read_json
+    from entrenous_network.agreement.files import read_json
 
     watched = made.devices[:WATCHED]
     address = read_json(watched[0] / "node.json")["server"]
@@ -121,8 +121,8 @@ def _each_counted(devices: list[Path], address: str) -> Iterator[list[Counted]]:
 
 def _answered(device: Path) -> bool:
     """Tells whether a device has answered in a sum."""
-    from entrenous.deploy.node.node_store import STORE, NodeStore
-    from entrenous.deploy.node.secure_node import inputs
+    from entrenous_network.node.node_store import STORE, NodeStore
+    from entrenous_network.node.secure_node import inputs
 
     store = NodeStore(device / STORE)
     try:

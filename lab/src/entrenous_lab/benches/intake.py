@@ -103,11 +103,12 @@ def _prepared(folder: Path) -> Prepared:
     """A server's folder, and an answer of every node to its first round: the body of one device,
     signed by each.
     """
+    from entrenous_network.frames.contribution import agreed, of_update
+    from entrenous_network.frames.frames import seal
+    from entrenous_network.frames.request import announced_of
+    from entrenous_network.links.admission import here
+
     from entrenous.core.keys import key
-    from entrenous.deploy.frames.contribution import agreed, of_update
-    from entrenous.deploy.frames.frames import seal
-    from entrenous.deploy.frames.request import announced_of
-    from entrenous.deploy.links.admission import here
 
     data = synthetic(users=NODES, items=ITEMS, interactions=NODES * 20, seed=1)
     terms = crowd(folder, data, SETTINGS, 1)

@@ -18,7 +18,7 @@ from entrenous.data.synthetic import synthetic
 from .living import HOUR, at_work, connected, fcf_by_lot, founded, pauses, until
 
 if TYPE_CHECKING:
-    from entrenous.deploy.operate.plans import FoundingPlan
+    from entrenous_network.operate.plans import FoundingPlan
 
 PEOPLE = 40  # before anybody joins
 JOINERS = 5
@@ -32,9 +32,9 @@ def joining(threads: int, progress: Progress) -> dict[str, Any]:
     once. Two exchanges of files: the request, and the invitation; all else is the node's own
     connection.
     """
-    from entrenous.deploy.operate.enrolment import identity, join
-    from entrenous.deploy.operate.membership import invite
-    from entrenous.deploy.operate.plans import JoinPlan
+    from entrenous_network.operate.enrolment import identity, join
+    from entrenous_network.operate.membership import invite
+    from entrenous_network.operate.plans import JoinPlan
 
     users = PEOPLE + JOINERS
     data = synthetic(users=users, items=ITEMS, interactions=20 * users, seed=0)
@@ -73,7 +73,7 @@ def _plan(users: int) -> FoundingPlan:
 
 def _first_list(folder: Path) -> None:
     """Waits until a device recommends."""
-    from entrenous.deploy.operate.device import Device
+    from entrenous_network.operate.device import Device
 
     with closing(Device(folder)) as device:
 

@@ -17,7 +17,7 @@ from entrenous.core.errors import EntrenousError
 from entrenous.data.interactions import Interactions
 
 if TYPE_CHECKING:
-    from entrenous.deploy.operate.plans import FoundingPlan, JoinPlan
+    from entrenous_network.operate.plans import FoundingPlan, JoinPlan
 
 HOUR = 3600.0
 PATIENCE = 600.0  # seconds
@@ -34,9 +34,9 @@ def founded(
     folder: Path, data: Interactions, people: int, plan: FoundingPlan, owner: JoinPlan
 ) -> Founded:
     """Founds a federation of the first `people` users of some data, in `folder`."""
-    from entrenous.deploy.agreement.catalogue import Items
-    from entrenous.deploy.operate.enrolment import identity, join
-    from entrenous.deploy.operate.founding import Place, found_federation, free_ports
+    from entrenous_network.agreement.catalogue import Items
+    from entrenous_network.operate.enrolment import identity, join
+    from entrenous_network.operate.founding import Place, found_federation, free_ports
 
     devices = [folder / f"person-{number}" for number in range(people)]
     requests = [(identity(device, device.name), 1) for device in devices]
@@ -54,7 +54,7 @@ def fcf_by_lot(
     """Returns the plan of an endless federation of FCF under masks, in which so many of all users
     are drawn by lot. people: of a sum, at least.
     """
-    from entrenous.deploy.operate.plans import FoundingPlan
+    from entrenous_network.operate.plans import FoundingPlan
 
     return FoundingPlan(
         algorithm="fcf",
@@ -71,7 +71,7 @@ def fcf_by_lot(
 @contextmanager
 def at_work(server: Path, pace: float = HOUR) -> Iterator[None]:
     """Runs a server in a thread."""
-    from entrenous.deploy.operate.running import run_server
+    from entrenous_network.operate.running import run_server
 
     with _in_a_thread(lambda stop: run_server(server, stop, lambda line: None, pace=pace)):
         yield
@@ -92,7 +92,7 @@ def _in_a_thread(work: Callable[[threading.Event], object]) -> Iterator[None]:
 
 def pauses(server: Path) -> bool:
     """Tells whether a server waits for its next round."""
-    from entrenous.deploy.operate.running import status
+    from entrenous_network.operate.running import status
 
     return bool(status(server).get("status") == "pausing")
 
@@ -100,10 +100,10 @@ def pauses(server: Path) -> bool:
 @contextmanager
 def connected(folders: Sequence[Path], address: str = "") -> Iterator[None]:
     """Runs some devices' nodes in a thread. address: of their server; "" = as their folders say."""
-    from entrenous.deploy.agreement.files import read_json
-    from entrenous.deploy.links.polling import serve
-    from entrenous.deploy.node.node import FederatedNode
-    from entrenous.deploy.operate.running_node import polling
+    from entrenous_network.agreement.files import read_json
+    from entrenous_network.links.polling import serve
+    from entrenous_network.node.node import FederatedNode
+    from entrenous_network.operate.running_node import polling
 
     nodes = [FederatedNode(folder) for folder in folders]
     address = address or read_json(folders[0] / "node.json")["server"]

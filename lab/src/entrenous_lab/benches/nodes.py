@@ -96,7 +96,7 @@ def run_devices(address: str, folder: Path, devices: int) -> None:
 
 
 def _measured(folder: Path, devices: int, workers: int) -> dict[str, Any]:
-    from entrenous.deploy.operate.running import status
+    from entrenous_network.operate.running import status
 
     as_founded(folder)
     took = run_server(folder, workers, lambda address: run_devices(address, folder, devices))
@@ -121,7 +121,7 @@ class Devices:
     def __init__(
         self, folder: Path, devices: int, part: int, of: int = PROCESSES, items: int = ITEMS
     ) -> None:
-        from entrenous.deploy.agreement.terms import FederationTerms
+        from entrenous_network.agreement.terms import FederationTerms
 
         self.terms = FederationTerms.read(folder / "terms.json")
         data = data_of(devices, items)
@@ -133,7 +133,7 @@ class Devices:
 
     def header(self, user: int) -> str:
         """What shows a device's key, made anew every minute."""
-        from entrenous.deploy.links.admission import here
+        from entrenous_network.links.admission import here
 
         made, text = self._headers.get(user, (-math.inf, ""))
         if time.monotonic() - made > 60.0:
@@ -145,10 +145,10 @@ class Devices:
         """What a node's device answers: trained on what the server signed, if it is what was
         announced.
         """
-        from entrenous.deploy.frames.contribution import of_update
-        from entrenous.deploy.frames.frames import opened, seal, signed_by
-        from entrenous.deploy.frames.request import announced, read_download
-        from entrenous.deploy.wire.tensors import TensorField
+        from entrenous_network.frames.contribution import of_update
+        from entrenous_network.frames.frames import opened, seal, signed_by
+        from entrenous_network.frames.request import announced, read_download
+        from entrenous_network.wire.tensors import TensorField
 
         frame = opened(request)
         assert signed_by(frame, self.terms.operator_key)

@@ -101,10 +101,9 @@ def peers_soak(threads: int, progress: Progress) -> dict[str, Any]:
 def _running() -> Iterator[list[subprocess.Popen[str]]]:
     """The processes, which know each other."""
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
-    from entrenous.deploy.agreement.files import public_bytes
-    from entrenous.deploy.agreement.terms import FederationTerms
-    from entrenous.deploy.agreement.tickets import Ticket, ends
+    from entrenous_network.agreement.files import public_bytes
+    from entrenous_network.agreement.terms import FederationTerms
+    from entrenous_network.agreement.tickets import Ticket, ends
 
     operator = Ed25519PrivateKey.generate()
     terms = FederationTerms(

@@ -19,7 +19,7 @@ from entrenous.core.contract.protocols import Progress, arrays_of
 from entrenous.data.synthetic import synthetic
 
 if TYPE_CHECKING:
-    from entrenous.deploy.operate.device import Device
+    from entrenous_network.operate.device import Device
 
 USERS, ITEMS, ROWS, FACTORS = 300, 10_000, 15_000, 32
 OPENED, CALLS = 10, 2000  # calls that open the node, and calls of one that is held open
@@ -30,7 +30,7 @@ def recommending(threads: int, progress: Progress) -> dict[str, Any]:
     """The 10 best of 10,000 items by a model of 32 factors, for each user of a gateway of 300 in
     turn: what a shop's page waits for.
     """
-    from entrenous.deploy.operate.device import Device, recommend
+    from entrenous_network.operate.device import Device, recommend
 
     with tempfile.TemporaryDirectory() as place:
         progress(0, 4, "a node with a model")
@@ -62,10 +62,11 @@ def recommending(threads: int, progress: Progress) -> dict[str, Any]:
 
 def _node_with_a_model(folder: Path) -> Path:
     """The folder of a gateway that has trained nothing, and has the federation's first model."""
+    from entrenous_network.node.node import FederatedNode
+    from entrenous_network.operate.founding import found
+    from entrenous_network.operate.plans import FoundingPlan
+
     from entrenous.core.keys import key
-    from entrenous.deploy.node.node import FederatedNode
-    from entrenous.deploy.operate.founding import found
-    from entrenous.deploy.operate.plans import FoundingPlan
 
     data = synthetic(users=USERS, items=ITEMS, interactions=ROWS, seed=0)
     settings = {"factors": FACTORS}
@@ -87,8 +88,7 @@ def _calls(ask: Callable[[str], object], users: Sequence[str]) -> list[float]:
 def _requests(device: Device, folder: Path) -> list[float]:
     """Milliseconds of each of many requests of an app, over one connection."""
     import httpx
-
-    from entrenous.deploy.links.device_http import OneDevice, serving, token_of
+    from entrenous_network.links.device_http import OneDevice, serving, token_of
 
     headers = {"Authorization": f"Bearer {token_of(folder)}"}
     with serving(OneDevice(device), folder, 0) as port, httpx.Client(headers=headers) as client:

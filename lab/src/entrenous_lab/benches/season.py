@@ -34,8 +34,9 @@ from .season_parts import ROUND
 from .season_rows import Season, SeasonRows, by_half, founding_plan, hits_without_noise, mean_of
 
 if TYPE_CHECKING:
-    from entrenous.deploy.agreement.terms import FederationTerms
-    from entrenous.deploy.operate.device import OwnRow
+    from entrenous_network.agreement.terms import FederationTerms
+    from entrenous_network.operate.device import OwnRow
+
     from entrenous_lab.trials.again import QuietRounds
 
 PATIENCE = 900.0  # seconds for a round
@@ -91,8 +92,8 @@ class _Life:
 
     def _found(self) -> None:
         """Founds the federation with those who have joined by a row."""
-        from entrenous.deploy.operate.founding import Place, found_federation, free_ports
-        from entrenous.deploy.operate.plans import JoinPlan
+        from entrenous_network.operate.founding import Place, found_federation, free_ports
+        from entrenous_network.operate.plans import JoinPlan
 
         rows = self._rows
         self._owner = JoinPlan(people=self._plan.floor, public_draws=True)
@@ -116,13 +117,13 @@ class _Life:
         return self._folder / "devices" / self._name(user)
 
     def _requests(self, users: Sequence[int]) -> list[tuple[Any, int]]:
-        from entrenous.deploy.operate.enrolment import identity
+        from entrenous_network.operate.enrolment import identity
 
         return [(identity(self._of(user), self._name(user)), 1) for user in users]
 
     def _let_in(self, users: Sequence[int], invitations: Sequence[Path]) -> None:
         """Has people join without rows, which come like all others."""
-        from entrenous.deploy.operate.enrolment import join
+        from entrenous_network.operate.enrolment import join
 
         for user, invitation in zip(users, invitations, strict=True):
             join(self._of(user), invitation, self._nobody(user), self._owner)
@@ -145,7 +146,7 @@ class _Life:
 
     def window(self, number: int) -> None:
         """Lets a window's people, items and rows come, and has a round made."""
-        from entrenous.deploy.operate.membership import change_items, invite
+        from entrenous_network.operate.membership import change_items, invite
 
         low, high = self._rows.cuts[number : number + 2]
         listed = self._rows.listed(number)
@@ -308,7 +309,7 @@ class _Life:
         self._bytes.update(json.loads(said.splitlines()[-1]))
 
     def _told(self) -> dict[str, Any]:
-        from entrenous.deploy.operate.running import status
+        from entrenous_network.operate.running import status
 
         return status(self._at)
 
@@ -334,7 +335,7 @@ class _Life:
 
     def _newest_sum(self) -> frozenset[int] | None:
         """Returns the people in the sums of the round that is over; None if it was lost."""
-        from entrenous.deploy.server.server_folder import summed
+        from entrenous_network.server.server_folder import summed
 
         names = summed(self._at, self._number - 1)
         lost = int(self._told()["lost"])
@@ -358,8 +359,9 @@ class _Life:
 
     def found(self) -> dict[str, Any]:
         """Makes the rounds again, and ranks the rows of each window by the model before it."""
-        from entrenous.deploy.server.server import standing
-        from entrenous.deploy.server.server_folder import ServerFolder
+        from entrenous_network.server.server import standing
+        from entrenous_network.server.server_folder import ServerFolder
+
         from entrenous_lab.trials.again import each_again, server_sha256
 
         with closing(ServerFolder(self._at)) as held:

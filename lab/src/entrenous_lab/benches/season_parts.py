@@ -14,15 +14,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
 if TYPE_CHECKING:
-    from entrenous.deploy.links.polling import PollingNode
-    from entrenous.deploy.node.common import Common
+    from entrenous_network.links.polling import PollingNode
+    from entrenous_network.node.common import Common
 
 ROUND = "round"
 
 
 def run_a_server(folder: Path) -> None:
     """Runs a server. After each round it says so, and goes on when it is told."""
-    from entrenous.deploy.operate.running import run_server
+    from entrenous_network.operate.running import run_server
 
     stop = threading.Event()
 
@@ -40,7 +40,7 @@ def run_devices(share: dict[str, Any]) -> None:
     their devices until standard input ends: each of its lines says who vanishes from now on, and
     has all others be there again. At the end says how many bytes they have got and sent.
     """
-    from entrenous.deploy.node.common import Common
+    from entrenous_network.node.common import Common
 
     folders = {name: Path(folder) for name, folder in share["folders"].items()}
     taken = {}
@@ -94,7 +94,7 @@ class Tally:
 
     def counted(self, node: PollingNode) -> PollingNode:
         """Returns a node whose messages are counted."""
-        from entrenous.deploy.frames.frames import opened
+        from entrenous_network.frames.frames import opened
 
         answer = node.answer
 
@@ -112,8 +112,8 @@ def _added(folder: Path, rows: list[list[Any]]) -> int:
     """Adds rows to a device, up to the first one of an item that it does not know yet. Returns
     their number.
     """
-    from entrenous.deploy.agreement.growth import current_items, current_terms
-    from entrenous.deploy.node.node_store import STORE, AddedRow, NodeStore
+    from entrenous_network.agreement.growth import current_items, current_terms
+    from entrenous_network.node.node_store import STORE, AddedRow, NodeStore
 
     known = len(current_items(folder, current_terms(folder)).ids)
     store = NodeStore(folder / STORE)
@@ -131,8 +131,8 @@ def _added(folder: Path, rows: list[list[Any]]) -> int:
 
 def _opened(folder: Path, common: Common, stack: ExitStack) -> PollingNode:
     """Opens a node until the end of `stack`."""
-    from entrenous.deploy.node.node import FederatedNode
-    from entrenous.deploy.operate.running_node import polling
+    from entrenous_network.node.node import FederatedNode
+    from entrenous_network.operate.running_node import polling
 
     node = FederatedNode(folder, common=common)
     stack.callback(node.close)
@@ -141,7 +141,7 @@ def _opened(folder: Path, common: Common, stack: ExitStack) -> PollingNode:
 
 def _vanishing(node: PollingNode, stage: str, gone: threading.Event) -> PollingNode:
     """Returns a node that is gone as soon as it is asked for a stage of a sum."""
-    from entrenous.deploy.frames.frames import opened
+    from entrenous_network.frames.frames import opened
 
     answer: Callable[[bytes], bytes] = node.answer
 
@@ -156,8 +156,8 @@ def _vanishing(node: PollingNode, stage: str, gone: threading.Event) -> PollingN
 
 def _begin(stack: ExitStack, folder: Path, nodes: list[PollingNode], gone: threading.Event) -> None:
     """Runs nodes in a thread, until `gone` is set or `stack` ends."""
-    from entrenous.deploy.agreement.files import read_json
-    from entrenous.deploy.links.polling import serve
+    from entrenous_network.agreement.files import read_json
+    from entrenous_network.links.polling import serve
 
     address = read_json(folder / "node.json")["server"]
     thread = threading.Thread(

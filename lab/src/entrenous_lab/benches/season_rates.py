@@ -17,7 +17,8 @@ from entrenous.core.types import BoolArray
 from .season_rows import Season, SeasonRows, by_half, founding_plan
 
 if TYPE_CHECKING:
-    from entrenous.deploy.agreement.terms import FederationTerms
+    from entrenous_network.agreement.terms import FederationTerms
+
     from entrenous_lab.trials.again import QuietRounds, StageAgain
 
 RATES = (0.02, 0.05, 0.1)
@@ -87,7 +88,7 @@ def _with_some(rows: SeasonRows, window: int) -> QuietRounds:
 
 def terms_of(rows: SeasonRows, settings: Mapping[str, Any]) -> FederationTerms:
     """Returns the terms of a season's federation, which nobody has joined."""
-    from entrenous.deploy.operate.founding import Place, found_federation, free_ports
+    from entrenous_network.operate.founding import Place, found_federation, free_ports
 
     items = rows.items(0, rows.listed(-1))
     place = Place(port=free_ports()[0])

@@ -16,10 +16,11 @@ from entrenous.federation.shard import Ledger
 from entrenous.privacy.protection import Protection
 
 if TYPE_CHECKING:
-    from entrenous.deploy.agreement.catalogue import Items
-    from entrenous.deploy.agreement.terms import FederationTerms
-    from entrenous.deploy.operate.device import OwnRow
-    from entrenous.deploy.operate.plans import FoundingPlan
+    from entrenous_network.agreement.catalogue import Items
+    from entrenous_network.agreement.terms import FederationTerms
+    from entrenous_network.operate.device import OwnRow
+    from entrenous_network.operate.plans import FoundingPlan
+
     from entrenous_lab.trials.again import QuietRounds
 
 LISTED = 10
@@ -126,7 +127,7 @@ class SeasonRows:
 
     def items(self, start: int, stop: int) -> Items:
         """Returns some items as a list of a federation."""
-        from entrenous.deploy.agreement.catalogue import Items
+        from entrenous_network.agreement.catalogue import Items
 
         return Items(self.rows.ids[start:stop], [""] * (stop - start), None)
 
@@ -240,8 +241,8 @@ def by_half(hits: Sequence[BoolArray]) -> tuple[float, float]:
 
 def founding_plan(rows: SeasonRows, settings: Mapping[str, Any] | None = None) -> FoundingPlan:
     """Returns the plan of a season's federation. settings: those of FCF that differ."""
-    from entrenous.deploy.agreement.terms import most_by_lot
-    from entrenous.deploy.operate.plans import FoundingPlan
+    from entrenous_network.agreement.terms import most_by_lot
+    from entrenous_network.operate.plans import FoundingPlan
 
     plan = rows.plan
     return FoundingPlan(

@@ -19,8 +19,8 @@ from entrenous.core.types import Int64Array
 from .timing import cost
 
 if TYPE_CHECKING:
-    from entrenous.privacy.secure_sum.client import SecureSumClient
-    from entrenous.privacy.secure_sum.server import SecureSumServer
+    from entrenous_network.secure_sum.client import SecureSumClient
+    from entrenous_network.secure_sum.server import SecureSumServer
 
 PARTIES, DROPOUTS = 100, (0.0, 0.3)
 CLIENT_PHASES = ("keys", "shares", "mask", "unmask")
@@ -144,7 +144,7 @@ def sizes(meter: Meter, mark: str, table: SummedTable, parties: int) -> dict[str
 def run(parties: int, table: SummedTable, dropout: float) -> tuple[Meter, bool]:
     """Run one secure sum in which a share `dropout` of the parties sends no masked vector. Returns
     its costs, and whether the result is the plain sum of the others."""
-    from entrenous.privacy.secure_sum import messages as m
+    from entrenous_network.secure_sum import messages as m
 
     clients, meter = _started(parties, table), Meter()
     names, length = list(clients), table.items * table.width
@@ -174,8 +174,8 @@ def run(parties: int, table: SummedTable, dropout: float) -> tuple[Meter, bool]:
 def _mask(
     meter: Meter, server: SecureSumServer, client: SecureSumClient, vector: Int64Array
 ) -> None:
-    from entrenous.privacy.secure_sum import messages as m
-    from entrenous.privacy.secure_sum.vector import SumRows
+    from entrenous_network.secure_sum import messages as m
+    from entrenous_network.secure_sum.vector import SumRows
 
     inbox = meter.timed("server", lambda: server.inbox(client.name))
     _to(
@@ -196,9 +196,9 @@ def _identities(names: Sequence[str]) -> dict[str, bytes]:
 
 def _server(names: Sequence[str], length: int, bits: int) -> SecureSumServer:
     try:
-        from entrenous.privacy.secure_sum.primitives import identity_of
-        from entrenous.privacy.secure_sum.server import SecureSumServer
-        from entrenous.privacy.secure_sum.terms import Roll, SumTerms
+        from entrenous_network.secure_sum.primitives import identity_of
+        from entrenous_network.secure_sum.server import SecureSumServer
+        from entrenous_network.secure_sum.terms import Roll, SumTerms
     except ImportError as error:
         raise InputError(
             "bench secure-sum",
@@ -212,8 +212,8 @@ def _server(names: Sequence[str], length: int, bits: int) -> SecureSumServer:
 def _started(parties: int, table: SummedTable) -> dict[str, SecureSumClient]:
     names = [f"node-{k:04d}" for k in range(parties)]
     server = _server(names, table.items * table.width, table.bits)
-    from entrenous.privacy.secure_sum.client import SecureSumClient
-    from entrenous.privacy.secure_sum.terms import Floors
+    from entrenous_network.secure_sum.client import SecureSumClient
+    from entrenous_network.secure_sum.terms import Floors
 
     floors = Floors(people=1, occupancy=0)  # with 30 % missing, fewer than the default are left
     return {
@@ -231,7 +231,7 @@ def generator(nbytes: int, masks: int) -> float:
     """Milliseconds in which the mask generator alone makes so many masks, in blocks that stay in
     the cache.
     """
-    from entrenous.privacy.secure_sum.primitives import BLOCK, stream
+    from entrenous_network.secure_sum.primitives import BLOCK, stream
 
     zeros, out = memoryview(bytes(BLOCK)), bytearray(BLOCK + 16)
 

@@ -21,8 +21,7 @@ from entrenous.data.interactions import Interactions
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
-    from entrenous.deploy.agreement.terms import FederationTerms
+    from entrenous_network.agreement.terms import FederationTerms
 
 SECONDS = 900.0  # in which all of it is over, on any machine
 
@@ -43,12 +42,12 @@ def crowd(
     so on. more: further terms; `users` among them are in place of those of the data set.
     """
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from entrenous_network.agreement.certificates import make_keys
+    from entrenous_network.agreement.files import write_identity
+    from entrenous_network.agreement.members import Member, Members
+    from entrenous_network.agreement.terms import FederationTerms
 
     from entrenous.core.files import write_text
-    from entrenous.deploy.agreement.certificates import make_keys
-    from entrenous.deploy.agreement.files import write_identity
-    from entrenous.deploy.agreement.members import Member, Members
-    from entrenous.deploy.agreement.terms import FederationTerms
     from entrenous.runs.manifest import catalogue_sizes
 
     server = Ed25519PrivateKey.generate()
@@ -97,10 +96,10 @@ def _line(process: subprocess.Popen[bytes]) -> bytes:
 
 def serve(folder: Path, workers: int) -> None:
     """The server's process: says where it listens, and when all is over what it took."""
-    from entrenous.deploy.links.https import HttpsPlan
-    from entrenous.deploy.operate import running
-    from entrenous.deploy.server import server
-    from entrenous.deploy.server.server_folder import ServerFolder
+    from entrenous_network.links.https import HttpsPlan
+    from entrenous_network.operate import running
+    from entrenous_network.server import server
+    from entrenous_network.server.server_folder import ServerFolder
 
     server.FAREWELL = 0.0  # nobody waits for the trained model
     plan, stop, watched = HttpsPlan(port=0, keys=folder / "keys"), threading.Event(), Watched()

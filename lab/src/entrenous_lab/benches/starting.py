@@ -35,7 +35,7 @@ import os, sys, time
 from pathlib import Path
 from entrenous_lab.benches.serving import largest_memory
 from entrenous.core.keys import key
-from entrenous.deploy.node.node import FederatedNode
+from entrenous_network.node.node import FederatedNode
 node = FederatedNode(Path(sys.argv[1]))
 server = node.algorithm.init_server(node.terms.catalogue, key(0))
 download = node.algorithm.download(server)
@@ -62,9 +62,9 @@ def starting(threads: int, progress: Progress) -> dict[str, Any]:
     one without imports. Its server is away, so that nothing but the start is counted; a round is
     trained apart.
     """
-    from entrenous.deploy.operate.founding import found
-    from entrenous.deploy.operate.plans import FoundingPlan
-    from entrenous.privacy.secure_sum.terms import Floors
+    from entrenous_network.operate.founding import found
+    from entrenous_network.operate.plans import FoundingPlan
+    from entrenous_network.secure_sum.terms import Floors
 
     data = synthetic(users=20, items=10_000, interactions=2_000, seed=0)
     plan = FoundingPlan(

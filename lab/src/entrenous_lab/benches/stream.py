@@ -6,8 +6,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from entrenous_network.operate.plans import TrialPlan
+
 from entrenous.core.contract.protocols import Progress
-from entrenous.deploy.operate.plans import TrialPlan
 
 
 def stream_again(threads: int, progress: Progress) -> dict[str, Any]:

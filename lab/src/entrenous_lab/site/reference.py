@@ -256,15 +256,15 @@ def wire() -> str:
     """The formats between processes, as their modules describe them."""
     parts = []
     for package, title in (
-        ("entrenous.deploy.frames", "Frames: signed messages"),
-        ("entrenous.deploy.wire", "Arrays as bytes"),
-        ("entrenous.deploy.links", "HTTPS"),
+        ("entrenous_network.frames", "Frames: signed messages"),
+        ("entrenous_network.wire", "Arrays as bytes"),
+        ("entrenous_network.links", "HTTPS"),
     ):
         parts.append(f"## {title}")
         for name, module in sorted(modules(package).items()):
             if re.search(r"_|^port$", name):
                 continue
-            parts.append(f"### `{module.__name__.removeprefix('entrenous.deploy.')}`")
+            parts.append(f"### `{module.__name__.removeprefix('entrenous_network.')}`")
             parts.append(markdown(module))
     return page(
         "The wire",
@@ -279,12 +279,12 @@ def wire() -> str:
 # The modules that write folders, and the title of each.
 WRITERS = {
     "A run": "entrenous.runs.store",
-    "A server": "entrenous.deploy.server.server_folder",
-    "The journal of a round": "entrenous.deploy.server.journal",
-    "A node": "entrenous.deploy.node.node_store",
-    "A peer": "entrenous.deploy.peers.folder",
-    "Parties of a federation": "entrenous.deploy.agreement.files",
-    "The items of a federation": "entrenous.deploy.agreement.catalogue",
+    "A server": "entrenous_network.server.server_folder",
+    "The journal of a round": "entrenous_network.server.journal",
+    "A node": "entrenous_network.node.node_store",
+    "A peer": "entrenous_network.peers.folder",
+    "Parties of a federation": "entrenous_network.agreement.files",
+    "The items of a federation": "entrenous_network.agreement.catalogue",
 }
 
 

@@ -11,18 +11,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from entrenous_network.agreement.catalogue import Items
+from entrenous_network.agreement.growth import grown
+from entrenous_network.agreement.terms import FederationTerms
+from entrenous_network.operate.device import OwnRow
+from entrenous_network.server.server import moved_on
+from entrenous_network.server.server_folder import server_arrays
 
 from entrenous.core.contract.declared import Contract
 from entrenous.core.contract.protocols import State, model_sha256
 from entrenous.core.keys import key as key_of
 from entrenous.core.types import Int64Array
 from entrenous.data.interactions import Interactions, Vocabulary, build
-from entrenous.deploy.agreement.catalogue import Items
-from entrenous.deploy.agreement.growth import grown
-from entrenous.deploy.agreement.terms import FederationTerms
-from entrenous.deploy.operate.device import OwnRow
-from entrenous.deploy.server.server import moved_on
-from entrenous.deploy.server.server_folder import server_arrays
 from entrenous.federation.rounds import Rounds, Training
 from entrenous.privacy.protection import Protection, ProtectionInForce
 from entrenous.privacy.turnout import drawn, lots

@@ -13,15 +13,16 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple, final
 
+from entrenous_network.agreement.members import MEMBERS, Members
+from entrenous_network.operate.device import Device
+from entrenous_network.operate.plans import TrialPlan
+from entrenous_network.operate.running import run_server, status
+from entrenous_network.operate.trial import PACE, PATIENCE, Say, Trial
+from entrenous_network.server.server import standing
+from entrenous_network.server.server_folder import ServerFolder, summed
+
 from entrenous.core.errors import EntrenousError
 from entrenous.data.events import Event
-from entrenous.deploy.agreement.members import MEMBERS, Members
-from entrenous.deploy.operate.device import Device
-from entrenous.deploy.operate.plans import TrialPlan
-from entrenous.deploy.operate.running import run_server, status
-from entrenous.deploy.operate.trial import PACE, PATIENCE, Say, Trial
-from entrenous.deploy.server.server import standing
-from entrenous.deploy.server.server_folder import ServerFolder, summed
 
 from .again import Again, QuietRounds, made_again, server_sha256
 

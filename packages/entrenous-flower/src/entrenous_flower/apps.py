@@ -28,7 +28,7 @@ def serve_run(grid: Grid, context: Context) -> None:
     """Run the federation whose server folder the run's configuration names, from where it is to its
     end.
     """
-    from entrenous.deploy.server.server import serve
+    from entrenous_network.server.server import serve
 
     from .greeter import Greeter
     from .grid_link import GridLink

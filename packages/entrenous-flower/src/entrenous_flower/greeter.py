@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
-from entrenous.deploy.agreement.files import IDENTITY, read_identity
-from entrenous.deploy.agreement.members import MEMBERS, Members
-from entrenous.deploy.agreement.terms import TERMS, FederationTerms
-from entrenous.deploy.frames.frames import FrameRefused, opened, seal, signed_by
+from entrenous_network.agreement.files import IDENTITY, read_identity
+from entrenous_network.agreement.members import MEMBERS, Members
+from entrenous_network.agreement.terms import TERMS, FederationTerms
+from entrenous_network.frames.frames import FrameRefused, opened, seal, signed_by
 
 WHO = "who"  # a kind that no node knows
 LONGEST = 1024  # bytes of a refusal

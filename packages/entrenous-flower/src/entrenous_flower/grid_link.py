@@ -9,11 +9,11 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple, final
 
+from entrenous_network.frames.frames import FrameParts
 from flwr.app import Message
 from flwr.serverapp import Grid
 
 from entrenous.core.errors import one_line
-from entrenous.deploy.frames.frames import FrameParts
 
 from .greeter import Greeter
 from .records import frame_in, record_of

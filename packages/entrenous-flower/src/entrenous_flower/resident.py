@@ -119,7 +119,7 @@ def _last_line(path: Path) -> str:
 
 def main(folder: Path, parent: int) -> None:
     """Open the node of a folder and keep it open."""
-    from entrenous.deploy.node.node import FederatedNode
+    from entrenous_network.node.node import FederatedNode
 
     os.umask(0o077)
     with holding(folder / "lock"), closing(FederatedNode(folder)) as node:

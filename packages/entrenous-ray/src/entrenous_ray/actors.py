@@ -1,7 +1,7 @@
 """The engine `actors`: workers of a server as actors of Ray, on the machines of a cluster.
 
 Ray places them, carries orders, reports and totals, and says when one has died. Each actor is the
-worker of `entrenous.deploy.server.worker` in a thread: it listens on its machine's own address, at
+worker of `entrenous_network.server.worker` in a thread: it listens on its machine's own address, at
 the port of the server's place.json, which all actors of one machine share. A proxy in front spreads
 nodes over the machines (ops/haproxy-actors.cfg). Each actor has a folder: for its journal, and for
 the terms, members and keys that the server hands it.
@@ -20,22 +20,23 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, final
 
+from entrenous_network.agreement.address import joined_address
+from entrenous_network.agreement.files import IDENTITY
+from entrenous_network.agreement.growth import LONGER
+from entrenous_network.agreement.members import MEMBERS
+from entrenous_network.agreement.notice import ADDRESSES
+from entrenous_network.agreement.terms import TERMS
+from entrenous_network.links.https import HttpsPlan, listen
+from entrenous_network.operate.running import RayPlan, Say, served_by
+from entrenous_network.server.channel import Order, next_order
+from entrenous_network.server.pool import WorkerPool
+from entrenous_network.server.server_folder import LogFormat, ServerFolder
+from entrenous_network.server.worker import serve
+
 from entrenous import __version__
 from entrenous.core.errors import InputError, StartAgain, one_line
 from entrenous.core.files import make_folder, write_private
 from entrenous.core.keywords import at_least
-from entrenous.deploy.agreement.address import joined_address
-from entrenous.deploy.agreement.files import IDENTITY
-from entrenous.deploy.agreement.growth import LONGER
-from entrenous.deploy.agreement.members import MEMBERS
-from entrenous.deploy.agreement.notice import ADDRESSES
-from entrenous.deploy.agreement.terms import TERMS
-from entrenous.deploy.links.https import HttpsPlan, listen
-from entrenous.deploy.operate.running import RayPlan, Say, served_by
-from entrenous.deploy.server.channel import Order, next_order
-from entrenous.deploy.server.pool import WorkerPool
-from entrenous.deploy.server.server_folder import LogFormat, ServerFolder
-from entrenous.deploy.server.worker import serve
 
 from .engine import EngineOptions, engine
 

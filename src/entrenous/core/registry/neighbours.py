@@ -71,6 +71,10 @@ NEIGHBOURS = (
         ),
     ),
     Neighbour(
+        "network",
+        commands={"Network": ("federation", "server", "node")},
+    ),
+    Neighbour(
         "ray",
         engines=("actors", "simulation"),
     ),

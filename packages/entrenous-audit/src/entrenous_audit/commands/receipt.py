@@ -52,8 +52,8 @@ def receipt(
         # A node has counted its messages as they left; those of a run are counted by a repetition.
         place = Path(subject)
         if (place / "node.json").is_file() or any(place.glob("*/node.json")):
-            from entrenous.deploy.operate.receipt import receipt_of_node
-            from entrenous.deploy.operate.shop import device_of
+            from entrenous_network.operate.receipt import receipt_of_node
+            from entrenous_network.operate.shop import device_of
 
             if how != OpenOptions():
                 raise InputError(

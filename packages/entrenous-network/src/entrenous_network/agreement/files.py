@@ -1,0 +1,121 @@
+"""Files of a federation: JSON objects that carry the number of their format, which is checked here
+and nowhere else; and the Ed25519 key of a node, which never leaves the machine it was made on.
+
+The same holds for nodes with a server, peers, a server, and the operator of a federation of peers.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from entrenous.core.errors import InputError
+from entrenous.core.files import others_may_read, write_private, write_text
+
+FORMAT = 4  # of all files of a federation, of its stores and checkpoints
+# Files that only folders of format 1 have.
+OLD = ("roll.json", "charter.json", "secret.json", "rows.csv", "flower.key")
+IDENTITY = "identity.key"
+# A node's name. It names files and is said to commands, so it begins with a letter or digit.
+NODE_NAME = re.compile(rb"[a-z0-9][a-z0-9.-]{0,63}")
+
+
+# ---- JSON ----------------------------------------------------------------------------------------
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Reads a file with one JSON object, without the number of its format. Raises InputError that
+    names the file, also for a file of another format.
+    """
+    try:
+        fields = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        # The folder of an old version has the same file under another name.
+        if any((path.parent / name).exists() for name in OLD):
+            check_format(path.parent, 1)
+        raise missing(path) from None
+    except (OSError, ValueError) as cause:
+        problem = f"cannot be read ({cause})"
+        raise InputError(str(path), problem, expected="one JSON object") from None
+    if not isinstance(fields, dict):
+        raise InputError(str(path), "not a JSON object", expected="one JSON object")
+    check_format(path, fields.pop("format", None))
+    return fields
+
+
+def missing(path: Path) -> InputError:
+    """Returns the error for a folder that lacks a file: it names a folder below that has it, as
+    that of a federation or of a shop does.
+    """
+    fix = (
+        "`entrenous federation new` makes the folder of a server, `entrenous federation join` that"
+        " of a node"
+    )
+    below = sorted(path.parent.glob(f"*/{path.name}"))
+    if below:
+        fix = f"name {below[0].parent}, which has it"
+    return InputError(str(path), "no such file", fix=fix)
+
+
+def write_json(path: Path, fields: Mapping[str, Any]) -> None:
+    """Writes a JSON object with the number of the format, whole or not at all."""
+    write_text(path, json_text(fields))
+
+
+def json_text(fields: Mapping[str, Any]) -> str:
+    """Returns a JSON object with the number of the format, as it stands in a file."""
+    return json.dumps({"format": FORMAT, **fields}, indent=1)
+
+
+def check_format(path: Path, number: Any, written: str = "") -> None:
+    """Raises InputError for a file of another format number. written: the version that wrote it,
+    where that is known.
+    """
+    if str(number) == str(FORMAT):
+        return
+    problem = f"format {number}"
+    version = "the version of entrenous that wrote it"
+    if written:
+        problem += f", written by entrenous {written}"
+        version = f"entrenous {written}"
+    fix = f"use {version}, or found the federation anew"
+    raise InputError(str(path), problem, expected=f"format {FORMAT}", fix=fix)
+
+
+# ---- identities ----------------------------------------------------------------------------------
+
+
+def public_bytes(key: Ed25519PrivateKey) -> bytes:
+    """Returns the public half of a private key, 32 bytes."""
+    return key.public_key().public_bytes_raw()
+
+
+def write_identity(path: Path, key: Ed25519PrivateKey) -> None:
+    """Writes a private key to a new file that its owner alone may read. Raises InputError instead
+    of overwriting a key.
+    """
+    try:
+        write_private(path, f"{key.private_bytes_raw().hex()}\n".encode())
+    except FileExistsError:
+        fix = "choose another folder, or remove it if nobody needs it"
+        raise InputError(str(path), "there is a key already", fix=fix) from None
+
+
+def read_identity(path: Path) -> Ed25519PrivateKey:
+    """Reads a private key from a file of hexadecimal digits. Raises InputError, also where others
+    than its owner may read it.
+    """
+    try:
+        if others_may_read(path):
+            fix = f"chmod 600 {path}; and if others could read it, make a new node"
+            raise InputError(str(path), "others may read it", expected="mode 0600", fix=fix)
+        digits = path.read_text(encoding="ascii").strip()
+        return Ed25519PrivateKey.from_private_bytes(bytes.fromhex(digits))
+    except (OSError, ValueError) as bad:
+        problem = f"no key can be read ({type(bad).__name__})"
+        raise InputError(str(path), problem, expected="64 hexadecimal digits") from None

@@ -1,0 +1,355 @@
+"""A node's side of a secure round. It trusts the server for nothing but to pass messages on, and
+insists on its own floors.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
+from typing import NamedTuple, Protocol, final
+
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from entrenous.core.contract.declared import Contract
+from entrenous.core.contract.protocols import State
+from entrenous.core.contract.update import Total
+from entrenous.core.types import Int64Array
+from entrenous.federation.shard import Shard
+from entrenous.privacy.noise import share_of
+
+from ..agreement.members import Members
+from ..agreement.terms import FederationTerms
+from ..frames import contribution
+from ..frames.frames import KNOWN, Code, Frame, FrameRefused
+from ..frames.request import NodeRequest, Responder, announced
+from ..frames.row_tests import RowTests, with_tests
+from ..frames.secure import ANSWERED, COMPLAINT, KINDS, MESSAGE, fewest_people, sum_terms, upload
+from ..secure_sum.client import SecureSumClient
+from ..secure_sum.memory import PastSum
+from ..secure_sum.party_list import AnswerBudget, Demands, PartyList, refusal
+from ..secure_sum.primitives import Verify, verified
+from ..secure_sum.refusal import SumRefused, require
+from ..secure_sum.terms import Floors
+from ..secure_sum.vector import pack, rows_of, size, unpack
+from ..wire.tensors import TensorField
+from .node_store import MaskedVector, NodeStore
+
+# Facts of the store.
+MASKED = "masked"  # the newest round of which this node's masked input has left
+INPUTS = "inputs"  # the number of rounds of which it has left
+WHEN = "input times"  # of each, as a JSON list, where they do not count for ever
+
+
+class TrainingNode(Protocol):
+    """The members of a node that a secure round uses: its identity and store, and the steps of a
+    plain round.
+    """
+
+    name: str
+    key: Ed25519PrivateKey
+    terms: FederationTerms
+    store: NodeStore
+    shard: Shard
+    responder: Responder
+    contract: Contract
+
+    def offers(self, number: int) -> bool: ...
+    def before(self, request: NodeRequest) -> tuple[State, np.uint64]: ...
+    def train_sum(self, request: NodeRequest) -> tuple[State, Total]: ...
+    def tests(self, users: Int64Array) -> dict[int, RowTests]: ...
+    def test_key(self, number: int) -> np.uint64: ...
+    def keep(
+        self,
+        request: NodeRequest,
+        answer: bytes,
+        devices: State,
+        facts: Mapping[str, str] | None = None,
+        masked: MaskedVector | None = None,
+    ) -> None: ...
+
+
+class MaskedWork(NamedTuple):
+    """The work of a node that goes under masks."""
+
+    devices: State
+    """The private state afterwards."""
+    total: Total
+    """What the devices send."""
+    masked: MaskedVector
+    """The same as a vector, with tests of new rows."""
+    trained: bool
+    """True if the devices were trained now: then the sum is the shard's, and is to be given
+    back."""
+
+
+@final
+class SecureSide:
+    """A node's part in secure sums, one attempt at a time. Its secrets are in memory alone: a node
+    that restarts during an attempt has dropped out of it, as any node may. The sums that it has
+    consented to are on its disk.
+
+    verify: checks signatures; the nodes of one process may share a `VerifiedOnce`. clock: seconds
+    since 1970, of this machine and of nobody else.
+    """
+
+    def __init__(
+        self,
+        node: TrainingNode,
+        members: Members,
+        floors: Floors,
+        verify: Verify = verified,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._node = node
+        self._clock = clock
+        self._verify = verify
+        self._floors = floors
+        self._roll = members.roll
+        self._next_user = members.next_user
+        # Each node is one person's, and the list may have a hundred thousand. Nobody who was shut
+        # out is in a sum.
+        self._most = OneEach(members.nodes.keys())
+        self._demands = demands(node.terms, floors)
+        self._past = node.store.past_sums()
+        self._length = size(node.contract.empty_total())
+        self._remembered: PastSum | None = None  # the newest of `_past`, as its client has it
+        self._client: SecureSumClient | None = None
+        self._answers: dict[bytes, bytes] = {}  # of this attempt, by the sha256 of the question
+
+    def answer(self, frame: Frame) -> bytes:
+        """Returns the node's message for a stage of a secure sum. The same request gets the same
+        answer.
+
+        A box with wrong content is answered by a complaint. Raises FrameRefused.
+        """
+        self._node.responder.enough(frame)
+        question = frame.head.kind.encode() + frame.head.digest
+        asked = hashlib.sha256(question).digest()
+        client = self._of_attempt(frame)
+        if asked in self._answers:
+            return self._answers[asked]
+        try:
+            answer = self._said(client, frame)
+        except SumRefused as why:
+            if why.evidence:
+                return self._node.responder.seal_for(frame, COMPLAINT, why.evidence)
+            raise FrameRefused(Code.WITHHELD, f"{why.code}: {why.text}") from None
+        self._answers[asked] = answer
+        return answer
+
+    def _of_attempt(self, frame: Frame) -> SecureSumClient:
+        """Returns the client of this attempt: a new one for the first stage of a new attempt."""
+        head = frame.head
+        store = self._node.store
+        asked = (head.round, head.attempt)
+        current = None
+        if self._client is not None:
+            current = (self._client.terms.round, self._client.terms.attempt)
+            if current == asked:
+                self._as_agreed(self._client, frame)
+                return self._client
+        # Whoever comes in later has not signed what the others have.
+        if head.kind != KINDS[0]:
+            text = "this node does not take part in this attempt: it was not there when it began"
+            raise FrameRefused(Code.NOT_ASKED, text)
+        if current is not None and current > asked:
+            raise FrameRefused(Code.PAST_ROUND)
+        # Who joined after this node has to be known to it before it signs anything with them.
+        named = head.about.get("members", len(self._roll))
+        if named != len(self._roll):
+            text = f"{len(self._roll)} members are known here, and {named} are named"
+            raise FrameRefused(Code.FEWER_MEMBERS, text, {KNOWN: self._next_user})
+        # Two sums of one round over different nodes would tell what this node sent.
+        if int(store.fact(MASKED) or -1) >= head.round:
+            text = "this node's masked input of this round has left before"
+            raise FrameRefused(Code.PAST_ROUND, text)
+        # Each further sum tells a little more, and costs a share of what an epsilon promises.
+        if budget_of(store, self._node.terms).free_at() > self._clock():
+            raise FrameRefused(Code.NOT_DRAWN, "spent: this device has no answers left")
+        if not self._node.offers(head.round):
+            raise FrameRefused(Code.NOT_DRAWN, "lot: it does not take part in this round")
+        self._client = SecureSumClient(
+            sum_terms(self._node.terms, self._node.contract, *asked, head.model),
+            self._roll,
+            self._node.name,
+            self._node.key.private_bytes_raw(),
+            self._floors,
+            people=self._node.responder.asked_for(frame),
+            most=self._most,
+            past=self._past,
+            rule=partial(self._listed, head.round, head.model),
+            verify=self._verify,
+        )
+        self._answers = {}
+        return self._client
+
+    def _listed(self, number: int, model: bytes, parties: Mapping[str, int]) -> None:
+        """Holds the people of a sum against the participation contract. Raises SumRefused."""
+        # Who may be in a sum is agreed on, so that no server can claim more members.
+        members = len(self._most)
+        listed = PartyList(number, model, members, tuple(parties))
+        answered = [
+            PartyList(number, past.model, members, tuple(past.parties)) for past in self._past
+        ]
+        budget = budget_of(self._node.store, self._node.terms)
+        old = budget.given - budget.recent(self._clock())
+        why = refusal(listed, self._node.name, answered, self._demands, old)
+        require(why is None, "contract", f"{why}: {len(parties)} people of {members}")
+
+    def _as_agreed(self, client: SecureSumClient, frame: Frame) -> None:
+        """Raises FrameRefused unless a stage is about what this node signed at the first stage.
+
+        All parties signed the same transcript. A server that asks this node about anything else
+        asks about something that the others do not know of.
+        """
+        head = frame.head
+        if head.model != client.terms.model:
+            text = "another model than this node and the others have signed for this attempt"
+            raise FrameRefused(Code.WRONG_MODEL, text)
+        users = head.about.get("users", 0)
+        if users != client.people:
+            text = f"asked about {users} users, where this node has signed {client.people}"
+            raise FrameRefused(Code.WRONG_COUNT, text)
+
+    def _said(self, client: SecureSumClient, frame: Frame) -> bytes:
+        """Returns the node's whole answer to a stage. Raises SumRefused, FrameRefused."""
+        kind = frame.head.kind
+        body = bytes(frame.body)
+        if kind == "mask":
+            return self._masked(client, frame)
+        if kind == "advert":
+            answer = client.advertise()
+        elif kind == "share":
+            answer = client.share(body)
+        elif kind == "consent":
+            answer = self._consent(client, body)
+        elif kind == "unmask":
+            answer = client.unmask(body)
+        else:
+            answer = client.open_box(body)
+        answered = ANSWERED.get(kind, kind)
+        return self._node.responder.seal_for(frame, answered, answer)
+
+    def _masked(self, client: SecureSumClient, frame: Frame) -> bytes:
+        """Trains, masks, and writes both to the disk before anything leaves. Returns the whole
+        answer."""
+        node = self._node
+        schema = {"inbox": TensorField("u1", ((0, MESSAGE),))}
+        request, arrays = node.responder.read_request(frame, schema)
+        inbox = arrays["inbox"].tobytes()
+        # The download counts, not what a head says of it: with a model made for this node alone,
+        # the sum would tell what this node sends.
+        if announced(node.shard.contract, request.download) != client.terms.model:
+            text = "the download is not the model that all have signed for this attempt"
+            raise FrameRefused(Code.WRONG_MODEL, text)
+        # Before the training, which a bad inbox would waste.
+        client.check_inbox(inbox)
+        work = self._vector(request, client.terms.model)
+        total = work.total
+        try:
+            same_rows = node.shard.contract.declaration.traits.same_rows
+            rows = rows_of(total, same_rows)
+            message = client.mask(inbox, work.masked.vector, rows)
+            body = upload(message, contribution.shown_of(total))
+        finally:
+            if work.trained:
+                node.shard.release(total)
+        answer = node.responder.seal_for(frame, "mask", body)
+        budget = budget_of(node.store, node.terms)
+        facts = {MASKED: str(request.round), INPUTS: str(budget.given + 1)}
+        if budget.days:
+            # With the answer in one transaction: a kill leaves both, or neither.
+            facts[WHEN] = json.dumps(budget.times_with(self._clock()))
+        node.keep(request, answer, work.devices, facts, work.masked)
+        return answer
+
+    def _vector(self, request: NodeRequest, model: bytes) -> MaskedWork:
+        """Trains the devices, and returns what they send.
+
+        For the model and users that were masked last it is the same numbers again, noise and all.
+        """
+        node = self._node
+        contract = node.contract
+        kept = node.store.masked()
+        # New numbers would tell more each time that a server has a model summed.
+        if (
+            kept is not None
+            and kept.model == model
+            and np.array_equal(kept.users, request.users)
+            and len(kept.vector) == self._length
+            and not contract.way("shown")
+        ):
+            devices, _ = node.before(request)
+            total = unpack(kept.vector, contract.empty_total())
+            return MaskedWork(devices, total, kept, False)
+        devices, total = node.train_sum(request)
+        sent = total._replace(shown=())
+        tests = node.tests(request.users)
+        if tests:
+            sent = self._with_tests(sent, list(tests.values()), request.round)
+        vector = pack(sent)
+        return MaskedWork(devices, total, MaskedVector(model, request.users, vector, tests), True)
+
+    def _with_tests(self, total: Total, tests: list[RowTests], number: int) -> Total:
+        """Returns a sum with the tests of its devices, each with its share of noise."""
+        node = self._node
+        own = node.terms.protection
+        # As of the model's numbers: in a sum of the fewest people there is as much as was promised.
+        people = fewest_people(node.terms, node.contract)
+        sigma = share_of(node.terms.accuracy, people)
+        secret = own.noise_from == "system"
+        return with_tests(total, tests, sigma, node.test_key(number), secret=secret)
+
+    def _consent(self, client: SecureSumClient, body: bytes) -> bytes:
+        """Signs the list of survivors, once the sum that this allows is on the disk."""
+        answer = client.consent(body)
+        consented = client.consented
+        assert consented is not None  # by `consent`
+        if self._remembered is not consented:
+            self._node.store.remember_sum(client.terms.round, consented)
+            self._past = (*self._past, consented)
+            self._remembered = consented
+        return answer
+
+
+@final
+class OneEach(Mapping[str, int]):
+    """The number 1 for each of some names, however many they are."""
+
+    def __init__(self, names: Collection[str]) -> None:
+        self._names = names
+
+    def __getitem__(self, name: str) -> int:
+        if name not in self._names:
+            raise KeyError(name)
+        return 1
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+def demands(terms: FederationTerms, floors: Floors) -> Demands:
+    """Returns the demands of a node's owner on lists of people, no lower than the terms'."""
+    own = terms.protection
+    people = max(own.people, floors.people)
+    # No close lists at all: lots hardly ever draw two, and then the noise need not hide one person.
+    return Demands(people, own.answers, close=0)
+
+
+def budget_of(store: NodeStore, terms: FederationTerms) -> AnswerBudget:
+    """Returns the budget of a node's masked inputs, and what it has spent of it."""
+    times = json.loads(store.fact(WHEN) or "[]")
+    own = terms.protection
+    return AnswerBudget(own.answers, own.days, inputs(store), tuple(times))
+
+
+def inputs(store: NodeStore) -> int:
+    """Returns how many masked inputs have left a node."""
+    return store.count(INPUTS)

@@ -1,0 +1,226 @@
+"""Joining by a link, on the server's side: the links that the operator has given out, and who may
+still join by each.
+
+A link is a secret of those who have it. The folder keeps its sha256 alone, so a copy of the folder
+lets nobody join. How many join by one link, until when, and how many an hour from one address, is
+for the operator to say: whoever can make up people can make up a crowd around one person, and a
+limit makes that slow and dear, no more.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated, final
+
+import msgspec
+from msgspec import Meta, Struct
+
+from entrenous.core.errors import InputError
+from entrenous.core.keywords import at_least
+from entrenous.core.lock import changing
+
+from ..agreement.files import read_json, write_json
+from ..agreement.invitation import INVITATION
+from ..agreement.join_link import TOKEN, JoinLink, authority_of
+from ..agreement.members import MEMBERS, Member, Members
+from ..agreement.terms import TERMS, FederationTerms
+from ..links.admission import Denied, Rates
+from ..wire.completed import completed
+from .enrolment import EnrolmentRequest
+from .founding import enrolled, operator_folder, parts_of_invitation
+from .membership import written
+
+LINKS = "links.json"
+HOUR = 3600.0
+DAY = 86_400
+
+
+@completed
+class LinkLeft(Struct, frozen=True, forbid_unknown_fields=True):
+    """The uses and the time that are left of one link."""
+
+    sha256: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+    """Of the token."""
+    left: Annotated[int, Meta(ge=0)]
+    """How many may still join by it."""
+    until: Annotated[int, Meta(ge=0)]
+    """The second since 1970 in which it ends."""
+    an_hour: Annotated[int, Meta(ge=1)]
+    """How many may join from one address in an hour."""
+
+
+def make_link(folder: Path, uses: int, days: float, an_hour: int) -> JoinLink:
+    """Makes a link by which `uses` people may join a federation within some days, at most `an_hour`
+    an hour from one address. folder: the federation's.
+
+    Raises InputError for a federation that nobody can join while it runs.
+    """
+    at_least("--uses", uses, 1)
+    at_least("--an-hour", an_hour, 1)
+    if not 0 < days <= 3650:
+        raise InputError("--days", f"got {days:g}", expected="above 0, at most 3650")
+    server = operator_folder(folder)
+    terms = check_joinable(folder)
+    token = secrets.token_bytes(TOKEN)
+    parts = parts_of_invitation(server)
+    where = json.loads(parts[INVITATION])
+    authority = ""
+    if "ca.crt" in parts:
+        authority = authority_of(parts["ca.crt"].encode())
+    standing = LinkLeft(_hash(token), uses, int(time.time() + DAY * days), an_hour)
+    with changing(server):
+        _write(server, {**_read(server), standing.sha256: standing})
+    return JoinLink(where["server"], where["tls"], terms.run, token.hex(), authority)
+
+
+def check_joinable(folder: Path) -> FederationTerms:
+    """Returns the terms of a federation. Raises InputError for one that nobody can join while it
+    runs.
+    """
+    terms = FederationTerms.read(operator_folder(folder) / TERMS)
+    if not terms.has_server:
+        raise InputError(str(folder), "peers join by tickets", fix="use `federation invite`")
+    return terms
+
+
+def end_links(folder: Path) -> int:
+    """Ends all links of a federation. Returns how many there were."""
+    server = operator_folder(folder)
+    with changing(server):
+        ended = len(_read(server))
+        _write(server, {})
+    return ended
+
+
+def links_of(folder: Path) -> list[LinkLeft]:
+    """Returns what is left of each link of a federation, the one that ends first at the front."""
+    standing = _read(operator_folder(folder)).values()
+    return sorted(standing, key=lambda one: one.until)
+
+
+def _hash(token: bytes) -> str:
+    return hashlib.sha256(token).hexdigest()
+
+
+def _read(server: Path) -> dict[str, LinkLeft]:
+    """Returns the links of a server by the sha256 of their tokens."""
+    path = server / LINKS
+    if not path.exists():
+        return {}
+    try:
+        several = msgspec.convert(read_json(path)["links"], list[LinkLeft])
+    except (KeyError, msgspec.ValidationError) as wrong:
+        fix = "remove the file, and give out new links"
+        raise InputError(str(path), f"no list of links ({wrong})", fix=fix) from None
+    return {one.sha256: one for one in several}
+
+
+def _write(server: Path, links: Mapping[str, LinkLeft]) -> None:
+    write_json(server / LINKS, {"links": [msgspec.to_builtins(one) for one in links.values()]})
+
+
+def packed(parts: Mapping[str, str]) -> bytes:
+    """Returns files as they travel: a JSON object of texts by their names."""
+    return json.dumps(parts).encode()
+
+
+@final
+class JoinDesk:
+    """The `Joins` of a server. clock: seconds since 1970. welcomed: is told of each new member.
+
+    server: its folder.
+    """
+
+    def __init__(
+        self,
+        server: Path,
+        welcomed: Callable[[str, Member], None] = lambda name, member: None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._server = server
+        self._welcomed = welcomed
+        self._clock = clock
+        self._rates: dict[int, Rates] = {}  # by the number an hour
+
+    def authority(self) -> bytes:
+        """Returns the certificate of the server's authority, as `Joins.authority` says."""
+        certificate = self._server / "keys" / "ca.crt"
+        if not certificate.exists():
+            raise Denied(404, "no-such-thing")
+        return certificate.read_bytes()
+
+    def terms(self, token: str, address: str) -> bytes:
+        """Returns what somebody agrees to by joining, as `Joins.terms` says."""
+        # Whoever asks again, when all places are taken, may have one of them.
+        self._standing(token)
+        return packed(parts_of_invitation(self._server))
+
+    def joined(self, token: str, address: str, request: bytes) -> bytes:
+        """Makes whoever asks a member, as `Joins.joined` says. Whoever asks again with the same
+        name and key gets the same again, and no second place.
+        """
+        asked = _request(request)
+        try:
+            # An operator's command may change the lists at this moment.
+            with changing(self._server):
+                members = self._members(token, address, asked)
+        except InputError:
+            raise Denied(503, "busy") from None
+        self._welcomed(asked.name, members.nodes[asked.name])
+        return packed({**parts_of_invitation(self._server), MEMBERS: f"{members.text()}\n"})
+
+    def _members(self, token: str, address: str, asked: EnrolmentRequest) -> Members:
+        """Returns the list of members with whoever asks on it. Raises Denied."""
+        terms = FederationTerms.read(self._server / TERMS)
+        members = Members.read(self._server / MEMBERS, terms.users)
+        standing = self._standing(token)
+        before = members.nodes.get(asked.name)
+        if before is not None and before.key.public_bytes_raw().hex() == asked.key:
+            return members
+        if not standing.left:
+            raise Denied(403, "link-used-up")
+        rates = self._rates.setdefault(
+            standing.an_hour, Rates(standing.an_hour / HOUR, standing.an_hour)
+        )
+        if not rates.allow(address):
+            raise Denied(429, "too-often")
+        try:
+            members = enrolled(terms, members, [(asked, 1)], 0)
+        except InputError:
+            # A name or key that is or was another's, or no place is left.
+            raise Denied(409, "not-taken") from None
+        # The link first: whoever comes between the two writes has used it for nothing.
+        links = _read(self._server)
+        links[standing.sha256] = msgspec.structs.replace(standing, left=standing.left - 1)
+        _write(self._server, links)
+        written(self._server, terms, members)
+        return members
+
+    def _standing(self, token: str) -> LinkLeft:
+        """Returns what is left of a link, which may be nothing. Raises Denied."""
+        standing = None
+        with suppress(ValueError):
+            standing = _read(self._server).get(_hash(bytes.fromhex(token)))
+        if standing is None:
+            raise Denied(401, "no-such-link")
+        if standing.until < self._clock():
+            raise Denied(403, "link-ended")
+        return standing
+
+
+def _request(body: bytes) -> EnrolmentRequest:
+    """Reads a request to join. Raises Denied."""
+    try:
+        asked = EnrolmentRequest.of(json.loads(body), "request")
+    except (ValueError, RecursionError, InputError):
+        raise Denied(400, "no-request") from None
+    # By a link somebody joins as a node of a server, for the first time.
+    if asked.listen or asked.advertise or asked.replaces:
+        raise Denied(400, "no-request")
+    return asked

@@ -1,0 +1,585 @@
+"""`SecureSumClient`: one party of a secure sum. It trusts the server for nothing but to pass
+messages on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Callable, Iterable, Mapping
+from itertools import pairwise
+from typing import NamedTuple, final
+
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+from entrenous.core.errors import InputError
+from entrenous.core.types import Array, Int64Array
+
+from . import messages as m
+from . import primitives as p
+from .graph import Graph, graph
+from .memory import PastSum, sums_of
+from .refusal import Code, SumRefused, require
+from .shamir import split
+from .statements import (
+    EMPTY,
+    about_own,
+    about_pair,
+    box_digest,
+    commitment,
+    committed_pair,
+    read_advert,
+    said_by,
+    sealed,
+    unsealed,
+)
+from .terms import Floors, Roll, SumTerms
+from .vector import SumRows
+
+Used = frozenset[tuple[str, int]]
+"""(run, round) of every masked input that has left."""
+SharePair = tuple[bytes, bytes]
+"""One holder's shares of the masks' key and of the seed of one party."""
+LIST_LIMIT = 512  # bytes of a list from the server for each party, at most
+
+
+class Secrets(NamedTuple):
+    """A client's secrets of one attempt, which never leave it."""
+
+    boxes: X25519PrivateKey
+    """Opens the boxes that neighbours send it."""
+    masks: X25519PrivateKey
+    """Agrees on a mask with each neighbour."""
+    seed: bytes
+    """Of the mask that it alone adds."""
+
+
+class Met(NamedTuple):
+    """The parties of an attempt, known from their signed adverts."""
+
+    names: list[str]
+    adverts: list[m.Advert]
+    graph: Graph
+    me: int
+    """The client's own place."""
+    view: bytes
+    """The hash of the roster."""
+
+    @property
+    def around(self) -> list[int]:
+        """The places of all parties that hold shares of this client's secrets, itself included."""
+        return self.graph.around(self.me)
+
+    def with_people(self, places: Iterable[int]) -> dict[str, int]:
+        """Some parties by name, with the number of people that each says its vector is of."""
+        return {self.names[place]: self.adverts[place].people for place in places}
+
+    def near(self, among: list[int]) -> list[int]:
+        """The places among `among` that are neighbours of this client, ascending."""
+        some = set(among)
+        return [place for place in self.graph.neighbours(self.me) if place in some]
+
+
+class Opened(NamedTuple):
+    """The contents of an inbox."""
+
+    said: m.Inbox
+    """The message."""
+    sharers: list[int]
+    """The places of all parties that shared their secrets."""
+    held: dict[int, SharePair]
+    """This client's shares of each neighbour's secrets."""
+
+
+@final
+class SecureSumClient:
+    """advertise, share, mask, consent, unmask: in this order, each once; the same question again
+    gets the same answer.
+
+    Every refusal is a `SumRefused`, after which the state is as before and nothing secret has left.
+
+    Args: terms, roll: the terms of the sum and the parties' identities, as agreed beforehand and
+        not as the server says. name, identity: the client's name in the roll, and the raw private
+        Ed25519 key that belongs to it (32 bytes). floors: the client's own demands. used: rounds of
+        which this client's masked input has left. `mask` adds to `client.used`; the caller stores
+        that before it sends the answer of `mask`, and gives it to the next client, also after a
+        restart. A round is summed once, whatever became of it: the difference of two sums of one
+        round over different parties is what a party sent.
+        people: of how many users the client's vector will be the sum. most: how many people each
+        party can have at most, as agreed beforehand; None: as many as each says. rule: raises
+        SumRefused for parties, with their people, in whose sum the client will not be, held against
+        earlier ones. past: the sums that this client has consented to. `consent` sets
+        `client.consented`, which the caller stores before it sends the answer of `consent`, and
+        gives to all later clients, also after a restart.
+        verify: checks signatures; clients in one process may share a `VerifiedOnce`.
+    """
+
+    def __init__(
+        self,
+        terms: SumTerms,
+        roll: Roll,
+        name: str,
+        identity: bytes,
+        floors: Floors | None = None,
+        used: Used = frozenset(),
+        *,
+        people: int = 1,
+        most: Mapping[str, int] | None = None,
+        past: tuple[PastSum, ...] = (),
+        rule: Callable[[Mapping[str, int]], None] | None = None,
+        verify: p.Verify = p.verified,
+    ) -> None:
+        self.terms = terms
+        self.roll = roll
+        self.name = name
+        self.floors = floors or Floors()
+        self.used = used
+        self.past = past
+        self.people = people
+        self._most = most
+        self._rule = rule
+        self._verify = verify
+        self.consented: PastSum | None = None
+        if self.roll.get(name) != p.identity_of(identity):
+            raise InputError("secure sum", f"'{name}' is not in the roll with this identity")
+        self._identity = identity
+        self._digest = terms.digest(self.roll)
+        # Fresh in every attempt: shares of an attempt that failed open nothing of the next one.
+        self._secrets = Secrets(
+            X25519PrivateKey.generate(), X25519PrivateKey.generate(), secrets.token_bytes(32)
+        )
+        # sha256 of the question, and the answer, of every stage so far.
+        self._answers: list[tuple[bytes, bytes]] = []
+        self._met: Met | None = None
+        # By neighbour: the key of the box that it was sent, and the `box_digest` of the box.
+        self._box_keys: dict[int, X25519PrivateKey] = {}
+        self._sent: dict[int, bytes] = {}
+        # This client's shares of its own secrets, and of those of each neighbour that shared.
+        self._own: SharePair = (b"", b"")
+        self._held: dict[int, SharePair] = {}
+        # The newest inbox that was looked into.
+        self._looked: tuple[bytes, Opened] | None = None
+        self._sharers: list[int] = []
+        self._survivors: list[int] = []
+        self._rows = SumRows(0, 0)
+        # The hash of all that was seen by the end of each stage.
+        self._views = [b""]
+
+    def advertise(self) -> bytes:
+        """Stage 1: the signed message with this client's public keys and the hash of its model."""
+        return self._once(m.ADVERT, b"", self._advertise)
+
+    def share(self, roster: bytes) -> bytes:
+        """Stage 2: shares of both of this client's secrets, encrypted for each neighbour of the
+        roster. Raises SumRefused.
+        """
+        return self._once(m.SHARES, roster, lambda: self._share(roster))
+
+    def mask(self, inbox: bytes, vector: Int64Array, rows: SumRows) -> bytes:
+        """Stage 3: the vector with all masks added. vector: int64 [terms.length]; rows: how full
+        its item rows are (`vector.rows_of`). Raises SumRefused.
+        """
+        require(
+            vector.dtype == np.int64 and vector.shape == (self.terms.length,),
+            "vector",
+            f"{vector.dtype} {vector.shape}; expected int64 ({self.terms.length},)",
+        )
+        question = hashlib.sha256(inbox + np.ascontiguousarray(vector).tobytes()).digest()
+        return self._once(m.MASKED, question, lambda: self._mask(inbox, vector, rows))
+
+    def consent(self, survivors: bytes) -> bytes:
+        """Stage 4: the client's signature of the list of survivors. It will never sign another list
+        in this attempt. Raises SumRefused.
+        """
+        return self._once(m.CONSENT, survivors, lambda: self._consent(survivors))
+
+    def unmask(self, consents: bytes) -> bytes:
+        """Stage 5: for each neighbour one share, of the seed of one that sent its vector, or of the
+        mask key of one that did not. All secrets are then forgotten. Raises SumRefused.
+        """
+        return self._once(m.UNMASKING, consents, lambda: self._unmask(consents))
+
+    def open_box(self, complaint: bytes) -> bytes:
+        """Answers a complaint about this client's box with the key of that box, which tells who
+        lied.
+
+        It gives away nothing that an honest party keeps: a receiver that complains of a good box
+        has its shares already, and a box that was changed on the way is not opened. Raises
+        SumRefused.
+        """
+        met = self._others()
+        # The complaint is of a party, and signed under the same roster: the server cannot make one.
+        signed = m.decode(complaint, m.Signed, m.limit_of(m.COMPLAINT, 0))
+        said_by(self.terms, self.roll, signed, m.COMPLAINT)
+        require(signed.sender in met.names, "unknown", f"'{signed.sender[:40]}' takes no part")
+        place = met.names.index(signed.sender)
+        body = hashlib.sha256(signed.body).digest()
+        self._check(m.COMPLAINT, place, met.view, body, signed.signature)
+        # It is about a box of this client, which still has its key.
+        about = m.decode(signed.body, m.Complaint, len(signed.body))
+        require(about.dealer == met.me, "box", "the complaint is about the box of another")
+        require(place in self._sent, "box", "no box was sent there, or all is forgotten by now")
+        # An honest receiver that got exactly this has opened it, so only a liar has it opened here.
+        # Otherwise a server could change a box on its way, and have the good one opened for itself.
+        require(
+            about.box == self._sent[place],
+            "box",
+            "the box that came, or the hashes of its shares, are not those that were sent",
+        )
+        opening = m.Opening(place, self._box_keys[place].private_bytes_raw())
+        return self._signed(m.OPENING, met.view, m.encode(opening))
+
+    def check_inbox(self, inbox: bytes) -> None:
+        """Looks into the boxes of an inbox before anything is trained for it: as `mask` does.
+        Raises SumRefused, for a bad box with a complaint as evidence.
+        """
+        if len(self._answers) == m.MASKED:
+            self._read_inbox(inbox)
+
+    # ---- stage 1 and 2: keys and shares ----------------------------------------------------------
+
+    def _advertise(self) -> bytes:
+        # The model's hash: a server that shows one party another model is seen by all others.
+        # The seed's commitment: shares of another seed are known as such when they are revealed.
+        advert = m.Advert(
+            self.terms.model,
+            self._secrets.boxes.public_key().public_bytes_raw(),
+            self._secrets.masks.public_key().public_bytes_raw(),
+            commitment(self._secrets.seed),
+            self.people,
+        )
+        return self._signed(m.ADVERT, b"", m.encode(advert))
+
+    def _share(self, roster: bytes) -> bytes:
+        met = self._meet(m.decode(roster, m.Roster, self._limit(LIST_LIMIT)).adverts)
+        # A share of both secrets for each neighbour and for this client itself: a threshold of them
+        # gives the secret, fewer say nothing.
+        points = [place + 1 for place in met.around]
+        of_masks = split(self._secrets.masks.private_bytes_raw(), met.graph.threshold, points)
+        of_seed = split(self._secrets.seed, met.graph.threshold, points)
+        pairs = dict(zip(met.around, zip(of_masks, of_seed, strict=True), strict=True))
+        # A hash of every share, signed with the boxes: by it the server knows a wrong share later,
+        # and the receiver a box that does not hold what it should.
+        hashes = {
+            place: committed_pair(met.view, met.me, place, pair) for place, pair in pairs.items()
+        }
+        own = pairs.pop(met.me)
+        # Each box has a key of its own, so that opening one to settle a complaint opens no other.
+        keys = {place: X25519PrivateKey.generate() for place in pairs}
+        boxes = {}
+        for place, pair in pairs.items():
+            theirs = met.adverts[place].boxes
+            boxes[place] = sealed(met.view, met.me, place, keys[place], theirs, b"".join(pair))
+        message = m.Shares(list(boxes.values()), b"".join(hashes.values()))
+        answer = self._signed(m.SHARES, met.view, m.encode(message))
+        # Nothing failed: from here on the state is that of the next stage.
+        self._met = met
+        self._own = own
+        self._box_keys = keys
+        self._sent = {place: box_digest(box, hashes[place]) for place, box in boxes.items()}
+        self._views.append(met.view)
+        return answer
+
+    def _meet(self, roster: list[m.Signed]) -> Met:
+        """The other parties: every advert in order, of a known party, signed for this attempt, with
+        the same model.
+        """
+        # In order of names, each once: so all clients number the parties alike.
+        names = [advert.sender for advert in roster]
+        require(all(a < b for a, b in pairwise(names)), "roster", "the names are not in order")
+        require(self.name in names, "roster", "this client is not in it")
+        # A sum of two hides nothing from one that knows the other.
+        least = max(2, self.floors.parties)
+        require(len(names) >= least, "floor", f"{len(names)} parties; at least {least}")
+        # Signed by identities that are known beforehand: a server that puts in keys of its own
+        # would read every share.
+        verify = self._verify
+        adverts = [
+            read_advert(self.terms, self.roll, self._digest, advert, verify) for advert in roster
+        ]
+        me = names.index(self.name)
+        require(
+            m.encode(roster[me]) == self._answers[m.ADVERT][1],
+            "roster",
+            "the entry of this client was changed",
+        )
+        # A model made for one party alone would mark that party's update in the sum.
+        others = sum(advert.model != self.terms.model for advert in adverts)
+        require(
+            others == 0,
+            "model",
+            f"{others} of {len(names)} parties signed another model than this client: the"
+            " server shows different models",
+        )
+        people = [advert.people for advert in adverts]
+        self._check_people(dict(zip(names, people, strict=True)))
+        # The view is in every later signature: two groups with two rosters cannot take each other's
+        # messages.
+        view = m.roster_view(self._digest, roster)
+        terms = self.terms
+        around = graph(names, view, terms.dropout, terms.malicious, len(self.roll))
+        return Met(names, adverts, around, me, view)
+
+    # ---- stage 3: the masked vector --------------------------------------------------------------
+
+    def _mask(self, inbox: bytes, vector: Int64Array, rows: SumRows) -> bytes:
+        met = self._others()
+        # Two sums of one round over different parties differ by what a party sent.
+        about = (self.terms.run, self.terms.round)
+        require(
+            about not in self.used,
+            "used",
+            f"round {about[1]} of run {about[0]}: this client's masked input has left before",
+        )
+        said, sharers, held = self._read_inbox(inbox)
+        # Nothing leaves for a sum that could not come out, or that would not hide this client.
+        self._enough(sharers, rows)
+        words = self._words(vector, sum(met.with_people(sharers).values()))
+        # Of every pair the lower place adds the common mask, and the higher subtracts it. The own
+        # mask hides the vector from a server that says the client was gone, and has the others
+        # reveal the pairs' masks, while the vector was only late.
+        keys = {place: self._pair_key(met, place) for place in held}
+        own = p.derive(self._secrets.seed, *about_own(met.view, met.me))
+        plus = [own, *(keys[place] for place in held if place > met.me)]
+        minus = [keys[place] for place in held if place < met.me]
+        p.add_masks(words, plus, minus)
+        # The signature covers the list of sharers: with another list the masks would not cancel,
+        # and the survivors would notice before anything is revealed.
+        view = m.seen(met.view, said.sharers)
+        answer = self._signed(m.MASKED, view, words.tobytes())
+        self._sharers = sharers
+        self._held = {**held, met.me: self._own}
+        self._rows = rows
+        self._views.append(view)
+        self.used = self.used | {about}
+        return answer
+
+    def _read_inbox(self, inbox: bytes) -> Opened:
+        """Opens all boxes of an inbox. Raises SumRefused."""
+        if self._looked is not None and self._looked[0] == inbox:
+            return self._looked[1]
+        met = self._others()
+        said = m.decode(inbox, m.Inbox, self._limit(m.BOX + m.COMMITTED + 8))
+        sharers = self._list(said.sharers, range(len(met.names)), "sharers")
+        # A box of every neighbour on the list: with fewer shares among the neighbours a party that
+        # drops out could not be taken off the sum.
+        near = met.near(sharers)
+        require(
+            len(said.boxes) == len(near),
+            "box",
+            f"{len(said.boxes)} boxes of {len(near)} neighbours that shared",
+        )
+        require(
+            len(said.commitments) == m.COMMITTED * len(near),
+            "box",
+            f"{len(said.commitments)} bytes of hashes for {len(near)} neighbours that shared",
+        )
+        held = {}
+        for k, place in enumerate(near):
+            hashes = said.commitments[m.COMMITTED * k : m.COMMITTED * (k + 1)]
+            held[place] = self._opened(met, place, said.boxes[k], hashes)
+        opened = Opened(said, sharers, held)
+        self._looked = (inbox, opened)
+        return opened
+
+    def _opened(self, met: Met, place: int, box: bytes, hashes: bytes) -> SharePair:
+        """The shares in a neighbour's box. Raises SumRefused `box`, with a complaint as evidence,
+        unless they are those that the neighbour committed to.
+        """
+        share = unsealed(met.view, place, met.me, self._secrets.boxes, box[: m.KEY], box)
+        if share is not None and committed_pair(met.view, place, met.me, share) == hashes:
+            return share
+        # The complaint names the box and the hashes as they came: the dealer opens what it has
+        # sent, so a server that changed either gets nothing opened.
+        about = m.Complaint(place, box_digest(box, hashes))
+        complaint = self._signed(m.COMPLAINT, met.view, m.encode(about))
+        name = met.names[place][:40]
+        text = f"the box of '{name}' does not hold what it committed to, or the server changed it"
+        raise SumRefused("box", text, complaint)
+
+    def _words(self, vector: Int64Array, people: int) -> Array:
+        """The vector in words of the sum, in which a sum of so many people cannot overflow."""
+        if self.terms.bits == 32 and len(vector):
+            largest = max(int(vector.max()), -int(vector.min()))
+            # If all have at most as much for each of their people, the sum is below 2^31.
+            require(
+                largest * people < self.people << 31,
+                "range",
+                f"{largest} x {people} people does not fit 32-bit words",
+            )
+        return vector.astype(self.terms.dtype)
+
+    def _pair_key(self, met: Met, place: int) -> bytes:
+        """The key of the mask that this client shares with another."""
+        common = p.agree(self._secrets.masks, met.adverts[place].masks)
+        return p.derive(common, *about_pair(met.view, met.me, place))
+
+    # ---- stage 4: consent ------------------------------------------------------------------------
+
+    def _consent(self, survivors: bytes) -> bytes:
+        met = self._others()
+        said = m.decode(survivors, m.Survivors, self._limit(LIST_LIMIT))
+        # The sum that would come out is over these parties alone, so all floors are checked again.
+        alive = self._list(said.survivors, self._sharers, "survivors")
+        self._enough(alive, self._rows)
+        require(
+            met.graph.joined(alive),
+            "survivors",
+            "they fall apart into groups, each of which would have a sum of its own",
+        )
+        # Each neighbour on the list has signed its upload, for the same list of sharers: a server
+        # cannot count in a party whose vector it does not have, or that masked for another list.
+        near = met.near(alive)
+        require(
+            len(near) == len(said.uploads),
+            "survivors",
+            f"{len(said.uploads)} uploads of {len(near)} surviving neighbours",
+        )
+        for place, upload in zip(near, said.uploads, strict=True):
+            self._check(m.MASKED, place, self._views[2], upload.digest, upload.signature)
+        view = m.seen(self._views[2], said.survivors)
+        answer = self._signed(m.CONSENT, view, b"")
+        self._survivors = alive
+        self.consented = PastSum(self.terms.model, met.with_people(alive))
+        self._views.append(view)
+        return answer
+
+    # ---- stage 5: shares -------------------------------------------------------------------------
+
+    def _unmask(self, consents: bytes) -> bytes:
+        met = self._others()
+        said = m.decode(consents, m.Consents, self._limit(LIST_LIMIT))
+        signers = m.from_bits(said.signers, len(met.names))
+        if signers is None or not set(signers) <= set(self._survivors):
+            raise SumRefused("quorum", "signers that are no survivors")
+        require(
+            len(said.signatures) == 64 * len(signers), "quorum", "not a signature for each signer"
+        )
+        # Two lists cannot both have a quorum, and so nobody gets both kinds of shares of a party:
+        # with both the server would take all masks off that party's vector.
+        require(
+            len(signers) >= met.graph.quorum,
+            "quorum",
+            f"{len(signers)} signed the list of survivors; at least {met.graph.quorum}",
+        )
+        for k, place in enumerate(signers):
+            signature = said.signatures[64 * k : 64 * k + 64]
+            self._check(m.CONSENT, place, self._views[3], EMPTY, signature)
+        # Of a party that sent its vector the own mask comes off; of another the pairs' masks.
+        alive = set(self._survivors)
+        shares = []
+        for place in met.around:
+            if place in self._held:
+                of_masks, of_seed = self._held[place]
+                shares.append(of_seed if place in alive else of_masks)
+        answer = self._signed(m.UNMASKING, self._views[3], b"".join(shares))
+        # Forgotten: a program that is taken over later has nothing left to reveal.
+        self._looked = None
+        del self._secrets, self._held, self._own
+        self._box_keys = {}
+        self._sent = {}
+        return answer
+
+    # ---- checks ----------------------------------------------------------------------------------
+
+    def _once(self, stage: int, question: bytes, answer: Callable[[], bytes]) -> bytes:
+        """The answer to the question of a stage. The same question gets the same answer, since a
+        message may be lost; a second and different one is refused.
+        """
+        asked = hashlib.sha256(question).digest()
+        done = len(self._answers)
+        if stage < done:
+            code: Code = "both" if stage >= m.CONSENT else "stage"
+            asked_before, answered = self._answers[stage]
+            require(
+                asked_before == asked,
+                code,
+                f"a second and different question for {m.STAGES[stage]}",
+            )
+            return answered
+        require(stage == done, "stage", f"{m.STAGES[stage]} comes after {m.STAGES[stage - 1]}")
+        self._answers.append((asked, answer()))
+        return self._answers[stage][1]
+
+    def _check_people(self, parties: Mapping[str, int]) -> None:
+        """Refuses too few people, parties that say they have more than was agreed on, and a sum
+        that the rule refuses.
+        """
+        if self._most is not None:
+            for name, people in parties.items():
+                require(
+                    people <= self._most.get(name, 0),
+                    "floor",
+                    f"'{name[:40]}' says that it has more people than was agreed on",
+                )
+        people = sum(parties.values())
+        least = max(self.floors.people, self.terms.people)
+        require(people >= least, "floor", f"{people} people; at least {least}")
+        if self._rule is not None:
+            self._rule(parties)
+
+    def _list(self, bits: bytes, among: range | list[int], code: Code) -> list[int]:
+        """The parties of a list. All are in `among`; this client and enough of its neighbours are
+        in it.
+        """
+        met = self._others()
+        places = m.from_bits(bits, len(met.names))
+        if places is None or not set(places) <= set(among):
+            raise SumRefused(code, "a list of parties that cannot be")
+        require(met.me in places, code, "this client is not on the list")
+        # Fewer could not take this client's masks off the sum, which then says nothing.
+        near = len(set(places) & set(met.around))
+        require(
+            near >= met.graph.threshold,
+            "floor",
+            f"{near} of those that hold shares of this client are left; at least"
+            f" {met.graph.threshold}",
+        )
+        return places
+
+    def _enough(self, alive: list[int], rows: SumRows) -> None:
+        """Refuses parties whose sum would not hide them, by itself or compared with earlier
+        sums.
+        """
+        met = self._others()
+        floors = self.floors
+        least = met.graph.least(floors.parties)
+        require(len(alive) >= least, "floor", f"{len(alive)} parties are left; at least {least}")
+        parties = met.with_people(alive)
+        self._check_people(parties)
+        people = sum(parties.values())
+        # A row that one device fills is that device's row.
+        occupancy = rows.occupancy(people, 1 + sums_of(self.past, parties))
+        require(
+            floors.noise or occupancy >= floors.occupancy,
+            "occupancy",
+            f"{occupancy:.2f} devices a row of {people} people; at least {floors.occupancy:g}, or"
+            " noise on every row",
+        )
+
+    def _check(self, stage: int, place: int, view: bytes, body: bytes, signature: bytes) -> None:
+        """Refuses a message unless that party signed it, having seen the same as this client."""
+        name = self._others().names[place]
+        statement = m.statement(self._digest, stage, name, view, body)
+        require(
+            self._verify(self.roll[name], signature, statement),
+            "signature",
+            f"'{name[:40]}' did not sign this {m.SAID[stage]}: forged, or about another list",
+        )
+
+    def _signed(self, stage: int, view: bytes, body: bytes) -> bytes:
+        """An envelope: the body, signed with the terms, the stage and the hash of all seen."""
+        statement = m.statement(self._digest, stage, self.name, view, hashlib.sha256(body).digest())
+        signature = p.sign(self._identity, statement)
+        return m.encode(
+            m.Signed(stage, self.terms.round, self.terms.attempt, self.name, body, signature)
+        )
+
+    def _others(self) -> Met:
+        if self._met is None:
+            raise SumRefused("stage", "no roster yet")
+        return self._met
+
+    def _limit(self, each: int) -> int:
+        return m.SLACK + min(len(self.roll), m.MAX_PARTIES) * each

@@ -1,0 +1,157 @@
+"""The graph of a secure sum: the neighbours of each party, the shares that give a secret, and the
+signatures that make a list binding.
+
+Up to 128 parties everyone is everyone's neighbour; above, each has k on a ring (Harary graph H(k,
+n), Bell et al. 2020, section 3).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Sequence
+from itertools import pairwise
+from math import ceil, comb
+from typing import NamedTuple
+
+from entrenous.core.errors import InputError
+
+COMPLETE = 128  # parties up to which everyone is everyone's neighbour
+TOO_FEW = 1e-3  # the chance, over all parties, of fewer than t surviving neighbours
+TOO_MANY = 1e-6  # the same of t or more neighbours in league with the server
+
+
+class Graph(NamedTuple):
+    """The neighbours among n parties."""
+
+    n: int
+    threshold: int
+    """Shares that give a secret."""
+    quorum: int
+    """Signatures that make a list binding."""
+    faults: int
+    """Parties that may be in league with the server."""
+    ring: tuple[int, ...] = ()
+    """The order of the places round a ring; () where all are neighbours."""
+    reach: int = 0
+    """The number of neighbours on either side of the ring."""
+
+    def neighbours(self, place: int) -> list[int]:
+        """The places of the parties with which a party exchanges masks and shares, ascending."""
+        if not self.ring:
+            return [*range(place), *range(place + 1, self.n)]
+        at = self.ring.index(place)
+        steps = [step for step in range(-self.reach, self.reach + 1) if step]
+        return sorted(self.ring[(at + step) % self.n] for step in steps)
+
+    def around(self, place: int) -> list[int]:
+        """The places of all parties that hold shares of a party's secrets: its neighbours and
+        itself, ascending.
+        """
+        return sorted((place, *self.neighbours(place)))
+
+    def least(self, floor: int) -> int:
+        """The fewest parties of a sum, where clients insist on `floor` of them: the parties
+        that may be in league, and two others who hide each other, unless clients ask for no more
+        than two parties.
+        """
+        return max(floor, self.quorum, self.faults + min(2, floor - 1))
+
+    def joined(self, survivors: Collection[int]) -> bool:
+        """Checks whether the survivors are connected in the graph, so that no sum over a part of
+        them can be unmasked.
+
+        On a ring they are not where `reach` in succession are missing at two places.
+        """
+        here = set(survivors)
+        # The steps from each survivor on the ring to the next one, round to the first.
+        alive = [at for at, place in enumerate(self.ring) if place in here]
+        gaps = [(after - before) % self.n for before, after in pairwise([*alive, *alive[:1]])]
+        return sum(gap > self.reach for gap in gaps) < 2
+
+
+def faults(parties: int, malicious: float = 0.1, members: int = 0) -> int:
+    """The number of parties of a sum that may be in league with the server: the share `malicious`,
+    rounded up, and never fewer than one.
+
+    members: all who can be parties, 0 = those of this sum. Up to COMPLETE members the share is of
+    all of them: a server that leaves some out has no fewer on its side. Of more members the server
+    draws those of a sum, and could draw its friends alone; there the share is of the parties.
+
+    >>> faults(3), faults(9), faults(10), faults(11), faults(10, members=11)
+    (1, 1, 1, 2, 2)
+    """
+    counted = max(parties, members) if members <= COMPLETE else parties
+    # 1e-9, since 0.1 * 30 is a little above 3 in binary.
+    return max(1, ceil(counted * malicious - 1e-9))
+
+
+def quorum(parties: int, malicious: float = 0.1, members: int = 0) -> int:
+    """The fewest signatures q with 2 q > parties + faults, by which a list becomes binding.
+
+    Two lists of q signatures have at least 2 q - parties signers in common. That is more than the
+    faults, so an honest party has signed both; and an honest party signs one list. Where q is more
+    than the parties, none of their lists is binding. members: as for `faults`.
+
+    >>> quorum(2), quorum(5), quorum(10), quorum(100), quorum(10, members=11)
+    (2, 4, 6, 56, 7)
+    """
+    return (parties + faults(parties, malicious, members)) // 2 + 1
+
+
+def degree(parties: int, dropout: float = 0.3, malicious: float = 0.1) -> tuple[int, int]:
+    """(k, t): the number of neighbours of each party, and of shares that give a secret.
+
+    In a complete graph t is the quorum. On a ring k is the smallest for which there is a t such
+    that, by binomial tails and the union over all parties, the chance that some party has fewer
+    than t surviving neighbours is below 1e-3, and the chance that some party has t or more
+    neighbours in league with the server is below 1e-6. Raises InputError if no k below the number
+    of parties will do.
+
+    >>> degree(100), degree(1000), degree(10_000, dropout=0.1)
+    ((99, 56), (60, 24), (34, 19))
+    """
+    if parties <= COMPLETE:
+        return parties - 1, quorum(parties, malicious)
+    for k in range(2, parties, 2):
+        t = threshold(k, parties, dropout, malicious)
+        if t:
+            return k, t
+    raise InputError(
+        "secure sum",
+        f"no graph for {parties} parties, dropout {dropout}, malicious {malicious}",
+        fix="lower one of them",
+    )
+
+
+def threshold(k: int, parties: int, dropout: float, malicious: float) -> int:
+    """The smallest t that both tails allow with k neighbours; 0 if none does."""
+    in_league = _binomial(k, malicious)
+    surviving = _binomial(k, 1 - dropout)
+    for t in range(1, k + 1):
+        if parties * sum(in_league[t:]) < TOO_MANY:
+            # A larger t only makes it more likely that too few survive.
+            if parties * sum(surviving[:t]) < TOO_FEW:
+                return t
+            return 0
+    return 0
+
+
+def graph(
+    names: Sequence[str], view: bytes, dropout: float, malicious: float, members: int = 0
+) -> Graph:
+    """The graph of a roster. view: hash of all its signed keys, which decides the order round the
+    ring; members: as for `faults`."""
+    n = len(names)
+    in_league = faults(n, malicious, members)
+    least = quorum(n, malicious, members)
+    if n <= COMPLETE:
+        return Graph(n, least, least, in_league)
+    k, t = degree(n, dropout, malicious)
+    # Nobody can choose a place on the ring: the order follows from everybody's keys.
+    ring = sorted(range(n), key=lambda u: hashlib.sha256(view + names[u].encode()).digest())
+    return Graph(n, t, least, in_league, tuple(ring), k // 2)
+
+
+def _binomial(k: int, p: float) -> list[float]:
+    """P(X = 0), ..., P(X = k)."""
+    return [comb(k, i) * p**i * (1 - p) ** (k - i) for i in range(k + 1)]

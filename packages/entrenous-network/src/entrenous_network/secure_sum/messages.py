@@ -1,0 +1,231 @@
+"""The messages: msgpack arrays read strictly, so that anything that is not exactly a message is
+refused before its contents are read.
+
+From a client come `Signed` envelopes, of which the server keeps a journal; from the server
+`Roster`, `Inbox`, `Survivors`, `Consents`. Parties are referred to by their place in the roster;
+sets of them are bits, least significant first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from typing import Annotated, TypeVar
+
+import msgspec
+from msgspec import Meta
+
+from ..wire.completed import completed
+from .refusal import SumRefused, require
+
+DOMAIN = "entrenous secure sum 4"
+MAX_PARTIES = 4096  # of one sum
+MAX_NAME = 128
+MAX_PEOPLE = 1 << 40
+SHARE = 33  # bytes of a share: a number below 2^256 + 297
+KEY = 32  # bytes of an x25519 public key
+BOX = KEY + 12 + 2 * SHARE + 16  # its own public key, nonce, a share of each secret, tag
+COMMITTED = 64  # bytes: the hashes of a share of each secret
+SLACK = 256  # framing of an envelope
+ADVERT, SHARES, MASKED, CONSENT, UNMASKING = range(5)
+STAGES = ("advert", "shares", "masked", "consent", "unmasking")
+# Messages about a bad box: no stages, since a sum without liars has neither.
+COMPLAINT = 5
+OPENING = 6
+SAID = (*STAGES, "complaint", "opening")
+
+Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME)]
+Hash = Annotated[bytes, Meta(min_length=32, max_length=32)]
+Signature = Annotated[bytes, Meta(min_length=64, max_length=64)]
+Box = Annotated[bytes, Meta(min_length=BOX, max_length=BOX)]
+Bits = Annotated[bytes, Meta(min_length=1, max_length=MAX_PARTIES // 8)]
+Stage = Annotated[int, Meta(ge=0, le=OPENING)]
+Count = Annotated[int, Meta(ge=0)]
+
+
+class Strict(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """A message format that takes no unknown, missing or mistyped field."""
+
+
+@completed
+class Signed(Strict, frozen=True, tag="signed"):
+    """A signed message of one client at one stage. The signature covers the terms, the stage, the
+    sender, the hash of all that it has seen and the body's sha256.
+    """
+
+    stage: Stage
+    round: Count
+    attempt: Count
+    sender: Name
+    body: bytes
+    signature: Signature
+
+
+@completed
+class Close(Strict, frozen=True, tag="close"):
+    """A record of the server's journal: a stage is closed, and no message is taken for it any
+    more.
+    """
+
+    stage: Stage
+
+
+@completed
+class Advert(Strict, frozen=True):
+    """A client's public keys and commitments for one attempt."""
+
+    model: Hash
+    """The hash of its model."""
+    boxes: Hash
+    """The x25519 public key of the boxes that it receives."""
+    masks: Hash
+    """The x25519 public key of the masks that it shares."""
+    seed: Hash
+    """The sha256 of the seed of its own mask."""
+    people: Annotated[int, Meta(ge=1, le=MAX_PEOPLE)]
+    """The number of people of whom its vector will be the sum."""
+
+
+@completed
+class Shares(Strict, frozen=True):
+    """A client's shares of its secrets, and a hash by which each share can be known again."""
+
+    boxes: Annotated[list[Box], Meta(max_length=MAX_PARTIES)]
+    """For each neighbour, in the order of the roster: its shares, encrypted for it."""
+    commitments: Annotated[bytes, Meta(max_length=COMMITTED * MAX_PARTIES)]
+    """For each holder of shares, this client included: the hash of each share, 64 bytes."""
+
+
+@completed
+class Roster(Strict, frozen=True, tag="roster"):
+    """Server to all clients: every signed advert, ordered by name."""
+
+    adverts: Annotated[list[Signed], Meta(max_length=MAX_PARTIES)]
+
+
+@completed
+class Inbox(Strict, frozen=True, tag="inbox"):
+    """Server to one client: which clients sent shares, and the boxes of its neighbours."""
+
+    sharers: Bits
+    boxes: Annotated[list[Box], Meta(max_length=MAX_PARTIES)]
+    """Of each neighbour that shared: the encrypted shares."""
+    commitments: Annotated[bytes, Meta(max_length=COMMITTED * MAX_PARTIES)]
+    """Of each neighbour that shared: the hashes of these shares, 64 bytes."""
+
+
+@completed
+class Upload(Strict, frozen=True):
+    """Evidence that a client sent a masked vector: its sha256, and the client's signature over it
+    and the list of sharers.
+    """
+
+    digest: Hash
+    signature: Signature
+
+
+@completed
+class Survivors(Strict, frozen=True, tag="survivors"):
+    """Server to one client: which clients sent a masked vector, with the evidence for its
+    neighbours.
+    """
+
+    survivors: Bits
+    uploads: Annotated[list[Upload], Meta(max_length=MAX_PARTIES)]
+
+
+@completed
+class Complaint(Strict, frozen=True):
+    """A client's word that a box does not hold the shares that its sender committed to."""
+
+    dealer: Count
+    """The place of the sender of the box."""
+    box: Hash
+    """The box and the hashes of its shares as they came (`statements.box_digest`). Both, since its
+    sender opens what it has sent: with other hashes an honest receiver complains of a good box."""
+
+
+@completed
+class Opening(Strict, frozen=True):
+    """A dealer's answer to a complaint: the private key of the box, by which anybody can look into
+    it. The box has the public one, so it opens by no other."""
+
+    receiver: Count
+    """The place of the party that complained."""
+    key: Hash
+    """Private x25519 key, of this box alone."""
+
+
+@completed
+class Consents(Strict, frozen=True, tag="consents"):
+    """Server to all survivors: which clients signed the list of survivors, and their signatures, 64
+    bytes each.
+    """
+
+    signers: Bits
+    signatures: Annotated[bytes, Meta(max_length=64 * MAX_PARTIES)]
+
+
+T = TypeVar("T")
+
+
+def encode(message: object) -> bytes:
+    """A message as msgpack bytes."""
+    return msgspec.msgpack.encode(message)
+
+
+def decode(data: bytes, kind: type[T], limit: int) -> T:
+    """Decodes a message of the type `kind`. Raises SumRefused `size` above `limit` bytes, and
+    `malformed` for anything else.
+    """
+    require(len(data) <= limit, "size", f"{len(data)} bytes; at most {limit}")
+    try:
+        return msgspec.msgpack.decode(data, type=kind)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise SumRefused(
+            "malformed", f"no {getattr(kind, '__name__', 'message')}: {error}"
+        ) from None
+
+
+def limit_of(stage: int, nbytes: int) -> int:
+    """The most bytes that an envelope of a stage has; `nbytes`: of a masked vector."""
+    shares = MAX_PARTIES * (BOX + 2 + COMMITTED)
+    body = (0, shares, nbytes, 0, MAX_PARTIES * SHARE, 0, 0)[stage]
+    return body + SLACK + MAX_NAME + 4 * 34
+
+
+def to_bits(places: Iterable[int], parties: int) -> bytes:
+    """A set of places as bits. [(parties + 7) / 8] bytes."""
+    return sum(1 << place for place in places).to_bytes((parties + 7) // 8, "little")
+
+
+def from_bits(data: bytes, parties: int) -> list[int] | None:
+    """The places in a set of bits, ascending; None for bytes that are no set over so many
+    parties.
+    """
+    number = int.from_bytes(data, "little")
+    if len(data) != (parties + 7) // 8 or number >> parties:
+        return None
+    return [place for place in range(parties) if number >> place & 1]
+
+
+def statement(terms: bytes, stage: int, sender: str, view: bytes, body: bytes) -> bytes:
+    """The bytes that a client signs. terms: digest of the terms; view: hash of all that the sender
+    has seen so far; body: sha256 of the message.
+    """
+    return encode((DOMAIN, terms, stage, sender, view, body))
+
+
+def seen(view: bytes, *parts: bytes) -> bytes:
+    """The hash chain of all that a client has seen, continued by `parts`."""
+    return hashlib.sha256(encode((view, parts))).digest()
+
+
+def roster_view(terms: bytes, adverts: Sequence[Signed]) -> bytes:
+    """The hash of all that a client has seen after the roster. It binds all later messages to run,
+    round, attempt, model, names and keys.
+    """
+    parts: list[bytes] = []
+    for advert in adverts:
+        parts += [advert.sender.encode(), advert.body]
+    return seen(terms, *parts)

@@ -1,0 +1,457 @@
+"""`SecureSumServer`: it passes messages on and adds up. All that it knows follows from its journal,
+from which a server that died is made again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import NamedTuple, final
+
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+from entrenous.core.types import Array, Int64Array
+
+from . import messages as m
+from . import primitives as p
+from .graph import Graph, graph
+from .refusal import SumRefused, require
+from .statements import box_digest, committed, committed_pair, read_advert, said_by, unsealed
+from .terms import Roll, SumTerms
+from .unmasking import Answers, WrongSecret, masks_left
+
+
+class Said(NamedTuple):
+    """The message of one client at one stage."""
+
+    body: bytes
+    """sha256 of the message, which the signature covers."""
+    signature: bytes
+
+
+@final
+class SecureSumServer:
+    """Takes the messages of five stages by `add`, and after each of the first four gives out what
+    clients need for the next one: `roster`, `inbox`, `survivors`, `consents`; at the end `total`.
+
+    `add` takes a client's envelope and returns False for one that came before: an answer whose
+    receipt was lost. The first `roster()`, `inbox()`, `survivors()` and `consents()` each close the
+    stage before them; SumRefused `threshold` then says that too few have answered: the caller waits
+    longer, or gives the attempt up. Every other refusal leaves the state as it was, too.
+
+    Args: terms, roll: as the clients have them. journal: gets every accepted message and every
+        closing of a stage, before its effect can be seen from outside; `rebuilt` takes them.
+
+    Attributes: liars: the parties that have lied in this attempt, by name, and how. Each lie can be
+        proved to anybody by a message that the liar has signed.
+    """
+
+    def __init__(
+        self, terms: SumTerms, roll: Roll, journal: Callable[[bytes], None] | None = None
+    ) -> None:
+        self.terms = terms
+        self.roll = roll
+        self.stage = m.ADVERT  # the one that is open
+        self._journal = journal or (lambda record: None)
+        self._digest = terms.digest(self.roll)
+        self._said: list[dict[str, Said]] = [{} for _ in m.STAGES]
+        self._envelopes: dict[str, m.Signed] = {}
+        self._adverts: dict[str, m.Advert] = {}
+        # The parties in the order of the roster, and the place of each.
+        self._names: list[str] = []
+        self._place: dict[str, int] = {}
+        self._graph = Graph(0, 0, 0, 0)
+        # The hash of all that an honest client has seen when it answers at each stage.
+        self._views = [b""] * len(m.STAGES)
+        # The places of the parties that were heard at each closed stage.
+        self._lists: list[list[int]] = [[] for _ in m.STAGES]
+        # sender -> receiver -> box
+        self._boxes: dict[int, dict[int, bytes]] = {}
+        # owner -> holder -> the hashes of the holder's share of each secret of the owner
+        self._commitments: dict[int, dict[int, bytes]] = {}
+        # (dealer, who complained) -> complaint
+        self._accused: dict[tuple[str, str], bytes] = {}
+        self.liars: dict[str, str] = {}
+        # holder -> owner -> share
+        self._shares: dict[int, dict[int, bytes]] = {}
+        # The messages of two stages, which all clients get alike, once their stage is closed.
+        self._roster = self._consents = b""
+        self._sum: Array = np.zeros(terms.length, terms.dtype)
+        self._total: Int64Array | None = None
+
+    @classmethod
+    def rebuilt(
+        cls,
+        terms: SumTerms,
+        roll: Roll,
+        records: Iterable[bytes],
+        journal: Callable[[bytes], None] | None = None,
+    ) -> SecureSumServer:
+        """A server in the state that its journal records. Raises SumRefused for records of another
+        sum.
+        """
+        server = cls(terms, roll)
+        limit = max(m.limit_of(stage, terms.nbytes) for stage in range(len(m.STAGES)))
+        for record in records:
+            # msgspec reads unions of tagged structs
+            entry = m.decode(record, m.Signed | m.Close, limit)  # type: ignore[arg-type]
+            if isinstance(entry, m.Close):
+                require(entry.stage == server.stage, "stage", "the journal is not in order")
+                server.close(entry.stage)
+            else:
+                server.add(entry.stage, record)
+        server._journal = journal or server._journal
+        return server
+
+    def heard(self, stage: int) -> frozenset[str]:
+        """The names of the clients whose message of a stage was accepted (`messages.ADVERT` ...
+        `UNMASKING`).
+        """
+        return frozenset(self._said[stage])
+
+    def has_heard(self, stage: int, name: str) -> bool:
+        """Returns True if a client's message of a stage was accepted."""
+        return name in self._said[stage]
+
+    def close(self, stage: int) -> None:
+        """Takes no more of a stage. Raises SumRefused `threshold` if too few were heard; nothing
+        happens if it was closed before.
+        """
+        if stage < self.stage:
+            return
+        require(stage == self.stage, "stage", f"{m.STAGES[self.stage]} is still open")
+        # With fewer than a quorum no list of this attempt could become binding.
+        heard = self._said[stage]
+        require(
+            len(heard) >= self.least,
+            "threshold",
+            f"{len(heard)} parties at {m.STAGES[stage]}; at least {self.least}: nothing is"
+            " revealed",
+        )
+        self._journal(m.encode(m.Close(stage)))
+        if stage == m.ADVERT:
+            self._open_shares()
+        self._lists[stage] = sorted(self._place[name] for name in heard)
+        if stage in (m.SHARES, m.MASKED):
+            self._views[stage + 1] = m.seen(self._views[stage], self._bits(stage))
+        if stage == m.CONSENT:
+            self._views[m.UNMASKING] = self._views[m.CONSENT]
+        self.stage = stage + 1
+
+    @property
+    def least(self) -> int:
+        """The fewest parties of a stage, with which the sum can go on."""
+        return self._graph.quorum or 2
+
+    # ---- what clients send -----------------------------------------------------------------------
+
+    def add(self, stage: int, data: bytes) -> bool:
+        """Accepts a client's message of a stage: its public keys (`messages.ADVERT`), its encrypted
+        shares for its neighbours (SHARES), its masked vector (MASKED), its signature of the list of
+        survivors (CONSENT), or the shares that remove masks (UNMASKING).
+
+        Returns False for a copy of a message that was accepted before. Raises SumRefused.
+        """
+        signed = m.decode(data, m.Signed, m.limit_of(stage, self.terms.nbytes))
+        said_by(self.terms, self.roll, signed, stage)
+        said = Said(hashlib.sha256(signed.body).digest(), signed.signature)
+        # A copy is welcome at any time: its sender has not got the receipt.
+        earlier = self._said[stage].get(signed.sender)
+        if earlier == said:
+            return False
+        untimely = "too late" if stage < self.stage else "too early"
+        require(stage == self.stage, "stage", f"{m.STAGES[stage]}: {untimely}")
+        take = self._read(stage, signed, said.body)
+        require(earlier is None, "duplicate", f"'{signed.sender[:40]}' said something else before")
+        # The journal first: after a crash the message is either unknown, or has its effect.
+        self._journal(data)
+        self._said[stage][signed.sender] = said
+        take()
+        return True
+
+    # ---- when a box is bad -------------------------------------------------------------------
+
+    def add_complaint(self, data: bytes) -> str:
+        """Takes a client's complaint about a box that it got. Returns the name of the dealer, who
+        is to open that box. Raises SumRefused; a party that complains of a box that nobody sent has
+        lied.
+        """
+        signed = m.decode(data, m.Signed, m.limit_of(m.COMPLAINT, 0))
+        place = self._said_aside(signed, m.COMPLAINT)
+        about = m.decode(signed.body, m.Complaint, len(signed.body))
+        # This server passes boxes and hashes on as they came, so an honest client names both.
+        box = self._boxes.get(about.dealer, {}).get(place)
+        hashes = self._commitments.get(about.dealer, {}).get(place, b"")
+        if box is None or box_digest(box, hashes) != about.box:
+            self.liars[signed.sender] = "complained of a box that was not sent to it"
+            raise SumRefused("box", f"'{signed.sender[:40]}' complains of a box that nobody sent")
+        dealer = self._names[about.dealer]
+        self._accused[dealer, signed.sender] = data
+        return dealer
+
+    def add_opening(self, data: bytes) -> None:
+        """Takes the key of a box that somebody complained of: it tells which of the two lied.
+        Raises SumRefused.
+        """
+        signed = m.decode(data, m.Signed, m.limit_of(m.OPENING, 0))
+        place = self._said_aside(signed, m.OPENING)
+        about = m.decode(signed.body, m.Opening, len(signed.body))
+        require(about.receiver < len(self._names), "unknown", "a box for nobody")
+        receiver = self._names[about.receiver]
+        pair = (signed.sender, receiver)
+        require(pair in self._accused, "box", "nobody complained of this box")
+        box = self._boxes[place][about.receiver]
+        # The box names its own public key: with another private one the dealer opens nothing.
+        own = X25519PrivateKey.from_private_bytes(about.key)
+        genuine = own.public_key().public_bytes_raw() == box[: m.KEY]
+        theirs = self._adverts[receiver].boxes
+        view = self._views[m.SHARES]
+        share = None
+        if genuine:
+            share = unsealed(view, place, about.receiver, own, theirs, box)
+        # A box with the right shares was no reason to complain.
+        hashes = self._commitments[place][about.receiver]
+        if share is not None and committed_pair(view, place, about.receiver, share) == hashes:
+            self.liars[receiver] = f"complained of the good box of '{signed.sender}'"
+        else:
+            self.liars[signed.sender] = f"sent '{receiver}' a box without its shares"
+        del self._accused[pair]
+
+    @property
+    def accused(self) -> dict[str, bytes]:
+        """The parties that are to open a box that somebody complained of, by name, with the
+        complaint.
+        """
+        return {dealer: complaint for (dealer, _), complaint in sorted(self._accused.items())}
+
+    def _said_aside(self, signed: m.Signed, stage: int) -> int:
+        """The place of the party that signed a message that belongs to no stage."""
+        said_by(self.terms, self.roll, signed, stage)
+        place = self._on(m.SHARES, signed.sender)
+        body = hashlib.sha256(signed.body).digest()
+        view = self._views[m.SHARES]
+        statement = m.statement(self._digest, stage, signed.sender, view, body)
+        genuine = p.verified(self.roll[signed.sender], signed.signature, statement)
+        require(genuine, "signature", f"'{signed.sender[:40]}' did not sign this {m.SAID[stage]}")
+        return place
+
+    # ---- what clients are sent -------------------------------------------------------------------
+
+    def roster(self) -> bytes:
+        """The message to all clients after stage 1: the signed public keys of every client. Closes
+        the stage.
+        """
+        self.close(m.ADVERT)
+        # One for all: it is long, and goes to everybody.
+        if not self._roster:
+            self._roster = m.encode(m.Roster([self._envelopes[name] for name in self._names]))
+        return self._roster
+
+    def inbox(self, name: str) -> bytes:
+        """The message to a client after stage 2: who sent shares, and those encrypted for it.
+        Closes the stage.
+        """
+        self.close(m.SHARES)
+        me = self._on(m.SHARES, name)
+        near = [place for place in self._graph.neighbours(me) if place in self._boxes]
+        boxes = [self._boxes[place][me] for place in near]
+        hashes = b"".join(self._commitments[place][me] for place in near)
+        return m.encode(m.Inbox(self._bits(m.SHARES), boxes, hashes))
+
+    def survivors(self, name: str) -> bytes:
+        """The message to a client after stage 3: who sent a masked vector, and its neighbours'
+        signatures for theirs. Closes the stage."""
+        self.close(m.MASKED)
+        me = self._on(m.MASKED, name)
+        said = self._said[m.MASKED]
+        near = [self._names[place] for place in self._graph.neighbours(me)]
+        uploads = [m.Upload(*said[neighbour]) for neighbour in near if neighbour in said]
+        return m.encode(m.Survivors(self._bits(m.MASKED), uploads))
+
+    def consents(self) -> bytes:
+        """The message to all survivors after stage 4: a quorum of signatures under the list of
+        survivors. Closes the stage.
+        """
+        self.close(m.CONSENT)
+        if self._consents:
+            return self._consents
+        signers = self._lists[m.CONSENT][: self._graph.quorum]
+        said = self._said[m.CONSENT]
+        signatures = b"".join(said[self._names[place]].signature for place in signers)
+        self._consents = m.encode(m.Consents(m.to_bits(signers, len(self._names)), signatures))
+        return self._consents
+
+    def total(self) -> Int64Array:
+        """Returns the exact sum of the survivors' vectors, int64 [length].
+
+        Raises SumRefused `threshold` while too few clients have sent right shares. Raises
+        SumRefused `shares` if the shares of a party give another secret than it committed to: the
+        attempt is lost, and `liars` names the party.
+        """
+        require(self.stage == m.UNMASKING, "stage", f"{m.STAGES[self.stage]} is still open")
+        if self._total is None:
+            adverts = [self._adverts[name] for name in self._names]
+            sharers = self._lists[m.SHARES]
+            survivors = self._lists[m.MASKED]
+            view = self._views[m.SHARES]
+            answers = Answers(view, self._graph, adverts, sharers, survivors, self._shares)
+            try:
+                left = masks_left(answers)
+            except WrongSecret as wrong:
+                liar = self._names[wrong.owner]
+                self.liars[liar] = "its shares do not give the secret it committed to"
+                raise SumRefused("shares", f"'{liar[:40]}' shared another secret") from None
+            for place in left.liars:
+                self.liars[self._names[place]] = "gave somebody a share of another secret"
+            # On a copy: the journal can rebuild this sum, and a total is asked for again.
+            words = self._sum.copy()
+            p.add_masks(words, left.plus, left.minus)
+            # Words are two's complement, modulo their size.
+            self._total = words.view(f"<i{words.itemsize}").astype(np.int64)
+        return self._total.copy()
+
+    # ---- stages ----------------------------------------------------------------------------------
+
+    def _read(self, stage: int, signed: m.Signed, body: bytes) -> Callable[[], None]:
+        """Checks a message. Returns the effect of accepting it. Raises SumRefused."""
+        if stage == m.ADVERT:
+            return self._read_advert(signed)
+        # Only parties that were heard at the stage before, or uploaded a vector, are heard.
+        place = self._on(min(stage - 1, m.MASKED), signed.sender)
+        # Signed over the same transcript: a vector masked for another list would spoil the sum.
+        statement = m.statement(self._digest, stage, signed.sender, self._views[stage], body)
+        require(
+            p.verified(self.roll[signed.sender], signed.signature, statement),
+            "signature",
+            f"'{signed.sender[:40]}' did not sign this {m.STAGES[stage]}: forged, or about another"
+            " list",
+        )
+        if stage == m.SHARES:
+            return self._read_shares(place, signed.body)
+        if stage == m.MASKED:
+            return self._read_masked(signed.body)
+        if stage == m.CONSENT:
+            return self._read_consent(signed.body)
+        return self._read_unmasking(place, signed.body)
+
+    def _read_advert(self, signed: m.Signed) -> Callable[[], None]:
+        """Checks the keys and the model of an advert. Returns as `_read`."""
+        advert = read_advert(self.terms, self.roll, self._digest, signed)
+        # All other clients would refuse the roster for one party with another model, or with a key
+        # that nobody can agree with.
+        require(
+            advert.model == self.terms.model, "model", f"'{signed.sender[:40]}' has another model"
+        )
+        for key in (advert.boxes, advert.masks):
+            p.agree(X25519PrivateKey.generate(), key)
+
+        # Nobody could read a roster of more.
+        require(len(self._adverts) < m.MAX_PARTIES, "size", f"{m.MAX_PARTIES} parties are there")
+
+        def take() -> None:
+            self._envelopes[signed.sender] = signed
+            self._adverts[signed.sender] = advert
+
+        return take
+
+    def _read_shares(self, place: int, body: bytes) -> Callable[[], None]:
+        """Checks that there are a box and hashes for everybody who should have some. Returns as
+        `_read`.
+        """
+        said = m.decode(body, m.Shares, len(body))
+        near = self._graph.neighbours(place)
+        around = self._graph.around(place)
+        require(
+            len(said.boxes) == len(near),
+            "box",
+            f"{len(said.boxes)} boxes for {len(near)} neighbours",
+        )
+        require(
+            len(said.commitments) == m.COMMITTED * len(around),
+            "box",
+            f"{len(said.commitments)} bytes of hashes for {len(around)} holders of shares",
+        )
+        hashes = _parts(said.commitments, m.COMMITTED)
+
+        def take() -> None:
+            self._boxes[place] = dict(zip(near, said.boxes, strict=True))
+            self._commitments[place] = dict(zip(around, hashes, strict=True))
+
+        return take
+
+    def _read_masked(self, body: bytes) -> Callable[[], None]:
+        """Checks the length of a masked vector. Returns as `_read`."""
+        require(
+            len(body) == self.terms.nbytes,
+            "vector",
+            f"{len(body)} bytes; expected {self.terms.nbytes}",
+        )
+        # Added at once, modulo the size of a word: no vector is kept.
+        return partial(np.add, self._sum, np.frombuffer(body, self.terms.dtype), out=self._sum)
+
+    def _read_consent(self, body: bytes) -> Callable[[], None]:
+        require(not body, "size", f"{len(body)} bytes more than the signature")
+        return lambda: None
+
+    def _read_unmasking(self, place: int, body: bytes) -> Callable[[], None]:
+        """Checks that there is a share of everybody whose shares the sender holds. Returns as
+        `_read`.
+        """
+        sharers = set(self._lists[m.SHARES])
+        owners = [owner for owner in self._graph.around(place) if owner in sharers]
+        require(
+            len(body) == m.SHARE * len(owners),
+            "size",
+            f"{len(body)} bytes for the shares of {len(owners)} parties",
+        )
+        # Each share is compared with the hash that its owner signed: wrong ones are left out, and
+        # their sender is named.
+        right = {}
+        for owner, share in zip(owners, _parts(body, m.SHARE), strict=True):
+            if self._is_right(owner, place, share):
+                right[owner] = share
+
+        def take() -> None:
+            self._shares[place] = right
+            if len(right) < len(owners):
+                liar = self._names[place]
+                self.liars[liar] = "sent other shares than it had been given"
+
+        return take
+
+    def _is_right(self, owner: int, holder: int, share: bytes) -> bool:
+        """Checks whether a revealed share is the one that its owner committed to for this holder:
+        of the seed if the owner sent its vector, of the masks' key if it did not.
+        """
+        of_masks, of_seed = _parts(self._commitments[owner][holder], m.COMMITTED // 2)
+        view = self._views[m.SHARES]
+        if owner in self._lists[m.MASKED]:
+            return committed(view, owner, holder, "seed", share) == of_seed
+        return committed(view, owner, holder, "masks", share) == of_masks
+
+    def _open_shares(self) -> None:
+        """Fixes the roster: the parties in the order of their names, as all clients check it."""
+        self._names = sorted(self._said[m.ADVERT])
+        self._place = {name: place for place, name in enumerate(self._names)}
+        adverts = [self._envelopes[name] for name in self._names]
+        view = m.roster_view(self._digest, adverts)
+        terms = self.terms
+        self._views[m.SHARES] = view
+        self._graph = graph(self._names, view, terms.dropout, terms.malicious, len(self.roll))
+
+    def _on(self, stage: int, name: str) -> int:
+        """The place of a party that was heard at a closed stage."""
+        if name not in self._said[stage]:
+            raise SumRefused("unknown", f"'{name[:40]}' was not heard at {m.STAGES[stage]}")
+        return self._place[name]
+
+    def _bits(self, stage: int) -> bytes:
+        """The parties that were heard at a closed stage, one bit for each of the roster."""
+        return m.to_bits(self._lists[stage], len(self._names))
+
+
+def _parts(data: bytes, size: int) -> list[bytes]:
+    """Bytes in parts of one size."""
+    return [data[low : low + size] for low in range(0, len(data), size)]

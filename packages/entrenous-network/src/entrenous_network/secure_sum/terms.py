@@ -1,0 +1,136 @@
+"""The terms that all parties of a secure sum know beforehand (`SumTerms`), and the demands of a
+client (`Floors`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any, final
+
+import numpy as np
+
+from entrenous.core.errors import InputError
+
+from .messages import DOMAIN, MAX_NAME, encode
+
+MOST_MEMBERS = 1 << 17  # of whom each may be a party of some sum; a list of so many has some 10 MB
+
+
+@final
+class Roll(Mapping[str, bytes]):
+    """All who may be parties of a sum, each with the raw Ed25519 public key (32 bytes), in the
+    order of their names.
+
+    Checked and hashed once, since each attempt signs the hash of it. Raises InputError for too
+    many, or for invalid names or keys.
+    """
+
+    def __init__(self, keys: Mapping[str, bytes]) -> None:
+        if len(keys) > MOST_MEMBERS:
+            problem = f"{len(keys)} parties"
+            raise InputError("secure sum roll", problem, expected=f"at most {MOST_MEMBERS}")
+        for name, key in keys.items():
+            if not 1 <= len(name.encode()) <= MAX_NAME or len(key) != 32:
+                problem = f"{name[:40]!r} with a key of {len(key)} bytes"
+                raise InputError(
+                    "secure sum roll", problem, expected=f"1 to {MAX_NAME} bytes and 32"
+                )
+        self._keys = dict(sorted(keys.items()))
+
+    def __getitem__(self, name: str) -> bytes:
+        return self._keys[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._keys)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    @cached_property
+    def digest(self) -> bytes:
+        """The sha256 of all names and keys."""
+        return hashlib.sha256(encode(list(self._keys.items()))).digest()
+
+
+@dataclass(frozen=True)
+class SumTerms:
+    """The agreement of the parties of one secure sum. Each party signs all of it with each
+    of its messages, so a server cannot tell one party something else."""
+
+    run: str
+    """The identity of the federation: the hash of its terms."""
+    round: int
+    """Whose updates are summed."""
+    attempt: int
+    """The number of earlier attempts at this sum."""
+    model: bytes
+    """The sha256 of what devices train from: of all arrays of a download that they get alike."""
+    length: int
+    """Values of the vector."""
+    bits: int = 64
+    """Bits of a value, 64 or 32."""
+    dropout: float = 0.3
+    """The share of the parties that may be missing. With `malicious` below 1."""
+    malicious: float = 0.1
+    """The share of the parties that may be in league with the server, which is one at least."""
+    people: int = 0
+    """The users of all parties together that a sum has at least, as the federation agreed."""
+    parties: int = 0
+    """The parties that a sum has at least, as the federation agreed."""
+    noise: float = 0.0
+    """The standard deviation of the noise that each device adds as its share; 0: none."""
+
+    def __post_init__(self) -> None:
+        if self.bits not in (32, 64):
+            raise InputError("secure sum bits", f"got {self.bits}", expected="32 or 64")
+        if len(self.model) != 32:
+            raise InputError(
+                "secure sum model", f"got {len(self.model)} bytes", expected="a sha256, 32 bytes"
+            )
+        # These numbers come from a server that may lie.
+        if self.length < 1 or min(self.round, self.attempt) < 0:
+            raise InputError("secure sum", "a length below 1, or a negative round or attempt")
+        if min(self.dropout, self.malicious) < 0 or self.dropout + self.malicious >= 1:
+            raise InputError(
+                "secure sum",
+                f"dropout {self.dropout}, malicious {self.malicious}",
+                expected="shares, together below 1",
+            )
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype of the vector's values: unsigned, little-endian."""
+        return np.dtype(f"<u{self.bits // 8}")
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of a masked vector."""
+        return self.length * self.bits // 8
+
+    def digest(self, roll: Roll) -> bytes:
+        """The sha256 of these terms and the parties. The transcript of an attempt begins with it.
+
+        The model is left out: each advert states it by itself, so that a wrong model has a separate
+        error, and the messages after the adverts bind it.
+        """
+        # All fields in their order: one that is added later is signed without further care.
+        about = [getattr(self, field.name) for field in fields(self) if field.name != "model"]
+        return hashlib.sha256(encode((DOMAIN, about, roll.digest))).digest()
+
+
+@dataclass(frozen=True)
+class Floors:
+    """The demands of a client, which hold before anything leaves it."""
+
+    people: int = 100
+    """Users of all parties together whose updates are in one sum, the client's own included."""
+    parties: int = 3
+    """Parties of a sum, the client included."""
+    occupancy: float = 10.0
+    """Devices that fill a row on average (`SumRows.occupancy`). From the measurements of MATCH: at
+    10, one touched row in 2,000 is one device's alone."""
+    noise: bool = False
+    """True if there is noise on every row, with which no occupancy is asked for."""

@@ -1,0 +1,351 @@
+"""`Collector`: one round of a server in this process: the nodes that were asked, the answers that
+came, and their sum. What has come is on the disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from contextlib import suppress
+from threading import Event
+from typing import Protocol, TypeVar, final
+
+from entrenous.core.contract.declared import Contract
+from entrenous.core.contract.update import Total
+
+from ..frames import agreed_model
+from ..frames.agreed_model import AGREED, KEPT, TAKEN, Agreement
+from ..frames.contribution import Caps
+from ..frames.frames import Code, Frame, FrameParts, FrameRefused, opened
+from ..frames.request import Requests, RoundWork
+from ..links.port import ServerLink
+from .exchange import Exchange, News, SentRequest, WhileThere
+from .grouped_round import GroupSum, GroupWork, SumsAtOnce
+from .handing_on import HandingOn
+from .intake import CONTRIBUTIONS, Open, RoundIntake
+from .journal import FRAME, Journal
+from .secure_server import SecureRound, SumMemory
+from .server_folder import LogLine, ServerFolder, kept
+
+T = TypeVar("T")
+
+
+class Collecting(Protocol):
+    """The collector of a server's rounds, in this process or in others."""
+
+    @property
+    def counts(self) -> Mapping[Code, int]:
+        """The number of answers by what became of them."""
+        ...
+
+    @property
+    def lengths(self) -> Mapping[str, float]:
+        """The length of each node's answer of the open round."""
+        ...
+
+    @property
+    def bytes_up(self) -> int:
+        """Bytes of the answers that counted so far."""
+        ...
+
+    @property
+    def bytes_down(self) -> int:
+        """Bytes of the requests so far."""
+        ...
+
+    @property
+    def messages(self) -> int:
+        """The number of requests so far."""
+        ...
+
+    @property
+    def present(self) -> int:
+        """The number of nodes that are connected."""
+        ...
+
+    @property
+    def taken(self) -> Collection[str]:
+        """The names of the nodes whose answers count."""
+        ...
+
+    @property
+    def devices(self) -> int:
+        """The number of devices in the answers that were taken."""
+        ...
+
+    def begin(self, work: RoundWork) -> None:
+        """Opens a round, with the answers that its journals hold."""
+        ...
+
+    def gather(self, seconds: float) -> None:
+        """Asks and hears nodes until all have answered or the time is up. Raises ServerStopped."""
+        ...
+
+    def end(self) -> Total:
+        """Closes the round. Returns the sum of the answers that were taken."""
+        ...
+
+    def sums(self, works: Mapping[int, GroupWork]) -> Generator[GroupSum, None, None]:
+        """Makes secure sums of some groups of nodes, by their numbers; see `grouped_round.Sums`.
+        Raises ServerStopped.
+        """
+        ...
+
+    def offer(self, work: RoundWork) -> None:
+        """Makes a model ready to be given to all nodes."""
+        ...
+
+    def give(self, seconds: float, *, only_there: bool = False) -> None:
+        """Gives the offered model to every node that comes, until all have it or the time is up.
+        Raises ServerStopped. only_there: does not wait for those who are away.
+        """
+        ...
+
+    def announce_rest(self, seconds: float) -> None:
+        """Lets nodes know that no round begins for some seconds."""
+        ...
+
+    def rest(self, seconds: float) -> None:
+        """Asks nobody for some seconds. Raises ServerStopped."""
+        ...
+
+    @property
+    def without(self) -> Collection[str]:
+        """The names of the nodes that do not have the model."""
+        ...
+
+    def agree(self, digest: bytes, seconds: float) -> Agreement:
+        """Brings each other's words to the nodes that have taken the offered model: by these words
+        the nodes know that all have the same model, and keep it. Raises ServerStopped.
+
+        digest: sha256 of the part of the model that all nodes get alike.
+        """
+        ...
+
+    def hand_on(
+        self, work: RoundWork, words: bytes, have: Collection[str], seconds: float
+    ) -> Collection[str]:
+        """Hands a model that was given before to nodes that lack it as they come, for some seconds;
+        0 = only to those that are there and were not asked yet. Returns the names of all that have
+        it. Raises ServerStopped.
+
+        words: of the nodes that took it, as in `GivenModel`. have: names of nodes that have it.
+        """
+        ...
+
+
+@final
+class Collector:
+    """The `Collecting` of one process. part, of: the number of this process, and the number of
+    processes that share the round's journals.
+    """
+
+    def __init__(
+        self,
+        folder: ServerFolder,
+        contract: Contract,
+        link: ServerLink,
+        stop: Event,
+        waits: Callable[[list[str]], None] = lambda missing: None,
+        part: int = 0,
+        of: int = 1,
+    ) -> None:
+        terms = folder.terms
+        self.folder = folder
+        self._part = part
+        self._of = of
+        self.requests = Requests(folder.key, terms, contract, folder.start, folder.moved)
+        self.intake = RoundIntake(
+            terms.run,
+            folder.members,
+            contract,
+            folder.log,
+            Caps.of(contract, terms.most_norm, terms.most_weight),
+        )
+        news = News(folder, self.requests, self.intake.identified)
+        self.exchange = Exchange(link, stop, waits, news)
+        self.bytes_up = 0
+        self._work: RoundWork | None = None
+        self._sent: dict[str, SentRequest] = {}  # in this round
+        self._journal: Journal | None = None
+        self.without: set[str] = set()
+        self.words: dict[str, Frame] = {}  # of the nodes that have got the model
+        self._handing: HandingOn | None = None
+
+    @property
+    def counts(self) -> dict[Code, int]:
+        return self.intake.counts
+
+    @property
+    def lengths(self) -> dict[str, float]:
+        return self.intake.lengths
+
+    @property
+    def bytes_down(self) -> int:
+        return self.exchange.bytes_down
+
+    @property
+    def messages(self) -> int:
+        return self.exchange.messages
+
+    @property
+    def present(self) -> int:
+        return len(self.exchange.present)
+
+    @property
+    def devices(self) -> int:
+        return self.intake.total.devices
+
+    @property
+    def taken(self) -> Collection[str]:
+        return self.intake.taken.keys()
+
+    @property
+    def work(self) -> RoundWork:
+        """The work that was begun or offered last."""
+        assert self._work is not None
+        return self._work
+
+    def begin(self, work: RoundWork, without: Collection[str] = ()) -> None:
+        """`Collecting.begin`. without: nodes whose answers another process has taken."""
+        self._work = work
+        self._sent = {}
+        self._journal = self.kept("journal", lambda: self.folder.journal(work.round, self._part))
+        records = self.folder.recorded_of(work.round, self._part, self._of)
+        frames = [record.content for record in records if record.kind == FRAME]
+        recorded = [frame for frame in frames if opened(frame).node not in without]
+        self.intake.begin(Open(work.round, work.model, work.asked), self._journal, recorded)
+        if recorded:
+            line = f"round {work.round}: {len(self.intake.taken)} answers from the journal"
+            self.folder.log(LogLine(line, "recovered", round=work.round))
+
+    def gather(self, seconds: float) -> None:
+        work = self.work
+        request = lambda name: self.requests.work(work, work.asked[name])  # noqa: E731
+        self.exchange.gather(self.intake.missing, request, self.take, seconds, self._sent)
+
+    def take(self, frames: Sequence[bytes]) -> None:
+        """Takes answers that came together."""
+        receipts = self.kept("journal", lambda: self.intake.receive_all(frames))
+        for frame, receipt in zip(frames, receipts, strict=True):
+            if receipt.code is Code.ACCEPTED:
+                self.bytes_up += len(frame)
+
+    def end(self) -> Total:
+        total = self.intake.total
+        self.intake.end()
+        if self._journal is not None:
+            self._journal.close()
+        self._journal = None
+        return total
+
+    def sums(
+        self, works: Mapping[int, GroupWork], memory: SumMemory | None = None
+    ) -> Generator[GroupSum, None, None]:
+        """`Collecting.sums`: no group waits for another. memory: as for `SecureRound`."""
+        rounds = {
+            number: SecureRound(self, work, number, of_group, memory)
+            for number, (work, of_group) in works.items()
+        }
+        asked = {}
+        for number, one in rounds.items():
+            asked[number] = (one.questions(), one.asked)
+        for number, total in SumsAtOnce(asked, self.exchange).totals():
+            one = rounds[number]
+            yield GroupSum(number, total, one.begun, one.names)
+
+    def offer(self, work: RoundWork) -> None:
+        self._work = work
+        self._sent = {}
+        self.without = set(work.asked)
+        self.words = {}
+
+    def give(self, seconds: float, *, only_there: bool = False) -> None:
+        work = self.work
+        request = lambda name: self.requests.model(work, work.asked[name])  # noqa: E731
+        missing: Callable[[], Collection[str]] = lambda: self.without  # noqa: E731
+        if only_there:
+            missing = WhileThere(self.exchange, self.without).missing
+        self.exchange.gather(missing, request, self.thank, seconds, self._sent)
+
+    def announce_rest(self, seconds: float) -> None:
+        self.exchange.announce_rest(seconds)
+
+    def rest(self, seconds: float) -> None:
+        self.exchange.rest(seconds, self.thank)
+
+    def thank(self, frames: Sequence[bytes]) -> None:
+        """Takes the words of nodes that have a model now."""
+        for frame in frames:
+            with suppress(FrameRefused):
+                word = opened(frame)
+                # An answer that comes late is counted as such.
+                if word.head.kind in CONTRIBUTIONS:
+                    self.intake.receive(frame)
+                    continue
+                node = self.intake.identified(word)
+                self.words[node] = word
+                self.without.discard(node)
+
+    def words_of(self, digest: bytes) -> dict[str, Frame]:
+        """Returns the words of the nodes that have taken the offered model, by name."""
+        taken = (TAKEN, self.work.round, digest)
+        return {
+            name: word
+            for name, word in self.words.items()
+            if (word.head.kind, word.head.round, word.head.model) == taken
+        }
+
+    def agree(self, digest: bytes, seconds: float) -> Agreement:
+        words = self.words_of(digest)
+        body = agreed_model.written(words, self.intake.members, self.folder.terms)
+        if not body:
+            return Agreement(b"", set())
+        return Agreement(body, self.pass_on(digest, body, seconds))
+
+    def hand_on(
+        self, work: RoundWork, words: bytes, have: Collection[str], seconds: float
+    ) -> Collection[str]:
+        if self._handing is None or self._handing.work.round != work.round:
+            self._handing = HandingOn(
+                work,
+                words,
+                have,
+                self.requests,
+                self.intake.identified,
+                lambda frame: self.thank([frame]),
+            )
+        # Other processes may have handed it on too.
+        self._handing.kept.update(have)
+        if seconds:
+            self._handing.go_on(self.exchange, seconds)
+        else:
+            self._handing.at_once(self.exchange)
+        return self._handing.kept
+
+    def pass_on(self, digest: bytes, body: bytes, seconds: float) -> set[str]:
+        """Brings the words of all nodes (`agreed_model.written`) to those that have given theirs
+        here. Returns the names of the nodes that keep the model then. Raises ServerStopped.
+        """
+        number = self.work.round
+        waiting = set(self.words_of(digest))
+        kept = set[str]()
+
+        def request(name: str) -> FrameParts:
+            return self.requests.seal(AGREED, body, round=number, model=digest)
+
+        def take(frames: Sequence[bytes]) -> None:
+            for frame in frames:
+                with suppress(FrameRefused):
+                    word = opened(frame)
+                    node = self.intake.identified(word)
+                    waiting.discard(node)
+                    if word.head.kind == KEPT:
+                        kept.add(node)
+
+        self.exchange.gather(lambda: waiting, request, take, seconds)
+        return kept
+
+    def kept(self, what: str, act: Callable[[], T]) -> T:
+        """Writes something to the disk, however long that takes."""
+        number = 0 if self._work is None else self._work.round
+        return kept(self.folder, f"round {number}: the {what}", act, self.exchange.pause)

@@ -1,0 +1,501 @@
+"""The commands of a federation: one line and exit code 2 for bad input, nothing written; and
+docs/network.md's journey in small.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from command_line import Command, write_shop
+from forked import Forked
+
+pytest.importorskip("uvicorn")
+pytest.importorskip("msgspec")
+
+LARGE = 20  # users of each gateway; the device has one
+NEW = [
+    "federation",
+    "new",
+    "book",
+    "--algorithm",
+    "fpl",
+    "--items",
+    "items.csv",
+    "--interactions",
+    "300",
+]
+PAPER = [*NEW, "--profile", "paper"]
+JOIN = ["federation", "join", "--profile", "paper"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder: rows of two gateways, of one user and of a late one; a list of items;
+    requests of three nodes.
+    """
+    monkeypatch.chdir(tmp_path)
+    header, *lines = write_shop(tmp_path / "all.csv").read_text().splitlines()
+    users = sorted({line.split(",")[0] for line in lines}, key=lambda name: int(name[1:]))
+    parts = {"a.csv": users[:LARGE], "b.csv": users[LARGE : 2 * LARGE - 1], "one.csv": users[-1:]}
+    for name, own in parts.items():
+        mine = [line for line in lines if line.split(",")[0] in own]
+        (tmp_path / name).write_text("\n".join([header, *mine]) + "\n")
+    items = sorted({line.split(",")[1] for line in lines})
+    (tmp_path / "items.csv").write_text(
+        "item,title\n" + "".join(f"{item},film {item}\n" for item in items)
+    )
+    return tmp_path
+
+
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str]) -> Command:
+    return Command(capsys)
+
+
+def asked(command: Command, *names: str) -> list[str]:
+    """Identities, and the options of `federation new` for them."""
+    for name in names:
+        assert command("federation", "identity", name, "--name", name).code == 0
+    users = {"a": LARGE, "b": LARGE - 1, "one": 1}
+    return [
+        part for name in names for part in ("--node", f"{name}/request.json:{users.get(name, 5)}")
+    ]
+
+
+def founded(command: Command, *options: str) -> None:
+    profile = () if "--profile" in options else ("--profile", "paper")
+    done = command(*NEW, "--rounds", "4", *asked(command, "a", "b", "one"), *profile, *options)
+    assert done.code == 0, done.err
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def test_bad_input_to_new_and_identity_is_one_line_and_writes_nothing(
+    folder: Path, command: Command
+) -> None:
+    nodes = asked(command, "a")
+    twice = folder / "twice.csv"
+    twice.write_text("item\nx\nx\n")
+    (folder / "no-item.csv").write_text("thing\nx\n")
+    before = contents(folder)
+    whole = [*PAPER, "--rounds", "4", *nodes]
+    for line, words in {
+        "there is a key already": ["federation", "identity", "a", "--name", "a"],
+        "--name: got 'A b'": ["federation", "identity", "other", "--name", "A b"],
+        "expected REQUEST.json:USERS": [*PAPER, "--rounds", "4", "--node", "a/request"],
+        "none.json: no such file": [*PAPER, "--rounds", "4", "--node", "none.json:3"],
+        "not a request to take part": [*PAPER, "--rounds", "4", "--node", "a/wrong.json:3"],
+        "did you mean 'fpl'": [*PAPER[:4], "fppl", *PAPER[5:], "--rounds", "4", *nodes],
+        "rounds": [*PAPER, "--rounds", "0", *nodes],
+        "no column `item`": [*PAPER[:6], "no-item.csv", *PAPER[7:], "--rounds", "4", *nodes],
+        "an item occurs twice": [*PAPER[:6], "twice.csv", *PAPER[7:], "--rounds", "4", *nodes],
+        "--name: missing, with --host 0.0.0.0": [*whole, "--host", "0.0.0.0"],
+        "--port: got 0": [*whole, "--port", "0"],
+        "at most 3, as the terms say": [*whole, "--users", "3"],
+        "is or was a node": [*whole, *nodes],
+    }.items():
+        (folder / "a" / "wrong.json").write_text('{"format": 4}')
+        assert line in command(*words).error, words
+        (folder / "a" / "wrong.json").unlink()
+        assert contents(folder) == before, words
+        assert not (folder / "book").exists()
+
+
+def test_bad_input_to_join_and_to_what_runs_is_one_line_and_writes_nothing(
+    folder: Path, command: Command
+) -> None:
+    founded(command)
+    asked(command, "stranger")
+    (folder / "unknown.csv").write_text(
+        "user,item,value,time\n" + "".join(f"u{n % LARGE},nothing{n},1,1\n" for n in range(300))
+    )
+    before = contents(folder)
+    invitation = "book/invitations/a"
+    for line, words in {
+        "is not for 'stranger'": [
+            *JOIN,
+            "stranger",
+            "--invitation",
+            invitation,
+            "--data",
+            "a.csv",
+        ],
+        "19 users; expected 20": [
+            *JOIN,
+            "a",
+            "--invitation",
+            invitation,
+            "--data",
+            "b.csv",
+        ],
+        "300 rows of items that are not on the federation's list": [
+            *JOIN,
+            "a",
+            "--invitation",
+            invitation,
+            "--data",
+            "unknown.csv",
+        ],
+        "none.csv": [*JOIN, "a", "--invitation", invitation, "--data", "none.csv"],
+        "terms.json: no such file": [
+            *JOIN,
+            "a",
+            "--invitation",
+            "nowhere",
+            "--data",
+            "a.csv",
+        ],
+        "place.json: no such file": ["server", "a"],
+        "node.json: no such file": ["node", "a"],
+        "a/store.sqlite: no such file": ["federation", "backup", "a", "--out", "copy.sqlite"],
+        "no node 'c' on the membership list": ["federation", "shut-out", "book", "c"],
+        "is or was a node": ["federation", "invite", "book", "--node", "a/request.json:5"],
+        "and 0 are left": ["federation", "invite", "book", "--node", "stranger/request.json:5"],
+        "--rounds: got -1": ["federation", "rewind", "a", "--rounds", "-1"],
+        "a/server/terms.json: no such file": ["federation", "renew", "a"],
+        "terms.json: no such file; ": ["federation", "shut-out", "nowhere", "a"],
+    }.items():
+        assert line in command(*words).error, words
+        assert contents(folder) == before, words
+
+
+def test_a_node_has_one_user_or_many_and_is_run_by_one_command(
+    folder: Path, command: Command
+) -> None:
+    founded(command)
+    for name in ("a", "one"):
+        done = command(
+            *JOIN,
+            name,
+            "--invitation",
+            f"book/invitations/{name}",
+            "--data",
+            f"{name}.csv",
+        )
+        assert done.code == 0 and f"entrenous node {name}" in done.err
+
+
+def test_an_owner_who_says_nothing_joins_under_masks_alone(folder: Path, command: Command) -> None:
+    done = command(*NEW, "--rounds", "4", "--profile", "paper", *asked(command, "a", "b", "one"))
+    assert "each owner who agrees says join --profile paper" in done.err
+    before = contents(folder)
+    join = ["federation", "join", "a", "--invitation", "book/invitations/a", "--data", "a.csv"]
+    read = "profile paper: the server can read what each node sends, of one user or their sum"
+    for more in ((), ("--people", "300", "--parties", "5")):
+        error = command(*join, *more).error
+        assert f"book/invitations/a: {read}" in error and "R-precision 0.9" in error
+        assert error.strip().endswith(
+            "expected masks; --profile paper, in Python profile='paper', joins all the same"
+        )
+        assert contents(folder) == before
+    # What the line says to do works, and the owner is told what can be read, with figures.
+    said = command(*join, "--profile", "paper")
+    assert said.code == 0
+    (line,) = [line for line in said.err.splitlines() if line.startswith(read)]
+    assert "measured on ml-100k" in line and "R-precision 0.9" in line
+
+
+def test_what_a_federation_by_lot_lacks_is_said_at_once_and_can_be_pasted(
+    folder: Path, command: Command
+) -> None:
+    asked = [*NEW, "--endless", "--users", "40"]
+    line = command(*asked).error
+    assert "of 40 users no lot draws the 300 of a sum; rounds have no end, and nobody" in line
+    options = line.partition("; add ")[2].partition(", or other")[0].split()
+    assert not (folder / "book").exists()
+    done = command(*asked, *options)
+    assert (done.code, len(options)) == (0, 4)
+    assert "users are in each round" not in done.err
+    assert "each owner who agrees says join --people 11" in done.err
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        (["--host", "foo bar"], "--name, --host: got 'foo bar'; expected a host name or an IP"),
+        (["--name", ""], "--name, --host: got ''; expected a host name"),
+        (["--users", "1000000000000"], "--users: got 1000000000000; expected at most 131072"),
+    ],
+)
+def test_a_place_or_a_number_that_cannot_be_founds_nothing(
+    folder: Path, command: Command, options: list[str], line: str
+) -> None:
+    lot = ["sampling=poisson", "answers=9", "people=11"]
+    protect = [word for setting in lot for word in ("--protect", setting)]
+    asked = [*NEW, "--endless", *protect, "--set", "cohort=13"]
+    users = [] if "--users" in options else ["--users", "40"]
+    assert line in command(*asked, *users, *options).error
+    assert not (folder / "book").exists()
+
+
+def test_a_folder_above_is_told_which_one_is_meant(folder: Path, command: Command) -> None:
+    founded(command, "--users", "50", "--profile", "paper")
+    assert "book/place.json: no such file; name book/server" in command("server", "book").error
+    fix = "entrenous federation join` that of a node"
+    assert fix in command("node", "nowhere").error
+
+
+def test_an_old_folder_is_refused_by_its_version(folder: Path, command: Command) -> None:
+    """What to do is said in the same line."""
+    (folder / "old").mkdir()
+    (folder / "older").mkdir()
+    (folder / "old" / "node.json").write_text('{"format": 1, "name": "a"}')
+    (folder / "old" / "terms.json").write_text('{"format": 1}')
+    (folder / "older" / "secret.json").write_text("{}")
+    for name in ("old", "older"):
+        for words in (
+            ["node", name],
+            ["federation", "recommend", name],
+            ["federation", "status", name],
+        ):
+            line = command(*words).error
+            assert (
+                "format 1; expected format 4; use the version of entrenous that wrote it, or found"
+                " the federation anew" in line
+            ), words
+
+
+def test_the_certificate_is_for_where_nodes_reach_the_server(
+    folder: Path, command: Command
+) -> None:
+    founded(command, "--host", "10.1.2.3", "--port", "9000")
+    from entrenous_network.agreement.certificates import expiry, names_of
+
+    keys = folder / "book" / "server" / "keys"
+    assert json.loads((folder / "book/invitations/a/invitation.json").read_text()) == {
+        "format": 4,
+        "server": "10.1.2.3:9000",
+        "tls": True,
+    }
+    assert names_of(keys / "server.crt") == ["10.1.2.3"]
+    old = (keys / "server.crt").read_bytes()
+    done = command("federation", "renew", "book", "--name", "hub.example")
+    assert done.code == 0 and f"{expiry(keys):%Y-%m-%d}" in done.err
+    assert names_of(keys / "server.crt") == ["10.1.2.3", "hub.example"]
+    assert (keys / "server.crt.old").read_bytes() == old
+
+    kept, authority = contents(keys), (keys / "ca.key").rename(folder / "ca.key")
+    del kept["ca.key"]
+    assert "ca.key: is missing" in command("federation", "renew", "book").error
+    assert contents(keys) == kept
+    (keys / "ca.crt").unlink()
+    done = command("federation", "renew", "book")
+    assert "a new authority" in done.err and (keys / "ca.key").exists() and authority.exists()
+    assert (folder / "book/invitations/a/ca.crt").read_bytes() == (keys / "ca.crt").read_bytes()
+
+
+def test_nodes_come_and_go_and_nobody_gets_the_numbers_of_another(
+    folder: Path, command: Command
+) -> None:
+    founded(command, "--users", "60")
+    asked(command, "late", "later")
+    members = folder / "book" / "server" / "members.json"
+    assert command("federation", "invite", "book", "--node", "late/request.json:5").code == 0
+    assert json.loads(members.read_text())["nodes"]["late"]["users"] == [[40, 44]]
+    assert command("federation", "shut-out", "book", "late").code == 0
+    assert "late" not in json.loads(members.read_text())["nodes"]
+    assert (
+        "is or was a node"
+        in command("federation", "invite", "book", "--node", "late/request.json:5").error
+    )
+    assert command("federation", "invite", "book", "--node", "later/request.json:5").code == 0
+    assert json.loads(members.read_text())["nodes"]["later"]["users"] == [[45, 49]]
+
+
+def test_a_node_with_a_new_key_keeps_its_users_and_its_store(
+    folder: Path, command: Command
+) -> None:
+    from entrenous_network.agreement.files import public_bytes, read_identity
+    from entrenous_network.node.node import FederatedNode
+
+    founded(command)
+    assert command(*JOIN, "a", "--invitation", "book/invitations/a", "--data", "a.csv").code == 0
+    old, members = (
+        public_bytes(read_identity(folder / "a/identity.key")).hex(),
+        folder / "book/server/members.json",
+    )
+    before = json.loads(members.read_text())["nodes"]["a"]
+    assert command("federation", "rotate", "a").code == 0
+    assert (
+        "is not for 'a' with this key"
+        in command("federation", "join", "a", "--invitation", "book/invitations/a").error
+    )
+    assert command("federation", "invite", "book", "--node", "a/request.json").code == 0
+    assert (
+        "is to another federation"
+        not in command("federation", "join", "a", "--invitation", "book/invitations/a").err
+    )
+    new = public_bytes(read_identity(folder / "a/identity.key")).hex()
+    found = json.loads(members.read_text())
+    assert (
+        found["nodes"]["a"] == before | {"key": new}
+        and new != old
+        and not (folder / "a/next.key").exists()
+    )
+    assert [(one["name"], one["key"]) for one in found["former"]] == [("a", old)]
+    node = FederatedNode(folder / "a")
+    assert public_bytes(node.key).hex() == new and len(node.rows.users) == LARGE
+    node.close()
+
+
+def test_an_invitation_to_another_federation_is_not_accepted(
+    folder: Path, command: Command
+) -> None:
+    founded(command)
+    assert command(*JOIN, "a", "--invitation", "book/invitations/a", "--data", "a.csv").code == 0
+    again = [*PAPER[:2], "other", *PAPER[3:], "--rounds", "4", "--node", f"a/request.json:{LARGE}"]
+    assert command(*again).code == 0
+    before = contents(folder / "a")
+    assert (
+        "is to another federation"
+        in command("federation", "join", "a", "--invitation", "other/invitations/a").error
+    )
+    assert contents(folder / "a") == before
+
+
+def test_a_membership_list_of_a_hostile_operator_is_refused(folder: Path, command: Command) -> None:
+    founded(command)
+    path = folder / "book/invitations/a/members.json"
+    said = json.loads(path.read_text())
+    for users in ([[0, 10**18]], [[-5, 3]], [[3, 1]], "all", [[0, 1], [1, 2]]):
+        said["nodes"]["a"]["users"] = users
+        path.write_text(json.dumps(said))
+        line = command(*JOIN, "a", "--invitation", "book/invitations/a", "--data", "a.csv").error
+        assert "not a membership list" in line or "users out of order" in line, users
+
+
+# ---- the journey ---------------------------------------------------------------------------------
+
+
+@contextmanager
+def running(log: Path, *words: str) -> Iterator[subprocess.Popen[bytes]]:
+    with open(log, "ab") as file:
+        process = Forked([sys.executable, "-m", "entrenous", *words], stdout=file, stderr=file)
+    try:
+        yield process
+    finally:
+        process.terminate()
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def until(true: Callable[[], bool], seconds: float = 240.0) -> None:
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "that takes too long"
+        time.sleep(0.2)
+
+
+def rounds(server: Path) -> int:
+    path = server / "status.json"
+    return int(json.loads(path.read_text())["round"]) if path.exists() else 0
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_from_nothing_to_recommendations_with_kills_backups_and_a_node_less(
+    folder: Path, command: Command
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    nodes = asked(command, "a", "b", "one")
+    assert command(*PAPER, "--rounds", "100000", *nodes, "--port", port, "--users", "45").code == 0
+    for name in ("a", "b", "one"):
+        assert (
+            command(
+                *JOIN,
+                name,
+                "--invitation",
+                f"book/invitations/{name}",
+                "--data",
+                f"{name}.csv",
+            ).code
+            == 0
+        )
+    server, log = folder / "book" / "server", folder / "log"
+    with running(log, "node", "a", "--threads", "1"), running(log, "node", "one"):
+        with running(log, "node", "b", "--threads", "1") as b:
+            with running(log, "server", "book/server") as first:
+                until(lambda: rounds(server) >= 3)
+                os.kill(first.pid, signal.SIGKILL)
+            done = rounds(server)
+            with running(log, "server", "book/server"):
+                until(lambda: rounds(server) > done + 2)
+                os.kill(b.pid, signal.SIGKILL)  # nobody is left out: rounds wait for it
+                assert command("federation", "backup", "b", "--out", "b.sqlite").code == 0
+        for left in (folder / "b").glob("store.sqlite*"):
+            left.unlink()
+        shutil.copyfile("b.sqlite", "b/store.sqlite")
+        old = rounds(server)
+        shutil.copytree(server, folder / "backup", ignore=shutil.ignore_patterns("lock"))
+        with running(log, "node", "b", "--threads", "1"), running(log, "server", "book/server"):
+            until(lambda: rounds(server) > old + 8)
+        assert command("federation", "shut-out", "book", "b").code == 0
+        assert command("federation", "renew", "book").code == 0
+        with running(log, "server", "book/server"):
+            now = rounds(server)
+            until(lambda: rounds(server) > now + 2)
+            assert (
+                json.loads(command("federation", "status", "book/server", "--json").out)["of"] == 2
+            )
+    found = command("federation", "recommend", "one", "--n", "3", "--json").json
+    assert len(found["items"]) == 3 and found["items"][0]["title"].startswith("film ")
+
+    shutil.rmtree(server)  # lost; the backup is more than a few rounds old
+    shutil.copytree(folder / "backup", server)
+    for name in ("a", "b", "one"):
+        assert command("federation", "rewind", name, "--rounds", str(old)).code == 0
+        shutil.copyfile(server / "keys" / "ca.crt", f"{name}/ca.crt")
+    (server / "status.json").unlink()
+    with (
+        running(log, "node", "a", "--threads", "1"),
+        running(log, "node", "b", "--threads", "1"),
+        running(log, "node", "one"),
+        running(log, "server", "book/server"),
+    ):
+        until(lambda: rounds(server) > old + 2)
+    said = (server / "server.log").read_text() + log.read_text()
+    assert "Traceback" not in said and "film" not in said and "u39" not in said
+
+
+def test_the_status_of_a_server_and_of_a_node_before_the_first_round(
+    folder: Path, command: Command
+) -> None:
+    """Before: the server's was an error until a round was done, the node's `expected a peer's`."""
+    founded(command)
+    assert command(*JOIN, "a", "--invitation", "book/invitations/a", "--data", "a.csv").code == 0
+    server, node = (
+        command("federation", "status", "book/server", "--json").json,
+        command("federation", "status", "a", "--json").json,
+    )
+    assert (server["running"], server["round"], server["rounds"], server["of"]) == (False, 0, 4, 3)
+    assert server["status"].startswith("not started yet") and server["certificate_ends"]
+    assert (node["running"], node["round"], node["users"], node["rows"]) == (
+        False,
+        0,
+        LARGE,
+        240,
+    ) and node["model_round"] is None
+    for place in ("book/server", "a"):
+        shown = command("federation", "status", place)
+        assert shown.code == 0 and "u1" not in shown.out and "film" not in shown.out

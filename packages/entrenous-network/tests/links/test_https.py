@@ -1,0 +1,445 @@
+"""The server's side over real sockets: what is asked is held, what is sent is acknowledged when it
+is on the disk, the rest is refused.
+"""
+
+from __future__ import annotations
+
+import gc
+import socket
+import ssl
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from entrenous_network.agreement.certificates import make_keys
+from entrenous_network.agreement.members import Member
+from entrenous_network.frames.frames import FrameParts
+from entrenous_network.links import admission, application
+from entrenous_network.links.admission import Bounds, here
+from entrenous_network.links.application import Traffic
+from entrenous_network.links.https import HttpsPlan, HttpsServerLink
+from over_https import client_of
+
+from entrenous.core.errors import InputError
+
+RUN, KEY, LARGEST, PATIENCE = "ab" * 16, Ed25519PrivateKey.generate(), 100_000, 60.0
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("keys")
+    make_keys(folder)
+    return folder
+
+
+@pytest.fixture
+def link(keys: Path) -> Iterator[HttpsServerLink]:
+    members = {f"node-{n}": Member(KEY.public_key(), np.array([n])) for n in range(4)}
+    own = HttpsServerLink(
+        HttpsPlan(port=0, keys=keys, bounds=Bounds(patience=1.0)), RUN, members, LARGEST
+    )
+    own.start()
+    yield own
+    own.close()
+
+
+@pytest.fixture
+def client(link: HttpsServerLink, keys: Path) -> Iterator[httpx.Client]:
+    with client_of(link, keys) as own:
+        yield own
+
+
+def shown(node: str = "node-1") -> dict[str, str]:
+    return {"authorization": here(KEY, RUN, node)}
+
+
+def received(link: HttpsServerLink) -> list[tuple[str, bytes]]:
+    end = time.monotonic() + PATIENCE
+    while not (found := link.receive(0.1)):
+        assert time.monotonic() < end
+    return found
+
+
+def test_a_question_is_held_until_there_is_work_and_work_waits_for_its_question(
+    link: HttpsServerLink, client: httpx.Client
+) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        asking = pool.submit(client.get, "/v1/work", headers=shown())
+        while "node-1" not in link.present():
+            time.sleep(0.01)
+        link.send("node-1", FrameParts([b"first"]), 60.0)
+        assert asking.result(PATIENCE).content == b"first"
+    assert (
+        client.get("/v1/work", headers=shown()).content == b"first"
+    )  # it was not answered: perhaps it did not arrive
+    link.send("node-1", FrameParts([b"second"]), 60.0)
+    assert client.get("/v1/work", headers=shown()).content == b"second"
+    link.send("node-2", FrameParts([b"stale"]), -1.0)
+    link.send("node-2", FrameParts([b"other"]), 60.0)
+    assert client.get("/v1/work", headers=shown("node-2")).content == b"other"
+
+
+def test_a_server_that_ends_answers_whoever_asks(
+    link: HttpsServerLink, client: httpx.Client
+) -> None:
+    """Before: 500, after the second that it gives its connections."""
+    with ThreadPoolExecutor(1) as pool:
+        asking = pool.submit(client.get, "/v1/work", headers=shown())
+        while "node-1" not in link.present():
+            time.sleep(0.01)
+        link.close()
+        assert asking.result(PATIENCE).status_code == 204
+
+
+def test_requests_of_nodes_that_have_gone_are_not_kept(
+    link: HttpsServerLink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from entrenous_network.links import application
+
+    monkeypatch.setattr(application, "KEPT", 0.2)
+    for n in range(4):
+        link.send(f"node-{n}", FrameParts([b"x" * 1000]), 600.0)
+    end = time.monotonic() + PATIENCE
+    while len(link._parked) < 4:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    while link._parked:
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_an_answer_is_acknowledged_when_the_server_says_so_and_not_before(
+    link: HttpsServerLink, client: httpx.Client
+) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        sending = pool.submit(client.post, "/v1/answer", content=b"x" * 50_000, headers=shown())
+        assert received(link) == [("node-1", b"x" * 50_000)]
+        time.sleep(0.3)
+        assert not sending.done()
+        link.acknowledge()
+        assert sending.result(PATIENCE).status_code == 200
+
+
+def connected(link: HttpsServerLink, keys: Path) -> ssl.SSLSocket:
+    host, port = link.address.split(":")
+    context = ssl.create_default_context(cafile=str(keys / "ca.crt"))
+    return context.wrap_socket(
+        socket.create_connection((host, int(port)), PATIENCE), server_hostname="127.0.0.1"
+    )
+
+
+def test_who_hangs_up_is_not_there(link: HttpsServerLink, keys: Path) -> None:
+    with connected(link, keys) as own:
+        own.sendall(
+            "GET /v1/work HTTP/1.1\r\nhost: x\r\nauthorization:"
+            f" {shown('node-3')['authorization']}\r\n\r\n".encode()
+        )
+        end = time.monotonic() + PATIENCE
+        while "node-3" not in link.present():
+            assert time.monotonic() < end
+            time.sleep(0.01)
+    while "node-3" in link.present():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def asking(link: HttpsServerLink, keys: Path, node: str) -> ssl.SSLSocket:
+    """A connection on which a node has got a request."""
+    link.send(node, FrameParts([b"request"]), PATIENCE)
+    own = connected(link, keys)
+    key = shown(node)["authorization"]
+    own.sendall(f"GET /v1/work HTTP/1.1\r\nhost: x\r\nauthorization: {key}\r\n\r\n".encode())
+    assert own.recv(1)
+    return own
+
+
+def until_left(link: HttpsServerLink, nodes: set[str]) -> None:
+    end = time.monotonic() + PATIENCE
+    while set(link.left()) != nodes:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def test_who_hangs_up_while_computing_has_left_until_it_comes_back(
+    link: HttpsServerLink, keys: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = asking(link, keys, "node-1")
+    other = asking(link, keys, "node-2")
+    assert not set(link.left()) and {"node-1", "node-2"} <= set(link.present())
+    first.close()
+    until_left(link, {"node-1"})
+    assert "node-1" not in link.present()
+    back = asking(link, keys, "node-1")
+    assert not set(link.left()) and "node-1" in link.present()
+    # A line that is older than the newest says nothing.
+    newest = asking(link, keys, "node-1")
+    back.close()
+    other.close()
+    until_left(link, {"node-2"})
+    newest.close()
+    until_left(link, {"node-1", "node-2"})
+
+
+def until_over(link: HttpsServerLink, node: str) -> None:
+    end = time.monotonic() + PATIENCE
+    while node in link._lines:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def test_who_comes_back_soon_was_never_away(
+    link: HttpsServerLink, keys: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client may renew its line before it brings an answer."""
+    monkeypatch.setattr(application, "BACK", 2 * PATIENCE)
+    asking(link, keys, "node-1").close()
+    until_over(link, "node-1")
+    assert not set(link.left()) and "node-1" in link.present()
+    asking(link, keys, "node-1").close()
+    until_over(link, "node-1")
+    monkeypatch.setattr(application, "BACK", 0.0)
+    assert set(link.left()) == {"node-1"}
+    # The next word of it, on any line.
+    with asking(link, keys, "node-1"):
+        assert not set(link.left())
+
+
+def test_a_line_on_which_the_server_refuses_is_nobody_s_leaving(
+    link: HttpsServerLink, keys: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server ends it, and its node is to come back."""
+    monkeypatch.setattr(application, "BACK", 0.0)
+    with asking(link, keys, "node-1") as refused:
+        key = shown("node-1")["authorization"]
+        refused.sendall(
+            f"GET /v1/nothing HTTP/1.1\r\nhost: x\r\nauthorization: {key}\r\n\r\n".encode()
+        )
+        while refused.recv(4096):
+            pass
+    until_over(link, "node-1")
+    assert not set(link.left())
+
+
+def test_a_line_that_the_server_ends_is_nobody_s_leaving(
+    keys: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ends those that are still for long, whose nodes may be computing."""
+    from entrenous_network.links import https
+
+    monkeypatch.setattr(https, "KEPT", 1)
+    member = Member(KEY.public_key(), np.array([1]))
+    plan = HttpsPlan(port=0, keys=keys, bounds=Bounds(patience=1.0))
+    link = HttpsServerLink(plan, RUN, {"node-1": member}, LARGEST)
+    link.start()
+    try:
+        with asking(link, keys, "node-1") as still:
+            # To the end of the response, and on until the server ends the line.
+            while still.recv(4096):
+                pass
+        end = time.monotonic() + PATIENCE
+        while "node-1" in link._lines:
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        assert not link.left() and "node-1" in link.present()
+    finally:
+        link.close()
+
+
+def test_a_connection_holds_few_bytes_while_nothing_is_said(
+    link: HttpsServerLink, keys: Path
+) -> None:
+    from asyncio import sslproto
+
+    from entrenous_network.links.buffers import READ
+
+    with asking(link, keys, "node-1"):
+        held = [one for one in gc.get_objects() if isinstance(one, sslproto.SSLProtocol)]
+        assert held
+        assert all(len(one._ssl_buffer) <= READ for one in held)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "headers", "content", "status", "word"),
+    [
+        ("GET", "/v1/work", {}, None, 401, "no-key"),
+        ("POST", "/v1/answer", {}, b"x" * 10, 401, "no-key"),
+        ("POST", "/v1/answer", "shown", b"x" * (LARGEST + 1), 413, "too-long"),
+        ("POST", "/v1/answer", "shown", iter([b"x" * 10]), 411, "no-length"),
+        ("GET", "/v1/answer", "shown", None, 405, "no-such-thing"),
+        ("GET", "/admin", {}, None, 404, "no-such-thing"),
+    ],
+)
+def test_what_is_refused_says_why_in_a_word(
+    link: HttpsServerLink,
+    client: httpx.Client,
+    method: str,
+    path: str,
+    headers: object,
+    content: object,
+    status: int,
+    word: str,
+) -> None:
+    found = client.request(
+        method, path, headers=shown() if headers == "shown" else {}, content=content
+    )  # type: ignore[arg-type]
+    assert found.status_code == status and found.text.strip() == word
+    assert link.receive(0.05) == [] and client.get("/v1/health").status_code == 200
+
+
+def test_b35_a_flood_of_one_key_is_refused_and_others_are_answered(
+    link: HttpsServerLink, keys: Path
+) -> None:
+    """100 connections that show one key, over sockets: few are kept, and another node is answered
+    meanwhile.
+    """
+
+    def flood(n: int) -> int:
+        with client_of(link, keys) as own:
+            try:
+                return own.post(
+                    "/v1/answer", content=b"x" * (LARGEST + 1), headers=shown("node-2")
+                ).status_code
+            except httpx.HTTPError:
+                return 0  # hung up on
+
+    with ThreadPoolExecutor(20) as pool:
+        flooding = [pool.submit(flood, n) for n in range(100)]
+        link.send("node-1", FrameParts([b"work"]), 60.0)
+        with client_of(link, keys) as other:
+            assert other.get("/v1/work", headers=shown()).content == b"work"
+        assert {each.result(PATIENCE) for each in flooding} <= {0, 413, 429, 503}
+
+
+def test_a_flood_of_strangers_shuts_their_address_out_and_known_nodes_stay(
+    link: HttpsServerLink, keys: Path, client: httpx.Client
+) -> None:
+    link.send("node-1", FrameParts([b"work"]), 60.0)
+    assert client.get("/v1/work", headers=shown()).content == b"work"
+    trust = ssl.create_default_context(cafile=str(keys / "ca.crt"))
+    codes: list[int] = []
+    with httpx.Client(
+        base_url=f"https://{link.address}",
+        verify=trust,
+        trust_env=False,
+        timeout=PATIENCE,
+        transport=httpx.HTTPTransport(verify=trust, local_address="127.0.0.2"),
+    ) as stranger:
+        try:
+            for _ in range(400):
+                codes.append(stranger.get("/v1/work").status_code)
+        except httpx.HTTPError:
+            codes.append(0)
+    assert codes[0] == 401 and codes[-1] == 0 and link.guard.refused + link.guard.evicted > 0
+    assert client.get("/v1/work", headers=shown()).content == b"work"
+
+
+def test_b31_a_body_of_one_byte_a_second_is_given_up_and_others_are_answered(
+    link: HttpsServerLink, keys: Path, client: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(admission, "BODY_SECONDS", 0.5)
+
+    def slowly() -> Iterator[bytes]:
+        while True:
+            yield b"x"
+            time.sleep(0.2)
+
+    with ThreadPoolExecutor(1) as pool, client_of(link, keys) as slow:
+        dripping = pool.submit(
+            slow.post,
+            "/v1/answer",
+            content=slowly(),
+            headers=shown("node-2") | {"content-length": "1000"},
+        )
+        link.send("node-1", FrameParts([b"work"]), 60.0)
+        assert client.get("/v1/work", headers=shown()).content == b"work"
+        with suppress(httpx.HTTPError):  # hung up on in the middle of its body
+            assert dripping.result(PATIENCE).status_code == 408
+    assert link.receive(0.05) == []
+
+
+def test_a_head_that_never_ends_is_hung_up_on(link: HttpsServerLink, keys: Path) -> None:
+    with connected(link, keys) as slow, suppress(ConnectionError):
+        slow.sendall(b"GET /v1/work HTTP/1.1\r\nhost: x\r\n")
+        assert slow.recv(1) == b""
+    assert link.guard.evicted >= 1
+
+
+def test_tls_1_2_is_refused(link: HttpsServerLink, keys: Path) -> None:
+    old = ssl.create_default_context(cafile=str(keys / "ca.crt"))
+    old.maximum_version = ssl.TLSVersion.TLSv1_2
+    host, port = link.address.split(":")
+    with pytest.raises(ssl.SSLError), socket.create_connection((host, int(port))) as plain:
+        old.wrap_socket(plain, server_hostname="127.0.0.1")
+
+
+def test_a10_plain_text_beyond_loopback_is_refused_unless_asked_for() -> None:
+    with pytest.raises(InputError, match="plain text"):
+        HttpsServerLink(HttpsPlan(host="0.0.0.0", port=0), RUN, {}, LARGEST)
+    HttpsServerLink(HttpsPlan(host="0.0.0.0", port=0, insecure=True), RUN, {}, LARGEST).close()
+
+
+def test_a_port_that_is_taken_and_a_certificate_that_is_none_are_one_line(tmp_path: Path) -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as taken,
+        pytest.raises(InputError, match="cannot listen on 127"),
+    ):
+        HttpsServerLink(HttpsPlan(port=taken.getsockname()[1]), RUN, {}, LARGEST)
+    for name in ("server.crt", "server.key"):
+        (tmp_path / name).write_text("no certificate")
+    with pytest.raises(InputError, match="no certificate can be read"):
+        HttpsServerLink(HttpsPlan(port=0, keys=tmp_path), RUN, {}, LARGEST)
+
+
+def test_answers_that_nobody_waits_for_are_few(link: HttpsServerLink, client: httpx.Client) -> None:
+    """A node may send an answer again, but not by the hundred: the server's own thread hears of
+    few.
+    """
+    from entrenous_network.links.admission import UNASKED
+
+    codes: list[int] = []
+    with ThreadPoolExecutor(1) as pool:
+
+        def taken() -> int:
+            found, end = 0, time.monotonic() + 2.0
+            while time.monotonic() < end:
+                found += len(link.receive(0.05))
+                link.acknowledge()
+            return found
+
+        taking = pool.submit(taken)
+        with suppress(httpx.HTTPError):
+            for _ in range(40):
+                codes.append(
+                    client.post("/v1/answer", content=b"again", headers=shown("node-2")).status_code
+                )
+        assert (
+            codes[:10] == [200] * 10 and 429 in codes and taking.result(PATIENCE) <= UNASKED[1] + 3
+        )
+    link.send("node-1", FrameParts([b"work"]), 60.0)
+    assert client.get("/v1/work", headers=shown()).content == b"work"
+
+
+def test_a_node_that_comes_while_others_are_counted_stops_no_server() -> None:
+    """The event loop's thread may have its turn at any allocation; here the garbage collector
+    stands for it.
+    """
+    traffic, before = Traffic(), gc.get_threshold()
+    for n in range(2000):
+        traffic.heard(f"node-{n}")
+
+    def come(phase: str, info: dict[str, int]) -> None:
+        traffic.heard(f"late-{time.monotonic_ns()}")
+
+    gc.callbacks.append(come)
+    try:
+        gc.set_threshold(1)
+        assert len(traffic.present()) >= 2000
+    finally:
+        gc.callbacks.remove(come)
+        gc.set_threshold(*before)

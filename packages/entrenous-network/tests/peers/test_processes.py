@@ -1,0 +1,287 @@
+"""Peers as processes on loopback: what they did is replayed to the byte, whoever was killed; a peer
+alone, or from long ago, goes on.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from network_namespace import quiet
+
+pytest.importorskip("iroh")
+
+from entrenous_network.node.node_store import STORE
+from entrenous_network.operate.device import recommend
+from entrenous_network.operate.founding import FoundedFederation, found
+from entrenous_network.operate.plans import FoundingPlan
+from entrenous_network.operate.processes import LOG, Processes
+from entrenous_network.peers.folder import PeerFolder
+from entrenous_network.peers.node import PeerNode
+from entrenous_network.peers.replay import MESSAGE, PUSH, ReplayError
+from entrenous_network.peers.running import check, run, status
+from small_gossip import shop
+
+from entrenous.core.errors import EntrenousError, InputError
+from entrenous.core.lock import holding
+
+SETTINGS = {"factors": 4, "redraw": 2, "learning_rate_user": 0.05}
+PERIOD = 0.5
+CUT = (
+    "error.dropped",
+    "error.stalled",
+)  # of a message that its sender was killed in the midst of: no fault of anybody's
+PATIENCE = 240.0  # seconds for what takes one on an idle machine: nothing is measured by it
+
+
+@pytest.fixture
+def processes() -> Iterator[Processes]:
+    with quiet():
+        running = Processes()
+        try:
+            yield running
+        finally:
+            running.stop(seconds=10)
+
+
+class Founded:
+    """A federation of peers on disk. peers: their folders; the first two are the bootstraps."""
+
+    def __init__(self, made: FoundedFederation) -> None:
+        self.folder, self.peers = made.server, list(made.nodes.values())
+
+
+def founded(folder: Path, peers: int, algorithm: str = "pepper-gmf", **more: Any) -> Founded:
+    return Founded(
+        found(
+            folder / "peers",
+            shop(peers, items=60, each=12),
+            FoundingPlan(peers=True, algorithm=algorithm, settings=SETTINGS, period=PERIOD, **more),
+            nodes=peers,
+        )
+    )
+
+
+def trained(path: Path) -> PeerNode:
+    """The node of a peer as it was last saved."""
+    with closing(PeerFolder(path)) as folder:
+        return folder.trained()
+
+
+def until(
+    made: Founded, holds: Callable[[dict[Path, dict[str, Any]]], bool], seconds: float = PATIENCE
+) -> None:
+    """Waits until something holds for the status of all peers."""
+    end = time.monotonic() + seconds
+    while not holds(now := {path: status(path) for path in made.peers}):
+        assert time.monotonic() < end, "; ".join(
+            f"{path.name} {one} {said(path)}" for path, one in now.items()
+        )
+        time.sleep(0.2)
+
+
+def said(path: Path) -> str:
+    """The end of a peer's log."""
+    return (path / LOG).read_text()[-300:] if (path / LOG).exists() else ""
+
+
+def pushes(path: Path) -> int:
+    return int(status(path).get("pushes", 0))
+
+
+def merged(path: Path) -> int:
+    return int(status(path).get("tally", {}).get("merged", 0))
+
+
+def goes_on(made: Founded, processes: Processes, pushed: int = 6) -> None:
+    """Every running peer pushes again, and takes something."""
+    before = {path: (pushes(path), merged(path)) for path in processes.of}
+    until(
+        made,
+        lambda now: all(
+            now[path]["pushes"] >= count + pushed and now[path]["tally"].get("merged", 0) > taken
+            for path, (count, taken) in before.items()
+        ),
+    )
+
+
+def a_life(made: Founded, processes: Processes, deaths: int) -> None:
+    """All begin; one of them is killed and comes back, as often as asked; if that is more than
+    once, a bootstrap dies too, for ever.
+    """
+    for path in made.peers:
+        processes.start(path)
+    until(made, lambda now: all(one.get("pushes", 0) >= 3 for one in now.values()))
+    if deaths > 1:
+        processes.kill(made.peers[0])
+    for _ in range(deaths):
+        processes.kill(made.peers[5])
+        processes.start(made.peers[5])
+        goes_on(made, processes, 3)
+    assert processes.stop() == []
+
+
+def same(made: Founded) -> None:
+    verdicts = check(made.peers)
+    assert len(verdicts) == len(made.peers)
+    for one in verdicts:
+        assert one.kept == one.replayed and one.events > 4, one
+    assert sum(one.events for one in verdicts) > 20 * len(verdicts) / 2
+
+
+@pytest.mark.usefixtures("forked_children")
+def test_eight_processes_are_replayed_to_the_byte_whoever_was_killed(
+    tmp_path: Path, processes: Processes
+) -> None:
+    made = founded(tmp_path, 8)
+    a_life(made, processes, deaths=1)
+    same(made)
+    assert [
+        name
+        for path in made.peers
+        for name in status(path)["tally"]
+        if name.startswith(("error", "crash")) and name not in CUT
+    ] == []
+    assert len(recommend(made.peers[5], None, 3)[2]) == 3
+    lie_about(made.peers[2])
+    with pytest.raises(ReplayError, match=r"event \d+"):
+        check(made.peers)
+
+
+def lie_about(path: Path) -> None:
+    """One digest of a recording is another."""
+    file = sqlite3.connect(path / STORE)
+    file.execute(
+        "update event set digest = zeroblob(32) where number = (select max(number) from event"
+        f" where kind = {MESSAGE})"
+    )
+    file.commit()
+    file.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("draws", ["secret", "public"])
+@pytest.mark.parametrize(
+    "algorithm", ["pepper-gmf", "gossip-average-gmf", "gossip-age-gmf", "gossip-reptile-gmf"]
+)
+def test_any_algorithm_is_replayed_to_the_byte(
+    tmp_path: Path, processes: Processes, algorithm: str, draws: str
+) -> None:
+    made = founded(tmp_path, 8, algorithm, draws=draws)
+    a_life(made, processes, deaths=3)
+    same(made)
+
+
+@pytest.mark.slow
+def test_g5_a_peer_killed_and_started_with_an_old_state_goes_on_and_no_model_counts_twice(
+    tmp_path: Path, processes: Processes
+) -> None:
+    made = founded(tmp_path, 8)
+    for path in made.peers:
+        processes.start(path)
+    until(made, lambda now: all(one.get("pushes", 0) >= 5 for one in now.values()))
+    old, victim = tmp_path / "old", made.peers[3]
+    processes.kill(victim)
+    shutil.copytree(victim, old)
+    processes.start(victim)
+    goes_on(made, processes, 12)
+    processes.kill(victim)
+    shutil.rmtree(victim)
+    shutil.copytree(old, victim)
+    back = pushes(victim)
+    processes.start(victim)
+    goes_on(made, processes, 12)
+    assert pushes(victim) >= back + 12
+    bad = processes.stop()
+    assert bad == [], [said(path) for path in bad]
+    for path in made.peers:
+        with closing(PeerFolder(path)) as folder:
+            events = folder.state.events()
+        taken = [(e.sender, e.push, e.digest) for e in events if e.kind == MESSAGE]
+        assert len(taken) == len(set(taken)), "a model that is delivered twice is taken once"
+        pushed = [e.push for e in events if e.kind == PUSH]
+        assert pushed == list(range(len(pushed)))
+        node = trained(path)
+        assert (node.nodes.view >= 0).all() and abs(node.pool[0]).max() < 50  # type: ignore[attr-defined]
+    with pytest.raises(ReplayError, match=r"no recording says|in the recording"):
+        check(
+            made.peers
+        )  # what it did in the life that was taken back is known to others alone, and that is found
+
+
+@pytest.mark.slow
+def test_g6_all_neighbours_are_dead_a_peer_keeps_its_model_and_goes_on_when_they_are_back(
+    tmp_path: Path, processes: Processes
+) -> None:
+    made = founded(tmp_path, 5)
+    for path in made.peers:
+        processes.start(path)
+    until(made, lambda now: all(one.get("tally", {}).get("merged", 0) >= 5 for one in now.values()))
+    lonely, others = made.peers[4], made.peers[:4]
+    for path in others:
+        processes.kill(path)
+    time.sleep(3)
+    taken, before = merged(lonely), pushes(lonely)
+    model = trained(lonely).pool[0].tobytes()
+    until(made, lambda now: now[lonely]["pushes"] >= before + 20)
+    assert merged(lonely) == taken and trained(lonely).pool[0].tobytes() == model
+    for path in others[2:]:  # the bootstraps stay dead
+        processes.start(path)
+    until(made, lambda now: now[lonely]["tally"]["merged"] >= taken + 5)
+    assert processes.stop() == []
+    same(made)
+
+
+def test_a_folder_is_run_once_and_says_what_is_wrong_with_it(tmp_path: Path) -> None:
+    made = founded(tmp_path, 4)
+    with (
+        holding(made.peers[0] / "lock"),
+        pytest.raises(InputError, match="is at work on it"),
+    ):
+        run(made.peers[0], threading.Event(), lambda line: None)
+    with pytest.raises(InputError, match="has not learnt anything yet"):
+        recommend(made.peers[0], None, 3)
+    for name in ("identity.key", STORE):
+        assert (made.peers[0] / name).stat().st_mode & 0o077 == 0
+    assert (made.folder / "identity.key").stat().st_mode & 0o077 == 0
+    (made.peers[0] / "items.json").write_text("{}")
+    with pytest.raises(InputError, match=r"not the list of items of the terms"):
+        _ = PeerFolder(made.peers[0]).items
+    (made.peers[1] / "identity.key").chmod(0o644)
+    with pytest.raises(InputError, match="others may read it"):
+        PeerFolder(made.peers[1])
+    (made.peers[2] / "invitation.json").write_text('{"format": 4, "number": "three"}')
+    with pytest.raises(
+        InputError, match=r"expected `int`, got `str`.*; expected number, until, ticket"
+    ):
+        PeerFolder(made.peers[2])
+    (made.peers[3] / "store.sqlite").unlink()
+    with pytest.raises(InputError, match=r"store.sqlite: no such file"):
+        PeerFolder(made.peers[3])
+    with pytest.raises(InputError, match=r"node.json: no such file"):
+        PeerFolder(tmp_path)
+
+
+def test_a_federation_that_makes_no_sense_is_not_founded(tmp_path: Path) -> None:
+    for arguments, said in (
+        ({"nodes": 2}, "--nodes: got 2"),
+        ({"nodes": 20}, "at most 8"),
+        ({"algorithm": "fpl"}, "needs a server"),
+        ({"algorithm": "popular"}, "needs a server|does not gossip"),
+        ({"settings": {"alpha": 0}}, "at random"),
+        ({"settings": {"nonsense": 1}}, "unknown setting"),
+        ({"period": 0.0}, "period: got '0.0'"),
+        ({"rounds": 3}, "no rounds where the topology is 'peers'"),
+    ):
+        given: dict[str, Any] = {"nodes": 8, "peers": True, **arguments}
+        nodes = given.pop("nodes")
+        with pytest.raises(EntrenousError, match=said):
+            found(tmp_path / "x", shop(8, items=60, each=12), FoundingPlan(**given), nodes=nodes)
+        assert not (tmp_path / "x").exists() or not any((tmp_path / "x").iterdir())

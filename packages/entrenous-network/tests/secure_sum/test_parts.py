@@ -1,0 +1,458 @@
+"""The parts of a secure sum: graph and thresholds, Shamir's shares, masks, keys, the vector of a
+Total.
+"""
+
+from __future__ import annotations
+
+import secrets
+from itertools import combinations
+
+import numpy as np
+import properties  # noqa: F401  # how patient Hypothesis is
+import pytest
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from entrenous_network.secure_sum import messages as m
+from entrenous_network.secure_sum import primitives as p
+from entrenous_network.secure_sum.graph import COMPLETE, degree, graph, quorum, threshold
+from entrenous_network.secure_sum.refusal import CODES, SumRefused
+from entrenous_network.secure_sum.shamir import PRIME, combine, split, weights
+from entrenous_network.secure_sum.terms import MOST_MEMBERS, Roll
+from entrenous_network.secure_sum.vector import SumRows, pack, rows_of, size, unpack
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from secure_sum_in_memory import terms
+
+from entrenous.core.contract.update import ShownArrays, Total
+from entrenous.core.errors import InputError
+
+# ---- signatures ----------------------------------------------------------------------------------
+
+
+def test_parties_of_one_process_compute_each_good_signature_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    identity = secrets.token_bytes(32)
+    public = p.identity_of(identity)
+    signature = p.sign(identity, b"said")
+    computed: list[bytes] = []
+    real = p.verified
+
+    def counted(*given: bytes) -> bool:
+        computed.append(given[2])
+        return real(*given)
+
+    monkeypatch.setattr(p, "verified", counted)
+    monkeypatch.setattr(p, "REMEMBERED", 2)
+    verify = p.VerifiedOnce()
+    assert verify(public, signature, b"said") and verify(public, signature, b"said")
+    assert computed == [b"said"]
+    # Nothing else is good because of it: another statement, another key, another signature.
+    other = p.identity_of(secrets.token_bytes(32))
+    for wrong in (
+        (public, signature, b"unsaid"),
+        (other, signature, b"said"),
+        (public, bytes(64), b"said"),
+    ):
+        assert not verify(*wrong) and not verify(*wrong)
+    assert len(computed) == 7
+    # Only the newest stay.
+    for text in (b"a", b"b"):
+        assert verify(public, p.sign(identity, text), text)
+    assert verify(public, signature, b"said")
+    assert computed[-1] == b"said" and len(computed) == 10
+
+
+# ---- graph ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("parties", "dropout", "k", "t"),
+    [(1000, 0.1, 28, 16), (10_000, 0.1, 34, 19), (1000, 0.3, 60, 24), (10_000, 0.3, 70, 28)],
+)
+def test_the_ring_has_the_neighbours_and_the_threshold_of_the_study(
+    parties: int, dropout: float, k: int, t: int
+) -> None:
+    assert degree(parties, dropout, 0.1) == (k, t)
+
+
+def test_the_study_s_figures_for_100_come_from_the_same_tails() -> None:
+    """100 parties are few enough for all to be neighbours, so `degree` has no ring for them; its
+    tails give the study's k and t.
+    """
+    for dropout, k, t in ((0.1, 24, 14), (0.3, 52, 21)):
+        assert threshold(k, 100, dropout, 0.1) == t
+        assert not any(threshold(fewer, 100, dropout, 0.1) for fewer in range(2, k, 2))
+
+
+def test_the_tails_are_those_of_the_binomial() -> None:
+    from scipy import stats
+
+    for parties, dropout in ((150, 0.3), (2000, 0.2)):
+        k, t = degree(parties, dropout, 0.1)
+        assert parties * stats.binom.cdf(t - 1, k, 1 - dropout) < 1e-3
+        assert parties * stats.binom.sf(t - 1, k, 0.1) < 1e-6
+        assert (
+            parties * (dropout + 0.1) ** (k // 2) < 1e-6
+        )  # k / 2 in succession who dropped out or are in league: then a ring may fall apart
+    with pytest.raises(InputError, match="no graph for 200 parties"):
+        degree(200, 0.6, 0.3)
+
+
+@pytest.mark.parametrize("malicious", [0.0, 0.1, 0.2])
+def test_two_quorums_share_an_honest_signer_and_30_percent_may_be_missing(malicious: float) -> None:
+    for parties in range(2, 400):
+        q = quorum(parties, malicious)
+        assert 2 * q > parties * (1 + malicious)
+        if parties >= 10:
+            assert q <= parties - int(0.3 * parties)
+
+
+@pytest.mark.parametrize("parties", [2, 5, COMPLETE, COMPLETE + 1, 300])
+def test_neighbours_are_mutual(parties: int) -> None:
+    names = [str(k) for k in range(parties)]
+    found = graph(names, b"view", 0.3, 0.1)
+    k, t = degree(parties)
+    near = [found.neighbours(u) for u in range(parties)]
+    assert all(
+        len(each) == k and u not in each and each == sorted(each) for u, each in enumerate(near)
+    )
+    assert all(u in near[v] for u, each in enumerate(near) for v in each)
+    assert found.threshold == t and found.quorum == quorum(parties)
+    if parties > COMPLETE:
+        assert found.ring != graph(names, b"another view", 0.3, 0.1).ring
+
+
+def test_survivors_that_fall_apart_are_seen() -> None:
+    found = graph([str(k) for k in range(200)], b"view", 0.3, 0.1)
+    half = found.reach
+
+    def without(*runs: range) -> list[int]:
+        missing = {found.ring[at % 200] for run in runs for at in run}
+        return [u for u in range(200) if u not in missing]
+
+    def pieces(alive: list[int]) -> int:
+        left, count = set(alive), 0
+        while left:
+            count, front = count + 1, [left.pop()]
+            while front:
+                near = left & set(found.neighbours(front.pop()))
+                left -= near
+                front += near
+        return count
+
+    for at in (0, 95, 190):
+        assert (
+            found.joined(without(range(at, at + 2 * half)))
+            and pieces(without(range(at, at + 2 * half))) == 1
+        )
+        for run, joined in ((half, False), (half - 1, True)):
+            alive = without(range(at, at + half), range(at + 90, at + 90 + run))
+            assert found.joined(alive) is joined and (pieces(alive) == 1) is joined
+
+
+# ---- shares --------------------------------------------------------------------------------------
+
+
+def test_the_field_is_prime() -> None:
+    """Miller-Rabin with 40 random bases; and no smaller prime is above 2^256."""
+
+    def prime(n: int) -> bool:
+        odd, twos = n - 1, 0
+        while odd % 2 == 0:
+            odd, twos = odd // 2, twos + 1
+        for _ in range(40):
+            x = pow(2 + secrets.randbelow(n - 3), odd, n)
+            if x not in (1, n - 1) and not any((x := x * x % n) == n - 1 for _ in range(twos - 1)):
+                return False
+        return True
+
+    assert prime(PRIME) and not any(prime(n) for n in range(2**256 + 1, PRIME, 2))
+
+
+def test_any_t_shares_give_the_secret_and_fewer_do_not() -> None:
+    for secret in (bytes(32), b"\xff" * 32, secrets.token_bytes(32)):
+        shares = dict(zip(range(1, 7), split(secret, 4, range(1, 7)), strict=True))
+        assert {len(share) for share in shares.values()} == {m.SHARE}
+        for some in combinations(shares, 4):
+            assert combine({x: shares[x] for x in some}) == secret
+        for few in combinations(shares, 3):
+            assert combine({x: shares[x] for x in few}) != secret
+
+
+def test_t_minus_1_shares_fit_every_secret_alike() -> None:
+    """For three shares of a 4-of-6 and any secret there is the one polynomial through both: the
+    shares exclude none.
+    """
+    shares = split(secrets.token_bytes(32), 4, range(1, 7))[:3]
+    for guess in (bytes(32), b"\x01" * 32):
+        points = {0: guess.rjust(m.SHARE, b"\0"), **{x: share for x, share in enumerate(shares, 1)}}
+        fourth = sum(
+            w * int.from_bytes(y, "big")
+            for w, y in zip(
+                weights([x - 4 for x in points]), points.values(), strict=True
+            )  # the value at 4
+        )
+        made = {**dict(enumerate(shares, 1)), 4: (fourth % PRIME).to_bytes(m.SHARE, "big")}
+        assert combine(made) == guess
+
+
+def test_shares_at_many_points_and_of_one_party() -> None:
+    secret = secrets.token_bytes(32)
+    many = split(secret, 70, range(1, 4097, 41))
+    assert (
+        combine(dict(zip(range(1, 4097, 41), many, strict=True))) == secret
+    )  # more than enough are no harm
+    assert combine(dict(list(zip(range(1, 4097, 41), many, strict=True))[:69])) != secret
+    assert combine(dict(list(zip(range(1, 4097, 41), many, strict=True))[:70])) == secret
+    assert split(secret, 1, [5]) == [secret.rjust(m.SHARE, b"\0")]
+    assert combine({1: b"\xff" * m.SHARE}) is None or combine({1: b"\xff" * m.SHARE}) != secret
+
+
+# ---- masks ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["<u8", "<u4"])
+def test_masks_are_aes_ctr_and_cancel(dtype: str) -> None:
+    keys, n = [secrets.token_bytes(32) for _ in range(5)], p.BLOCK // 4 + 777
+    words = np.arange(n).astype(dtype)
+    masked = words.copy()
+    p.add_masks(masked, keys[:1])
+    stream = (
+        Cipher(algorithms.AES(keys[0]), modes.CTR(bytes(16)))
+        .encryptor()
+        .update(bytes(words.nbytes))
+    )
+    assert np.array_equal(masked - words, np.frombuffer(stream, dtype))
+    p.add_masks(masked, keys[1:], keys[:1])
+    p.add_masks(masked, [], keys[1:])
+    assert np.array_equal(masked, words)
+
+
+def test_keys_differ_by_purpose_and_boxes_open_for_their_purpose_alone() -> None:
+    secret = secrets.token_bytes(32)
+    assert (
+        len(
+            {
+                p.derive(secret, *about)
+                for about in [
+                    ("pair", b"v", 0, 1),
+                    ("box", b"v", 0, 1),
+                    ("pair", b"w", 0, 1),
+                    ("pair",),
+                ]
+            }
+        )
+        == 4
+    )
+    box = p.seal(secret, b"x" * 66, b"about")
+    assert (
+        m.KEY + len(box) == m.BOX
+        and p.unseal(secret, box, b"about") == b"x" * 66
+        and p.seal(secret, b"x" * 66, b"about") != box
+    )
+    assert p.unseal(secret, box, b"other") is None and p.unseal(bytes(32), box, b"about") is None
+    assert all(
+        p.unseal(secret, box[:k] + bytes([box[k] ^ 1]) + box[k + 1 :], b"about") is None
+        for k in range(len(box))
+    )
+
+
+def test_signatures() -> None:
+    public = p.identity_of(bytes(32))
+    signature = p.sign(bytes(32), b"said")
+    assert p.verified(public, signature, b"said")
+    assert not p.verified(public, signature, b"other") and not p.verified(
+        p.identity_of(b"\1" * 32), signature, b"said"
+    )
+    assert not p.verified(b"short", signature, b"said") and not p.verified(
+        public, b"short", b"said"
+    )
+
+
+# ---- terms and messages --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"bits": 16},
+        {"model": b"short"},
+        {"length": 0},
+        {"round": -1},
+        {"attempt": -1},
+        {"dropout": -0.1},
+        {"dropout": 0.95},
+    ],
+)
+def test_terms_that_cannot_be(wrong: dict[str, object]) -> None:
+    with pytest.raises(InputError):
+        terms(**wrong)  # type: ignore[arg-type]
+
+
+def test_rolls_that_cannot_be() -> None:
+    for wrong in (
+        {"": bytes(32)},
+        {"x" * 129: bytes(32)},
+        {"a": bytes(31)},
+        {str(k): bytes(32) for k in range(MOST_MEMBERS + 1)},
+    ):
+        with pytest.raises(InputError, match="secure sum roll"):
+            Roll(wrong)
+
+
+def test_every_term_and_the_roll_are_in_the_digest() -> None:
+    roll = Roll({"a": bytes(32)})
+    others = [
+        {"run": "b"},
+        {"round": 4},
+        {"attempt": 1},
+        {"length": 9},
+        {"bits": 32},
+        {"dropout": 0.1},
+        {"malicious": 0.2},
+    ]
+    digests = {terms(**other).digest(roll) for other in others} | {
+        terms().digest(roll),
+        terms().digest(Roll({"a": b"\1" * 32})),
+    }  # type: ignore[arg-type]
+    assert len(digests) == len(others) + 2
+    assert m.roster_view(b"these terms", []) != m.roster_view(
+        b"others", []
+    )  # and in all that follows a roster
+
+
+def test_messages_are_read_strictly() -> None:
+    good = m.encode(m.Advert(bytes(32), bytes(32), bytes(32), bytes(32), 1))
+    assert m.decode(good, m.Advert, 1000).boxes == bytes(32)
+    for bad in (
+        good + b"\0",
+        good[:-1],
+        b"",
+        b"\xc1",
+        m.encode([bytes(32)] * 5),
+        m.encode([bytes(32)] * 3 + [bytes(31)]),
+        b"\x91" * 9000,
+    ):
+        with pytest.raises(SumRefused) as refused:
+            m.decode(bad, m.Advert, 10_000)
+        assert refused.value.code == "malformed"
+    with pytest.raises(SumRefused, match="size: "):
+        m.decode(good, m.Advert, len(good) - 1)
+
+
+def test_sets_of_places_as_bits() -> None:
+    for n in (1, 8, 9, 100):
+        for some in ([], [0], [n - 1], list(range(n))):
+            assert m.from_bits(m.to_bits(some, n), n) == some
+    assert (
+        m.from_bits(b"\x02", 1) is None
+        and m.from_bits(b"\0\0", 8) is None
+        and m.from_bits(b"", 8) is None
+    )
+
+
+def test_refusals_are_one_line_with_a_code() -> None:
+    refused = SumRefused("floor", "a\nb")
+    assert str(refused) == "secure sum: floor: a\nb" and refused.code in CODES
+
+
+# ---- the vector of a Total -----------------------------------------------------------------------
+
+
+def some_total(items: int, width: int, groups: int, seed: int) -> Total:
+    rng = np.random.default_rng(seed)
+    ends = np.iinfo(np.int64)
+    draw = lambda *shape: rng.integers(ends.min, ends.max, shape, endpoint=True)  # noqa: E731
+    rows = {"v": draw(items, width), "b": draw(items)}
+    return Total(
+        rows,
+        draw(items),
+        {"net": draw(groups, 2, 3), "a": draw(groups)},
+        draw(groups),
+        int(rng.integers(1, 99)),
+    )
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(0, 7), st.integers(0, 5), st.integers(1, 3), st.integers(0, 99))
+def test_a_total_is_a_vector_and_back(items: int, width: int, groups: int, seed: int) -> None:
+    total = some_total(items, width, groups, seed)
+    vector = pack(total)
+    back = unpack(vector, some_total(items, width, groups, seed + 1))
+    assert (
+        vector.dtype == np.int64
+        and len(vector) == size(total) == items * (width + 2) + groups * 8 + 1
+    )
+    assert (
+        list(back.rows) == list(total.rows)
+        and list(back.dense) == list(total.dense)
+        and back.devices == total.devices
+    )
+    for left, right in [
+        (back.rows, total.rows),
+        (back.dense, total.dense),
+        ({"": back.senders}, {"": total.senders}),
+    ]:
+        assert all(
+            np.array_equal(left[name], right[name]) and left[name].dtype == np.int64
+            for name in right
+        )
+    assert np.array_equal(back.weight, total.weight)
+
+
+def test_the_order_is_that_of_the_names_and_sums_are_sums() -> None:
+    total = some_total(3, 2, 1, 0)
+    vector = pack(total)
+    assert np.array_equal(vector[:3], total.rows["b"]) and np.array_equal(
+        vector[3:9], total.rows["v"].ravel()
+    )
+    turned = total._replace(
+        rows=dict(reversed(total.rows.items())), dense=dict(reversed(total.dense.items()))
+    )
+    assert np.array_equal(pack(turned), vector)
+    back = unpack(vector + vector, total)
+    assert np.array_equal(back.rows["v"], total.rows["v"] * 2) and back.devices == 2 * total.devices
+    vector[:] = 0
+    assert total.devices and total.rows["v"].any()  # a copy
+
+
+def test_what_is_no_vector_of_the_total() -> None:
+    total = some_total(3, 2, 1, 0)
+    for wrong in (pack(total)[:-1], pack(total).astype(np.float64), pack(total)[None]):
+        with pytest.raises(InputError, match="expected int64"):
+            unpack(wrong, total)
+    with pytest.raises(InputError, match="shows arrays singly"):
+        pack(total._replace(shown=(ShownArrays(np.zeros(1, np.int64), {}),)))
+
+
+def test_row_occupancy() -> None:
+    total = some_total(4, 2, 1, 0)._replace(
+        senders=np.array([3, 0, 0, 1]), devices=2, dense={"net": np.zeros((1, 5, 3), np.int64)}
+    )
+    assert rows_of(total) == SumRows(4, 4, 2) and rows_of(total._replace(rows={})) == SumRows(
+        4, 0, 2
+    )
+    assert SumRows(85, 1700).occupancy(100) == 5.0 and SumRows(85, 1700, 5).occupancy(100) == 1.0
+    assert SumRows(4, 0, 1).occupancy(7) == 7.0  # no message says anything of an item
+
+
+def test_a_message_with_a_row_for_every_item_is_counted_in_equations() -> None:
+    """FCF: all send all rows, so that full rows hide nobody; 100 people in one number each against
+    20 numbers an item and sum.
+    """
+    every = some_total(4, 2, 1, 0)._replace(
+        rows={}, devices=5, dense={"f": np.zeros((1, 4, 20), np.int64)}
+    )
+    assert rows_of(every) == SumRows(int(every.senders.sum()), 0, 5, 20)
+    assert [rows_of(every).occupancy(100, sums) for sums in (1, 2, 5, 8)] == [5.0, 2.5, 1.0, 0.625]
+    same = every._replace(
+        rows={"own": np.zeros((4, 20), np.int64)}, dense={}, senders=np.full(4, 5)
+    )
+    assert (
+        rows_of(same, same_rows=True).occupancy(100, 8) == 0.625
+        and rows_of(same).occupancy(100, 8) == 100
+    )
+    both = rows_of(every._replace(rows={"q": np.zeros((4, 2), np.int64)}, senders=np.full(4, 5)))
+    assert both.occupancy(100) == 5.0 and both.occupancy(100, 1) < both._replace(width=0).occupancy(
+        100
+    )

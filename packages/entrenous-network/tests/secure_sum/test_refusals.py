@@ -1,0 +1,826 @@
+"""What a client refuses whatever the server says, and what a server refuses whatever a client
+sends: each by its code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+
+import numpy as np
+import pytest
+from entrenous_network.secure_sum import client as client_module
+from entrenous_network.secure_sum import messages as m
+from entrenous_network.secure_sum import primitives as p
+from entrenous_network.secure_sum.client import SecureSumClient
+from entrenous_network.secure_sum.graph import quorum
+from entrenous_network.secure_sum.refusal import SumRefused
+from entrenous_network.secure_sum.server import SecureSumServer
+from entrenous_network.secure_sum.shamir import combine
+from entrenous_network.secure_sum.terms import Floors, SumTerms
+from entrenous_network.secure_sum.vector import SumRows
+from secure_sum_in_memory import (
+    ALL,
+    MODEL,
+    OTHER,
+    SMALL,
+    advertised,
+    clients,
+    consented,
+    identity,
+    masked,
+    name,
+    plain,
+    roll,
+    shared,
+    terms,
+    unmasked,
+    vectors,
+)
+
+from entrenous.core.errors import InputError
+
+Sum = tuple[dict[str, SecureSumClient], SecureSumServer]
+
+
+def refused(code: str, call: Callable[[], object]) -> SumRefused:
+    with pytest.raises(SumRefused) as found:
+        call()
+    assert found.value.code == code, found.value
+    assert "\n" not in str(found.value)
+    return found.value
+
+
+def started(parties: int, about: SumTerms | None = None, floors: Floors = SMALL) -> Sum:
+    agreed = about or terms()
+    return clients(parties, agreed, floors), SecureSumServer(agreed, roll(parties))
+
+
+def until_masked(parties: int, gone: Iterable[str] = (), about: SumTerms | None = None) -> Sum:
+    found, server = started(parties, about)
+    shared(advertised(found, server), server)
+    return masked(found, server, vectors(parties), list(gone)), server
+
+
+def signed(data: bytes) -> m.Signed:
+    return m.decode(data, m.Signed, 1 << 20)
+
+
+def again(data: bytes, signer: SecureSumClient, **fields: object) -> bytes:
+    """A message with other fields and no new signature."""
+    old = signed(data)
+    return m.encode(
+        m.Signed(**{name: fields.get(name, getattr(old, name)) for name in old.__struct_fields__})
+    )  # type: ignore[arg-type]
+
+
+# ---- floors of the client ------------------------------------------------------------------------
+
+
+def test_a4_a_cohort_below_the_floor() -> None:
+    """A4. At the roster, at the list of sharers and at the list of survivors."""
+    parties, server = started(6, floors=Floors(people=1, parties=7, occupancy=1))
+    advertised(parties, server)
+    refused("floor", lambda: parties[name(0)].share(server.roster()))
+
+    parties, server = started(6, floors=Floors(people=1, parties=6, occupancy=1))
+    shared(advertised(parties, server), server, [name(5)])
+    refused("floor", lambda: parties[name(0)].mask(server.inbox(name(0)), vectors(6)[name(0)], ALL))
+
+    parties, server = started(6, floors=Floors(people=1, parties=6, occupancy=1))
+    shared(advertised(parties, server), server)
+    masked(parties, server, vectors(6), [name(5)])
+    refused("floor", lambda: parties[name(0)].consent(server.survivors(name(0))))
+
+
+def test_rows_that_too_few_devices_fill() -> None:
+    parties, server = started(6, floors=Floors(people=2, parties=2, occupancy=10))
+    shared(advertised(parties, server), server)
+    values = vectors(6)[name(0)]
+    for rows in (SumRows(10, 10), SumRows(16, 10), SumRows(0, 5), SumRows(1, 0)):
+        refused(
+            "occupancy",
+            lambda rows=rows: parties[name(0)].mask(server.inbox(name(0)), values, rows),
+        )
+    assert parties[name(0)].used == frozenset()
+    assert parties[name(0)].mask(
+        server.inbox(name(0)), values, SumRows(17, 10)
+    )  # 10.2 devices a row
+
+
+def test_rows_that_too_few_are_left_to_fill() -> None:
+    parties, server = started(6, floors=Floors(people=2, parties=2, occupancy=10))
+    shared(advertised(parties, server), server)
+    for k in range(5):
+        server.add(
+            m.MASKED,
+            parties[name(k)].mask(server.inbox(name(k)), vectors(6)[name(k)], SumRows(17, 10)),
+        )
+    refused("occupancy", lambda: parties[name(0)].consent(server.survivors(name(0))))
+
+
+def test_noise_on_every_row_makes_up_for_empty_ones() -> None:
+    parties, server = started(6, floors=Floors(people=2, parties=2, occupancy=10, noise=True))
+    shared(advertised(parties, server), server)
+    assert parties[name(0)].mask(server.inbox(name(0)), vectors(6)[name(0)], SumRows(1, 1000))
+
+
+def test_a7_another_model_is_seen_by_all() -> None:
+    """A7. The server shows one client another model: the honest intake refuses the advert, and
+    under a server that does not, the client and all others see that the roster states two models,
+    and withhold.
+    """
+    parties, server = started(6)
+    victim = SecureSumClient(terms(model=OTHER), roll(6), name(3), identity(3), SMALL)
+    parties[name(3)] = victim
+    refused("model", lambda: server.add(m.ADVERT, victim.advertise()))
+    adverts = [signed(client.advertise()) for client in parties.values()]
+    roster = m.encode(m.Roster(adverts))
+    assert "5 of 6 parties signed another model" in str(
+        refused("model", lambda: victim.share(roster))
+    )
+    for each, client in parties.items():
+        if each != name(3):
+            assert "1 of 6 parties" in str(
+                refused("model", lambda client=client: client.share(roster))
+            )
+    # a roster of only those with the victim's model is one of too few; and nobody's statement of
+    # another model can be changed
+    refused("floor", lambda: victim.share(m.encode(m.Roster([adverts[3]]))))
+    lied = [
+        m.Signed(a.stage, a.round, a.attempt, a.sender, a.body.replace(MODEL, OTHER), a.signature)
+        for a in adverts
+    ]
+    refused("signature", lambda: victim.share(m.encode(m.Roster(lied))))
+
+
+def test_a_round_is_summed_once() -> None:
+    """Another attempt after the masked input left, also by the next client after a restart; not
+    before it left.
+    """
+    (parties, server), values = until_masked(4), vectors(4)
+    used = parties[name(0)].used
+    assert used == {("a run", 3)}
+    for attempt, before, allowed in (
+        (1, used, False),
+        (1, frozenset(), True),
+        (0, used | {("another run", 3)}, False),
+    ):
+        about = terms(attempt=attempt)
+        others, server = clients(4, about), SecureSumServer(about, roll(4))
+        others[name(0)] = SecureSumClient(about, roll(4), name(0), identity(0), SMALL, before)
+        shared(advertised(others, server), server)
+        ask = lambda: others[name(0)].mask(server.inbox(name(0)), values[name(0)], ALL)  # noqa: B023, E731
+        if allowed:
+            ask()
+        else:
+            refused("used", ask)
+            assert others[name(0)].used == before
+    fresh = terms(round=4)
+    assert SecureSumClient(fresh, roll(4), name(0), identity(0), SMALL, used).used == used
+
+
+def test_a4_never_both_kinds_of_share() -> None:
+    """A4. A server that wants the seed of one party and the key of its pairs' masks has to show two
+    lists of survivors.
+    """
+    parties, server = until_masked(10)
+    whole = {each: server.survivors(each) for each in parties}
+    uploads = {each: m.decode(whole[each], m.Survivors, 1 << 20).uploads for each in parties}
+
+    def without_9(each: str) -> bytes:
+        return m.encode(m.Survivors(m.to_bits(range(9), 10), uploads[each][:-1]))
+
+    # half of them are shown a list with party 9, the other half one without
+    one = {name(k): parties[name(k)].consent(whole[name(k)]) for k in range(5)}
+    two = {name(k): parties[name(k)].consent(without_9(name(k))) for k in range(5, 9)}
+
+    def consents(of: dict[str, bytes]) -> bytes:
+        signers = sorted(int(each[-4:]) for each in of)
+        return m.encode(
+            m.Consents(
+                m.to_bits(signers, 10), b"".join(signed(of[name(k)]).signature for k in signers)
+            )
+        )
+
+    refused("quorum", lambda: parties[name(0)].unmask(consents(one)))
+    refused("quorum", lambda: parties[name(8)].unmask(consents(two)))
+    for k in (0, 8):  # the other half's signatures are under the other list
+        refused("signature", lambda k=k: parties[name(k)].unmask(consents({**one, **two})))
+    for k in range(5):  # and nobody signs twice
+        refused("both", lambda k=k: parties[name(k)].consent(without_9(name(k))))
+    for k in range(5, 9):
+        refused("both", lambda k=k: parties[name(k)].consent(whole[name(k)]))
+    refused(
+        "survivors", lambda: parties[name(9)].consent(without_9(name(9)))
+    )  # party 9 sent, and is said not to have
+
+
+def test_after_unmasking_no_other_list_is_answered() -> None:
+    parties, server = until_masked(6)
+    unmasked(consented(parties, server), server)
+    other = m.encode(m.Consents(m.to_bits(range(5), 6), bytes(64 * 5)))
+    refused("both", lambda: parties[name(0)].unmask(other))
+    assert not hasattr(parties[name(0)], "_secrets") and not hasattr(parties[name(0)], "_held")
+
+
+def test_what_a_survivor_signed_is_checked() -> None:
+    """The server says that somebody sent a masked vector who did not, or under another list of
+    sharers.
+    """
+    parties, server = until_masked(6, [name(5)])
+    said = m.decode(server.survivors(name(0)), m.Survivors, 1 << 20)
+    made_up = m.encode(
+        m.Survivors(m.to_bits(range(6), 6), [*said.uploads, m.Upload(bytes(32), bytes(64))])
+    )
+    refused("signature", lambda: parties[name(0)].consent(made_up))
+    twice = m.encode(m.Survivors(m.to_bits(range(6), 6), [*said.uploads, said.uploads[0]]))
+    refused("signature", lambda: parties[name(0)].consent(twice))
+    refused(
+        "survivors",
+        lambda: parties[name(0)].consent(
+            m.encode(m.Survivors(m.to_bits(range(6), 6), said.uploads))
+        ),
+    )
+
+
+def test_lists_that_cannot_be() -> None:
+    parties, server = started(6)
+    shared(advertised(parties, server), server, [name(5)])
+    values, inbox = vectors(6)[name(0)], m.decode(server.inbox(name(0)), m.Inbox, 1 << 20)
+    for code, bits, boxes in (
+        ("sharers", b"\x80", inbox.boxes),  # a place that is none
+        ("sharers", b"\x1f\x00", inbox.boxes),
+        ("sharers", m.to_bits(range(1, 5), 6), inbox.boxes),  # not the client itself
+        ("floor", m.to_bits(range(3), 6), inbox.boxes[:2]),
+        ("box", m.to_bits(range(5), 6), inbox.boxes[:-1]),
+        ("box", m.to_bits(range(5), 6), inbox.boxes[::-1]),
+        ("box", m.to_bits(range(6), 6), [*inbox.boxes, inbox.boxes[0]]),
+    ):
+        hashes = (inbox.commitments * 2)[: m.COMMITTED * len(boxes)]
+        wrong = m.encode(m.Inbox(bits, boxes, hashes))
+        refused(code, lambda wrong=wrong: parties[name(0)].mask(wrong, values, ALL))
+    for hashes in (b"", inbox.commitments[:-1], inbox.commitments + b"\0", inbox.commitments[::-1]):
+        wrong = m.encode(m.Inbox(m.to_bits(range(5), 6), inbox.boxes, hashes))
+        refused("box", lambda wrong=wrong: parties[name(0)].mask(wrong, values, ALL))
+    masked(parties, server, vectors(6), [name(5)])
+    said = m.decode(server.survivors(name(0)), m.Survivors, 1 << 20)
+    refused(
+        "survivors",
+        lambda: parties[name(0)].consent(
+            m.encode(m.Survivors(m.to_bits(range(6), 6), said.uploads))
+        ),
+    )  # 5 never shared
+
+
+def test_a_ring_that_fell_apart() -> None:
+    """Above 128 parties a list of survivors with two gaps in the ring is refused: each part would
+    have a sum of its own.
+    """
+    about = terms()
+    parties = clients(150, about)
+    server = SecureSumServer(about, roll(150))
+    advertised(parties, server)
+    roster = server.roster()
+    victim = parties[name(0)]
+    share, met = victim.share(roster), victim._met
+    assert met is not None
+    boxes, hashes = [], []
+    for k in met.graph.neighbours(0):
+        sent = m.decode(signed(parties[name(k)].share(roster)).body, m.Shares, 1 << 20)
+        boxes.append(sent.boxes[met.graph.neighbours(k).index(0)])
+        at = m.COMMITTED * met.graph.around(k).index(0)
+        hashes.append(sent.commitments[at : at + m.COMMITTED])
+    everyone = m.to_bits(range(150), 150)
+    inbox = m.encode(m.Inbox(everyone, boxes, b"".join(hashes)))
+    victim.mask(inbox, vectors(1)[name(0)], ALL)
+    view, digest = victim._views[2], about.digest(roll(150))
+    ring, reach = met.graph.ring, met.graph.reach
+    start = ring.index(0) + 1
+
+    def survivors(gap: int) -> bytes:
+        gone = {ring[(start + at) % 150] for at in (*range(reach), *range(60, 60 + gap))}
+        alive = [k for k in range(150) if k not in gone]
+        near = [k for k in met.graph.neighbours(0) if k in set(alive)]
+        signs = [
+            p.sign(identity(k), m.statement(digest, m.MASKED, name(k), view, bytes(32)))
+            for k in near
+        ]
+        assert len(alive) >= met.graph.quorum and len(near) >= met.graph.threshold and share
+        return m.encode(
+            m.Survivors(m.to_bits(alive, 150), [m.Upload(bytes(32), each) for each in signs])
+        )
+
+    assert "fall apart" in str(refused("survivors", lambda: victim.consent(survivors(reach))))
+    assert victim.consent(survivors(reach - 1))
+
+
+def test_vectors_that_are_none() -> None:
+    parties, server = started(4)
+    shared(advertised(parties, server), server)
+    inbox = server.inbox(name(0))
+    for wrong in (
+        np.zeros(39, np.int64),
+        np.zeros(41, np.int64),
+        np.zeros((40, 1), np.int64),
+        np.zeros(40),
+        np.zeros(40, np.int32),
+    ):
+        refused("vector", lambda wrong=wrong: parties[name(0)].mask(inbox, wrong, ALL))
+    parties[name(0)].mask(inbox, np.zeros(40, np.int64), ALL)
+    refused(
+        "stage", lambda: parties[name(0)].mask(inbox, np.ones(40, np.int64), ALL)
+    )  # a second vector under the same masks
+
+
+def test_stages_come_in_order() -> None:
+    parties, server = started(4)
+    client = parties[name(0)]
+    refused("stage", lambda: client.share(b""))
+    refused("stage", lambda: client.mask(b"", np.zeros(40, np.int64), ALL))
+    refused("stage", lambda: client.consent(b""))
+    refused("stage", lambda: client.unmask(b""))
+    refused("stage", server.total)
+    refused("stage", lambda: server.inbox(name(0)))
+    refused("stage", lambda: server.survivors(name(0)))
+    refused("stage", server.consents)
+    advertised(parties, server)
+    roster = server.roster()
+    client.share(roster)
+    refused("stage", lambda: client.share(roster + b" "))
+
+
+def test_a_client_must_be_on_the_roll_as_itself() -> None:
+    for who, key in ((name(1), identity(0)), ("stranger", identity(0))):
+        with pytest.raises(InputError, match="is not in the roll with this identity"):
+            SecureSumClient(terms(), roll(2), who, key)
+
+
+# ---- rosters -------------------------------------------------------------------------------------
+
+
+def test_rosters_that_the_server_made_up() -> None:
+    parties, server = started(5)
+    advertised(parties, server)
+    adverts = m.decode(server.roster(), m.Roster, 1 << 20).adverts
+    client = parties[name(0)]
+
+    def ask(some: list[m.Signed]) -> Callable[[], bytes]:
+        return lambda: client.share(m.encode(m.Roster(some)))
+
+    mallory = identity(99)
+    body = m.encode(m.Advert(MODEL, *(p.public_of(bytes([k]) * 32) for k in (1, 2)), bytes(32), 1))
+    forged = m.Signed(
+        m.ADVERT,
+        3,
+        0,
+        name(4),
+        body,
+        p.sign(mallory, m.statement(terms().digest(roll(5)), 0, name(4), b"", body)),
+    )
+    refused("roster", ask(adverts[::-1]))
+    refused("roster", ask([*adverts, adverts[-1]]))
+    refused("roster", ask(adverts[1:]))
+    refused(
+        "signature", ask([*adverts[:4], forged])
+    )  # a key of the server's in the name of another
+    refused("unknown", ask([*adverts, m.Signed(m.ADVERT, 3, 0, "zoe", body, forged.signature)]))
+    refused(
+        "round",
+        ask(
+            [*adverts[:4], m.Signed(m.ADVERT, 2, 0, name(4), adverts[4].body, adverts[4].signature)]
+        ),
+    )
+    refused(
+        "stage",
+        ask(
+            [*adverts[:4], m.Signed(m.SHARES, 3, 0, name(4), adverts[4].body, adverts[4].signature)]
+        ),
+    )
+    own = signed(
+        SecureSumClient(terms(), roll(5), name(0), identity(0), SMALL).advertise()
+    )  # of a client that was before this one
+    refused("roster", ask([own, *adverts[1:]]))
+    refused("floor", ask(adverts[:1]))
+
+
+def test_a_key_that_no_one_can_agree_with() -> None:
+    parties, server = started(3)
+    client = parties[name(2)]
+    for at in range(2):
+        keys = [p.public_of(b"\1" * 32), p.public_of(b"\2" * 32)]
+        keys[at] = bytes(32)  # a point of low order: what is agreed on would be 0
+        bad = client._signed(m.ADVERT, b"", m.encode(m.Advert(MODEL, *keys, bytes(32), 1)))
+        refused("keys", lambda bad=bad: server.add(m.ADVERT, bad))
+    roster = [signed(parties[name(k)].advertise()) for k in range(2)]
+    bad = client._signed(
+        m.ADVERT, b"", m.encode(m.Advert(MODEL, bytes(32), p.public_of(b"\1" * 32), bytes(32), 1))
+    )
+    refused("keys", lambda: parties[name(0)].share(m.encode(m.Roster([*roster, signed(bad)]))))
+
+
+# ---- below the threshold -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stage", ["advert", "shares", "masked", "consent"])
+def test_a3_below_the_threshold_a_round_is_abandoned_and_nothing_is_revealed(stage: str) -> None:
+    """A3. Of 20, 9 of 20 drop out: 11 are left where 12 must be. The server has no share, and no
+    client gives it one.
+    """
+    parties, server = started(20)
+    values, q = vectors(20), quorum(20)
+    gone = [name(k) for k in range(20 - q + 1)]
+    assert q == 12 and len(gone) == 9
+    at = ("advert", "shares", "masked", "consent").index(stage)
+    here = parties
+    if stage == "advert":
+        here = advertised(parties, server, [name(k) for k in range(19)])
+        refused("threshold", server.roster)
+        return
+    for number, step in enumerate(
+        (advertised, shared, lambda a, s, g: masked(a, s, values, g), consented)
+    ):
+        here = step(here, server, gone if number == at else [])
+        if number == at:
+            break
+    close = (
+        server.roster,
+        lambda: server.inbox(name(19)),
+        lambda: server.survivors(name(19)),
+        server.consents,
+    )[at]
+    assert "nothing is revealed" in str(refused("threshold", close))
+    # a server that goes on regardless gets no further with any client that is left
+    said = m.to_bits(range(len(gone), 20), 20)
+    for client in here.values():
+        if stage == "shares":
+            refused(
+                "floor",
+                lambda client=client: client.mask(
+                    m.encode(m.Inbox(said, [], b"")), values[client.name], ALL
+                ),
+            )
+        elif stage == "masked":
+            refused("floor", lambda client=client: client.consent(m.encode(m.Survivors(said, []))))
+        else:
+            signatures = b"".join(server._said[m.CONSENT][each].signature for each in sorted(here))
+            refused(
+                "quorum",
+                lambda client=client, got=signatures: client.unmask(
+                    m.encode(m.Consents(said, got))
+                ),
+            )
+    assert server._shares == {} and server.heard(m.UNMASKING) == frozenset()
+    refused("stage", server.total)
+
+
+def test_one_share_too_few_reveals_nothing() -> None:
+    """All consent, then only t - 1 unmask: what the server holds is t - 1 shares of each secret,
+    and they give none of them.
+    """
+    parties, server = until_masked(20, [name(19)])
+    consented(parties, server)
+    t = server._graph.threshold
+    unmasked(parties, server, [name(k) for k in range(t - 1, 20)])
+    assert len(server.heard(m.UNMASKING)) == t - 1
+    assert "11 right shares of a party; at least 12" in str(refused("threshold", server.total))
+    for owner in range(20):
+        shares = {holder + 1: got[owner] for holder, got in server._shares.items()}
+        secret = combine(shares)
+        advert = server._adverts[name(owner)]
+        assert len(shares) == t - 1
+        assert secret is None or (
+            client_module.commitment(secret) != advert.seed and p.public_of(secret) != advert.masks
+        )
+    server.add(m.UNMASKING, parties[name(t - 1)].unmask(server.consents()))  # one more is enough
+    assert np.array_equal(server.total(), plain(vectors(20), parties))
+
+
+def test_a_member_that_lies_about_its_shares_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    parties, server = started(6)
+    advertised(parties, server)
+    roster, honest = server.roster(), client_module.split
+    for each, client in parties.items():
+        lie = each == name(2)
+        monkeypatch.setattr(
+            client_module,
+            "split",
+            lambda secret, t, x, lie=lie: honest(bytes(32) if lie else secret, t, x),
+        )
+        server.add(m.SHARES, client.share(roster))
+    masked(parties, server, vectors(6))
+    unmasked(consented(parties, server), server)
+    refused("shares", server.total)
+    assert list(server.liars) == [name(2)]
+
+
+# ---- what the server refuses ---------------------------------------------------------------------
+
+
+def test_messages_the_server_refuses() -> None:
+    parties, server = started(5)
+    client, good = parties[name(0)], parties[name(0)].advertise()
+    for code, bad in (
+        ("malformed", b""),
+        ("malformed", good + b"\0"),
+        ("malformed", good[:-1]),
+        ("malformed", again(good, client, stage=7)),
+        ("size", good + bytes(4096)),
+        ("unknown", again(good, client, sender="zoe")),
+        ("signature", again(good, client, sender=name(1))),
+        ("signature", again(good, client, signature=bytes(64))),
+        ("signature", again(good, client, body=signed(good).body[:-1] + b"\0")),
+        ("round", again(good, client, round=2)),
+        ("round", again(good, client, attempt=1)),
+        ("stage", again(good, client, stage=1)),
+        ("stage", again(good, client, stage=m.COMPLAINT)),
+        ("malformed", again(good, client, round=-1)),
+        ("malformed", client._signed(m.ADVERT, b"", b"\x90")),
+    ):
+        refused(code, lambda bad=bad: server.add(m.ADVERT, bad))
+    refused("stage", lambda: server.add(m.SHARES, good))
+    assert server.heard(m.ADVERT) == frozenset()
+    advertised(parties, server)
+    refused(
+        "duplicate",
+        lambda: server.add(
+            m.ADVERT, SecureSumClient(terms(), roll(5), name(0), identity(0), SMALL).advertise()
+        ),
+    )
+    server.roster()
+    refused(
+        "stage",
+        lambda: server.add(
+            m.ADVERT, SecureSumClient(terms(), roll(5), name(0), identity(0), SMALL).advertise()
+        ),
+    )
+
+
+def test_replays_of_another_sum() -> None:
+    """Of another round, attempt, run, length or model: by name where the message says so itself,
+    else by its signature.
+    """
+    _, server = started(3)
+    for code, other in (
+        ("round", {"round": 2}),
+        ("round", {"attempt": 1}),
+        ("signature", {"run": "another run"}),
+        ("signature", {"length": 41}),
+        ("signature", {"bits": 32}),
+        ("model", {"model": OTHER}),
+    ):
+        replayed = clients(3, terms(**other))[name(0)].advertise()  # type: ignore[arg-type]
+        refused(code, lambda replayed=replayed: server.add(m.ADVERT, replayed))
+    moved = again(clients(3, terms(round=2))[name(0)].advertise(), clients(3)[name(0)], round=3)
+    refused("signature", lambda: server.add(m.ADVERT, moved))
+
+
+def test_later_messages_the_server_refuses() -> None:
+    parties, server = started(5)
+    advertised(parties, server, [name(4)])
+    roster = server.roster()
+    client = parties[name(0)]
+    good = client.share(roster)
+    view = client._views[1]
+    refused("unknown", lambda: server.add(m.SHARES, again(good, client, sender=name(4))))
+    refused(
+        "signature",
+        lambda: server.add(
+            m.SHARES, client._signed(m.SHARES, b"another roster", signed(good).body)
+        ),
+    )
+    for code, box, boxes, hashes in (
+        ("box", m.BOX, 2, 4),
+        ("box", m.BOX, 3, 3),
+        ("malformed", m.BOX - 1, 3, 4),
+    ):
+        body = m.encode(m.Shares([bytes(box)] * boxes, bytes(m.COMMITTED * hashes)))
+        refused(code, lambda body=body: server.add(m.SHARES, client._signed(m.SHARES, view, body)))
+    here = shared({name(k): parties[name(k)] for k in range(4)}, server)
+    refused("unknown", lambda: server.inbox(name(4)))
+    inbox = server.inbox(name(0))
+    upload = client.mask(inbox, vectors(5)[name(0)], ALL)
+    view = client._views[2]
+    for length in (0, 319, 321):
+        refused(
+            "vector",
+            lambda length=length: server.add(
+                m.MASKED, client._signed(m.MASKED, view, bytes(length))
+            ),
+        )
+    refused("size", lambda: server.add(m.MASKED, client._signed(m.MASKED, view, bytes(2000))))
+    masked(here, server, vectors(5), [name(0)])
+    server.add(m.MASKED, upload)
+    refused("duplicate", lambda: server.add(m.MASKED, client._signed(m.MASKED, view, bytes(320))))
+    consent = client.consent(server.survivors(name(0)))
+    refused(
+        "size", lambda: server.add(m.CONSENT, client._signed(m.CONSENT, client._views[3], b"more"))
+    )
+    refused("signature", lambda: server.add(m.CONSENT, again(consent, client, sender=name(1))))
+    consented(here, server)
+    shares = client.unmask(server.consents())
+    for body in (b"", signed(shares).body[:-1], signed(shares).body + b"\0"):
+        refused(
+            "size",
+            lambda body=body: server.add(
+                m.UNMASKING, client._signed(m.UNMASKING, client._views[3], body)
+            ),
+        )
+    unmasked(here, server)
+    assert np.array_equal(server.total(), plain(vectors(5), here))
+
+
+def test_a_journal_that_is_none() -> None:
+    journal: list[bytes] = []
+    agreed = terms()
+    server = SecureSumServer(agreed, roll(3), journal.append)
+    shared(advertised(clients(3), server), server)
+    refused("malformed", lambda: SecureSumServer.rebuilt(agreed, roll(3), [*journal[:2], b"\xff"]))
+    refused("stage", lambda: SecureSumServer.rebuilt(agreed, roll(3), journal[::-1]))
+    refused(
+        "stage", lambda: SecureSumServer.rebuilt(agreed, roll(3), [*journal, m.encode(m.Close(0))])
+    )
+    refused("threshold", lambda: SecureSumServer.rebuilt(agreed, roll(3), [m.encode(m.Close(0))]))
+    refused("round", lambda: SecureSumServer.rebuilt(terms(round=9), roll(3), journal))
+
+
+# ---- mutations -----------------------------------------------------------------------------------
+
+
+def mutated(data: bytes, rng: np.random.Generator) -> bytes:
+    """One of: some bits flipped, a byte changed, a part cut out, inserted, doubled or zeroed, the
+    end cut off or lengthened.
+    """
+    raw, kind = bytearray(data), int(rng.integers(7))
+    low = int(rng.integers(len(raw)))
+    high = min(len(raw), low + 1 + int(rng.integers(40)))
+    noise = rng.bytes(high - low)
+    if kind == 0:
+        for at in rng.integers(len(raw), size=int(rng.integers(1, 5))):
+            raw[at] ^= 1 << int(rng.integers(8))
+    elif kind == 1:
+        raw[int(rng.integers(min(8, len(raw))))] = int(rng.integers(256))
+    elif kind == 2:
+        raw[low:high] = b""
+    elif kind == 3:
+        raw[low:low] = noise
+    elif kind == 4:
+        raw[low:high] = bytes(high - low)
+    elif kind == 5:
+        raw = raw[:low]
+    else:
+        raw += noise
+    return bytes(raw)
+
+
+MUTANTS = 120  # of every message
+
+
+def test_thousands_of_mutated_messages_are_refused_and_change_nothing() -> None:
+    """Before every message on its way, to the server and to a client, its mutants: each is refused
+    by code, and the sum is exact.
+    """
+    rng, values = np.random.default_rng(7), vectors(6)
+    parties, server = started(6)
+    tried, codes = 0, set[str]()
+
+    def attack(receive: Callable[[bytes], object], message: bytes) -> None:
+        nonlocal tried
+        for _ in range(MUTANTS):
+            bad = mutated(message, rng)
+            if bad != message:
+                tried += 1
+                with pytest.raises(SumRefused) as found:
+                    receive(bad)
+                codes.add(found.value.code)
+
+    def send(receive: Callable[[bytes], bool], message: bytes) -> None:
+        attack(receive, message)
+        assert receive(message)
+
+    for client in parties.values():
+        send(partial(server.add, m.ADVERT), client.advertise())
+    roster = server.roster()
+    for client in parties.values():
+        attack(client.share, roster)
+        send(partial(server.add, m.SHARES), client.share(roster))
+    for each, client in parties.items():
+        inbox = server.inbox(each)
+        attack(lambda data, each=each, client=client: client.mask(data, values[each], ALL), inbox)
+        send(partial(server.add, m.MASKED), client.mask(inbox, values[each], ALL))
+    for each, client in parties.items():
+        survivors = server.survivors(each)
+        attack(client.consent, survivors)
+        send(partial(server.add, m.CONSENT), client.consent(survivors))
+    consents = server.consents()
+    for client in parties.values():
+        attack(client.unmask, consents)
+        send(partial(server.add, m.UNMASKING), client.unmask(consents))
+    assert tried > 6000 and {"malformed", "signature", "box"} <= codes
+    assert np.array_equal(server.total(), plain(values, values))
+
+
+def test_noise_is_refused() -> None:
+    rng = np.random.default_rng(3)
+    parties, server = started(3)
+    advertised(parties, server)
+    roster = server.roster()
+    parties[name(0)].share(roster)
+    for _ in range(1000):
+        data = rng.bytes(int(rng.integers(0, 300)))
+        for receive in (
+            partial(server.add, m.ADVERT),
+            partial(server.add, m.SHARES),
+            parties[name(1)].share,
+        ):
+            refused("malformed", lambda data=data, receive=receive: receive(data))
+        refused(
+            "malformed", lambda data=data: parties[name(0)].mask(data, np.zeros(40, np.int64), ALL)
+        )
+
+
+def test_garbage_of_a_member_is_refused_too() -> None:
+    """Properly signed: boxes that do not open are refused by who gets them, shares that fit nothing
+    by the server; nothing is read.
+    """
+    rng = np.random.default_rng(5)
+    parties, server = started(4)
+    advertised(parties, server)
+    roster = server.roster()
+    for each, client in parties.items():
+        good = client.share(roster)
+        boxes = [rng.bytes(m.BOX) for _ in range(3)]
+        body = m.encode(m.Shares(boxes, rng.bytes(4 * m.COMMITTED)))
+        junk = client._signed(m.SHARES, client._views[1], body)
+        server.add(m.SHARES, junk if each == name(2) else good)
+    refused("box", lambda: parties[name(0)].mask(server.inbox(name(0)), vectors(4)[name(0)], ALL))
+
+    for k in range(20):
+        parties, server = until_masked(3)
+        unmasked(consented(parties, server), server, [name(1)])
+        body = b"\xff" * (3 * m.SHARE) if k == 0 else rng.bytes(3 * m.SHARE)
+        server._shares.pop(2), server._said[m.UNMASKING].pop(name(2))
+        server.add(
+            m.UNMASKING, parties[name(2)]._signed(m.UNMASKING, parties[name(2)]._views[3], body)
+        )
+        refused("threshold", server.total)
+        assert server.liars == {name(2): "sent other shares than it had been given"}
+
+
+# ---- people, and sums over rounds ----------------------------------------------------------------
+
+
+def of_people(people: Sequence[int], floors: Floors, most: Mapping[str, int] | None = None) -> Sum:
+    """Clients that each say how many people they have."""
+    agreed = terms()
+    parties = {
+        name(k): SecureSumClient(
+            agreed, roll(len(people)), name(k), identity(k), floors, people=each, most=most
+        )
+        for k, each in enumerate(people)
+    }
+    return parties, SecureSumServer(agreed, roll(len(people)))
+
+
+def test_people_are_counted_and_not_parties() -> None:
+    """At the roster, at the list of sharers and at the list of survivors."""
+    enough = Floors(people=30, parties=2, occupancy=0)
+    parties, server = of_people([10, 10, 9], enough)
+    advertised(parties, server)
+    refused("floor", lambda: parties[name(0)].share(server.roster()))
+
+    parties, server = of_people([10, 10, 10, 9], enough)
+    shared(advertised(parties, server), server, [name(2)])
+    refused("floor", lambda: parties[name(0)].mask(server.inbox(name(0)), vectors(4)[name(0)], ALL))
+
+    parties, server = of_people([10, 10, 10, 9], enough)
+    shared(advertised(parties, server), server)
+    masked(parties, server, vectors(4), [name(3)])
+    parties[name(0)].consent(server.survivors(name(0)))
+    assert (
+        parties[name(0)].consented is not None
+        and sum(parties[name(0)].consented.parties.values()) == 30
+    )
+
+
+def test_who_says_more_people_than_it_was_enrolled_with_is_found_out() -> None:
+    parties, server = of_people(
+        [10, 90, 10], Floors(people=100, parties=2, occupancy=0), {name(k): 10 for k in range(3)}
+    )
+    advertised(parties, server)
+    assert (
+        "more people than" in refused("floor", lambda: parties[name(0)].share(server.roster())).text
+    )
+
+
+def test_a_sum_takes_no_more_parties_than_a_roster_can_list(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nobody could read the roster, and the whole sum would be lost."""
+    monkeypatch.setattr(m, "MAX_PARTIES", 3)
+    parties, server = started(4)
+    adverts = [client.advertise() for client in parties.values()]
+    for advert in adverts[:3]:
+        assert server.add(m.ADVERT, advert)
+    refused("size", lambda: server.add(m.ADVERT, adverts[3]))
+    assert len(server.heard(m.ADVERT)) == 3

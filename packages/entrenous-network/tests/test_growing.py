@@ -1,0 +1,651 @@
+"""A list of items that grows while a federation runs: an item that comes is trained on and
+recommended, a retired one is not, and nobody can change what an item is.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from contextlib import closing, suppress
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import numpy as np
+import pytest
+from entrenous_network.agreement.catalogue import Items
+from entrenous_network.agreement.growth import LONGER, NEXT, current_terms, in_corner
+from entrenous_network.agreement.terms import FederationTerms
+from entrenous_network.frames.frames import Code, opened
+from entrenous_network.node.node import FederatedNode
+from entrenous_network.operate.device import Device
+from entrenous_network.operate.enrolment import accept, rotate
+from entrenous_network.operate.membership import change_items, invite
+from entrenous_network.operate.running import status
+from entrenous_network.server.server import ListsChanged, serve
+from entrenous_network.server.server_folder import ServerFolder
+from federation_links import (
+    FaultyLink,
+    answer_to,
+    by_lot,
+    dying_in_a_round,
+    federation,
+    logged,
+    offering,
+    quick_pauses,
+    ratings,
+    server_sha256,
+)
+from lying_sums import SubtractingServer
+
+from entrenous.core.errors import InputError
+from entrenous.data.interactions import Interactions, Vocabulary, build
+from entrenous.federation.rounds import Rounds, Training
+
+USERS = 20
+FIRST = 12  # items of the founding
+MORE = 6
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    quick_pauses(monkeypatch)
+
+
+def bare(data: Interactions, items: int, keep: np.ndarray) -> Interactions:
+    """Some rows of a data set, on a list of the first `items` items without features or places."""
+    ids = [str(item) for item in data.items.ids[:items]]
+    return build(
+        data.user[keep],
+        data.item[keep],
+        value=data.value[keep],
+        time=data.time[keep] if data.time is not None else None,
+        users=data.users,
+        items=Vocabulary(ids, kind="item"),
+    )
+
+
+ALL = ratings(USERS, FIRST + MORE)
+BEFORE = bare(ALL, FIRST, ALL.item < FIRST)
+AFTER = bare(ALL, FIRST + MORE, np.ones(len(ALL), bool))
+NEW = Items([str(item) for item in ALL.items.ids[FIRST:]], ["a title"] * MORE, None)
+
+
+class Growing:
+    """A federation in this process: of four nodes, or by lot under masks of a device each."""
+
+    def __init__(
+        self, folder: Path, algorithm: str = "fcf", masked: bool = False, **terms: Any
+    ) -> None:
+        self.folder = folder
+        settings: dict[str, Any] = {"factors": 4} if algorithm in ("fcf", "fpl") else {}
+        if masked:
+            settings["cohort"] = 5
+            own = {"algorithm": algorithm, "data": BEFORE, "settings": settings, "people": 4}
+            self.made = by_lot(folder / "f", deadline=30.0, **own)
+        else:
+            self.made = federation(
+                folder / "f", 4, 6, algorithm, BEFORE, settings=settings, **terms
+            )
+        self.nodes: dict[str, FederatedNode] = {}
+        self.opened()
+
+    def opened(self) -> None:
+        """Opens the nodes, as their processes do when they start."""
+        for name, folder in self.made.nodes.items():
+            if name in self.nodes:
+                self.nodes[name].close()
+            self.nodes[name] = FederatedNode(folder)
+
+    def served(self, stop_at: int | None = None, absent: set[str] | None = None) -> str | None:
+        """Runs the server to its end, or until it has counted so many rounds."""
+        link = FaultyLink({name: node.answer for name, node in self.nodes.items()})
+        link.absent = absent or set()
+        stop = Event()
+
+        def progress(done: int, total: int, what: str) -> None:
+            if done == stop_at:
+                stop.set()
+
+        # As its process does.
+        while True:
+            with suppress(ListsChanged):
+                return serve(link, self.made.server, stop, progress)
+
+    def come(self) -> None:
+        """New items are listed, and then their rows happen on the devices."""
+        change_items(self.folder / "f", NEW)
+
+    def consume(self) -> None:
+        """The rows of new items happen."""
+        for name, folder in self.made.nodes.items():
+            with Device(folder) as device:
+                for user in device.users:
+                    for number in _of(user, new=True):
+                        item = AFTER.items[AFTER.item[number]]
+                        device.consumed(item, float(AFTER.value[number]), 1e6, user=user)
+            self.nodes[name].refresh()
+
+
+def _of(user: str, new: bool) -> list[int]:
+    """The places of a user's rows, of new items or of those of the founding."""
+    own = AFTER.user == AFTER.users.index(user)
+    return np.flatnonzero(own & ((AFTER.item >= FIRST) == new)).tolist()
+
+
+# ---- items that come -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("masked", [False, True], ids=["seen", "masked"])
+@pytest.mark.parametrize("algorithm", ["fcf", "fpl"])
+def test_the_bytes_are_those_of_the_simulation_in_which_items_come(
+    tmp_path: Path, algorithm: str, masked: bool
+) -> None:
+    growing = Growing(tmp_path, algorithm, masked)
+    assert growing.served(stop_at=3) is None
+    growing.come()
+    # Nodes learn of the items from the server, and their rows come then.
+    stopped = growing.served(stop_at=4)
+    assert stopped is None
+    growing.consume()
+    trained = growing.served()
+    assert trained is not None
+    assert status(growing.made.server)["lost"] == 0
+    assert trained == _in_two_steps(growing)
+
+
+def _in_two_steps(growing: Growing) -> str:
+    """The simulation: the items come after three rounds, their rows after four."""
+    terms = growing.made.terms
+    how: dict[str, Any] = {"seed": terms.seed, "protection": terms.protection}
+    longer = current_terms(growing.made.server)
+    quiet = bare(ALL, FIRST + MORE, ALL.item < FIRST)
+    stages = [(terms, BEFORE, 3), (longer, quiet, 4), (longer, AFTER, 6)]
+    before: Training | None = None
+    for agreed, rows, until in stages:
+        rounds = Rounds(agreed.make(), rows, **how)
+        training = rounds.start()
+        if before is not None:
+            pairs = zip(before.server, training.server, strict=True)
+            grown = type(training.server)(*(in_corner(*pair) for pair in pairs))
+            training = Training(grown, before.devices, before.round, before.ledger)
+        before = rounds.advance(training, until)
+    assert before is not None
+    return server_sha256(before)
+
+
+def test_an_item_that_came_is_recommended_once_a_model_has_it(tmp_path: Path) -> None:
+    growing = Growing(tmp_path)
+    growing.served(stop_at=2)
+    device = Device(growing.made.nodes["node-1"])
+    everything = FIRST + MORE
+    assert not _new(device, everything)
+    growing.come()
+    # The node knows the item, and its model does not.
+    growing.served(stop_at=3)
+    growing.consume()
+    growing.served(stop_at=5)
+    assert _new(device, everything)
+    user = device.users[0]
+    device.consumed(NEW.ids[0], user=user)
+    assert NEW.ids[0] not in [one["item"] for one in device.recommend(everything).items]
+    device.close()
+
+
+def _new(device: Device, n: int) -> list[str]:
+    """The new items among those that are recommended to somebody."""
+    lists = [device.recommend(n, user=user).items for user in device.users]
+    return [one["item"] for each in lists for one in each if one["item"] in NEW.ids]
+
+
+def test_a_model_from_before_recommends_the_items_that_it_has(tmp_path: Path) -> None:
+    growing = Growing(tmp_path)
+    growing.served(stop_at=2)
+    change_items(tmp_path / "f", NEW)
+    node = growing.nodes["node-1"]
+    text = (growing.made.server / NEXT).read_bytes()
+    assert told(growing, text) == "items"
+    with Device(growing.made.nodes["node-1"]) as device:
+        assert not _new(device, FIRST + MORE)
+        assert device.recommend(3).items
+    assert node.terms.items == FIRST + MORE
+
+
+def test_one_that_was_away_learns_of_the_items_later(tmp_path: Path) -> None:
+    growing = Growing(tmp_path, quorum=0.5, deadline=2.0)
+    growing.served(stop_at=2)
+    growing.come()
+    growing.served(stop_at=4, absent={"node-2"})
+    assert growing.nodes["node-2"].terms.items == FIRST
+    growing.served()
+    assert growing.nodes["node-2"].terms.items == FIRST + MORE
+    # And after a restart.
+    growing.opened()
+    assert growing.nodes["node-2"].terms.items == FIRST + MORE
+    assert growing.nodes["node-2"].terms.run == growing.made.terms.run
+
+
+def test_items_come_twice_and_an_invitation_has_the_newest_list(tmp_path: Path) -> None:
+    growing = Growing(tmp_path)
+    growing.served(stop_at=1)
+    for number in (0, 3):
+        part = Items(NEW.ids[number : number + 3], NEW.titles[number : number + 3], None)
+        change_items(tmp_path / "f", part)
+        growing.served(stop_at=2 + number)
+    (invitation,) = invite(tmp_path / "f", [(rotate(growing.made.nodes["node-1"]), 5)])
+    assert current_terms(invitation).items == FIRST + MORE
+    assert current_terms(invitation).run == growing.made.terms.run
+    # A node that lives takes no shorter list from an old invitation.
+    (invitation / LONGER).write_text(Items.of(BEFORE).text)
+    accept(growing.made.nodes["node-1"], invitation)
+    growing.opened()
+    assert growing.nodes["node-1"].terms.items == FIRST + MORE
+    assert growing.served() is not None
+
+
+def test_a_server_at_work_begins_anew_between_two_rounds(tmp_path: Path) -> None:
+    """Its process catches what is raised, and goes on from the folder with the new list."""
+    growing = Growing(tmp_path)
+    link = FaultyLink({name: node.answer for name, node in growing.nodes.items()})
+
+    def progress(done: int, total: int, what: str) -> None:
+        if done == 2:
+            change_items(tmp_path / "f", NEW)
+
+    with pytest.raises(ListsChanged):
+        serve(link, growing.made.server, progress=progress)
+    with closing(ServerFolder(growing.made.server)) as held:
+        now = held.newest(growing.made.terms.make())
+        assert now is not None and now.round == 2
+        assert held.terms.items == FIRST + MORE and not held.is_outdated()
+        change_items(tmp_path / "f", retired=[NEW.ids[0]])
+        assert held.is_outdated()
+        held.reload()
+        assert held.terms.retired == 1 and not held.is_outdated()
+    assert growing.served() is not None
+
+
+@pytest.mark.parametrize("masked", [False, True], ids=["seen", "masked"])
+def test_an_open_round_ends_with_the_list_with_which_it_began(tmp_path: Path, masked: bool) -> None:
+    """The server dies in the midst of a round, items come, and it starts again: nodes that have
+    answered the round could not answer it for another list.
+    """
+    growing = Growing(tmp_path, masked=masked)
+    growing.served(stop_at=2)
+    link = FaultyLink({name: node.answer for name, node in growing.nodes.items()})
+    # One node of the round is asked last, when the others have answered.
+    with dying_in_a_round(link, 3):
+        serve(link, growing.made.server)
+    growing.come()
+    assert growing.served(stop_at=3) is None or status(growing.made.server)["round"] == 3
+    with closing(ServerFolder(growing.made.server)) as held:
+        assert held.terms.items == FIRST + MORE
+    assert growing.served() is not None
+    assert status(growing.made.server)["lost"] == 0
+
+
+def test_a_spoilt_list_takes_the_place_of_no_good_one(tmp_path: Path) -> None:
+    growing = Growing(tmp_path)
+    growing.come()
+    growing.served(stop_at=1)
+    good = (growing.made.server / LONGER).read_bytes()
+    (growing.made.server / NEXT).write_text('{"ids": []}')
+    with pytest.raises(InputError, match=r"next-items\.json: not a list of items"):
+        growing.served()
+    assert (growing.made.server / LONGER).read_bytes() == good
+
+
+def test_a_place_that_is_no_number_is_in_no_list(tmp_path: Path) -> None:
+    file = tmp_path / "items.csv"
+    file.write_text("item,lat,lon\na,1,2\nb,nan,2\n")
+    with pytest.raises(InputError, match=r"items\.csv:3: lat of 'b' is 'nan'"):
+        Items.read_csv(file)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("item,title\na,A\nb,B\na,C\n", ":4: an item occurs twice: 'a' is in line 2 too; expected"),
+        ("item,title\na,A\n,B\n", ":3: an item has no name; expected each item once"),
+        ("item,title\n", ": has no items; expected a line for each item"),
+    ],
+)
+def test_a_list_that_cannot_be_says_the_line_and_the_item(
+    tmp_path: Path, text: str, said: str
+) -> None:
+    file = tmp_path / "items.csv"
+    file.write_text(text)
+    with pytest.raises(InputError, match=re.escape(f"{file}{said}")):
+        Items.read_csv(file)
+
+
+# ---- items that go -------------------------------------------------------------------------------
+
+
+def test_a_retired_item_is_recommended_to_nobody(tmp_path: Path) -> None:
+    growing = Growing(tmp_path)
+    growing.served(stop_at=2)
+    with Device(growing.made.nodes["node-1"]) as device:
+        (best, *_) = device.recommend(1).items
+        change_items(tmp_path / "f", retired=[best["item"]])
+        growing.served(stop_at=3)
+        assert best["item"] not in [one["item"] for one in device.recommend(FIRST).items]
+    assert growing.served() is not None
+
+
+def test_a_retired_item_keeps_its_number_and_is_not_listed_again(tmp_path: Path) -> None:
+    growing = Growing(tmp_path)
+    change_items(tmp_path / "f", retired=[BEFORE.items[3]])
+    found = change_items(tmp_path / "f", NEW)
+    assert found.ids[3] == BEFORE.items[3] and found.retired == (3,)
+    assert found.ids[FIRST:] == NEW.ids
+    with pytest.raises(InputError, match="is on the list"):
+        change_items(tmp_path / "f", Items([BEFORE.items[3]], [""], None))
+    assert growing.served() is not None
+
+
+# ---- what cannot be --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("more", "retired", "said"),
+    [
+        (Items([BEFORE.items[0]], [""], None), [], "is on the list"),
+        (Items(["x"], [""], np.zeros((1, 2))), [], "other columns than the first list had"),
+        (Items(["x"], [""], None, {"year": ["1999"]}), [], "other columns than the first list"),
+        (
+            None,
+            ["nothing"],
+            "'nothing' is not on the list; expected the id of an item on it; known: ",
+        ),
+        (None, [f"{BEFORE.items[0]}-"], f"did you mean '{BEFORE.items[0]}'"),
+    ],
+)
+def test_a_change_that_cannot_be_gets_one_line_and_writes_nothing(
+    tmp_path: Path, more: Items | None, retired: list[str], said: str
+) -> None:
+    Growing(tmp_path)
+    with pytest.raises(InputError, match=said) as refused:
+        change_items(tmp_path / "f", more, retired)
+    assert "\n" not in str(refused.value)
+    assert not (tmp_path / "f" / "server" / NEXT).exists()
+
+
+def test_an_algorithm_whose_devices_keep_all_items_is_refused(tmp_path: Path) -> None:
+    federation(
+        tmp_path / "f", 4, 3, "gpfedrec", BEFORE, settings={"factors": 16, "layers": [16, 8]}
+    )
+    with pytest.raises(InputError, match="devices of GPFedRec keep 'table' of every item"):
+        change_items(tmp_path / "f", NEW)
+
+
+# ---- a server that lies --------------------------------------------------------------------------
+
+
+def told(growing: Growing, text: bytes, name: str = "node-1") -> str:
+    """What a node says to a list of items that the operator's key has signed."""
+    return answer_to(growing.made, growing.nodes[name], "items", text)
+
+
+def _shorter(fields: dict[str, Any]) -> None:
+    fields["ids"].pop()
+
+
+def _exchanged(fields: dict[str, Any]) -> None:
+    ids = fields["ids"]
+    ids[0], ids[1] = ids[1], ids[0]
+
+
+def _twice(fields: dict[str, Any]) -> None:
+    fields["ids"].append(fields["ids"][0])
+
+
+def _nameless(fields: dict[str, Any]) -> None:
+    fields["ids"].append("")
+
+
+def _unretired(fields: dict[str, Any]) -> None:
+    fields.pop("retired")
+
+
+def _retired_beyond(fields: dict[str, Any]) -> None:
+    fields["retired"] = [2, 1 << 40]
+
+
+def _places_of_some(fields: dict[str, Any]) -> None:
+    fields["places"] = [[0.0, 0.0]]
+
+
+def _other_features(fields: dict[str, Any]) -> None:
+    fields["features"] = {"year": ["1999"] * len(fields["ids"])}
+
+
+def _numbers_for_titles(fields: dict[str, Any]) -> None:
+    fields["titles"] = 7
+
+
+def _deep(fields: dict[str, Any]) -> None:
+    fields["features"] = [[[[[]]]]]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *(_shorter, _exchanged, _twice, _nameless, _unretired, _retired_beyond),
+        *(_places_of_some, _other_features, _numbers_for_titles, _deep),
+    ],
+)
+def test_a_list_that_changes_an_item_or_cannot_be_is_not_taken(
+    tmp_path: Path, change: Callable[[dict[str, Any]], None]
+) -> None:
+    growing = Growing(tmp_path)
+    change_items(tmp_path / "f", retired=[BEFORE.items[2]])
+    served = growing.served(stop_at=1)
+    assert served is None
+    fields = json.loads((growing.made.server / LONGER).read_text())
+    before = (growing.made.nodes["node-1"] / LONGER).read_bytes()
+    change(fields)
+    said = told(growing, json.dumps(fields).encode())
+    assert said.startswith(f"{Code.MALFORMED.value}\nitems: ")
+    assert (growing.made.nodes["node-1"] / LONGER).read_bytes() == before
+    assert growing.served() is not None
+
+
+@pytest.mark.parametrize("text", [b"", b"{", b"[]", b"\xff\xfe", b"7", b"[" * 100_000])
+def test_what_is_no_list_is_not_taken(tmp_path: Path, text: bytes) -> None:
+    growing = Growing(tmp_path)
+    assert told(growing, text).startswith(Code.MALFORMED.value)
+    assert growing.served() is not None
+
+
+@pytest.mark.parametrize("differ", [False, True])
+def test_a_server_that_tells_two_nodes_different_lists_gets_no_sum(
+    tmp_path: Path, differ: bool
+) -> None:
+    """Item 12 is one film to every second node and another one to the others: each signs the list
+    that it has, and no sum is made of both. Those of one list are three, which no owner takes for a
+    sum.
+    """
+    growing = Growing(tmp_path, masked=True)
+    growing.come()
+    fields = json.loads((growing.made.server / NEXT).read_text())
+    true = json.dumps(fields).encode()
+    six = list(growing.nodes)[:6]
+    for name in growing.nodes:
+        other = differ and name in six[::2]
+        assert told(growing, _swapped(fields) if other else true, name) == "items"
+        growing.nodes[name].close()
+    lying = SubtractingServer(growing.made)
+    offering(lying.nodes)
+    summed = lying.sum_of(0, six)
+    assert (summed is None) == differ
+    lying.close()
+
+
+def _swapped(fields: dict[str, Any]) -> bytes:
+    """A list on which two new items have changed places."""
+    ids = list(fields["ids"])
+    ids[FIRST], ids[FIRST + 1] = ids[FIRST + 1], ids[FIRST]
+    return json.dumps({**fields, "ids": ids}).encode()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda places: places[0].__setitem__(0, 12.5),
+        lambda places: places[-1].__setitem__(1, "nan"),
+    ],
+)
+def test_a_place_that_moves_or_is_no_number_is_not_taken(change: Callable[[Any], None]) -> None:
+    places = np.arange(6.0).reshape(3, 2)
+    before = Items(["a", "b", "c"], [""] * 3, places)
+    fields = json.loads(before.with_more(Items(["d"], [""], np.ones((1, 2)))).text)
+    Items.parse(json.dumps(fields), "items").check_longer(before)
+    change(fields["places"])
+    with pytest.raises((InputError, ValueError), match="place"):
+        Items.parse(json.dumps(fields), "items").check_longer(before)
+
+
+def test_a_list_from_before_is_not_taken_again(tmp_path: Path) -> None:
+    growing = Growing(tmp_path)
+    growing.come()
+    longer = (growing.made.server / NEXT).read_bytes()
+    assert told(growing, longer) == "items" == told(growing, longer)
+    old = Items.of(BEFORE).text.encode()
+    assert "an item is missing" in told(growing, old)
+
+
+def test_a_later_version_of_the_algorithm_is_held_against_the_founding(tmp_path: Path) -> None:
+    """Its pins are of the list of the founding, whatever has come since."""
+    growing = Growing(tmp_path)
+    told_terms = growing.made.terms.model_dump(mode="json")
+    other = FederationTerms.parse({**told_terms, "algorithm_sha256": "0" * 64}, "terms")
+    longer = Items.of(BEFORE).with_more(_more())
+    assert other.with_items(longer).make().factors == 4
+    assert other.with_items(longer).run == other.run
+
+
+def test_a_paused_node_takes_a_longer_list_and_answers_nothing(tmp_path: Path) -> None:
+    growing = Growing(tmp_path, quorum=0.5, deadline=2.0)
+    growing.served(stop_at=1)
+    with Device(growing.made.nodes["node-2"]) as device:
+        device.pause()
+    growing.come()
+    text = (growing.made.server / NEXT).read_bytes()
+    assert told(growing, text, "node-2") == "items"
+    assert growing.served() is not None
+    assert growing.nodes["node-2"].store.standing().rounds == 1
+
+
+def test_a_node_that_says_it_took_the_list_and_did_not_is_told_three_times(tmp_path: Path) -> None:
+    growing = Growing(tmp_path, quorum=0.5, deadline=2.0)
+    growing.served(stop_at=1)
+    growing.come()
+    stubborn = growing.nodes["node-3"]
+    heard: list[str] = []
+
+    def nods(frame: Any) -> bytes:
+        heard.append(frame.head.kind)
+        return stubborn.responder.seal_for(frame, "items", b"")
+
+    stubborn._kinds["items"] = nods
+    assert growing.served(stop_at=2) is None
+    assert heard == ["items"] * 3
+
+
+def test_a_node_that_keeps_numbers_of_all_items_takes_no_longer_list(tmp_path: Path) -> None:
+    """Its private state would have the shape of the list before."""
+    growing = Growing(tmp_path, "gpfedrec")
+    text = Items.of(BEFORE).with_more(_more()).text.encode()
+    assert "devices of GPFedRec keep 'table' of every item" in told(growing, text)
+    assert not (growing.made.nodes["node-1"] / LONGER).exists()
+    assert growing.served() is not None
+
+
+def _more() -> Items:
+    """One item more, with what is told of those before."""
+    first = Items.of(BEFORE)
+    features = {name: texts[:1] for name, texts in first.features.items()}
+    places = None if first.places is None else first.places[:1]
+    return Items(["new"], [""], places, features)
+
+
+def test_a_node_that_never_takes_the_list_holds_up_nobody(tmp_path: Path) -> None:
+    growing = Growing(tmp_path, quorum=0.5, deadline=2.0)
+    growing.served(stop_at=1)
+    growing.come()
+    stubborn = growing.nodes["node-3"]
+    stubborn._kinds.pop("items")
+    assert growing.served() is not None
+    assert stubborn.terms.items == FIRST
+    assert any("node-3" in line for line in logged(growing.made.server))
+
+
+# ---- what a list lacks ---------------------------------------------------------------------------
+
+
+def test_a_node_is_told_of_new_items_alone(tmp_path: Path) -> None:
+    growing = Growing(tmp_path)
+    growing.served(stop_at=1)
+    before = growing.nodes["node-1"].items
+    growing.come()
+    link = FaultyLink({name: node.answer for name, node in growing.nodes.items()})
+    sizes = []
+    send = link.send
+
+    def measured(address: str, frame: Any, seconds: float) -> None:
+        if opened(bytes(frame)).head.kind == "items":
+            sizes.append(json.loads(bytes(opened(bytes(frame)).body))["ids"])
+        send(address, frame, seconds)
+
+    link.send = measured  # type: ignore[method-assign]
+    while True:
+        with suppress(ListsChanged):
+            assert serve(link, growing.made.server) is not None
+            break
+    assert sizes == [NEW.ids] * 4
+    newest = growing.nodes["node-1"].items
+    assert newest.ids == [*before.ids, *NEW.ids] and newest.titles[-1] == "a title"
+
+
+def test_a_list_with_other_titles_is_told_whole_when_the_difference_does_not_fit(
+    tmp_path: Path,
+) -> None:
+    """Titles may be told better at any time, which no difference tells."""
+    growing = Growing(tmp_path)
+    growing.served(stop_at=1)
+    better = Items(BEFORE.items.ids.tolist(), ["better"] * FIRST, None).with_more(NEW)
+    (growing.made.server / NEXT).write_text(better.text)
+    assert growing.served() is not None
+    assert growing.nodes["node-1"].items == better
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"after": FIRST - 1},
+        {"after": "x"},
+        {"sha256": "00"},
+        {"retired": [FIRST + MORE]},
+        {"retired": ["x"]},
+        {"retired": [3, 2]},
+        {"retired": None},
+        {"ids": ["x"] * MORE},
+        {"ids": [1, 2]},
+        {"titles": []},
+        {"features": {"genre": ["x"] * MORE}},
+        {"features": 3},
+        {"places": [[1.0, 2.0]] * MORE},
+    ],
+)
+def test_a_difference_that_does_not_fit_changes_nothing(
+    tmp_path: Path, change: dict[str, Any]
+) -> None:
+    growing = Growing(tmp_path)
+    before = growing.nodes["node-1"].items
+    fields = json.loads(before.with_more(NEW).since(FIRST)) | change
+    said = answer_to(growing.made, growing.nodes["node-1"], "items", json.dumps(fields).encode())
+    assert said.startswith(Code.MALFORMED.value)
+    assert growing.nodes["node-1"].items == before
+    assert not (growing.made.nodes["node-1"] / LONGER).exists()

@@ -1,0 +1,554 @@
+"""Joining by a link, over TLS, while the server works: who gets in, who does not, and what a link, a
+server or a stranger that lies gets.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from entrenous_network.agreement.files import IDENTITY, read_identity, read_json
+from entrenous_network.agreement.join_link import JoinLink
+from entrenous_network.agreement.members import MEMBERS
+from entrenous_network.links import knocking
+from entrenous_network.links.admission import Denied, here
+from entrenous_network.node.node import FederatedNode
+from entrenous_network.operate.device import Device
+from entrenous_network.operate.enrolment import identity, rotate
+from entrenous_network.operate.founding import Place, found_federation, free_ports
+from entrenous_network.operate.joining import join_by_link, join_shop
+from entrenous_network.operate.membership import invite, shut_out
+from entrenous_network.operate.newcomers import (
+    LINKS,
+    JoinDesk,
+    end_links,
+    links_of,
+    make_link,
+)
+from entrenous_network.operate.plans import JoinPlan
+from entrenous_network.operate.running import status
+from entrenous_network.server.local_workers import WorkerProcess
+from entrenous_network.server.pool import WorkerPool
+from federation_links import until
+from running_by_lot import DATA, ITEMS, OWNER, PEOPLE, PLAN, Running
+
+from entrenous.core.errors import EntrenousError, InputError
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[Running]:
+    with closing(Running(tmp_path)) as own:
+        yield own
+
+
+def test_somebody_joins_by_a_link_and_recommends_while_the_server_works(
+    running: Running, tmp_path: Path
+) -> None:
+    running.start()
+    link = make_link(running.folder, uses=2, days=1, an_hour=10)
+    told: list[str] = []
+    until(lambda: status(running.made.server).get("round", 0) >= 1)
+    users = join_by_link(tmp_path / "late", str(link), DATA.of_users([12]), OWNER, told.append)
+    assert users.tolist() == [PEOPLE]
+    assert told[0].startswith(f"run {link.run}")
+    running.run(tmp_path / "late")
+    with closing(Device(tmp_path / "late")) as device:
+        until(lambda: _recommends(device))
+        assert device.users == [DATA.users.ids[12]]
+    until(lambda: status(running.made.server).get("of") == PEOPLE + 1)
+    # The port stayed open: no node has lost its connection.
+    assert running.said.count("members, items or addresses have changed") == 1
+    (left,) = links_of(running.folder)
+    assert left.left == 1
+
+
+def _recommends(device: Device) -> bool:
+    try:
+        return bool(device.recommend().items)
+    except InputError:
+        return False
+
+
+def test_a_person_without_rows_joins_and_their_first_row_is_learnt(
+    running: Running, tmp_path: Path
+) -> None:
+    running.start()
+    link = make_link(running.folder, uses=1, days=1, an_hour=10)
+    told: list[str] = []
+    with Device.join(tmp_path / "new", str(link), people=5, parties=3, tell=told.append) as device:
+        running.run(tmp_path / "new")
+        assert told[0].startswith(f"run {link.run}")
+        until(lambda: _recommends(device))
+        best = device.recommend(1).items[0]["item"]
+        device.consumed(best)
+        assert best not in [one["item"] for one in device.recommend().items]
+        assert device.users == ["me"]
+
+
+@pytest.mark.usefixtures("forked_children")
+@pytest.mark.parametrize("start", [Running.start, Running.start_workers])
+def test_a_federation_begins_with_nobody_and_people_come_by_a_link(
+    tmp_path: Path, start: Callable[[Running], object]
+) -> None:
+    own = Running(tmp_path, people=0)
+    try:
+        start(own)
+        link = make_link(own.folder, uses=PEOPLE, days=1, an_hour=100)
+        for number in range(PEOPLE):
+            device = tmp_path / f"device-{number}"
+            users = join_by_link(device, str(link), DATA.of_users([number]), OWNER)
+            assert users.tolist() == [number]
+            own.run(device)
+        log = own.made.server / "server.log"
+        # Rounds in which too few offered open no sum; then one is of enough.
+        until(lambda: re.search(r"round \d+: [3-9] of \d+ devices", log.read_text()))
+        with closing(Device(tmp_path / "device-0")) as first:
+            until(lambda: _recommends(first))
+    finally:
+        own.close()
+
+
+def test_a_federation_without_masks_begins_with_nobody_and_waits_for_somebody(
+    tmp_path: Path,
+) -> None:
+    """Before: it was refused for noise that nobody adds. With nobody in it rounds would follow each
+    other many times a second, and count.
+    """
+    own = Running(tmp_path, people=0, plan=replace(PLAN, protect={}))
+    try:
+        own.start()
+        link = make_link(own.folder, uses=1, days=1, an_hour=100)
+        device = tmp_path / "device"
+        join_by_link(device, str(link), DATA.of_users([0]), JoinPlan(profile="paper"))
+        own.run(device)
+        log = own.made.server / "server.log"
+        until(lambda: "1 of 1 devices" in log.read_text())
+        before, _, _ = log.read_text().partition("members, items or addresses have changed")
+        assert "devices" not in before
+    finally:
+        own.close()
+
+
+def test_whoever_asks_again_has_one_place(running: Running, tmp_path: Path) -> None:
+    """As after a connection that was lost when the answer was under way."""
+    running.start(3600.0)
+    link = make_link(running.folder, uses=1, days=1, an_hour=10)
+    certificate = knocking.authority(link)
+    request = json.dumps(identity(tmp_path / "x", "device-x")._asdict()).encode()
+    first = knocking.joined(link, certificate, request)
+    assert knocking.joined(link, certificate, request) == first
+    assert len(running.members().nodes) == PEOPLE + 1
+    assert join_by_link(tmp_path / "x", str(link), None, OWNER).tolist() == [PEOPLE]
+    with pytest.raises(InputError, match="as many have joined by the link as may"):
+        join_by_link(tmp_path / "y", str(link), None, OWNER)
+
+
+@pytest.mark.parametrize(
+    ("plan", "message"),
+    [
+        (JoinPlan(), "--people: 100, and a sum here has 5 people.*--people 3 --parties 3, as"),
+        (JoinPlan(people=5, parties=10), "--parties: 10, and a sum here has 5 people"),
+        (JoinPlan(people=0), "--people: got 0; expected a whole number from 1"),
+        (JoinPlan(people=5, parties=-1), "--parties: got -1; expected a whole number from 1"),
+        (JoinPlan(people=5, occupancy=float("nan")), "--occupancy: got nan"),
+        (JoinPlan(people=5, least_users=2), "--least-users: got 2; expected 1 to 1"),
+        (JoinPlan(people=5, epsilon=4.0), "--link: its terms prove no epsilon"),
+    ],
+)
+def test_an_owner_whose_device_would_send_nothing_takes_no_place(
+    running: Running, tmp_path: Path, plan: JoinPlan, message: str
+) -> None:
+    running.start(3600.0)
+    link = make_link(running.folder, uses=1, days=1, an_hour=10)
+    with pytest.raises(InputError, match=message):
+        join_by_link(tmp_path / "x", str(link), None, plan)
+    assert not (tmp_path / "x").exists()
+    assert links_of(running.folder)[0].left == 1
+    # What the line says to do works.
+    assert join_by_link(tmp_path / "x", str(link), None, JoinPlan(people=3)).tolist() == [PEOPLE]
+
+
+def test_nobody_joins_without_masks_by_a_link_who_did_not_say_so(tmp_path: Path) -> None:
+    profile: Any = "paper"
+    plan = replace(PLAN, profile=profile, protect={}, endless=False, rounds=9)
+    first = identity(tmp_path / "first", "first"), 1
+    made = found_federation(tmp_path / "f", ITEMS, [first], plan, Place(port=free_ports()[0]))
+    with closing(Running(tmp_path / "f", made=made)) as running:
+        running.start(3600.0)
+        link = make_link(running.folder, uses=4, days=1, an_hour=10)
+        rows = DATA.of_users([1, 2])
+        says_no_more = JoinPlan(people=300, parties=5)
+        doors: list[Callable[[], object]] = [
+            lambda: join_by_link(tmp_path / "x", str(link), None, says_no_more),
+            lambda: Device.join(tmp_path / "x", str(link), people=300, parties=5),
+            lambda: join_shop(tmp_path / "x", str(link), rows, says_no_more, print),
+        ]
+        remedy = f"--profile {profile}, in Python profile='{profile}'"
+        for door in doors:
+            with pytest.raises(InputError, match=f"--link: profile {profile}: .*{remedy}"):
+                door()
+        assert not (tmp_path / "x").exists()
+        assert links_of(running.folder)[0].left == 4
+        with Device.join(tmp_path / "y", str(link), profile=profile) as device:
+            assert device.users == ["me"]
+        # Whoever says paper has said that all can be read.
+        agreed = JoinPlan(profile="paper")
+        assert join_shop(tmp_path / "z", str(link), rows, agreed, print) == 2
+
+
+def test_no_device_of_a_masked_federation_gets_another_key(
+    running: Running, tmp_path: Path
+) -> None:
+    """The others would refuse the list for ever, and no further sum would be whole."""
+    before = (running.made.server / MEMBERS).read_bytes()
+    with pytest.raises(InputError, match="no node changes its key"):
+        rotate(running.devices[0])
+    assert not (running.devices[0] / "next.key").exists()
+    other = identity(tmp_path / "other", running.devices[0].name)
+    asks = other._replace(replaces="00" * 32, signature="00" * 64)
+    with pytest.raises(InputError, match="--node: under masks no node changes its key"):
+        invite(running.folder, [(asks, 1)])
+    assert (running.made.server / MEMBERS).read_bytes() == before
+
+
+def test_a_link_ends_and_is_used_up_and_is_slow(running: Running, tmp_path: Path) -> None:
+    now = [time.time()]
+    link = make_link(running.folder, uses=3, days=1, an_hour=2)
+    desk = JoinDesk(running.made.server, clock=lambda: now[0])
+
+    def join(name: str, address: str = "10.0.0.1", token: str = link.token) -> str:
+        request = json.dumps(identity(tmp_path / name, name)._asdict()).encode()
+        try:
+            desk.joined(token, address, request)
+        except Denied as why:
+            return why.code
+        return "joined"
+
+    assert join("a", token="00" * 16) == join("b", token="no hex") == "no-such-link"
+    assert [join("c"), join("d"), join("e")] == ["joined", "joined", "too-often"]
+    assert join("f", "10.0.0.2") == "joined"
+    assert join("g", "10.0.0.3") == "link-used-up"
+    more = make_link(running.folder, uses=3, days=1, an_hour=2)
+    now[0] += 2 * 86_400
+    assert join("h", token=more.token) == "link-ended"
+    assert end_links(running.folder) == 2
+    assert join("i", token=more.token) == "no-such-link"
+    # The folder lets nobody join who reads it.
+    assert more.token not in (running.made.server / LINKS).read_text()
+
+
+@pytest.mark.parametrize(
+    ("request_", "code"),
+    [
+        (b"", "no-request"),
+        (b"[" * 4000, "no-request"),
+        (b'{"name": "a/../b", "key": "' + b"0" * 64 + b'"}', "no-request"),
+        (b'{"name": "a", "key": "00"}', "no-request"),
+        (b'{"name": "a", "key": "' + b"0" * 64 + b'", "listen": "10.0.0.1:1"}', "no-request"),
+    ],
+)
+def test_a_request_that_is_none_costs_the_link_nothing(
+    running: Running, request_: bytes, code: str
+) -> None:
+    link = make_link(running.folder, uses=1, days=1, an_hour=10)
+    with pytest.raises(Denied) as denied:
+        JoinDesk(running.made.server).joined(link.token, "10.0.0.1", request_)
+    assert denied.value.code == code
+    assert links_of(running.folder)[0].left == 1
+    assert len(running.members().nodes) == PEOPLE
+
+
+def test_nobody_takes_the_name_or_the_key_of_another(running: Running, tmp_path: Path) -> None:
+    link = make_link(running.folder, uses=2, days=1, an_hour=10)
+    desk = JoinDesk(running.made.server)
+    other = identity(tmp_path / "x", "person-3")
+    with pytest.raises(Denied, match="not-taken"):
+        desk.joined(link.token, "10.0.0.1", json.dumps(other._asdict()).encode())
+    shut_out(running.folder, "person-4")
+    former = json.loads((running.devices[4] / "request.json").read_text())
+    del former["format"]
+    with pytest.raises(Denied, match="not-taken"):
+        desk.joined(link.token, "10.0.0.1", json.dumps(former).encode())
+    assert links_of(running.folder)[0].left == 2
+
+
+def test_a_port_without_links_says_so_and_strangers_learn_nothing(running: Running) -> None:
+    running.start(3600.0)
+    server = read_json(running.devices[0] / "node.json")["server"]
+    with httpx.Client(
+        base_url=f"https://{server}", verify=str(running.devices[0] / "ca.crt"), trust_env=False
+    ) as client:
+        for header in ({}, {"authorization": "Entrenous-Join 00"}, {"authorization": "Basic x"}):
+            assert _code(client, header) == "no-such-link"
+        long = client.post("/v1/join", headers={"content-length": "5000"}, content=b"x" * 5000)
+        assert long.status_code == 413
+
+
+def _code(client: httpx.Client, header: dict[str, str]) -> str:
+    return client.get("/v1/join", headers=header).text.strip()
+
+
+def test_by_an_authority_that_the_system_trusts_the_link_names_none(
+    running: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with a certificate of a public authority: the operator takes ca.crt away."""
+    keys = running.made.server / "keys"
+    trusted = tmp_path / "trusted.crt"
+    trusted.write_bytes((keys / "ca.crt").read_bytes())
+    (keys / "ca.crt").unlink()
+    running.start(3600.0)
+    link = make_link(running.folder, uses=1, days=1, an_hour=10)
+    assert link.authority == ""
+    with pytest.raises(InputError, match="certificate is not to be trusted"):
+        join_by_link(tmp_path / "x", str(link), None, OWNER)
+    monkeypatch.setenv("SSL_CERT_FILE", str(trusted))
+    join_by_link(tmp_path / "x", str(link), None, OWNER)
+    assert not (tmp_path / "x" / "ca.crt").exists()
+    with closing(FederatedNode(tmp_path / "x")) as node:
+        assert node.shard.users.tolist() == [PEOPLE]
+
+
+# ---- workers ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def pool(running: Running, forked_children: None) -> WorkerPool[WorkerProcess]:
+    """Two workers that rest."""
+    return running.start_workers(pace=3600.0)
+
+
+def at_worker(pool: WorkerPool[WorkerProcess], at: int, link: JoinLink) -> JoinLink:
+    """The link, to the port at which the other workers reach one of them."""
+    return link._replace(server=pool.standing[at].address, tls=False)
+
+
+def request_of(folder: Path) -> bytes:
+    return json.dumps(identity(folder, folder.name)._asdict()).encode()
+
+
+def code_of(link: JoinLink, request: bytes) -> str:
+    """What a server says to whoever joins."""
+    with httpx.Client(base_url=f"http://{link.server}", trust_env=False) as client:
+        header = {"authorization": f"Entrenous-Join {link.token}"}
+        said = client.post("/v1/join", headers=header, content=request)
+        return "joined" if said.status_code == 200 else said.text.strip()
+
+
+def works(link: JoinLink, folder: Path, name: str) -> bool:
+    """Returns whether a node may ask for work."""
+    header = {"authorization": here(read_identity(folder / IDENTITY), link.run, name)}
+    with httpx.Client(base_url=f"http://{link.server}", trust_env=False, timeout=60) as client:
+        return client.get("/v1/work", headers=header).status_code != 401
+
+
+def test_people_join_at_each_worker_and_nobody_has_to_connect_anew(
+    running: Running, tmp_path: Path
+) -> None:
+    pool = running.start_workers()
+    link = make_link(running.folder, uses=2, days=1, an_hour=10)
+    processes = [worker.process.pid for worker in pool.workers]
+    for at in range(2):
+        late = tmp_path / f"late-{at}"
+        near = at_worker(pool, at, link)
+        assert knocking.authority(near) == (running.made.server / "keys" / "ca.crt").read_text()
+        assert json.loads(knocking.terms(near, ""))["terms.json"]
+        request = request_of(late)
+        assert code_of(near, request) == "joined"
+        # Let in at once, before the server has looked at its lists.
+        assert works(near, late, json.loads(request)["name"])
+        users = join_by_link(late, str(link), DATA.of_users([PEOPLE + at]), OWNER)
+        assert users.tolist() == [PEOPLE + at]
+        running.run(late)
+    for at in range(2):
+        with closing(Device(tmp_path / f"late-{at}")) as device:
+            until(lambda device=device: _recommends(device))
+    until(lambda: status(running.made.server).get("of") == PEOPLE + 2)
+    assert [worker.process.pid for worker in pool.workers] == processes
+    assert links_of(running.folder)[0].left == 0
+    until(lambda: pool.tally().requests["joined"] == 4)
+
+
+def test_of_many_at_two_workers_as_many_join_as_may(
+    running: Running, pool: WorkerPool[WorkerProcess], tmp_path: Path
+) -> None:
+    link = make_link(running.folder, uses=3, days=1, an_hour=10)
+    requests = [[request_of(tmp_path / f"x{at}-{number}") for number in range(4)] for at in (0, 1)]
+
+    def join_all(at: int) -> list[tuple[bytes, str]]:
+        near = at_worker(pool, at, link)
+        return [(request, code_of(near, request)) for request in requests[at]]
+
+    with ThreadPoolExecutor(2) as threads:
+        said = [*threads.map(join_all, (0, 1))]
+    codes = sorted(code for of_worker in said for _, code in of_worker)
+    assert codes == ["joined"] * 3 + ["link-used-up"] * 5
+    assert len(running.members().nodes) == PEOPLE + 3
+    # Whoever has a place gets it again, at the other worker too.
+    for at in (0, 1):
+        for request, code in said[at]:
+            assert code_of(at_worker(pool, 1 - at, link), request) == code
+    assert len(running.members().nodes) == PEOPLE + 3
+
+
+def test_an_address_is_counted_over_all_workers(
+    running: Running, pool: WorkerPool[WorkerProcess], tmp_path: Path
+) -> None:
+    link = make_link(running.folder, uses=9, days=1, an_hour=3)
+    said = [
+        code_of(at_worker(pool, number % 2, link), request_of(tmp_path / f"x{number}"))
+        for number in range(5)
+    ]
+    assert said == ["joined"] * 3 + ["too-often"] * 2
+    assert links_of(running.folder)[0].left == 6
+
+
+def test_a_worker_that_is_killed_while_somebody_joins_costs_no_second_place(
+    running: Running, pool: WorkerPool[WorkerProcess], tmp_path: Path
+) -> None:
+    """It dies when the server has taken the member, and before it has said so."""
+    link = make_link(running.folder, uses=1, days=1, an_hour=10)
+    request = request_of(tmp_path / "x")
+    victim = pool.workers[1].process
+    joined = pool._joins.joined
+
+    def kill(token: str, address: str, body: bytes) -> bytes:
+        said = joined(token, address, body)
+        if victim.poll() is None:
+            victim.kill()
+            victim.wait()
+        return said
+
+    pool._joins.joined = kill  # type: ignore[method-assign]
+    with pytest.raises(httpx.HTTPError):
+        code_of(at_worker(pool, 1, link), request)
+    assert len(running.members().nodes) == PEOPLE + 1
+    said = knocking.joined(link, knocking.authority(link), request)
+    assert json.loads(said)["members.json"] == (running.made.server / MEMBERS).read_text()
+    assert len(running.members().nodes) == PEOPLE + 1
+    assert links_of(running.folder)[0].left == 0
+
+
+@pytest.mark.parametrize(
+    "request_", [b"", b"[" * 4000, b'{"name": "a", "key": "00"}', b"\xff\x00", b'{"name": 1}']
+)
+def test_a_lie_to_a_worker_costs_the_link_nothing(
+    running: Running, pool: WorkerPool[WorkerProcess], request_: bytes
+) -> None:
+    link = make_link(running.folder, uses=1, days=1, an_hour=10)
+    near = at_worker(pool, 1, link)
+    assert code_of(near, request_) == "no-request"
+    assert code_of(near._replace(token="00" * 16), request_) == "no-request"
+    assert code_of(near._replace(token="no hex"), b"") == "no-request"
+    assert links_of(running.folder)[0].left == 1
+    assert len(running.members().nodes) == PEOPLE
+
+
+def test_what_the_server_cannot_read_ends_no_round(
+    running: Running, pool: WorkerPool[WorkerProcess], tmp_path: Path
+) -> None:
+    link = make_link(running.folder, uses=1, days=1, an_hour=10)
+    path = running.made.server / LINKS
+    before = path.read_bytes()
+    path.write_text('{"links": 3}')
+    near = at_worker(pool, 0, link)
+    with pytest.raises(InputError, match="is busy"):
+        knocking.terms(near, "")
+    path.write_bytes(before)
+    assert code_of(near, request_of(tmp_path / "x")) == "joined"
+
+
+# ---- a server that lies --------------------------------------------------------------------------
+
+
+def test_another_authority_is_found_out_before_the_token_is_sent(
+    running: Running, tmp_path: Path
+) -> None:
+    running.start(3600.0)
+    link = make_link(running.folder, uses=1, days=1, an_hour=10)._replace(authority="ab" * 32)
+    with pytest.raises(InputError, match="shows another authority than the link names"):
+        join_by_link(tmp_path / "x", str(link), None, OWNER)
+    assert not (tmp_path / "x").exists()
+    assert links_of(running.folder)[0].left == 1
+
+
+def test_another_federation_than_the_link_names_is_refused(
+    running: Running, tmp_path: Path
+) -> None:
+    running.start(3600.0)
+    link = make_link(running.folder, uses=1, days=1, an_hour=10)._replace(run="ab" * 16)
+    with pytest.raises(InputError, match="and the link names abab"):
+        join_by_link(tmp_path / "x", str(link), None, OWNER)
+    assert not (tmp_path / "x").exists()
+
+
+def test_terms_that_the_owner_does_not_allow_are_refused_before_anybody_joins(
+    running: Running, tmp_path: Path
+) -> None:
+    running.start(3600.0)
+    link = make_link(running.folder, uses=1, days=1, an_hour=10)
+    with pytest.raises(InputError, match="prove no epsilon"):
+        join_by_link(tmp_path / "x", str(link), None, JoinPlan(people=5, parties=3, epsilon=1.0))
+    assert len(running.members().nodes) == PEOPLE
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"../../evil": "x"},
+        {"node.json": "{}"},
+        {"terms.json": "{}"},
+        {},
+    ],
+)
+def test_files_that_are_no_invitation_are_refused(
+    running: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, parts: dict[str, str]
+) -> None:
+    link = make_link(running.folder, uses=1, days=1, an_hour=10)
+    monkeypatch.setattr(knocking, "authority", lambda link: "")
+    monkeypatch.setattr(knocking, "terms", lambda link, certificate: json.dumps(parts).encode())
+    before = {path for path in tmp_path.rglob("*")}
+    with pytest.raises(EntrenousError) as refused:
+        join_by_link(tmp_path / "x", str(link), None, OWNER)
+    assert "\n" not in str(refused.value)
+    assert {path for path in tmp_path.rglob("*")} == before
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "https://a:1/join#",
+        "https://a/join#" + "0" * 32 + "." + "0" * 32 + ".",
+        "ftp://a:1/join#" + "0" * 32 + "." + "0" * 32 + ".",
+        "https://a:1/join#" + "0" * 31 + "." + "0" * 32 + ".",
+        "https://a b:1/join#" + "0" * 32 + "." + "0" * 32 + ".",
+        "http://example.org:80/join#" + "0" * 32 + "." + "0" * 32 + ".",
+    ],
+)
+def test_a_text_that_is_no_link_gets_one_line(tmp_path: Path, text: str) -> None:
+    with pytest.raises(InputError) as refused:
+        join_by_link(tmp_path / "x", text, None, OWNER)
+    assert "--link" in str(refused.value) and "\n" not in str(refused.value)
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_link_is_read_as_it_was_written() -> None:
+    for authority in ("", "ab" * 32):
+        link = JoinLink("reads.example:8443", True, "01" * 16, "23" * 16, authority)
+        assert JoinLink.parse(f"  {link}\n") == link
+
+
+def test_a_server_that_is_away_is_said_in_one_line(running: Running, tmp_path: Path) -> None:
+    link = make_link(running.folder, uses=1, days=1, an_hour=10)
+    with pytest.raises(InputError) as refused:
+        join_by_link(tmp_path / "x", str(link), None, OWNER)
+    assert "does not answer" in str(refused.value) and "\n" not in str(refused.value)

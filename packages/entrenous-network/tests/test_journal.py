@@ -1,0 +1,444 @@
+"""R4 and R5: whatever byte of a checkpoint is wrong it is noticed, and the checkpoint before is
+used; a journal or a checkpoint that was cut off anywhere gives what is whole."""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import os
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from dying_processes import journal_and_die
+from entrenous_network.frames.frames import opened
+from entrenous_network.node.node import FederatedNode
+from entrenous_network.server.journal import (
+    BEFORE,
+    FRAME,
+    HEAD_BYTES,
+    MARK,
+    Journal,
+    JournalRecord,
+    read,
+)
+from entrenous_network.server.server import serve
+from entrenous_network.server.server_folder import ServerFolder
+from federation_links import (
+    FPL,
+    PATIENCE,
+    FaultyLink,
+    copied,
+    federation,
+    logged,
+    nodes_of,
+    process,
+    server_sha256,
+    simulated,
+)
+from paths import PYTHONPATH
+
+from entrenous.core.errors import InputError
+
+SAID = [(FRAME, b"first"), (MARK, b""), (FRAME, bytes(range(256)) * 9), (MARK, b"\0\0\0")]
+
+
+def written(path) -> list[int]:
+    """A journal of SAID, and where each of its records ends."""
+    journal, ends = Journal(path), [0]
+    for kind, content in SAID:
+        journal.append(kind, content)
+        ends.append(path.stat().st_size)
+    journal.close()
+    return ends
+
+
+WHOLE = [JournalRecord(*said) for said in SAID]
+
+
+def test_read_back(tmp_path):
+    written(tmp_path / "j")
+    assert read(tmp_path / "j")[:2] == (WHOLE, [])
+
+
+def test_r5_journal_cut_at_every_byte(tmp_path):
+    """An append that was cut short was never acknowledged: it is gone, and is no damage."""
+    ends = written(tmp_path / "whole")
+    content = (tmp_path / "whole").read_bytes()
+    path = tmp_path / "cut"
+    boundaries = {end + more for end in ends for more in range(-2, 40)}
+    for length in sorted(
+        {*range(0, len(content) + 1, 7), *boundaries} & set(range(len(content) + 1))
+    ):
+        path.write_bytes(content[:length])
+        whole = sum(end <= length for end in ends[1:])
+        assert read(path)[:2] == (WHOLE[:whole], []), length
+        journal = Journal(path)  # goes on after the last whole one
+        journal.append(MARK, b"after")
+        journal.close()
+        assert read(path)[:2] == ([*WHOLE[:whole], JournalRecord(MARK, b"after")], []), length
+
+
+def places(ends: list[int]) -> list[tuple[int, int | None]]:
+    """Bytes of a journal of SAID, each with the record that it is a part of, None for the head:
+    every byte of the head, of what is before and behind each content, and some of each content."""
+    found: list[tuple[int, int | None]] = [(at, None) for at in range(HEAD_BYTES)]
+    for number, (before, after) in enumerate(itertools.pairwise([HEAD_BYTES, *ends[1:]])):
+        chosen = {
+            *range(before, before + BEFORE + 3),
+            *range(before, after, 97),
+            *range(after - 7, after),
+        }
+        found += [(at, number) for at in sorted(chosen & set(range(before, after)))]
+    return found
+
+
+def test_a_flipped_bit_costs_one_record_and_is_told(tmp_path):
+    """Of every bit of marks, lengths, kinds and checksums, and of some of each content: all other
+    records are read, and goes on so.
+    """
+    ends = written(tmp_path / "j")
+    content, path = (tmp_path / "j").read_bytes(), tmp_path / "flipped"
+    for at, number in places(ends):
+        for bit in range(8):
+            path.write_bytes(content[:at] + bytes([content[at] ^ (1 << bit)]) + content[at + 1 :])
+            others = [record for place, record in enumerate(WHOLE) if place != number]
+            found = read(path)
+            assert found.records == others, (at, bit)
+            assert len(found.damaged) == 1 and found.damaged[0].startswith("flipped: "), (at, bit)
+            said = (
+                "its head is damaged" if number is None else f"behind record {number}, are damaged"
+            )
+            assert found.damaged[0].endswith(said), (at, bit)
+            if bit == at % 8:
+                journal = Journal(path)
+                assert journal.damaged == found.damaged
+                journal.append(MARK, b"after")
+                journal.close()
+                assert read(path)[:2] == ([*others, JournalRecord(MARK, b"after")], found.damaged)
+
+
+@pytest.mark.parametrize("size", [1, 30, 500])
+def test_a_piece_that_is_zeroed_costs_the_records_that_it_touches(size, tmp_path):
+    """A sector of the disk, say, that came back empty."""
+    ends = written(tmp_path / "j")
+    content, path = (tmp_path / "j").read_bytes(), tmp_path / "zeroed"
+    for at in range(HEAD_BYTES, len(content) - size, 3):
+        zeroed = content[:at] + bytes(size) + content[at + size :]
+        path.write_bytes(zeroed)
+        starts = [HEAD_BYTES, *ends[1:]]
+        touched = {
+            n
+            for n, (begin, end) in enumerate(itertools.pairwise(starts))
+            if zeroed[begin:end] != content[begin:end]
+        }
+        found = read(path)
+        assert found.records == [
+            record for number, record in enumerate(WHOLE) if number not in touched
+        ], at
+        assert bool(found.damaged) == bool(touched), at
+
+
+def test_what_a_node_sends_is_never_taken_for_a_record(tmp_path):
+    """A frame holds whole journals, and is damaged before them: nothing in it is read as a record
+    of the server's.
+    """
+    written(tmp_path / "other")
+    inner = (tmp_path / "other").read_bytes()
+    journal = Journal(tmp_path / "j")
+    journal.append(FRAME, b"first", inner * 3, b"last")
+    journal.close()
+    content = bytearray((tmp_path / "j").read_bytes())
+    content[content.index(inner) - 1] ^= 1
+    (tmp_path / "j").write_bytes(content)
+    found = read(tmp_path / "j")
+    assert [record.content for record in found.records] == [b"first", b"last"] and len(
+        found.damaged
+    ) == 1
+
+
+def test_lengths_that_lie_cost_nothing(tmp_path):
+    path = tmp_path / "j"
+    written(path)
+    content = path.read_bytes()
+    for length in (0, 1, 2**31, 2**32 - 1):
+        lying = (
+            content[: HEAD_BYTES + 16] + length.to_bytes(4, "little") + content[HEAD_BYTES + 20 :]
+        )
+        path.write_bytes(lying)
+        assert read(path).records == WHOLE[1:]
+
+
+def test_a_file_in_which_nothing_can_be_read_is_put_aside_and_told(tmp_path):
+    path = tmp_path / "round.journal"
+    for said in (b"x" * 500, bytes(500)):
+        path.write_bytes(said)
+        assert read(path)[:2] == ([], ["round.journal: nothing in it can be read"])
+        journal = Journal(path)
+        assert journal.damaged == ["round.journal: nothing in it can be read"]
+        journal.append(FRAME, b"first")
+        journal.close()
+        assert read(path)[:2] == ([JournalRecord(FRAME, b"first")], [])
+        assert (tmp_path / "round.journal.damaged").read_bytes() == said
+
+
+def test_a_server_logs_what_is_damaged_once_and_counts_the_rest(tmp_path):
+    """Three of four answers are in the journal when the server starts again; one bit of the second
+    is another. The node of that one is asked again, and the model is the one that it would have
+    been.
+    """
+    founded, answers = federation(tmp_path / "f", nodes=4, rounds=1, settings=FPL), list[bytes]()
+    other = copied(founded, tmp_path / "other")
+
+    def kept(node):
+        def answer(frame):
+            said = node.answer(frame)
+            answers.extend([said] if opened(said).head.kind == "sum" else [])
+            return said
+
+        return answer
+
+    serve(FaultyLink({name: kept(node) for name, node in nodes_of(other).items()}), other.server)
+    path = founded.server / "round-000000000-000.journal"
+    journal = Journal(path)
+    journal.append(FRAME, *answers[:3])
+    journal.close()
+    content = bytearray(path.read_bytes())
+    content[content.index(answers[1]) + 200] ^= 16
+    path.write_bytes(content)
+    nodes = nodes_of(founded)
+    digest = serve(FaultyLink({name: node.answer for name, node in nodes.items()}), founded.server)
+    assert digest == server_sha256(simulated(founded))
+    lines = [line for line in logged(founded.server) if "damaged" in line]
+    assert (
+        len(lines) == 1
+        and lines[0].startswith(f"{path.name}: ")
+        and lines[0].endswith("behind record 1, are damaged")
+    )
+    assert "round 0: 2 answers from the journal" in logged(founded.server)
+
+
+def test_killed_in_the_midst_of_appends_nothing_acknowledged_is_lost(tmp_path):
+    """A process that appends as fast as it can, and tells after each that it is done, is SIGKILLed
+    at ten moments of its life.
+    """
+    path, rng, told = tmp_path / "j", random.Random(5), list[int]()
+    for _ in range(10):
+        first = len(read(path).records) if path.exists() else 0
+        here = {**os.environ, "PYTHONPATH": PYTHONPATH}
+        asked = [
+            sys.executable,
+            "-c",
+            f"import dying_processes as d; d.append_for_ever({str(path)!r}, {first})",
+        ]
+        with subprocess.Popen(asked, stdout=subprocess.PIPE, env=here) as appending:
+            wanted = rng.randrange(1, 60)
+            for _ in range(wanted):
+                told.append(int(appending.stdout.readline()))
+            appending.kill()
+            told += [int(line) for line in appending.stdout.read().split(b"\n")[:-1]]
+        found = read(path)
+        assert found.damaged == []
+        assert [int(record.content[:8]) for record in found.records][: max(told) + 1] == list(
+            range(max(told) + 1)
+        )
+    assert len(told) > 50
+
+
+@pytest.mark.parametrize(
+    "when", ["write", "half a write", "fsync", "fsync, and it cannot be cut off"]
+)
+def test_r6_what_a_full_disk_did_not_take_is_not_there(when, tmp_path, monkeypatch):
+    journal, write, cut = Journal(tmp_path / "j"), os.write, os.ftruncate
+    journal.append(FRAME, b"first")
+
+    def full(*arguments):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def half(file, content):
+        monkeypatch.setattr(os, "write", full)
+        return write(file, content[: len(content) // 2])
+
+    monkeypatch.setattr(os, "write", {"write": full, "half a write": half}.get(when, write))
+    monkeypatch.setattr(os, "fsync", full if "fsync" in when else os.fsync)
+    monkeypatch.setattr(os, "ftruncate", full if "cut" in when else cut)
+    with pytest.raises(OSError, match=r"No space left on device: '.*j'"):
+        journal.append(FRAME, b"second, which is longer")
+    monkeypatch.undo()
+    journal.append(FRAME, b"third")
+    journal.close()
+    assert read(tmp_path / "j").damaged == []
+    assert [record.content for record in read(tmp_path / "j").records] == [b"first", b"third"]
+
+
+def test_records_that_wait_are_written_together_and_wait_on_while_the_disk_is_full(
+    tmp_path, monkeypatch
+):
+    journal, flush, waits = Journal(tmp_path / "j"), os.fsync, []
+
+    def full(*arguments):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def flushed(file):
+        waits.append(file)
+        return flush(file)
+
+    journal.add(FRAME, b"first")
+    journal.add(FRAME, b"second")
+    assert read(tmp_path / "j").records == []
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        journal.flush()
+    # A record of `append` is not there after a failure, and those that waited before it are not
+    # lost with it.
+    with pytest.raises(OSError, match="No space left"):
+        journal.append(MARK, b"decided")
+    monkeypatch.setattr(os, "fsync", flushed)
+    journal.append(MARK, b"decided again")
+    journal.flush()
+    assert len(waits) == 1
+    journal.close()
+    contents = [record.content for record in read(tmp_path / "j").records]
+    assert contents == [b"first", b"second", b"decided again"]
+
+
+def test_r2_what_counts_is_on_the_disk_with_its_name(tmp_path, monkeypatch):
+    """A machine that loses power keeps the names a folder had when it was last flushed, and the
+    bytes a file had. So a new journal's name is flushed before its first record is written, and
+    each record before `append` returns.
+    """
+    names, bytes_, flush = set[str](), dict[int, int](), os.fsync
+
+    def flushed(handle):
+        found = Path(os.readlink(f"/proc/self/fd/{handle}"))
+        if found.is_dir():
+            names.update(path.name for path in found.iterdir())
+        else:
+            bytes_[found.stat().st_ino] = found.stat().st_size
+        flush(handle)
+
+    monkeypatch.setattr(os, "fsync", flushed)
+    journal = Journal(tmp_path / "j")
+    assert names == {"j"} and (tmp_path / "j").stat().st_size == 0
+    for kind, content in SAID:
+        journal.append(kind, content)
+        found = (tmp_path / "j").stat()
+        assert bytes_[found.st_ino] == found.st_size
+    journal.close()
+
+
+@pytest.mark.parametrize(
+    "step", ["open", "cut off", "open folder", "flush folder", "write", "half a write", "flush"]
+)
+def test_r2_killed_while_a_journal_is_made(step, tmp_path):
+    """The process dies at each step of making the second round's journal and of its first record;
+    the run ends as it should.
+    """
+    founded = federation(tmp_path / "f", nodes=2, rounds=3)
+    child = process(journal_and_die, str(tmp_path / "f"), step)
+    child.join(PATIENCE)
+    assert child.exitcode == -signal.SIGKILL
+    assert newest(founded)[0] == 1
+    nodes = {
+        path.name: FederatedNode(path) for path in sorted((tmp_path / "f" / "nodes").iterdir())
+    }
+    digest = serve(FaultyLink({name: node.answer for name, node in nodes.items()}), founded.server)
+    assert digest == server_sha256(simulated(founded))
+
+
+# ---- checkpoints ---------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A federation after its 3 rounds."""
+    founded = federation(tmp_path_factory.mktemp("trained") / "f", nodes=2)
+    nodes = nodes_of(founded)
+    serve(FaultyLink({name: node.answer for name, node in nodes.items()}), founded.server)
+    return founded
+
+
+def newest(founded) -> tuple[int, list[str]]:
+    """The round that a restarted server goes on from, and what it logs on the way."""
+    before = len(logged(founded.server))
+    folder = ServerFolder(founded.server)
+    try:
+        found = folder.newest(founded.terms.make())
+    finally:
+        folder.close()
+    return found[0], logged(founded.server)[before:]
+
+
+def test_r4_any_changed_byte_of_a_checkpoint_is_noticed(trained):
+    path, rng = trained.server / "checkpoint-server-000000003.safetensors", random.Random(2)
+    content = path.read_bytes()
+    try:
+        for _ in range(200):
+            at = rng.randrange(len(content))
+            path.write_bytes(
+                content[:at] + bytes([content[at] ^ (1 << rng.randrange(8))]) + content[at + 1 :]
+            )
+            number, lines = newest(trained)
+            assert number == 2 and len(lines) == 1
+            assert path.name in lines[0] and "damaged" in lines[0]  # the file's name says its round
+    finally:
+        path.write_bytes(content)
+    assert newest(trained) == (3, [])
+
+
+def test_r5_a_checkpoint_that_was_cut_off_is_not_used(trained):
+    path = trained.server / "checkpoint-server-000000003.safetensors"
+    content = path.read_bytes()
+    header = 8 + int.from_bytes(content[:8], "little")
+    try:
+        for length in {
+            0,
+            1,
+            7,
+            8,
+            9,
+            header - 1,
+            header,
+            header + 1,
+            *range(0, len(content), 41),
+            len(content) - 1,
+        }:
+            path.write_bytes(content[:length])
+            assert newest(trained)[0] == 2
+    finally:
+        path.write_bytes(content)
+
+
+def test_r4_with_no_checkpoint_left_it_does_not_start_anew_by_itself(trained):
+    paths = sorted(trained.server.glob("checkpoint-*"))
+    whole = {path: path.read_bytes() for path in paths}
+    assert len(whole) == 2
+    try:
+        for path in paths:
+            path.write_bytes(b"damaged")
+        with pytest.raises(InputError, match="none of its 2 checkpoints can be read"):
+            newest(trained)
+    finally:
+        for path, content in whole.items():
+            path.write_bytes(content)
+
+
+def test_r4_the_rounds_of_a_damaged_checkpoint_are_done_again_to_the_same_bits(tmp_path):
+    founded = federation(tmp_path / "f", nodes=3, rounds=5, settings=FPL)
+    nodes = nodes_of(founded)
+    link = FaultyLink({name: node.answer for name, node in nodes.items()})
+    digest = serve(link, founded.server)
+    path = founded.server / "checkpoint-server-000000005.safetensors"
+    path.write_bytes(path.read_bytes()[:-1])
+    assert serve(link, founded.server) == digest == server_sha256(simulated(founded))
+    assert any(path.name in line for line in logged(founded.server))
+    private = simulated(founded).devices
+    for node in nodes.values():
+        number, state = node.store.newest_state()
+        assert number == 5
+        for name, array in state.items():
+            assert np.array_equal(array, getattr(private, name)[node.shard.users])

@@ -1,0 +1,313 @@
+"""People who come to a federation under masks while it runs: those who were there learn of them by
+a longer list, and all are in one sum from the next round on.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from entrenous_network.agreement.members import MEMBERS, Member, Members, members_from
+from entrenous_network.frames.frames import Code
+from entrenous_network.node.node import FederatedNode
+from entrenous_network.node.secure_node import inputs
+from entrenous_network.operate import founding
+from entrenous_network.operate.membership import shut_out
+from entrenous_network.operate.running import status
+from entrenous_network.secure_sum.terms import MOST_MEMBERS
+from federation_links import (
+    answer_to,
+    logged,
+    quick_pauses,
+)
+from growing_federation import FIRST, USERS, Growing, _name
+
+from entrenous.core.errors import InputError
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    quick_pauses(monkeypatch)
+
+
+# ---- who comes -----------------------------------------------------------------------------------
+
+
+def test_people_come_after_some_rounds_and_the_bytes_are_those_of_the_simulation(
+    tmp_path: Path,
+) -> None:
+    growing = Growing(tmp_path)
+    assert growing.served(stop_at=2) is None
+    growing.come(range(FIRST, 36))
+    assert growing.served(stop_at=4) is None
+    growing.come(range(36, USERS))
+    trained = growing.served()
+
+    def members(number: int) -> int:
+        if number < 2:
+            return FIRST
+        return 36 if number < 4 else USERS
+
+    assert trained == growing.simulated(members)
+    assert sum(inputs(growing.nodes[_name(user)].store) for user in range(FIRST, USERS)) > 0
+    assert growing.knows("device-00") == USERS
+    assert status(growing.made.server)["lost"] == 0
+
+
+def test_one_that_was_away_when_others_came_learns_of_them_later(tmp_path: Path) -> None:
+    growing = Growing(tmp_path)
+    growing.served(stop_at=1)
+    growing.come(range(FIRST, USERS))
+    growing.served(stop_at=3, absent={"device-04"})
+    assert (growing.knows("device-04"), growing.knows("device-05")) == (FIRST, USERS)
+    growing.nodes["device-04"].close()
+    growing.nodes["device-04"] = FederatedNode(tmp_path / "device-04")
+    assert growing.served() is not None
+    assert growing.knows("device-04") == USERS
+
+
+def test_one_is_shut_out_and_the_others_go_on(tmp_path: Path) -> None:
+    growing = Growing(tmp_path)
+    growing.served(stop_at=2)
+    assert shut_out(tmp_path / "f", "device-07") == 1
+    before = inputs(growing.nodes["device-07"].store)
+    growing.come(range(FIRST, 33))
+    assert growing.served() is not None
+    assert inputs(growing.nodes["device-07"].store) == before
+    assert status(growing.made.server)["lost"] == 0
+
+
+def test_a_newcomer_recommends_before_a_lot_has_drawn_it(tmp_path: Path) -> None:
+    """The model goes to all after 1, 2, 4 and 8 rounds, and then after each ten; who comes between
+    is handed the newest of these.
+    """
+    growing = Growing(tmp_path, rounds=20)
+    growing.served(stop_at=3)
+    growing.come(range(FIRST, USERS))
+    growing.served(stop_at=4, absent={"device-01"})
+    late = [growing.nodes[_name(user)] for user in range(FIRST, USERS)]
+    undrawn = [node for node in late if not inputs(node.store)]
+    assert undrawn
+    for node in undrawn:
+        assert node.recommender()[0] == 2
+    # Five of forty are enough, since a lot needs no more; four are not.
+    few = {name for name in growing.nodes if name not in {_name(user) for user in range(36, USERS)}}
+    growing.served(stop_at=9, absent=few)
+    assert any("0 of 40 nodes keep the model" in line for line in logged(growing.made.server))
+
+
+def test_there_is_room_for_as_many_as_the_terms_say(tmp_path: Path) -> None:
+    growing = Growing(tmp_path)
+    growing.come(range(FIRST, USERS))
+    with pytest.raises(InputError, match="with 1 user, and 0 are left"):
+        growing.come(range(USERS, USERS + 1))
+
+
+def test_as_many_as_a_sum_needs_are_enough_to_keep_a_model(tmp_path: Path) -> None:
+    """A quorum of the thirty would be seventeen: twelve are there, and five are enough."""
+    growing = Growing(tmp_path, rounds=20)
+    away = {_name(user) for user in range(12, FIRST)}
+    growing.served(stop_at=4, absent=away)
+    present = [growing.nodes[_name(user)] for user in range(12)]
+    for node in present:
+        assert node.recommender()[0] >= 2
+        assert not inputs(node.store)
+
+
+def test_nobody_is_invited_beyond_what_a_sum_can_list(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise no node could make a sum any more."""
+    growing = Growing(tmp_path)
+    monkeypatch.setattr(founding, "MOST_MEMBERS", FIRST + 1)
+    growing.come(range(FIRST, FIRST + 1))
+    with pytest.raises(InputError, match="one more than 31 that are or were members"):
+        growing.come(range(FIRST + 1, FIRST + 2))
+
+
+@pytest.mark.parametrize(
+    ("users", "said"),
+    [
+        ([[[0, 1]], [[1, 2]]], "member b: serves a user that another node serves"),
+        ([[[0, 1]], [[5, 5], [3, 3]]], "member b: users out of order or range"),
+        ([[[0, 1]], [[3, 3], [3, 3]]], "member b: users out of order or range"),
+        ([[[0, 1]], [[9, 10]]], "b"),
+        ([[[4, 5]], [[0, 1]]], ""),  # the numbers of another node may be lower
+        ([[[4, 5]], []], ""),
+    ],
+)
+def test_each_user_has_one_node_and_each_node_ascending_users(users: Any, said: str) -> None:
+    keys = (bytes([number]) * 32 for number in (1, 2))
+    public = [Ed25519PrivateKey.from_private_bytes(key).public_key() for key in keys]
+    nodes = {
+        name: {"key": key.public_bytes_raw().hex(), "users": own}
+        for name, key, own in zip("ab", public, users, strict=True)
+    }
+    fields = {"nodes": nodes, "former": []}
+    if said:
+        with pytest.raises(InputError, match=said):
+            members_from(fields, "members.json", 10)
+        return
+    members = members_from(fields, "members.json", 10)
+    asked = members.by_node(np.array([5, 1, 4, 7, 0]))
+    assert asked["a"].tolist() == [4, 5]
+    assert [user.tolist() for name, user in asked.items() if name == "b"] == (
+        [[0, 1]] if users[1] else []
+    )
+
+
+# ---- a server that lies about members ------------------------------------------------------------
+
+
+def told(growing: Growing, text: bytes, name: str = "device-00") -> str:
+    """What a node says to a list of members that the operator's key has signed."""
+    return answer_to(growing.made, growing.nodes[name], "members", text)
+
+
+def lists(growing: Growing) -> dict[str, Any]:
+    """The list of members as its file has it."""
+    return dict(json.loads((growing.made.server / MEMBERS).read_text()))
+
+
+def test_a_longer_list_is_taken_and_the_same_again(tmp_path: Path) -> None:
+    growing = Growing(tmp_path)
+    growing.come(range(FIRST, 33))
+    text = (growing.made.server / MEMBERS).read_bytes()
+    assert told(growing, text) == "members" == told(growing, text)
+    assert growing.knows("device-00") == 33
+
+
+def _without_one(fields: dict[str, Any]) -> None:
+    del fields["nodes"]["device-03"]
+
+
+def _another_key(fields: dict[str, Any]) -> None:
+    fields["nodes"]["device-03"]["key"] = fields["nodes"]["device-04"]["key"]
+
+
+def _other_users(fields: dict[str, Any]) -> None:
+    fields["nodes"]["device-03"]["users"] = [[35, 35]]
+
+
+def _an_old_number(fields: dict[str, Any]) -> None:
+    fields["nodes"]["device-30"] = {**fields["nodes"].pop("device-03"), "until": 0}
+
+
+def _far_too_many(fields: dict[str, Any]) -> None:
+    key = fields["nodes"]["device-03"]["key"]
+    for number in range(MOST_MEMBERS):
+        fields["former"].append({"name": f"x{number}", "key": key, "last": 0, "until": 0})
+
+
+def _beyond_the_room(fields: dict[str, Any]) -> None:
+    fields["nodes"]["device-30"] = {**fields["nodes"]["device-03"], "users": [[30, 1 << 60]]}
+
+
+def _a_long_name(fields: dict[str, Any]) -> None:
+    fields["nodes"]["x" * 300] = {**fields["nodes"]["device-03"], "users": [[30, 30]]}
+
+
+def _no_key(fields: dict[str, Any]) -> None:
+    fields["nodes"]["device-30"] = {"users": [[30, 30]]}
+
+
+def _a_number_for_a_list(fields: dict[str, Any]) -> None:
+    fields["nodes"] = 7
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *(_without_one, _another_key, _other_users, _an_old_number, _far_too_many),
+        *(_beyond_the_room, _a_long_name, _no_key, _a_number_for_a_list),
+    ],
+)
+def test_a_list_that_changes_somebody_or_cannot_be_is_not_taken(
+    tmp_path: Path, change: Callable[[dict[str, Any]], None]
+) -> None:
+    growing = Growing(tmp_path)
+    before = (growing.nodes["device-00"].folder / MEMBERS).read_bytes()
+    fields = lists(growing)
+    change(fields)
+    said = told(growing, json.dumps(fields).encode())
+    assert said.startswith(f"{Code.MALFORMED.value}\nmembers: ")
+    assert (growing.nodes["device-00"].folder / MEMBERS).read_bytes() == before
+    # And the node goes on.
+    assert growing.served() is not None
+
+
+@pytest.mark.parametrize("text", [b"", b"{", b"[]", b"\xff\xfe", b'{"nodes": {}, "former": []}'])
+def test_what_is_no_list_is_not_taken(tmp_path: Path, text: bytes) -> None:
+    growing = Growing(tmp_path)
+    assert told(growing, text).startswith(Code.MALFORMED.value)
+
+
+def test_without_lots_no_list_is_taken(tmp_path: Path) -> None:
+    growing = Growing(tmp_path)
+    node = growing.nodes["device-00"]
+    node._kinds.pop("members")
+    assert told(growing, b"{}").startswith(Code.WRONG_KIND.value)
+
+
+# ---- what a list lacks ---------------------------------------------------------------------------
+
+
+def test_a_node_is_told_what_its_list_lacks_alone(tmp_path: Path) -> None:
+    growing = Growing(tmp_path)
+    growing.served(stop_at=1)
+    growing.come(range(FIRST, 33))
+    shut_out(tmp_path / "f", "device-07")
+    newest = Members.read(growing.made.server / MEMBERS, USERS)
+    text = newest.since(FIRST)
+    fields = json.loads(text)
+    assert sorted(fields["nodes"]) == [_name(user) for user in range(FIRST, 33)]
+    assert [member["name"] for member in fields["former"]] == ["device-07"]
+    before = Members.read(growing.nodes["device-00"].folder / MEMBERS, USERS)
+    assert before.taken(text, "here").text() == newest.text()
+    # The same list once more, and as a whole, is no other.
+    assert newest.taken(text, "here").text() == newest.text()
+    assert before.taken(newest.text(), "here").text() == newest.text()
+    assert told(growing, text.encode()) == "members"
+    assert growing.knows("device-00") == 33
+
+
+def test_one_more_member_of_a_thousand_costs_the_bytes_of_one(tmp_path: Path) -> None:
+    growing = Growing(tmp_path)
+    own = next(iter(growing.nodes.values())).key.public_key()
+    nodes = {f"m{user}": Member(own, np.array([user])) for user in range(1001)}
+    several = Members(nodes, 2000)
+    assert len(several.since(1000)) < 400 < 100_000 < len(several.text())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda fields: fields.update(after="x", nodes=[]),
+        lambda fields: fields.update(former=3),
+        lambda fields: fields.pop("former"),
+        lambda fields: fields["former"].append({"name": "device-03"}),
+        lambda fields: fields["nodes"]["device-30"].update(users=[[3, 3]]),
+        lambda fields: fields["nodes"]["device-30"].update(users=[[30, 1 << 60]]),
+        lambda fields: fields["nodes"].update({"device-03": fields["nodes"]["device-30"]}),
+        # Somebody whom the node knows would be forgotten.
+        lambda fields: fields["former"].append(
+            {"name": "device-03", "key": "00" * 32, "last": 3, "until": 0}
+        ),
+    ],
+)
+def test_a_difference_that_is_none_changes_nothing(
+    tmp_path: Path, change: Callable[[dict[str, Any]], object]
+) -> None:
+    growing = Growing(tmp_path)
+    growing.come(range(FIRST, 33))
+    newest = Members.read(growing.made.server / MEMBERS, USERS)
+    fields = json.loads(newest.since(FIRST))
+    change(fields)
+    before = (growing.nodes["device-00"].folder / MEMBERS).read_bytes()
+    assert told(growing, json.dumps(fields).encode()).startswith(Code.MALFORMED.value)
+    assert (growing.nodes["device-00"].folder / MEMBERS).read_bytes() == before

@@ -1,0 +1,797 @@
+"""The participation contract across a network: each device decides by its own lot whether it
+answers, keeps the lists of people that it has answered, and stops when its answers are spent.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from entrenous_lab.trials.again import QuietRounds, made_again
+from entrenous_network.agreement.catalogue import Items
+from entrenous_network.agreement.members import MEMBERS, Members
+from entrenous_network.frames.frames import MEMBERS_NEWS, Code, FrameParts, opened
+from entrenous_network.frames.secure import sum_terms
+from entrenous_network.links.admission import GONE, Bounds
+from entrenous_network.node.node import FederatedNode
+from entrenous_network.node.node_watch import node_status
+from entrenous_network.node.secure_node import SecureSide, inputs
+from entrenous_network.operate.device import OwnRow
+from entrenous_network.operate.founding import FoundedFederation
+from entrenous_network.operate.running import status
+from entrenous_network.secure_sum.client import SecureSumClient
+from entrenous_network.secure_sum.server import Said, SecureSumServer
+from entrenous_network.secure_sum.terms import Floors
+from entrenous_network.server import exchange, secure_server, worker
+from entrenous_network.server import server as server_module
+from entrenous_network.server.collector import Collector
+from entrenous_network.server.secure_server import SecureRound
+from entrenous_network.server.server import FederationServer, round_work, serve
+from entrenous_network.server.server_folder import SPAN, ServerFolder
+from federation_links import (
+    COHORT,
+    FaultyLink,
+    by_lot,
+    consented,
+    federation,
+    logged,
+    nodes_of,
+    offering,
+    quick_pauses,
+    ratings,
+    server_of,
+    server_sha256,
+    simulated,
+    virtual_time,
+    whole_sha256,
+)
+from lying_sums import SubtractingServer
+from over_https import over_https
+
+from entrenous.core.errors import EntrenousWarning, InputError
+
+USERS = 40
+DATA = ratings(USERS)
+MORE = ratings(60)
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    quick_pauses(monkeypatch)
+
+
+class Running:
+    """A federation whose nodes are in this process."""
+
+    def __init__(self, made: FoundedFederation) -> None:
+        self.made = made
+        self.nodes: dict[str, FederatedNode] = nodes_of(made)
+        self.link = FaultyLink({name: node.answer for name, node in self.nodes.items()})
+
+    def trained(self) -> str | None:
+        """The sha256 of the model after all rounds."""
+        return serve(self.link, self.made.server)
+
+    def standing(self) -> Any:
+        """Where the server's newest checkpoint stands."""
+        with closing(ServerFolder(self.made.server)) as held:
+            return held.newest(self.made.terms.make())
+
+    def answered(self) -> list[int]:
+        """The number of sums in which each node has answered."""
+        return [inputs(node.store) for node in self.nodes.values()]
+
+
+@pytest.fixture
+def lying(tmp_path: Path) -> Iterator[SubtractingServer]:
+    held = SubtractingServer(by_lot(tmp_path / "f", answers=3))
+    # Everybody offers in every round, so that the server has the widest choice.
+    for node in held.nodes.values():
+        node.offers = lambda number: True  # type: ignore[method-assign]
+    yield held
+    held.close()
+
+
+NAMES = [f"node-{number:02d}" for number in range(1, USERS + 1)]
+
+
+# ---- honest rounds -------------------------------------------------------------------------------
+
+
+def test_the_rounds_end_with_the_bytes_of_the_simulation(tmp_path: Path) -> None:
+    running = Running(by_lot(tmp_path / "f"))
+    training = simulated(running.made, DATA)
+    assert running.trained() == server_sha256(training)
+    assert training.ledger.unopened == 0
+    drawn = running.standing().ledger.device_rounds
+    assert drawn == training.ledger.device_rounds == sum(running.answered())
+    assert len(set(running.answered())) > 1
+
+
+def test_whoever_a_lot_does_not_draw_has_refused_nothing(tmp_path: Path) -> None:
+    """Before: most answers were `not-drawn`, and the alarm on refused answers burnt for ever."""
+    running = Running(by_lot(tmp_path / "f"))
+    assert running.trained() is not None
+    assert status(running.made.server)["answers"].keys() == {"accepted"}
+    assert min(running.answered()) < 6
+
+
+def test_over_sockets_the_bytes_are_those_of_the_simulation_too(tmp_path: Path) -> None:
+    """TLS and a connection for each of the forty, with the private state of all of them."""
+    made = by_lot(tmp_path / "f", rounds=4, deadline=240.0)
+    assert over_https(made) == whole_sha256(simulated(made, DATA))
+
+
+def test_words_of_32_bits_halve_an_answer_and_change_no_bit_of_the_model(tmp_path: Path) -> None:
+    """They are what a federation by lot has, where its operator asks for nothing else."""
+    masked = {}
+    models = set()
+    for bits in (None, 64):
+        running = Running(by_lot(tmp_path / str(bits), rounds=2, bits=bits))
+        node = running.nodes["node-01"]
+        answers: list[bytes] = []
+
+        def kept(request: bytes, node: Any = node, answers: Any = answers) -> bytes:
+            answers.append(node.answer(request))
+            return answers[-1]
+
+        running.link.nodes["node-01"] = kept
+        node.offers = lambda number: True  # type: ignore[method-assign]
+        models.add(running.trained())
+        sent = [len(answer) for answer in answers if opened(answer).head.kind == "mask"]
+        masked[running.made.terms.protection.bits] = max(sent)
+    assert len(models) == 1
+    numbers = len(DATA.items) * 4  # of four factors
+    assert masked[64] - masked[32] >= 4 * numbers
+
+
+def test_numbers_that_fit_no_word_are_cut_alike_on_devices_and_in_the_simulation(
+    tmp_path: Path,
+) -> None:
+    """With so much confidence in what was consumed numbers are larger than 32."""
+    made = by_lot(tmp_path / "f", rounds=3, alpha=2000.0)
+    wide = by_lot(tmp_path / "wide", rounds=3, alpha=2000.0, bits=64)
+    expected = server_sha256(simulated(made, DATA))
+    assert Running(made).trained() == expected
+    assert Running(wide).trained() == server_sha256(simulated(wide, DATA)) != expected
+
+
+def test_a_round_of_too_few_is_over_without_a_sum_as_in_the_simulation(tmp_path: Path) -> None:
+    """The lot draws fewer than 12 in half of the rounds: then nothing is sent."""
+    running = Running(by_lot(tmp_path / "f", rounds=8, people=COHORT))
+    training = simulated(running.made, DATA)
+    assert 0 < training.ledger.unopened < 8
+    assert running.trained() == server_sha256(training)
+    ledger = running.standing().ledger
+    assert ledger.unopened == training.ledger.unopened
+    assert sum(running.answered()) == training.ledger.device_rounds
+
+
+def test_too_few_are_asked_again_later_and_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a server would ask its first few members many times a second."""
+    left: list[tuple[int, float]] = []
+    await_turn = FederationServer._await_turn
+
+    def awaits(own: FederationServer) -> None:
+        # As if the newest round were over this moment, whatever the clock says.
+        own.folder.committed += 1e6
+        left.append((own._few, own._pause_left()))
+        own.folder.committed = 0.0
+        await_turn(own)
+
+    monkeypatch.setattr(FederationServer, "_await_turn", awaits)
+    few = Running(by_lot(tmp_path / "few", rounds=9, people=COHORT))
+    few.link.absent = set(NAMES[5:])
+    assert few.trained() is not None
+    assert few.standing().ledger.unopened == 9
+    seconds = [0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0]
+    assert left == list(enumerate(seconds))
+    # One round of enough people, and the next one begins at once. Where the lot alone draws too few,
+    # nobody has to come, and no pause is long.
+    left.clear()
+    enough = Running(by_lot(tmp_path / "enough", rounds=40, people=COHORT))
+    assert enough.trained() is not None
+    assert ((1, 0.25), (0, 0.0)) in pairwise(left)
+    assert (5, 2.0) in left
+    assert max(pause for _, pause in left) == 2.0
+    # Of one person fewer a lot draws less than the twelve of a sum.
+    left.clear()
+    fewer = Running(by_lot(tmp_path / "fewer", rounds=40, people=COHORT))
+    fewer.link.absent = {NAMES[0]}
+    assert fewer.trained() is not None
+    assert (5, 4.0) in left
+
+
+def test_a_device_whose_answers_are_spent_only_downloads(tmp_path: Path) -> None:
+    running = Running(by_lot(tmp_path / "f", rounds=9, people=5, answers=2))
+    training = simulated(running.made, DATA)
+    assert running.trained() == server_sha256(training)
+    assert max(running.answered()) == 2
+    # All of them have the trained model.
+    for node in running.nodes.values():
+        assert node.recommender()[0] == 9
+
+
+def test_nobody_is_waited_for_who_is_away(tmp_path: Path) -> None:
+    """A tenth is away: the window of a round closes without them, and the round counts."""
+    running = Running(by_lot(tmp_path / "f", people=8))
+    running.link.absent = {"node-03", "node-17", "node-22", "node-31"}
+    assert running.trained() is not None
+    assert status(running.made.server)["lost"] == 0
+    away = [inputs(running.nodes[name].store) for name in running.link.absent]
+    assert away == [0, 0, 0, 0]
+    assert not any("wait" in line for line in logged(running.made.server))
+
+
+def test_offers_end_when_all_who_are_there_have_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Most members of a large federation are away, and no round waits an hour for them."""
+    monkeypatch.setattr(exchange, "GONE", 0.0)
+    monkeypatch.setattr(secure_server, "LOOK", 0.0)
+    running = Running(by_lot(tmp_path / "f", people=6, deadline=3600.0, rounds=3))
+    running.link.absent = {"node-03", "node-17", "node-22", "node-31"}
+    monkeypatch.setattr(server_module, "FAREWELL", 0.3)
+    assert running.trained() is not None
+    assert status(running.made.server)["lost"] == 0
+    assert sum(running.answered()) > 18
+
+
+def test_a_server_that_begins_anew_on_an_open_port_waits_for_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Members or items have changed: whoever is there has long since been heard of."""
+    monkeypatch.setattr(secure_server, "LOOK", 0.0)
+    running = Running(by_lot(tmp_path / "f", people=6, deadline=3600.0, rounds=3))
+    running.link.absent = {"node-03", "node-17", "node-22", "node-31"}
+    monkeypatch.setattr(server_module, "FAREWELL", 0.3)
+    # A server that counted from its own beginning would wait for the hour.
+    monkeypatch.setattr(exchange, "GONE", 1e6)
+    monkeypatch.setattr(running.link, "_since", time.monotonic() - 2e6)
+    assert running.trained() is not None
+    assert status(running.made.server)["lost"] == 0
+
+
+def test_offers_are_waited_for_while_too_few_have_come(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody else is there yet, as after the start of a server: that ends no round."""
+    # Time stands still here.
+    monkeypatch.setattr(exchange, "GONE", -1.0)
+    monkeypatch.setattr(secure_server, "LOOK", -1.0)
+    with closing(ServerFolder(by_lot(tmp_path / "f", people=6).server)) as held:
+        own = server_of(held)
+        collector = Collector(held, own.contract, FaultyLink({}), own._stop)
+        work = round_work(held, own.algorithm, own.contract, 0, own.state, None)
+        asking = SecureRound(collector, work)
+        terms = sum_terms(held.terms, own.contract, 0, 0, work.model)
+        sums = SecureSumServer(terms, held.members.roll)
+        asking._missing = set(NAMES[5:])
+        assert asking._awaited(sums, 0) == asking._missing
+        # Six people may be enough for a sum, whomever of them the lot draws: others may be coming.
+        asking._missing.discard("node-06")
+        asking._in_touch = secure_server.time.monotonic()
+        assert asking._awaited(sums, 0) == asking._missing
+        asking._in_touch -= secure_server.COMING + 1.0
+        assert not asking._awaited(sums, 0)
+        # Nor is there a sum of one.
+        asking._least = 0
+        asking._missing = set(NAMES[1:])
+        assert asking._awaited(sums, 0) == asking._missing
+
+
+def test_a_lot_that_draws_too_few_and_one_that_is_dead_cost_no_deadline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before: each of half of the rounds waited out its deadline for the one that was away."""
+    monkeypatch.setattr(server_module, "LATER", 0.0)
+    clock = virtual_time(monkeypatch)
+    running = Running(by_lot(tmp_path / "f", rounds=8, people=COHORT, deadline=3600.0))
+    running.link.absent = {"node-03"}
+    assert running.trained() is not None
+    assert 0 < running.standing().ledger.unopened < 8
+    assert clock.now < 3600.0
+
+
+@pytest.mark.parametrize("wrong_field", [{"model": bytes(32)}, {"kind": "update"}, {}])
+def test_one_that_answers_wrongly_again_and_again_costs_its_own_answer_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong_field: dict[str, Any]
+) -> None:
+    """It is connected all the time; before, each round waited out its deadline for it."""
+    clock = virtual_time(monkeypatch)
+    running = Running(by_lot(tmp_path / "f", people=6, deadline=3600.0))
+    node = running.nodes["node-05"]
+
+    def wrong(request: bytes) -> bytes:
+        asked = opened(request)
+        if asked.head.kind != "advert":
+            return node.answer(request)
+        about = {name: getattr(asked.head, name) for name in ("round", "attempt", "model", "items")}
+        about |= {"kind": "advert", **wrong_field}
+        return node.responder.seal(about.pop("kind"), b"none", **about)
+
+    running.link.nodes["node-05"] = wrong
+    assert running.trained() is not None
+    assert status(running.made.server)["lost"] == 0
+    assert clock.now < 3600.0
+    refused = [line for line in logged(running.made.server) if "refused" in line]
+    assert len(refused) == 6 and all("node-05" in line for line in refused)
+
+
+def test_a_sum_that_needs_one_who_has_hung_up_is_given_up_before_its_time_is_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All but a few hang up in round 1, when their masked inputs are asked for, for good."""
+    clock = virtual_time(monkeypatch)
+    running = Running(by_lot(tmp_path / "f", people=6, rounds=3, deadline=3600.0))
+    sent = running.link.send
+    there: set[str] = set()
+
+    def send(address: str, frame: FrameParts, seconds: float) -> None:
+        head = opened(bytes(frame)).head
+        if (head.kind, head.round) != ("mask", 1):
+            sent(address, frame, seconds)
+        elif len(there) < 3:
+            there.add(address)
+            sent(address, frame, seconds)
+        else:
+            running.link.hung_up.add(address)
+
+    running.link.send = send  # type: ignore[method-assign]
+    assert running.trained() is not None
+    assert status(running.made.server)["lost"] == 1
+    assert GONE < clock.now < 3600.0
+
+
+def test_one_that_vanishes_in_a_sum_costs_its_own_answer_alone(tmp_path: Path) -> None:
+    """Each round one node more dies when it is asked for its masked input."""
+    running = Running(by_lot(tmp_path / "f", people=6))
+    dying: set[str] = set()
+    sent = running.link.send
+
+    def send(address: str, frame: FrameParts, seconds: float) -> None:
+        head = opened(bytes(frame)).head
+        if head.kind == "mask" and len(dying) <= head.round:
+            dying.add(address)
+        if address not in dying or head.kind == "model":
+            sent(address, frame, seconds)
+
+    running.link.send = send  # type: ignore[method-assign]
+    assert running.trained() is not None
+    said = status(running.made.server)
+    assert said["lost"] == 0 and len(dying) >= 5
+
+
+def test_nobody_is_waited_for_who_has_hung_up_in_a_sum(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At each stage one node more is gone; a stage has an hour, and a round takes moments. Nor does
+    the gift of a model wait for them.
+    """
+    monkeypatch.setattr(exchange, "GONE", 0.0)
+    monkeypatch.setattr(exchange, "LOOK", 0.0)
+    monkeypatch.setattr(secure_server, "LOOK", 0.0)
+    running = Running(by_lot(tmp_path / "f", people=4, deadline=3600.0, rounds=3))
+    gone = running.link.hung_up
+    kinds = iter(["share", "mask", "consent", "unmask"])
+    following = [next(kinds)]
+    sent = running.link.send
+
+    def send(address: str, frame: FrameParts, seconds: float) -> None:
+        head = opened(bytes(frame)).head
+        if following and head.kind == following[0] and address not in gone:
+            gone.add(address)
+            running.link.absent.add(address)
+            following[:] = [kind for kind in [next(kinds, "")] if kind]
+        if address not in gone:
+            sent(address, frame, seconds)
+
+    running.link.send = send  # type: ignore[method-assign]
+    monkeypatch.setattr(server_module, "FAREWELL", 0.3)
+    assert running.trained() is not None
+    assert status(running.made.server)["lost"] == 0 and len(gone) == 4
+
+
+def test_a_stage_waits_for_those_who_have_not_hung_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Time stands still here.
+    monkeypatch.setattr(secure_server, "LOOK", -1.0)
+    with closing(ServerFolder(by_lot(tmp_path / "f", people=6).server)) as held:
+        own = server_of(held)
+        link = FaultyLink({})
+        collector = Collector(held, own.contract, link, own._stop)
+        work = round_work(held, own.algorithm, own.contract, 0, own.state, None)
+        asking = SecureRound(collector, work)
+        asking._missing = {"node-03", "node-04"}
+        asking._least = 0
+        terms = sum_terms(held.terms, own.contract, 0, 0, work.model)
+        sums = SecureSumServer(terms, held.members.roll)
+        sums._said[1] = {"node-05": Said(b"", b""), "node-06": Said(b"", b"")}
+        link.hung_up = {"node-03"}
+        assert asking._awaited(sums, 1) == {"node-03", "node-04"}
+        link.hung_up |= {"node-04"}
+        assert not asking._awaited(sums, 1)
+        # Without enough to go on with, somebody may come back.
+        sums._said[1] = {"node-05": Said(b"", b"")}
+        asking._in_touch = secure_server.time.monotonic()
+        assert asking._awaited(sums, 1) == {"node-03", "node-04"}
+        asking._in_touch -= GONE + 1.0
+        assert not asking._awaited(sums, 1)
+
+
+def test_a_gift_waits_for_those_who_are_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exchange, "GONE", -1.0)
+    monkeypatch.setattr(exchange, "LOOK", -1.0)
+    link = FaultyLink({"node-03": bytes, "node-04": bytes})
+    names = {"node-03", "node-04"}
+    waiting = exchange.WhileThere(exchange.Exchange(link, threading.Event()), names)
+    link.absent = {"node-03"}
+    assert waiting.missing() == names
+    link.absent |= {"node-04"}
+    assert not waiting.missing()
+    # Those who are there, and have it.
+    link.absent = {"node-03"}
+    names.discard("node-04")
+    assert not waiting.missing()
+    # A server that has just started does not know who is there.
+    monkeypatch.setattr(exchange, "GONE", 1e6)
+    assert waiting.missing() == {"node-03"}
+
+
+def test_a_model_that_nobody_was_there_to_keep_is_given_after_the_next_round(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[int] = []
+
+    def to_nobody(server: FederationServer, *_: Any, **__: Any) -> None:
+        given.append(server.count.counted)
+
+    monkeypatch.setattr(FederationServer, "_give", to_nobody)
+    running = Running(by_lot(tmp_path / "f", people=6, rounds=20))
+    running.trained()
+    assert given == list(range(1, 21))
+
+
+def test_no_model_but_the_trained_one_has_its_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A lost round has a number, too; a node takes the model of the last number for the last."""
+    given: list[int] = []
+
+    def to_nobody(server: FederationServer, *_: Any, only_there: bool = False) -> None:
+        given.append(server.round)
+
+    monkeypatch.setattr(FederationServer, "_give", to_nobody)
+    one_masked = FederationServer._one_masked
+
+    def loses_one(server: FederationServer, work: Any, users: int) -> None:
+        if server.round == 1:
+            server._lose("a test")
+        else:
+            one_masked(server, work, users)
+
+    monkeypatch.setattr(FederationServer, "_one_masked", loses_one)
+    running = Running(by_lot(tmp_path / "f", people=6, rounds=6))
+    assert running.trained() is not None
+    assert given[-1] == 7 and max(given[:-1]) < 6
+
+
+def test_after_a_lost_round_others_are_drawn_from_another_model(tmp_path: Path) -> None:
+    """Who has consented in round 1 answers its model for the same people alone: the next round is
+    of a model that differs in one bit."""
+    running = Running(by_lot(tmp_path / "f", people=6))
+    sent = running.link.send
+    models: dict[int, bytes] = {}
+
+    def send(address: str, frame: FrameParts, seconds: float) -> None:
+        head = opened(bytes(frame)).head
+        if head.kind == "advert":
+            models[head.round] = head.model
+        # All vanish when the sum is to be opened.
+        if (head.kind, head.round) != ("unmask", 1):
+            sent(address, frame, seconds)
+
+    running.link.send = send  # type: ignore[method-assign]
+    trained = running.trained()
+    said = status(running.made.server)
+    assert said["lost"] == 1 and said["round"] == 6
+    of_node = node_status(running.made.nodes["node-01"])
+    assert of_node["finished"] and of_node["model_round"] == 7
+    assert models[1] != models[2]
+    # In one process the lost round gives the same next model, and every sum the same bytes.
+    members = Members.read(running.made.server / MEMBERS, len(DATA.users)).nodes
+    summed = consented(running.nodes)
+    assert sorted(summed) == list(range(7))
+    sums: list[frozenset[int] | None] = []
+    for number in range(7):
+        people = [members[name].users.tolist() for name in summed[number]]
+        sums.append(frozenset(user for own in people for user in own))
+    sums[1] = None
+    rows: dict[int, list[OwnRow]] = {user: [] for user in range(len(DATA.users))}
+    for user, item, value in zip(DATA.user, DATA.item, DATA.value, strict=True):
+        row = OwnRow(user="", item=DATA.items[int(item)], title="", value=float(value), time=None)
+        rows[int(user)].append(row)
+    everybody = frozenset(rows)
+    stage = QuietRounds(Items.of(DATA), rows, everybody, frozenset(), sums)
+    again = made_again(running.made.terms, [stage])
+    assert again.sha256 == trained
+    assert (again.late, again.drawn) == (0, sum(len(users) for users in sums if users))
+    fewer = stage._replace(rows={**rows, min(sums[0] or ()): []})
+    assert made_again(running.made.terms, [fewer]).sha256 != trained
+
+
+def test_a_lot_is_secret_with_secret_draws_and_the_same_after_a_restart(tmp_path: Path) -> None:
+    made = by_lot(tmp_path / "f", draws="secret")
+    nodes = nodes_of(made)
+    lots = {name: [node.offers(r) for r in range(50)] for name, node in nodes.items()}
+    for node in nodes.values():
+        node.close()
+    again = nodes_of(made)
+    assert lots == {name: [node.offers(r) for r in range(50)] for name, node in again.items()}
+    rate = np.mean([drawn for each in lots.values() for drawn in each])
+    assert rate == pytest.approx(COHORT / USERS, abs=0.04)
+    public = nodes_of(by_lot(tmp_path / "g"))
+    assert lots != {name: [node.offers(r) for r in range(50)] for name, node in public.items()}
+
+
+def test_a_server_has_room_for_twice_as_many_as_a_lot_draws(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of them wait for each other, each on a connection."""
+    monkeypatch.setattr(worker, "STANDARD", Bounds(connections=20, strangers=10))
+    with closing(ServerFolder(by_lot(tmp_path / "f").server)) as held:
+        bounds = worker.bounds_of(held)
+        assert bounds.connections - bounds.strangers == 2 * COHORT
+        monkeypatch.setattr(worker, "MOST_CONNECTED", 15)
+        assert worker.bounds_of(held).connections == 25
+
+
+def test_one_list_is_made_for_all_who_lack_the_same(tmp_path: Path) -> None:
+    """Of a hundred thousand members it has 12 MB."""
+    with closing(ServerFolder(by_lot(tmp_path / "f").server)) as held:
+        own = server_of(held)
+        collector = Collector(held, own.contract, FaultyLink({}), own._stop)
+        made = []
+        whole = held.members.since
+        held.members.since = lambda known: made.append(known) or whole(known)  # type: ignore[method-assign,func-returns-value]
+        news = collector.exchange._news
+        assert news is not None
+        for name, known in (("node-01", 39), ("node-02", 39), ("node-03", 38)):
+            news._behind[name] = (MEMBERS_NEWS, known)
+            asked = news.request(name)
+            assert asked is not None
+            body = bytes(opened(bytes(asked)).body)
+            assert json.loads(body)["after"] == known
+        assert made == [39, 38]
+
+
+# ---- groups by lot -------------------------------------------------------------------------------
+
+
+def in_groups(folder: Path, **more: Any) -> FoundedFederation:
+    """Two groups, dealt anew in each round, of 60 people of whom a lot draws 34."""
+    return by_lot(folder, data=MORE, people=8, groups=2, cohort=34, **more)
+
+
+def test_groups_by_lot_end_with_the_bytes_of_the_simulation(tmp_path: Path) -> None:
+    """A group in which fewer than eight offer is left out there, too: after some rounds, when the
+    answers of many devices are spent.
+    """
+    running = Running(in_groups(tmp_path / "f", rounds=8, answers=3))
+    training = simulated(running.made, MORE)
+    assert running.trained() == server_sha256(training)
+    ledger = running.standing().ledger
+    assert ledger.device_rounds == training.ledger.device_rounds == sum(running.answered())
+    assert any("1 of 2 groups" in line for line in logged(running.made.server))
+
+
+def test_each_round_has_other_groups_and_every_node_one_sum(tmp_path: Path) -> None:
+    running = Running(in_groups(tmp_path / "f", rounds=8))
+    assert running.trained() is not None
+    lists: dict[bytes, list[set[str]]] = {}
+    for node in running.nodes.values():
+        for past in node.store.past_sums():
+            met = set(past.parties)
+            if met not in lists.setdefault(past.model, []):
+                lists[past.model].append(met)
+    assert {len(sums) for sums in lists.values()} == {2}
+    for sums in lists.values():
+        assert len(set.union(*sums)) == sum(len(met) for met in sums)
+    together = [frozenset(met) for sums in lists.values() for met in sums]
+    assert len(set(together)) == len(together) == 16
+
+
+def test_a_group_that_vanishes_costs_the_others_nothing(tmp_path: Path) -> None:
+    """All of one group die in round 2, when their masked inputs are asked for."""
+    running = Running(in_groups(tmp_path / "f"))
+    sent = running.link.send
+    dead: list[str] = []
+
+    def send(address: str, frame: FrameParts, seconds: float) -> None:
+        head = opened(bytes(frame)).head
+        in_second = head.attempt // SPAN == 1
+        if (head.kind, head.round) == ("mask", 2) and in_second:
+            dead.append(address)
+            return
+        sent(address, frame, seconds)
+
+    running.link.send = send  # type: ignore[method-assign]
+    assert running.trained() is not None
+    assert len(dead) >= 8
+    said = status(running.made.server)
+    assert said["lost"] == 0
+    assert any("1 of 2 groups; without group 2" in line for line in logged(running.made.server))
+
+
+# ---- a server that lies --------------------------------------------------------------------------
+
+
+def test_nobody_who_was_shut_out_is_in_a_sum(tmp_path: Path) -> None:
+    """Its key is still on the roll, by which others know what it signed before."""
+    made = by_lot(tmp_path / "f")
+    node = nodes_of(made)["node-01"]
+    side = SecureSide(node, node._members.without("node-02"), node._floors)
+    assert "node-02" in side._roll
+    assert side._most.get("node-02", 0) == 0 and side._most["node-03"] == 1
+    assert len(side._most) == USERS - 1
+    node.close()
+
+
+def test_two_lists_that_differ_by_one_person_are_not_both_answered(
+    lying: SubtractingServer,
+) -> None:
+    assert lying.sum_of(0, NAMES[:12]) is not None
+    assert lying.sum_of(1, NAMES[:11], 0.1) is None
+    assert "contract: close: 11 people of 40" in lying.said["node-01"]
+    # Nor by one who is exchanged for another.
+    assert lying.sum_of(2, [*NAMES[:11], "node-20"], 0.1) is not None
+
+
+def test_one_model_is_answered_once(lying: SubtractingServer) -> None:
+    assert lying.sum_of(0, NAMES[:12]) is not None
+    assert lying.sum_of(1, NAMES[8:20]) is None
+    assert "contract: again" in lying.said["node-09"]
+
+
+@pytest.mark.parametrize(("names", "why"), [(NAMES[:9], "people"), (NAMES[:21], "contract: many")])
+def test_a_sum_of_few_or_of_most_members_is_not_answered(
+    lying: SubtractingServer, names: list[str], why: str
+) -> None:
+    assert lying.sum_of(0, names) is None
+    assert why in lying.said["node-01"]
+
+
+def test_no_more_sums_than_answers_are_had_whatever_the_rounds_are_called(
+    lying: SubtractingServer,
+) -> None:
+    lists = (NAMES[:12], NAMES[:6] + NAMES[12:18], NAMES[:6] + NAMES[18:24])
+    for number, names in enumerate(lists):
+        assert lying.sum_of(7 * number, names, number / 10) is not None
+    assert lying.sum_of(400, NAMES[:6] + NAMES[24:30], 0.9) is None
+    assert lying.said["node-01"].startswith("not-drawn\nspent")
+    assert "6 people" in lying.said["node-25"]
+
+
+def test_what_was_answered_is_remembered_after_a_restart(lying: SubtractingServer) -> None:
+    assert lying.sum_of(0, NAMES[:12]) is not None
+    lying.restart("node-01")
+    lying.nodes["node-01"].offers = lambda number: True  # type: ignore[method-assign]
+    assert lying.sum_of(1, NAMES[:11], 0.1) is None
+    assert "contract: close" in lying.said["node-01"]
+
+
+def test_without_the_rule_the_difference_is_had(
+    lying: SubtractingServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That the attack is one: nodes without the rule answer both lists."""
+    honest = SecureSumClient.__init__
+
+    def forgetful(self: SecureSumClient, *given: Any, **named: Any) -> None:
+        honest(self, *given, **{**named, "rule": lambda parties: None})
+
+    monkeypatch.setattr(SecureSumClient, "__init__", forgetful)
+    assert lying.sum_of(0, NAMES[:12]) is not None
+    assert lying.sum_of(1, NAMES[:11], 0.1) is not None
+
+
+def test_sums_of_a_message_with_every_row_end_before_they_come_apart(tmp_path: Path) -> None:
+    """20 people, 4 numbers an item: the third sum of the very same people would be of 1.67 devices
+    an equation. The contract counts none of them as close.
+    """
+    floors = Floors(people=10, parties=3, occupancy=2.0)
+    held = SubtractingServer(by_lot(tmp_path / "f", noise=0.0, bits=64, floors=floors))
+    offering(held.nodes)
+    found = [held.sum_of(number, NAMES[:20], number / 10) is not None for number in range(3)]
+    assert found == [True, True, False] and "occupancy" in held.said["node-01"]
+    held.close()
+
+
+def test_a_device_that_is_not_drawn_sends_nothing(tmp_path: Path) -> None:
+    held = SubtractingServer(by_lot(tmp_path / "f"))
+    assert held.sum_of(0, NAMES[:20]) is None
+    out = [name for name in NAMES[:20] if not held.nodes[name].offers(0)]
+    assert out
+    for name in out:
+        assert held.said[name].startswith(f"{Code.NOT_DRAWN.value}\nlot")
+        assert inputs(held.nodes[name].store) == 0
+    held.close()
+
+
+# ---- terms ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"answers": 0}, "secure_sum, sampling=poisson and answers=N together: under masks"),
+        (
+            {"sampling": "fixed", "answers": 0},
+            "secure_sum, sampling=poisson and answers=N together",
+        ),
+        ({"quorum": 0.5}, "quorum=1 under masks"),
+        ({"bits": 16}, "bits"),
+        ({"bits": 32, "noise": 9.0}, "a device's share of noise, of 5.2, may be beyond 32"),
+        ({"groups": 3}, "3 groups of 12 people in a round: one often has fewer than the 3 of a"),
+        ({"cohort": 30}, "30 of 40 users in a round: a lot"),
+        ({"nodes": 20}, "with 2 users; expected one: under masks each device decides"),
+    ],
+)
+def test_terms_that_the_contract_cannot_have_get_one_line(
+    tmp_path: Path, changes: dict[str, Any], said: str
+) -> None:
+    protect = {"sampling": "poisson", "answers": 9, "noise": 0.2, "rows": "all"}
+    settings = {"factors": 4, "cohort": changes.pop("cohort", COHORT)}
+    nodes = changes.pop("nodes", USERS)
+    quorum = changes.pop("quorum", 1.0)
+    with pytest.raises(InputError) as refused:
+        federation(
+            tmp_path / "f",
+            nodes,
+            6,
+            "fcf",
+            DATA,
+            settings=settings,
+            secure="masks",
+            floors=Floors(people=3, parties=3),
+            protect={**protect, **changes},
+            quorum=quorum,
+        )
+    assert said in str(refused.value)
+    assert "\n" not in str(refused.value)
+    assert not (tmp_path / "f").exists()
+
+
+def test_sums_that_would_cut_noise_have_64_bits(tmp_path: Path) -> None:
+    """Each share of noise has a standard deviation of 63, where a number is 32 at most."""
+    assert by_lot(tmp_path / "f").terms.protection.bits == 32
+    said = "numbers in sums have 64 bits, not 32, .*: a device's share of noise, of 63.2, may be"
+    with pytest.warns(EntrenousWarning, match=said):
+        made = by_lot(tmp_path / "wide", noise=200.0)
+    assert made.terms.protection.bits == 64
+    assert "numbers beyond" not in made.terms.limits()
+    # So does the noise of what devices tell of their tests.
+    said = "64 bits, not 32, .* share of the noise of --accuracy, of 31.6, may be beyond 32"
+    with pytest.warns(EntrenousWarning, match=said):
+        made = by_lot(tmp_path / "tests", accuracy=100.0)
+    assert made.terms.protection.bits == 64
+    assert by_lot(tmp_path / "few", accuracy=10.0).terms.protection.bits == 32
+
+
+def test_terms_say_who_decides_and_how_often(tmp_path: Path) -> None:
+    made = by_lot(tmp_path / "f")
+    assert "in at most 9 of which a device answers, by its own lot" in made.terms.limits()
+    assert json.loads(made.terms.text())["protection"]["answers"] == 9
+    assert made.terms.sums == 9

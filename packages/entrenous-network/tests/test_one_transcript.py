@@ -1,0 +1,325 @@
+"""A server that tells one node something else than the others gets nothing from it (C1).
+
+The attack (Pasquini, Francati, Ateniese, "Eluding secure aggregation in federated learning via
+model inconsistency", CCS 2022): announce one model to all, then give the victim a model to which it
+answers loudly, and the others one to which they answer with nothing. The sum is the victim's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields as fields_of
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+import pytest
+from entrenous_network.agreement.files import read_identity
+from entrenous_network.agreement.members import Members
+from entrenous_network.frames.agreed_model import OfferedModel, Word, check_agreed, written
+from entrenous_network.frames.frames import (
+    Frame,
+    FrameParts,
+    FrameRefused,
+    opened,
+    seal,
+    seal_parts,
+)
+from entrenous_network.frames.request import RoundWork, announced, announced_of
+from entrenous_network.frames.secure import KINDS
+from entrenous_network.node.node import FederatedNode
+from entrenous_network.operate.founding import FoundedFederation
+from entrenous_network.secure_sum import messages as stages
+from entrenous_network.server import server
+from entrenous_network.server.collector import Collector
+from entrenous_network.server.secure_server import SecureRound
+from entrenous_network.server.server import serve
+from entrenous_network.server.server_folder import ServerFolder
+from federation_links import (
+    FaultyLink,
+    by_lot,
+    nodes_of,
+    offering,
+    server_of,
+    unasked,
+    virtual_time,
+)
+from secure_sum_in_memory import roll, terms
+
+from entrenous.core.contract.protocols import State, model_sha256
+from entrenous.systems.named import kind_of
+
+VICTIM = "node-02"
+ALGORITHMS = ["fcf", "fcf-newton", "fpl"]
+
+
+class Masked(NamedTuple):
+    """A masked round that is about to ask for masked vectors, and what it asks by."""
+
+    round: SecureRound
+    nodes: dict[str, FederatedNode]
+    work: RoundWork
+
+    def request(self, stage: int, name: str, work: RoundWork | None = None) -> FrameParts:
+        """The server's request of a stage to one node; work: another one than the round's."""
+        round_, own = self.round, self.round._sum
+        assert own is not None
+        if work is not None:
+            round_._work = work
+        try:
+            return round_._stages(0, own)[stage].request(name)
+        finally:
+            round_._work = self.work
+
+    def told(self, stage: int, name: str, work: RoundWork | None = None) -> tuple[str, str]:
+        """The kind of a node's answer, and its text if that is a refusal."""
+        answer = opened(self.nodes[name].answer(bytes(self.request(stage, name, work))))
+        refused = answer.head.kind == "refused"
+        return answer.head.kind, bytes(answer.body).decode() if refused else ""
+
+    def hear(self, stage: int) -> None:
+        """One honest stage, of all nodes."""
+        for name, node in self.nodes.items():
+            self.round.take([node.answer(bytes(self.request(stage, name)))])
+
+
+def until(tmp_path: Path, stage: int, algorithm: str) -> Masked:
+    """A round of twelve nodes that is honest up to a stage."""
+    made = by_lot(tmp_path / "f", algorithm=algorithm, profile="private")
+    held = ServerFolder(made.server)
+    own = server_of(held)
+    download = own.algorithm.download(own.state)
+    asked = held.members.by_node(np.arange(12))
+    work = RoundWork(0, announced_of(own.contract, download), asked, download)
+    link = FaultyLink({})
+    found = SecureRound(Collector(held, own.contract, link, own._stop), work)
+    found._hear = lambda stage, own: iter(())  # type: ignore[method-assign]
+    found._total = lambda own: own  # type: ignore[assignment,return-value,method-assign]
+    unasked(found._attempt(0, held.journal(0, 0)))
+    nodes = nodes_of(made, asked)
+    offering(nodes)
+    masked = Masked(found, nodes, work)
+    for before in range(stage):
+        masked.hear(before)
+    return masked
+
+
+def closed(masked: Masked) -> None:
+    for node in masked.nodes.values():
+        node.close()
+    masked.round._journal.close()
+    masked.round._folder.close()
+
+
+def louder(download: State, field: str) -> State:
+    """A download with other numbers in one array, as a server makes them for its victim."""
+    array = getattr(download, field)
+    changed = array + np.ones(1, array.dtype) if array.dtype != np.bool_ else ~array
+    return download._replace(**{field: changed})  # type: ignore[attr-defined,no-any-return]
+
+
+def fields(algorithm: str) -> list[str]:
+    """The arrays of a download that devices train from."""
+    return list(kind_of(algorithm)[0].receives._fields)  # type: ignore[attr-defined]
+
+
+CASES = [(algorithm, field) for algorithm in ALGORITHMS for field in fields(algorithm)]
+
+
+@pytest.mark.parametrize(("algorithm", "field"), CASES)
+@pytest.mark.parametrize("claim", ["its own", "the announced"])
+def test_a_model_made_for_one_node_gets_no_answer(
+    tmp_path: Path, algorithm: str, field: str, claim: str
+) -> None:
+    """C1: 74 of 74 items of a history in one round, and no node refused. FCF's Gram matrix, too,
+    is of the model that all sign: a false one made the victim's numbers louder."""
+    masked = until(tmp_path, stages.MASKED, algorithm)
+    contract = masked.round._contract
+    loud = louder(masked.work.download, field)
+    digest = announced_of(contract, loud)
+    assert digest != masked.work.model
+    said = digest if claim == "its own" else masked.work.model
+    work = masked.work._replace(download=loud, model=said)
+    kind, text = masked.told(stages.MASKED, VICTIM, work)
+    assert kind == "refused" and text.startswith(("wrong-model", "malformed")), text
+    masked.hear(stages.MASKED)  # and the honest server goes on with everybody
+    own = masked.round._sum
+    assert own is not None and own.heard(stages.MASKED) == set(masked.nodes)
+    closed(masked)
+
+
+@pytest.mark.parametrize("stage", range(1, len(KINDS)))
+@pytest.mark.parametrize("about", ["model", "users"])
+def test_each_stage_is_about_what_the_first_one_was_about(
+    tmp_path: Path, stage: int, about: str
+) -> None:
+    masked = until(tmp_path, stage, "fpl")
+    other = masked.work._replace(model=bytes(32))
+    round_ = masked.round
+    before = round_._now
+    if about == "model":
+        round_._now = before._replace(model=other.model)
+    else:
+        fewer = {name: users[:-1] for name, users in before.asked.items()}
+        round_._now = before._replace(asked=fewer)
+        other = masked.work._replace(asked=fewer)
+    kind, text = masked.told(stage, VICTIM, other)
+    round_._now = before
+    assert kind == "refused"
+    assert text.startswith("wrong-model" if about == "model" else "wrong-count"), text
+    masked.hear(stage)
+    own = round_._sum
+    assert own is not None and own.heard(stage) == set(masked.nodes)
+    closed(masked)
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_all_that_a_node_trains_from_is_of_the_digest(tmp_path: Path, algorithm: str) -> None:
+    """Whatever number of a download changes, its digest changes: there is nothing beside it."""
+    masked = until(tmp_path, 0, algorithm)
+    contract = masked.round._contract
+    download = contract.delivered(masked.work.download, np.zeros(1, np.int64))
+    for field in contract.receives:
+        loud = louder(download, field.name)
+        assert announced(contract, loud) != announced(contract, download), field.name
+    closed(masked)
+
+
+def test_the_terms_of_a_sum_are_all_in_its_transcript() -> None:
+    """A field that the digest forgot would be one that a server may tell each node otherwise."""
+    usual = terms()
+    others = {"bits": 32, "model": bytes(32), "run": "another", "dropout": 0.2, "malicious": 0.2}
+    for field in fields_of(usual):
+        value = getattr(usual, field.name)
+        other: Any = others[field.name] if field.name in others else value + 1
+        changed = replace(usual, **{field.name: other})
+        same = changed.digest(roll(3)) == usual.digest(roll(3))
+        assert same == (field.name == "model"), field.name  # the model is in every advert
+    assert usual.digest(roll(3)) != usual.digest(roll(4))
+
+
+# ---- the trained model ---------------------------------------------------------------------------
+
+
+def of_four(folder: Path) -> FoundedFederation:
+    """A federation in which a model is kept that four nodes have."""
+    return by_lot(folder, rounds=2, people=4, algorithm="fpl")
+
+
+class TwoModels(FaultyLink):
+    """A server's link that gives some nodes another trained model than the rest."""
+
+    def __init__(self, made: FoundedFederation, nodes: dict[str, FederatedNode], others: set[str]):
+        super().__init__({name: node.answer for name, node in nodes.items()})
+        self._key = read_identity(made.server / "identity.key")
+        self._run, self._others = made.terms.run, others
+
+    def send(self, address: str, frame: FrameParts, seconds: float) -> None:
+        found = opened(bytes(frame))
+        if found.head.kind == "model" and address in self._others:
+            body = bytearray(found.body)
+            body[-1] ^= 1  # the last bit of the last number
+            head = found.head
+            frame = seal_parts(
+                self._key,
+                "model",
+                [bytes(body)],
+                run=self._run,
+                node="server",
+                round=head.round,
+                items=head.items,
+                about=head.about,
+            )
+        super().send(address, frame, seconds)
+
+
+@pytest.mark.parametrize("liked", [0, 1, 5, 37])
+def test_no_node_keeps_another_trained_model_than_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, liked: int
+) -> None:
+    """Of forty nodes so many get another model, and the server passes on what the others say."""
+    virtual_time(monkeypatch)
+    monkeypatch.setattr(server, "FAREWELL", 0.5)
+    made = of_four(tmp_path / "f")
+    nodes = nodes_of(made)
+    others = set(sorted(nodes)[:liked])
+    assert serve(TwoModels(made, nodes, others), made.server)
+    kept = {name: node.store.model() for name, node in nodes.items()}
+    trained = {name for name, model in kept.items() if model is not None and model[0] == 2}
+    # Three are too few.
+    assert trained == (set() if liked == 37 else set(nodes) - others)
+    bodies = {model_sha256(kept[name][1]) for name in trained}  # type: ignore[index]
+    assert len(bodies) <= 1
+    for node in nodes.values():
+        node.close()
+
+
+def test_a_node_says_of_one_trained_model_a_round_that_it_has_come(tmp_path: Path) -> None:
+    """Else a server could show two models to all, and have a quorum for each; also over a
+    restart.
+    """
+    made = of_four(tmp_path / "f")
+    held = ServerFolder(made.server)
+    own = server_of(held)
+    requests = Collector(held, own.contract, FaultyLink({}), own._stop).requests
+    first = own.algorithm.download(own.state)
+    everyone = {name: member.users for name, member in held.members.nodes.items()}
+
+    def told(download: State, number: int) -> str:
+        node = FederatedNode(made.nodes["node-01"])  # started anew for each question
+        work = RoundWork(number, b"", everyone, download)
+        answer = opened(node.answer(bytes(requests.model(work, everyone["node-01"]))))
+        node.close()
+        return answer.head.kind if answer.head.kind == "taken" else bytes(answer.body).decode()
+
+    second = louder(first, "q")
+    assert [told(first, 1), told(first, 1)] == ["taken", "taken"]
+    assert told(second, 1).startswith("conflict")
+    assert told(second, 2) == "taken"
+    assert told(first, 1).startswith("past-round")
+    held.close()
+
+
+def test_words_of_others_that_are_none_are_refused(tmp_path: Path) -> None:
+    made = of_four(tmp_path / "f")
+    nodes = nodes_of(made)
+    names = sorted(nodes)[:5]
+    offered = OfferedModel(2, bytes(32), {})
+    members = nodes[names[0]]._members
+
+    def word(name: str, **more: Any) -> Frame:
+        about = {"kind": "taken", "round": 2, "model": bytes(32), "run": made.terms.run, **more}
+        key = nodes[about.pop("signer", name)].key
+        return opened(seal(key, about.pop("kind"), node=name, **about))
+
+    def check(words: list[Frame]) -> None:
+        passed_on = msgspec.msgpack.encode([Word(word.said, word.signature) for word in words])
+        check_agreed(memoryview(passed_on), offered, made.terms, members)
+
+    good = [word(name) for name in names]
+    check(good)
+    # As many words go on as a node needs.
+    passed_on = written(dict(zip(names, good, strict=True)), members, made.terms)
+    assert len(msgspec.msgpack.decode(passed_on)) == 4
+    check_agreed(memoryview(passed_on), offered, made.terms, members)
+    assert not written(dict(zip(names[:3], good, strict=False)), members, made.terms)
+    # Also of a node that serves nobody.
+    nobody = members.nodes[names[0]]._replace(users=np.empty(0, np.int64))
+    without = Members({**members.nodes, names[0]: nobody}, members.users)
+    assert written(dict(zip(names, good, strict=True)), without, made.terms)
+    check(good[:4])
+    for bad in (
+        good[:3],
+        [*good[:3], good[0]],  # a word counts once
+        [*good[:3], word(names[3], model=bytes([1] * 32))],
+        [*good[:3], word(names[3], round=1)],
+        [*good[:3], word(names[3], run="0" * 32)],
+        [*good[:3], word(names[3], kind="kept")],
+        [*good[:3], word(names[3], signer=names[4])],
+    ):
+        with pytest.raises(FrameRefused):
+            check(bad)
+    for junk in (b"", b"\xc1", b"\x91\x92\xc4\x00\xc4\x00", b"\x91" * 2000):
+        with pytest.raises(FrameRefused):
+            check_agreed(memoryview(junk), offered, made.terms, members)

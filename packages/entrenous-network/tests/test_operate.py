@@ -1,0 +1,606 @@
+"""What whoever runs a federation meets: exit codes of real processes, health, metrics and status of
+both ends, a pace, a halted server.
+"""
+
+from __future__ import annotations
+
+import errno
+import gc
+import json
+import resource
+import shutil
+import signal
+import socket
+import sqlite3
+import ssl
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from contextlib import ExitStack, closing
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+import httpx
+import pytest
+from entrenous_network.links.polling import (
+    Backoff,
+    PollingNode,
+    Refused,
+    refusal_of,
+)
+from entrenous_network.node.node import FederatedNode
+from entrenous_network.node.node_watch import AWAY, NodeWatch, node_status
+from entrenous_network.operate.device import recommend
+from entrenous_network.operate.founding import free_ports
+from entrenous_network.operate.running import status_of_server
+from entrenous_network.operate.running_node import run_node
+from entrenous_network.server.server import serve, serve_opened
+from entrenous_network.server.server_folder import ServerFolder
+from federation_links import (
+    PATIENCE,
+    FaultyLink,
+    federation,
+    logged,
+    nodes_at,
+    nodes_of,
+    ratings,
+    server_sha256,
+    simulated,
+    until,
+)
+from service_processes import at_a_port, process
+
+from entrenous import Device, cli
+from entrenous.core.errors import InputError, NotYet, StartAgain, may_pass
+from entrenous.core.files import DiskHealth
+
+SOON = (
+    "from entrenous_network.links import polling; polling.PATIENCE = 0.5; from entrenous.cli import"
+    " main; main()"
+)
+
+
+def ended(*words: object, **more: Any) -> tuple[int, str]:
+    """The exit code of `entrenous WORDS`, and its last line."""
+    with process(*words, **more) as started:
+        out, err = started.communicate(timeout=PATIENCE)
+        assert "Traceback" not in out + err, err
+        return started.returncode, err.splitlines()[-1] if err else ""
+
+
+def asked(port: int, path: str = "/v1/health") -> tuple[int, str]:
+    """The status and text of a GET on loopback; (0, "") while nobody listens."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=30) as found:
+            return found.status, found.read().decode()
+    except urllib.error.HTTPError as refused:
+        return refused.code, refused.read().decode()
+    except OSError:
+        return 0, ""
+
+
+def samples(port: int) -> dict[str, float]:
+    """What /metrics tells, by name and labels; {} while nobody listens."""
+    lines = [line for line in asked(port, "/metrics")[1].splitlines() if not line.startswith("#")]
+    return {
+        name.removeprefix("entrenous_"): float(value)
+        for name, _, value in (line.rpartition(" ") for line in lines)
+    }
+
+
+def at_main_port(port: int, ca: Path) -> tuple[int, str]:
+    """GET /v1/health of a server, over TLS, as anybody may ask."""
+    trusted = ssl.create_default_context(cafile=str(ca))
+    found = httpx.get(
+        f"https://127.0.0.1:{port}/v1/health", verify=trusted, trust_env=False, timeout=30
+    )
+    return found.status_code, found.text
+
+
+# ---- exit codes ----------------------------------------------------------------------------------
+
+
+def in_a_full_disk(folder: Path, kilobytes: int) -> list[str]:
+    """The beginning of a command that runs in a mount namespace of its own, where `folder` is on a
+    full disk: a tmpfs of so many kB with its files."""
+    script = f"""
+    set -e
+    mkdir {folder}.disk && mount -t tmpfs -o size=16m tmpfs {folder}.disk && cp -a {folder}/. {folder}.disk/
+    mount --move {folder}.disk {folder}
+    cat /dev/zero > {folder}/filling 2>/dev/null || true
+    truncate -s -{kilobytes}k {folder}/filling
+    exec "$@"
+    """
+    return ["unshare", "-rm", "--propagation", "private", "sh", "-c", script, "sh"]
+
+
+@pytest.mark.skipif(shutil.which("unshare") is None, reason="no unshare")
+@pytest.mark.parametrize("part", ["server", "node"])
+def test_a_disk_that_is_full_at_the_start_is_to_be_tried_again(tmp_path: Path, part: str) -> None:
+    """Before: exit code 2 of the server, which systemd leaves dead, and of the node `a bug of
+    entrenous`.
+    """
+    made, _ = at_a_port(tmp_path / "f", nodes=2)
+    folder = made.server if part == "server" else made.nodes["node-1"]
+    command = [*in_a_full_disk(folder, 0), sys.executable, "-m", "entrenous", part, str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+    if "unshare" in done.stderr or "permission denied" in done.stderr:
+        pytest.skip(f"no mount namespace: {done.stderr}")
+    assert done.returncode == 75, done.stderr
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("error: ") and "Traceback" not in done.stderr and "bug" not in last
+    assert "No space left" in last or "full" in last
+
+
+def test_a_port_that_another_process_has_is_to_be_tried_again(tmp_path: Path) -> None:
+    made, port = at_a_port(tmp_path / "f", nodes=2)
+    with socket.create_server(("127.0.0.1", port)):
+        code, line = ended("server", made.server)
+        assert code == 75 and "cannot listen on 127.0.0.1" in line
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        for words in (("server", made.server), ("node", made.nodes["node-1"])):
+            code, line = ended(*words, "--metrics", taken.getsockname()[1])
+            assert code == 75 and "--metrics: cannot listen on" in line
+
+
+@pytest.mark.parametrize("part", ["server", "node"])
+def test_a_folder_that_another_process_runs_is_to_be_tried_again(tmp_path: Path, part: str) -> None:
+    made, _ = at_a_port(tmp_path / "f", nodes=2)
+    folder = made.server if part == "server" else made.nodes["node-1"]
+    with process(part, folder) as first:
+        until(
+            lambda: (
+                (folder / "lock").exists()
+                and (folder / "lock").read_text().strip() == str(first.pid)
+            )
+        )
+        code, line = ended(part, folder)
+    assert code == 75 and f"process {first.pid} is at work on it" in line
+
+
+def test_a_node_that_came_before_its_server_was_told_is_to_be_tried_again(tmp_path: Path) -> None:
+    """Of another list of members, and of other terms, which no restart of the server mends."""
+    made, port = at_a_port(tmp_path / "f", nodes=3)
+    members = made.server / "members.json"
+    whole = members.read_text()
+    said = json.loads(whole)
+    del said["nodes"]["node-1"]
+    members.write_text(json.dumps(said))
+    with process("server", made.server):
+        until(lambda: socket_there(port))
+        code, line = ended("node", made.nodes["node-1"], code=SOON)
+        assert code == 75 and "does not let this node in (unknown-node)" in line
+        other, _ = at_a_port(tmp_path / "g", nodes=3, nonce="another")
+        stranger = other.nodes["node-1"]
+        shutil.copyfile(made.server / "keys" / "ca.crt", stranger / "ca.crt")
+        about = json.loads((stranger / "node.json").read_text())
+        (stranger / "node.json").write_text(json.dumps({**about, "server": f"127.0.0.1:{port}"}))
+        code, line = ended("node", stranger, code=SOON)
+        assert code == 2 and "does not let this node in (wrong-run)" in line
+        shutil.copyfile(other.server / "keys" / "ca.crt", made.nodes["node-2"] / "ca.crt")
+        code, line = ended("node", made.nodes["node-2"], code=SOON)
+        assert code == 2 and "not to be trusted" in line
+
+
+def socket_there(port: int) -> bool:
+    with socket.socket() as trying:
+        return trying.connect_ex(("127.0.0.1", port)) == 0
+
+
+def test_what_a_person_must_mend_has_exit_code_2(tmp_path: Path) -> None:
+    made, _ = at_a_port(tmp_path / "f", nodes=2)
+    for words in (
+        ("server", tmp_path / "none"),
+        ("node", tmp_path / "none"),
+        ("server", made.server, "--pace", "-1"),
+    ):
+        assert ended(*words)[0] == 2
+    (made.server / "identity.key").chmod(0o644)
+    code, line = ended("server", made.server)
+    assert code == 2 and "others may read it" in line
+
+
+def test_of_errors_of_the_system_those_pass_that_a_restart_may_survive() -> None:
+    assert all(
+        may_pass(OSError(number, ""))
+        for number in (errno.ENOSPC, errno.EDQUOT, errno.EADDRINUSE, errno.EMFILE)
+    )
+    assert not any(
+        may_pass(OSError(number, ""))
+        for number in (errno.EACCES, errno.ENOENT, errno.EROFS, errno.EFBIG)
+    )
+    assert may_pass(MemoryError()) and not may_pass(ValueError())
+    corrupt, full = sqlite3.DatabaseError(), sqlite3.OperationalError()
+    corrupt.sqlite_errorcode, full.sqlite_errorcode = 11, 13
+    assert may_pass(full) and not may_pass(corrupt)
+    found = refusal_of(Refused(401, "unknown-node", ""))
+    assert (
+        isinstance(found, NotYet)
+        and isinstance(found, StartAgain)
+        and isinstance(found, InputError)
+    )
+
+
+# ---- health, a halt, a pace ----------------------------------------------------------------------
+
+
+def test_a_server_whose_disk_is_full_says_so_and_goes_on_when_there_is_room(tmp_path: Path) -> None:
+    """Before: /v1/health said ok while nothing could be written."""
+    data = ratings(items=400)
+    made, port = at_a_port(
+        tmp_path / "f", rounds=4, data=data, settings={"factors": 8, "triples": 1}
+    )
+    metrics, hold, ca = free_ports()[0], Event(), made.server / "keys" / "ca.crt"
+    answered: list[str] = []
+
+    def third_round_waits(name: str, frame: bytes) -> None:
+        answered.append(name)
+        if len(answered) == 2 * len(made.nodes) + 1:
+            hold.wait(PATIENCE)
+
+    with process("server", made.server, "--metrics", metrics) as server:
+        until(lambda: asked(metrics) == (200, "ok\n"))
+        until(lambda: socket_there(port))
+        assert at_main_port(port, ca) == (200, "ok\n")
+        with nodes_at(made, f"127.0.0.1:{port}", third_round_waits):
+            until(lambda: len(answered) > 2 * len(made.nodes))
+            # Libraries that load later would leave a cut file of their bytecode for everybody.
+            assert samples(metrics)["halted"] == 0
+            hard = resource.prlimit(server.pid, resource.RLIMIT_FSIZE)[1]
+            resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (900, hard))
+            # a block is tried, unless the journal of the round that begins has failed already
+            status, text = asked(metrics)
+            assert status == 503 and text.startswith("disk: ") and "File too large" in text
+            hold.set()
+            until(lambda: "cannot be written" in asked(metrics)[1])
+            status, text = asked(metrics)
+            assert status == 503 and text.startswith("disk: ") and "File too large" in text
+            assert at_main_port(port, ca) == (503, "disk\n")  # no file is named to strangers
+            assert samples(metrics)["disk_errors_total"] >= 1 and samples(metrics)["halted"] == 0
+            resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (hard, hard))
+            until(lambda: asked(metrics)[0] in (200, 0))
+            assert server.wait(PATIENCE) == 0
+    assert logged(made.server)[-1].split(" ")[-1] == server_sha256(simulated(made, data))
+
+
+def test_a_write_that_failed_counts_until_it_is_made_though_a_block_can_be_written(
+    tmp_path: Path,
+) -> None:
+    """A disk that is nearly full takes a block, and no model."""
+    disk = DiskHealth(tmp_path)
+    assert disk.trouble() is None and not list(tmp_path.iterdir())
+    disk.failed("round 3: the checkpoint", OSError(errno.ENOSPC, "No space left on device"))
+    disk.wrote("status.json")
+    trouble = disk.trouble()
+    assert (
+        trouble is not None
+        and trouble.kind == "disk"
+        and "round 3: the checkpoint cannot be written" in trouble.text
+    )
+    disk.wrote("round 3: the checkpoint")
+    assert disk.trouble() is None and disk.errors == 1
+
+
+def test_a_halted_server_with_metrics_stays_to_be_seen_and_without_ends(tmp_path: Path) -> None:
+    """Before: `halted 1` stood for a second, then nobody listened: an alarm that reads every 15 s
+    never fired.
+    """
+    made, port = at_a_port(tmp_path / "f", rounds=3, most_move=1e-9)
+    metrics, ca = free_ports()[0], made.server / "keys" / "ca.crt"
+    with (
+        process("server", made.server, "--metrics", metrics) as server,
+        nodes_at(made, f"127.0.0.1:{port}"),
+    ):
+        until(lambda: samples(metrics).get("halted") == 1)
+        until(lambda: any(line.startswith("halted: ") for line in logged(made.server)))
+        for _ in range(3):  # it stays
+            assert server.poll() is None and samples(metrics)["halted"] == 1
+            time.sleep(0.5)
+        status, text = asked(metrics)
+        assert status == 503 and text.startswith("halted: round 0: would move the model by")
+        assert at_main_port(port, ca) == (503, "halted\n")
+        assert status_of_server(made.server)["status"] == "halted"
+        server.send_signal(signal.SIGTERM)
+        _, err = server.communicate(timeout=PATIENCE)
+    assert server.returncode == 2 and "would move the model by" in err.splitlines()[-1]
+    with process("server", made.server) as again, nodes_at(made, f"127.0.0.1:{port}"):
+        assert again.wait(PATIENCE) == 2
+
+
+def test_a_pace_is_kept_across_a_restart_and_a_pause_ends_at_once(tmp_path: Path) -> None:
+    made, port = at_a_port(tmp_path / "f", rounds=3)
+    told: list[dict[str, Any]] = []
+    with nodes_at(made, f"127.0.0.1:{port}"):
+        for _ in range(2):
+            with process("server", made.server, "--pace", "3600") as server:
+                until(lambda pid=server.pid: pausing(made.server, pid))
+                told.append(status_of_server(made.server))
+                server.send_signal(signal.SIGTERM)
+                assert server.wait(PATIENCE) == 0  # in a pause of an hour
+        assert [one["round"] for one in told] == [1, 1]
+        for one in told:
+            assert one["running"] and abs(one["next_round"] - one["committed"] - 3600) < 1
+        with process("server", made.server, "--pace", "0.1") as server:
+            assert server.wait(PATIENCE) == 0
+    assert logged(made.server)[-1].split(" ")[-1] == server_sha256(simulated(made))
+
+
+def pausing(folder: Path, pid: int) -> bool:
+    found = status_of_server(folder)
+    return found.get("pid") == pid and found["status"] == "pausing"
+
+
+def test_late_answers_in_a_pause_are_heard(tmp_path: Path) -> None:
+    """A node that comes with an answer to a round that is over is told so; it does not wait for the
+    next round.
+    """
+    made = federation(tmp_path / "f", nodes=3, rounds=2)
+    answers = {name: node.answer for name, node in nodes_of(made).items()}
+
+    class Late(FaultyLink):
+        """One answer comes once more in each pause."""
+
+        given: tuple[str, bytes] | None = None
+        acknowledged = 0
+
+        def receive(self, seconds: float) -> list[tuple[str, bytes]]:
+            found = super().receive(seconds)
+            self.given = next(iter(found), self.given)
+            pausing = held.said.get("status") == "pausing"
+            # The status says "pausing" until a while into the next round, whose answers come too.
+            return [*found, self.given] if pausing and self.given is not None else found
+
+        def acknowledge(self) -> None:
+            self.acknowledged += held.said.get("status") == "pausing"
+
+    link = Late(answers)
+    with closing(ServerFolder(made.server, pace=0.5)) as held:
+        assert serve_opened(link, held) is not None
+    assert link.acknowledged >= 1 and any(
+        "refused late" in line or "refused duplicate" in line for line in logged(made.server)
+    )
+
+
+# ---- nodes ---------------------------------------------------------------------------------------
+
+
+def test_a_node_tells_of_itself_while_it_runs_and_afterwards(tmp_path: Path) -> None:
+    """Before: `expected a peer's`."""
+    made, _ = at_a_port(tmp_path / "f", nodes=2, rounds=3)
+    folder, metrics, began = made.nodes["node-1"], free_ports()[0], time.time()
+    before = node_status(folder)
+    assert (
+        not before["running"]
+        and before["round"] == 0
+        and before["model_round"] is None
+        and before["users"] == 10
+    )
+    with (
+        process("node", folder, "--metrics", metrics) as node,
+        process("node", made.nodes["node-2"]),
+    ):
+        until(
+            lambda: (
+                "connection_lost" in node_status(folder) and node_status(folder)["connection_lost"]
+            )
+        )
+        assert asked(metrics) == (200, "ok\n")  # its server may be a while in coming
+        with process("server", made.server) as server:
+            assert server.wait(PATIENCE) == 0
+        until(lambda: samples(metrics)["finished"] == 1)
+        found = samples(metrics)
+        assert found["rounds_done"] == found["rounds"] == found["model_round"] == 3
+        assert found["last_contact_seconds"] >= began and found["last_answer_seconds"] >= began
+        assert found['answers_total{code="given"}'] >= 4
+        node.send_signal(signal.SIGTERM)
+        assert node.wait(PATIENCE) == 0
+    after = node_status(folder)
+    assert (
+        after["finished"]
+        and after["round"] == 3
+        and after["answers"]["sum"] == 3
+        and after["last_contact"] >= began
+    )
+    assert not any("patient" in str(value) or "film" in str(value) for value in after.values())
+
+
+def test_a_node_counts_what_it_refuses_by_code_and_is_not_well_while_it_fails(
+    tmp_path: Path,
+) -> None:
+    made = federation(tmp_path / "f", nodes=2, rounds=2)
+    clock = [1000.0]
+    with closing(FederatedNode(made.nodes["node-1"])) as node:
+        watch = NodeWatch(node.folder, node.terms, node.store.standing, clock=lambda: clock[0])
+        watch.answered(node.answer(b"junk"))
+        assert watch.about()["refused"] == {"not-a-frame": 1} and watch.trouble() is None
+        node.store.advance = full  # type: ignore[method-assign]
+
+        def answering(frame: bytes) -> bytes:
+            said = node.answer(frame)
+            watch.answered(said)
+            return said
+
+        link = FaultyLink({"node-1": answering})
+        stop = Event()
+        Thread(target=serve, args=(link, made.server, stop), daemon=True).start()
+        until(lambda: watch.about()["refused"].get("failed"))
+        stop.set()
+        trouble = watch.trouble()
+        assert trouble is not None and trouble.kind == "failed" and "OSError" in trouble.text
+        assert 'answers_total{code="failed"}' in watch.text()
+
+
+def full(*arguments: Any) -> None:
+    raise OSError(28, "No space left on device")
+
+
+def test_a_node_says_when_its_server_is_silent_and_not_when_it_has_all(tmp_path: Path) -> None:
+    made = federation(tmp_path / "f", nodes=1, rounds=2)
+    clock = [1000.0]
+    with closing(FederatedNode(made.nodes["node-1"])) as node:
+        watch = NodeWatch(node.folder, node.terms, node.store.standing, clock=lambda: clock[0])
+        watch.heard(0.0)
+        clock[0] += AWAY - 1
+        assert watch.trouble() is None
+        clock[0] += 2
+        watch.lost("no route")
+        trouble = watch.trouble()
+        assert trouble is not None and trouble.kind == "server" and "no route" in trouble.text
+        serve(FaultyLink({"node-1": lambda frame: said(node, watch, frame)}), made.server)
+        assert watch.finished() and watch.trouble() is None
+
+
+def said(node: FederatedNode, watch: NodeWatch, frame: bytes) -> bytes:
+    found = node.answer(frame)
+    watch.answered(found)
+    return found
+
+
+def test_a_node_without_a_server_fills_no_log() -> None:
+    """A day in virtual time: some 3,800 attempts, each of which was a line."""
+    clock = [0.0]
+    waits = Backoff(lambda: clock[0])
+    attempts = lines = 0
+    while clock[0] < 86_400:
+        clock[0] += waits.pause()
+        waits.attempt()
+        attempts += 1
+        lines += waits.worth_saying
+    assert attempts > 2000 and lines < 60
+
+
+@pytest.mark.usefixtures("forked_children")
+def test_a_node_that_has_the_trained_model_says_so_and_ends(tmp_path: Path) -> None:
+    """Before: `lost: the server says 500; trying again`, and so on for ever."""
+    settings = {"factors": 4}
+    made, _ = at_a_port(tmp_path / "f", nodes=6, rounds=2, algorithm="fcf", settings=settings)
+    with process("server", made.server) as server, ExitStack() as stack:
+        until(lambda: status_of_server(made.server)["running"])
+        nodes = [stack.enter_context(process("node", each)) for each in made.nodes.values()]
+        assert server.wait(PATIENCE) == 0
+        for name, node in zip(made.nodes, nodes, strict=True):
+            out, err = node.communicate(timeout=PATIENCE)
+            assert node.returncode == 0
+            assert f"{name}: finished, the trained model is here" in out + err
+            assert "says 500" not in out + err
+
+
+def test_a_node_that_serves_apps_goes_on_when_it_has_finished(tmp_path: Path) -> None:
+    made = federation(tmp_path / "f", nodes=1, rounds=1)
+    folder = made.nodes["node-1"]
+    serve(FaultyLink({"node-1": nodes_of(made)["node-1"].answer}), made.server)
+    said: list[str] = []
+    stop = Event()
+    arguments = (folder, stop, said.append)
+    thread = Thread(target=run_node, args=arguments, kwargs={"served_at": free_ports()[0]})
+    thread.start()
+    # Nor is there a server, as after a restart of the machine.
+    until(lambda: "node-1: finished, the trained model is here" in said)
+    assert thread.is_alive()
+    stop.set()
+    thread.join(PATIENCE)
+    assert not thread.is_alive() and not any("lost" in line for line in said)
+
+
+def test_a_node_that_trains_again_or_keeps_no_model_has_not_finished(tmp_path: Path) -> None:
+    """After its server has gone back: another model comes."""
+    made = federation(tmp_path / "f", nodes=1, rounds=1)
+    with closing(FederatedNode(made.nodes["node-1"])) as node:
+        watch = NodeWatch(node.folder, node.terms, node.store.standing)
+        # Under masks it does not keep a model that it has taken, unless enough others have it.
+        watch.answered(node.responder.seal("taken", round=1))
+        assert not watch.finished()
+        serve(FaultyLink({"node-1": lambda frame: said(node, watch, frame)}), made.server)
+        assert watch.finished()
+        update = node.responder.seal("update")
+        watch.answered(update)
+        assert not watch.finished()
+
+
+def test_a_node_that_has_finished_is_asked_whether_it_has(tmp_path: Path) -> None:
+    """A finished node whose connection ends makes no other one."""
+    assert PollingNode(str, bytes).watch.finished() is False
+    made = federation(tmp_path / "f", nodes=1, rounds=1)
+    with closing(FederatedNode(made.nodes["node-1"])) as node:
+        watch = NodeWatch(node.folder, node.terms, node.store.standing)
+        assert not watch.finished()
+        serve(FaultyLink({"node-1": lambda frame: said(node, watch, frame)}), made.server)
+        assert (
+            watch.finished() and NodeWatch(node.folder, node.terms, node.store.standing).finished()
+        )
+
+
+# ---- recommending --------------------------------------------------------------------------------
+
+
+def test_a_node_that_is_held_open_recommends_by_the_newest_model(tmp_path: Path) -> None:
+    made = federation(tmp_path / "f", nodes=2, rounds=3)
+    folder, nodes, rounds = made.nodes["node-1"], nodes_of(made), list[int]()
+    link = FaultyLink({name: node.answer for name, node in nodes.items()})
+    with Device(folder) as held:
+        with pytest.raises(InputError, match="no model has come yet"):
+            held.recommend()
+
+        def look(done: int, of: int, what: str) -> None:
+            found = held.recommend(5, user="patient-3x")
+            rounds.append(found.round)
+            assert found == recommend(folder, "patient-3x", 5) and len(found.items) == 5
+
+        serve(link, made.server, progress=look)
+        assert rounds == [0, 1, 2]
+        assert held.recommend(5, user="patient-3x").round == 3 and held.users[3] == "patient-3x"
+        newest = held._newest()
+        assert held._newest() is newest  # nothing is read again where nothing was written
+
+
+def test_an_unknown_user_is_told_no_other_users_id(tmp_path: Path) -> None:
+    """Before: `did you mean 'patient-3x'?`."""
+    made = federation(tmp_path / "f", nodes=2, rounds=1)
+    serve(FaultyLink({name: node.answer for name, node in nodes_of(made).items()}), made.server)
+    for guess in ("patient-33x", "patient-3", "x"):
+        code, line = ended("federation", "recommend", made.nodes["node-1"], "--user", guess)
+        assert (
+            code == 2
+            and "no user of this node has that id" in line
+            and "patient" not in line.replace(guess, "")
+        )
+
+
+# ---- the collector of garbage --------------------------------------------------------------------
+
+LOOK = """
+import gc, sys
+from entrenous_network.operate import running, running_node
+def look(*arguments, **options): print(gc.get_threshold()[0])
+running.run_server = running_node.run_node = look
+usual = gc.get_threshold()[0]
+from entrenous.cli import main
+try: main()
+finally: print(usual)
+"""
+
+
+@pytest.mark.parametrize("part", ["server", "node"])
+def test_a_service_collects_garbage_as_python_does(tmp_path: Path, part: str) -> None:
+    """Before: at 100,000, as a short command: 100 rounds of a private server held 374 MB of cyclic
+    garbage.
+    """
+    made, _ = at_a_port(tmp_path / "f", nodes=2)
+    folder = made.server if part == "server" else made.nodes["node-1"]
+    done = subprocess.run(
+        [sys.executable, "-c", LOOK, part, folder], capture_output=True, text=True, timeout=PATIENCE
+    )
+    there, usual = done.stdout.split()
+    assert there == usual, done.stderr
+
+
+def test_a_short_command_collects_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
+    usual, there = gc.get_threshold(), list[int]()
+    monkeypatch.setattr(cli, "_run", lambda words: there.append(gc.get_threshold()[0]))
+    for words in (["algorithms"], ["--help"], ["server", "folder"], ["node", "folder"]):
+        with pytest.raises(SystemExit):
+            cli.main(words)
+    assert there == [100_000, 100_000, usual[0], usual[0]] and gc.get_threshold() == usual

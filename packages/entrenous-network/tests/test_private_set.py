@@ -1,0 +1,162 @@
+"""What the profile `private` brings besides noise: settings that were tested together, said before
+the training, in manifests and in terms; what is asked for wins.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import Command
+from entrenous_network.agreement.catalogue import Items
+from entrenous_network.operate.founding import found_federation
+from entrenous_network.operate.plans import FoundingPlan
+from small_data import interactions
+
+import entrenous
+from entrenous.core.contract.declared import declared, private_set
+from entrenous.core.contract.protocols import Catalogue
+from entrenous.core.errors import InputError
+from entrenous.core.values import FEW_PEOPLE
+from entrenous.data.interactions import Interactions
+from entrenous.privacy.protection import FEWER_PEOPLE, OF_A_HUNDRED, PRIVATE, Protection
+from entrenous.runs.options import RunPlan
+from entrenous.runs.pipeline import RunRequest, carry_out
+from entrenous.runs.plan import brought, with_set
+from entrenous.systems.named import algorithms, kind_of
+
+FPL_SET = {"factors": 8, "epochs": 46, "cohort": 300}
+SMALL: dict[str, Any] = {"protocol": "loo-20", "profile": PRIVATE}
+
+
+def plan(algorithm: str = "pfpl+", **more: Any) -> RunPlan:
+    return RunPlan(algorithm=algorithm, **{"profile": PRIVATE, **more})
+
+
+def people(users: int) -> Interactions:
+    """Rows of so many users: three items each, of 40."""
+    pairs = [(f"u{u}", f"i{(u + step) % 40}") for u in range(users) for step in (0, 3, 7)]
+    return interactions(pairs)
+
+
+def test_the_set_completes_a_plan_and_what_is_asked_for_wins() -> None:
+    whole = with_set(plan(), 900)
+    assert whole.settings == FPL_SET and whole.protect == {"noise": 0.6, "clip": 6.1}
+    assert with_set(whole, 900) == whole
+    asked = with_set(plan(settings={"factors": "20"}, protect={"noise": "1"}), 900)
+    assert asked.settings == {**FPL_SET, "factors": "20"} and asked.protect == {
+        "noise": "1",
+        "clip": 6.1,
+    }
+    for profile in ("paper", "dp", "robust"):
+        assert with_set(plan(profile=profile), 900) == plan(profile=profile)
+    assert with_set(plan("pepper-gmf"), 900) == plan("pepper-gmf")
+
+
+@pytest.mark.parametrize(("users", "cohort"), [(120, 120), (300, 300), (900, 300), (6000, 2000)])
+def test_a_cohort_is_a_third_of_all_and_300_at_least_where_they_are_there(
+    users: int, cohort: int
+) -> None:
+    assert with_set(plan(), users).settings["cohort"] == cohort
+
+
+def test_it_is_said_in_a_line_with_what_was_changed_of_it() -> None:
+    brings = "private brings: factors 8, epochs 46, cohort 300, noise 0.6, clip 6.1"
+    assert brought(plan(), 900) == [brings] == brought(with_set(plan(), 900), 900)
+    assert brought(plan(profile="paper"), 900) == [] == brought(plan("pepper-gmf"), 900)
+    few = brought(plan(), 120)
+    assert few[0] == brings.replace("300", "120") and few[1].startswith("all 120 users are in each")
+    fewer = brought(plan(settings={"cohort": "60"}), 120)
+    assert not [line for line in fewer if line.startswith("all 120 users")]
+    asked = plan(settings={"factors": "20"}, rounds=5)
+    assert brought(asked, 2000) == [
+        "private brings: cohort 666, noise 0.6, clip 2.4",
+        "this is not the set that was tested: factors 20, epochs replaced by 5 rounds; tested:"
+        " factors 8, epochs 23",
+    ]
+    (first, few) = brought(plan("fcf-newton"), 900)
+    assert first == (
+        "private brings: clip 20 and noise 0.3 alone: no settings of fcf-newton were tested with it"
+    )
+    assert few == f"128 factors for 900 people: {OF_A_HUNDRED}"
+
+
+def test_below_a_thousand_people_more_than_eight_factors_say_the_figure() -> None:
+    wide = plan(settings={"factors": "80"})
+    assert brought(wide, 999)[-1] == f"80 factors for 999 people: {OF_A_HUNDRED}"
+    assert OF_A_HUNDRED not in "".join(brought(wide, 1000)) and "0.39 with 8" in OF_A_HUNDRED
+    assert OF_A_HUNDRED not in "".join(brought(plan(), 999))
+
+
+def test_every_set_is_of_settings_that_there_are() -> None:
+    """And says the noise and the cohort, in a form that a second reading leaves."""
+    found = {name for name, make in algorithms().items() if private_set(make(), 900)}
+    assert {"fcf", "pfpl+", "fpl"} <= found
+    assert not {"sfpl", "pfpl", "fcf-huawei"} & found
+    for name, users in product(sorted(found), (900, 9000)):
+        kind, preset = kind_of(name)
+        tested = private_set(kind.parse(preset), users)
+        if not tested and users >= FEW_PEOPLE:
+            continue  # it was tested on few people alone, and `brought` says so
+        assert tested.keys() <= {*kind.model_fields, *Protection.model_fields}
+        catalogue = Catalogue(users, 100, 20 * users)
+        half = kind.parse(preset).configured(catalogue).cohort == users // 2
+        assert "noise" in tested and declared(kind.parse(preset)).traits.private
+        assert "cohort" in tested or half
+        whole = with_set(plan(name), users)
+        kind.parse({**preset, **whole.settings})
+
+
+def test_runs_from_python_and_the_shell_and_comparisons_have_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = people(330)
+    lines = ["user,item,time"]
+    for number, (user, item) in enumerate(zip(rows.user, rows.item, strict=True)):
+        lines.append(f"{rows.users[int(user)]},{rows.items[int(item)]},{number}")
+    (tmp_path / "many.csv").write_text("\n".join(lines) + "\n")
+    asked = ("--data", "many.csv", "--protocol", "loo-10", "--profile", PRIVATE)
+    shell = Command(capsys)("run", "pfpl+", *asked, "--set", "epochs=2", "--json")
+    own = shell.json
+    options: Any = {"protocol": "loo-10", "profile": PRIVATE, "progress": False}
+    assert own["settings"] == {"factors": 8, "epochs": "2", "cohort": 300}
+    assert own["protect"] == {"noise": 0.6, "clip": 6.1} and own["rounds"] == 2
+    brings = "private brings: factors 8, cohort 300, noise 0.6, clip 6.1"
+    assert brings in shell.err and brings in own["notes"]
+    here = entrenous.run("pfpl+", "many.csv", settings={"epochs": 2}, **options)
+    assert here.manifest["model_sha256"] == own["model_sha256"]
+    both = ("fpl", "wide=fpl", "--set", "wide:factors=9", "--rounds", "2", "--seeds", "2")
+    compared = Command(capsys)("compare", *both, *asked)
+    assert compared.err.count("private brings: factors 8, cohort 300, noise 0.6, clip 6.1") == 1
+    assert compared.err.count("is not the set that was tested: factors 9, epochs replaced by") == 1
+    audited = entrenous.audit("pfpl+", "many.csv", quick=True, **options)
+    assert audited.found["cohort"] == 300 and audited.found["settings"]["factors"] == 8
+    assert audited.found["protect"]["noise"] == 0.6 and audited.found["rounds"] == 138 // 3
+
+
+def test_terms_say_it_and_a_lot_draws_a_cohort(tmp_path: Path) -> None:
+    floor = {"people": 20}
+    plan = FoundingPlan(algorithm="fpl", users=120, protect=floor)
+    items = Items.of(people(120))
+    made = found_federation(tmp_path / "f", items, [], plan).terms
+    assert made.settings == {**FPL_SET, "cohort": 49} and made.protection.noise == 0.6
+    assert made.rounds == 46
+    asked = replace(plan, rounds=4, settings={"factors": 3})
+    made = found_federation(tmp_path / "g", items, [], asked).terms
+    assert made.rounds == 4 and made.settings["factors"] == 3
+
+
+@pytest.mark.parametrize("users", [40, 120])
+def test_the_remedy_of_too_few_people_works_and_says_what_it_costs(users: int) -> None:
+    asked = RunRequest("fcf", people(users), settings={"rounds": 1}, **SMALL)
+    with pytest.raises(InputError) as why:
+        carry_out(asked)
+    remedy = f"--protect people={min(users, FEWER_PEOPLE)}"
+    assert f"or {remedy}: {OF_A_HUNDRED}" in str(why.value)
+    protect = {"people": remedy.rpartition("=")[2]}
+    ran = carry_out(replace(asked, protect=protect))
+    assert ran.manifest["settings"]["cohort"] == users

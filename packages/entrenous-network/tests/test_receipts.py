@@ -1,0 +1,210 @@
+"""Receipts of nodes: what has left each user's device, counted by the node itself and kept in its
+own store.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from command_line import Command
+from entrenous_network.agreement.files import read_identity
+from entrenous_network.agreement.unsampled import epsilon_of_gaussian
+from entrenous_network.frames import contribution
+from entrenous_network.frames.frames import opened, seal
+from entrenous_network.node.node import FederatedNode
+from entrenous_network.operate.receipt import receipt_of_node
+from entrenous_network.operate.shop import name_of
+from entrenous_network.wire import tensors
+from federation_links import by_lot, federation
+
+from entrenous.core.contract.protocols import arrays_of, model_sha256
+from entrenous.core.keys import key
+
+
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str]) -> Command:
+    return Command(capsys)
+
+
+def test_a_receipt_tells_what_masked_sums_with_a_clip_have_spent(tmp_path: Path) -> None:
+    """Nothing before a round is answered; then by the rounds, and by the people that the owner
+    insists on.
+    """
+    protect = {"clip": 2.5, "noise_from": "system"}
+    made = by_lot(tmp_path / "f", noise=100.0, bits=64, draws="secret", protect=protect)
+    user = FederatedNode(made.nodes["node-01"]).rows.users[0]
+    found = receipt_of_node(made.nodes["node-01"], user)
+    assert (
+        found["epsilon"] == 0 and "if 10 people in each sum add their noise" in found["because"][-1]
+    )
+    # Shares are for the ten people of a sum.
+    left = epsilon_of_gaussian(40 * (5 / 10) ** 0.5, 4, 1e-5)
+    assert made.terms.proven(5, 4) == pytest.approx(left)
+
+
+def test_the_first_user_is_meant_where_none_is_named_and_a_shop_finds_its_customer(
+    tmp_path: Path, command: Command
+) -> None:
+    node = federation(tmp_path / "f", rounds=2, draws="secret").nodes["node-1"]
+    first, second = FederatedNode(node).rows.users.ids[:2]
+    found = command("receipt", str(node), "--json").json
+    assert found["user"] == first
+    assert command("receipt", str(node), "--user", second, "--json").json["user"] == second
+    shop = tmp_path / "shop"
+    shop.mkdir()
+    node.rename(shop / name_of(second))
+    assert command("receipt", str(shop), "--user", second, "--json").json["user"] == second
+    stranger = command("receipt", str(shop), "--user", "nobody")
+    assert "none of the 1 customers has that id" in stranger.error
+    assert "--user: is missing" in command("receipt", str(tmp_path / "no-node")).error
+
+
+class Asking:
+    """The server of one node, which asks for rounds."""
+
+    def __init__(self, folder: Path, **terms: Any) -> None:
+        self._founded = federation(folder, rounds=9, **{"draws": "secret", **terms})
+        self._key, terms_ = (
+            read_identity(self._founded.server / "identity.key"),
+            self._founded.terms,
+        )
+        made = terms_.make()
+        self._model = arrays_of(made.download(made.init_server(terms_.catalogue, key(1, "server"))))
+        self.folder = self._founded.nodes["node-1"]
+        self.open()
+
+    def open(self) -> None:
+        self.node = FederatedNode(self.folder)
+        self.users, self.names = self.node.shard.users, self.node.rows.users.ids.tolist()
+
+    def ask(self, number: int, users: Any = None) -> bytes:
+        """The body of the answer."""
+        asked = self.users if users is None else users
+        terms, sha256 = self._founded.terms, bytes.fromhex(model_sha256(self._model))
+        body = tensors.write({**self._model, "users": asked})
+        request = seal(
+            self._key,
+            "work",
+            body,
+            run=terms.run,
+            node="server",
+            round=number,
+            items=terms.catalogue.items,
+            model=sha256,
+            about={"users": len(asked), "start": 5},
+        )
+        answer = opened(self.node.answer(request))
+        assert answer.head.kind in ("sum", "update")
+        return bytes(answer.body)
+
+
+def answered(tmp_path: Path, **terms: Any) -> Asking:
+    """Round 0 with all users of a node, round 1 with the first of them alone."""
+    one = Asking(tmp_path / "f", **terms)
+    one.ask(0)
+    one.ask(1, one.users[:1])
+    return one
+
+
+def test_who_has_sent_nothing_is_told_so_and_of_no_attack_on_messages(
+    tmp_path: Path, command: Command
+) -> None:
+    one = Asking(tmp_path / "f")
+    one.ask(0, one.users[:1])
+    other, first = (receipt_of_node(one.folder, one.names[place]) for place in (1, 0))
+    assert (
+        other["part"] == ["You took no part so far; nothing of you has left this node."]
+        and other["because"] == ["Nothing: you did not take part."]
+        and other["expected"] == []
+    )
+    assert "could read" in first["part"][1] and first["expected"]
+    printed = command("receipt", str(one.folder), "--user", one.names[1]).out
+    assert (
+        "nothing of you has left" in printed
+        and "EXPOSED" not in printed
+        and "What left" not in printed
+    )
+    one.node.close()
+
+
+def test_of_messages_with_numbers_for_every_item_no_row_is_said_to_be_0(tmp_path: Path) -> None:
+    one = Asking(tmp_path / "f", algorithm="fcf", settings={"factors": 4})
+    one.ask(0, one.users[:1])
+    found = receipt_of_node(one.folder, one.names[0])
+    assert found["rows"] is found["positives"] is None and found["numbers"] > 0
+    assert any("numbers for every item at once" in said for said in found["part"])
+    assert not any("draws are public" in said for said in found["part"])
+    one.node.close()
+
+
+def test_rows_and_positives_of_each_user_are_counted_as_they_leave(tmp_path: Path) -> None:
+    one = answered(tmp_path)
+    users, ids = one.users, one.names
+    found = [receipt_of_node(one.folder, name) for name in ids]
+    assert [len(each["rounds"]) for each in found] == [2] + [1] * (len(ids) - 1)
+    kept = [one.node.store.given_away(int(user)) for user in users]
+    assert kept[0][0].people == len(users) and kept[0][1].people == 1
+    for each, name in zip(found, ids, strict=True):
+        assert (
+            each["user"] == name
+            and each["rows"] == sum(line["rows"] for line in each["rounds"]) > 0
+        )
+        assert (
+            0 < each["positives"] <= each["rows"]
+            and each["history"] > 0
+            and each["epsilon"] is None
+        )
+    one.node.close()
+
+
+def test_who_was_once_alone_in_an_answer_is_told_so_and_the_others_are_not(tmp_path: Path) -> None:
+    one = answered(tmp_path)
+    first, other = (receipt_of_node(one.folder, name)["part"][1] for name in one.names[:2])
+    assert "could read each answer by itself" in first
+    assert f"sums of {len(one.users)} users" in other
+    one.node.close()
+
+
+def test_the_rows_are_those_of_the_answer(tmp_path: Path) -> None:
+    one = Asking(tmp_path / "f")
+    user = int(one.users[0])
+    update = contribution.read_update(
+        memoryview(one.ask(0, one.users[:1])), one.node.contract, user
+    )
+    own = one.node.rows.of_users(np.array([0])).item
+    (line,) = one.node.store.given_away(user)
+    assert (line.rows, line.positives) == (len(update.item), int(np.isin(update.item, own).sum()))
+    assert line.numbers == sum(row.size for row in update.rows.values())
+    one.node.close()
+
+
+def test_asked_again_nothing_more_has_left(tmp_path: Path) -> None:
+    one = answered(tmp_path)
+    before = receipt_of_node(one.folder, one.names[0])
+    one.ask(1, one.users[:1])
+    one.node.close()
+    one.open()
+    one.ask(1, one.users[:1])
+    assert receipt_of_node(one.folder, one.names[0]) == before
+    one.node.close()
+
+
+def test_with_public_draws_a_receipt_says_that_nothing_was_counted(tmp_path: Path) -> None:
+    one = answered(tmp_path, draws="public")
+    found = receipt_of_node(one.folder, one.names[0])
+    assert found["rows"] is None and found["rounds_answered"] == 2
+    assert any("draws are public" in said for said in found["part"])
+    one.node.close()
+
+
+def test_on_the_command_line(tmp_path: Path, command: Command) -> None:
+    one = answered(tmp_path)
+    name = one.names[0]
+    one.node.close()
+    found = command("receipt", one.folder, "--user", name, "--json").json
+    assert found["node"] == "node-1" and found["rounds_answered"] == 2
+    assert "What left" in command("receipt", one.folder, "--user", name).out
+    assert "unknown user 'nobody'" in command("receipt", one.folder, "--user", "nobody").error

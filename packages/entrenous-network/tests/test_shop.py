@@ -1,0 +1,452 @@
+"""A shop in a federation by lot: a device for each customer, and one process for all of them."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import NamedTuple
+
+import httpx
+import numpy as np
+import pytest
+from command_line import Command
+from entrenous_network.agreement.catalogue import Items
+from entrenous_network.agreement.members import MEMBERS, Members
+from entrenous_network.links.device_http import ROUTES, TOKEN
+from entrenous_network.node.common import Common
+from entrenous_network.node.node import FederatedNode
+from entrenous_network.node.node_store import PAUSED, STORE, NodeStore, StoreStanding
+from entrenous_network.node.node_watch import AWAY, NodeWatch, ShopWatch
+from entrenous_network.node.secure_node import inputs
+from entrenous_network.operate import served_shop
+from entrenous_network.operate.device import Device, add_to_shop, recommend
+from entrenous_network.operate.founding import found_federation, free_ports
+from entrenous_network.operate.joining import join_shop
+from entrenous_network.operate.newcomers import links_of, make_link
+from entrenous_network.operate.plans import JoinPlan
+from entrenous_network.operate.running_node import run_node, run_shop
+from entrenous_network.operate.served_shop import ShopDevices
+from entrenous_network.operate.shop import device_of, devices_of
+from federation_links import until
+from running_by_lot import DATA, OWNER, PEOPLE, PLAN, ROOM, Running
+from service_processes import process
+
+from entrenous.core.errors import EntrenousError, InputError
+from entrenous.data.interactions import Vocabulary, build
+
+CUSTOMERS = DATA.of_users(np.arange(PEOPLE, PEOPLE + 5))
+USERS = [str(user) for user in CUSTOMERS.users.ids]
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[Running]:
+    with closing(Running(tmp_path)) as own:
+        yield own
+
+
+def joined(running: Running, folder: Path, uses: int = 5) -> int:
+    link = make_link(running.folder, uses=uses, days=1, an_hour=100)
+    return join_shop(folder, str(link), CUSTOMERS, OWNER, running.said.append)
+
+
+def test_the_customers_of_a_shop_answer_by_lots_of_their_own(
+    running: Running, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    running.start()
+    shop = tmp_path / "shop"
+    assert joined(running, shop) == 5
+    assert len(running.members().nodes) == PEOPLE + 5
+    devices = devices_of(shop)
+    stop = threading.Event()
+    run = threading.Thread(target=run_shop, args=(shop, stop, running.said.append))
+    run.start()
+    try:
+
+        def answered(device: Path) -> int:
+            with closing(NodeStore(device / STORE)) as store:
+                return inputs(store)
+
+        until(lambda: all(answered(device) for device in devices))
+        # Nobody may run one of them a second time.
+        with pytest.raises(InputError, match="is at work on it"):
+            run_shop(shop, threading.Event(), running.said.append)
+        ended = threading.Event()
+        ended.set()
+        with pytest.raises(InputError, match="is at work on it"):
+            run_node(devices[-1], ended, running.said.append)
+        user = CUSTOMERS.users.ids[3]
+        until(lambda: _has_model(shop, user))
+        command = Command(capsys)
+        best = command("federation", "recommend", shop, "--user", user, "--n", 1, "--json").json
+        assert best["user"] == user
+        item = best["items"][0]["item"]
+        new = tmp_path / "new.csv"
+        new.write_text(f"user,item,value\n{user},{item},1\n")
+        assert command("federation", "add", shop, "--data", new).code == 0
+        again = command("federation", "recommend", shop, "--user", user, "--json").json
+        assert item not in [one["item"] for one in again["items"]]
+    finally:
+        stop.set()
+        run.join(60)
+    assert any("5 customers" in line for line in running.said)
+
+
+def test_the_devices_of_a_process_hold_a_list_of_members_once(
+    running: Running, tmp_path: Path
+) -> None:
+    running.start()
+    shop = tmp_path / "shop"
+    joined(running, shop)
+    common = Common()
+    with ExitStack() as stack:
+        nodes = [FederatedNode(device, common=common) for device in devices_of(shop)]
+        for node in nodes:
+            stack.callback(node.close)
+        # Who joined first knows fewer members. From here on all have the newest list.
+        lists = [common.members(device / MEMBERS, ROOM) for device in devices_of(shop)]
+        lengths = {len(known.nodes) for known in lists}
+        assert len({id(known) for known in lists}) == len(lengths)
+        newest = running.members()
+        first = lists[0]
+        longer = common.taken(first, newest.text(), "news")
+        assert longer is common.taken(first, newest.text(), "news")
+        # Held against each list of its own: a text is longer than one list, and not than another.
+        strange = Members({"stranger": newest.nodes["person-1"]}, ROOM)
+        with pytest.raises(ValueError, match="a member is missing"):
+            common.taken(strange, newest.text(), "news")
+        assert nodes[0]._common is nodes[-1]._common
+
+
+def _has_model(shop: Path, user: str) -> bool:
+    try:
+        return bool(recommend(device_of(shop, user), user, 1).items)
+    except InputError:
+        return False
+
+
+def test_a_shop_goes_on_where_joining_broke_off(running: Running, tmp_path: Path) -> None:
+    running.start()
+    shop = tmp_path / "shop"
+    with pytest.raises(InputError) as why:
+        joined(running, shop, uses=2)
+    assert "2 of 5 customers have joined, then: --link" in str(why.value)
+    assert "the same command goes on" in str(why.value)
+    before = set(devices_of(shop))
+    assert len(before) == 2
+    assert joined(running, shop) == 3
+    assert before < set(devices_of(shop)) and len(running.members().nodes) == PEOPLE + 5
+    assert [left.left for left in links_of(running.folder)] == [0, 2]
+
+
+def test_a_shop_is_in_one_federation(running: Running, tmp_path: Path) -> None:
+    running.start()
+    shop = tmp_path / "shop"
+    joined(running, shop, uses=5)
+    other = found_federation(tmp_path / "other", Items.of(DATA), [], PLAN)
+    link = make_link(other.server.parent, uses=5, days=1, an_hour=100)
+    with pytest.raises(InputError, match=f"leads to the federation {other.terms.run}, and"):
+        join_shop(shop, str(link), CUSTOMERS, OWNER, running.said.append)
+
+
+def test_terms_and_items_are_looked_at_before_anybody_joins(
+    running: Running, tmp_path: Path
+) -> None:
+    running.start()
+    link = make_link(running.folder, uses=5, days=1, an_hour=100)
+    shop = tmp_path / "shop"
+    with pytest.raises(InputError, match="its terms prove no epsilon"):
+        join_shop(
+            shop,
+            str(link),
+            CUSTOMERS,
+            JoinPlan(people=5, parties=3, epsilon=1.0),
+            running.said.append,
+        )
+    assert not shop.exists() and len(running.members().nodes) == PEOPLE
+
+
+def test_rows_of_strangers_are_refused_and_nothing_is_added(
+    running: Running, tmp_path: Path
+) -> None:
+    running.start()
+    shop = tmp_path / "shop"
+    joined(running, shop)
+    several = DATA.of_users(np.array([PEOPLE, 0]))
+    stored = len(devices_of(shop))
+    with pytest.raises(InputError, match="is no customer of"):
+        add_to_shop(shop, several)
+    # The first customer's rows are fine, the second's are of an item that nobody lists.
+    had = set(CUSTOMERS.item[: CUSTOMERS.ptr[1]].tolist())
+    new = min(set(range(len(DATA.items))) - had)
+    mixed = build(
+        [0, 1],
+        [0, 1],
+        users=CUSTOMERS.users.some(np.arange(2)),
+        items=Vocabulary([DATA.items[new], "no-such-item"], kind="item"),
+    )
+    before = _rows_of(shop)
+    with pytest.raises(InputError, match="no-such-item"):
+        add_to_shop(shop, mixed)
+    assert _rows_of(shop) == before
+    assert add_to_shop(shop, mixed, ignore_unknown=True) == 1
+    assert stored == 5
+    with pytest.raises(InputError, match="none of the 5 customers has that id"):
+        device_of(shop, "nobody")
+    alone = tmp_path / "person-0"
+    assert devices_of(alone) == [] and device_of(alone, None) == alone
+
+
+def _rows_of(shop: Path) -> list[int]:
+    lengths = []
+    for folder in devices_of(shop):
+        with Device(folder) as device:
+            lengths.append(len(device.export()))
+    return lengths
+
+
+# ---- served to apps ------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedShop]:
+    """A shop as its owner runs it, in a federation at work, once all customers have a model."""
+    folder = tmp_path_factory.mktemp("served")
+    with closing(Running(folder)) as running:
+        running.start()
+        joined(running, folder / "shop")
+        port, metrics = free_ports(2)
+        options = ("--serve", port, "--metrics", metrics)
+        with process("node", folder / "shop", *options):
+            until(lambda: (folder / "shop" / TOKEN).exists())
+            token = (folder / "shop" / TOKEN).read_text()
+            headers = {"Authorization": f"Bearer {token}"}
+            base = f"http://127.0.0.1:{port}"
+            with httpx.Client(base_url=base, headers=headers, timeout=60) as client:
+                until(lambda: _ready(client))
+                yield ServedShop(folder / "shop", client, f"http://127.0.0.1:{metrics}")
+
+
+class ServedShop(NamedTuple):
+    """A shop whose process serves apps, and tells its operator."""
+
+    folder: Path
+    client: httpx.Client
+    operator: str
+
+
+def _ready(client: httpx.Client) -> bool:
+    try:
+        answer = client.get("/v1/ready", headers={"Authorization": ""})
+    except httpx.TransportError:
+        return False
+    assert answer.status_code in (200, 503)
+    if answer.status_code == 503:
+        assert "no model has come yet to" in answer.json()["error"]
+    return answer.status_code == 200
+
+
+def test_each_request_finds_the_device_of_its_user(shop: ServedShop) -> None:
+    client = shop.client
+    assert (shop.folder / TOKEN).stat().st_mode & 0o077 == 0
+    assert client.get("/v1/health", headers={"Authorization": ""}).status_code == 200
+    one, other = USERS[:2]
+    best = client.get("/v1/recommend", params={"user": one, "n": 2}).json()
+    assert best["user"] == one and len(best["items"]) == 2
+    item = best["items"][0]["item"]
+    before = {user: client.get("/v1/rows", params={"user": user}).json() for user in USERS}
+    event = {"event": "row", "item": item, "value": 1, "user": one}
+    assert client.post("/v1/events", json=event).json() == {"taken": 1}
+    rows = {user: client.get("/v1/rows", params={"user": user}).json() for user in USERS}
+    assert rows[one][-1]["item"] == item and {row["user"] for row in rows[one]} == {one}
+    assert {user: rows[user] for user in USERS if user != one} == {
+        user: before[user] for user in USERS if user != one
+    }
+    # One list of events may be of several customers.
+    events = [
+        {"event": "forget", "item": item, "user": one},
+        {"event": "not for me", "item": DATA.items[0], "user": other},
+    ]
+    assert client.post("/v1/events", json=events).json() == {"taken": 2}
+    assert client.get("/v1/rows", params={"user": one}).json() == before[one]
+    assert client.get("/v1/receipt", params={"user": other}).json()["user"] == other
+
+
+def test_the_pause_of_one_customer_is_no_other_customers(shop: ServedShop) -> None:
+    one, other = USERS[:2]
+    paused = lambda: [_paused(shop.folder, user) for user in (one, other)]  # noqa: E731
+    assert shop.client.post("/v1/pause", params={"user": one}).status_code == 200
+    assert paused() == [True, False]
+    assert shop.client.post("/v1/take-part", params={"user": one}).status_code == 200
+    assert paused() == [False, False]
+
+
+def _paused(shop: Path, user: str) -> bool:
+    with closing(NodeStore(device_of(shop, user) / STORE)) as store:
+        return bool(store.fact(PAUSED))
+
+
+STRANGE = ["", "nobody", "../person-1", "\0", "x" * 5000, "\U0001f600", USERS[0].upper()]
+
+
+@pytest.mark.parametrize("user", STRANGE)
+def test_a_stranger_is_bad_input_in_one_line(shop: ServedShop, user: str) -> None:
+    before = sorted(shop.folder.iterdir())
+    named = {"user": user}
+    answers = [shop.client.get(f"/v1/{what}", params=named) for what in ("recommend", "rows")]
+    answers += [shop.client.get("/v1/receipt", params=named)]
+    answers += [shop.client.post(f"/v1/{what}", params=named) for what in ("pause", "take-part")]
+    event = {"event": "forget", "user": user}
+    answers += [shop.client.post("/v1/events", json=event)]
+    for answer in answers:
+        assert answer.status_code == 400
+        error = answer.json()["error"]
+        assert "none of the 5 customers has that id" in error and "\n" not in error
+    assert sorted(shop.folder.iterdir()) == before
+
+
+def test_who_names_nobody_gets_nothing_of_the_first(shop: ServedShop) -> None:
+    client = shop.client
+    answers = [client.get(f"/v1/{what}") for what in ("recommend", "rows", "receipt")]
+    answers += [client.post(f"/v1/{what}") for what in ("pause", "take-part")]
+    answers += [client.post("/v1/events", json={"event": "forget"})]
+    answers += [client.post("/v1/events", json={"event": "forget", "user": None})]
+    for answer in answers:
+        assert answer.status_code == 400
+        error = answer.json()["error"]
+        assert "user: is missing" in error and "expected the id of a customer" in error
+    assert all(_rows_of(shop.folder))
+    assert not any(_paused(shop.folder, user) for user in USERS)
+
+
+@pytest.mark.parametrize(
+    ("body", "line"),
+    [
+        (b'{"event": "forget", "user": "\\ud800"}', "none of the 5 customers"),
+        (b'{"event": "forget", "user": 7}', "event 0 has 'user': 7"),
+        (b'{"event": "forget", "user": ["patient-12x"]}', "event 0 has 'user': "),
+        (b'{"event": "row", "item": "film-1y", "value": NaN, "user": "patient-12x"}', "is nan"),
+        (b'{"event": "row", "item": "film-1y", "value": 1e99, "user": "patient-12x"}', "is 1e"),
+        (b'{"event": "row", "item": "nothing", "user": "patient-12x"}', "unknown item"),
+        (b'{"event": "row", "item": "film-1y", "user": "patient-12x", "users": 1}', "'users'"),
+        (b"[" * 5000, "is no JSON"),
+    ],
+)
+def test_bad_events_change_no_customer(shop: ServedShop, body: bytes, line: str) -> None:
+    before = _rows_of(shop.folder)
+    answer = shop.client.post("/v1/events", content=body)
+    assert answer.status_code == 400 and line in answer.json()["error"]
+    assert _rows_of(shop.folder) == before
+
+
+def test_nobody_without_the_token_reads_of_a_customer(shop: ServedShop) -> None:
+    # The token of a device is not that of its shop.
+    stranger = {"Authorization": f"Bearer {'x' * 43}"}
+    named = {"user": USERS[0]}
+    for place, (method, _, parameters) in ROUTES.items():
+        expected = 200 if place in ("/v1/health", "/v1/ready") else 401
+        told = named if parameters else {}
+        answer = shop.client.request(method, place, params=told, headers=stranger)
+        assert answer.status_code == expected
+    assert shop.client.get("/v1/rows", params={"users": USERS[0]}).status_code == 400
+    described = shop.client.get("/openapi.json", headers=stranger).json()["paths"]
+    for place in ("/v1/recommend", "/v1/pause", "/v1/take-part", "/v1/receipt", "/v1/rows"):
+        (said,) = described[place].values()
+        assert "user" in [parameter["name"] for parameter in said["parameters"]]
+
+
+def test_many_requests_at_once_get_each_its_own_customer(
+    shop: ServedShop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More devices than are held open: each is closed once nobody uses it."""
+    monkeypatch.setattr(served_shop, "OPEN", 2)
+    with closing(ShopDevices(shop.folder, Common())) as devices, ThreadPoolExecutor(8) as pool:
+        seen: set[Device] = set()
+
+        def asked(user: str) -> set[str]:
+            with devices.of(user) as device:
+                seen.add(device)
+                time.sleep(0.01)  # so that others come meanwhile
+                return {row["user"] for row in device.export()}
+
+        wanted = USERS * 8
+        assert list(pool.map(asked, wanted)) == [{user} for user in wanted]
+        closed = seen.difference(devices._open.values())
+        assert len(devices._open) == 2 and len(closed) >= 3
+        for device in closed:
+            with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+                device.export()
+
+
+def test_metrics_are_of_all_devices_together_and_name_nobody(shop: ServedShop) -> None:
+    def told() -> str:
+        return httpx.get(f"{shop.operator}/metrics", timeout=60).text
+
+    until(lambda: "entrenous_model_round -1.0" not in told())
+    text = told()
+    assert not any(user in text for user in USERS) and "film" not in text
+    assert text.count("# TYPE entrenous_model_round gauge") == 1
+    health = httpx.get(f"{shop.operator}/v1/health", timeout=60)
+    assert (health.status_code, health.text) == (200, "ok\n")
+
+
+def test_health_and_readiness_are_of_all_devices(running: Running, tmp_path: Path) -> None:
+    running.start(3600.0)
+    shop = tmp_path / "shop"
+    joined(running, shop)
+    with closing(ShopDevices(shop, Common())) as devices:
+        devices.check()
+        with pytest.raises(InputError, match="no model has come yet to 5 of 5 customers"):
+            devices.check_ready()
+        last = devices_of(shop)[-1] / STORE
+        for log in last.parent.glob(f"{STORE}-*"):
+            log.unlink()
+        last.write_bytes(b"no store" * 1000)
+        with pytest.raises(EntrenousError, match="cannot be read"):
+            devices.check()
+
+
+def test_counts_are_added_up_and_of_progress_the_least_is_told(
+    running: Running, tmp_path: Path
+) -> None:
+    running.start()
+    shop = tmp_path / "shop"
+    joined(running, shop)
+    clock = [1000.0]
+    with ExitStack() as stack:
+        watches = []
+        for folder in devices_of(shop):
+            node = FederatedNode(folder)
+            stack.callback(node.close)
+            watches.append(
+                NodeWatch(folder, node.terms, node.store.standing, clock=lambda: clock[0])
+            )
+        together = ShopWatch(watches)
+        for number, watch in enumerate(watches):
+            clock[0] = 1001.0 + number
+            watch.standing = StoreStanding(rounds=7 + number, model=3 + number, sums=2)
+            watch.heard(0.0)
+            watch.answered(node.answer(b"no request"))
+        text = together.text()
+        for line in (
+            "rounds_done 7.0",
+            "model_round 3.0",
+            "last_contact_seconds 1001.0",
+            "last_answer_seconds 1005.0",
+            "sums_remembered 10.0",
+            'answers_total{code="given"} 0.0',
+            'answers_total{code="not-a-frame"} 5.0',
+            "finished 0.0",
+        ):
+            assert f"entrenous_{line}\n" in text
+        watches[4].standing = StoreStanding(rounds=0, model=None, sums=0)
+        assert "entrenous_model_round -1.0\n" in together.text()
+        assert together.trouble() is None
+        clock[0] = 1001.0 + AWAY + 2.5
+        trouble = together.trouble()
+        assert trouble is not None
+        assert str(trouble.text).startswith("3 of 5 devices, the first: no word for 122 s")

@@ -1,0 +1,261 @@
+"""A federation outlives an upgrade: another source that computes the same goes on with a warning,
+bit for bit; one that computes otherwise is refused. Processes of two copies of the package, on real
+sockets.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import pytest
+from entrenous_network.operate.founding import FoundedFederation, Place, found, free_ports
+from entrenous_network.operate.plans import FoundingPlan
+from entrenous_network.operate.processes import LOG, PARENT
+from entrenous_network.peers.running import status
+from federation_links import federation, logged, server_sha256, simulated
+from gathered_model import gathered
+from network_namespace import quiet
+from paths import SOURCE
+from small_gossip import shop
+
+from entrenous.core.contract.protocols import model_sha256
+from entrenous.runs.store import read_arrays
+
+pytest.importorskip("uvicorn")
+
+PATIENCE = 240.0  # seconds for what takes a few on an idle machine
+UNUSED = "core/contract/update.py", "STEP = ", "UNUSED_SINCE_THE_UPGRADE = 1\nSTEP = "
+DEVICES_COMPUTE = (
+    "systems/fcf.py",
+    "f = kernels.gradients(",
+    "f = np.float32(1.001) * kernels.gradients(",
+)
+SERVER_COMPUTES = (
+    "systems/fcf.py",
+    "self._summed(server.y, total) -",
+    "1.001 * self._summed(server.y, total) -",
+)
+NOT_REACHED = (  # by the settings of a federation whose FCF is the printed one
+    "systems/fcf.py",
+    "kernels.outer_products(x)",
+    "kernels.outer_products(2 * x)",
+)
+PEERS_COMPUTE = "systems/gossip_learning.py", "nodes.age[who] += 1", "nodes.age[who] += 2"
+SAME_WARNING = "it declares and, in the fixed test round, computes the same, so this goes on"
+OTHERWISE = (
+    "the source of fcf here is not the one that the federation agreed on, and it differs: in the"
+    " fixed test round "
+)
+
+
+def altered(folder: Path, change: tuple[str, str, str]) -> Path:
+    """A copy of the package, compiled code too, with one change. Returns the folder that holds
+    it.
+    """
+    name, before, after = change
+    shutil.copytree(SOURCE, folder / "entrenous")
+    path = folder / "entrenous" / name
+    text = path.read_text()
+    assert text.count(before) >= 1, name
+    path.write_text(text.replace(before, after, 1))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def today() -> Path:
+    return SOURCE.parent
+
+
+@pytest.fixture(scope="module")
+def unused(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A version that differs by one constant that nobody uses."""
+    return altered(tmp_path_factory.mktemp("unused"), UNUSED)
+
+
+Start = Callable[..., subprocess.Popen[bytes]]
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    """Starts `entrenous COMMAND FOLDER` of the package in a folder; ends what is left of it."""
+    running = list[subprocess.Popen[bytes]]()
+
+    def begin(source: Path, command: str, folder: Path) -> subprocess.Popen[bytes]:
+        here = {**os.environ, "PYTHONPATH": str(source), PARENT: str(os.getpid())}
+        asked = [sys.executable, "-m", "entrenous", command, str(folder)]
+        with open(folder / LOG, "ab") as log:
+            running.append(
+                subprocess.Popen(
+                    asked, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=here, cwd="/"
+                )
+            )
+        return running[-1]
+
+    with quiet():
+        yield begin
+        for process in running:
+            process.kill()
+            process.wait()
+
+
+def said(folder: Path) -> list[str]:
+    return (folder / LOG).read_text().splitlines()
+
+
+def finished(
+    server: subprocess.Popen[bytes],
+    folder: Path,
+    nodes: Iterable[tuple[subprocess.Popen[bytes], Path]],
+) -> None:
+    """Waits until the server has done its rounds, while no node fails."""
+    until = time.monotonic() + PATIENCE
+    while server.poll() is None:
+        assert time.monotonic() < until, said(folder)[-3:]
+        for node, own in nodes:
+            assert not node.poll(), said(own)[-3:]
+        time.sleep(0.1)
+    assert server.returncode == 0, said(folder)[-3:]
+
+
+def asked(source: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    here = {**os.environ, "PYTHONPATH": str(source)}
+    command = [sys.executable, "-m", "entrenous", *words]
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=PATIENCE, env=here, cwd="/", check=False
+    )
+
+
+def founded(folder: Path, algorithm: str) -> FoundedFederation:
+    return federation(
+        folder, nodes=2, rounds=3, algorithm=algorithm, place=Place(port=free_ports()[0])
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("today", "unused"), ("unused", "today")], ids=["new node", "new server"]
+)
+def test_server_and_nodes_of_two_versions_end_with_the_same_bits(
+    old: str, new: str, tmp_path: Path, start: Start, request: pytest.FixtureRequest
+) -> None:
+    """The server of one version, a node of the other one beside a node of its own."""
+    serving, joining = request.getfixturevalue(old), request.getfixturevalue(new)
+    made = founded(tmp_path / "f", "fpl")
+    one, other = made.nodes.values()
+    server = start(serving, "server", made.server)
+    finished(
+        server,
+        made.server,
+        [(start(serving, "node", one), one), (start(joining, "node", other), other)],
+    )
+    assert model_sha256(read_arrays(made.server / "model.safetensors")[0]) == server_sha256(
+        simulated(made)
+    )
+    whole = gathered(tmp_path / "f")
+    assert {name for name in whole.arrays if name.startswith("devices.")}
+    versions = {made.server: serving, one: serving, other: joining}
+    for folder, source in versions.items():
+        warned = [line for line in said(folder) if SAME_WARNING in line]
+        assert len(warned) == (source == request.getfixturevalue("unused")), folder
+        assert all(line.startswith("warning: the source of fpl here (sha256 ") for line in warned)
+    in_log = [line for line in logged(made.server) if SAME_WARNING in line]
+    assert len(in_log) == (old == "unused")
+
+
+def test_a_list_is_made_by_the_next_version_and_says_so(
+    tmp_path: Path, start: Start, today: Path, unused: Path
+) -> None:
+    made = founded(tmp_path / "f", "fcf")
+    server = start(today, "server", made.server)
+    finished(
+        server,
+        made.server,
+        [(start(today, "node", folder), folder) for folder in made.nodes.values()],
+    )
+    words = ["federation", "recommend", str(made.nodes["node-1"]), "--json"]
+    before, after = asked(today, *words), asked(unused, *words)
+    assert before.returncode == after.returncode == 0, after.stderr
+    assert before.stdout == after.stdout and SAME_WARNING not in before.stderr
+    assert after.stderr.count(SAME_WARNING) == 1 and after.stderr.startswith("warning: ")
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        (DEVICES_COMPUTE, "what devices send comes out otherwise"),
+        (SERVER_COMPUTES, "what devices keep comes out otherwise"),
+    ],
+    ids=["devices", "server"],
+)
+def test_a_version_that_computes_otherwise_is_refused(
+    change: tuple[str, str, str], what: str, tmp_path: Path, start: Start
+) -> None:
+    source = altered(tmp_path / "other", change)
+    made = founded(tmp_path / "f", "fcf")
+    node = made.nodes["node-1"]
+    for command, folder in (("server", made.server), ("node", node)):
+        process = start(source, command, folder)
+        assert process.wait(PATIENCE) == 2
+        assert len(said(folder)) == 1 and OTHERWISE in said(folder)[0]
+    done = asked(source, "federation", "recommend", str(node))
+    assert done.returncode == 2 and OTHERWISE in done.stderr and done.stderr.count("\n") == 1
+    assert (
+        "use the same file and the version of entrenous that founded the federation ("
+        in done.stderr
+    )
+
+
+def test_what_the_settings_do_not_reach_may_be_another(
+    tmp_path: Path, start: Start, today: Path
+) -> None:
+    made = founded(tmp_path / "f", "fcf")
+    server, other = start(today, "server", made.server), altered(tmp_path / "other", NOT_REACHED)
+    versions = {made.nodes["node-1"]: other, made.nodes["node-2"]: today}
+    finished(
+        server,
+        made.server,
+        [(start(source, "node", folder), folder) for folder, source in versions.items()],
+    )
+    assert sum(SAME_WARNING in line for line in said(made.nodes["node-1"])) == 1
+    assert model_sha256(read_arrays(made.server / "model.safetensors")[0]) == server_sha256(
+        simulated(made)
+    )
+
+
+def test_a_peer_of_the_next_version_goes_on_and_one_that_computes_otherwise_does_not(
+    tmp_path: Path, start: Start, today: Path, unused: Path
+) -> None:
+    pytest.importorskip("iroh")
+    settings = {"factors": 4, "redraw": 2, "learning_rate_user": 0.05}
+    made = found(
+        tmp_path / "peers",
+        shop(3, items=60, each=12),
+        FoundingPlan(peers=True, settings=settings, period=0.5),
+        nodes=3,
+    )
+    paths = list(made.nodes.values())
+    for path, source in zip(paths, (today, today, unused), strict=True):
+        start(source, "node", path)
+    until = time.monotonic() + PATIENCE
+    while any(status(path).get("tally", {}).get("merged", 0) < 2 for path in paths):
+        assert time.monotonic() < until, [said(path)[-2:] for path in paths]
+        time.sleep(0.2)
+    assert [sum(SAME_WARNING in line for line in said(path)) for path in paths] == [0, 0, 1]
+    other = altered(tmp_path / "other", PEERS_COMPUTE)
+    fresh = found(
+        tmp_path / "more",
+        shop(3, items=60, each=12),
+        FoundingPlan(peers=True, settings=settings, period=0.5),
+        nodes=3,
+    ).nodes["node-1"]
+    assert start(other, "node", fresh).wait(PATIENCE) == 2
+    line = said(fresh)[-1]
+    assert (
+        line.startswith("error: algorithm: the source of pepper-gmf here is not the one")
+        and "what devices send" in line
+    )

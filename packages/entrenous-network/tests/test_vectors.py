@@ -1,0 +1,573 @@
+"""The test vectors of docs/protocol.md are those of the sources, the page names every code and
+route, and a device in JavaScript, which knows only the page and the vectors, computes the same.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from entrenous_network.agreement.catalogue import Items
+from entrenous_network.agreement.members import Member, Members
+from entrenous_network.frames.frames import Code, Head
+from entrenous_network.links.device_http import ROUTES
+from entrenous_network.operate.enrolment import EnrolmentRequest, identity
+from entrenous_network.operate.founding import (
+    FoundedFederation,
+    found_federation,
+)
+from entrenous_network.operate.plans import FoundingPlan
+from entrenous_network.secure_sum.party_list import DAY, AnswerBudget, Demands, PartyList, refusal
+from entrenous_network.secure_sum.refusal import CODES
+from federation_links import ratings, server_sha256, simulated
+from javascript import (
+    DEVICE,
+    INSISTED,
+    LOTS,
+    NODE,
+    PATIENCE,
+    PEOPLE,
+    PLAIN,
+    ROUNDS,
+    done,
+    founded_with,
+    in_node,
+    joined,
+    requested,
+    rows_of,
+    served,
+)
+from paths import NETWORK, ROOT
+
+from entrenous.core.contract.declared import followed
+from entrenous.core.errors import InputError
+from entrenous.core.keys import key
+from entrenous.data.interactions import Interactions
+from entrenous.federation.rounds import Training
+from entrenous.privacy.protection import UNCUT, Protection, narrow_bound
+from entrenous.privacy.turnout import drawn as drawn_of
+from entrenous.privacy.turnout import lots
+from tests.vectors import FOLDER, of_sum, vectors
+
+PAGE = ROOT / "docs" / "protocol.md"
+LINKS = NETWORK / "links"
+
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    return PAGE.read_text(encoding="utf-8")
+
+
+def test_the_vectors_are_those_of_the_sources() -> None:
+    made = vectors()
+    assert sorted(made) == sorted(path.name for path in FOLDER.glob("*.json"))
+    differing = [name for name, text in made.items() if (FOLDER / name).read_text() != text]
+    assert differing == [], "python -m tests.vectors --write"
+
+
+def test_a_change_of_one_number_is_seen() -> None:
+    stored = json.loads((FOLDER / "draws.json").read_text())
+    stored["draw"][0] = str(int(stored["draw"][0]) + 1)
+    assert json.dumps(stored, indent=1) + "\n" != vectors()["draws.json"]
+
+
+def test_the_page_has_every_code(page: str) -> None:
+    for code in (*(code.value for code in Code), *CODES):
+        assert f"`{code}`" in page, code
+
+
+def test_the_page_has_every_refusal_over_http_with_its_status(page: str) -> None:
+    joining = NETWORK / "operate" / "newcomers.py"
+    source = "\n".join(path.read_text() for path in (*LINKS.glob("*.py"), joining))
+    refusals = set(re.findall(r'Denied\((\d+), "([a-z-]+)"\)', source))
+    assert len(refusals) > 10
+    for status, word in refusals:
+        assert f"| {status} | `{word}` |" in page, (status, word)
+
+
+def test_the_page_has_every_text_that_begins_a_signature_or_hash(page: str) -> None:
+    sources = NETWORK.rglob("*.py")
+    text = "\n".join(path.read_text() for path in sources if "peers" not in path.parts)
+    begun = set(re.findall(r'b?"(entrenous [a-z ]+\d?)(?:\\0|\\n)?[^"]*"', text))
+    signed = {each for each in begun if re.search(r"\d$|seed|share|group", each)}
+    assert {"entrenous frame 1", "entrenous secure sum 4"} <= signed
+    for each in signed:
+        assert f'"{each}"' in page, each
+
+
+def test_the_page_has_every_field_of_a_head_and_every_route(page: str) -> None:
+    for field in Head.__struct_fields__:
+        assert f"| `{field}` |" in page, field
+    routes = re.findall(r'Route\("(/v1/[a-z]+)"', (LINKS / "application.py").read_text())
+    assert len(set(routes)) == 5
+    for route in (*routes, *ROUTES):
+        assert route in page, route
+
+
+# ---- a device in JavaScript ----------------------------------------------------------------------
+
+needs_node = pytest.mark.skipif(NODE is None, reason="Node is absent")
+MANY = 40  # rounds of a federation whose device is killed
+
+
+@needs_node
+def test_javascript_reproduces_the_vectors() -> None:
+    ended = done(DEVICE.with_name("vectors.mjs"))
+    assert ended.returncode == 0, ended.stderr
+    assert len(ended.stdout.splitlines()) == len(list(FOLDER.glob("*.json")))
+
+
+@needs_node
+def test_javascript_reproduces_a_sum_of_parties_round_a_ring(tmp_path: Path) -> None:
+    """Above 128 parties each has few neighbours; this sum is too long to be stored."""
+    names = [f"node-{number:03d}" for number in range(130)]
+    made = of_sum(names, names[70])
+    for place, party in enumerate(made["parties"]):
+        # A few of them: each checks the signatures of all.
+        if place not in (0, 64, 70, 71, 129):
+            party["said"] = {}
+    (tmp_path / "sum.json").write_text(json.dumps(made))
+    ended = done(DEVICE.with_name("vectors.mjs"), tmp_path / "sum.json")
+    assert ended.returncode == 0, ended.stderr
+
+
+@needs_node
+@pytest.mark.parametrize("name", ["keys", "draws", "frames", "masks", "round"])
+def test_javascript_sees_a_vector_that_is_wrong(tmp_path: Path, name: str) -> None:
+    shutil.copytree(DEVICE.parent, tmp_path / "js")
+    shutil.copytree(FOLDER, tmp_path / "vectors")
+    path = tmp_path / "vectors" / f"{name}.json"
+    text = path.read_text()
+    # The last digit of the last output of the file.
+    at = max(found.start() for found in re.finditer(r"[0-9](?=[^0-9]*$)", text))
+    path.write_text(text[:at] + str((int(text[at]) + 1) % 10) + text[at + 1 :])
+    ended = done(tmp_path / "js" / "vectors.mjs")
+    assert ended.returncode == 1 and "AssertionError" in ended.stderr
+
+
+# As `entrenous federation new` has it, but for the numbers.
+PRIVATE: dict[str, Any] = {**LOTS, "profile": "private", "draws": "secret", "rounds": 12}
+
+
+@pytest.fixture
+def mixed(tmp_path: Path, request: pytest.FixtureRequest) -> FoundedFederation:
+    """A federation as of `founded_with`, whose other device, in JavaScript, has joined by its own
+    means. The parameter: an algorithm, and terms.
+    """
+    name, terms = request.param
+    asked = requested(tmp_path / "js", "browser")
+    founded = founded_with(tmp_path, name, terms, asked)
+    rows = rows_of(terms)
+    joined(tmp_path / "js", founded.nodes["browser"], rows, len(rows.users) - 1, INSISTED)
+    return founded._replace(nodes={**founded.nodes, "browser": tmp_path / "js"})
+
+
+def device_ran(folder: Path, kill_at: int | None) -> None:
+    """Runs the device in JavaScript to its end. kill_at: the round after which it is killed and
+    started again.
+    """
+    device = subprocess.Popen(in_node(DEVICE, "run", folder), stderr=subprocess.PIPE, text=True)
+    try:
+        while kill_at is not None and answered(folder) < kill_at and device.poll() is None:
+            time.sleep(0.001)
+        if kill_at is not None:
+            device.kill()
+            device.communicate()
+            assert answered(folder) < MANY - 1, "the device was killed too late to prove anything"
+            again = in_node(DEVICE, "run", folder)
+            device = subprocess.Popen(again, stderr=subprocess.PIPE, text=True)
+        _, said = device.communicate(timeout=PATIENCE)
+        assert device.returncode == 0, said
+    finally:
+        device.kill()
+        device.wait()
+
+
+def answered(folder: Path) -> int:
+    """The newest round that the device has answered; -1 for none."""
+    path = folder / "state.json"
+    return int(json.loads(path.read_text())["round"]) if path.exists() else -1
+
+
+def model_of(made: FoundedFederation, kill_at: int | None = None) -> str | None:
+    """The model with which the server of a mixed federation ends. kill_at: as of `device_ran`."""
+    return served(made, lambda stop, link: device_ran(made.nodes["browser"], kill_at), "browser")
+
+
+@needs_node
+@pytest.mark.parametrize("mixed", [("fcf", PLAIN), ("fpl", PLAIN)], indirect=True)
+def test_a_device_in_javascript_takes_part_and_the_model_is_that_of_the_simulation(
+    mixed: FoundedFederation,
+) -> None:
+    rows = ratings(users=6)
+    digest = model_of(mixed)
+    training = simulated(mixed, rows)
+    assert digest == server_sha256(training)
+    # Without the sixth user the model is another: the device's numbers are in it.
+    without = simulated(mixed, rows, cohorts=lambda number, users: users[:-1])
+    assert digest != server_sha256(without)
+    ended = done(DEVICE, "recommend", mixed.nodes["browser"], 3)
+    best = ended.stdout.split()
+    assert best == best_of(mixed, rows, training)
+    # What its user takes is in no list any more.
+    assert done(DEVICE, "consumed", mixed.nodes["browser"], best[0]).returncode == 0
+    ended = done(DEVICE, "recommend", mixed.nodes["browser"], 30)
+    assert ended.stdout and best[0] not in ended.stdout.split()
+
+
+@needs_node
+@pytest.mark.parametrize("mixed", [("fpl", {**PLAIN, "rounds": MANY})], indirect=True)
+def test_a_device_in_javascript_that_is_killed_goes_on_and_the_model_is_the_same(
+    mixed: FoundedFederation,
+) -> None:
+    digest = model_of(mixed, kill_at=3)
+    assert digest == server_sha256(simulated(mixed, ratings(users=6)))
+
+
+@needs_node
+@pytest.mark.parametrize("mixed", [("fpl", PRIVATE), ("fcf", PRIVATE)], indirect=True)
+def test_a_device_in_javascript_takes_part_under_the_private_profile(
+    mixed: FoundedFederation,
+) -> None:
+    """With noise of its own no run is another's, so the device's own sums are counted."""
+    folder = mixed.nodes["browser"]
+    # The device opens its folder, and draws its secret, before it says that no model has come.
+    assert done(DEVICE, "recommend", folder, 3).returncode == 2
+    # One in a hundred secrets has no lot in 12 rounds. This one has six in the first eight.
+    state = json.loads((folder / "state.json").read_text())
+    (folder / "state.json").write_text(json.dumps({**state, "secret": f"{15:064x}"}))
+    assert model_of(mixed) is not None
+    log = (mixed.server / "server.log").read_text()
+    assert "lied" not in log and "refused" not in log, log
+    state = json.loads((folder / "state.json").read_text())
+    assert 0 < state["inputs"] <= 3 and state["trained"]
+    assert len(state["past"]) == state["inputs"]
+    assert len(done(DEVICE, "recommend", folder, 3).stdout.split()) == 3
+
+
+@needs_node
+@pytest.mark.parametrize(
+    "mixed",
+    [
+        ("fcf", {**LOTS, "rounds": 6}),
+        # With so much confidence numbers are larger than words of 32 bits hold, and are cut.
+        ("fcf", {**LOTS, "rounds": 6, "settings": {"alpha": 2000.0}}),
+    ],
+    indirect=True,
+)
+def test_a_device_in_javascript_takes_part_by_lot_and_the_model_is_that_of_the_simulation(
+    mixed: FoundedFederation,
+) -> None:
+    """It draws as the others do, holds every list against the contract, and stops after its three
+    answers; then it only takes the models that are given.
+    """
+    rows = ratings(users=PEOPLE)
+    digest = model_of(mixed)
+    training = simulated(mixed, rows)
+    assert digest == server_sha256(training)
+    state = json.loads((mixed.nodes["browser"] / "state.json").read_text())
+    assert 0 < state["inputs"] <= 3 and state["trained"]
+    assert len(state["past"]) == state["inputs"]
+    assert all(len(past["parties"]) >= 10 for past in state["past"])
+    ended = done(DEVICE, "recommend", mixed.nodes["browser"], 3)
+    assert ended.stdout.split() == best_of(mixed, rows, training)
+
+
+@needs_node
+def test_the_contract_in_javascript_says_what_ours_says(tmp_path: Path) -> None:
+    """Random lists of people, lots of all devices, and lists of members and items with lies."""
+    made = {"refusals": contract_cases(), "lists": list_cases(), "lots": lot_cases()}
+    made["items"] = item_cases()
+    made["budgets"] = budget_cases()
+    made["bounds"] = bound_cases()
+    (tmp_path / "cases.json").write_text(json.dumps(made))
+    said = {case["said"] for case in made["refusals"]}
+    assert said == {None, "few", "many", "again", "spent", "close"}
+    ended = done(DEVICE.with_name("lots_cases.mjs"), tmp_path / "cases.json")
+    assert ended.returncode == 0, ended.stderr
+    assert int(ended.stdout) == sum(len(cases) for cases in made.values())
+
+
+def bound_cases() -> list[dict[str, Any]]:
+    """Sums of more and more people, and how far from 0 our numbers may be in them; None where noise
+    or people do not fit."""
+    cases = []
+    for sampling in ("poisson",):
+        for cohort in (5, 868, 869, 1024, 1822, 1823, 2048, 3780, 3781, 4096, 7741, 7742, 8192):
+            for groups in (1, 2):
+                protection = {"bits": 32, "sampling": sampling, "groups": groups}
+                said = narrow_bound(Protection.model_construct(**protection), cohort / groups)
+                settings = {"cohort": cohort, "users": 100_000}
+                case = {"protection": protection, "settings": settings}
+                for share in (0.0, 0.5, 0.6, 4.0, 4.1):
+                    fits = said is not None and UNCUT * share <= said
+                    cases.append({**case, "share": share, "said": said if fits else None})
+    assert {case["said"] for case in cases} == {32, 16, 8, 4, None}
+    return cases
+
+
+def contract_cases() -> list[dict[str, Any]]:
+    """Lists of people, and what our rule says of each."""
+    drawn = np.random.default_rng(3)
+    cases = []
+    for _ in range(400):
+        demands = Demands(people=10, answers=3, close=0)
+        old = int(drawn.integers(0, 3))
+        lists = [
+            sorted(drawn.choice(40, drawn.integers(8, 23), replace=False).tolist())
+            for _ in range(drawn.integers(0, 4))
+        ]
+        listed = sorted({0, *drawn.choice(40, drawn.integers(8, 22), replace=False).tolist()})
+        if lists and drawn.random() < 0.5:
+            # Somebody is exchanged, or nobody.
+            listed = [*lists[0][1:], drawn.integers(40)] if drawn.random() < 0.7 else lists[0]
+            listed = sorted({int(person) for person in listed})
+        models = [f"{number}" for number in range(len(lists))]
+        model = str(drawn.integers(0, 6))
+        answered = [
+            PartyList(0, each.encode(), 40, tuple(map(str, people)))
+            for each, people in zip(models, lists, strict=True)
+        ]
+        asked = PartyList(0, model.encode(), 40, tuple(map(str, listed)))
+        past = [
+            {"model": each, "parties": {str(person): 1 for person in people}}
+            for each, people in zip(models, lists, strict=True)
+        ]
+        cases.append(
+            {
+                "parties": {str(person): 1 for person in listed},
+                "model": model,
+                "past": past,
+                "demands": {"people": 10, "answers": 3, "members": 40, "gone": old},
+                "said": refusal(asked, asked.people[0], answered, demands, old),
+            }
+        )
+    return cases
+
+
+def budget_cases() -> list[dict[str, Any]]:
+    """When devices answered, how many of these answers count no more at some moment, and the times
+    with that of one more."""
+    drawn = np.random.default_rng(5)
+    cases = []
+    for _ in range(200):
+        days = int(drawn.integers(1, 40))
+        times = sorted((1.79e9 + drawn.uniform(-60, 60, drawn.integers(0, 9)) * DAY).tolist())
+        now = 1.79e9
+        if times and drawn.random() < 0.3:
+            now = times[0] + days * DAY
+        budget = AnswerBudget(3, days, len(times), tuple(times))
+        old = budget.given - budget.recent(now)
+        after = list(budget.times_with(now))
+        cases.append({"days": days, "times": times, "now": now, "said": old, "after": after})
+    assert {case["said"] for case in cases} > {0, 1, 5}
+    return cases
+
+
+def lot_cases() -> list[dict[str, Any]]:
+    """The lots of forty users in some rounds of two seeds."""
+    cases = []
+    for seed in (0, 7):
+        for number in range(5):
+            keys = lots(key(seed, "rounds"), number, np.arange(PEOPLE))
+            for user, offered in enumerate(drawn_of(keys, 12 / PEOPLE).tolist()):
+                case = {"seed": seed, "users": PEOPLE, "cohort": 12, "user": user}
+                cases.append({**case, "round": number, "drawn": offered})
+    return cases
+
+
+def list_cases() -> list[dict[str, Any]]:
+    """Lists of members that a server might send, and the names on the list that we then have."""
+    keys = [Ed25519PrivateKey.from_private_bytes(bytes([number]) * 32) for number in range(8)]
+
+    def members(numbers: list[int], gone: tuple[int, ...] = ()) -> Members:
+        nodes = {f"n{at}": Member(keys[at].public_key(), np.array([at])) for at in numbers}
+        known = Members(nodes, PEOPLE)
+        for at in gone:
+            known = known.without(f"n{at}")
+        return known
+
+    known = members([0, 1, 2, 3])
+    longer = members([0, 1, 2, 3, 4, 5], gone=(1,))
+    whole = json.loads(longer.text())
+    sent = [whole, json.loads(longer.since(4)), json.loads(known.text())]
+    sent.append(json.loads(members([0, 1, 2]).text()))  # somebody is missing
+    for change in (
+        {"n3": {**whole["nodes"]["n3"], "key": whole["nodes"]["n4"]["key"]}},
+        {"n3": {**whole["nodes"]["n3"], "users": [[9, 9]]}},
+        {"n6": {**whole["nodes"]["n4"], "users": [[2, 2]]}},
+        {"x" * 200: {**whole["nodes"]["n4"], "users": [[6, 6]]}},
+        {"n6": {**whole["nodes"]["n4"], "users": [[5, 5]]}},  # as n5
+        {"n6": {**whole["nodes"]["n4"], "users": [[PEOPLE, PEOPLE]]}},
+        {"n6": {**whole["nodes"]["n4"], "users": [[7, 6]]}},
+        {"n6": {"key": [whole["nodes"]["n4"]["key"]], "users": [[6, 6]]}},
+    ):
+        sent.append({**whole, "nodes": {**whole["nodes"], **change}})
+    cases = []
+    for text in sent:
+        try:
+            taken: list[str] | None = sorted(_rolled(known.taken(json.dumps(text), "members")))
+        except (InputError, ValueError):
+            taken = None
+        case = {"known": json.loads(known.text()), "users": PEOPLE}
+        cases.append({**case, "sent": text, "said": taken})
+    assert [case["said"] is None for case in cases] == [False] * 3 + [True] * 9
+    return cases
+
+
+def item_cases() -> list[dict[str, Any]]:
+    """Lists of items that a server might send, and the hash of the list that we then have."""
+    known = Items(
+        ["a", "b", "ö"],
+        ["", "Amélie \x7f", 'a "quoted" \\ \n one'],
+        np.array([[40.0, 1e-05], [-0.0, 123456789.125], [1e16, 0.1]]),
+        {"Gattung": ["ä", "", "😀"], "year": ["1999", "2000", ""]},
+        (1,),
+    )
+    new = Items(
+        ["new", "漢"], ["", "x"], np.ones((2, 2)) / 3, {"year": ["", "1"], "Gattung": ["k", ""]}
+    )
+    longer = known.with_more(new).without(["new"])
+    whole, lacks = json.loads(longer.text), json.loads(longer.since(3))
+    good = [whole, lacks, json.loads(known.text), json.loads(known.without(["a"]).since(3))]
+    changes: list[dict[str, Any]] = [
+        {"retired": []},
+        {"retired": [3, 1]},
+        {"retired": [5]},
+        {"retired": ["x"]},
+        {"ids": []},
+        {"ids": ["new", "new"]},
+        {"titles": ["x"]},
+        {"features": {"Gattung": ["k", ""]}},
+        {"features": 3},
+        {"places": None},
+        {"places": [[1.0, 2.0]]},
+        {"places": [[1.0, "x"], [1.0, 2.0]]},
+    ]
+    lies = [{**lacks, **change} for change in changes]
+    lies += [{**lacks, "after": 2}, {**lacks, "sha256": "00"}]
+    lies += [{**whole, **change} for change in changes]
+    for name in ("ids", "places"):
+        lies.append({**whole, name: [whole[name][1], whole[name][0], *whole[name][2:]]})
+    turned = {name: texts[::-1] for name, texts in whole["features"].items()}
+    lies += [{**whole, "features": turned}, [], {}]
+    lies.append({**whole, "ids": [*whole["ids"][:4], "a"]})
+    lies.append({**whole, "features": {**whole["features"], "more": [""] * 5}})
+    cases = []
+    for sent in (*good, *lies):
+        try:
+            taken: str | None = known.taken(json.dumps(sent), "items").sha256
+        except (InputError, ValueError, TypeError, KeyError):
+            taken = None
+        cases.append({"known": json.loads(known.text), "sent": sent, "said": taken})
+    assert [case["said"] is None for case in cases] == [False] * len(good) + [True] * len(lies)
+    return cases
+
+
+def _rolled(members: Members) -> list[str]:
+    """The names of the members, whose roll can be had."""
+    assert members.roll
+    return list(members.nodes)
+
+
+def best_of(made: FoundedFederation, rows: Interactions, training: Training) -> list[str]:
+    """The three best items of the last user by the simulation."""
+    algorithm = made.terms.make()
+    own = np.array([made.terms.users - 1])
+    devices = type(training.devices)(*(array[own] for array in training.devices))
+    download = algorithm.download(training.server)
+    history = rows.histories(own)
+    scores = algorithm.score(followed(algorithm, download), devices, history)[0]
+    scores[history.item] = -np.inf
+    return [rows.items[number] for number in np.argsort(-scores, kind="stable")[:3].tolist()]
+
+
+@needs_node
+@pytest.mark.parametrize(
+    ("name", "settings", "terms", "why"),
+    [
+        ("fcf", {"form": "gram"}, PLAIN, "form=gram; expected printed"),
+        ("fpl", {"user_step": "once"}, PLAIN, "user_step=once; expected triple"),
+        ("fpl", {}, {**PLAIN, "protect": {"row_clip": 1.0}}, "a protection of which"),
+        (
+            "fcf",
+            {},
+            PLAIN,
+            "the server can read what this device sends; expected masks, or paper=1",
+        ),
+        ("fcf", {}, LOTS, "its draws are public; expected secret ones, or public=1"),
+        ("pfedrec", {}, PLAIN, "pfedrec; expected one of fcf, fpl"),
+    ],
+)
+def test_a_device_in_javascript_does_not_join_what_it_does_not_know(
+    tmp_path: Path, name: str, settings: dict[str, Any], terms: dict[str, Any], why: str
+) -> None:
+    rows = ratings(users=PEOPLE)
+    assert done(DEVICE, "identity", tmp_path / "js", "browser").returncode == 0
+    request = EnrolmentRequest.read(tmp_path / "js" / "request.json")
+    others = [(identity(tmp_path / shop, shop), 1) for shop in ("shop-1", "shop-2")]
+    settings = {**settings, "cohort": 12} if name == "fcf" else settings
+    plan = FoundingPlan(algorithm=name, settings=settings, rounds=ROUNDS, **terms)
+    plan = plan.with_catalogue(rows.catalogue)
+    items = Items.of(rows)
+    founded = found_federation(tmp_path / "book", items, [(request, 1), *others], plan)
+    (tmp_path / "rows.csv").write_text(f"user,item\nme,{rows.items[0]}\n")
+    ended = done(DEVICE, "join", tmp_path / "js", founded.nodes["browser"], tmp_path / "rows.csv")
+    assert ended.returncode == 2 and why in ended.stderr, ended.stderr
+    assert len(ended.stderr.splitlines()) == 1
+    # A device that may not join is left as it was.
+    assert sorted(path.name for path in (tmp_path / "js").iterdir()) == [
+        "identity.key",
+        "request.json",
+    ]
+
+
+LIES = ["shorter", "exchanged", "twice", "numbers", "moved", "untold", "hash", "text"]
+
+
+@needs_node
+@pytest.mark.parametrize("mixed", [("fpl", PLAIN)], indirect=True)
+def test_a_device_in_javascript_refuses_a_request_that_is_not_the_operator_s(
+    mixed: FoundedFederation, tmp_path: Path
+) -> None:
+    """What the device answers to frames that it must not take: see refusals.mjs."""
+    folder = mixed.nodes["browser"]
+    operator = (mixed.server / "identity.key").read_text().strip()
+    ended = done(DEVICE.with_name("refusals.mjs"), folder, operator)
+    assert ended.returncode == 0, ended.stderr
+    assert json.loads(ended.stdout) == {
+        "stranger": "bad-signature",
+        "run": "wrong-run",
+        "kind": "wrong-kind",
+        "round": "future-round",
+        "users": "wrong-count",
+        "other": "not-asked",
+        "model": "wrong-model",
+        "nan": "malformed",
+        "huge": "too-large",
+        "gram": "malformed",
+        "cut": "truncated",
+        "full": ["BadInput", "BadInput"],
+        "forgotten": "withheld",
+        "written": "waits, withheld",
+        "good": "waits, update",
+        "again": "the same",
+        "past": "past-round",
+        "items stranger": "bad-signature",
+        **{f"items {lie}": "malformed" for lie in LIES},
+        "items kept": "none",
+        "items good": "items",
+        "items recommended": False,
+        "items back": "malformed",
+        "items no longer retired": "malformed",
+        "items after": "x",
+        "items unknown": "wrong-items",
+    }

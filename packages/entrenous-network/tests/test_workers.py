@@ -1,0 +1,354 @@
+"""Several processes that take the answers of one server: the same model, whichever of them is
+killed, and however often a node answers.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from entrenous_network.agreement.certificates import make_keys
+from entrenous_network.links.https import HttpsPlan, HttpsServerLink
+from entrenous_network.links.polling import serve as serve_nodes
+from entrenous_network.links.siblings import Siblings
+from entrenous_network.node.node import FederatedNode
+from entrenous_network.node.secure_node import inputs
+from entrenous_network.operate import running
+from entrenous_network.operate.founding import FoundedFederation
+from entrenous_network.operate.joining import join_by_link
+from entrenous_network.operate.newcomers import make_link
+from entrenous_network.operate.running_node import polling
+from entrenous_network.server.channel import Channel, Order
+from entrenous_network.server.knocks import AskedDesk
+from entrenous_network.server.local_workers import LocalWorkers, WorkerProcess
+from entrenous_network.server.pool import WorkerPool
+from entrenous_network.server.server_folder import ServerFolder
+from entrenous_network.server.worker import Worker, homes
+from federation_links import (
+    FPL,
+    by_lot,
+    federation,
+    logged,
+    nodes_at,
+    nodes_of,
+    ratings,
+    server_sha256,
+    simulated,
+    until,
+)
+from growing_federation import DATA, FIRST, OWNER, USERS, Growing
+
+from entrenous.core.errors import InputError
+
+PATIENCE = 240.0
+pytestmark = pytest.mark.usefixtures("forked_children")
+
+
+def served(
+    made: FoundedFederation,
+    workers: int,
+    each: Callable[[WorkerPool[WorkerProcess], str, bytes], None] = lambda pool, name, frame: None,
+) -> str | None:
+    """The sha256 of the model after all rounds."""
+    make_keys(made.server / "keys")
+    plan, pools, over = (
+        HttpsPlan(port=0, keys=made.server / "keys"),
+        list[WorkerPool[WorkerProcess]](),
+        threading.Event(),
+    )
+
+    def begin(pool: WorkerPool[WorkerProcess]) -> None:
+        pools.append(pool)
+
+        def live() -> None:
+            with nodes_at(made, pool.address, lambda name, frame: each(pool, name, frame)):
+                over.wait(PATIENCE)
+
+        threading.Thread(target=live, daemon=True).start()
+
+    with closing(ServerFolder(made.server)) as held:
+        try:
+            return running.serve_by_workers(held, plan, workers, threading.Event(), begin)
+        finally:
+            over.set()
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "settings"),
+    [("fpl", FPL), ("cali3f-gmf", {"factors": 4, "clusters": 3, "cohort": 9})],
+)
+def test_two_workers_end_with_the_model_of_one_process(
+    tmp_path: Path, algorithm: str, settings: dict[str, object]
+) -> None:
+    made = federation(tmp_path / "f", nodes=10, rounds=3, algorithm=algorithm, settings=settings)
+    assert served(made, 2) == server_sha256(simulated(made))
+    assert not list(made.server.glob("*.journal"))
+
+
+def test_a_worker_that_is_killed_loses_nothing_that_it_acknowledged(tmp_path: Path) -> None:
+    """One is killed at the fifth, the other at the twelfth of thirty answers."""
+    made, count, killed = federation(tmp_path / "f", nodes=10, rounds=3), [0], list[int]()
+    lock = threading.Lock()
+
+    def kill(pool: WorkerPool[WorkerProcess], name: str, frame: bytes) -> None:
+        with lock:
+            count[0] += 1
+            if count[0] in (5, 12):
+                victim = pool.workers[len(killed)].process
+                killed.append(victim.pid)
+                os.kill(victim.pid, signal.SIGKILL)
+
+    assert served(made, 2, kill) == server_sha256(simulated(made))
+    assert len(killed) == 2 and sum("has ended" in line for line in logged(made.server)) == 2
+    assert (
+        running.status(made.server)["answers"]["accepted"] == 30
+    )  # what is read again in a journal counts once
+
+
+def test_who_answers_two_workers_counts_once(tmp_path: Path) -> None:
+    """Answers that are in two journals, as of a node that did not hear the first worker's word: the
+    sums come out as if it had sent one.
+    """
+    from entrenous_network.server.journal import FRAME, Journal
+
+    made, copied = federation(tmp_path / "f", nodes=6, rounds=1), list[str]()
+
+    def copy(pool: WorkerPool[WorkerProcess], name: str, frame: bytes) -> None:
+        if not copied:
+            copied.append(name)
+            for part in range(2):
+                with closing(
+                    Journal(made.server / f"round-{0:09d}-{part + 2:03d}.journal")
+                ) as extra:
+                    extra.append(FRAME, frame)
+            for worker in pool.workers:  # read again with what lies there now
+                os.kill(worker.process.pid, signal.SIGKILL)
+
+    assert served(made, 2, copy) == server_sha256(simulated(made))
+    assert copied
+    assert running.status(made.server)["answers"]["accepted"] == 6
+
+
+def test_masked_sums_by_workers_end_with_the_model_of_one_process(tmp_path: Path) -> None:
+    """One group is one worker's; nodes connect to any worker."""
+    made = by_lot(tmp_path / "f", rounds=2, people=6, deadline=PATIENCE)
+    assert served(made, 2) == server_sha256(simulated(made, ratings(40)))
+    said = running.status(made.server)
+    assert said["status"] == "finished" and said["lost"] == 0
+    for node in nodes_of(made).values():
+        with closing(node):
+            assert node.recommender()[0] == 2
+
+
+# ---- groups by lot -------------------------------------------------------------------------------
+
+
+CROWD = ratings(84)
+
+
+def dealt_anew(folder: Path) -> FoundedFederation:
+    """Three groups by lot, of which one worker makes two. A device answers twice at most: in the
+    third round too few offer in two of the groups.
+    """
+    groups = {"people": 8, "groups": 3, "cohort": 48}
+    return by_lot(folder, rounds=3, answers=2, data=CROWD, deadline=PATIENCE, **groups)
+
+
+def test_groups_by_lot_are_made_by_all_workers_with_the_bytes_of_the_simulation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = dealt_anew(tmp_path / "f")
+    training = simulated(made, CROWD)
+    orders: list[tuple[int, Order]] = []
+    send = WorkerProcess.send
+
+    def sent(worker: WorkerProcess, order: Order) -> None:
+        orders.append((worker.process.pid, order))
+        send(worker, order)
+
+    monkeypatch.setattr(WorkerProcess, "send", sent)
+    assert served(made, 2) == server_sha256(training)
+    said = running.status(made.server)
+    assert said["lost"] == 0
+    assert any("1 of 3 groups; without group 2, 3" in line for line in logged(made.server))
+    with closing(ServerFolder(made.server)) as held:
+        standing = held.newest(made.terms.make())
+    assert standing is not None
+    assert standing.ledger.device_rounds == training.ledger.device_rounds
+    # Two orders a round, one for each worker, which ask everybody together.
+    asked = [
+        (process, order.about["asked"].keys()) for process, order in orders if order.word == "sum"
+    ]
+    first, second = (process for process, _ in asked[:2])
+    for number in range(3):
+        of_round = dict(asked[2 * number : 2 * number + 2])
+        assert of_round.keys() == {first, second}
+        assert of_round[first] | of_round[second] == made.nodes.keys()
+        assert of_round[first].isdisjoint(of_round[second])
+    # Those who were at the other worker in the round before, and are there still.
+    came = [
+        (process, order.about["moved"].keys()) for process, order in orders if order.word == "there"
+    ]
+    for number in (1, 2):
+        before = dict(asked[2 * number - 2 : 2 * number])
+        now = dict(asked[2 * number : 2 * number + 2])
+        of_round = dict(came[2 * number : 2 * number + 2])
+        assert of_round[first] == now[first] & before[second]
+        assert of_round[second] == now[second] & before[first]
+
+
+def test_a_worker_knows_anew_who_is_there_once_another_has_died(tmp_path: Path) -> None:
+    """Who was connected to that one comes back: no offer ends without them."""
+    made = dealt_anew(tmp_path / "f")
+    ours, theirs = (Channel(line) for line in socket.socketpair())
+    with closing(ours), closing(theirs), closing(ServerFolder(made.server)) as held:
+        members = held.members.nodes
+        siblings = Siblings({}, 1)
+        plan = HttpsPlan(port=0)
+        with closing(
+            HttpsServerLink(plan, held.terms.run, members, 1 << 20, siblings=siblings)
+        ) as link:
+            worker = Worker(held, link, theirs, AskedDesk(theirs), siblings, 1, 2)
+            link.since -= 3600.0
+            began = time.monotonic()
+            worker._obey(Order("siblings", {"addresses": {0: "127.0.0.1:1"}, "round": 2}))
+            assert link.since >= began
+            assert siblings.home == homes(held.terms, held.members, 2, 2)
+            assert siblings.home != homes(held.terms, held.members, 2, 0)
+            # As a node that was there, and is served by the other worker in another round.
+            name = next(name for name, home in siblings.home.items() if home == 1)
+            number = next(n for n in range(99) if homes(held.terms, held.members, 2, n)[name] == 0)
+            link.heard(name)
+            worker._obey(Order("homes", {"round": number}))
+            said = ours.receive(PATIENCE)
+            assert said is not None and said.word == "moved" and list(said.about["moved"]) == [name]
+
+
+def test_a_worker_that_is_killed_while_it_sums_groups_by_lot_loses_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each is killed once: while nodes say whether their lots draw them, and in a later stage. The
+    other one is told at once, since it would take those for gone whose lines the dead one had.
+    """
+    made = dealt_anew(tmp_path / "f")
+    told: list[int] = []  # the processes that were told of the others
+    before: list[list[int]] = []  # the same, before each hiring
+    send, hire = WorkerProcess.send, LocalWorkers.hire
+
+    def sends(worker: WorkerProcess, order: Order) -> None:
+        if order.word == "siblings":
+            told.append(worker.process.pid)
+        send(worker, order)
+
+    def hires(hiring: LocalWorkers, part: int) -> WorkerProcess:
+        before.append(list(told))
+        return hire(hiring, part)
+
+    monkeypatch.setattr(WorkerProcess, "send", sends)
+    monkeypatch.setattr(LocalWorkers, "hire", hires)
+    count = 0
+    killed: list[int] = []
+    lock = threading.Lock()
+
+    def kill(pool: WorkerPool[WorkerProcess], name: str, frame: bytes) -> None:
+        nonlocal count
+        with lock:
+            count += 1
+            if count in (25, 120):
+                victim = pool.workers[len(killed)].process
+                killed.append(victim.pid)
+                os.kill(victim.pid, signal.SIGKILL)
+
+    assert served(made, 2, kill) == server_sha256(simulated(made, CROWD))
+    assert len(killed) == 2 and sum("has ended" in line for line in logged(made.server)) == 2
+    assert running.status(made.server)["lost"] == 0
+    # Once when it came up, or when the other one did, and once for the death.
+    first_dead, second_dead = killed
+    assert before[2].count(second_dead) == 2
+    (third,) = set(before[3]) - {first_dead, second_dead}
+    assert before[3].count(third) == 2
+
+
+def test_no_worker_at_all_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="--workers"):
+        served(federation(tmp_path / "f", rounds=1), 0)
+
+
+def invited(growing: Growing, address: str) -> int:
+    """Ten people join by invitation. Returns how many members there are then."""
+    growing.come(range(FIRST, USERS))
+    return USERS
+
+
+def by_link(growing: Growing, address: str) -> int:
+    """Somebody joins by a link that leads to the workers."""
+    link = make_link(growing.folder / "f", uses=1, days=1, an_hour=10)._replace(server=address)
+    folder = growing.folder / "late"
+    join_by_link(folder, str(link), DATA.of_users([FIRST]), OWNER)
+    growing.nodes["late"] = FederatedNode(folder)
+    return FIRST + 1
+
+
+@pytest.mark.parametrize(
+    ("come", "groups"), [(invited, {}), (by_link, {"groups": 2, "cohort": 24})]
+)
+def test_people_who_come_to_two_workers_are_in_the_sums_from_then_on(
+    tmp_path: Path, come: Callable[[Growing, str], int], groups: dict[str, int]
+) -> None:
+    """The bytes are those of a simulation, and the workers stay the same processes."""
+    growing = Growing(tmp_path, deadline=60.0, **groups)
+    server = growing.made.server
+    over = threading.Event()
+    pools = list[WorkerPool[WorkerProcess]]()
+    trained = list[str | None]()
+    # Time to join before the second round, in which nodes wait for it all the same.
+    held = ServerFolder(server, pace=35.0)
+
+    def serve_all() -> None:
+        plan = HttpsPlan(port=0, keys=server / "keys")
+        with closing(held):
+            trained.append(running.serve_by_workers(held, plan, 2, over, pools.append))
+
+    def live(names: list[str]) -> threading.Thread:
+        polled = [polling(growing.nodes[name]) for name in names]
+        arguments = (pools[0].address, server / "keys" / "ca.crt", polled, over)
+        quiet = {"say": lambda line: None}
+        thread = threading.Thread(target=serve_nodes, args=arguments, kwargs=quiet)
+        thread.start()
+        return thread
+
+    threads = [threading.Thread(target=serve_all)]
+    threads[0].start()
+    try:
+        until(lambda: pools)
+        first = list(growing.nodes)
+        processes = [worker.process.pid for worker in pools[0].workers]
+        threads.append(live(first))
+        until(lambda: running.status(server).get("number"))
+        held.pace = 0.0
+        members = come(growing, pools[0].address)
+        threads.append(live([name for name in growing.nodes if name not in first]))
+        threads[0].join(PATIENCE)
+        assert [worker.process.pid for worker in pools[0].workers] == processes
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join(PATIENCE)
+    (later,) = [line for line in logged(server) if "going on after round" in line]
+    changed = int(later.split("after round ")[1])
+    assert 0 < changed < 6
+    assert trained == [growing.simulated(lambda number: FIRST if number < changed else members)]
+    said = running.status(server)
+    assert said["lost"] == 0
+    # Each of five stages is answered by all who are in the sum, before the change and after it.
+    devices = re.findall(r"round \d+: (\d+) of \d+ devices", "\n".join(logged(server)))
+    assert said["answers"]["accepted"] == 5 * sum(map(int, devices))
+    assert any(inputs(node.store) for name, node in growing.nodes.items() if name not in first)
