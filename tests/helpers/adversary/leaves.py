@@ -74,7 +74,7 @@ def declared_structs() -> list[type[msgspec.Struct]]:
     while left:
         kind = left.pop()
         left += kind.__subclasses__()
-        if kind.__module__.startswith("entrenous.") and kind.__struct_fields__:
+        if kind.__module__.startswith("entrenous_network.") and kind.__struct_fields__:
             found.append(kind)
     return sorted(found, key=lambda kind: (-len(kind.__struct_fields__), kind.__name__))
 
