@@ -120,7 +120,9 @@ def test_whoever_a_lot_does_not_draw_has_refused_nothing(tmp_path: Path) -> None
     """Before: most answers were `not-drawn`, and the alarm on refused answers burnt for ever."""
     running = Running(by_lot(tmp_path / "f"))
     assert running.trained() is not None
-    assert status(running.made.server)["answers"].keys() == {"accepted"}
+    said = status(running.made.server)
+    assert said["answers"].keys() == {"accepted"}
+    assert said["said"]["users"] == {"least": 1, "median": 1.0, "most": 1}
     assert min(running.answered()) < 6
 
 

@@ -141,6 +141,7 @@ def test_limits_that_nobody_reaches_change_no_bit(tmp_path: Path) -> None:
         FaultyLink({name: node.answer for name, node in nodes_of(made).items()}), made.server
     ) == server_sha256(simulated(made))
     status = json.loads((made.server / "status.json").read_text())
+    assert status["said"]["users"] == {"least": 5, "median": 5.0, "most": 5}
     assert 0 < status["moved"] < 10 and 0 < status["longest_answer"] < 250
 
 

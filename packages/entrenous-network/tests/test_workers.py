@@ -134,7 +134,8 @@ def test_who_answers_two_workers_counts_once(tmp_path: Path) -> None:
 
     assert served(made, 2, copy) == server_sha256(simulated(made))
     assert copied
-    assert running.status(made.server)["answers"]["accepted"] == 6
+    said = running.status(made.server)
+    assert said["answers"]["accepted"] == 6 and said["said"]["users"]["least"] >= 1
 
 
 def test_masked_sums_by_workers_end_with_the_model_of_one_process(tmp_path: Path) -> None:
@@ -143,6 +144,7 @@ def test_masked_sums_by_workers_end_with_the_model_of_one_process(tmp_path: Path
     assert served(made, 2) == server_sha256(simulated(made, ratings(40)))
     said = running.status(made.server)
     assert said["status"] == "finished" and said["lost"] == 0
+    assert said["said"]["users"]["most"] == 1
     for node in nodes_of(made).values():
         with closing(node):
             assert node.recommender()[0] == 2

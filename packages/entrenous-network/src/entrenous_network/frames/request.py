@@ -27,6 +27,7 @@ from ..agreement.notice import known_number, take_notice
 from ..agreement.terms import FederationTerms
 from ..wire import tensors
 from ..wire.tensors import Buffer, Extent, Malformed, TensorField
+from .facts import AnswerFacts
 from .frames import (
     ADDRESS_NEWS,
     HEAD,
@@ -333,7 +334,7 @@ class Responder:
         with malformed(ADDRESS_NEWS):
             text = bytes(frame.body).decode()
             take_notice(self._folder, text, ADDRESS_NEWS, self.terms)
-        return self.seal_for(frame, ADDRESS_NEWS, b"")
+        return self.seal_for(frame, ADDRESS_NEWS, b"", AnswerFacts())
 
     def read_request(
         self, frame: Frame, further: dict[str, TensorField] | None = None
@@ -395,8 +396,8 @@ class Responder:
         except ContractError as bad:
             raise FrameRefused(Code.MALFORMED, str(bad)) from None
 
-    def seal_for(self, frame: Frame, kind: str, body: bytes, **about: int) -> bytes:
-        """Signs an answer to a request of a round, as a frame. about: further small numbers."""
+    def seal_for(self, frame: Frame, kind: str, body: bytes, facts: AnswerFacts) -> bytes:
+        """Signs an answer to a request of a round, as a frame."""
         head = frame.head
         return self.seal(
             kind,
@@ -405,7 +406,7 @@ class Responder:
             attempt=head.attempt,
             model=head.model,
             items=self.terms.items,
-            about={"users": head.about.get("users", 0), **about},
+            about=facts.said(),
         )
 
     def seal(self, kind: str, body: bytes = b"", **fields: Any) -> bytes:

@@ -47,6 +47,7 @@ from ..agreement.growth import (
 from ..agreement.members import MEMBERS
 from ..frames import contribution
 from ..frames.agreed_model import AGREED, KEPT, TAKEN, OfferedModel, check_agreed
+from ..frames.facts import AnswerFacts
 from ..frames.frames import ADDRESS_NEWS, ITEMS_NEWS, MEMBERS_NEWS, Code, Frame, FrameRefused
 from ..frames.request import NodeRequest, Responder, announced, malformed
 from ..frames.row_tests import RowTests
@@ -221,9 +222,13 @@ class FederatedNode:
             kind = "sum"
             body = contribution.of_total(total)
             self.shard.release(total)
-        answer = self.responder.seal_for(frame, kind, body)
+        answer = self.responder.seal_for(frame, kind, body, self.facts(frame))
         self.keep(request, answer, devices)
         return answer
+
+    def facts(self, frame: Frame) -> AnswerFacts:
+        """Returns what an answer to a request of a round says besides its numbers."""
+        return AnswerFacts(users=frame.head.about.get("users", 0))
 
     def _model(self, frame: Frame) -> bytes:
         """Takes a model for all of the node's users, to recommend by."""
@@ -281,7 +286,7 @@ class FederatedNode:
         write_text(self.folder / MEMBERS, members.text())
         self._members = members
         self._begin_sums()
-        return self.responder.seal_for(frame, MEMBERS_NEWS, b"")
+        return self.responder.seal_for(frame, MEMBERS_NEWS, b"", AnswerFacts())
 
     def _further_items(self, frame: Frame) -> bytes:
         """Takes a longer list of items, on which every item that this node knows has its number."""
@@ -293,7 +298,7 @@ class FederatedNode:
         write_text(self.folder / LONGER, items.text)
         self.store.note(TAKEN_ITEMS, _counted(items))
         self._begin()
-        return self.responder.seal_for(frame, ITEMS_NEWS, b"")
+        return self.responder.seal_for(frame, ITEMS_NEWS, b"", AnswerFacts())
 
     # ---- the parts of a round, which a secure round has too --------------------------------------
 

@@ -24,6 +24,7 @@ from entrenous.privacy.noise import share_of
 from ..agreement.members import Members
 from ..agreement.terms import FederationTerms
 from ..frames import contribution
+from ..frames.facts import AnswerFacts
 from ..frames.frames import KNOWN, Code, Frame, FrameRefused
 from ..frames.request import NodeRequest, Responder, announced
 from ..frames.row_tests import RowTests, with_tests
@@ -58,6 +59,7 @@ class TrainingNode(Protocol):
     contract: Contract
 
     def offers(self, number: int) -> bool: ...
+    def facts(self, frame: Frame) -> AnswerFacts: ...
     def before(self, request: NodeRequest) -> tuple[State, np.uint64]: ...
     def train_sum(self, request: NodeRequest) -> tuple[State, Total]: ...
     def tests(self, users: Int64Array) -> dict[int, RowTests]: ...
@@ -136,7 +138,8 @@ class SecureSide:
             answer = self._said(client, frame)
         except SumRefused as why:
             if why.evidence:
-                return self._node.responder.seal_for(frame, COMPLAINT, why.evidence)
+                facts = self._node.facts(frame)
+                return self._node.responder.seal_for(frame, COMPLAINT, why.evidence, facts)
             raise FrameRefused(Code.WITHHELD, f"{why.code}: {why.text}") from None
         self._answers[asked] = answer
         return answer
@@ -232,7 +235,7 @@ class SecureSide:
         else:
             answer = client.open_box(body)
         answered = ANSWERED.get(kind, kind)
-        return self._node.responder.seal_for(frame, answered, answer)
+        return self._node.responder.seal_for(frame, answered, answer, self._node.facts(frame))
 
     def _masked(self, client: SecureSumClient, frame: Frame) -> bytes:
         """Trains, masks, and writes both to the disk before anything leaves. Returns the whole
@@ -258,7 +261,7 @@ class SecureSide:
         finally:
             if work.trained:
                 node.shard.release(total)
-        answer = node.responder.seal_for(frame, "mask", body)
+        answer = node.responder.seal_for(frame, "mask", body, node.facts(frame))
         budget = budget_of(node.store, node.terms)
         facts = {MASKED: str(request.round), INPUTS: str(budget.given + 1)}
         if budget.days:

@@ -15,6 +15,7 @@ from entrenous.core.contract.update import Total
 from ..frames import agreed_model
 from ..frames.agreed_model import AGREED, KEPT, TAKEN, Agreement
 from ..frames.contribution import Caps
+from ..frames.facts import AnswerFacts
 from ..frames.frames import Code, Frame, FrameParts, FrameRefused, opened
 from ..frames.request import Requests, RoundWork
 from ..links.port import ServerLink
@@ -35,6 +36,11 @@ class Collecting(Protocol):
     @property
     def counts(self) -> Mapping[Code, int]:
         """The number of answers by what became of them."""
+        ...
+
+    @property
+    def facts(self) -> Mapping[str, AnswerFacts]:
+        """What each node's answer of the open round says besides its numbers."""
         ...
 
     @property
@@ -176,6 +182,10 @@ class Collector:
         return self.intake.counts
 
     @property
+    def facts(self) -> dict[str, AnswerFacts]:
+        return self.intake.facts
+
+    @property
     def lengths(self) -> dict[str, float]:
         return self.intake.lengths
 
@@ -242,6 +252,7 @@ class Collector:
         self, works: Mapping[int, GroupWork], memory: SumMemory | None = None
     ) -> Generator[GroupSum, None, None]:
         """`Collecting.sums`: no group waits for another. memory: as for `SecureRound`."""
+        self.intake.facts = {}
         rounds = {
             number: SecureRound(self, work, number, of_group, memory)
             for number, (work, of_group) in works.items()

@@ -24,6 +24,7 @@ from ..agreement.members import Member
 from ..frames import agreed_model
 from ..frames.agreed_model import Agreement
 from ..frames.contribution import add, read_sum
+from ..frames.facts import AnswerFacts
 from ..frames.frames import Code
 from ..frames.request import RoundWork
 from ..links.admission import Joins
@@ -147,6 +148,7 @@ class WorkerPool(Generic[H]):
         self._joins = desk(self._welcome)
         self._round = 0  # whose groups say who serves which nodes
         self._home = homes(folder.terms, folder.members, count, 0)
+        self.facts: dict[str, AnswerFacts] = {}
         self.lengths: dict[str, float] = {}
         self._accepted = 0  # answers in the totals of all rounds
         # The counts of workers that have died.
@@ -289,6 +291,7 @@ class WorkerPool(Generic[H]):
         """Yields the secure sums of some groups. Each worker makes those of its groups together."""
         self._works = works
         self._summed = []
+        self.facts = {}
         number = next(iter(works.values())).work.round
         self._deal(number, Order("homes", {"round": number}), "moved")
         for at in range(self._count):
@@ -369,6 +372,7 @@ class WorkerPool(Generic[H]):
     def _open(self, word: str, work: RoundWork) -> None:
         self._work = work
         self._word = word
+        self.facts = {}
         self.lengths = {}
         common = _said_of_work(work)
         for at, standing in enumerate(self.standing):
@@ -497,6 +501,7 @@ class WorkerPool(Generic[H]):
             standing.sent = about["sent"]
             standing.present = about["present"]
             standing.devices = about["devices"]
+            self.facts |= {name: AnswerFacts(**said) for name, said in about["facts"].items()}
             self.lengths |= about["lengths"]
             if about["waiting"]:
                 self._waits(about["waiting"])

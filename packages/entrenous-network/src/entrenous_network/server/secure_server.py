@@ -22,6 +22,7 @@ from entrenous.core.contract.update import ShownArrays, Total
 from entrenous.core.types import Int64Array
 
 from ..frames.contribution import check_sent, check_total, largest_body
+from ..frames.facts import AnswerFacts
 from ..frames.frames import Code, Frame, FrameParts, FrameRefused, opened, reason
 from ..frames.request import Requests, RoundWork
 from ..frames.secure import COMPLAINT, KINDS, OPEN, OPENED, sum_terms, uploaded
@@ -388,6 +389,7 @@ class SecureRound:
             is_old = (head.round, head.attempt) < (self._now.round, self._attempt_number)
             self._check(answer)
             self._read(frame, answer, node)
+            intake.facts[node] = AnswerFacts.of(head)
             self._collector.bytes_up += len(frame)
         except FrameRefused as why:
             code = why.code

@@ -28,6 +28,7 @@ from entrenous.privacy.protection import ProtectionInForce
 from ..frames import agreed_model
 from ..frames.agreed_model import Agreement
 from ..frames.contribution import RoundHalted, agreed_by, halted, moved
+from ..frames.facts import shown
 from ..frames.request import RoundWork, announced_of
 from ..frames.row_tests import SummedTests
 from ..frames.secure import fewest_people
@@ -620,6 +621,7 @@ class FederationServer:
                 "liars": self.folder.liars(),
                 "moved": round(self._moved, 6),
                 "longest_answer": round(self._longest, 6),
+                "said": shown(self.collecting.facts.values()),
                 **more,
                 "answers": answers,
             }

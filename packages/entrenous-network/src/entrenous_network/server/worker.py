@@ -330,6 +330,7 @@ class Worker:
         own = self._collector
         counts = {code.value: count for code, count in own.counts.copy().items()}
         lengths = {name: own.lengths[name] for name in new if name in own.lengths}
+        facts = {name: own.facts[name].said() for name in own.facts.keys() & new}
         waiting = self._waiting
         self._waiting = []
         alone = self._doing == "model" and own.exchange.are_away(own.without)
@@ -337,6 +338,7 @@ class Worker:
             "word": self._doing,
             "alone": alone,
             "done": sorted(new),
+            "facts": facts,
             "lengths": lengths,
             "counts": counts,
             "present": own.present,
@@ -391,7 +393,7 @@ class Worker:
         try:
             works = works_of_groups(self._held, work)
             for summed in self._collector.sums(works, self._memory):
-                self._channel.send("report", self._report(set()))
+                self._channel.send("report", self._report(set(summed.names)))
                 self._send_sum(summed)
         # The server is gone, which the other thread sees too.
         except (ServerStopped, EOFError, OSError):
