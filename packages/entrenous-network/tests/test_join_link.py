@@ -155,8 +155,14 @@ def test_whoever_asks_again_has_one_place(running: Running, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("plan", "message"),
     [
-        (JoinPlan(), "--people: 100, and a sum here has 5 people.*--people 3 --parties 3, as"),
-        (JoinPlan(people=5, parties=10), "--parties: 10, and a sum here has 5 people"),
+        (
+            JoinPlan(),
+            "--people, --parties: 100 and 3, and a sum here has 5.*--people 3 --parties 3, as",
+        ),
+        (
+            JoinPlan(people=5, parties=10),
+            "--people, --parties: 5 and 10, and a sum here has 5 people",
+        ),
         (JoinPlan(people=0), "--people: got 0; expected a whole number from 1"),
         (JoinPlan(people=5, parties=-1), "--parties: got -1; expected a whole number from 1"),
         (JoinPlan(people=5, occupancy=float("nan")), "--occupancy: got nan"),

@@ -297,17 +297,18 @@ def _check_reach(terms: FederationTerms, plan: JoinPlan) -> None:
     """
     # A lot draws more than two standard deviations above the mean in one round of forty.
     most = terms.in_sum + 2 * sqrt(terms.in_sum)
-    for option, least in (("--people", plan.people), ("--parties", plan.parties)):
-        if least > most:
-            raise InputError(
-                option,
-                f"{least}, and a sum here has {ceil(terms.in_sum)} people: this node would send"
-                " nothing, in any round",
-                fix=(
-                    f"--people {terms.protection.people} --parties {terms.protection.parties}, as"
-                    " the terms say, if so few hide enough for you; or do not join"
-                ),
-            )
+    if Floors(plan.people, plan.parties).unmet(most, most) is None:
+        return
+    own = terms.protection
+    raise InputError(
+        "--people, --parties",
+        f"{plan.people} and {plan.parties}, and a sum here has {ceil(terms.in_sum)} people: this"
+        " node would send nothing, in any round",
+        fix=(
+            f"--people {own.people} --parties {own.parties}, as the terms say, if so few hide"
+            " enough for you; or do not join"
+        ),
+    )
 
 
 def _check_draws(invitation: Path, terms: FederationTerms) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple, final
 
@@ -133,7 +134,9 @@ class SecureSumClient:
         self.terms = terms
         self.roll = roll
         self.name = name
-        self.floors = floors or Floors()
+        own = floors or Floors()
+        # The terms may ask for more people, and never for fewer.
+        self.floors = replace(own, people=max(own.people, terms.people))
         self.used = used
         self.past = past
         self.people = people
@@ -513,9 +516,7 @@ class SecureSumClient:
                     "floor",
                     f"'{name[:40]}' says that it has more people than was agreed on",
                 )
-        people = sum(parties.values())
-        least = max(self.floors.people, self.terms.people)
-        require(people >= least, "floor", f"{people} people; at least {least}")
+        self._hold(self.floors.unmet(sum(parties.values()), len(parties)))
         if self._rule is not None:
             self._rule(parties)
 
@@ -543,20 +544,19 @@ class SecureSumClient:
         sums.
         """
         met = self._others()
-        floors = self.floors
-        least = met.graph.least(floors.parties)
+        least = met.graph.least(self.floors.parties)
         require(len(alive) >= least, "floor", f"{len(alive)} parties are left; at least {least}")
         parties = met.with_people(alive)
         self._check_people(parties)
         people = sum(parties.values())
         # A row that one device fills is that device's row.
         occupancy = rows.occupancy(people, 1 + sums_of(self.past, parties))
-        require(
-            floors.noise or occupancy >= floors.occupancy,
-            "occupancy",
-            f"{occupancy:.2f} devices a row of {people} people; at least {floors.occupancy:g}, or"
-            " noise on every row",
-        )
+        self._hold(self.floors.unmet(people, len(alive), occupancy))
+
+    def _hold(self, unmet: tuple[Code, str] | None) -> None:
+        """Refuses a sum that does not meet a floor."""
+        if unmet is not None:
+            raise SumRefused(*unmet)
 
     def _check(self, stage: int, place: int, view: bytes, body: bytes, signature: bytes) -> None:
         """Refuses a message unless that party signed it, having seen the same as this client."""

@@ -5,6 +5,7 @@ client (`Floors`).
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -15,6 +16,7 @@ import numpy as np
 from entrenous.core.errors import InputError
 
 from .messages import DOMAIN, MAX_NAME, encode
+from .refusal import Code
 
 MOST_MEMBERS = 1 << 17  # of whom each may be a party of some sum; a list of so many has some 10 MB
 
@@ -134,3 +136,18 @@ class Floors:
     10, one touched row in 2,000 is one device's alone."""
     noise: bool = False
     """True if there is noise on every row, with which no occupancy is asked for."""
+
+    def unmet(
+        self, people: float, parties: float, occupancy: float = math.inf
+    ) -> tuple[Code, str] | None:
+        """Returns the code and the words of the first demand that a sum does not meet; None if it
+        meets all. Everybody who judges floors asks here.
+        """
+        if people < self.people:
+            return "floor", f"{people:g} people; at least {self.people}"
+        if parties < self.parties:
+            return "floor", f"{parties:g} parties are left; at least {self.parties}"
+        if self.noise or occupancy >= self.occupancy:
+            return None
+        said = f"{occupancy:.2f} devices a row of {people:g} people; at least {self.occupancy:g}"
+        return "occupancy", f"{said}, or noise on every row"
