@@ -48,6 +48,8 @@ def test_what_is_wrong_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture
         (("federation", "try", folder, "--peers", "--nodes", "9"), "--nodes: got 9"),
         (("federation", "try", folder, "--peers"), "is not empty"),
         (("node", tmp_path), "node.json: no such file"),
+        (("node", made.nodes["node-3"], "--serve", "8080"), "--serve: a peer does not have it"),
+        (("node", made.nodes["node-3"], "--threads", "2"), "--threads: a peer does not have it"),
     ):
         line = command(*wrong).error
         assert said in line, line

@@ -8,10 +8,11 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Literal
+from types import MappingProxyType
+from typing import Annotated, Literal, NamedTuple
 
 from cyclopts import Parameter
 
@@ -140,46 +141,95 @@ def node(
         the folder; those to a shop name the customer: user=ID. Default: none.
     """
     need_libraries("federation", *OF_NODE)
+    given = NodeOptions(threads, insecure, metrics, serve)
+    name = _kind_of(folder)
+    kind = NODES[name]
+    for option, value in given._asdict().items():
+        if option not in kind.takes and value != NodeOptions._field_defaults[option]:
+            fix = f"leave it out at a {name}"
+            raise InputError(f"--{option}", f"a {name} does not have it", fix=fix)
+    with _until_stopped() as stop:
+        kind.run(folder, stop, given)
+
+
+class NodeOptions(NamedTuple):
+    """The options of `entrenous node`, as its docstring explains them."""
+
+    threads: int = 0
+    insecure: bool = False
+    metrics: int | None = None
+    serve: int | None = None
+
+
+class NodeKind(NamedTuple):
+    """A kind of folder that `entrenous node` runs."""
+
+    run: Callable[[Path, threading.Event, NodeOptions], None]
+    """Runs it until the event is set."""
+    takes: frozenset[str]
+    """The options that it has; another one is refused where it is given."""
+
+
+def _kind_of(folder: Path) -> str:
+    """Returns the kind of a node's folder, a name of `NODES`."""
     from ..agreement.terms import TERMS, FederationTerms
     from ..node.node_store import NODE
     from ..operate.shop import devices_of
 
     if devices_of(folder):
-        from ..operate.running_node import run_shop
-
-        with _until_stopped() as stop:
-            run_shop(folder, stop, say, insecure=insecure, metrics=metrics, served_at=serve)
-        return None
+        return "shop"
     # A folder without node.json is none of a node: `run_node` says so.
-    has_server = not (folder / NODE).exists() or FederationTerms.read(folder / TERMS).has_server
-    with _until_stopped() as stop:
-        # Each branch imports its own libraries: a gateway needs no iroh and no server, a peer no
-        # httpx.
-        if has_server:
-            from entrenous.federation.shard import Threads
+    if not (folder / NODE).exists() or FederationTerms.read(folder / TERMS).has_server:
+        return "node"
+    return "peer"
 
-            from ..operate.running_node import run_node
 
-            return run_node(
-                folder,
-                stop,
-                say,
-                threads=Threads(threads).workers,
-                insecure=insecure,
-                metrics=metrics,
-                served_at=serve,
-            )
-        if serve is not None:
-            raise InputError("--serve", "is of nodes with a server", fix="leave it out at a peer")
-        need_libraries("node", *PEERS)
-        from ..peers.running import run
+# Each imports its own libraries: a gateway needs no iroh and no server, a peer no httpx.
 
-        run(folder, stop, say, metrics)
+
+def _run_shop(folder: Path, stop: threading.Event, given: NodeOptions) -> None:
+    from ..operate.running_node import run_shop
+
+    run_shop(
+        folder, stop, say, insecure=given.insecure, metrics=given.metrics, served_at=given.serve
+    )
+
+
+def _run_node(folder: Path, stop: threading.Event, given: NodeOptions) -> None:
+    from entrenous.federation.shard import Threads
+
+    from ..operate.running_node import run_node
+
+    run_node(
+        folder,
+        stop,
+        say,
+        threads=Threads(given.threads).workers,
+        insecure=given.insecure,
+        metrics=given.metrics,
+        served_at=given.serve,
+    )
+
+
+def _run_peer(folder: Path, stop: threading.Event, given: NodeOptions) -> None:
+    need_libraries("node", *PEERS)
+    from ..peers.running import run
+
+    run(folder, stop, say, given.metrics)
     sys.stdout.flush()
     sys.stderr.flush()
     # All is saved and closed. A normal exit would wait up to half a minute, in iroh's library, for
     # peers that are dead.
     os._exit(0)
+
+
+NODES: Mapping[str, NodeKind] = MappingProxyType(
+    {
+        "shop": NodeKind(_run_shop, frozenset({"insecure", "metrics", "serve"})),
+        "node": NodeKind(_run_node, frozenset(NodeOptions._fields)),
+        "peer": NodeKind(_run_peer, frozenset({"metrics"})),
+    }
+)
 
 
 @contextmanager
