@@ -140,6 +140,7 @@ def is_there(name: str, page: Path) -> bool:
                 SOURCE.parent,
                 SOURCE,
                 *OTHERS,
+                *(other.parent for other in OTHERS),
             )
         )
         bare = "/" not in name

@@ -18,7 +18,7 @@ LEAST_COMMENTS = {
     "entrenous-audit": 0.0419,
     "entrenous-field": 0.0392,
     "entrenous-flower": 0.0357,
-    "entrenous-network": 0.0467,
+    "entrenous-network": 0.0465,
     "entrenous-ray": 0.0335,
 }
 MORE_THAN_8 = 11

@@ -27,7 +27,6 @@ from ..agreement.notice import known_number, take_notice
 from ..agreement.terms import FederationTerms
 from ..wire import tensors
 from ..wire.tensors import Buffer, Extent, Malformed, TensorField
-from .facts import AnswerFacts
 from .frames import (
     ADDRESS_NEWS,
     HEAD,
@@ -37,6 +36,7 @@ from .frames import (
     MOVED,
     SIGNATURE,
     START,
+    AnswerFacts,
     Code,
     Frame,
     FrameParts,

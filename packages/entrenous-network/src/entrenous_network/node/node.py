@@ -47,8 +47,15 @@ from ..agreement.growth import (
 from ..agreement.members import MEMBERS
 from ..frames import contribution
 from ..frames.agreed_model import AGREED, KEPT, TAKEN, OfferedModel, check_agreed
-from ..frames.facts import AnswerFacts
-from ..frames.frames import ADDRESS_NEWS, ITEMS_NEWS, MEMBERS_NEWS, Code, Frame, FrameRefused
+from ..frames.frames import (
+    ADDRESS_NEWS,
+    ITEMS_NEWS,
+    MEMBERS_NEWS,
+    AnswerFacts,
+    Code,
+    Frame,
+    FrameRefused,
+)
 from ..frames.request import NodeRequest, Responder, announced, malformed
 from ..frames.row_tests import RowTests
 from ..frames.secure import KINDS, OPEN

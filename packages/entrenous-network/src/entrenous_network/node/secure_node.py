@@ -24,8 +24,7 @@ from entrenous.privacy.noise import share_of
 from ..agreement.members import Members
 from ..agreement.terms import FederationTerms
 from ..frames import contribution
-from ..frames.facts import AnswerFacts
-from ..frames.frames import KNOWN, Code, Frame, FrameRefused
+from ..frames.frames import KNOWN, AnswerFacts, Code, Frame, FrameRefused
 from ..frames.request import NodeRequest, Responder, announced
 from ..frames.row_tests import RowTests, with_tests
 from ..frames.secure import ANSWERED, COMPLAINT, KINDS, MESSAGE, fewest_people, sum_terms, upload

@@ -15,8 +15,7 @@ from entrenous.core.contract.update import Total
 from ..frames import agreed_model
 from ..frames.agreed_model import AGREED, KEPT, TAKEN, Agreement
 from ..frames.contribution import Caps
-from ..frames.facts import AnswerFacts
-from ..frames.frames import Code, Frame, FrameParts, FrameRefused, opened
+from ..frames.frames import AnswerFacts, Code, Frame, FrameParts, FrameRefused, opened
 from ..frames.request import Requests, RoundWork
 from ..links.port import ServerLink
 from .exchange import Exchange, News, SentRequest, WhileThere
@@ -40,7 +39,7 @@ class Collecting(Protocol):
 
     @property
     def facts(self) -> Mapping[str, AnswerFacts]:
-        """What each node's answer of the open round says besides its numbers."""
+        """The facts of the answers of the open round, by node."""
         ...
 
     @property

@@ -19,8 +19,7 @@ from entrenous.core.types import Int64Array
 from ..agreement.members import Members
 from ..frames import contribution
 from ..frames.contribution import Caps, largest_body
-from ..frames.facts import AnswerFacts
-from ..frames.frames import Code, Frame, FrameRefused, opened, reason, signed_by
+from ..frames.frames import AnswerFacts, Code, Frame, FrameRefused, opened, reason, signed_by
 from .journal import FRAME, Journal
 from .server_folder import LogLine
 

@@ -24,8 +24,7 @@ from ..agreement.members import Member
 from ..frames import agreed_model
 from ..frames.agreed_model import Agreement
 from ..frames.contribution import add, read_sum
-from ..frames.facts import AnswerFacts
-from ..frames.frames import Code
+from ..frames.frames import AnswerFacts, Code
 from ..frames.request import RoundWork
 from ..links.admission import Joins
 from ..links.metrics import LinkTally

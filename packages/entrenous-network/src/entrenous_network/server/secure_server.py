@@ -22,8 +22,7 @@ from entrenous.core.contract.update import ShownArrays, Total
 from entrenous.core.types import Int64Array
 
 from ..frames.contribution import check_sent, check_total, largest_body
-from ..frames.facts import AnswerFacts
-from ..frames.frames import Code, Frame, FrameParts, FrameRefused, opened, reason
+from ..frames.frames import AnswerFacts, Code, Frame, FrameParts, FrameRefused, opened, reason
 from ..frames.request import Requests, RoundWork
 from ..frames.secure import COMPLAINT, KINDS, OPEN, OPENED, sum_terms, uploaded
 from ..links.admission import GONE

@@ -5,7 +5,7 @@ counts, so the server may die at any moment.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -28,7 +28,7 @@ from entrenous.privacy.protection import ProtectionInForce
 from ..frames import agreed_model
 from ..frames.agreed_model import Agreement
 from ..frames.contribution import RoundHalted, agreed_by, halted, moved
-from ..frames.facts import shown
+from ..frames.frames import AnswerFacts
 from ..frames.request import RoundWork, announced_of
 from ..frames.row_tests import SummedTests
 from ..frames.secure import fewest_people
@@ -621,8 +621,24 @@ class FederationServer:
                 "liars": self.folder.liars(),
                 "moved": round(self._moved, 6),
                 "longest_answer": round(self._longest, 6),
-                "said": shown(self.collecting.facts.values()),
+                "said": _shown(self.collecting.facts.values()),
                 **more,
                 "answers": answers,
             }
         )
+
+
+def _shown(answers: Iterable[AnswerFacts]) -> dict[str, Mapping[str, float]]:
+    """Returns the least, median and most of each fact over some answers; {} without answers."""
+    every = list(answers)
+    if not every:
+        return {}
+    found: dict[str, Mapping[str, float]] = {}
+    for name in AnswerFacts.__struct_fields__:
+        values = [getattr(one, name) for one in every]
+        found[name] = {
+            "least": min(values),
+            "median": float(np.median(values)),
+            "most": max(values),
+        }
+    return found
