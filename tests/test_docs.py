@@ -140,7 +140,7 @@ def is_there(name: str, page: Path) -> bool:
                 SOURCE.parent,
                 SOURCE,
                 *OTHERS,
-                *(other.parent for other in OTHERS),
+                *ROOT.glob("packages/*/src"),
             )
         )
         bare = "/" not in name
