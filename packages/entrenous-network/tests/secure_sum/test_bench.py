@@ -4,12 +4,8 @@ messages.
 
 from __future__ import annotations
 
-import sys
-
 import pytest
-from entrenous_lab.benches.secure_sum import BENCHES, SummedTable, measure
-
-from entrenous.core.errors import InputError
+from entrenous_lab.benches.secure_sum import SummedTable, measure
 
 
 def test_the_bench_sums_exactly_and_counts_what_is_sent() -> None:
@@ -47,13 +43,3 @@ def test_the_bench_sums_exactly_and_counts_what_is_sent() -> None:
         and found["ratio"] > 1
         and "1,200 bytes" in found["against"]
     )
-
-
-def test_without_its_libraries_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in sys.modules if name.startswith("entrenous_network.secure_sum.")]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "msgspec", None)
-    with pytest.raises(
-        InputError, match=r'msgspec is not installed; pip install "entrenous\[network\]"'
-    ):
-        BENCHES["secure-sum"](1, lambda done, of, what: None)

@@ -720,53 +720,6 @@ def test_thousands_of_mutated_messages_are_refused_and_change_nothing() -> None:
     assert np.array_equal(server.total(), plain(values, values))
 
 
-def test_noise_is_refused() -> None:
-    rng = np.random.default_rng(3)
-    parties, server = started(3)
-    advertised(parties, server)
-    roster = server.roster()
-    parties[name(0)].share(roster)
-    for _ in range(1000):
-        data = rng.bytes(int(rng.integers(0, 300)))
-        for receive in (
-            partial(server.add, m.ADVERT),
-            partial(server.add, m.SHARES),
-            parties[name(1)].share,
-        ):
-            refused("malformed", lambda data=data, receive=receive: receive(data))
-        refused(
-            "malformed", lambda data=data: parties[name(0)].mask(data, np.zeros(40, np.int64), ALL)
-        )
-
-
-def test_garbage_of_a_member_is_refused_too() -> None:
-    """Properly signed: boxes that do not open are refused by who gets them, shares that fit nothing
-    by the server; nothing is read.
-    """
-    rng = np.random.default_rng(5)
-    parties, server = started(4)
-    advertised(parties, server)
-    roster = server.roster()
-    for each, client in parties.items():
-        good = client.share(roster)
-        boxes = [rng.bytes(m.BOX) for _ in range(3)]
-        body = m.encode(m.Shares(boxes, rng.bytes(4 * m.COMMITTED)))
-        junk = client._signed(m.SHARES, client._views[1], body)
-        server.add(m.SHARES, junk if each == name(2) else good)
-    refused("box", lambda: parties[name(0)].mask(server.inbox(name(0)), vectors(4)[name(0)], ALL))
-
-    for k in range(20):
-        parties, server = until_masked(3)
-        unmasked(consented(parties, server), server, [name(1)])
-        body = b"\xff" * (3 * m.SHARE) if k == 0 else rng.bytes(3 * m.SHARE)
-        server._shares.pop(2), server._said[m.UNMASKING].pop(name(2))
-        server.add(
-            m.UNMASKING, parties[name(2)]._signed(m.UNMASKING, parties[name(2)]._views[3], body)
-        )
-        refused("threshold", server.total)
-        assert server.liars == {name(2): "sent other shares than it had been given"}
-
-
 # ---- people, and sums over rounds ----------------------------------------------------------------
 
 
