@@ -10,8 +10,6 @@ import os
 import signal
 import time
 from collections.abc import Iterator
-from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +23,7 @@ from entrenous_network.agreement.terms import TERMS, FederationTerms
 from entrenous_network.frames.frames import FrameParts, opened
 from entrenous_network.node.common import Common
 from entrenous_network.node.node import FederatedNode
-from entrenous_network.node.node_store import NodeStore
-from entrenous_network.node.secure_node import WHEN, budget_of
+from entrenous_network.node.secure_node import budget_of
 from entrenous_network.operate.device import OwnRow
 from entrenous_network.operate.enrolment import told
 from entrenous_network.operate.founding import FoundedFederation
@@ -34,15 +31,12 @@ from entrenous_network.operate.receipt import receipt_of_node
 from entrenous_network.secure_sum.party_list import DAY
 from entrenous_network.secure_sum.terms import Floors
 from entrenous_network.server.server import serve
-from federation_links import FaultyLink, consented, federation, quick_pauses, ratings, until
+from federation_links import FaultyLink, consented, federation, quick_pauses, ratings
 from lying_sums import SubtractingServer
-from running_by_lot import PLAN, ROOM, Running
 
 from entrenous.core.errors import InputError
 from entrenous.core.keys import key as key_of
-from entrenous.privacy.evidence import measured
 from entrenous.privacy.protection import Protection
-from entrenous.privacy.told import otherwise
 from entrenous.privacy.turnout import drawn, lots
 
 USERS = 40
@@ -152,28 +146,6 @@ def test_devices_answer_again_when_time_has_passed_and_the_model_is_that_of_one_
     assert made_again(made.terms, [stage]).sha256 == trained
 
 
-def test_over_sockets_a_device_whose_answers_are_spent_goes_on_by_itself(tmp_path: Path) -> None:
-    clock = Clock()
-    protect = {**PLAN.protect, "answers": 1, "days": 30}
-    running = Running(tmp_path, people=ROOM, plan=replace(PLAN, protect=protect), clock=clock)
-    spent: list[Path] = []
-
-    def given(device: Path) -> int:
-        with closing(NodeStore(device / "store.sqlite")) as store:
-            return budget_of(store, running.made.terms).given
-
-    def some_are_spent() -> bool:
-        time.sleep(0.3)
-        spent[:] = [device for device in running.devices if given(device)]
-        return bool(spent)
-
-    with closing(running):
-        running.start()
-        until(some_are_spent)
-        clock.now += 30 * DAY
-        until(lambda: any(given(device) > 1 for device in spent))
-
-
 # ---- a server that lies, and clocks --------------------------------------------------------------
 
 
@@ -249,40 +221,6 @@ def test_after_a_restart_the_times_are_known(lying: Lying) -> None:
     assert lying.said["node-01"].startswith("not-drawn\nspent")
     lying.clock.now = NOON + 30 * DAY
     assert lying.sum_of(3, THIRD, 0.3) is not None
-
-
-def test_a_clock_that_was_set_back_brings_no_further_answer(lying: Lying) -> None:
-    spend(lying)
-    lying.clock.now = NOON - 400 * DAY
-    assert lying.sum_of(2, THIRD, 0.2) is None
-    assert lying.said["node-01"].startswith("not-drawn\nspent")
-
-
-def test_what_is_answered_while_the_clock_is_behind_is_no_older_for_it(lying: Lying) -> None:
-    assert lying.sum_of(0, FIRST) is not None
-    lying.clock.now = NOON - 400 * DAY
-    assert lying.sum_of(1, SECOND, 0.1) is not None
-    lying.clock.now = NOON + DAY
-    assert lying.sum_of(2, THIRD, 0.2) is None
-    assert times_of(lying.nodes["node-01"]) == (NOON, NOON)
-
-
-def test_lists_and_models_are_remembered_for_ever(lying: Lying) -> None:
-    spend(lying)
-    lying.clock.now += 3650 * DAY
-    assert lying.sum_of(2, FIRST[:-1], 0.2) is None
-    assert "contract: close: 11 people of 40" in lying.said["node-01"]
-    assert lying.sum_of(3, THIRD) is None
-    assert "contract: again" in lying.said["node-01"]
-
-
-def test_answers_whose_time_is_not_known_count_for_ever(lying: Lying) -> None:
-    spend(lying)
-    lying.nodes["node-01"].store.note(WHEN, "[]")
-    lying.clock.now += 3650 * DAY
-    lying.sum_of(2, THIRD, 0.2)
-    assert lying.said["node-01"].startswith("not-drawn\nspent")
-    assert "node-02" not in lying.said
 
 
 def _dies(made: FoundedFederation, before: bool) -> None:
@@ -366,11 +304,6 @@ def test_no_epsilon_is_of_answers_that_come_free(tmp_path: Path) -> None:
     assert made.terms.proven(10) is None and made.terms.proven(10, 1) is None
 
 
-def test_what_was_measured_of_all_answers_was_measured_otherwise() -> None:
-    found = otherwise(measured("fcf", "private")[0], {}, {"days": 30})
-    assert found == "days 0 (here 30)"
-
-
 # ---- what is refused -----------------------------------------------------------------------------
 
 
@@ -421,11 +354,3 @@ def test_a_federation_that_can_have_no_days_gets_one_line(
     assert refused.code == 2 and said in refused.error, refused.error
     assert len(refused.error.splitlines()) == 1
     assert not (tmp_path / "f").exists()
-
-
-@pytest.mark.parametrize("words", [["run", "fcf"], ["audit", "fcf", "--view", "sum"]])
-def test_a_simulation_has_no_clock(command: Command, words: list[str]) -> None:
-    lot = [*LOT, "--protect", "people=2", "--protect", "noise=1", "--protect", "rows=all"]
-    refused = command(*words, "--data", "synthetic", *lot, *DAYS)
-    assert refused.code == 2
-    assert "--protect days: 30 days, and no device of a simulation has a clock" in refused.error

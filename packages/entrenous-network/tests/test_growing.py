@@ -16,8 +16,7 @@ import numpy as np
 import pytest
 from entrenous_network.agreement.catalogue import Items
 from entrenous_network.agreement.growth import LONGER, NEXT, current_terms, in_corner
-from entrenous_network.agreement.terms import FederationTerms
-from entrenous_network.frames.frames import Code, opened
+from entrenous_network.frames.frames import Code
 from entrenous_network.node.node import FederatedNode
 from entrenous_network.operate.device import Device
 from entrenous_network.operate.enrolment import accept, rotate
@@ -199,19 +198,6 @@ def _new(device: Device, n: int) -> list[str]:
     return [one["item"] for each in lists for one in each if one["item"] in NEW.ids]
 
 
-def test_a_model_from_before_recommends_the_items_that_it_has(tmp_path: Path) -> None:
-    growing = Growing(tmp_path)
-    growing.served(stop_at=2)
-    change_items(tmp_path / "f", NEW)
-    node = growing.nodes["node-1"]
-    text = (growing.made.server / NEXT).read_bytes()
-    assert told(growing, text) == "items"
-    with Device(growing.made.nodes["node-1"]) as device:
-        assert not _new(device, FIRST + MORE)
-        assert device.recommend(3).items
-    assert node.terms.items == FIRST + MORE
-
-
 def test_one_that_was_away_learns_of_the_items_later(tmp_path: Path) -> None:
     growing = Growing(tmp_path, quorum=0.5, deadline=2.0)
     growing.served(stop_at=2)
@@ -296,13 +282,6 @@ def test_a_spoilt_list_takes_the_place_of_no_good_one(tmp_path: Path) -> None:
     assert (growing.made.server / LONGER).read_bytes() == good
 
 
-def test_a_place_that_is_no_number_is_in_no_list(tmp_path: Path) -> None:
-    file = tmp_path / "items.csv"
-    file.write_text("item,lat,lon\na,1,2\nb,nan,2\n")
-    with pytest.raises(InputError, match=r"items\.csv:3: lat of 'b' is 'nan'"):
-        Items.read_csv(file)
-
-
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -353,7 +332,6 @@ def test_a_retired_item_keeps_its_number_and_is_not_listed_again(tmp_path: Path)
     [
         (Items([BEFORE.items[0]], [""], None), [], "is on the list"),
         (Items(["x"], [""], np.zeros((1, 2))), [], "other columns than the first list had"),
-        (Items(["x"], [""], None, {"year": ["1999"]}), [], "other columns than the first list"),
         (
             None,
             ["nothing"],
@@ -516,16 +494,6 @@ def test_a_list_from_before_is_not_taken_again(tmp_path: Path) -> None:
     assert "an item is missing" in told(growing, old)
 
 
-def test_a_later_version_of_the_algorithm_is_held_against_the_founding(tmp_path: Path) -> None:
-    """Its pins are of the list of the founding, whatever has come since."""
-    growing = Growing(tmp_path)
-    told_terms = growing.made.terms.model_dump(mode="json")
-    other = FederationTerms.parse({**told_terms, "algorithm_sha256": "0" * 64}, "terms")
-    longer = Items.of(BEFORE).with_more(_more())
-    assert other.with_items(longer).make().factors == 4
-    assert other.with_items(longer).run == other.run
-
-
 def test_a_paused_node_takes_a_longer_list_and_answers_nothing(tmp_path: Path) -> None:
     growing = Growing(tmp_path, quorum=0.5, deadline=2.0)
     growing.served(stop_at=1)
@@ -536,22 +504,6 @@ def test_a_paused_node_takes_a_longer_list_and_answers_nothing(tmp_path: Path) -
     assert told(growing, text, "node-2") == "items"
     assert growing.served() is not None
     assert growing.nodes["node-2"].store.standing().rounds == 1
-
-
-def test_a_node_that_says_it_took_the_list_and_did_not_is_told_three_times(tmp_path: Path) -> None:
-    growing = Growing(tmp_path, quorum=0.5, deadline=2.0)
-    growing.served(stop_at=1)
-    growing.come()
-    stubborn = growing.nodes["node-3"]
-    heard: list[str] = []
-
-    def nods(frame: Any) -> bytes:
-        heard.append(frame.head.kind)
-        return stubborn.responder.seal_for(frame, "items", b"")
-
-    stubborn._kinds["items"] = nods
-    assert growing.served(stop_at=2) is None
-    assert heard == ["items"] * 3
 
 
 def test_a_node_that_keeps_numbers_of_all_items_takes_no_longer_list(tmp_path: Path) -> None:
@@ -583,30 +535,6 @@ def test_a_node_that_never_takes_the_list_holds_up_nobody(tmp_path: Path) -> Non
 
 
 # ---- what a list lacks ---------------------------------------------------------------------------
-
-
-def test_a_node_is_told_of_new_items_alone(tmp_path: Path) -> None:
-    growing = Growing(tmp_path)
-    growing.served(stop_at=1)
-    before = growing.nodes["node-1"].items
-    growing.come()
-    link = FaultyLink({name: node.answer for name, node in growing.nodes.items()})
-    sizes = []
-    send = link.send
-
-    def measured(address: str, frame: Any, seconds: float) -> None:
-        if opened(bytes(frame)).head.kind == "items":
-            sizes.append(json.loads(bytes(opened(bytes(frame)).body))["ids"])
-        send(address, frame, seconds)
-
-    link.send = measured  # type: ignore[method-assign]
-    while True:
-        with suppress(ListsChanged):
-            assert serve(link, growing.made.server) is not None
-            break
-    assert sizes == [NEW.ids] * 4
-    newest = growing.nodes["node-1"].items
-    assert newest.ids == [*before.ids, *NEW.ids] and newest.titles[-1] == "a title"
 
 
 def test_a_list_with_other_titles_is_told_whole_when_the_difference_does_not_fit(

@@ -5,7 +5,6 @@ both ends, a pace, a halted server.
 from __future__ import annotations
 
 import errno
-import gc
 import json
 import resource
 import shutil
@@ -13,8 +12,6 @@ import signal
 import socket
 import sqlite3
 import ssl
-import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -27,7 +24,6 @@ import httpx
 import pytest
 from entrenous_network.links.polling import (
     Backoff,
-    PollingNode,
     Refused,
     refusal_of,
 )
@@ -37,8 +33,7 @@ from entrenous_network.operate.device import recommend
 from entrenous_network.operate.founding import free_ports
 from entrenous_network.operate.running import status_of_server
 from entrenous_network.operate.running_node import run_node
-from entrenous_network.server.server import serve, serve_opened
-from entrenous_network.server.server_folder import ServerFolder
+from entrenous_network.server.server import serve
 from federation_links import (
     PATIENCE,
     FaultyLink,
@@ -53,7 +48,7 @@ from federation_links import (
 )
 from service_processes import at_a_port, process
 
-from entrenous import Device, cli
+from entrenous import Device
 from entrenous.core.errors import InputError, NotYet, StartAgain, may_pass
 from entrenous.core.files import DiskHealth
 
@@ -103,38 +98,6 @@ def at_main_port(port: int, ca: Path) -> tuple[int, str]:
 # ---- exit codes ----------------------------------------------------------------------------------
 
 
-def in_a_full_disk(folder: Path, kilobytes: int) -> list[str]:
-    """The beginning of a command that runs in a mount namespace of its own, where `folder` is on a
-    full disk: a tmpfs of so many kB with its files."""
-    script = f"""
-    set -e
-    mkdir {folder}.disk && mount -t tmpfs -o size=16m tmpfs {folder}.disk && cp -a {folder}/. {folder}.disk/
-    mount --move {folder}.disk {folder}
-    cat /dev/zero > {folder}/filling 2>/dev/null || true
-    truncate -s -{kilobytes}k {folder}/filling
-    exec "$@"
-    """
-    return ["unshare", "-rm", "--propagation", "private", "sh", "-c", script, "sh"]
-
-
-@pytest.mark.skipif(shutil.which("unshare") is None, reason="no unshare")
-@pytest.mark.parametrize("part", ["server", "node"])
-def test_a_disk_that_is_full_at_the_start_is_to_be_tried_again(tmp_path: Path, part: str) -> None:
-    """Before: exit code 2 of the server, which systemd leaves dead, and of the node `a bug of
-    entrenous`.
-    """
-    made, _ = at_a_port(tmp_path / "f", nodes=2)
-    folder = made.server if part == "server" else made.nodes["node-1"]
-    command = [*in_a_full_disk(folder, 0), sys.executable, "-m", "entrenous", part, str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
-    if "unshare" in done.stderr or "permission denied" in done.stderr:
-        pytest.skip(f"no mount namespace: {done.stderr}")
-    assert done.returncode == 75, done.stderr
-    last = done.stderr.splitlines()[-1]
-    assert last.startswith("error: ") and "Traceback" not in done.stderr and "bug" not in last
-    assert "No space left" in last or "full" in last
-
-
 def test_a_port_that_another_process_has_is_to_be_tried_again(tmp_path: Path) -> None:
     made, port = at_a_port(tmp_path / "f", nodes=2)
     with socket.create_server(("127.0.0.1", port)):
@@ -147,7 +110,9 @@ def test_a_port_that_another_process_has_is_to_be_tried_again(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("part", ["server", "node"])
-def test_a_folder_that_another_process_runs_is_to_be_tried_again(tmp_path: Path, part: str) -> None:
+def test_r8_a_folder_that_another_process_runs_is_to_be_tried_again(
+    tmp_path: Path, part: str
+) -> None:
     made, _ = at_a_port(tmp_path / "f", nodes=2)
     folder = made.server if part == "server" else made.nodes["node-1"]
     with process(part, folder) as first:
@@ -333,37 +298,6 @@ def pausing(folder: Path, pid: int) -> bool:
     return found.get("pid") == pid and found["status"] == "pausing"
 
 
-def test_late_answers_in_a_pause_are_heard(tmp_path: Path) -> None:
-    """A node that comes with an answer to a round that is over is told so; it does not wait for the
-    next round.
-    """
-    made = federation(tmp_path / "f", nodes=3, rounds=2)
-    answers = {name: node.answer for name, node in nodes_of(made).items()}
-
-    class Late(FaultyLink):
-        """One answer comes once more in each pause."""
-
-        given: tuple[str, bytes] | None = None
-        acknowledged = 0
-
-        def receive(self, seconds: float) -> list[tuple[str, bytes]]:
-            found = super().receive(seconds)
-            self.given = next(iter(found), self.given)
-            pausing = held.said.get("status") == "pausing"
-            # The status says "pausing" until a while into the next round, whose answers come too.
-            return [*found, self.given] if pausing and self.given is not None else found
-
-        def acknowledge(self) -> None:
-            self.acknowledged += held.said.get("status") == "pausing"
-
-    link = Late(answers)
-    with closing(ServerFolder(made.server, pace=0.5)) as held:
-        assert serve_opened(link, held) is not None
-    assert link.acknowledged >= 1 and any(
-        "refused late" in line or "refused duplicate" in line for line in logged(made.server)
-    )
-
-
 # ---- nodes ---------------------------------------------------------------------------------------
 
 
@@ -520,19 +454,6 @@ def test_a_node_that_trains_again_or_keeps_no_model_has_not_finished(tmp_path: P
         assert not watch.finished()
 
 
-def test_a_node_that_has_finished_is_asked_whether_it_has(tmp_path: Path) -> None:
-    """A finished node whose connection ends makes no other one."""
-    assert PollingNode(str, bytes).watch.finished() is False
-    made = federation(tmp_path / "f", nodes=1, rounds=1)
-    with closing(FederatedNode(made.nodes["node-1"])) as node:
-        watch = NodeWatch(node.folder, node.terms, node.store.standing)
-        assert not watch.finished()
-        serve(FaultyLink({"node-1": lambda frame: said(node, watch, frame)}), made.server)
-        assert (
-            watch.finished() and NodeWatch(node.folder, node.terms, node.store.standing).finished()
-        )
-
-
 # ---- recommending --------------------------------------------------------------------------------
 
 
@@ -570,37 +491,3 @@ def test_an_unknown_user_is_told_no_other_users_id(tmp_path: Path) -> None:
 
 
 # ---- the collector of garbage --------------------------------------------------------------------
-
-LOOK = """
-import gc, sys
-from entrenous_network.operate import running, running_node
-def look(*arguments, **options): print(gc.get_threshold()[0])
-running.run_server = running_node.run_node = look
-usual = gc.get_threshold()[0]
-from entrenous.cli import main
-try: main()
-finally: print(usual)
-"""
-
-
-@pytest.mark.parametrize("part", ["server", "node"])
-def test_a_service_collects_garbage_as_python_does(tmp_path: Path, part: str) -> None:
-    """Before: at 100,000, as a short command: 100 rounds of a private server held 374 MB of cyclic
-    garbage.
-    """
-    made, _ = at_a_port(tmp_path / "f", nodes=2)
-    folder = made.server if part == "server" else made.nodes["node-1"]
-    done = subprocess.run(
-        [sys.executable, "-c", LOOK, part, folder], capture_output=True, text=True, timeout=PATIENCE
-    )
-    there, usual = done.stdout.split()
-    assert there == usual, done.stderr
-
-
-def test_a_short_command_collects_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
-    usual, there = gc.get_threshold(), list[int]()
-    monkeypatch.setattr(cli, "_run", lambda words: there.append(gc.get_threshold()[0]))
-    for words in (["algorithms"], ["--help"], ["server", "folder"], ["node", "folder"]):
-        with pytest.raises(SystemExit):
-            cli.main(words)
-    assert there == [100_000, 100_000, usual[0], usual[0]] and gc.get_threshold() == usual
