@@ -367,14 +367,6 @@ def test_an_app_sees_over_http_what_a_program_sees(served: httpx.Client) -> None
         assert refused.status_code == 400 and said in refused.json()["error"]
 
 
-def test_a_misspelt_parameter_is_refused(served: httpx.Client) -> None:
-    answer = served.get("/v1/recommend", params={"user": USER, "with-out": "film-1y"})
-    assert answer.status_code == 400
-    assert answer.json()["error"] == (
-        "unknown parameter 'with-out'; expected n, user, only, without"
-    )
-
-
 def test_nobody_without_the_token_gets_an_answer_about_a_user(served: httpx.Client) -> None:
     stranger = {"Authorization": "Bearer wrong"}
     for place in ("/v1/recommend", "/v1/rows", "/v1/receipt"):

@@ -198,20 +198,6 @@ def _new(device: Device, n: int) -> list[str]:
     return [one["item"] for each in lists for one in each if one["item"] in NEW.ids]
 
 
-def test_one_that_was_away_learns_of_the_items_later(tmp_path: Path) -> None:
-    growing = Growing(tmp_path, quorum=0.5, deadline=2.0)
-    growing.served(stop_at=2)
-    growing.come()
-    growing.served(stop_at=4, absent={"node-2"})
-    assert growing.nodes["node-2"].terms.items == FIRST
-    growing.served()
-    assert growing.nodes["node-2"].terms.items == FIRST + MORE
-    # And after a restart.
-    growing.opened()
-    assert growing.nodes["node-2"].terms.items == FIRST + MORE
-    assert growing.nodes["node-2"].terms.run == growing.made.terms.run
-
-
 def test_items_come_twice_and_an_invitation_has_the_newest_list(tmp_path: Path) -> None:
     growing = Growing(tmp_path)
     growing.served(stop_at=1)
@@ -310,17 +296,6 @@ def test_a_retired_item_is_recommended_to_nobody(tmp_path: Path) -> None:
         change_items(tmp_path / "f", retired=[best["item"]])
         growing.served(stop_at=3)
         assert best["item"] not in [one["item"] for one in device.recommend(FIRST).items]
-    assert growing.served() is not None
-
-
-def test_a_retired_item_keeps_its_number_and_is_not_listed_again(tmp_path: Path) -> None:
-    growing = Growing(tmp_path)
-    change_items(tmp_path / "f", retired=[BEFORE.items[3]])
-    found = change_items(tmp_path / "f", NEW)
-    assert found.ids[3] == BEFORE.items[3] and found.retired == (3,)
-    assert found.ids[FIRST:] == NEW.ids
-    with pytest.raises(InputError, match="is on the list"):
-        change_items(tmp_path / "f", Items([BEFORE.items[3]], [""], None))
     assert growing.served() is not None
 
 
@@ -468,23 +443,6 @@ def _swapped(fields: dict[str, Any]) -> bytes:
     return json.dumps({**fields, "ids": ids}).encode()
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda places: places[0].__setitem__(0, 12.5),
-        lambda places: places[-1].__setitem__(1, "nan"),
-    ],
-)
-def test_a_place_that_moves_or_is_no_number_is_not_taken(change: Callable[[Any], None]) -> None:
-    places = np.arange(6.0).reshape(3, 2)
-    before = Items(["a", "b", "c"], [""] * 3, places)
-    fields = json.loads(before.with_more(Items(["d"], [""], np.ones((1, 2)))).text)
-    Items.parse(json.dumps(fields), "items").check_longer(before)
-    change(fields["places"])
-    with pytest.raises((InputError, ValueError), match="place"):
-        Items.parse(json.dumps(fields), "items").check_longer(before)
-
-
 def test_a_list_from_before_is_not_taken_again(tmp_path: Path) -> None:
     growing = Growing(tmp_path)
     growing.come()
@@ -535,18 +493,6 @@ def test_a_node_that_never_takes_the_list_holds_up_nobody(tmp_path: Path) -> Non
 
 
 # ---- what a list lacks ---------------------------------------------------------------------------
-
-
-def test_a_list_with_other_titles_is_told_whole_when_the_difference_does_not_fit(
-    tmp_path: Path,
-) -> None:
-    """Titles may be told better at any time, which no difference tells."""
-    growing = Growing(tmp_path)
-    growing.served(stop_at=1)
-    better = Items(BEFORE.items.ids.tolist(), ["better"] * FIRST, None).with_more(NEW)
-    (growing.made.server / NEXT).write_text(better.text)
-    assert growing.served() is not None
-    assert growing.nodes["node-1"].items == better
 
 
 @pytest.mark.parametrize(

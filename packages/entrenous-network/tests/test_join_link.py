@@ -48,27 +48,6 @@ def running(tmp_path: Path) -> Iterator[Running]:
         yield own
 
 
-def test_somebody_joins_by_a_link_and_recommends_while_the_server_works(
-    running: Running, tmp_path: Path
-) -> None:
-    running.start()
-    link = make_link(running.folder, uses=2, days=1, an_hour=10)
-    told: list[str] = []
-    until(lambda: status(running.made.server).get("round", 0) >= 1)
-    users = join_by_link(tmp_path / "late", str(link), DATA.of_users([12]), OWNER, told.append)
-    assert users.tolist() == [PEOPLE]
-    assert told[0].startswith(f"run {link.run}")
-    running.run(tmp_path / "late")
-    with closing(Device(tmp_path / "late")) as device:
-        until(lambda: _recommends(device))
-        assert device.users == [DATA.users.ids[12]]
-    until(lambda: status(running.made.server).get("of") == PEOPLE + 1)
-    # The port stayed open: no node has lost its connection.
-    assert running.said.count("members, items or addresses have changed") == 1
-    (left,) = links_of(running.folder)
-    assert left.left == 1
-
-
 def _recommends(device: Device) -> bool:
     try:
         return bool(device.recommend().items)
@@ -372,16 +351,6 @@ def test_another_federation_than_the_link_names_is_refused(
     with pytest.raises(InputError, match="and the link names abab"):
         join_by_link(tmp_path / "x", str(link), None, OWNER)
     assert not (tmp_path / "x").exists()
-
-
-def test_terms_that_the_owner_does_not_allow_are_refused_before_anybody_joins(
-    running: Running, tmp_path: Path
-) -> None:
-    running.start(3600.0)
-    link = make_link(running.folder, uses=1, days=1, an_hour=10)
-    with pytest.raises(InputError, match="prove no epsilon"):
-        join_by_link(tmp_path / "x", str(link), None, JoinPlan(people=5, parties=3, epsilon=1.0))
-    assert len(running.members().nodes) == PEOPLE
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,6 @@ from entrenous_network.agreement.members import MEMBERS, Members, members_from
 from entrenous_network.frames.frames import Code
 from entrenous_network.node.node import FederatedNode
 from entrenous_network.node.secure_node import inputs
-from entrenous_network.operate import founding
 from entrenous_network.operate.membership import shut_out
 from entrenous_network.operate.running import status
 from entrenous_network.secure_sum.terms import MOST_MEMBERS
@@ -86,17 +85,6 @@ def test_there_is_room_for_as_many_as_the_terms_say(tmp_path: Path) -> None:
     growing.come(range(FIRST, USERS))
     with pytest.raises(InputError, match="with 1 user, and 0 are left"):
         growing.come(range(USERS, USERS + 1))
-
-
-def test_nobody_is_invited_beyond_what_a_sum_can_list(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Otherwise no node could make a sum any more."""
-    growing = Growing(tmp_path)
-    monkeypatch.setattr(founding, "MOST_MEMBERS", FIRST + 1)
-    growing.come(range(FIRST, FIRST + 1))
-    with pytest.raises(InputError, match="one more than 31 that are or were members"):
-        growing.come(range(FIRST + 1, FIRST + 2))
 
 
 @pytest.mark.parametrize(

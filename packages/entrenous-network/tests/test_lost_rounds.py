@@ -18,7 +18,6 @@ from entrenous_network.links.metrics import LinkTally, exposition
 from entrenous_network.node.node import FederatedNode
 from entrenous_network.node.secure_node import inputs
 from entrenous_network.operate.founding import FoundedFederation
-from entrenous_network.operate.going_back import go_back
 from entrenous_network.operate.running import status
 from entrenous_network.secure_sum.client import SecureSumClient
 from entrenous_network.secure_sum.vector import pack, unpack
@@ -244,16 +243,3 @@ def test_a_liar_cannot_hide_its_rows_behind_senders_that_are_none(
         serve(answers(made)[1], made.server)
     said = "a node lied, and the sum does not say which (wrong-count)"
     assert any(said in line for line in logged(made.server))
-
-
-def test_what_sums_were_like_survives_a_restart_and_going_back(tmp_path: Path) -> None:
-    made = masked(tmp_path / "f")
-    serve(answers(made)[1], made.server)
-    held = ServerFolder(made.server)
-    now = server.standing(held, made.terms.make())
-    assert len(now.lengths) == ROUNDS and min(now.lengths) > 0
-    held.close()
-    go_back(made.server, 3)
-    held = ServerFolder(made.server)
-    assert server.standing(held, made.terms.make()).lengths == now.lengths[:3]
-    held.close()

@@ -4,7 +4,6 @@ answers, keeps the lists of people that it has answered, and stops when its answ
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -14,7 +13,7 @@ import numpy as np
 import pytest
 from entrenous_network.frames.frames import Code, FrameParts, opened
 from entrenous_network.frames.secure import sum_terms
-from entrenous_network.links.admission import GONE, Bounds
+from entrenous_network.links.admission import GONE
 from entrenous_network.node.node import FederatedNode
 from entrenous_network.node.node_watch import node_status
 from entrenous_network.node.secure_node import inputs
@@ -23,7 +22,7 @@ from entrenous_network.operate.running import status
 from entrenous_network.secure_sum.client import SecureSumClient
 from entrenous_network.secure_sum.server import SecureSumServer
 from entrenous_network.secure_sum.terms import Floors
-from entrenous_network.server import exchange, secure_server, worker
+from entrenous_network.server import exchange, secure_server
 from entrenous_network.server import server as server_module
 from entrenous_network.server.collector import Collector
 from entrenous_network.server.secure_server import SecureRound
@@ -196,21 +195,6 @@ def test_offers_end_when_all_who_are_there_have_answered(
     assert sum(running.answered()) > 18
 
 
-def test_a_server_that_begins_anew_on_an_open_port_waits_for_nobody(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Members or items have changed: whoever is there has long since been heard of."""
-    monkeypatch.setattr(secure_server, "LOOK", 0.0)
-    running = Running(by_lot(tmp_path / "f", people=6, deadline=3600.0, rounds=3))
-    running.link.absent = {"node-03", "node-17", "node-22", "node-31"}
-    monkeypatch.setattr(server_module, "FAREWELL", 0.3)
-    # A server that counted from its own beginning would wait for the hour.
-    monkeypatch.setattr(exchange, "GONE", 1e6)
-    monkeypatch.setattr(running.link, "_since", time.monotonic() - 2e6)
-    assert running.trained() is not None
-    assert status(running.made.server)["lost"] == 0
-
-
 def test_offers_are_waited_for_while_too_few_have_come(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -332,20 +316,6 @@ def test_nobody_is_waited_for_who_has_hung_up_in_a_sum(
     assert status(running.made.server)["lost"] == 0 and len(gone) == 4
 
 
-def test_a_model_that_nobody_was_there_to_keep_is_given_after_the_next_round(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    given: list[int] = []
-
-    def to_nobody(server: FederationServer, *_: Any, **__: Any) -> None:
-        given.append(server.count.counted)
-
-    monkeypatch.setattr(FederationServer, "_give", to_nobody)
-    running = Running(by_lot(tmp_path / "f", people=6, rounds=20))
-    running.trained()
-    assert given == list(range(1, 21))
-
-
 def test_no_model_but_the_trained_one_has_its_number(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -406,18 +376,6 @@ def test_a_lot_is_secret_with_secret_draws_and_the_same_after_a_restart(tmp_path
     assert rate == pytest.approx(COHORT / USERS, abs=0.04)
     public = nodes_of(by_lot(tmp_path / "g"))
     assert lots != {name: [node.offers(r) for r in range(50)] for name, node in public.items()}
-
-
-def test_a_server_has_room_for_twice_as_many_as_a_lot_draws(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """All of them wait for each other, each on a connection."""
-    monkeypatch.setattr(worker, "STANDARD", Bounds(connections=20, strangers=10))
-    with closing(ServerFolder(by_lot(tmp_path / "f").server)) as held:
-        bounds = worker.bounds_of(held)
-        assert bounds.connections - bounds.strangers == 2 * COHORT
-        monkeypatch.setattr(worker, "MOST_CONNECTED", 15)
-        assert worker.bounds_of(held).connections == 25
 
 
 # ---- groups by lot -------------------------------------------------------------------------------

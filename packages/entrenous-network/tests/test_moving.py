@@ -178,18 +178,6 @@ def test_another_server_at_the_new_address_cuts_no_node_off(tmp_path: Path) -> N
     assert model == server_sha256(simulated(made))
 
 
-def test_where_no_address_is_to_be_trusted_a_node_ends_with_its_line(tmp_path: Path) -> None:
-    made = federation(tmp_path / "f", place=Place())
-    other = federation(tmp_path / "other", place=Place())
-    folder = made.nodes["node-1"]
-    with listening(other) as (_, stranger):
-        port = stranger.address.rpartition(":")[2]
-        (folder / ADDRESSES).write_text(noted(made, 1, f"localhost:{port}"))
-        with closing(FederatedNode(folder)) as node, pytest.raises(InputError, match="not to be"):
-            ca = made.server / "keys" / "ca.crt"
-            polled(stranger.address, ca, [polling(node)], Event(), say=lambda line: None)
-
-
 def test_nothing_goes_in_plain_text_where_a_notice_says(tmp_path: Path) -> None:
     stop, said = Event(), list[str]()
 
@@ -324,50 +312,41 @@ LIES: dict[str, Callable[[FoundedFederation, Path], str]] = {
     "another purpose": _as_frame,
     "another number than was signed": lambda made, _: noted(made, 3, number=5),
     "another address than was signed": lambda made, _: noted(made, 5, addresses=["evil.example:1"]),
-    "other run than was signed": lambda made, _: noted(made, 5, run="0" * 32),
     "no address": lambda made, _: noted(made, 5, addresses=[]),
     "five addresses": lambda made, _: noted(made, 5, *(f"h{n}.example:1" for n in range(5))),
-    "a hundred addresses": lambda made, _: noted(made, 5, *(f"h{n}:1" for n in range(100))),
     "nonsense": lambda made, _: noted(made, 5, "evil.example/path:80"),
     "a line feed": lambda made, _: noted(made, 5, "hub.example:80\nevil"),
-    "no port": lambda made, _: noted(made, 5, "hub.example"),
     "port 0": lambda made, _: noted(made, 5, "hub.example:0"),
-    "a long host": lambda made, _: noted(made, 5, f"{'a.' * 200}example:80"),
     "a negative number": lambda made, _: noted(made, -1),
     "a huge number": lambda made, _: noted(made, LAST + 1),
-    "a number as text": lambda made, _: noted(made, 5, number="5"),
     "true": lambda made, _: noted(made, 5, number=True),
     "a field more": lambda made, _: noted(made, 5, tls=False),
-    "another format": lambda made, _: noted(made, 5, format=3),
     "no signature": lambda made, _: noted(made, 5, signature=""),
-    "a list": lambda made, _: "[1, 2]",
     "nothing": lambda made, _: "",
     "too long": lambda made, _: noted(made, 5) + " " * LARGEST,
-    "huge": lambda made, _: " " * (1 << 22),
     "deep": lambda made, _: "[" * 4000,
     "not a number": lambda made, _: noted(made, 5).replace(": 5,", ": NaN,"),
 }
 
 
-@pytest.mark.parametrize("lie", LIES)
-def test_a_notice_that_lies_is_refused_and_nothing_is_written(tmp_path: Path, lie: str) -> None:
+def test_a_notice_that_lies_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
     made = federation(tmp_path / "f")
     folder = made.nodes["node-1"]
     good = noted(made, 3, "hub.example:8443")
+    file = tmp_path / "brought.json"
     with closing(FederatedNode(folder)) as node:
         assert answer_to(made, node, ADDRESS_NEWS, good.encode()) == ADDRESS_NEWS
         before = (folder / ADDRESSES).read_bytes()
-        text = LIES[lie](made, tmp_path)
-        assert answer_to(made, node, ADDRESS_NEWS, text.encode()).startswith(
-            "malformed\naddresses: "
-        )
-        # From a file it is refused by the same rules.
-        file = tmp_path / "brought.json"
-        file.write_text(text)
-        with pytest.raises(InputError) as refused:
-            hear(folder, file)
-        assert "\n" not in str(refused.value) and len(str(refused.value)) < 700
-        assert (folder / ADDRESSES).read_bytes() == before
+        for lie, told in LIES.items():
+            text = told(made, tmp_path / lie)
+            said = answer_to(made, node, ADDRESS_NEWS, text.encode())
+            assert said.startswith("malformed\naddresses: "), lie
+            # From a file it is refused by the same rules.
+            file.write_text(text)
+            with pytest.raises(InputError) as refused:
+                hear(folder, file)
+            assert "\n" not in str(refused.value) and len(str(refused.value)) < 700, lie
+            assert (folder / ADDRESSES).read_bytes() == before, lie
         # Whoever is told again, as after an answer that was lost, has it still.
         assert answer_to(made, node, ADDRESS_NEWS, good.encode()) == ADDRESS_NEWS
         assert answer_to(made, node, ADDRESS_NEWS, b"\xff\xfe").startswith("malformed")
@@ -458,26 +437,6 @@ def test_a_move_makes_a_certificate_by_the_same_authority(tmp_path: Path) -> Non
     assert (keys / "server.crt").read_bytes() == certificate
 
 
-def test_a_certificate_of_a_public_authority_is_the_operators_to_get(tmp_path: Path) -> None:
-    made, _ = at_a_port(tmp_path / "f")
-    keys = made.server / "keys"
-    for name in ("ca.crt", "ca.key"):
-        (keys / name).unlink()
-    certificate = (keys / "server.crt").read_bytes()
-    lines = move(tmp_path / "f", ["hub.example:443", "localhost:443"])
-    assert lines[-1] == "the server's certificate must name hub.example: get one that does"
-    assert (keys / "server.crt").read_bytes() == certificate
-    # Behind a proxy that ends TLS the server has none.
-    (keys / "server.crt").unlink()
-    assert (
-        "must name hub.example, localhost"
-        in move(tmp_path / "f", ["hub.example:1", "localhost:1"])[-1]
-    )
-    plain = federation(tmp_path / "plain", place=Place(tls=False))
-    assert len(move(tmp_path / "plain", ["hub.example:1"])) == 3
-    assert known_number(plain.server) == 1
-
-
 def test_links_and_invitations_name_the_new_address_first(tmp_path: Path) -> None:
     made = found_federation(tmp_path / "f", ITEMS, [], PLAN, Place())
     before = make_link(tmp_path / "f", 1, 1, 1)
@@ -531,19 +490,3 @@ def test_a_shop_takes_a_notice_for_all_its_customers(tmp_path: Path, command: Co
     error = command("federation", "join", shop, "--moved", file).error
     assert "has number 3, and number 4 is known here" in error
     assert numbers(made) == {4}
-
-
-def test_a_file_that_is_none_and_a_folder_that_has_not_joined_get_one_line(
-    tmp_path: Path, command: Command
-) -> None:
-    made = federation(tmp_path / "f")
-    folder = made.nodes["node-1"]
-    assert "cannot be read" in command("federation", "join", folder, "--moved", tmp_path).error
-    file = tmp_path / "addresses.json"
-    file.write_bytes(b"\xff" * 10)
-    assert "cannot be read" in command("federation", "join", folder, "--moved", file).error
-    file.write_text(noted(made))
-    assert command("federation", "join", tmp_path / "nobody", "--moved", file).error
-    # A file that something has spoilt is named when the node starts.
-    (folder / ADDRESSES).write_text("{}")
-    assert f"{folder / ADDRESSES}: format None" in command("node", folder).error

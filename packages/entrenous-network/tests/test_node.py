@@ -136,16 +136,6 @@ def test_a_node_answers_for_no_fewer_users_than_its_owner_says(tmp_path):
     one.node.close()
 
 
-def test_a_request_that_comes_late_again_rewinds_nobody(one):
-    late = one.request(0)
-    first = one.node.answer(late)
-    for number in (1, 2):
-        one.node.answer(one.request(number, seed=number + 1))
-    state = one.private()
-    assert one.node.answer(late) == first
-    assert one.private() == state and state[0] == 3
-
-
 def test_a_round_that_is_long_ago_is_refused(one):
     for number in range(8):
         assert one.said(one.request(number))[0] == "sum"
@@ -176,14 +166,6 @@ def test_a_node_refuses(what, one):
     assert one.said(one.request(0, **changed)) == ("refused", code)
     assert one.private() == state
     assert one.said(one.request(0))[0] == "sum"
-
-
-def test_a_node_says_nothing_of_its_users(one):
-    """Refusals carry codes; not a row, an item or a name."""
-    answers = [one.node.answer(one.request(0, **changed)) for _, changed in REFUSED.values()] + [
-        one.node.answer(b"nonsense")
-    ]
-    assert not any(b"patient" in answer or b"film" in answer for answer in answers)
 
 
 def test_a_full_disk_is_an_answer_and_the_round_can_be_done_later(one, monkeypatch):

@@ -23,16 +23,13 @@ from typing import Any
 import httpx
 import pytest
 from entrenous_network.links.polling import (
-    Backoff,
     Refused,
     refusal_of,
 )
 from entrenous_network.node.node import FederatedNode
 from entrenous_network.node.node_watch import AWAY, NodeWatch, node_status
-from entrenous_network.operate.device import recommend
 from entrenous_network.operate.founding import free_ports
 from entrenous_network.operate.running import status_of_server
-from entrenous_network.operate.running_node import run_node
 from entrenous_network.server.server import serve
 from federation_links import (
     PATIENCE,
@@ -40,7 +37,6 @@ from federation_links import (
     federation,
     logged,
     nodes_at,
-    nodes_of,
     ratings,
     server_sha256,
     simulated,
@@ -48,7 +44,6 @@ from federation_links import (
 )
 from service_processes import at_a_port, process
 
-from entrenous import Device
 from entrenous.core.errors import InputError, NotYet, StartAgain, may_pass
 from entrenous.core.files import DiskHealth
 
@@ -393,19 +388,6 @@ def said(node: FederatedNode, watch: NodeWatch, frame: bytes) -> bytes:
     return found
 
 
-def test_a_node_without_a_server_fills_no_log() -> None:
-    """A day in virtual time: some 3,800 attempts, each of which was a line."""
-    clock = [0.0]
-    waits = Backoff(lambda: clock[0])
-    attempts = lines = 0
-    while clock[0] < 86_400:
-        clock[0] += waits.pause()
-        waits.attempt()
-        attempts += 1
-        lines += waits.worth_saying
-    assert attempts > 2000 and lines < 60
-
-
 @pytest.mark.usefixtures("forked_children")
 def test_a_node_that_has_the_trained_model_says_so_and_ends(tmp_path: Path) -> None:
     """Before: `lost: the server says 500; trying again`, and so on for ever."""
@@ -422,72 +404,7 @@ def test_a_node_that_has_the_trained_model_says_so_and_ends(tmp_path: Path) -> N
             assert "says 500" not in out + err
 
 
-def test_a_node_that_serves_apps_goes_on_when_it_has_finished(tmp_path: Path) -> None:
-    made = federation(tmp_path / "f", nodes=1, rounds=1)
-    folder = made.nodes["node-1"]
-    serve(FaultyLink({"node-1": nodes_of(made)["node-1"].answer}), made.server)
-    said: list[str] = []
-    stop = Event()
-    arguments = (folder, stop, said.append)
-    thread = Thread(target=run_node, args=arguments, kwargs={"served_at": free_ports()[0]})
-    thread.start()
-    # Nor is there a server, as after a restart of the machine.
-    until(lambda: "node-1: finished, the trained model is here" in said)
-    assert thread.is_alive()
-    stop.set()
-    thread.join(PATIENCE)
-    assert not thread.is_alive() and not any("lost" in line for line in said)
-
-
-def test_a_node_that_trains_again_or_keeps_no_model_has_not_finished(tmp_path: Path) -> None:
-    """After its server has gone back: another model comes."""
-    made = federation(tmp_path / "f", nodes=1, rounds=1)
-    with closing(FederatedNode(made.nodes["node-1"])) as node:
-        watch = NodeWatch(node.folder, node.terms, node.store.standing)
-        # Under masks it does not keep a model that it has taken, unless enough others have it.
-        watch.answered(node.responder.seal("taken", round=1))
-        assert not watch.finished()
-        serve(FaultyLink({"node-1": lambda frame: said(node, watch, frame)}), made.server)
-        assert watch.finished()
-        update = node.responder.seal("update")
-        watch.answered(update)
-        assert not watch.finished()
-
-
 # ---- recommending --------------------------------------------------------------------------------
-
-
-def test_a_node_that_is_held_open_recommends_by_the_newest_model(tmp_path: Path) -> None:
-    made = federation(tmp_path / "f", nodes=2, rounds=3)
-    folder, nodes, rounds = made.nodes["node-1"], nodes_of(made), list[int]()
-    link = FaultyLink({name: node.answer for name, node in nodes.items()})
-    with Device(folder) as held:
-        with pytest.raises(InputError, match="no model has come yet"):
-            held.recommend()
-
-        def look(done: int, of: int, what: str) -> None:
-            found = held.recommend(5, user="patient-3x")
-            rounds.append(found.round)
-            assert found == recommend(folder, "patient-3x", 5) and len(found.items) == 5
-
-        serve(link, made.server, progress=look)
-        assert rounds == [0, 1, 2]
-        assert held.recommend(5, user="patient-3x").round == 3 and held.users[3] == "patient-3x"
-        newest = held._newest()
-        assert held._newest() is newest  # nothing is read again where nothing was written
-
-
-def test_an_unknown_user_is_told_no_other_users_id(tmp_path: Path) -> None:
-    """Before: `did you mean 'patient-3x'?`."""
-    made = federation(tmp_path / "f", nodes=2, rounds=1)
-    serve(FaultyLink({name: node.answer for name, node in nodes_of(made).items()}), made.server)
-    for guess in ("patient-33x", "patient-3", "x"):
-        code, line = ended("federation", "recommend", made.nodes["node-1"], "--user", guess)
-        assert (
-            code == 2
-            and "no user of this node has that id" in line
-            and "patient" not in line.replace(guess, "")
-        )
 
 
 # ---- the collector of garbage --------------------------------------------------------------------

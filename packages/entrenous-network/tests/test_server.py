@@ -350,23 +350,4 @@ def test_c3_stragglers_are_late_and_change_nothing(tmp_path, record_property, mo
     assert 0.5 <= max(took) <= 0.5 + exchange.POLL
 
 
-def test_who_never_answers_keeps_nobody_else_waiting(tmp_path, monkeypatch):
-    """Requests under way are bounded: here to one at a time, and half of the nodes never answer
-    theirs.
-    """
-    monkeypatch.setattr(exchange, "WINDOW", 1)
-    monkeypatch.setattr(exchange, "AGAIN", 0.1)
-    monkeypatch.setattr(server_module, "FAREWELL", 0.5)
-    virtual_time(monkeypatch)
-    founded = federation(tmp_path / "f", rounds=2, quorum=0.5, deadline=2.0)
-
-    def fate(stage: str, address: str) -> list[float]:
-        return [] if address in ("node-1", "node-2") and stage == "answer" else [0.0]
-
-    assert serve(linked(founded, fate=fate), founded.server) is not None
-    assert [line for line in logged(founded.server) if line.startswith("round")] == [
-        f"round {n}: 10 of 20 devices" for n in (0, 1)
-    ]
-
-
 # ---- A9: what a log says -------------------------------------------------------------------------

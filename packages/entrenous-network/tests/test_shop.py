@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing
+from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,9 +17,7 @@ import pytest
 from command_line import Command
 from entrenous_network.links.device_http import TOKEN
 from entrenous_network.node.common import Common
-from entrenous_network.node.node import FederatedNode
-from entrenous_network.node.node_store import PAUSED, STORE, NodeStore, StoreStanding
-from entrenous_network.node.node_watch import AWAY, NodeWatch, ShopWatch
+from entrenous_network.node.node_store import PAUSED, STORE, NodeStore
 from entrenous_network.node.secure_node import inputs
 from entrenous_network.operate import served_shop
 from entrenous_network.operate.device import Device, add_to_shop, recommend
@@ -300,45 +298,3 @@ def test_metrics_are_of_all_devices_together_and_name_nobody(shop: ServedShop) -
     assert text.count("# TYPE entrenous_model_round gauge") == 1
     health = httpx.get(f"{shop.operator}/v1/health", timeout=60)
     assert (health.status_code, health.text) == (200, "ok\n")
-
-
-def test_counts_are_added_up_and_of_progress_the_least_is_told(
-    running: Running, tmp_path: Path
-) -> None:
-    running.start()
-    shop = tmp_path / "shop"
-    joined(running, shop)
-    clock = [1000.0]
-    with ExitStack() as stack:
-        watches = []
-        for folder in devices_of(shop):
-            node = FederatedNode(folder)
-            stack.callback(node.close)
-            watches.append(
-                NodeWatch(folder, node.terms, node.store.standing, clock=lambda: clock[0])
-            )
-        together = ShopWatch(watches)
-        for number, watch in enumerate(watches):
-            clock[0] = 1001.0 + number
-            watch.standing = StoreStanding(rounds=7 + number, model=3 + number, sums=2)
-            watch.heard(0.0)
-            watch.answered(node.answer(b"no request"))
-        text = together.text()
-        for line in (
-            "rounds_done 7.0",
-            "model_round 3.0",
-            "last_contact_seconds 1001.0",
-            "last_answer_seconds 1005.0",
-            "sums_remembered 10.0",
-            'answers_total{code="given"} 0.0',
-            'answers_total{code="not-a-frame"} 5.0',
-            "finished 0.0",
-        ):
-            assert f"entrenous_{line}\n" in text
-        watches[4].standing = StoreStanding(rounds=0, model=None, sums=0)
-        assert "entrenous_model_round -1.0\n" in together.text()
-        assert together.trouble() is None
-        clock[0] = 1001.0 + AWAY + 2.5
-        trouble = together.trouble()
-        assert trouble is not None
-        assert str(trouble.text).startswith("3 of 5 devices, the first: no word for 122 s")

@@ -38,7 +38,7 @@ from federation_links import (
     simulated,
     until,
 )
-from growing_federation import DATA, FIRST, OWNER, USERS, Growing
+from growing_federation import DATA, FIRST, OWNER, Growing
 
 PATIENCE = 240.0
 pytestmark = pytest.mark.usefixtures("forked_children")
@@ -233,12 +233,6 @@ def test_a_worker_that_is_killed_while_it_sums_groups_by_lot_loses_nobody(
     assert before[3].count(third) == 2
 
 
-def invited(growing: Growing, address: str) -> int:
-    """Ten people join by invitation. Returns how many members there are then."""
-    growing.come(range(FIRST, USERS))
-    return USERS
-
-
 def by_link(growing: Growing, address: str) -> int:
     """Somebody joins by a link that leads to the workers."""
     link = make_link(growing.folder / "f", uses=1, days=1, an_hour=10)._replace(server=address)
@@ -248,14 +242,9 @@ def by_link(growing: Growing, address: str) -> int:
     return FIRST + 1
 
 
-@pytest.mark.parametrize(
-    ("come", "groups"), [(invited, {}), (by_link, {"groups": 2, "cohort": 24})]
-)
-def test_people_who_come_to_two_workers_are_in_the_sums_from_then_on(
-    tmp_path: Path, come: Callable[[Growing, str], int], groups: dict[str, int]
-) -> None:
+def test_people_who_come_to_two_workers_are_in_the_sums_from_then_on(tmp_path: Path) -> None:
     """The bytes are those of a simulation, and the workers stay the same processes."""
-    growing = Growing(tmp_path, deadline=60.0, **groups)
+    growing = Growing(tmp_path, deadline=60.0, groups=2, cohort=24)
     server = growing.made.server
     over = threading.Event()
     pools = list[WorkerPool[WorkerProcess]]()
@@ -285,7 +274,7 @@ def test_people_who_come_to_two_workers_are_in_the_sums_from_then_on(
         threads.append(live(first))
         until(lambda: running.status(server).get("number"))
         held.pace = 0.0
-        members = come(growing, pools[0].address)
+        members = by_link(growing, pools[0].address)
         threads.append(live([name for name in growing.nodes if name not in first]))
         threads[0].join(PATIENCE)
         assert [worker.process.pid for worker in pools[0].workers] == processes

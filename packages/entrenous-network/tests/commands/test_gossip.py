@@ -14,7 +14,6 @@ from command_line import Command, Printed, write_shop
 from paths import SHARED, real
 from stored_runs import Page
 
-from entrenous.cli.console import announce_compilation
 from entrenous.data.load import load
 from entrenous.federation.network import Network
 from entrenous.runs import pipeline as experiment
@@ -318,36 +317,6 @@ def test_a_trace_is_kept_with_its_run(command: Command, folder: Path, tmp_path: 
     assert (path / "network-latency.txt").read_text() == "0.5\n1.5\n2.5\n"
 
 
-def test_a_split_with_weighting_sets_is_the_same_from_its_files(
-    command: Command, tmp_path: Path
-) -> None:
-    made = ran(command, tmp_path / "runs", "--json").json
-    assert (
-        command("split", "shop.csv", "--protocol", "pepper-85-15", "--out", tmp_path / "split").code
-        == 0
-    )
-    options = [
-        "--data",
-        tmp_path / "split",
-        "--protocol",
-        "given",
-        "--rounds",
-        4,
-        *SMALL,
-        "--out",
-        tmp_path / "runs",
-        "--json",
-    ]
-    given = command("run", "pepper-gmf", *options).json
-    assert (given["model_sha256"], given["metrics"]) == (made["model_sha256"], made["metrics"])
-    (tmp_path / "split" / "validation_candidates.csv").unlink()
-    said = (
-        f"{tmp_path / 'split'}: no validation_candidates file; expected the candidates that each"
-        " row of the weighting sets"
-    )
-    assert command("run", "pepper-gmf", *options).error.startswith(said)
-
-
 # ---- what there is -------------------------------------------------------------------------------
 
 
@@ -377,16 +346,6 @@ def test_a_report_of_one_run_without_a_server_names_none_but_to_say_so(
     assert "loss=0.3, latency=uniform:0:2, churn=0.2, bad=0.2" in page.text
 
 
-def test_runs_that_differ_by_their_network_are_told_apart(command: Command, tmp_path: Path) -> None:
-    for loss in ("0.1", "0.4"):
-        ran(command, tmp_path, "--network", f"loss={loss}")
-    runs = [path.name for path in store.folders(tmp_path)]
-    page = Page(Path(command("report", *runs, "--runs", tmp_path).out.strip()).read_text())
-    assert {row[0] for row in page.tables["Pushed and received"][2:]} == {
-        f"pepper-gmf factors=4, view=3, loss={x}" for x in ("0.1", "0.4")
-    }
-
-
 # ---- beside run ----------------------------------------------------------------------------------
 
 
@@ -412,14 +371,3 @@ def test_weighting_sets_tell_no_model_the_answer(folder: Path) -> None:
         honest["passed"] and np.abs([one["standard_errors"] for one in honest["checks"]]).max() < 4
     )
     assert not leaky["passed"]
-
-
-def test_what_must_be_compiled_first_is_announced(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("entrenous.core.compiled_code.is_ready", lambda function: False)
-    for name in GOSSIP:
-        announce_compilation(name)
-        assert capsys.readouterr().err.startswith(
-            f"compiling {name}'s device code for this machine"
-        )

