@@ -131,14 +131,6 @@ def lists(growing: Growing) -> dict[str, Any]:
     return dict(json.loads((growing.made.server / MEMBERS).read_text()))
 
 
-def test_a_longer_list_is_taken_and_the_same_again(tmp_path: Path) -> None:
-    growing = Growing(tmp_path)
-    growing.come(range(FIRST, 33))
-    text = (growing.made.server / MEMBERS).read_bytes()
-    assert told(growing, text) == "members" == told(growing, text)
-    assert growing.knows("device-00") == 33
-
-
 def _without_one(fields: dict[str, Any]) -> None:
     del fields["nodes"]["device-03"]
 

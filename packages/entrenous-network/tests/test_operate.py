@@ -402,9 +402,3 @@ def test_a_node_that_has_the_trained_model_says_so_and_ends(tmp_path: Path) -> N
             assert node.returncode == 0
             assert f"{name}: finished, the trained model is here" in out + err
             assert "says 500" not in out + err
-
-
-# ---- recommending --------------------------------------------------------------------------------
-
-
-# ---- the collector of garbage --------------------------------------------------------------------

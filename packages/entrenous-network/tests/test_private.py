@@ -148,16 +148,6 @@ def test_it_is_the_default_and_founds_a_lot(tmp_path: Path) -> None:
     assert (made.terms.protection.answers, made.terms.protection.people) == (5, 200)
 
 
-@pytest.mark.parametrize("groups", [3, "3"])
-def test_each_group_of_a_cohort_is_large_enough_for_a_sum(
-    tmp_path: Path, groups: int | str
-) -> None:
-    """Python hands a number over, and the shell text."""
-    plan = FoundingPlan(algorithm="fpl", rounds=20, users=3000, protect={"groups": groups})
-    made = found_federation(tmp_path / "f", Items.of(DATA), [], plan)
-    assert made.terms.settings["cohort"] == 3 * 360
-
-
 @pytest.mark.parametrize(
     ("more", "words"),
     [

@@ -348,6 +348,3 @@ def test_c3_stragglers_are_late_and_change_nothing(tmp_path, record_property, mo
         "measured", f"rounds of at most {max(took):.2f} s, of virtual time, at a deadline of 0.5 s"
     )
     assert 0.5 <= max(took) <= 0.5 + exchange.POLL
-
-
-# ---- A9: what a log says -------------------------------------------------------------------------

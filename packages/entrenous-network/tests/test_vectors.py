@@ -226,9 +226,8 @@ def test_a_device_in_javascript_takes_part_by_lot_and_the_model_is_that_of_the_s
 
 @needs_node
 def test_the_contract_in_javascript_says_what_ours_says(tmp_path: Path) -> None:
-    """Random lists of people, lots of all devices, and lists of members and items with lies."""
+    """Random lists of people, lots of all devices, and lists of members with lies."""
     made = {"refusals": contract_cases(), "lists": list_cases(), "lots": lot_cases()}
-    made["items"] = item_cases()
     made["budgets"] = budget_cases()
     made["bounds"] = bound_cases()
     (tmp_path / "cases.json").write_text(json.dumps(made))
@@ -363,55 +362,6 @@ def list_cases() -> list[dict[str, Any]]:
         case = {"known": json.loads(known.text()), "users": PEOPLE}
         cases.append({**case, "sent": text, "said": taken})
     assert [case["said"] is None for case in cases] == [False] * 3 + [True] * 9
-    return cases
-
-
-def item_cases() -> list[dict[str, Any]]:
-    """Lists of items that a server might send, and the hash of the list that we then have."""
-    known = Items(
-        ["a", "b", "ö"],
-        ["", "Amélie \x7f", 'a "quoted" \\ \n one'],
-        np.array([[40.0, 1e-05], [-0.0, 123456789.125], [1e16, 0.1]]),
-        {"Gattung": ["ä", "", "😀"], "year": ["1999", "2000", ""]},
-        (1,),
-    )
-    new = Items(
-        ["new", "漢"], ["", "x"], np.ones((2, 2)) / 3, {"year": ["", "1"], "Gattung": ["k", ""]}
-    )
-    longer = known.with_more(new).without(["new"])
-    whole, lacks = json.loads(longer.text), json.loads(longer.since(3))
-    good = [whole, lacks, json.loads(known.text), json.loads(known.without(["a"]).since(3))]
-    changes: list[dict[str, Any]] = [
-        {"retired": []},
-        {"retired": [3, 1]},
-        {"retired": [5]},
-        {"retired": ["x"]},
-        {"ids": []},
-        {"ids": ["new", "new"]},
-        {"titles": ["x"]},
-        {"features": {"Gattung": ["k", ""]}},
-        {"features": 3},
-        {"places": None},
-        {"places": [[1.0, 2.0]]},
-        {"places": [[1.0, "x"], [1.0, 2.0]]},
-    ]
-    lies = [{**lacks, **change} for change in changes]
-    lies += [{**lacks, "after": 2}, {**lacks, "sha256": "00"}]
-    lies += [{**whole, **change} for change in changes]
-    for name in ("ids", "places"):
-        lies.append({**whole, name: [whole[name][1], whole[name][0], *whole[name][2:]]})
-    turned = {name: texts[::-1] for name, texts in whole["features"].items()}
-    lies += [{**whole, "features": turned}, [], {}]
-    lies.append({**whole, "ids": [*whole["ids"][:4], "a"]})
-    lies.append({**whole, "features": {**whole["features"], "more": [""] * 5}})
-    cases = []
-    for sent in (*good, *lies):
-        try:
-            taken: str | None = known.taken(json.dumps(sent), "items").sha256
-        except (InputError, ValueError, TypeError, KeyError):
-            taken = None
-        cases.append({"known": json.loads(known.text), "sent": sent, "said": taken})
-    assert [case["said"] is None for case in cases] == [False] * len(good) + [True] * len(lies)
     return cases
 
 

@@ -9,7 +9,6 @@
 - models: honest nodes answered `mask` for different downloads
 - bytes: honest nodes have different models of one round at the end
 - blame: a refusal names an honest node as the one who lied
-- unnamed: a node's lie cost an honest server the round, and no line of its log names the node
 """
 
 from __future__ import annotations
@@ -30,8 +29,6 @@ from entrenous_network.secure_sum import messages
 
 from entrenous.core.contract.declared import Contract
 
-LOST = "nothing was revealed"  # what the log says of a lost attempt
-FALSE_VECTOR = "a node lied, and the sum does not say which"
 LONG = 100_000  # bytes of an answer that is no message but a vector
 EXCUSED = (
     "forged",

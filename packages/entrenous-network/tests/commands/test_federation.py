@@ -166,22 +166,6 @@ def test_bad_input_to_join_and_to_what_runs_is_one_line_and_writes_nothing(
         assert contents(folder) == before, words
 
 
-def test_a_node_has_one_user_or_many_and_is_run_by_one_command(
-    folder: Path, command: Command
-) -> None:
-    founded(command)
-    for name in ("a", "one"):
-        done = command(
-            *JOIN,
-            name,
-            "--invitation",
-            f"book/invitations/{name}",
-            "--data",
-            f"{name}.csv",
-        )
-        assert done.code == 0 and f"entrenous node {name}" in done.err
-
-
 def test_an_owner_who_says_nothing_joins_under_masks_alone(folder: Path, command: Command) -> None:
     done = command(*NEW, "--rounds", "4", "--profile", "paper", *asked(command, "a", "b", "one"))
     assert "each owner who agrees says join --profile paper" in done.err
@@ -313,11 +297,3 @@ def test_an_invitation_to_another_federation_is_not_accepted(
         in command("federation", "join", "a", "--invitation", "other/invitations/a").error
     )
     assert contents(folder / "a") == before
-
-
-# ---- the journey ---------------------------------------------------------------------------------
-
-
-def rounds(server: Path) -> int:
-    path = server / "status.json"
-    return int(json.loads(path.read_text())["round"]) if path.exists() else 0

@@ -26,7 +26,7 @@ from entrenous_network.peers.replay import MESSAGE, ReplayError
 from entrenous_network.peers.running import check, run, status
 from small_gossip import shop
 
-from entrenous.core.errors import EntrenousError, InputError
+from entrenous.core.errors import InputError
 from entrenous.core.lock import holding
 
 SETTINGS = {"factors": 4, "redraw": 2, "learning_rate_user": 0.05}
@@ -185,21 +185,3 @@ def test_a_folder_is_run_once_and_says_what_is_wrong_with_it(tmp_path: Path) -> 
         PeerFolder(made.peers[3])
     with pytest.raises(InputError, match=r"node.json: no such file"):
         PeerFolder(tmp_path)
-
-
-def test_a_federation_that_makes_no_sense_is_not_founded(tmp_path: Path) -> None:
-    for arguments, said in (
-        ({"nodes": 2}, "--nodes: got 2"),
-        ({"nodes": 20}, "at most 8"),
-        ({"algorithm": "fpl"}, "needs a server"),
-        ({"algorithm": "popular"}, "needs a server|does not gossip"),
-        ({"settings": {"alpha": 0}}, "at random"),
-        ({"settings": {"nonsense": 1}}, "unknown setting"),
-        ({"period": 0.0}, "period: got '0.0'"),
-        ({"rounds": 3}, "no rounds where the topology is 'peers'"),
-    ):
-        given: dict[str, Any] = {"nodes": 8, "peers": True, **arguments}
-        nodes = given.pop("nodes")
-        with pytest.raises(EntrenousError, match=said):
-            found(tmp_path / "x", shop(8, items=60, each=12), FoundingPlan(**given), nodes=nodes)
-        assert not (tmp_path / "x").exists() or not any((tmp_path / "x").iterdir())

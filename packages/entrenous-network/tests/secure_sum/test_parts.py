@@ -25,9 +25,6 @@ from secure_sum_in_memory import terms
 from entrenous.core.contract.update import ShownArrays, Total
 from entrenous.core.errors import InputError
 
-# ---- signatures ----------------------------------------------------------------------------------
-
-
 # ---- graph ---------------------------------------------------------------------------------------
 
 
