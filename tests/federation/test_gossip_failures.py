@@ -1,6 +1,6 @@
 """The failure tests of gossip (privacy.md 5.4, G1 to G7), where figures are needed: on the
-simulated network. Those in which a process dies are in packages/entrenous-network/tests/peers/test_processes.py (G5,
-G6), and what real sockets and time add in packages/entrenous-network/tests/peers/test_failures.py (G4, G6).
+simulated network. What virtual time and a link add is in
+packages/entrenous-network/tests/peers/test_failures.py (G4, G6).
 """
 
 from __future__ import annotations

@@ -13,9 +13,7 @@ from entrenous_lab.memory_link import MemoryServerLink
 from entrenous_network.frames import contribution
 from entrenous_network.frames.frames import opened
 from entrenous_network.node.node import FederatedNode
-from entrenous_network.server import journal
 from entrenous_network.server.intake import Open
-from entrenous_network.server.journal import Journal
 from entrenous_network.server.server import serve
 from entrenous_network.server.server_folder import ServerFolder
 from federation_links import FaultyLink, server_of
@@ -100,64 +98,6 @@ def commit_and_die(root: str, step: str) -> None:
     ServerFolder.commit = dying  # type: ignore[method-assign]
     nodes = {path.name: FederatedNode(path) for path in sorted((founded / "nodes").iterdir())}
     serve(FaultyLink({name: node.answer for name, node in nodes.items()}), founded / "server")
-
-
-def journal_and_die(root: str, step: str) -> None:
-    """A federation in a process that is killed at a step of making its second journal, or of the
-    first record in it.
-    """
-    founded, made = Path(root), 0
-    begin = Journal.__init__
-
-    class Dying:
-        """What core/files.py and entrenous_network/server/journal.py know as os, and dies when it gets to the
-        step.
-        """
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(os, name)
-
-        def open(self, path: Path, *arguments: Any) -> int:
-            return (
-                died()
-                if step == ("open folder" if path.is_dir() else "open")
-                else os.open(path, *arguments)
-            )
-
-        def ftruncate(self, *arguments: Any) -> None:
-            died() if step == "cut off" else os.ftruncate(*arguments)
-
-        def fsync(self, handle: int) -> None:
-            died() if step == (
-                "flush folder" if os.path.isdir(f"/proc/self/fd/{handle}") else "flush"
-            ) else os.fsync(handle)
-
-        def write(self, handle: int, content: bytes) -> int:
-            if step == "half a write":
-                os.write(handle, content[: len(content) // 2])
-            return died() if "write" in step else os.write(handle, content)
-
-    def dying(self: Journal, path: Path) -> None:
-        nonlocal made
-        made += 1
-        if made == 2:
-            journal.os = files.os = Dying()  # type: ignore[assignment]
-        begin(self, path)
-
-    Journal.__init__ = dying  # type: ignore[method-assign]
-    nodes = {path.name: FederatedNode(path) for path in sorted((founded / "nodes").iterdir())}
-    serve(FaultyLink({name: node.answer for name, node in nodes.items()}), founded / "server")
-
-
-def append_for_ever(path: str, number: int) -> None:
-    """Appends records of all sizes to a journal, and says the number of each once it is there;
-    until somebody kills the process.
-    """
-    journal = Journal(Path(path))
-    while True:
-        journal.append(b"F", f"{number:08d}".encode() + bytes(7919 * number % 100_000))
-        os.write(1, f"{number}\n".encode())
-        number += 1
 
 
 def serve_as_nobody(folder: str, said: str) -> None:

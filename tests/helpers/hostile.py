@@ -1,8 +1,7 @@
 """Hostile values in valid, signed messages, many times: how often each refusal was given. Whatever
 is no refusal ends it with an error.
 
-python hostile.py nodes|server|peers COUNT    to the nodes of a server, of all algorithms; to
-servers; to peers of all that gossip
+python hostile.py nodes|server COUNT    to the nodes of a server, of all algorithms; to servers
 """
 
 from __future__ import annotations
@@ -13,13 +12,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from hostile_peers import lying_peers
 from hostile_rounds import lying_nodes, lying_server, with_server
-from hostile_sums import MASKABLE, lying
-from small_federations import GOSSIP
 
 Lies = Callable[[str, int, int], Counter[str]]  # of an algorithm, so many, by a seed
-MASKED = 0.15  # of the messages, between a server and its nodes
 
 
 def shares(count: int, names: Sequence[str]) -> list[tuple[str, int]]:
@@ -46,25 +41,11 @@ def each(lies: Lies, count: int, names: Sequence[str]) -> Counter[str]:
     return found
 
 
-def rounds(towards: str, lies: Lies, count: int) -> Counter[str]:
-    """Messages in plain and in masked rounds."""
-    masked = int(MASKED * count)
-    found = each(lies, count - masked, with_server())
-    return found + each(
-        lambda name, share, seed: lying(towards, share, seed, name),
-        masked,
-        [f"{name}" for name in MASKABLE],
-    )
-
-
 def main(what: str, count: int) -> None:
     """Sends so many messages and prints what became of them."""
     began = time.monotonic()
     with np.errstate(all="ignore"):
-        if what == "peers":
-            found = each(lying_peers, count, GOSSIP)
-        else:
-            found = rounds(what, lying_server if what == "nodes" else lying_nodes, count)
+        found = each(lying_server if what == "nodes" else lying_nodes, count, with_server())
     anew = found.pop("(begun anew)", 0)  # no message, but what some had led to
     print(
         f"to {what}: {found.total()} messages, {anew} times begun anew,"

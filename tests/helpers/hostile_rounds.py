@@ -17,7 +17,6 @@ from entrenous_network.frames import contribution
 from entrenous_network.frames.contribution import check_total, shown_schema
 from entrenous_network.frames.frames import Code, Frame, opened, seal, signed_by
 from entrenous_network.frames.request import announced_of, write_download
-from entrenous_network.operate.founding import FoundedFederation
 from entrenous_network.server.intake import Open, RoundIntake
 from entrenous_network.server.journal import Journal
 from entrenous_network.server.server_folder import ServerFolder
@@ -36,7 +35,6 @@ from entrenous.core.contract.protocols import (
 from entrenous.core.contract.update import LIMIT
 from entrenous.core.errors import EntrenousError
 from entrenous.core.types import Array, Int64Array
-from entrenous.data.interactions import Interactions
 from entrenous.systems.named import algorithms, kind_of
 
 SMALL: dict[str, Any] = {
@@ -73,25 +71,17 @@ def small(name: str) -> dict[str, Any]:
 
 class Sides:
     """A federation of four nodes with five users each, after two rounds, and both ends of it.
-    draws: of its nodes. made: another federation, of `rows`, whose first twelve nodes are there.
+    draws: of its nodes.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        name: str,
-        draws: str = "secret",
-        made: FoundedFederation | None = None,
-        rows: Interactions | None = None,
-    ) -> None:
-        own = {"settings": small(name), "draws": draws}
-        self.made = made or federation(folder / "f", 4, MANY, name, **own)
+    def __init__(self, folder: Path, name: str, draws: str) -> None:
+        self.made = federation(folder / "f", 4, MANY, name, settings=small(name), draws=draws)
         self.terms, self.run = self.made.terms, self.made.terms.run
         self.key = read_identity(self.made.server / "identity.key")
-        self.nodes = nodes_of(self.made, list(self.made.nodes)[:12])
+        self.nodes = nodes_of(self.made)
         self.algorithm: Any = self.terms.make()
         self.contract: Contract = next(iter(self.nodes.values())).contract
-        self.state: State = simulated(self.made, rows, rounds=2).server
+        self.state: State = simulated(self.made, rounds=2).server
         self.whole = self.algorithm.download(self.state)
         self.sizes = [*self.contract.sizes.values(), self.contract.groups, 5]
 

@@ -18,7 +18,6 @@ from entrenous_network.frames.row_tests import (
     RowTests,
     SummedTests,
     accuracy_of,
-    ranked,
     with_tests,
     without_tests,
 )
@@ -187,13 +186,6 @@ def test_the_noise_is_what_the_terms_say(secret: bool) -> None:
     assert abs(sums.mean()) < 0.5
 
 
-def test_two_sums_of_which_one_has_a_person_less_hardly_tell_of_a_hit() -> None:
-    """Of noise 3, the difference names somebody's hit in 57 of 100 pairs; a coin in 50."""
-    draws = np.random.default_rng(0)
-    hit, none = (draws.normal(1, 3 * np.sqrt(2), 20_000), draws.normal(0, 3 * np.sqrt(2), 20_000))
-    assert np.mean(hit > none) < 0.58
-
-
 @pytest.mark.parametrize("truth", [0.1, 0.6])
 def test_the_interval_has_the_true_rate_as_often_as_it_says(truth: float) -> None:
     draws = np.random.default_rng(1)
@@ -231,16 +223,6 @@ def test_what_devices_cannot_have_is_known(numbers: Any, believable: bool) -> No
     assert SummedTests(0, numbers[0], numbers[1], numbers[2], 3.0, 300).believable is believable
 
 
-def test_the_last_of_equal_scores_and_an_item_of_no_list() -> None:
-    scores = np.ones(12, np.float32)
-    candidates = np.ones(12, np.bool_)
-    candidates[3] = False
-    assert ranked(scores, candidates, np.array([3])) == RowTests(1, 0, 0.0)
-    assert ranked(scores, candidates, np.array([0])) == RowTests(1, 0, 1 / 11)
-    nobody = np.array([], np.int64)
-    assert ranked(scores, candidates, nobody) == RowTests(0, 0, 0.0)
-
-
 # ---- the operator --------------------------------------------------------------------------------
 
 
@@ -273,18 +255,6 @@ def test_the_operator_sees_it_over_time(tmp_path: Path, capsys: pytest.CaptureFi
     shown = command("federation", "status", made.server, "--accuracy").out
     assert "HR@10" in shown and "too few" in shown and "█" in shown
     assert "with tests of new rows (noise of 0.01 on each sum)" in made.terms.limits()
-
-
-def test_a_federation_that_tests_nothing_says_how_to_found_one_that_does(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    made = masked(tmp_path / "f", accuracy=0)
-    printed = Command(capsys)("federation", "status", made.server, "--accuracy")
-    assert printed.code == 2
-    assert "test no new rows" in printed.err
-    printed = Command(capsys)("federation", "status", made.nodes[BEST], "--accuracy")
-    assert printed.code == 2
-    assert "sums of tests are at a server; expected the folder of one federation" in printed.err
 
 
 def test_singly_nobody_tells_tests(tmp_path: Path) -> None:

@@ -17,7 +17,6 @@ from federation_links import ratings
 from small_federations import same
 
 from entrenous.core.contract.declared import is_federated
-from entrenous.core.contract.protocols import arrays_of
 from entrenous.core.contract.update import add_update, merge_totals
 from entrenous.core.keys import key
 from entrenous.federation.shard import Shard
@@ -149,27 +148,6 @@ def test_b_mutated_bodies(name):
             for rows in (*summed.rows.values(), *summed.dense.values())
         )
     assert taken < 300
-
-
-def test_a_server_can_aggregate_what_it_reads():
-    """The arrays that were read cannot be written to, and that disturbs nobody."""
-    for name in NAMES:
-        contract, updates = sent(name, [1, 3])
-        algorithm = algorithms()[name]().configured(DATA.catalogue)
-        total = contract.empty_total()
-        for user, update in zip([1, 3], updates, strict=True):
-            total = contribution.add(
-                total,
-                contribution.read_update(
-                    memoryview(contribution.of_update(update)), contract, user
-                ),
-            )
-        server = algorithm.aggregate(algorithm.init_server(DATA.catalogue, key(1, "server")), total)
-        assert all(
-            np.isfinite(array).all()
-            for array in arrays_of(server).values()
-            if array.dtype.kind == "f"
-        )
 
 
 @pytest.mark.parametrize("place", [18, -2, 0.5, 32_000, -32_000])

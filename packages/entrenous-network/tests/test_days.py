@@ -10,39 +10,30 @@ import os
 import signal
 import time
 from collections.abc import Iterator
-from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from command_line import Command
-from entrenous_lab.trials.again import QuietRounds, made_again
-from entrenous_network.agreement.catalogue import Items
 from entrenous_network.agreement.members import MEMBERS, Members
 from entrenous_network.agreement.terms import TERMS, FederationTerms
 from entrenous_network.frames.frames import FrameParts, opened
 from entrenous_network.node.common import Common
 from entrenous_network.node.node import FederatedNode
-from entrenous_network.node.node_store import NodeStore
-from entrenous_network.node.secure_node import WHEN, budget_of
-from entrenous_network.operate.device import OwnRow
+from entrenous_network.node.secure_node import budget_of
 from entrenous_network.operate.enrolment import told
 from entrenous_network.operate.founding import FoundedFederation
 from entrenous_network.operate.receipt import receipt_of_node
 from entrenous_network.secure_sum.party_list import DAY
 from entrenous_network.secure_sum.terms import Floors
 from entrenous_network.server.server import serve
-from federation_links import FaultyLink, consented, federation, quick_pauses, ratings, until
+from federation_links import FaultyLink, consented, federation, quick_pauses, ratings
 from lying_sums import SubtractingServer
-from running_by_lot import PLAN, ROOM, Running
 
 from entrenous.core.errors import InputError
 from entrenous.core.keys import key as key_of
-from entrenous.privacy.evidence import measured
 from entrenous.privacy.protection import Protection
-from entrenous.privacy.told import otherwise
 from entrenous.privacy.turnout import drawn, lots
 
 USERS = 40
@@ -106,7 +97,7 @@ def times_of(node: FederatedNode) -> tuple[float, ...]:
 
 
 @pytest.mark.usefixtures("quick")
-def test_devices_answer_again_when_time_has_passed_and_the_model_is_that_of_one_process(
+def test_devices_answer_again_when_time_has_passed(
     tmp_path: Path,
 ) -> None:
     """A month passes before round 5, in which many have nothing left; nobody is started again."""
@@ -122,7 +113,7 @@ def test_devices_answer_again_when_time_has_passed_and_the_model_is_that_of_one_
         sent(address, frame, seconds)
 
     link.send = send  # type: ignore[method-assign]
-    trained = serve(link, made.server)
+    assert serve(link, made.server) is not None
     members = Members.read(made.server / MEMBERS, USERS).nodes
     sums: list[frozenset[int] | None] = []
     summed = consented(nodes)
@@ -143,35 +134,6 @@ def test_devices_answer_again_when_time_has_passed_and_the_model_is_that_of_one_
     assert sums == expected and left_out > 10
     given = [len(times_of(node)) for node in nodes.values()]
     assert max(given) == 2 * ANSWERS and sum(given) == sum(map(len, expected))
-    # The sums, made again in one process.
-    rows: dict[int, list[OwnRow]] = {user: [] for user in range(USERS)}
-    for user, item, value in zip(DATA.user, DATA.item, DATA.value, strict=True):
-        row = OwnRow(user="", item=DATA.items[int(item)], title="", value=float(value), time=None)
-        rows[int(user)].append(row)
-    stage = QuietRounds(Items.of(DATA), rows, frozenset(rows), frozenset(), sums)
-    assert made_again(made.terms, [stage]).sha256 == trained
-
-
-def test_over_sockets_a_device_whose_answers_are_spent_goes_on_by_itself(tmp_path: Path) -> None:
-    clock = Clock()
-    protect = {**PLAN.protect, "answers": 1, "days": 30}
-    running = Running(tmp_path, people=ROOM, plan=replace(PLAN, protect=protect), clock=clock)
-    spent: list[Path] = []
-
-    def given(device: Path) -> int:
-        with closing(NodeStore(device / "store.sqlite")) as store:
-            return budget_of(store, running.made.terms).given
-
-    def some_are_spent() -> bool:
-        time.sleep(0.3)
-        spent[:] = [device for device in running.devices if given(device)]
-        return bool(spent)
-
-    with closing(running):
-        running.start()
-        until(some_are_spent)
-        clock.now += 30 * DAY
-        until(lambda: any(given(device) > 1 for device in spent))
 
 
 # ---- a server that lies, and clocks --------------------------------------------------------------
@@ -239,50 +201,6 @@ def test_an_answer_comes_free_when_its_days_are_over_and_not_before(lying: Lying
     lying.clock.now += DAY
     assert lying.sum_of(5, FOURTH, 0.5) is not None
     assert len(times_of(lying.nodes["node-01"])) == 4
-
-
-def test_after_a_restart_the_times_are_known(lying: Lying) -> None:
-    spend(lying)
-    for name in NAMES[:6]:
-        lying.restart(name)
-    assert lying.sum_of(2, THIRD, 0.2) is None
-    assert lying.said["node-01"].startswith("not-drawn\nspent")
-    lying.clock.now = NOON + 30 * DAY
-    assert lying.sum_of(3, THIRD, 0.3) is not None
-
-
-def test_a_clock_that_was_set_back_brings_no_further_answer(lying: Lying) -> None:
-    spend(lying)
-    lying.clock.now = NOON - 400 * DAY
-    assert lying.sum_of(2, THIRD, 0.2) is None
-    assert lying.said["node-01"].startswith("not-drawn\nspent")
-
-
-def test_what_is_answered_while_the_clock_is_behind_is_no_older_for_it(lying: Lying) -> None:
-    assert lying.sum_of(0, FIRST) is not None
-    lying.clock.now = NOON - 400 * DAY
-    assert lying.sum_of(1, SECOND, 0.1) is not None
-    lying.clock.now = NOON + DAY
-    assert lying.sum_of(2, THIRD, 0.2) is None
-    assert times_of(lying.nodes["node-01"]) == (NOON, NOON)
-
-
-def test_lists_and_models_are_remembered_for_ever(lying: Lying) -> None:
-    spend(lying)
-    lying.clock.now += 3650 * DAY
-    assert lying.sum_of(2, FIRST[:-1], 0.2) is None
-    assert "contract: close: 11 people of 40" in lying.said["node-01"]
-    assert lying.sum_of(3, THIRD) is None
-    assert "contract: again" in lying.said["node-01"]
-
-
-def test_answers_whose_time_is_not_known_count_for_ever(lying: Lying) -> None:
-    spend(lying)
-    lying.nodes["node-01"].store.note(WHEN, "[]")
-    lying.clock.now += 3650 * DAY
-    lying.sum_of(2, THIRD, 0.2)
-    assert lying.said["node-01"].startswith("not-drawn\nspent")
-    assert "node-02" not in lying.said
 
 
 def _dies(made: FoundedFederation, before: bool) -> None:
@@ -366,11 +284,6 @@ def test_no_epsilon_is_of_answers_that_come_free(tmp_path: Path) -> None:
     assert made.terms.proven(10) is None and made.terms.proven(10, 1) is None
 
 
-def test_what_was_measured_of_all_answers_was_measured_otherwise() -> None:
-    found = otherwise(measured("fcf", "private")[0], {}, {"days": 30})
-    assert found == "days 0 (here 30)"
-
-
 # ---- what is refused -----------------------------------------------------------------------------
 
 
@@ -385,10 +298,6 @@ def test_terms_with_days_that_cannot_be_get_one_line(tmp_path: Path, days: str) 
     assert "\n" not in str(refused.value)
 
 
-LOT = ["--protect", "sampling=poisson", "--protect", "answers=2"]
-DAYS = ["--protect", "days=30"]
-
-
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
@@ -399,33 +308,3 @@ DAYS = ["--protect", "days=30"]
 def test_days_need_answers_and_a_lot(settings: dict[str, Any], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         Protection(**settings, secure_sum=True, days=30)
-
-
-PEOPLE = ["--protect", "people=11"]
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ([*LOT, *PEOPLE, "--protect", "days=-1"], "--protect days"),
-        ([*LOT, *PEOPLE, "--protect", "days=nan"], "--protect days"),
-        (["--profile", "dp", "--protect", "answers=2", *DAYS], "days is decided by --profile dp"),
-    ],
-)
-def test_a_federation_that_can_have_no_days_gets_one_line(
-    tmp_path: Path, command: Command, words: list[str], said: str
-) -> None:
-    (tmp_path / "items.csv").write_text("item\na\nb\nc\n")
-    new = ["federation", "new", tmp_path / "f", "--items", tmp_path / "items.csv"]
-    refused = command(*new, "--algorithm", "fcf", "--users", 40, *words)
-    assert refused.code == 2 and said in refused.error, refused.error
-    assert len(refused.error.splitlines()) == 1
-    assert not (tmp_path / "f").exists()
-
-
-@pytest.mark.parametrize("words", [["run", "fcf"], ["audit", "fcf", "--view", "sum"]])
-def test_a_simulation_has_no_clock(command: Command, words: list[str]) -> None:
-    lot = [*LOT, "--protect", "people=2", "--protect", "noise=1", "--protect", "rows=all"]
-    refused = command(*words, "--data", "synthetic", *lot, *DAYS)
-    assert refused.code == 2
-    assert "--protect days: 30 days, and no device of a simulation has a clock" in refused.error

@@ -187,25 +187,6 @@ def test_who_forgets_everything_begins_again_and_nobody_else_does(tmp_path: Path
     assert learnt.tobytes() not in stored_bytes(folder)
 
 
-def test_bytes_are_gone_though_another_process_has_the_store_open(tmp_path: Path) -> None:
-    folder = trained(tmp_path / "f").nodes["node-1"]
-    mark = struct.pack(">d", VALUE)
-    with closing(FederatedNode(folder)) as node, Device(folder) as device:
-        item = free_item(device)
-        device.consumed(item, VALUE, TIME, user=USER)
-        assert device.forget(item, user=USER) == 1
-        assert mark not in stored_bytes(folder)
-        # Where it reads at that moment, the log of writes cannot be cut off, and that is said.
-        device.consumed(item, VALUE, TIME, user=USER)
-        node.store.connection.execute("begin")
-        node.store.counted()
-        with pytest.raises(InputError, match="the log of writes still has their bytes"):
-            device.forget(item, user=USER)
-        node.store.connection.execute("rollback")
-        assert device.forget(item, user=USER) == 0
-        assert mark not in stored_bytes(folder)
-
-
 def test_no_round_can_end_while_a_user_begins_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -284,14 +265,6 @@ def test_a_paused_node_answers_nothing_of_a_user_and_still_recommends(tmp_path: 
         assert len(device.recommend(3, user=USER).items) == 3
 
 
-def test_a_receipt_is_that_of_the_command(tmp_path: Path) -> None:
-    made = trained(tmp_path / "f")
-    with Device(made.nodes["node-1"]) as device:
-        receipt = device.receipt(user=USER)
-        assert receipt["user"] == USER
-        assert receipt["rounds_answered"] == 3
-
-
 def ahead(days: float) -> float:
     """Seconds since 1970 that are days after now."""
     return time.time() + days * 86_400
@@ -331,13 +304,6 @@ def test_bad_input_is_one_line_and_changes_nothing(
         with pytest.raises(InputError, match=line):
             act(device)
         assert device.export(user=USER) == before
-
-
-def test_a_clock_may_be_a_little_off(tmp_path: Path) -> None:
-    made = trained(tmp_path / "f", rounds=1)
-    with Device(made.nodes["node-1"]) as device:
-        device.consumed("film-1y", 1.0, ahead(0.9), user=USER)
-        assert device.add(timed(ahead(0.9))) == len(timed(0.0))
 
 
 def test_a_rating_is_asked_for_where_ratings_are_predicted(tmp_path: Path) -> None:
@@ -401,14 +367,6 @@ def test_an_app_sees_over_http_what_a_program_sees(served: httpx.Client) -> None
         assert refused.status_code == 400 and said in refused.json()["error"]
 
 
-def test_a_misspelt_parameter_is_refused(served: httpx.Client) -> None:
-    answer = served.get("/v1/recommend", params={"user": USER, "with-out": "film-1y"})
-    assert answer.status_code == 400
-    assert answer.json()["error"] == (
-        "unknown parameter 'with-out'; expected n, user, only, without"
-    )
-
-
 def test_nobody_without_the_token_gets_an_answer_about_a_user(served: httpx.Client) -> None:
     stranger = {"Authorization": "Bearer wrong"}
     for place in ("/v1/recommend", "/v1/rows", "/v1/receipt"):
@@ -449,27 +407,9 @@ def test_a_bad_event_is_one_line_and_changes_nothing(
     assert served.get("/v1/rows").json() == before
 
 
-def test_events_before_a_bad_one_are_taken_and_said(served: httpx.Client) -> None:
-    events = [{"event": "not for me", "item": "film-1y"}, {"event": "row", "item": "nothing"}]
-    answer = served.post("/v1/events", json=events)
-    assert answer.status_code == 400
-    assert answer.json()["error"].startswith("event 1, item: ")
-    assert "the 1 before it were taken" in answer.json()["error"]
-
-
 def test_a_body_that_never_ends_is_cut_off(served: httpx.Client) -> None:
     answer = served.post("/v1/events", content=b" " * (device_http.MOST_BODY + 1))
     assert answer.status_code == 413
-
-
-def test_a_device_without_a_model_is_not_ready(tmp_path: Path) -> None:
-    made = federation(tmp_path / "f", nodes=2)
-    folder = made.nodes["node-1"]
-    with Device(folder) as device, serving(OneDevice(device), folder, 0) as port:
-        answer = httpx.get(f"http://127.0.0.1:{port}/v1/ready", timeout=60)
-        assert answer.status_code == 503
-        assert "no model has come yet" in answer.json()["error"]
-        assert httpx.get(f"http://127.0.0.1:{port}/v1/health", timeout=60).status_code == 200
 
 
 # ---- a file of new rows --------------------------------------------------------------------------

@@ -49,24 +49,6 @@ def test_the_terms_prove_what_was_asked_for(tmp_path: Path) -> None:
     assert "of 5 answers; the server sees who answers" in terms.limits()
 
 
-def test_a_smaller_epsilon_or_more_answers_bring_more_noise(tmp_path: Path) -> None:
-    noise = [
-        bounded(tmp_path / str(number), protect=protect).terms.protection.noise
-        for number, protect in enumerate(({}, {"epsilon": 2}, {"answers": 8}, {"clip": 2}))
-    ]
-    assert noise[1] > 3 * noise[0] and noise[2] > noise[0]
-    assert noise[3] == pytest.approx(2 * noise[0])
-
-
-def test_the_people_of_a_sum_follow_from_the_cohort(tmp_path: Path) -> None:
-    from entrenous_network.operate.bounded import with_epsilon
-    from entrenous_network.operate.plans import FoundingPlan
-
-    terms = bounded(tmp_path / "f").terms
-    plan = FoundingPlan(algorithm="fcf", profile="dp", rounds=ROUNDS)
-    assert with_epsilon(terms, plan, "").protection.people == 10
-
-
 def test_each_device_stops_after_its_answers(tmp_path: Path) -> None:
     made = bounded(tmp_path / "f", protect={"answers": 2})
     nodes = nodes_of(made)

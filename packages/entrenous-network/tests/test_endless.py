@@ -10,9 +10,6 @@ from typing import Any
 
 import pytest
 from command_line import Command
-from entrenous_network.links.metrics import LinkTally, exposition
-from entrenous_network.node.node_store import StoreStanding
-from entrenous_network.node.node_watch import NodeWatch
 from entrenous_network.operate.enrolment import told
 from entrenous_network.operate.founding import FoundedFederation
 from entrenous_network.operate.going_back import kept_rounds, rewind
@@ -80,14 +77,6 @@ def test_the_model_of_each_round_is_that_of_the_simulation(tmp_path: Path) -> No
     assert model_sha256(own) == server_sha256(simulated(made, rounds=10))
 
 
-def test_everybody_is_given_the_model_of_each_tenth_round(tmp_path: Path) -> None:
-    """Also who was asked in no round lately."""
-    made = endless(tmp_path / "f", quorum=0.1, deadline=1.0)
-    nodes = served(made, 23)
-    newest = {name: node.recommender()[0] for name, node in nodes.items()}
-    assert min(newest.values()) >= 11
-
-
 def test_a_server_keeps_the_newest_models_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -131,11 +120,3 @@ def test_owners_are_told_that_rounds_do_not_end(
     for folder in (made.server, made.nodes["node-1"]):
         said = command("federation", "status", str(folder)).out
         assert "without end" in said and "10000000" not in said
-
-
-def test_a_monitor_reads_that_rounds_do_not_end(tmp_path: Path) -> None:
-    made = endless(tmp_path / "f")
-    watch = NodeWatch(made.nodes["node-1"], made.terms, lambda: StoreStanding(0, None, 0))
-    of_server = exposition({"rounds": made.terms.rounds}, LinkTally())
-    for text in (of_server, watch.text()):
-        assert "\nentrenous_rounds +Inf\n" in text

@@ -5,7 +5,6 @@ files that nobody else may read.
 from __future__ import annotations
 
 import json
-import time
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -13,27 +12,23 @@ from typing import Any
 import numpy as np
 import pytest
 from command_line import Command
-from entrenous_network.agreement.catalogue import Items
 from entrenous_network.agreement.files import read_identity
 from entrenous_network.agreement.unsampled import epsilon_of_gaussian
 from entrenous_network.node.node import FederatedNode
-from entrenous_network.node.node_store import NODE, NodeStore
+from entrenous_network.node.node_store import NODE
 from entrenous_network.operate.enrolment import (
     check_epsilon,
     check_terms,
     identity,
     join,
     told,
-    with_items,
 )
-from entrenous_network.operate.founding import FoundedFederation, found_federation
-from entrenous_network.operate.plans import FoundingPlan, JoinPlan
+from entrenous_network.operate.founding import FoundedFederation
+from entrenous_network.operate.plans import JoinPlan
 from entrenous_network.secure_sum.terms import Floors
 from federation_links import by_lot, federation, ratings
 
 from entrenous.core.errors import InputError
-from entrenous.data.interactions import Interactions, Vocabulary
-from entrenous.data.load import load
 
 PUBLIC = JoinPlan(profile="paper", own={"pi": "0"}, public_draws=True)
 
@@ -70,37 +65,6 @@ def joining(made: FoundedFederation, sent: Path, **how: Any) -> dict[str, Any]:
 
 
 FIRST = np.arange(5)
-
-
-def test_a_store_gives_back_every_visit(tmp_path: Path) -> None:
-    lines = "".join(f"u{k % 4},i{(k % 7) * (k % 4 + 1)},{k if k % 5 else ''}\n" for k in range(60))
-    (tmp_path / "visits.csv").write_text("user_id,item_id,timestamp\n" + lines)
-    data, users = load(str(tmp_path / "visits.csv")), np.array([3, 5])
-    rows = data.of_users(np.array([1, 2]))
-    place = np.arange(len(data.items))[::-1].astype(np.int32)
-    there = with_items(rows, place, Vocabulary(data.items.ids[::-1], kind="item"))
-    store = NodeStore.create(tmp_path / "store.sqlite", there, users)
-    back = store.rows(Items.of(there))
-    assert rows.visits is not None and back.visits is not None
-    assert _by_name(back) == _by_name(rows)
-    # A store of an earlier version has seconds, and does not name their unit.
-    with store.connection as db:
-        db.execute("delete from fact where name = 'times'")
-        db.execute("update row set time = time / 1000000 where time > 0")
-        db.execute("update visit set time = time / 1000000 where time > 0")
-    assert _by_name(store.rows(Items.of(there))) == _by_name(rows)
-
-
-def _by_name(data: Interactions) -> dict[tuple[str, str], list[tuple[int, int]]]:
-    """(time, place in the source) of the visits of each row."""
-    assert data.visits is not None
-    visits = list(zip(data.visits.time.tolist(), data.visits.row.tolist(), strict=True))
-    names = (
-        (data.users[int(u)], data.items[int(i)]) for u, i in zip(data.user, data.item, strict=True)
-    )
-    return {
-        pair: visits[data.visits.ptr[r] : data.visits.ptr[r + 1]] for r, pair in enumerate(names)
-    }
 
 
 @pytest.mark.parametrize(
@@ -167,17 +131,6 @@ def test_an_owner_says_how_much_of_differential_privacy_a_user_gives_up_at_most(
     assert "of each user, of 1 training" in proven.terms.limits()
 
 
-@pytest.mark.parametrize("days", [2.0, -1e6])
-def test_rows_of_no_time_that_has_been_do_not_join(made: FoundedFederation, days: float) -> None:
-    rows = ratings().of_users(FIRST)
-    assert rows.time is not None
-    times = rows.time.copy()
-    times[3] = round((time.time() + days * 86_400) * 1e6)
-    with pytest.raises(InputError, match=r"a row is of .*; expected at most .*, a day from now"):
-        join(made.nodes["node-1"], invitation(made), replace(rows, time=times), PUBLIC)
-    assert not (made.nodes["node-1"] / "store.sqlite").exists()
-
-
 @pytest.mark.parametrize("occupancy", [10.0, 0])
 def test_a_node_takes_the_floors_that_join_wrote(
     tmp_path: Path, command: Command, occupancy: float
@@ -207,18 +160,6 @@ def test_floors_that_join_cannot_have_written_get_one_line(
         refused = command(*words)
         assert refused.code == 2
         assert f"{node / NODE}: bad floors; expected numbers, as" in refused.error
-
-
-@pytest.mark.parametrize("users", [10**7 + 1, 10**12, 10**30])
-def test_nobody_founds_a_federation_of_more_users_than_a_server_can_have(
-    tmp_path: Path, users: int
-) -> None:
-    request = identity(tmp_path / "a", "a")
-    plan = FoundingPlan(algorithm="fcf", rounds=3, profile="paper", users=users)
-    items = Items(["x", "y"], ["", ""], None)
-    with pytest.raises(InputError, match=f"--users: got {users}; expected at most 10000000"):
-        found_federation(tmp_path / "f", items, [(request, 5)], plan)
-    assert not (tmp_path / "f").exists()
 
 
 def test_what_a_node_runs_by_is_what_its_owner_said(made: FoundedFederation) -> None:
@@ -287,11 +228,3 @@ def test_public_draws_are_for_the_owner_to_allow(made: FoundedFederation) -> Non
         joining(made, invitation(made), public_draws=False)
     assert not (made.nodes["node-1"] / "store.sqlite").exists()
     joining(made, invitation(made))
-
-
-def test_nobody_joins_by_terms_of_more_users_than_there_can_be(made: FoundedFederation) -> None:
-    sent = invitation(made)
-    terms = json.loads((sent / "terms.json").read_text())
-    (sent / "terms.json").write_text(json.dumps({**terms, "users": 10**12}))
-    with pytest.raises(InputError, match="users: got '1000000000000'; expected less than or equal"):
-        joining(made, sent)

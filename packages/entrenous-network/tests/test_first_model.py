@@ -139,10 +139,3 @@ def test_a_model_that_does_not_fit_gets_one_line(tmp_path: Path, what: str, said
     assert said in str(refused.value)
     assert "\n" not in str(refused.value)
     assert not (tmp_path / "f").exists()
-
-
-def test_peers_have_no_first_model(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="peers have no model in common"):
-        federation(
-            tmp_path / "f", 4, 0, "pepper-gmf", settings=SETTINGS, peers=True, from_model="x"
-        )

@@ -16,8 +16,7 @@ import numpy as np
 import pytest
 from entrenous_network.agreement.catalogue import Items
 from entrenous_network.agreement.growth import LONGER, NEXT, current_terms, in_corner
-from entrenous_network.agreement.terms import FederationTerms
-from entrenous_network.frames.frames import Code, opened
+from entrenous_network.frames.frames import Code
 from entrenous_network.node.node import FederatedNode
 from entrenous_network.operate.device import Device
 from entrenous_network.operate.enrolment import accept, rotate
@@ -199,33 +198,6 @@ def _new(device: Device, n: int) -> list[str]:
     return [one["item"] for each in lists for one in each if one["item"] in NEW.ids]
 
 
-def test_a_model_from_before_recommends_the_items_that_it_has(tmp_path: Path) -> None:
-    growing = Growing(tmp_path)
-    growing.served(stop_at=2)
-    change_items(tmp_path / "f", NEW)
-    node = growing.nodes["node-1"]
-    text = (growing.made.server / NEXT).read_bytes()
-    assert told(growing, text) == "items"
-    with Device(growing.made.nodes["node-1"]) as device:
-        assert not _new(device, FIRST + MORE)
-        assert device.recommend(3).items
-    assert node.terms.items == FIRST + MORE
-
-
-def test_one_that_was_away_learns_of_the_items_later(tmp_path: Path) -> None:
-    growing = Growing(tmp_path, quorum=0.5, deadline=2.0)
-    growing.served(stop_at=2)
-    growing.come()
-    growing.served(stop_at=4, absent={"node-2"})
-    assert growing.nodes["node-2"].terms.items == FIRST
-    growing.served()
-    assert growing.nodes["node-2"].terms.items == FIRST + MORE
-    # And after a restart.
-    growing.opened()
-    assert growing.nodes["node-2"].terms.items == FIRST + MORE
-    assert growing.nodes["node-2"].terms.run == growing.made.terms.run
-
-
 def test_items_come_twice_and_an_invitation_has_the_newest_list(tmp_path: Path) -> None:
     growing = Growing(tmp_path)
     growing.served(stop_at=1)
@@ -296,13 +268,6 @@ def test_a_spoilt_list_takes_the_place_of_no_good_one(tmp_path: Path) -> None:
     assert (growing.made.server / LONGER).read_bytes() == good
 
 
-def test_a_place_that_is_no_number_is_in_no_list(tmp_path: Path) -> None:
-    file = tmp_path / "items.csv"
-    file.write_text("item,lat,lon\na,1,2\nb,nan,2\n")
-    with pytest.raises(InputError, match=r"items\.csv:3: lat of 'b' is 'nan'"):
-        Items.read_csv(file)
-
-
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -334,17 +299,6 @@ def test_a_retired_item_is_recommended_to_nobody(tmp_path: Path) -> None:
     assert growing.served() is not None
 
 
-def test_a_retired_item_keeps_its_number_and_is_not_listed_again(tmp_path: Path) -> None:
-    growing = Growing(tmp_path)
-    change_items(tmp_path / "f", retired=[BEFORE.items[3]])
-    found = change_items(tmp_path / "f", NEW)
-    assert found.ids[3] == BEFORE.items[3] and found.retired == (3,)
-    assert found.ids[FIRST:] == NEW.ids
-    with pytest.raises(InputError, match="is on the list"):
-        change_items(tmp_path / "f", Items([BEFORE.items[3]], [""], None))
-    assert growing.served() is not None
-
-
 # ---- what cannot be --------------------------------------------------------------------------------
 
 
@@ -353,7 +307,6 @@ def test_a_retired_item_keeps_its_number_and_is_not_listed_again(tmp_path: Path)
     [
         (Items([BEFORE.items[0]], [""], None), [], "is on the list"),
         (Items(["x"], [""], np.zeros((1, 2))), [], "other columns than the first list had"),
-        (Items(["x"], [""], None, {"year": ["1999"]}), [], "other columns than the first list"),
         (
             None,
             ["nothing"],
@@ -490,23 +443,6 @@ def _swapped(fields: dict[str, Any]) -> bytes:
     return json.dumps({**fields, "ids": ids}).encode()
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda places: places[0].__setitem__(0, 12.5),
-        lambda places: places[-1].__setitem__(1, "nan"),
-    ],
-)
-def test_a_place_that_moves_or_is_no_number_is_not_taken(change: Callable[[Any], None]) -> None:
-    places = np.arange(6.0).reshape(3, 2)
-    before = Items(["a", "b", "c"], [""] * 3, places)
-    fields = json.loads(before.with_more(Items(["d"], [""], np.ones((1, 2)))).text)
-    Items.parse(json.dumps(fields), "items").check_longer(before)
-    change(fields["places"])
-    with pytest.raises((InputError, ValueError), match="place"):
-        Items.parse(json.dumps(fields), "items").check_longer(before)
-
-
 def test_a_list_from_before_is_not_taken_again(tmp_path: Path) -> None:
     growing = Growing(tmp_path)
     growing.come()
@@ -514,16 +450,6 @@ def test_a_list_from_before_is_not_taken_again(tmp_path: Path) -> None:
     assert told(growing, longer) == "items" == told(growing, longer)
     old = Items.of(BEFORE).text.encode()
     assert "an item is missing" in told(growing, old)
-
-
-def test_a_later_version_of_the_algorithm_is_held_against_the_founding(tmp_path: Path) -> None:
-    """Its pins are of the list of the founding, whatever has come since."""
-    growing = Growing(tmp_path)
-    told_terms = growing.made.terms.model_dump(mode="json")
-    other = FederationTerms.parse({**told_terms, "algorithm_sha256": "0" * 64}, "terms")
-    longer = Items.of(BEFORE).with_more(_more())
-    assert other.with_items(longer).make().factors == 4
-    assert other.with_items(longer).run == other.run
 
 
 def test_a_paused_node_takes_a_longer_list_and_answers_nothing(tmp_path: Path) -> None:
@@ -536,22 +462,6 @@ def test_a_paused_node_takes_a_longer_list_and_answers_nothing(tmp_path: Path) -
     assert told(growing, text, "node-2") == "items"
     assert growing.served() is not None
     assert growing.nodes["node-2"].store.standing().rounds == 1
-
-
-def test_a_node_that_says_it_took_the_list_and_did_not_is_told_three_times(tmp_path: Path) -> None:
-    growing = Growing(tmp_path, quorum=0.5, deadline=2.0)
-    growing.served(stop_at=1)
-    growing.come()
-    stubborn = growing.nodes["node-3"]
-    heard: list[str] = []
-
-    def nods(frame: Any) -> bytes:
-        heard.append(frame.head.kind)
-        return stubborn.responder.seal_for(frame, "items", b"")
-
-    stubborn._kinds["items"] = nods
-    assert growing.served(stop_at=2) is None
-    assert heard == ["items"] * 3
 
 
 def test_a_node_that_keeps_numbers_of_all_items_takes_no_longer_list(tmp_path: Path) -> None:
@@ -583,42 +493,6 @@ def test_a_node_that_never_takes_the_list_holds_up_nobody(tmp_path: Path) -> Non
 
 
 # ---- what a list lacks ---------------------------------------------------------------------------
-
-
-def test_a_node_is_told_of_new_items_alone(tmp_path: Path) -> None:
-    growing = Growing(tmp_path)
-    growing.served(stop_at=1)
-    before = growing.nodes["node-1"].items
-    growing.come()
-    link = FaultyLink({name: node.answer for name, node in growing.nodes.items()})
-    sizes = []
-    send = link.send
-
-    def measured(address: str, frame: Any, seconds: float) -> None:
-        if opened(bytes(frame)).head.kind == "items":
-            sizes.append(json.loads(bytes(opened(bytes(frame)).body))["ids"])
-        send(address, frame, seconds)
-
-    link.send = measured  # type: ignore[method-assign]
-    while True:
-        with suppress(ListsChanged):
-            assert serve(link, growing.made.server) is not None
-            break
-    assert sizes == [NEW.ids] * 4
-    newest = growing.nodes["node-1"].items
-    assert newest.ids == [*before.ids, *NEW.ids] and newest.titles[-1] == "a title"
-
-
-def test_a_list_with_other_titles_is_told_whole_when_the_difference_does_not_fit(
-    tmp_path: Path,
-) -> None:
-    """Titles may be told better at any time, which no difference tells."""
-    growing = Growing(tmp_path)
-    growing.served(stop_at=1)
-    better = Items(BEFORE.items.ids.tolist(), ["better"] * FIRST, None).with_more(NEW)
-    (growing.made.server / NEXT).write_text(better.text)
-    assert growing.served() is not None
-    assert growing.nodes["node-1"].items == better
 
 
 @pytest.mark.parametrize(

@@ -12,32 +12,24 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
-import numpy as np
 import pytest
-from entrenous_network.agreement.catalogue import Items
 from entrenous_network.agreement.files import read_json
 from entrenous_network.agreement.members import MEMBERS, Members
 from entrenous_network.frames.frames import opened
-from entrenous_network.frames.request import announced_of
 from entrenous_network.node.node import FederatedNode
 from entrenous_network.operate.device import Device
-from entrenous_network.operate.going_back import go_back
 from entrenous_network.operate.joining import join_by_link
-from entrenous_network.operate.membership import change_items
 from entrenous_network.operate.newcomers import make_link
 from entrenous_network.operate.running import status
 from entrenous_network.server import server as server_module
-from entrenous_network.server.collector import Collector
-from entrenous_network.server.handing_on import GIVEN, GivenModel
+from entrenous_network.server.handing_on import GivenModel
 from entrenous_network.server.server import (
-    FederationServer,
     ListsChanged,
-    model_work,
     serve_opened,
 )
 from entrenous_network.server.server_folder import ServerFolder
 from federation_links import FaultyLink, logged, quick_pauses, until
-from growing_federation import DATA, FIRST, USERS, Growing, _name
+from growing_federation import FIRST, USERS, Growing, _name
 from running_by_lot import DATA as ROWS
 from running_by_lot import OWNER, PEOPLE, PLAN, Running
 
@@ -153,36 +145,6 @@ def test_a_server_that_starts_again_gives_nobody_the_same_twice(tmp_path: Path) 
     assert not again.kinds
 
 
-def test_a_damaged_file_costs_another_gift_and_nothing_else(tmp_path: Path) -> None:
-    growing = Growing(tmp_path, rounds=20)
-    growing.served(stop_at=3)
-    path = growing.made.server / GIVEN
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
-    assert growing.served() is not None
-
-
-def test_a_node_that_starts_again_between_model_and_words_is_given_both(tmp_path: Path) -> None:
-    growing = Growing(tmp_path, rounds=20)
-    away = "device-05"
-    growing.served(stop_at=3, absent={away})
-    node = growing.nodes[away]
-    restarted = Event()
-
-    def answer(request: bytes) -> bytes:
-        if opened(request).head.kind == "agreed" and not restarted.is_set():
-            growing.nodes[away] = FederatedNode(tmp_path / away)
-            restarted.set()
-        return growing.nodes[away].answer(request)
-
-    link = Counting(growing.nodes)
-    link.nodes[away] = answer
-    assert paused(growing, link, lambda: restarted.is_set() and has_model(growing.nodes[away]))
-    assert link.told("model") == [away, away]
-    assert node is not growing.nodes[away]
-
-
 def test_a_node_that_refuses_is_asked_twice_at_most(tmp_path: Path) -> None:
     growing = Growing(tmp_path, rounds=20)
     refusing = "device-06"
@@ -204,50 +166,6 @@ def test_a_node_that_refuses_is_asked_twice_at_most(tmp_path: Path) -> None:
     link.absent = set()
     assert paused(growing, link, lambda: has_model(growing.nodes["device-07"]))
     assert not has_model(node)
-
-
-def test_in_a_pause_no_model_is_given_to_nodes_that_do_not_listen(tmp_path: Path) -> None:
-    """After a change of the items there is none to hand on, until a round has been run."""
-    growing = Growing(tmp_path, rounds=20)
-    growing.served(stop_at=3)
-    change_items(growing.folder / "f", Items(["new"], [""], np.zeros((1, 2))))
-    link = Counting(growing.nodes)
-    seen = iter(range(100))
-    assert paused(growing, link, lambda: next(seen) > 20)
-    assert not link.kinds
-    assert growing.served(stop_at=5) is None
-    assert given(growing).items == len(DATA.items) + 1
-
-
-def test_a_model_that_the_operator_went_back_from_is_handed_to_nobody(tmp_path: Path) -> None:
-    """Under masks the number of the next round is new, so that the count of rounds tells."""
-    growing = Growing(tmp_path, rounds=20)
-    growing.served(stop_at=5, absent={"device-03"})
-    assert given(growing).counted == 4
-    go_back(growing.made.server, 2)
-    link = Counting(growing.nodes)
-    seen = iter(range(100))
-    assert paused(growing, link, lambda: next(seen) > 20)
-    assert not link.told("model")
-
-
-def test_whoever_has_the_model_from_another_process_is_not_asked(tmp_path: Path) -> None:
-    growing = Growing(tmp_path, rounds=20)
-    away = {"device-03", "device-04"}
-    growing.served(stop_at=3, absent=away)
-    link = Counting(growing.nodes)
-    link.absent = away
-    before = given(growing)
-    with closing(ServerFolder(growing.made.server)) as held:
-        server = FederationServer(held, Event())
-        collector = Collector(held, server.contract, link, Event())
-        work = model_work(held, server.algorithm, before.round, before.state)
-        work = work._replace(model=announced_of(server.contract, work.download))
-        assert collector.hand_on(work, before.words, before.have, 0.1) == before.have
-        link.absent = set()
-        kept = collector.hand_on(work, before.words, before.have | {"device-03"}, 1.0)
-    assert kept == growing.nodes.keys()
-    assert link.told("model") == ["device-04"]
 
 
 # ---- workers -------------------------------------------------------------------------------------

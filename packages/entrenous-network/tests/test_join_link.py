@@ -8,7 +8,6 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -16,12 +15,11 @@ from typing import Any
 
 import httpx
 import pytest
-from entrenous_network.agreement.files import IDENTITY, read_identity, read_json
+from entrenous_network.agreement.files import IDENTITY, read_identity
 from entrenous_network.agreement.join_link import JoinLink
 from entrenous_network.agreement.members import MEMBERS
 from entrenous_network.links import knocking
 from entrenous_network.links.admission import Denied, here
-from entrenous_network.node.node import FederatedNode
 from entrenous_network.operate.device import Device
 from entrenous_network.operate.enrolment import identity, rotate
 from entrenous_network.operate.founding import Place, found_federation, free_ports
@@ -48,27 +46,6 @@ from entrenous.core.errors import EntrenousError, InputError
 def running(tmp_path: Path) -> Iterator[Running]:
     with closing(Running(tmp_path)) as own:
         yield own
-
-
-def test_somebody_joins_by_a_link_and_recommends_while_the_server_works(
-    running: Running, tmp_path: Path
-) -> None:
-    running.start()
-    link = make_link(running.folder, uses=2, days=1, an_hour=10)
-    told: list[str] = []
-    until(lambda: status(running.made.server).get("round", 0) >= 1)
-    users = join_by_link(tmp_path / "late", str(link), DATA.of_users([12]), OWNER, told.append)
-    assert users.tolist() == [PEOPLE]
-    assert told[0].startswith(f"run {link.run}")
-    running.run(tmp_path / "late")
-    with closing(Device(tmp_path / "late")) as device:
-        until(lambda: _recommends(device))
-        assert device.users == [DATA.users.ids[12]]
-    until(lambda: status(running.made.server).get("of") == PEOPLE + 1)
-    # The port stayed open: no node has lost its connection.
-    assert running.said.count("members, items or addresses have changed") == 1
-    (left,) = links_of(running.folder)
-    assert left.left == 1
 
 
 def _recommends(device: Device) -> bool:
@@ -113,27 +90,6 @@ def test_a_federation_begins_with_nobody_and_people_come_by_a_link(
         until(lambda: re.search(r"round \d+: [3-9] of \d+ devices", log.read_text()))
         with closing(Device(tmp_path / "device-0")) as first:
             until(lambda: _recommends(first))
-    finally:
-        own.close()
-
-
-def test_a_federation_without_masks_begins_with_nobody_and_waits_for_somebody(
-    tmp_path: Path,
-) -> None:
-    """Before: it was refused for noise that nobody adds. With nobody in it rounds would follow each
-    other many times a second, and count.
-    """
-    own = Running(tmp_path, people=0, plan=replace(PLAN, protect={}))
-    try:
-        own.start()
-        link = make_link(own.folder, uses=1, days=1, an_hour=100)
-        device = tmp_path / "device"
-        join_by_link(device, str(link), DATA.of_users([0]), JoinPlan(profile="paper"))
-        own.run(device)
-        log = own.made.server / "server.log"
-        until(lambda: "1 of 1 devices" in log.read_text())
-        before, _, _ = log.read_text().partition("members, items or addresses have changed")
-        assert "devices" not in before
     finally:
         own.close()
 
@@ -287,42 +243,6 @@ def test_nobody_takes_the_name_or_the_key_of_another(running: Running, tmp_path:
     assert links_of(running.folder)[0].left == 2
 
 
-def test_a_port_without_links_says_so_and_strangers_learn_nothing(running: Running) -> None:
-    running.start(3600.0)
-    server = read_json(running.devices[0] / "node.json")["server"]
-    with httpx.Client(
-        base_url=f"https://{server}", verify=str(running.devices[0] / "ca.crt"), trust_env=False
-    ) as client:
-        for header in ({}, {"authorization": "Entrenous-Join 00"}, {"authorization": "Basic x"}):
-            assert _code(client, header) == "no-such-link"
-        long = client.post("/v1/join", headers={"content-length": "5000"}, content=b"x" * 5000)
-        assert long.status_code == 413
-
-
-def _code(client: httpx.Client, header: dict[str, str]) -> str:
-    return client.get("/v1/join", headers=header).text.strip()
-
-
-def test_by_an_authority_that_the_system_trusts_the_link_names_none(
-    running: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As with a certificate of a public authority: the operator takes ca.crt away."""
-    keys = running.made.server / "keys"
-    trusted = tmp_path / "trusted.crt"
-    trusted.write_bytes((keys / "ca.crt").read_bytes())
-    (keys / "ca.crt").unlink()
-    running.start(3600.0)
-    link = make_link(running.folder, uses=1, days=1, an_hour=10)
-    assert link.authority == ""
-    with pytest.raises(InputError, match="certificate is not to be trusted"):
-        join_by_link(tmp_path / "x", str(link), None, OWNER)
-    monkeypatch.setenv("SSL_CERT_FILE", str(trusted))
-    join_by_link(tmp_path / "x", str(link), None, OWNER)
-    assert not (tmp_path / "x" / "ca.crt").exists()
-    with closing(FederatedNode(tmp_path / "x")) as node:
-        assert node.shard.users.tolist() == [PEOPLE]
-
-
 # ---- workers ------------------------------------------------------------------------------------
 
 
@@ -383,40 +303,6 @@ def test_people_join_at_each_worker_and_nobody_has_to_connect_anew(
     until(lambda: pool.tally().requests["joined"] == 4)
 
 
-def test_of_many_at_two_workers_as_many_join_as_may(
-    running: Running, pool: WorkerPool[WorkerProcess], tmp_path: Path
-) -> None:
-    link = make_link(running.folder, uses=3, days=1, an_hour=10)
-    requests = [[request_of(tmp_path / f"x{at}-{number}") for number in range(4)] for at in (0, 1)]
-
-    def join_all(at: int) -> list[tuple[bytes, str]]:
-        near = at_worker(pool, at, link)
-        return [(request, code_of(near, request)) for request in requests[at]]
-
-    with ThreadPoolExecutor(2) as threads:
-        said = [*threads.map(join_all, (0, 1))]
-    codes = sorted(code for of_worker in said for _, code in of_worker)
-    assert codes == ["joined"] * 3 + ["link-used-up"] * 5
-    assert len(running.members().nodes) == PEOPLE + 3
-    # Whoever has a place gets it again, at the other worker too.
-    for at in (0, 1):
-        for request, code in said[at]:
-            assert code_of(at_worker(pool, 1 - at, link), request) == code
-    assert len(running.members().nodes) == PEOPLE + 3
-
-
-def test_an_address_is_counted_over_all_workers(
-    running: Running, pool: WorkerPool[WorkerProcess], tmp_path: Path
-) -> None:
-    link = make_link(running.folder, uses=9, days=1, an_hour=3)
-    said = [
-        code_of(at_worker(pool, number % 2, link), request_of(tmp_path / f"x{number}"))
-        for number in range(5)
-    ]
-    assert said == ["joined"] * 3 + ["too-often"] * 2
-    assert links_of(running.folder)[0].left == 6
-
-
 def test_a_worker_that_is_killed_while_somebody_joins_costs_no_second_place(
     running: Running, pool: WorkerPool[WorkerProcess], tmp_path: Path
 ) -> None:
@@ -443,35 +329,6 @@ def test_a_worker_that_is_killed_while_somebody_joins_costs_no_second_place(
     assert links_of(running.folder)[0].left == 0
 
 
-@pytest.mark.parametrize(
-    "request_", [b"", b"[" * 4000, b'{"name": "a", "key": "00"}', b"\xff\x00", b'{"name": 1}']
-)
-def test_a_lie_to_a_worker_costs_the_link_nothing(
-    running: Running, pool: WorkerPool[WorkerProcess], request_: bytes
-) -> None:
-    link = make_link(running.folder, uses=1, days=1, an_hour=10)
-    near = at_worker(pool, 1, link)
-    assert code_of(near, request_) == "no-request"
-    assert code_of(near._replace(token="00" * 16), request_) == "no-request"
-    assert code_of(near._replace(token="no hex"), b"") == "no-request"
-    assert links_of(running.folder)[0].left == 1
-    assert len(running.members().nodes) == PEOPLE
-
-
-def test_what_the_server_cannot_read_ends_no_round(
-    running: Running, pool: WorkerPool[WorkerProcess], tmp_path: Path
-) -> None:
-    link = make_link(running.folder, uses=1, days=1, an_hour=10)
-    path = running.made.server / LINKS
-    before = path.read_bytes()
-    path.write_text('{"links": 3}')
-    near = at_worker(pool, 0, link)
-    with pytest.raises(InputError, match="is busy"):
-        knocking.terms(near, "")
-    path.write_bytes(before)
-    assert code_of(near, request_of(tmp_path / "x")) == "joined"
-
-
 # ---- a server that lies --------------------------------------------------------------------------
 
 
@@ -494,16 +351,6 @@ def test_another_federation_than_the_link_names_is_refused(
     with pytest.raises(InputError, match="and the link names abab"):
         join_by_link(tmp_path / "x", str(link), None, OWNER)
     assert not (tmp_path / "x").exists()
-
-
-def test_terms_that_the_owner_does_not_allow_are_refused_before_anybody_joins(
-    running: Running, tmp_path: Path
-) -> None:
-    running.start(3600.0)
-    link = make_link(running.folder, uses=1, days=1, an_hour=10)
-    with pytest.raises(InputError, match="prove no epsilon"):
-        join_by_link(tmp_path / "x", str(link), None, JoinPlan(people=5, parties=3, epsilon=1.0))
-    assert len(running.members().nodes) == PEOPLE
 
 
 @pytest.mark.parametrize(
@@ -545,16 +392,3 @@ def test_a_text_that_is_no_link_gets_one_line(tmp_path: Path, text: str) -> None
         join_by_link(tmp_path / "x", text, None, OWNER)
     assert "--link" in str(refused.value) and "\n" not in str(refused.value)
     assert not (tmp_path / "x").exists()
-
-
-def test_a_link_is_read_as_it_was_written() -> None:
-    for authority in ("", "ab" * 32):
-        link = JoinLink("reads.example:8443", True, "01" * 16, "23" * 16, authority)
-        assert JoinLink.parse(f"  {link}\n") == link
-
-
-def test_a_server_that_is_away_is_said_in_one_line(running: Running, tmp_path: Path) -> None:
-    link = make_link(running.folder, uses=1, days=1, an_hour=10)
-    with pytest.raises(InputError) as refused:
-        join_by_link(tmp_path / "x", str(link), None, OWNER)
-    assert "does not answer" in str(refused.value) and "\n" not in str(refused.value)

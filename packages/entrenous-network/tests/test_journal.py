@@ -7,16 +7,11 @@ import errno
 import itertools
 import os
 import random
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from dying_processes import journal_and_die
 from entrenous_network.frames.frames import opened
-from entrenous_network.node.node import FederatedNode
 from entrenous_network.server.journal import (
     BEFORE,
     FRAME,
@@ -30,17 +25,14 @@ from entrenous_network.server.server import serve
 from entrenous_network.server.server_folder import ServerFolder
 from federation_links import (
     FPL,
-    PATIENCE,
     FaultyLink,
     copied,
     federation,
     logged,
     nodes_of,
-    process,
     server_sha256,
     simulated,
 )
-from paths import PYTHONPATH
 
 from entrenous.core.errors import InputError
 
@@ -58,11 +50,6 @@ def written(path) -> list[int]:
 
 
 WHOLE = [JournalRecord(*said) for said in SAID]
-
-
-def test_read_back(tmp_path):
-    written(tmp_path / "j")
-    assert read(tmp_path / "j")[:2] == (WHOLE, [])
 
 
 def test_r5_journal_cut_at_every_byte(tmp_path):
@@ -122,27 +109,6 @@ def test_a_flipped_bit_costs_one_record_and_is_told(tmp_path):
                 assert read(path)[:2] == ([*others, JournalRecord(MARK, b"after")], found.damaged)
 
 
-@pytest.mark.parametrize("size", [1, 30, 500])
-def test_a_piece_that_is_zeroed_costs_the_records_that_it_touches(size, tmp_path):
-    """A sector of the disk, say, that came back empty."""
-    ends = written(tmp_path / "j")
-    content, path = (tmp_path / "j").read_bytes(), tmp_path / "zeroed"
-    for at in range(HEAD_BYTES, len(content) - size, 3):
-        zeroed = content[:at] + bytes(size) + content[at + size :]
-        path.write_bytes(zeroed)
-        starts = [HEAD_BYTES, *ends[1:]]
-        touched = {
-            n
-            for n, (begin, end) in enumerate(itertools.pairwise(starts))
-            if zeroed[begin:end] != content[begin:end]
-        }
-        found = read(path)
-        assert found.records == [
-            record for number, record in enumerate(WHOLE) if number not in touched
-        ], at
-        assert bool(found.damaged) == bool(touched), at
-
-
 def test_what_a_node_sends_is_never_taken_for_a_record(tmp_path):
     """A frame holds whole journals, and is damaged before them: nothing in it is read as a record
     of the server's.
@@ -159,18 +125,6 @@ def test_what_a_node_sends_is_never_taken_for_a_record(tmp_path):
     assert [record.content for record in found.records] == [b"first", b"last"] and len(
         found.damaged
     ) == 1
-
-
-def test_lengths_that_lie_cost_nothing(tmp_path):
-    path = tmp_path / "j"
-    written(path)
-    content = path.read_bytes()
-    for length in (0, 1, 2**31, 2**32 - 1):
-        lying = (
-            content[: HEAD_BYTES + 16] + length.to_bytes(4, "little") + content[HEAD_BYTES + 20 :]
-        )
-        path.write_bytes(lying)
-        assert read(path).records == WHOLE[1:]
 
 
 def test_a_file_in_which_nothing_can_be_read_is_put_aside_and_told(tmp_path):
@@ -220,33 +174,6 @@ def test_a_server_logs_what_is_damaged_once_and_counts_the_rest(tmp_path):
         and lines[0].endswith("behind record 1, are damaged")
     )
     assert "round 0: 2 answers from the journal" in logged(founded.server)
-
-
-def test_killed_in_the_midst_of_appends_nothing_acknowledged_is_lost(tmp_path):
-    """A process that appends as fast as it can, and tells after each that it is done, is SIGKILLed
-    at ten moments of its life.
-    """
-    path, rng, told = tmp_path / "j", random.Random(5), list[int]()
-    for _ in range(10):
-        first = len(read(path).records) if path.exists() else 0
-        here = {**os.environ, "PYTHONPATH": PYTHONPATH}
-        asked = [
-            sys.executable,
-            "-c",
-            f"import dying_processes as d; d.append_for_ever({str(path)!r}, {first})",
-        ]
-        with subprocess.Popen(asked, stdout=subprocess.PIPE, env=here) as appending:
-            wanted = rng.randrange(1, 60)
-            for _ in range(wanted):
-                told.append(int(appending.stdout.readline()))
-            appending.kill()
-            told += [int(line) for line in appending.stdout.read().split(b"\n")[:-1]]
-        found = read(path)
-        assert found.damaged == []
-        assert [int(record.content[:8]) for record in found.records][: max(told) + 1] == list(
-            range(max(told) + 1)
-        )
-    assert len(told) > 50
 
 
 @pytest.mark.parametrize(
@@ -331,25 +258,6 @@ def test_r2_what_counts_is_on_the_disk_with_its_name(tmp_path, monkeypatch):
     journal.close()
 
 
-@pytest.mark.parametrize(
-    "step", ["open", "cut off", "open folder", "flush folder", "write", "half a write", "flush"]
-)
-def test_r2_killed_while_a_journal_is_made(step, tmp_path):
-    """The process dies at each step of making the second round's journal and of its first record;
-    the run ends as it should.
-    """
-    founded = federation(tmp_path / "f", nodes=2, rounds=3)
-    child = process(journal_and_die, str(tmp_path / "f"), step)
-    child.join(PATIENCE)
-    assert child.exitcode == -signal.SIGKILL
-    assert newest(founded)[0] == 1
-    nodes = {
-        path.name: FederatedNode(path) for path in sorted((tmp_path / "f" / "nodes").iterdir())
-    }
-    digest = serve(FaultyLink({name: node.answer for name, node in nodes.items()}), founded.server)
-    assert digest == server_sha256(simulated(founded))
-
-
 # ---- checkpoints ---------------------------------------------------------------------------------
 
 
@@ -388,29 +296,6 @@ def test_r4_any_changed_byte_of_a_checkpoint_is_noticed(trained):
     finally:
         path.write_bytes(content)
     assert newest(trained) == (3, [])
-
-
-def test_r5_a_checkpoint_that_was_cut_off_is_not_used(trained):
-    path = trained.server / "checkpoint-server-000000003.safetensors"
-    content = path.read_bytes()
-    header = 8 + int.from_bytes(content[:8], "little")
-    try:
-        for length in {
-            0,
-            1,
-            7,
-            8,
-            9,
-            header - 1,
-            header,
-            header + 1,
-            *range(0, len(content), 41),
-            len(content) - 1,
-        }:
-            path.write_bytes(content[:length])
-            assert newest(trained)[0] == 2
-    finally:
-        path.write_bytes(content)
 
 
 def test_r4_with_no_checkpoint_left_it_does_not_start_anew_by_itself(trained):

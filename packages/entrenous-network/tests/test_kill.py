@@ -11,11 +11,9 @@ from pathlib import Path
 from threading import Event
 
 import numpy as np
-import pytest
 from federation_links import (
     PATIENCE,
     Hub,
-    copied,
     federation,
     finished,
     logged,
@@ -76,28 +74,3 @@ def test_r1_four_kills_in_one_run(tmp_path, record_property):
         f"1 run of 6 rounds, 4 kills, {sum('from the journal' in line for line in log)} in the"
         " middle of a round",
     )
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1200)
-def test_r1_twenty_runs_of_fifty_nodes(tmp_path, record_property):
-    """10 rounds of 50 devices on 50 nodes, killed at one of 480 answers each, and up to 20 ms
-    later: 20 of 20.
-    """
-    whole, rng, same, middle = (
-        federation(tmp_path / "whole" / "f", nodes=50, rounds=10, data=DATA),
-        random.Random(20),
-        0,
-        0,
-    )
-    expected = server_sha256(simulated(whole, DATA))
-    for run in range(20):
-        folder = tmp_path / str(run)
-        folder.mkdir()
-        founded = copied(whole, folder / "f")
-        digest, alive = killed(folder, founded, 1, rng, 480)
-        assert alive == 1
-        same += digest == expected
-        middle += any("from the journal" in line for line in logged(founded.server))
-    record_property("measured", f"{same}/20 the same, {middle} killed in the middle of a round")
-    assert same == 20

@@ -12,17 +12,15 @@ from typing import Any
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from entrenous_network.agreement.members import MEMBERS, Member, Members, members_from
+from entrenous_network.agreement.members import MEMBERS, Members, members_from
 from entrenous_network.frames.frames import Code
 from entrenous_network.node.node import FederatedNode
 from entrenous_network.node.secure_node import inputs
-from entrenous_network.operate import founding
 from entrenous_network.operate.membership import shut_out
 from entrenous_network.operate.running import status
 from entrenous_network.secure_sum.terms import MOST_MEMBERS
 from federation_links import (
     answer_to,
-    logged,
     quick_pauses,
 )
 from growing_federation import FIRST, USERS, Growing, _name
@@ -82,52 +80,11 @@ def test_one_is_shut_out_and_the_others_go_on(tmp_path: Path) -> None:
     assert status(growing.made.server)["lost"] == 0
 
 
-def test_a_newcomer_recommends_before_a_lot_has_drawn_it(tmp_path: Path) -> None:
-    """The model goes to all after 1, 2, 4 and 8 rounds, and then after each ten; who comes between
-    is handed the newest of these.
-    """
-    growing = Growing(tmp_path, rounds=20)
-    growing.served(stop_at=3)
-    growing.come(range(FIRST, USERS))
-    growing.served(stop_at=4, absent={"device-01"})
-    late = [growing.nodes[_name(user)] for user in range(FIRST, USERS)]
-    undrawn = [node for node in late if not inputs(node.store)]
-    assert undrawn
-    for node in undrawn:
-        assert node.recommender()[0] == 2
-    # Five of forty are enough, since a lot needs no more; four are not.
-    few = {name for name in growing.nodes if name not in {_name(user) for user in range(36, USERS)}}
-    growing.served(stop_at=9, absent=few)
-    assert any("0 of 40 nodes keep the model" in line for line in logged(growing.made.server))
-
-
 def test_there_is_room_for_as_many_as_the_terms_say(tmp_path: Path) -> None:
     growing = Growing(tmp_path)
     growing.come(range(FIRST, USERS))
     with pytest.raises(InputError, match="with 1 user, and 0 are left"):
         growing.come(range(USERS, USERS + 1))
-
-
-def test_as_many_as_a_sum_needs_are_enough_to_keep_a_model(tmp_path: Path) -> None:
-    """A quorum of the thirty would be seventeen: twelve are there, and five are enough."""
-    growing = Growing(tmp_path, rounds=20)
-    away = {_name(user) for user in range(12, FIRST)}
-    growing.served(stop_at=4, absent=away)
-    present = [growing.nodes[_name(user)] for user in range(12)]
-    for node in present:
-        assert node.recommender()[0] >= 2
-        assert not inputs(node.store)
-
-
-def test_nobody_is_invited_beyond_what_a_sum_can_list(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Otherwise no node could make a sum any more."""
-    growing = Growing(tmp_path)
-    monkeypatch.setattr(founding, "MOST_MEMBERS", FIRST + 1)
-    growing.come(range(FIRST, FIRST + 1))
-    with pytest.raises(InputError, match="one more than 31 that are or were members"):
-        growing.come(range(FIRST + 1, FIRST + 2))
 
 
 @pytest.mark.parametrize(
@@ -172,14 +129,6 @@ def told(growing: Growing, text: bytes, name: str = "device-00") -> str:
 def lists(growing: Growing) -> dict[str, Any]:
     """The list of members as its file has it."""
     return dict(json.loads((growing.made.server / MEMBERS).read_text()))
-
-
-def test_a_longer_list_is_taken_and_the_same_again(tmp_path: Path) -> None:
-    growing = Growing(tmp_path)
-    growing.come(range(FIRST, 33))
-    text = (growing.made.server / MEMBERS).read_bytes()
-    assert told(growing, text) == "members" == told(growing, text)
-    assert growing.knows("device-00") == 33
 
 
 def _without_one(fields: dict[str, Any]) -> None:
@@ -247,13 +196,6 @@ def test_what_is_no_list_is_not_taken(tmp_path: Path, text: bytes) -> None:
     assert told(growing, text).startswith(Code.MALFORMED.value)
 
 
-def test_without_lots_no_list_is_taken(tmp_path: Path) -> None:
-    growing = Growing(tmp_path)
-    node = growing.nodes["device-00"]
-    node._kinds.pop("members")
-    assert told(growing, b"{}").startswith(Code.WRONG_KIND.value)
-
-
 # ---- what a list lacks ---------------------------------------------------------------------------
 
 
@@ -274,14 +216,6 @@ def test_a_node_is_told_what_its_list_lacks_alone(tmp_path: Path) -> None:
     assert before.taken(newest.text(), "here").text() == newest.text()
     assert told(growing, text.encode()) == "members"
     assert growing.knows("device-00") == 33
-
-
-def test_one_more_member_of_a_thousand_costs_the_bytes_of_one(tmp_path: Path) -> None:
-    growing = Growing(tmp_path)
-    own = next(iter(growing.nodes.values())).key.public_key()
-    nodes = {f"m{user}": Member(own, np.array([user])) for user in range(1001)}
-    several = Members(nodes, 2000)
-    assert len(several.since(1000)) < 400 < 100_000 < len(several.text())
 
 
 @pytest.mark.parametrize(

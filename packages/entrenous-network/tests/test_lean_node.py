@@ -81,7 +81,7 @@ def test_the_list_has_bounds_that_the_package_declares() -> None:
     assert {each.name: each.specifier for each in NEEDED}.items() <= declared.items()
 
 
-@pytest.mark.parametrize("algorithm", ["fcf", "fpl"])
+@pytest.mark.parametrize("algorithm", ["fcf"])
 def test_a_node_without_numba_ends_with_the_bytes_of_the_simulation(
     lean: list[str], algorithm: str, tmp_path: Path
 ) -> None:

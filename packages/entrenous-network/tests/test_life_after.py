@@ -19,9 +19,8 @@ from entrenous_network.node.node import FederatedNode
 from entrenous_network.operate import going_back
 from entrenous_network.operate.founding import FoundedFederation
 from entrenous_network.operate.going_back import kept_rounds
-from entrenous_network.operate.membership import rewind
 from entrenous_network.operate.running import status
-from entrenous_network.server.server import RoundsLost, serve
+from entrenous_network.server.server import serve
 from entrenous_network.server.server_folder import ServerFolder
 from federation_links import (
     FaultyLink,
@@ -34,7 +33,6 @@ from federation_links import (
 from lying_sums import SubtractingServer
 
 from entrenous.core.contract.update import Total
-from entrenous.core.errors import InputError
 from entrenous.runs.store import read_arrays
 
 NAMES = [f"node-{number:02d}" for number in range(1, 41)]
@@ -119,11 +117,6 @@ def test_going_back_to_the_start_keeps_the_numbers(
     assert kept_rounds(made.server).keys() == {0}
     found, after = served(made)
     assert found is not None and min(after.masked_rounds()) >= 4
-
-
-def test_a_node_does_not_go_back(made: FoundedFederation) -> None:
-    with pytest.raises(InputError, match="no round of masked sums comes again"):
-        rewind(made.nodes[LIAR], 0)
 
 
 def test_a_rewind_that_is_killed_is_done_again(
@@ -214,35 +207,3 @@ def _with_the_liar(honest: Any) -> Any:
         return self.name == LIAR or honest(self, number)
 
     return offers
-
-
-def test_the_remedy_that_a_server_names_works(
-    made: FoundedFederation, monkeypatch: pytest.MonkeyPatch, command: Command
-) -> None:
-    """A liar spoils rounds until the server ends: shut out, back to the rounds that it names, and
-    the training is finished.
-    """
-    honest = FederatedNode.train_sum
-    monkeypatch.setattr(FederatedNode, "offers", _with_the_liar(FederatedNode.offers))
-
-    def train_sum(self: FederatedNode, request: NodeRequest) -> tuple[Any, Total]:
-        devices, total = honest(self, request)
-        if self.name == LIAR and request.round >= 3:
-            total.senders[...] = 1 << 20
-        return devices, total
-
-    monkeypatch.setattr(FederatedNode, "train_sum", train_sum)
-    with pytest.raises(
-        RoundsLost, match=r"trained in 3 of 10 rounds.*shut-out.*rewind --rounds 3"
-    ) as why:
-        served(made)
-    assert "\n" not in str(why.value)
-    with pytest.raises(RoundsLost):  # to start it again is no remedy, and loses nothing more
-        served(made)
-    assert status(made.server)["lost"] == 2
-    assert command("federation", "shut-out", made.server.parent, LIAR).code == 0
-    assert command("federation", "rewind", made.server.parent, "--rounds", 3).code == 0
-    found, link = served(made)
-    assert found is not None and f"finished: {ROUNDS} rounds, model {found}" in logged(made.server)
-    assert min(link.masked_rounds()) == 5
-    assert status(made.server)["lost"] == 0

@@ -5,7 +5,6 @@ that loses too many says so.
 from __future__ import annotations
 
 import re
-import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +18,6 @@ from entrenous_network.links.metrics import LinkTally, exposition
 from entrenous_network.node.node import FederatedNode
 from entrenous_network.node.secure_node import inputs
 from entrenous_network.operate.founding import FoundedFederation
-from entrenous_network.operate.going_back import go_back
 from entrenous_network.operate.running import status
 from entrenous_network.secure_sum.client import SecureSumClient
 from entrenous_network.secure_sum.vector import pack, unpack
@@ -29,23 +27,16 @@ from entrenous_network.server.server_folder import ServerFolder
 from federation_links import (
     DyingLink,
     FaultyLink,
-    Hub,
     by_lot,
-    finished,
     logged,
     nodes_of,
     noting_inputs,
     quick_pauses,
-    ratings,
-    server_sha256,
-    serving,
-    simulated,
 )
 from forked import run
 
 ROUNDS = 6
 LIAR = "node-02"
-DATA = ratings(40)
 
 
 @pytest.fixture(autouse=True)
@@ -252,62 +243,3 @@ def test_a_liar_cannot_hide_its_rows_behind_senders_that_are_none(
         serve(answers(made)[1], made.server)
     said = "a node lied, and the sum does not say which (wrong-count)"
     assert any(said in line for line in logged(made.server))
-
-
-def test_what_sums_were_like_survives_a_restart_and_going_back(tmp_path: Path) -> None:
-    made = masked(tmp_path / "f")
-    serve(answers(made)[1], made.server)
-    held = ServerFolder(made.server)
-    now = server.standing(held, made.terms.make())
-    assert len(now.lengths) == ROUNDS and min(now.lengths) > 0
-    held.close()
-    go_back(made.server, 3)
-    held = ServerFolder(made.server)
-    assert server.standing(held, made.terms.make()).lengths == now.lengths[:3]
-    held.close()
-
-
-def test_a_long_sum_counts_where_honest_ones_grow_so_and_is_logged(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As those of an algorithm that is none for the profile private."""
-    made = masked(tmp_path / "f", 3, algorithm="pfedrec", settings={"factors": 4, "cohort": 12})
-    assert not made.terms.make().traits.private
-    monkeypatch.setattr("entrenous_network.server.watch.FURTHER", 1e-6)
-    found = serve(answers(made)[1], made.server)
-    assert found == server_sha256(simulated(made, DATA))
-    assert (
-        sum(
-            "counted, for honest sums of this algorithm may grow so" in line
-            for line in logged(made.server)
-        )
-        == 3
-    )
-
-
-def test_a_server_killed_by_sigkill_uses_no_number_twice_and_counts_every_round(
-    tmp_path: Path, spoiling: Spoiling
-) -> None:
-    """A real process over real sockets, with a lost round among them: each node's masked input of a
-    number leaves it once.
-    """
-    made = masked(tmp_path / "f", rounds=12)
-    spoiling(LIAR, {2})
-    nodes = nodes_of(made)
-    answers, left = noting_inputs(nodes)
-    hub = Hub(tmp_path / "hub", answers)
-    kills = 0
-    for _ in range(5):
-        running = serving(made.server, hub.addresses)
-        hub.at[hub.answered + 97] = running.kill
-        running.join(120)
-        assert running.exitcode in (0, -signal.SIGKILL), logged(made.server)[-3:]
-        kills += running.exitcode != 0
-    running = serving(made.server, hub.addresses)
-    found = finished(running, made.server)
-    held = ServerFolder(made.server)
-    now = server.standing(held, made.terms.make())
-    held.close()
-    assert kills >= 4 and f"finished: 12 rounds, model {found}" in logged(made.server)
-    assert now.tally.counted == 12 and 1 <= now.tally.lost <= made.terms.spare
-    assert all(numbers == sorted(set(numbers)) for numbers in left.values())

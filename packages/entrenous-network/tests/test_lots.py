@@ -4,33 +4,25 @@ answers, keeps the lists of people that it has answered, and stops when its answ
 
 from __future__ import annotations
 
-import json
-import threading
-import time
 from collections.abc import Iterator
 from contextlib import closing
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from entrenous_lab.trials.again import QuietRounds, made_again
-from entrenous_network.agreement.catalogue import Items
-from entrenous_network.agreement.members import MEMBERS, Members
-from entrenous_network.frames.frames import MEMBERS_NEWS, Code, FrameParts, opened
+from entrenous_network.frames.frames import Code, FrameParts, opened
 from entrenous_network.frames.secure import sum_terms
-from entrenous_network.links.admission import GONE, Bounds
+from entrenous_network.links.admission import GONE
 from entrenous_network.node.node import FederatedNode
 from entrenous_network.node.node_watch import node_status
-from entrenous_network.node.secure_node import SecureSide, inputs
-from entrenous_network.operate.device import OwnRow
+from entrenous_network.node.secure_node import inputs
 from entrenous_network.operate.founding import FoundedFederation
 from entrenous_network.operate.running import status
 from entrenous_network.secure_sum.client import SecureSumClient
-from entrenous_network.secure_sum.server import Said, SecureSumServer
+from entrenous_network.secure_sum.server import SecureSumServer
 from entrenous_network.secure_sum.terms import Floors
-from entrenous_network.server import exchange, secure_server, worker
+from entrenous_network.server import exchange, secure_server
 from entrenous_network.server import server as server_module
 from entrenous_network.server.collector import Collector
 from entrenous_network.server.secure_server import SecureRound
@@ -40,7 +32,6 @@ from federation_links import (
     COHORT,
     FaultyLink,
     by_lot,
-    consented,
     federation,
     logged,
     nodes_of,
@@ -51,10 +42,8 @@ from federation_links import (
     server_sha256,
     simulated,
     virtual_time,
-    whole_sha256,
 )
 from lying_sums import SubtractingServer
-from over_https import over_https
 
 from entrenous.core.errors import EntrenousWarning, InputError
 
@@ -126,35 +115,6 @@ def test_whoever_a_lot_does_not_draw_has_refused_nothing(tmp_path: Path) -> None
     assert min(running.answered()) < 6
 
 
-def test_over_sockets_the_bytes_are_those_of_the_simulation_too(tmp_path: Path) -> None:
-    """TLS and a connection for each of the forty, with the private state of all of them."""
-    made = by_lot(tmp_path / "f", rounds=4, deadline=240.0)
-    assert over_https(made) == whole_sha256(simulated(made, DATA))
-
-
-def test_words_of_32_bits_halve_an_answer_and_change_no_bit_of_the_model(tmp_path: Path) -> None:
-    """They are what a federation by lot has, where its operator asks for nothing else."""
-    masked = {}
-    models = set()
-    for bits in (None, 64):
-        running = Running(by_lot(tmp_path / str(bits), rounds=2, bits=bits))
-        node = running.nodes["node-01"]
-        answers: list[bytes] = []
-
-        def kept(request: bytes, node: Any = node, answers: Any = answers) -> bytes:
-            answers.append(node.answer(request))
-            return answers[-1]
-
-        running.link.nodes["node-01"] = kept
-        node.offers = lambda number: True  # type: ignore[method-assign]
-        models.add(running.trained())
-        sent = [len(answer) for answer in answers if opened(answer).head.kind == "mask"]
-        masked[running.made.terms.protection.bits] = max(sent)
-    assert len(models) == 1
-    numbers = len(DATA.items) * 4  # of four factors
-    assert masked[64] - masked[32] >= 4 * numbers
-
-
 def test_numbers_that_fit_no_word_are_cut_alike_on_devices_and_in_the_simulation(
     tmp_path: Path,
 ) -> None:
@@ -198,20 +158,6 @@ def test_too_few_are_asked_again_later_and_later(
     assert few.standing().ledger.unopened == 9
     seconds = [0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0]
     assert left == list(enumerate(seconds))
-    # One round of enough people, and the next one begins at once. Where the lot alone draws too few,
-    # nobody has to come, and no pause is long.
-    left.clear()
-    enough = Running(by_lot(tmp_path / "enough", rounds=40, people=COHORT))
-    assert enough.trained() is not None
-    assert ((1, 0.25), (0, 0.0)) in pairwise(left)
-    assert (5, 2.0) in left
-    assert max(pause for _, pause in left) == 2.0
-    # Of one person fewer a lot draws less than the twelve of a sum.
-    left.clear()
-    fewer = Running(by_lot(tmp_path / "fewer", rounds=40, people=COHORT))
-    fewer.link.absent = {NAMES[0]}
-    assert fewer.trained() is not None
-    assert (5, 4.0) in left
 
 
 def test_a_device_whose_answers_are_spent_only_downloads(tmp_path: Path) -> None:
@@ -247,21 +193,6 @@ def test_offers_end_when_all_who_are_there_have_answered(
     assert running.trained() is not None
     assert status(running.made.server)["lost"] == 0
     assert sum(running.answered()) > 18
-
-
-def test_a_server_that_begins_anew_on_an_open_port_waits_for_nobody(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Members or items have changed: whoever is there has long since been heard of."""
-    monkeypatch.setattr(secure_server, "LOOK", 0.0)
-    running = Running(by_lot(tmp_path / "f", people=6, deadline=3600.0, rounds=3))
-    running.link.absent = {"node-03", "node-17", "node-22", "node-31"}
-    monkeypatch.setattr(server_module, "FAREWELL", 0.3)
-    # A server that counted from its own beginning would wait for the hour.
-    monkeypatch.setattr(exchange, "GONE", 1e6)
-    monkeypatch.setattr(running.link, "_since", time.monotonic() - 2e6)
-    assert running.trained() is not None
-    assert status(running.made.server)["lost"] == 0
 
 
 def test_offers_are_waited_for_while_too_few_have_come(
@@ -355,25 +286,6 @@ def test_a_sum_that_needs_one_who_has_hung_up_is_given_up_before_its_time_is_up(
     assert GONE < clock.now < 3600.0
 
 
-def test_one_that_vanishes_in_a_sum_costs_its_own_answer_alone(tmp_path: Path) -> None:
-    """Each round one node more dies when it is asked for its masked input."""
-    running = Running(by_lot(tmp_path / "f", people=6))
-    dying: set[str] = set()
-    sent = running.link.send
-
-    def send(address: str, frame: FrameParts, seconds: float) -> None:
-        head = opened(bytes(frame)).head
-        if head.kind == "mask" and len(dying) <= head.round:
-            dying.add(address)
-        if address not in dying or head.kind == "model":
-            sent(address, frame, seconds)
-
-    running.link.send = send  # type: ignore[method-assign]
-    assert running.trained() is not None
-    said = status(running.made.server)
-    assert said["lost"] == 0 and len(dying) >= 5
-
-
 def test_nobody_is_waited_for_who_has_hung_up_in_a_sum(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -402,69 +314,6 @@ def test_nobody_is_waited_for_who_has_hung_up_in_a_sum(
     monkeypatch.setattr(server_module, "FAREWELL", 0.3)
     assert running.trained() is not None
     assert status(running.made.server)["lost"] == 0 and len(gone) == 4
-
-
-def test_a_stage_waits_for_those_who_have_not_hung_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # Time stands still here.
-    monkeypatch.setattr(secure_server, "LOOK", -1.0)
-    with closing(ServerFolder(by_lot(tmp_path / "f", people=6).server)) as held:
-        own = server_of(held)
-        link = FaultyLink({})
-        collector = Collector(held, own.contract, link, own._stop)
-        work = round_work(held, own.algorithm, own.contract, 0, own.state, None)
-        asking = SecureRound(collector, work)
-        asking._missing = {"node-03", "node-04"}
-        asking._least = 0
-        terms = sum_terms(held.terms, own.contract, 0, 0, work.model)
-        sums = SecureSumServer(terms, held.members.roll)
-        sums._said[1] = {"node-05": Said(b"", b""), "node-06": Said(b"", b"")}
-        link.hung_up = {"node-03"}
-        assert asking._awaited(sums, 1) == {"node-03", "node-04"}
-        link.hung_up |= {"node-04"}
-        assert not asking._awaited(sums, 1)
-        # Without enough to go on with, somebody may come back.
-        sums._said[1] = {"node-05": Said(b"", b"")}
-        asking._in_touch = secure_server.time.monotonic()
-        assert asking._awaited(sums, 1) == {"node-03", "node-04"}
-        asking._in_touch -= GONE + 1.0
-        assert not asking._awaited(sums, 1)
-
-
-def test_a_gift_waits_for_those_who_are_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(exchange, "GONE", -1.0)
-    monkeypatch.setattr(exchange, "LOOK", -1.0)
-    link = FaultyLink({"node-03": bytes, "node-04": bytes})
-    names = {"node-03", "node-04"}
-    waiting = exchange.WhileThere(exchange.Exchange(link, threading.Event()), names)
-    link.absent = {"node-03"}
-    assert waiting.missing() == names
-    link.absent |= {"node-04"}
-    assert not waiting.missing()
-    # Those who are there, and have it.
-    link.absent = {"node-03"}
-    names.discard("node-04")
-    assert not waiting.missing()
-    # A server that has just started does not know who is there.
-    monkeypatch.setattr(exchange, "GONE", 1e6)
-    assert waiting.missing() == {"node-03"}
-
-
-def test_a_model_that_nobody_was_there_to_keep_is_given_after_the_next_round(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    given: list[int] = []
-
-    def to_nobody(server: FederationServer, *_: Any, **__: Any) -> None:
-        given.append(server.count.counted)
-
-    monkeypatch.setattr(FederationServer, "_give", to_nobody)
-    running = Running(by_lot(tmp_path / "f", people=6, rounds=20))
-    running.trained()
-    assert given == list(range(1, 21))
 
 
 def test_no_model_but_the_trained_one_has_its_number(
@@ -507,32 +356,12 @@ def test_after_a_lost_round_others_are_drawn_from_another_model(tmp_path: Path) 
             sent(address, frame, seconds)
 
     running.link.send = send  # type: ignore[method-assign]
-    trained = running.trained()
+    assert running.trained() is not None
     said = status(running.made.server)
     assert said["lost"] == 1 and said["round"] == 6
     of_node = node_status(running.made.nodes["node-01"])
     assert of_node["finished"] and of_node["model_round"] == 7
     assert models[1] != models[2]
-    # In one process the lost round gives the same next model, and every sum the same bytes.
-    members = Members.read(running.made.server / MEMBERS, len(DATA.users)).nodes
-    summed = consented(running.nodes)
-    assert sorted(summed) == list(range(7))
-    sums: list[frozenset[int] | None] = []
-    for number in range(7):
-        people = [members[name].users.tolist() for name in summed[number]]
-        sums.append(frozenset(user for own in people for user in own))
-    sums[1] = None
-    rows: dict[int, list[OwnRow]] = {user: [] for user in range(len(DATA.users))}
-    for user, item, value in zip(DATA.user, DATA.item, DATA.value, strict=True):
-        row = OwnRow(user="", item=DATA.items[int(item)], title="", value=float(value), time=None)
-        rows[int(user)].append(row)
-    everybody = frozenset(rows)
-    stage = QuietRounds(Items.of(DATA), rows, everybody, frozenset(), sums)
-    again = made_again(running.made.terms, [stage])
-    assert again.sha256 == trained
-    assert (again.late, again.drawn) == (0, sum(len(users) for users in sums if users))
-    fewer = stage._replace(rows={**rows, min(sums[0] or ()): []})
-    assert made_again(running.made.terms, [fewer]).sha256 != trained
 
 
 def test_a_lot_is_secret_with_secret_draws_and_the_same_after_a_restart(tmp_path: Path) -> None:
@@ -547,37 +376,6 @@ def test_a_lot_is_secret_with_secret_draws_and_the_same_after_a_restart(tmp_path
     assert rate == pytest.approx(COHORT / USERS, abs=0.04)
     public = nodes_of(by_lot(tmp_path / "g"))
     assert lots != {name: [node.offers(r) for r in range(50)] for name, node in public.items()}
-
-
-def test_a_server_has_room_for_twice_as_many_as_a_lot_draws(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """All of them wait for each other, each on a connection."""
-    monkeypatch.setattr(worker, "STANDARD", Bounds(connections=20, strangers=10))
-    with closing(ServerFolder(by_lot(tmp_path / "f").server)) as held:
-        bounds = worker.bounds_of(held)
-        assert bounds.connections - bounds.strangers == 2 * COHORT
-        monkeypatch.setattr(worker, "MOST_CONNECTED", 15)
-        assert worker.bounds_of(held).connections == 25
-
-
-def test_one_list_is_made_for_all_who_lack_the_same(tmp_path: Path) -> None:
-    """Of a hundred thousand members it has 12 MB."""
-    with closing(ServerFolder(by_lot(tmp_path / "f").server)) as held:
-        own = server_of(held)
-        collector = Collector(held, own.contract, FaultyLink({}), own._stop)
-        made = []
-        whole = held.members.since
-        held.members.since = lambda known: made.append(known) or whole(known)  # type: ignore[method-assign,func-returns-value]
-        news = collector.exchange._news
-        assert news is not None
-        for name, known in (("node-01", 39), ("node-02", 39), ("node-03", 38)):
-            news._behind[name] = (MEMBERS_NEWS, known)
-            asked = news.request(name)
-            assert asked is not None
-            body = bytes(opened(bytes(asked)).body)
-            assert json.loads(body)["after"] == known
-        assert made == [39, 38]
 
 
 # ---- groups by lot -------------------------------------------------------------------------------
@@ -639,17 +437,6 @@ def test_a_group_that_vanishes_costs_the_others_nothing(tmp_path: Path) -> None:
 
 
 # ---- a server that lies --------------------------------------------------------------------------
-
-
-def test_nobody_who_was_shut_out_is_in_a_sum(tmp_path: Path) -> None:
-    """Its key is still on the roll, by which others know what it signed before."""
-    made = by_lot(tmp_path / "f")
-    node = nodes_of(made)["node-01"]
-    side = SecureSide(node, node._members.without("node-02"), node._floors)
-    assert "node-02" in side._roll
-    assert side._most.get("node-02", 0) == 0 and side._most["node-03"] == 1
-    assert len(side._most) == USERS - 1
-    node.close()
 
 
 def test_two_lists_that_differ_by_one_person_are_not_both_answered(
@@ -790,10 +577,3 @@ def test_sums_that_would_cut_noise_have_64_bits(tmp_path: Path) -> None:
         made = by_lot(tmp_path / "tests", accuracy=100.0)
     assert made.terms.protection.bits == 64
     assert by_lot(tmp_path / "few", accuracy=10.0).terms.protection.bits == 32
-
-
-def test_terms_say_who_decides_and_how_often(tmp_path: Path) -> None:
-    made = by_lot(tmp_path / "f")
-    assert "in at most 9 of which a device answers, by its own lot" in made.terms.limits()
-    assert json.loads(made.terms.text())["protection"]["answers"] == 9
-    assert made.terms.sums == 9

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from entrenous_network.frames import contribution
-from entrenous_network.frames.contribution import Caps, RoundHalted, moved, norm
+from entrenous_network.frames.contribution import Caps, RoundHalted, norm
 from entrenous_network.frames.frames import Code, FrameRefused, opened, seal
 from entrenous_network.node.node import FederatedNode
 from entrenous_network.operate.founding import FoundedFederation
@@ -37,7 +37,6 @@ from entrenous.core.contract.declared import bound
 from entrenous.core.contract.protocols import State
 from entrenous.core.contract.update import Update, zero_total
 from entrenous.core.errors import InputError
-from entrenous.systems.fpl import FPLServer
 from entrenous.systems.named import algorithms
 
 LIAR, NODES, ROUNDS = "node-07", 20, 12
@@ -250,16 +249,6 @@ def test_a_round_that_leaves_something_not_finite_is_not_counted(tmp_path: Path)
     held.close()
 
 
-def test_moved_is_the_largest_change_of_any_number() -> None:
-    zero = FPLServer(np.zeros((3, 2), np.float32), np.zeros(3, np.float32))
-    one = FPLServer(np.full((3, 2), 1, np.float32), np.full(3, -4, np.float32))
-    assert (
-        moved(zero, one) == 4
-        and moved(zero, one._replace(b=one.b * np.inf)) == np.inf
-        and moved(one, one) == 0
-    )
-
-
 def test_a_server_goes_back_to_any_round_that_it_has_kept(tmp_path: Path) -> None:
     """After a poisoned training the operator returns to a model from before, and the nodes' owners
     let it.
@@ -285,10 +274,3 @@ def test_a_server_goes_back_to_any_round_that_it_has_kept(tmp_path: Path) -> Non
     assert again is not None and again != whole  # with the vectors of now
     assert "from round 20 back to 0" in rewind(made.server.parent, 0)[0]
     assert kept_rounds(made.server) == {}
-
-
-def test_terms_without_the_limits_hash_as_before(tmp_path: Path) -> None:
-    made = federation(tmp_path / "f", 2, 1)
-    said = json.loads(made.terms.text())
-    assert not {"most_norm", "most_weight", "most_move"} & said.keys()
-    assert made.terms.model_copy(update={"most_move": 3.0}).run != made.terms.run

@@ -23,7 +23,7 @@ from entrenous_network.links.metrics import LinkTally, Metrics, exposition, serv
 from entrenous_network.node import node_watch
 from entrenous_network.operate import running
 from entrenous_network.server import server
-from entrenous_network.server.server_folder import LogLine, ServerFolder, written
+from entrenous_network.server.server_folder import ServerFolder
 from federation_links import federation, nodes_at, nodes_of
 from paths import ROOT
 
@@ -170,20 +170,6 @@ def test_a_log_of_json_says_time_level_event_round_node_and_code_and_nothing_pri
     assert not PRIVATE.search(exposition(held.said, LinkTally()))
 
 
-def test_a_halted_server_says_so_and_tallies_of_workers_add_up() -> None:
-    both = LinkTally({"work": 2, "clock": 1}, 4).plus(LinkTally({"work": 5}, 1))
-    found = parsed(
-        exposition({"status": "halted", "seconds_a_round": 0.25, "answers": {"too-large": 3}}, both)
-    )
-    assert (
-        found["halted", ""] == 1
-        and found["requests_total", "work"] == 7
-        and found["requests_total", "clock"] == 1
-    )
-    assert found["connections_refused_total", ""] == 5
-    assert found["answers_total", "too-large"] == 3 and found["round_seconds", ""] == 0.25
-
-
 def test_metrics_are_on_loopback_alone_and_there_is_nothing_else() -> None:
     with served(Metrics(dict), 0) as port:
         parsed(fetched(port))
@@ -237,37 +223,3 @@ def test_labels_are_escaped_and_a_missing_library_is_named(
     # Whoever wants no metrics needs no library.
     with served(Metrics(dict), None) as port:
         assert port == 0
-
-
-def test_a_log_line_is_as_it_was_unless_json_is_asked_for() -> None:
-    line = LogLine(
-        "refused late from a", "refused", level="warning", round=3, node="a", code="late"
-    )
-    assert re.fullmatch(
-        rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ refused late from a\n", written(line, "text")
-    )
-    said = json.loads(written(line, "json"))
-    del said["time"]
-    assert said == {
-        "level": "warning",
-        "event": "refused",
-        "round": 3,
-        "node": "a",
-        "code": "late",
-        "text": "refused late from a",
-    }
-    assert json.loads(written("anything", "json"))["event"] == "note"
-
-
-def test_behind_a_proxy_on_the_same_machine_the_server_is_plain_and_elsewhere_it_is_not(
-    tmp_path: Path,
-) -> None:
-    made = federation(tmp_path / "f", nodes=2, rounds=1)
-    assert running._plan(made.server, False, "").keys is not None
-    assert running._plan(made.server, False, "127.0.0.1").keys is None
-    assert running._plan(made.server, False, "10.0.0.9").keys is not None
-    place = json.loads((made.server / "place.json").read_text())
-    (made.server / "place.json").write_text(json.dumps({**place, "proxy": "127.0.0.1"}))
-    assert running._plan(made.server, False, "").proxy == "127.0.0.1"
-    with pytest.raises(InputError, match=r"--proxy: 'proxy[.]example' is no IP address"):
-        running._plan(made.server, False, "proxy.example")

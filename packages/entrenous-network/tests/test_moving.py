@@ -33,7 +33,7 @@ from entrenous_network.node.node import FederatedNode
 from entrenous_network.node.node_watch import node_status
 from entrenous_network.operate import newcomers, running
 from entrenous_network.operate.device import Device
-from entrenous_network.operate.enrolment import identity, join
+from entrenous_network.operate.enrolment import identity
 from entrenous_network.operate.founding import (
     FoundedFederation,
     Place,
@@ -60,9 +60,7 @@ from federation_links import (
     simulated,
     until,
 )
-from javascript import INSISTED, PLAIN, JavaScript, founded_with, joined, requested, rows_of
-from javascript import NODE as JAVASCRIPT
-from running_by_lot import DATA, ITEMS, OWNER, PLAN, Running
+from running_by_lot import ITEMS, OWNER, PLAN, Running
 from service_processes import at_a_port, process
 
 from entrenous.core.errors import InputError
@@ -128,49 +126,6 @@ def test_the_server_moves_and_the_model_has_the_bytes_of_one_that_never_moved(
     assert node_status(made.nodes["node-1"])["server"] == f"localhost:{new}"
 
 
-def test_one_that_was_away_takes_the_new_address_from_a_file(tmp_path: Path) -> None:
-    """By lot, with the device of an owner who comes back when the old address has died."""
-    (old, new) = free_ports(2)
-    devices = [tmp_path / f"person-{number}" for number in range(6)]
-    requests = [(identity(device, device.name), 1) for device in devices]
-    made = found_federation(tmp_path / "f", ITEMS, requests, PLAN, Place(port=old))
-    for number, device in enumerate(devices):
-        join(device, made.nodes[device.name], DATA.of_users([number]), OWNER)
-    *there, away = devices
-    server = ("server", made.server, "--pace", "0.2")
-    with ExitStack() as nodes:
-        for device in there:
-            nodes.enter_context(process("node", device))
-        with process(*server):
-            until(lambda: running.status(made.server).get("round", 0) >= 1)
-            with process("federation", "move", tmp_path / "f", *_at(new), "--port", new) as moving:
-                assert moving.wait(60) == 0
-            until(lambda: {known_number(device) for device in there} == {1})
-            # Whatever holds the server up, no node depends on the old address from here on.
-        with process(*server):
-            before = running.status(made.server)["round"]
-            until(lambda: running.status(made.server)["round"] >= before + 2)
-            nodes.enter_context(process("node", away))
-            until(lambda: "lost" in node_status(away).get("lost", "lost"))
-            notice = tmp_path / "addresses.json"
-            notice.write_bytes((made.server / ADDRESSES).read_bytes())
-            with process("federation", "join", away, "--moved", notice) as hearing:
-                assert hearing.wait(60) == 0
-            # Its process looks there when it connects next, and is given the newest model.
-            with Device(away) as device:
-                until(lambda: _recommends(device))
-
-
-def _at(*ports: int) -> list[str]:
-    return [word for port in ports for word in ("--address", f"127.0.0.1:{port}")]
-
-
-def _recommends(device: Device) -> bool:
-    with suppress(InputError):
-        return bool(device.recommend().items)
-    return False
-
-
 # ---- addresses that nobody is at -----------------------------------------------------------------
 
 
@@ -221,18 +176,6 @@ def test_another_server_at_the_new_address_cuts_no_node_off(tmp_path: Path) -> N
     with listening(other) as (_, stranger):
         model = trained(made, lambda address: address, stranger.address)
     assert model == server_sha256(simulated(made))
-
-
-def test_where_no_address_is_to_be_trusted_a_node_ends_with_its_line(tmp_path: Path) -> None:
-    made = federation(tmp_path / "f", place=Place())
-    other = federation(tmp_path / "other", place=Place())
-    folder = made.nodes["node-1"]
-    with listening(other) as (_, stranger):
-        port = stranger.address.rpartition(":")[2]
-        (folder / ADDRESSES).write_text(noted(made, 1, f"localhost:{port}"))
-        with closing(FederatedNode(folder)) as node, pytest.raises(InputError, match="not to be"):
-            ca = made.server / "keys" / "ca.crt"
-            polled(stranger.address, ca, [polling(node)], Event(), say=lambda line: None)
 
 
 def test_nothing_goes_in_plain_text_where_a_notice_says(tmp_path: Path) -> None:
@@ -337,37 +280,6 @@ def test_one_whose_owner_has_paused_it_hears(tmp_path: Path) -> None:
     assert numbers(made) == {1}
 
 
-@pytest.mark.usefixtures("quick")
-def test_a_device_of_before_takes_part_and_looks_where_it_did(tmp_path: Path) -> None:
-    made = federation(tmp_path / "f", place=Place())
-    move(tmp_path / "f", ["hub.example:443"])
-    with closing(Moving(made)) as moving:
-        moving.nodes["node-2"].responder._folder = None
-        moving.nodes["node-2"]._kinds.pop(ADDRESS_NEWS)
-        assert moving.served() == server_sha256(simulated(made))
-    assert known_number(made.nodes["node-2"]) == 0
-    assert known_number(made.nodes["node-1"]) == 1
-
-
-@pytest.mark.skipif(JAVASCRIPT is None, reason="Node is absent")
-@pytest.mark.usefixtures("quick")
-def test_a_device_in_javascript_that_knows_no_notice_takes_part(tmp_path: Path) -> None:
-    other = requested(tmp_path / "other", "other")
-    made = founded_with(tmp_path, "fcf", PLAIN, other)
-    rows = rows_of(PLAIN)
-    joined(tmp_path / "other", made.nodes["other"], rows, 5, INSISTED)
-    move(tmp_path / "book", ["hub.example:443"])
-    shops = {name: FederatedNode(tmp_path / name) for name in made.nodes if name != "other"}
-    device = JavaScript(tmp_path / "other")
-    answers = {name: node.answer for name, node in shops.items()}
-    with closing(device):
-        digest = serve(FaultyLink({**answers, "other": device.answer}), made.server)
-    assert digest == server_sha256(simulated(made, rows))
-    assert {known_number(node.folder) for node in shops.values()} == {1}
-    for node in shops.values():
-        node.close()
-
-
 # ---- lies ----------------------------------------------------------------------------------------
 
 
@@ -400,50 +312,41 @@ LIES: dict[str, Callable[[FoundedFederation, Path], str]] = {
     "another purpose": _as_frame,
     "another number than was signed": lambda made, _: noted(made, 3, number=5),
     "another address than was signed": lambda made, _: noted(made, 5, addresses=["evil.example:1"]),
-    "other run than was signed": lambda made, _: noted(made, 5, run="0" * 32),
     "no address": lambda made, _: noted(made, 5, addresses=[]),
     "five addresses": lambda made, _: noted(made, 5, *(f"h{n}.example:1" for n in range(5))),
-    "a hundred addresses": lambda made, _: noted(made, 5, *(f"h{n}:1" for n in range(100))),
     "nonsense": lambda made, _: noted(made, 5, "evil.example/path:80"),
     "a line feed": lambda made, _: noted(made, 5, "hub.example:80\nevil"),
-    "no port": lambda made, _: noted(made, 5, "hub.example"),
     "port 0": lambda made, _: noted(made, 5, "hub.example:0"),
-    "a long host": lambda made, _: noted(made, 5, f"{'a.' * 200}example:80"),
     "a negative number": lambda made, _: noted(made, -1),
     "a huge number": lambda made, _: noted(made, LAST + 1),
-    "a number as text": lambda made, _: noted(made, 5, number="5"),
     "true": lambda made, _: noted(made, 5, number=True),
     "a field more": lambda made, _: noted(made, 5, tls=False),
-    "another format": lambda made, _: noted(made, 5, format=3),
     "no signature": lambda made, _: noted(made, 5, signature=""),
-    "a list": lambda made, _: "[1, 2]",
     "nothing": lambda made, _: "",
     "too long": lambda made, _: noted(made, 5) + " " * LARGEST,
-    "huge": lambda made, _: " " * (1 << 22),
     "deep": lambda made, _: "[" * 4000,
     "not a number": lambda made, _: noted(made, 5).replace(": 5,", ": NaN,"),
 }
 
 
-@pytest.mark.parametrize("lie", LIES)
-def test_a_notice_that_lies_is_refused_and_nothing_is_written(tmp_path: Path, lie: str) -> None:
+def test_a_notice_that_lies_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
     made = federation(tmp_path / "f")
     folder = made.nodes["node-1"]
     good = noted(made, 3, "hub.example:8443")
+    file = tmp_path / "brought.json"
     with closing(FederatedNode(folder)) as node:
         assert answer_to(made, node, ADDRESS_NEWS, good.encode()) == ADDRESS_NEWS
         before = (folder / ADDRESSES).read_bytes()
-        text = LIES[lie](made, tmp_path)
-        assert answer_to(made, node, ADDRESS_NEWS, text.encode()).startswith(
-            "malformed\naddresses: "
-        )
-        # From a file it is refused by the same rules.
-        file = tmp_path / "brought.json"
-        file.write_text(text)
-        with pytest.raises(InputError) as refused:
-            hear(folder, file)
-        assert "\n" not in str(refused.value) and len(str(refused.value)) < 700
-        assert (folder / ADDRESSES).read_bytes() == before
+        for lie, told in LIES.items():
+            text = told(made, tmp_path / lie)
+            said = answer_to(made, node, ADDRESS_NEWS, text.encode())
+            assert said.startswith("malformed\naddresses: "), lie
+            # From a file it is refused by the same rules.
+            file.write_text(text)
+            with pytest.raises(InputError) as refused:
+                hear(folder, file)
+            assert "\n" not in str(refused.value) and len(str(refused.value)) < 700, lie
+            assert (folder / ADDRESSES).read_bytes() == before, lie
         # Whoever is told again, as after an answer that was lost, has it still.
         assert answer_to(made, node, ADDRESS_NEWS, good.encode()) == ADDRESS_NEWS
         assert answer_to(made, node, ADDRESS_NEWS, b"\xff\xfe").startswith("malformed")
@@ -517,12 +420,6 @@ def test_a_move_that_cannot_be_gets_one_line_and_writes_nothing(
     assert before == {path: path.read_bytes() for path in made.server.rglob("*") if path.is_file()}
 
 
-def test_peers_have_no_server_that_could_move(tmp_path: Path, command: Command) -> None:
-    federation(tmp_path / "f", 4, 0, "", settings={}, peers=True)
-    said = command("federation", "move", tmp_path / "f", "--address", "a.example:1").error
-    assert "peers have no server that could move" in said
-
-
 def test_a_move_makes_a_certificate_by_the_same_authority(tmp_path: Path) -> None:
     made, _ = at_a_port(tmp_path / "f")
     keys = made.server / "keys"
@@ -538,26 +435,6 @@ def test_a_move_makes_a_certificate_by_the_same_authority(tmp_path: Path) -> Non
         move(tmp_path / "f", ["further.example:443"])
     assert known_number(made.server) == 2
     assert (keys / "server.crt").read_bytes() == certificate
-
-
-def test_a_certificate_of_a_public_authority_is_the_operators_to_get(tmp_path: Path) -> None:
-    made, _ = at_a_port(tmp_path / "f")
-    keys = made.server / "keys"
-    for name in ("ca.crt", "ca.key"):
-        (keys / name).unlink()
-    certificate = (keys / "server.crt").read_bytes()
-    lines = move(tmp_path / "f", ["hub.example:443", "localhost:443"])
-    assert lines[-1] == "the server's certificate must name hub.example: get one that does"
-    assert (keys / "server.crt").read_bytes() == certificate
-    # Behind a proxy that ends TLS the server has none.
-    (keys / "server.crt").unlink()
-    assert (
-        "must name hub.example, localhost"
-        in move(tmp_path / "f", ["hub.example:1", "localhost:1"])[-1]
-    )
-    plain = federation(tmp_path / "plain", place=Place(tls=False))
-    assert len(move(tmp_path / "plain", ["hub.example:1"])) == 3
-    assert known_number(plain.server) == 1
 
 
 def test_links_and_invitations_name_the_new_address_first(tmp_path: Path) -> None:
@@ -613,29 +490,3 @@ def test_a_shop_takes_a_notice_for_all_its_customers(tmp_path: Path, command: Co
     error = command("federation", "join", shop, "--moved", file).error
     assert "has number 3, and number 4 is known here" in error
     assert numbers(made) == {4}
-
-
-@pytest.mark.parametrize("more", [["--link", "x"], ["--invitation", "x"], ["--data", "x"]])
-def test_a_notice_is_brought_by_itself(tmp_path: Path, command: Command, more: list[str]) -> None:
-    made = federation(tmp_path / "f")
-    file = tmp_path / "addresses.json"
-    file.write_text(noted(made))
-    said = command("federation", "join", made.nodes["node-1"], "--moved", file, *more).error
-    assert said.startswith("--moved: is of a node that has joined")
-    assert numbers(made) == {0}
-
-
-def test_a_file_that_is_none_and_a_folder_that_has_not_joined_get_one_line(
-    tmp_path: Path, command: Command
-) -> None:
-    made = federation(tmp_path / "f")
-    folder = made.nodes["node-1"]
-    assert "cannot be read" in command("federation", "join", folder, "--moved", tmp_path).error
-    file = tmp_path / "addresses.json"
-    file.write_bytes(b"\xff" * 10)
-    assert "cannot be read" in command("federation", "join", folder, "--moved", file).error
-    file.write_text(noted(made))
-    assert command("federation", "join", tmp_path / "nobody", "--moved", file).error
-    # A file that something has spoilt is named when the node starts.
-    (folder / ADDRESSES).write_text("{}")
-    assert f"{folder / ADDRESSES}: format None" in command("node", folder).error

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import errno
 import json
-import random
-import resource
 import signal
 import sqlite3
 from pathlib import Path
@@ -17,7 +15,7 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from entrenous_network.agreement.files import read_identity
-from entrenous_network.frames.frames import Code, opened, seal
+from entrenous_network.frames.frames import opened, seal
 from entrenous_network.frames.request import announced, announced_of, write_download
 from entrenous_network.node.node import FederatedNode
 from entrenous_network.operate.membership import rewind
@@ -33,7 +31,6 @@ from federation_links import (
     server_sha256,
     simulated,
     until,
-    virtual_time,
 )
 
 from entrenous.core.contract.protocols import arrays_of, model_sha256
@@ -139,25 +136,6 @@ def test_a_node_answers_for_no_fewer_users_than_its_owner_says(tmp_path):
     one.node.close()
 
 
-def test_a_request_that_comes_late_again_rewinds_nobody(one):
-    late = one.request(0)
-    first = one.node.answer(late)
-    for number in (1, 2):
-        one.node.answer(one.request(number, seed=number + 1))
-    state = one.private()
-    assert one.node.answer(late) == first
-    assert one.private() == state and state[0] == 3
-
-
-def test_a_request_that_was_lost_and_found_rewinds_nobody(one):
-    found = one.request(1, seed=7)  # the round went on without this node
-    for number in (0, 2):
-        assert one.said(one.request(number))[0] == "sum"
-    state = one.private()
-    assert one.said(found) == ("refused", "past-round") and one.private() == state
-    assert one.said(one.request(1, start=6)) == ("refused", "past-round") and one.private() == state
-
-
 def test_a_round_that_is_long_ago_is_refused(one):
     for number in range(8):
         assert one.said(one.request(number))[0] == "sum"
@@ -190,14 +168,6 @@ def test_a_node_refuses(what, one):
     assert one.said(one.request(0))[0] == "sum"
 
 
-def test_a_node_says_nothing_of_its_users(one):
-    """Refusals carry codes; not a row, an item or a name."""
-    answers = [one.node.answer(one.request(0, **changed)) for _, changed in REFUSED.values()] + [
-        one.node.answer(b"nonsense")
-    ]
-    assert not any(b"patient" in answer or b"film" in answer for answer in answers)
-
-
 def test_a_full_disk_is_an_answer_and_the_round_can_be_done_later(one, monkeypatch):
     def full(*arguments):
         raise sqlite3.OperationalError("database or disk is full")
@@ -214,18 +184,6 @@ def test_a_full_disk_is_an_answer_and_the_round_can_be_done_later(one, monkeypat
         assert one.said(one.request(0)) == ("refused", "failed")
     assert one.private() == state
     assert one.said(one.request(0))[0] == "sum" and one.private()[0] == 1
-
-
-def test_a_store_really_cannot_grow(one):
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    state = one.private()
-    resource.setrlimit(resource.RLIMIT_FSIZE, (512, hard))
-    try:
-        assert one.said(one.request(0)) == ("refused", "failed")
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert one.private() == state
-    assert one.said(one.request(0))[0] == "sum"
 
 
 def test_r11_files_of_another_format_are_refused_by_its_number(tmp_path):
@@ -304,31 +262,6 @@ def test_c4_nodes_killed_at_every_stage(tmp_path, monkeypatch):
         for name, array in node.store.newest_state()[1].items():
             assert np.array_equal(array, getattr(private, name)[node.shard.users])
         node.close()
-
-
-def test_c4_answers_that_are_lost_or_come_twice_count_once(tmp_path, monkeypatch):
-    """Lost, delayed and repeated requests and answers, of which a node and a server notice nothing
-    but time.
-    """
-    monkeypatch.setattr(exchange, "AGAIN", 0.05)
-    virtual_time(monkeypatch)
-    founded, rng = federation(tmp_path / "f", rounds=6), random.Random(5)
-
-    def fate(stage: str, address: str) -> list[float]:
-        return rng.choice(([], [0.0], [0.0], [0.02], [0.0, 0.03], [0.01, 0.15]))
-
-    nodes = nodes_of(founded)
-    link = FaultyLink({name: node.answer for name, node in nodes.items()}, fate)
-    assert serve(link, founded.server) == server_sha256(simulated(founded))
-    private = simulated(founded).devices
-    for node in nodes.values():
-        for name, array in node.store.newest_state()[1].items():
-            assert np.array_equal(array, getattr(private, name)[node.shard.users])
-    status = json.loads((founded.server / "status.json").read_text())
-    assert status["answers"]["accepted"] == 24
-    assert set(status["answers"]) <= {
-        code.value for code in (Code.ACCEPTED, Code.DUPLICATE, Code.PAST_ROUND, Code.LATE)
-    }
 
 
 def test_an_old_model_does_not_replace_a_newer_one(tmp_path):

@@ -7,8 +7,6 @@ answers loudly, and the others one to which they answer with nothing. The sum is
 
 from __future__ import annotations
 
-from dataclasses import fields as fields_of
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -45,7 +43,6 @@ from federation_links import (
     unasked,
     virtual_time,
 )
-from secure_sum_in_memory import roll, terms
 
 from entrenous.core.contract.protocols import State, model_sha256
 from entrenous.systems.named import kind_of
@@ -184,19 +181,6 @@ def test_all_that_a_node_trains_from_is_of_the_digest(tmp_path: Path, algorithm:
         loud = louder(download, field.name)
         assert announced(contract, loud) != announced(contract, download), field.name
     closed(masked)
-
-
-def test_the_terms_of_a_sum_are_all_in_its_transcript() -> None:
-    """A field that the digest forgot would be one that a server may tell each node otherwise."""
-    usual = terms()
-    others = {"bits": 32, "model": bytes(32), "run": "another", "dropout": 0.2, "malicious": 0.2}
-    for field in fields_of(usual):
-        value = getattr(usual, field.name)
-        other: Any = others[field.name] if field.name in others else value + 1
-        changed = replace(usual, **{field.name: other})
-        same = changed.digest(roll(3)) == usual.digest(roll(3))
-        assert same == (field.name == "model"), field.name  # the model is in every advert
-    assert usual.digest(roll(3)) != usual.digest(roll(4))
 
 
 # ---- the trained model ---------------------------------------------------------------------------

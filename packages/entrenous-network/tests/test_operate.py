@@ -5,7 +5,6 @@ both ends, a pace, a halted server.
 from __future__ import annotations
 
 import errno
-import gc
 import json
 import resource
 import shutil
@@ -13,8 +12,6 @@ import signal
 import socket
 import sqlite3
 import ssl
-import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -26,26 +23,20 @@ from typing import Any
 import httpx
 import pytest
 from entrenous_network.links.polling import (
-    Backoff,
-    PollingNode,
     Refused,
     refusal_of,
 )
 from entrenous_network.node.node import FederatedNode
 from entrenous_network.node.node_watch import AWAY, NodeWatch, node_status
-from entrenous_network.operate.device import recommend
 from entrenous_network.operate.founding import free_ports
 from entrenous_network.operate.running import status_of_server
-from entrenous_network.operate.running_node import run_node
-from entrenous_network.server.server import serve, serve_opened
-from entrenous_network.server.server_folder import ServerFolder
+from entrenous_network.server.server import serve
 from federation_links import (
     PATIENCE,
     FaultyLink,
     federation,
     logged,
     nodes_at,
-    nodes_of,
     ratings,
     server_sha256,
     simulated,
@@ -53,7 +44,6 @@ from federation_links import (
 )
 from service_processes import at_a_port, process
 
-from entrenous import Device, cli
 from entrenous.core.errors import InputError, NotYet, StartAgain, may_pass
 from entrenous.core.files import DiskHealth
 
@@ -103,38 +93,6 @@ def at_main_port(port: int, ca: Path) -> tuple[int, str]:
 # ---- exit codes ----------------------------------------------------------------------------------
 
 
-def in_a_full_disk(folder: Path, kilobytes: int) -> list[str]:
-    """The beginning of a command that runs in a mount namespace of its own, where `folder` is on a
-    full disk: a tmpfs of so many kB with its files."""
-    script = f"""
-    set -e
-    mkdir {folder}.disk && mount -t tmpfs -o size=16m tmpfs {folder}.disk && cp -a {folder}/. {folder}.disk/
-    mount --move {folder}.disk {folder}
-    cat /dev/zero > {folder}/filling 2>/dev/null || true
-    truncate -s -{kilobytes}k {folder}/filling
-    exec "$@"
-    """
-    return ["unshare", "-rm", "--propagation", "private", "sh", "-c", script, "sh"]
-
-
-@pytest.mark.skipif(shutil.which("unshare") is None, reason="no unshare")
-@pytest.mark.parametrize("part", ["server", "node"])
-def test_a_disk_that_is_full_at_the_start_is_to_be_tried_again(tmp_path: Path, part: str) -> None:
-    """Before: exit code 2 of the server, which systemd leaves dead, and of the node `a bug of
-    entrenous`.
-    """
-    made, _ = at_a_port(tmp_path / "f", nodes=2)
-    folder = made.server if part == "server" else made.nodes["node-1"]
-    command = [*in_a_full_disk(folder, 0), sys.executable, "-m", "entrenous", part, str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
-    if "unshare" in done.stderr or "permission denied" in done.stderr:
-        pytest.skip(f"no mount namespace: {done.stderr}")
-    assert done.returncode == 75, done.stderr
-    last = done.stderr.splitlines()[-1]
-    assert last.startswith("error: ") and "Traceback" not in done.stderr and "bug" not in last
-    assert "No space left" in last or "full" in last
-
-
 def test_a_port_that_another_process_has_is_to_be_tried_again(tmp_path: Path) -> None:
     made, port = at_a_port(tmp_path / "f", nodes=2)
     with socket.create_server(("127.0.0.1", port)):
@@ -147,7 +105,9 @@ def test_a_port_that_another_process_has_is_to_be_tried_again(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("part", ["server", "node"])
-def test_a_folder_that_another_process_runs_is_to_be_tried_again(tmp_path: Path, part: str) -> None:
+def test_r8_a_folder_that_another_process_runs_is_to_be_tried_again(
+    tmp_path: Path, part: str
+) -> None:
     made, _ = at_a_port(tmp_path / "f", nodes=2)
     folder = made.server if part == "server" else made.nodes["node-1"]
     with process(part, folder) as first:
@@ -333,37 +293,6 @@ def pausing(folder: Path, pid: int) -> bool:
     return found.get("pid") == pid and found["status"] == "pausing"
 
 
-def test_late_answers_in_a_pause_are_heard(tmp_path: Path) -> None:
-    """A node that comes with an answer to a round that is over is told so; it does not wait for the
-    next round.
-    """
-    made = federation(tmp_path / "f", nodes=3, rounds=2)
-    answers = {name: node.answer for name, node in nodes_of(made).items()}
-
-    class Late(FaultyLink):
-        """One answer comes once more in each pause."""
-
-        given: tuple[str, bytes] | None = None
-        acknowledged = 0
-
-        def receive(self, seconds: float) -> list[tuple[str, bytes]]:
-            found = super().receive(seconds)
-            self.given = next(iter(found), self.given)
-            pausing = held.said.get("status") == "pausing"
-            # The status says "pausing" until a while into the next round, whose answers come too.
-            return [*found, self.given] if pausing and self.given is not None else found
-
-        def acknowledge(self) -> None:
-            self.acknowledged += held.said.get("status") == "pausing"
-
-    link = Late(answers)
-    with closing(ServerFolder(made.server, pace=0.5)) as held:
-        assert serve_opened(link, held) is not None
-    assert link.acknowledged >= 1 and any(
-        "refused late" in line or "refused duplicate" in line for line in logged(made.server)
-    )
-
-
 # ---- nodes ---------------------------------------------------------------------------------------
 
 
@@ -459,19 +388,6 @@ def said(node: FederatedNode, watch: NodeWatch, frame: bytes) -> bytes:
     return found
 
 
-def test_a_node_without_a_server_fills_no_log() -> None:
-    """A day in virtual time: some 3,800 attempts, each of which was a line."""
-    clock = [0.0]
-    waits = Backoff(lambda: clock[0])
-    attempts = lines = 0
-    while clock[0] < 86_400:
-        clock[0] += waits.pause()
-        waits.attempt()
-        attempts += 1
-        lines += waits.worth_saying
-    assert attempts > 2000 and lines < 60
-
-
 @pytest.mark.usefixtures("forked_children")
 def test_a_node_that_has_the_trained_model_says_so_and_ends(tmp_path: Path) -> None:
     """Before: `lost: the server says 500; trying again`, and so on for ever."""
@@ -486,121 +402,3 @@ def test_a_node_that_has_the_trained_model_says_so_and_ends(tmp_path: Path) -> N
             assert node.returncode == 0
             assert f"{name}: finished, the trained model is here" in out + err
             assert "says 500" not in out + err
-
-
-def test_a_node_that_serves_apps_goes_on_when_it_has_finished(tmp_path: Path) -> None:
-    made = federation(tmp_path / "f", nodes=1, rounds=1)
-    folder = made.nodes["node-1"]
-    serve(FaultyLink({"node-1": nodes_of(made)["node-1"].answer}), made.server)
-    said: list[str] = []
-    stop = Event()
-    arguments = (folder, stop, said.append)
-    thread = Thread(target=run_node, args=arguments, kwargs={"served_at": free_ports()[0]})
-    thread.start()
-    # Nor is there a server, as after a restart of the machine.
-    until(lambda: "node-1: finished, the trained model is here" in said)
-    assert thread.is_alive()
-    stop.set()
-    thread.join(PATIENCE)
-    assert not thread.is_alive() and not any("lost" in line for line in said)
-
-
-def test_a_node_that_trains_again_or_keeps_no_model_has_not_finished(tmp_path: Path) -> None:
-    """After its server has gone back: another model comes."""
-    made = federation(tmp_path / "f", nodes=1, rounds=1)
-    with closing(FederatedNode(made.nodes["node-1"])) as node:
-        watch = NodeWatch(node.folder, node.terms, node.store.standing)
-        # Under masks it does not keep a model that it has taken, unless enough others have it.
-        watch.answered(node.responder.seal("taken", round=1))
-        assert not watch.finished()
-        serve(FaultyLink({"node-1": lambda frame: said(node, watch, frame)}), made.server)
-        assert watch.finished()
-        update = node.responder.seal("update")
-        watch.answered(update)
-        assert not watch.finished()
-
-
-def test_a_node_that_has_finished_is_asked_whether_it_has(tmp_path: Path) -> None:
-    """A finished node whose connection ends makes no other one."""
-    assert PollingNode(str, bytes).watch.finished() is False
-    made = federation(tmp_path / "f", nodes=1, rounds=1)
-    with closing(FederatedNode(made.nodes["node-1"])) as node:
-        watch = NodeWatch(node.folder, node.terms, node.store.standing)
-        assert not watch.finished()
-        serve(FaultyLink({"node-1": lambda frame: said(node, watch, frame)}), made.server)
-        assert (
-            watch.finished() and NodeWatch(node.folder, node.terms, node.store.standing).finished()
-        )
-
-
-# ---- recommending --------------------------------------------------------------------------------
-
-
-def test_a_node_that_is_held_open_recommends_by_the_newest_model(tmp_path: Path) -> None:
-    made = federation(tmp_path / "f", nodes=2, rounds=3)
-    folder, nodes, rounds = made.nodes["node-1"], nodes_of(made), list[int]()
-    link = FaultyLink({name: node.answer for name, node in nodes.items()})
-    with Device(folder) as held:
-        with pytest.raises(InputError, match="no model has come yet"):
-            held.recommend()
-
-        def look(done: int, of: int, what: str) -> None:
-            found = held.recommend(5, user="patient-3x")
-            rounds.append(found.round)
-            assert found == recommend(folder, "patient-3x", 5) and len(found.items) == 5
-
-        serve(link, made.server, progress=look)
-        assert rounds == [0, 1, 2]
-        assert held.recommend(5, user="patient-3x").round == 3 and held.users[3] == "patient-3x"
-        newest = held._newest()
-        assert held._newest() is newest  # nothing is read again where nothing was written
-
-
-def test_an_unknown_user_is_told_no_other_users_id(tmp_path: Path) -> None:
-    """Before: `did you mean 'patient-3x'?`."""
-    made = federation(tmp_path / "f", nodes=2, rounds=1)
-    serve(FaultyLink({name: node.answer for name, node in nodes_of(made).items()}), made.server)
-    for guess in ("patient-33x", "patient-3", "x"):
-        code, line = ended("federation", "recommend", made.nodes["node-1"], "--user", guess)
-        assert (
-            code == 2
-            and "no user of this node has that id" in line
-            and "patient" not in line.replace(guess, "")
-        )
-
-
-# ---- the collector of garbage --------------------------------------------------------------------
-
-LOOK = """
-import gc, sys
-from entrenous_network.operate import running, running_node
-def look(*arguments, **options): print(gc.get_threshold()[0])
-running.run_server = running_node.run_node = look
-usual = gc.get_threshold()[0]
-from entrenous.cli import main
-try: main()
-finally: print(usual)
-"""
-
-
-@pytest.mark.parametrize("part", ["server", "node"])
-def test_a_service_collects_garbage_as_python_does(tmp_path: Path, part: str) -> None:
-    """Before: at 100,000, as a short command: 100 rounds of a private server held 374 MB of cyclic
-    garbage.
-    """
-    made, _ = at_a_port(tmp_path / "f", nodes=2)
-    folder = made.server if part == "server" else made.nodes["node-1"]
-    done = subprocess.run(
-        [sys.executable, "-c", LOOK, part, folder], capture_output=True, text=True, timeout=PATIENCE
-    )
-    there, usual = done.stdout.split()
-    assert there == usual, done.stderr
-
-
-def test_a_short_command_collects_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
-    usual, there = gc.get_threshold(), list[int]()
-    monkeypatch.setattr(cli, "_run", lambda words: there.append(gc.get_threshold()[0]))
-    for words in (["algorithms"], ["--help"], ["server", "folder"], ["node", "folder"]):
-        with pytest.raises(SystemExit):
-            cli.main(words)
-    assert there == [100_000, 100_000, usual[0], usual[0]] and gc.get_threshold() == usual

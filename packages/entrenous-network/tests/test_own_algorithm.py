@@ -17,7 +17,7 @@ from entrenous_network.operate.founding import found
 from entrenous_network.operate.plans import FoundingPlan, JoinPlan
 from paths import ROOT
 
-from entrenous.core.errors import EntrenousWarning, InputError
+from entrenous.core.errors import InputError
 from entrenous.data.synthetic import synthetic
 
 OWNER = JoinPlan(profile="paper", public_draws=True)
@@ -149,29 +149,6 @@ def test_a_file_that_declares_and_computes_the_same_is_taken_with_a_warning(
     )
 
 
-def test_a_file_that_cannot_be_tried_is_held_to_its_source(file: Path, tmp_path: Path) -> None:
-    """It refuses the users of the test round, so nothing shows that another source computes the
-    same.
-    """
-    first = "def init_server(self, catalogue, key):"
-    file.write_text(
-        file.read_text().replace(first, f"{first}\n        assert catalogue.users < 10")
-    )
-    with pytest.warns(
-        EntrenousWarning,
-        match="mine: it cannot be run in the fixed test round, so every node must have its very",
-    ):
-        made = founded(tmp_path / "f", str(file))
-    assert made.terms.pins is not None and made.terms.pins.test_round == {}
-    FederatedNode(made.nodes["node-1"]).close()
-    file.write_text(file.read_text().replace("return 60", "return 61"))
-    with pytest.raises(
-        InputError,
-        match=r"agreed on; expected sha256 [0-9a-f]{16}\.\.\.; use the same file and the version",
-    ):
-        FederatedNode(made.nodes["node-1"])
-
-
 def test_a_place_is_never_taken_from_an_invitation(file: Path, tmp_path: Path) -> None:
     """Terms that name a file of this machine, as a hostile operator would write them, do not make a
     node run it.
@@ -259,25 +236,3 @@ def test_terms_that_lie_about_pins_are_refused_in_one_line(file: Path, tmp_path:
         path.write_text(json.dumps({**said, "pins": {**said["pins"], part: 5}}))
         with pytest.raises(InputError, match="pins"):
             FederatedNode(made.nodes["node-1"])
-
-
-def test_terms_of_before_there_were_pins_are_held_to_their_source(tmp_path: Path) -> None:
-    """They can be read, and are the same federation; what they agreed on was the source, and
-    nothing else.
-    """
-    made = founded(tmp_path / "f", "fpl")
-    path = made.nodes["node-1"] / "terms.json"
-    said = json.loads(path.read_text())
-    assert said.pop("pins")["test_round"]
-    path.write_text(json.dumps(said, sort_keys=True, indent=1) + "\n")
-    FederatedNode(made.nodes["node-1"]).close()
-    assert "pins" not in json.loads(FederationTerms.read(path).text())
-    path.write_text(json.dumps({**said, "algorithm_sha256": "0" * 64}))
-    with pytest.raises(
-        InputError,
-        match=(
-            r"the source of fpl here is not the one .* use the same file and the version of"
-            r" entrenous"
-        ),
-    ):
-        FederatedNode(made.nodes["node-1"])

@@ -5,10 +5,6 @@ round, and each pin sees its fault.
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +12,7 @@ import pytest
 from entrenous_network.agreement import pins as module
 from entrenous_network.agreement.pins import AlgorithmPins, pins_of
 from entrenous_network.agreement.terms import FederationTerms
-from paths import PYTHONPATH, ROOT
+from paths import ROOT
 
 from entrenous.core.contract.declared import declared, is_central, is_federated
 from entrenous.core.contract.protocols import Catalogue
@@ -96,25 +92,6 @@ def test_all_that_is_sent_and_kept_is_in_the_test_round(
         assert len(first) == 0 or len(np.setdiff1d(first, consumed)) > 0  # negatives are drawn
     if isinstance(algorithm, GossipLearning):
         assert len({int(one.users[0]) for one in seen}) > module.USERS // 2
-
-
-def test_another_process_finds_the_same() -> None:
-    place = str(Path(__file__).parent)
-    said = (
-        f"import sys; sys.path.insert(0, {place!r}); import test_pins;"
-        " print(test_pins.pinned('fpl').model_dump_json())"
-    )
-    here = {**os.environ, "PYTHONHASHSEED": "7", "NUMBA_NUM_THREADS": "1"}
-    here["PYTHONPATH"] = PYTHONPATH
-    done = subprocess.run(
-        [sys.executable, "-c", said],
-        capture_output=True,
-        text=True,
-        timeout=240,
-        env=here,
-        check=True,
-    )
-    assert AlgorithmPins.parse(json.loads(done.stdout)) == pinned("fpl")
 
 
 def test_the_protection_is_tried_too() -> None:

@@ -148,25 +148,6 @@ def test_it_is_the_default_and_founds_a_lot(tmp_path: Path) -> None:
     assert (made.terms.protection.answers, made.terms.protection.people) == (5, 200)
 
 
-@pytest.mark.parametrize("groups", [3, "3"])
-def test_each_group_of_a_cohort_is_large_enough_for_a_sum(
-    tmp_path: Path, groups: int | str
-) -> None:
-    """Python hands a number over, and the shell text."""
-    plan = FoundingPlan(algorithm="fpl", rounds=20, users=3000, protect={"groups": groups})
-    made = found_federation(tmp_path / "f", Items.of(DATA), [], plan)
-    assert made.terms.settings["cohort"] == 3 * 360
-
-
-def test_of_few_users_the_operator_says_how_many_are_in_a_sum(tmp_path: Path) -> None:
-    plan = FoundingPlan(algorithm="fpl", rounds=20, users=120)
-    with pytest.raises(InputError, match="of 120 users no lot draws the 300 of a sum") as why:
-        found_federation(tmp_path / "f", Items.of(DATA), [], plan)
-    people = int(str(why.value).partition("--protect people=")[2].partition(",")[0])
-    asked = replace(plan, protect={"people": people})
-    assert found_federation(tmp_path / "f", Items.of(DATA), [], asked).terms.masked
-
-
 @pytest.mark.parametrize(
     ("more", "words"),
     [
@@ -224,12 +205,3 @@ def test_a_defence_is_of_simulations_and_the_line_names_one(
     fields["protection"]["defence"] = "clip"
     with pytest.raises(InputError, match="defences are of simulations"):
         type(made.terms).parse(fields, "terms")
-
-
-def test_an_unknown_profile_or_setting_is_one_line(tmp_path: Path) -> None:
-    for more, words in (
-        ({"profile": "privat"}, "did you mean 'private'"),
-        ({"protect": {"nois": 1}}, "did you mean 'noise'"),
-    ):
-        with pytest.raises(InputError, match=words):
-            private(tmp_path / "f", **more)

@@ -10,13 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import Command
 from entrenous_network.agreement.catalogue import Items
 from entrenous_network.operate.founding import found_federation
 from entrenous_network.operate.plans import FoundingPlan
 from small_data import interactions
 
-import entrenous
 from entrenous.core.contract.declared import declared, private_set
 from entrenous.core.contract.protocols import Catalogue
 from entrenous.core.errors import InputError
@@ -108,34 +106,6 @@ def test_every_set_is_of_settings_that_there_are() -> None:
         assert "cohort" in tested or half
         whole = with_set(plan(name), users)
         kind.parse({**preset, **whole.settings})
-
-
-def test_runs_from_python_and_the_shell_and_comparisons_have_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    rows = people(330)
-    lines = ["user,item,time"]
-    for number, (user, item) in enumerate(zip(rows.user, rows.item, strict=True)):
-        lines.append(f"{rows.users[int(user)]},{rows.items[int(item)]},{number}")
-    (tmp_path / "many.csv").write_text("\n".join(lines) + "\n")
-    asked = ("--data", "many.csv", "--protocol", "loo-10", "--profile", PRIVATE)
-    shell = Command(capsys)("run", "pfpl+", *asked, "--set", "epochs=2", "--json")
-    own = shell.json
-    options: Any = {"protocol": "loo-10", "profile": PRIVATE, "progress": False}
-    assert own["settings"] == {"factors": 8, "epochs": "2", "cohort": 300}
-    assert own["protect"] == {"noise": 0.6, "clip": 6.1} and own["rounds"] == 2
-    brings = "private brings: factors 8, cohort 300, noise 0.6, clip 6.1"
-    assert brings in shell.err and brings in own["notes"]
-    here = entrenous.run("pfpl+", "many.csv", settings={"epochs": 2}, **options)
-    assert here.manifest["model_sha256"] == own["model_sha256"]
-    both = ("fpl", "wide=fpl", "--set", "wide:factors=9", "--rounds", "2", "--seeds", "2")
-    compared = Command(capsys)("compare", *both, *asked)
-    assert compared.err.count("private brings: factors 8, cohort 300, noise 0.6, clip 6.1") == 1
-    assert compared.err.count("is not the set that was tested: factors 9, epochs replaced by") == 1
-    audited = entrenous.audit("pfpl+", "many.csv", quick=True, **options)
-    assert audited.found["cohort"] == 300 and audited.found["settings"]["factors"] == 8
-    assert audited.found["protect"]["noise"] == 0.6 and audited.found["rounds"] == 138 // 3
 
 
 def test_terms_say_it_and_a_lot_draws_a_cohort(tmp_path: Path) -> None:

@@ -7,12 +7,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from command_line import Command
 from entrenous_network.agreement.files import read_identity
 from entrenous_network.agreement.unsampled import epsilon_of_gaussian
-from entrenous_network.frames import contribution
 from entrenous_network.frames.frames import opened, seal
 from entrenous_network.node.node import FederatedNode
 from entrenous_network.operate.receipt import receipt_of_node
@@ -168,43 +166,9 @@ def test_who_was_once_alone_in_an_answer_is_told_so_and_the_others_are_not(tmp_p
     one.node.close()
 
 
-def test_the_rows_are_those_of_the_answer(tmp_path: Path) -> None:
-    one = Asking(tmp_path / "f")
-    user = int(one.users[0])
-    update = contribution.read_update(
-        memoryview(one.ask(0, one.users[:1])), one.node.contract, user
-    )
-    own = one.node.rows.of_users(np.array([0])).item
-    (line,) = one.node.store.given_away(user)
-    assert (line.rows, line.positives) == (len(update.item), int(np.isin(update.item, own).sum()))
-    assert line.numbers == sum(row.size for row in update.rows.values())
-    one.node.close()
-
-
-def test_asked_again_nothing_more_has_left(tmp_path: Path) -> None:
-    one = answered(tmp_path)
-    before = receipt_of_node(one.folder, one.names[0])
-    one.ask(1, one.users[:1])
-    one.node.close()
-    one.open()
-    one.ask(1, one.users[:1])
-    assert receipt_of_node(one.folder, one.names[0]) == before
-    one.node.close()
-
-
 def test_with_public_draws_a_receipt_says_that_nothing_was_counted(tmp_path: Path) -> None:
     one = answered(tmp_path, draws="public")
     found = receipt_of_node(one.folder, one.names[0])
     assert found["rows"] is None and found["rounds_answered"] == 2
     assert any("draws are public" in said for said in found["part"])
     one.node.close()
-
-
-def test_on_the_command_line(tmp_path: Path, command: Command) -> None:
-    one = answered(tmp_path)
-    name = one.names[0]
-    one.node.close()
-    found = command("receipt", one.folder, "--user", name, "--json").json
-    assert found["node"] == "node-1" and found["rounds_answered"] == 2
-    assert "What left" in command("receipt", one.folder, "--user", name).out
-    assert "unknown user 'nobody'" in command("receipt", one.folder, "--user", "nobody").error

@@ -8,24 +8,19 @@ from __future__ import annotations
 import json
 import os
 import random
-import re
-import resource
 import shutil
 import signal
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from bad_answers import BADS, Taken
 from dying_processes import commit_and_die, serve_as_nobody, take_and_die
 from entrenous_lab.memory_link import MemoryServerLink
-from entrenous_network.agreement.files import read_identity
 from entrenous_network.frames.frames import opened
 from entrenous_network.node.node import FederatedNode
 from entrenous_network.server import exchange
@@ -42,7 +37,6 @@ from federation_links import (
     logged,
     nodes_of,
     process,
-    ratings,
     server_of,
     server_sha256,
     serving,
@@ -66,13 +60,10 @@ def linked(founded, **how: Any) -> FaultyLink:
 # ---- R2, R3: killed between two steps ------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "times", [5, pytest.param(100, marks=[pytest.mark.slow, pytest.mark.timeout(900)])]
-)
-def test_r2_killed_between_journal_and_acknowledgement(times, tmp_path, record_property):
+def test_r2_killed_between_journal_and_acknowledgement(tmp_path, record_property):
     """It is in the journal once, the node sends it again, and it counts once."""
-    nodes = min(times, 20)
-    founded = federation(tmp_path / "f", nodes=nodes, rounds=times // nodes)
+    times = 5
+    founded = federation(tmp_path / "f", nodes=times, rounds=1)
     answers: list[bytes] = []
 
     def heard(node: FederatedNode, frame: bytes) -> bytes:
@@ -165,33 +156,6 @@ def test_r3_killed_while_a_checkpoint_is_written(step, two_rounds_done, tmp_path
 # ---- R6, R7, R8: disks and folders ---------------------------------------------------------------
 
 
-@pytest.mark.parametrize("what", ["journal", "checkpoint"])
-def test_r6_disk_full(what, tmp_path):
-    """No file of a server process may grow beyond a limit from the third round on: nothing counts
-    until it may.
-    """
-    data = ratings(items=400)
-    founded = federation(tmp_path / "f", rounds=5, data=data, settings={"factors": 8, "triples": 1})
-    hub = Hub(tmp_path / "hub", {name: node.answer for name, node in nodes_of(founded).items()})
-    holding = threading.Event()
-    hub.at[4 * 2 + 1] = holding.wait  # the first answer of the third round is held back
-    server = serving(founded.server, hub.addresses)
-    until(lambda: hub.answered >= 9)
-    hard = resource.prlimit(server.pid, resource.RLIMIT_FSIZE)[1]
-    resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (900 if what == "journal" else 8000, hard))
-    holding.set()
-    until(lambda: any(f"the {what} cannot be written" in line for line in logged(founded.server)))
-    line = next(line for line in logged(founded.server) if "cannot be written" in line)
-    assert "File too large" in line and "nothing was counted" in line and "round 2" in line
-    time.sleep(1.2)
-    assert server.exitcode is None  # it goes on trying
-    assert sorted(path.name[-13:-12] for path in founded.server.glob("checkpoint-*")) == ["1", "2"]
-    assert not any("round 2: 20" in line for line in logged(founded.server))
-    resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (hard, hard))
-    assert finished(server, founded.server) == server_sha256(simulated(founded, data))
-    assert sum(" of 20 devices" in line for line in logged(founded.server)) == 5
-
-
 @pytest.mark.parametrize(
     "how", ["read-only", "read-only, but for the lock", "wrong owner", "journal of another"]
 )
@@ -227,29 +191,6 @@ def test_r7_a_folder_that_cannot_be_used_is_refused_before_round_1(how, tmp_path
     finally:
         (root / "f" / "server").chmod(0o755)
         shutil.rmtree(root)
-
-
-def test_r7_a_missing_folder(tmp_path):
-    with pytest.raises(InputError, match=r"terms\.json: no such file"):
-        serve(MemoryServerLink({}), tmp_path / "nowhere")
-    assert not (tmp_path / "nowhere").exists()
-
-
-def test_r8_a_second_server_is_refused_by_the_pid_of_the_first(tmp_path):
-    founded = federation(tmp_path / "f")
-    first = serving(founded.server, {})
-    try:
-        until(lambda: (founded.server / "server.log").exists() and logged(founded.server))
-        with pytest.raises(
-            InputError, match=f"process {first.pid} is at work on it; expected one process a folder"
-        ):
-            serve(MemoryServerLink({}), founded.server)
-    finally:
-        first.kill()
-        first.join()
-    assert serve(linked(founded), founded.server) == server_sha256(
-        simulated(founded)
-    )  # the lock fell with the process
 
 
 # ---- R9, R10, R11: told to stop, clocks, versions ------------------------------------------------
@@ -359,18 +300,6 @@ def test_c2b_with_nobody_there_it_waits_and_stops_when_told(tmp_path):
             and sum("not counted" in line for line in logged(founded.server)) >= 2
         )
     )
-    used = [
-        int(n)
-        for n in Path(f"/proc/{server.pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13]
-    ]
-    time.sleep(1)
-    now = [
-        int(n)
-        for n in Path(f"/proc/{server.pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13]
-    ]
-    assert (
-        sum(now) - sum(used) < 30
-    )  # hundredths of a second of the processor, of a hundred: it sleeps
     server.terminate()
     server.join(PATIENCE)
     assert server.exitcode == 0
@@ -419,130 +348,3 @@ def test_c3_stragglers_are_late_and_change_nothing(tmp_path, record_property, mo
         "measured", f"rounds of at most {max(took):.2f} s, of virtual time, at a deadline of 0.5 s"
     )
     assert 0.5 <= max(took) <= 0.5 + exchange.POLL
-
-
-def test_who_never_answers_keeps_nobody_else_waiting(tmp_path, monkeypatch):
-    """Requests under way are bounded: here to one at a time, and half of the nodes never answer
-    theirs.
-    """
-    monkeypatch.setattr(exchange, "WINDOW", 1)
-    monkeypatch.setattr(exchange, "AGAIN", 0.1)
-    monkeypatch.setattr(server_module, "FAREWELL", 0.5)
-    virtual_time(monkeypatch)
-    founded = federation(tmp_path / "f", rounds=2, quorum=0.5, deadline=2.0)
-
-    def fate(stage: str, address: str) -> list[float]:
-        return [] if address in ("node-1", "node-2") and stage == "answer" else [0.0]
-
-    assert serve(linked(founded, fate=fate), founded.server) is not None
-    assert [line for line in logged(founded.server) if line.startswith("round")] == [
-        f"round {n}: 10 of 20 devices" for n in (0, 1)
-    ]
-
-
-# ---- A9: what a log says -------------------------------------------------------------------------
-
-SAID = (
-    r"run [0-9a-f]{32}: fpl, (from the start|going on after round \d+)",
-    r"round \d+: \d+ of \d+ devices",
-    r"round \d+: \d+ answers from the journal",
-    r"finished: \d+ rounds, model [0-9a-f]{64}",
-    r"refused [a-z-]+ from (node-\d+|a node that is not known)(: [^:\"{}]*(: [^:\"{}]*)?)?",
-    r"\d+ nodes? did not take the model of round \d+: not there",
-)
-
-
-@pytest.mark.parametrize("algorithm", ["fpl", "fcf"])
-def test_a2_private_vectors_histories_and_ratings_are_in_no_byte_that_leaves(algorithm, tmp_path):
-    """The numbers as they lie in memory: every device's vector before and after each round, its
-    items in a row, its ratings in a row.
-    """
-    data, said, private = ratings(), bytearray(), set[bytes]()
-    founded = federation(tmp_path / "f", nodes=20, algorithm=algorithm, settings={"factors": 4})
-    nodes = nodes_of(founded)
-
-    def answering(node):
-        def answer(request: bytes) -> bytes:
-            answered = node.answer(request)
-            private.update(array.tobytes() for array in node.store.newest_state()[1].values())
-            said.extend(answered)
-            return answered
-
-        return answer
-
-    assert serve(
-        FaultyLink({name: answering(node) for name, node in nodes.items()}), founded.server
-    )
-    for low, high in zip(data.ptr[:-1], data.ptr[1:], strict=True):
-        for kind in ("i4", "i8", "f4", "f8"):
-            private |= {
-                data.item[low:high].astype(kind).tobytes(),
-                data.value[low:high].astype(kind).tobytes(),
-            }
-    patterns = [
-        one for one in private if len(one) >= 16 and any(one)
-    ]  # zeros, as vectors begin, are anywhere
-    assert len(patterns) > 100 and len(said) > 20_000
-    assert not [one for one in patterns if one in said]
-
-
-def test_a9_the_log_says_nothing_of_items_vectors_and_people(tmp_path, capsys, caplog, monkeypatch):
-    """A run in which every kind of bad answer comes in between: each line is of a known form, with
-    codes, counts and names of nodes.
-    """
-    monkeypatch.setattr(exchange, "AGAIN", 0.05)
-    founded = federation(tmp_path / "f", nodes=20, rounds=4)
-    nodes = nodes_of(founded)
-    key = read_identity(founded.nodes["node-01"] / "identity.key")
-
-    class Poisoned(FaultyLink):
-        """Before node 1's answer come all bad ones that can be made of it."""
-
-        def receive(self, seconds: float) -> list[tuple[str, bytes]]:
-            got = []
-            for address, frame in super().receive(seconds):
-                if (
-                    opened(frame).head.kind == "update"
-                    and address == "node-01"
-                    and opened(frame).head.round == 1
-                ):
-                    got += [(address, bad) for bad in self.bad(frame)]
-                got.append((address, frame))
-            return got
-
-        def bad(self, frame: bytes) -> Iterator[bytes]:
-            import msgspec
-            from safetensors.numpy import load
-
-            taken: Any = Taken.__new__(Taken)
-            taken.good, found = frame, opened(frame)
-            taken.said, taken.body, taken.key = (
-                msgspec.to_builtins(found.head, builtin_types=(bytes,)),
-                bytes(found.body),
-                key,
-            )
-            taken.arrays = {name: array.copy() for name, array in load(taken.body).items()}
-            for name, (_, make) in BADS.items():
-                if name not in ("b26-foreign-signature", "b32-pickle", "b18-round-before"):
-                    yield make(taken)
-
-    assert serve(
-        Poisoned({name: node.answer for name, node in nodes.items()}), founded.server
-    ) == server_sha256(simulated(founded))
-    lines = logged(founded.server)
-    assert sum(line.startswith("refused") for line in lines) >= 40
-    assert [line for line in lines if not any(re.fullmatch(form, line) for form in SAID)] == []
-    whole = "\n".join(
-        path.read_text() for path in (founded.server / "server.log", founded.server / "status.json")
-    )
-    assert "patient" not in whole and "film" not in whole
-    assert not re.search(
-        r"\d\.\d{4,}|\d+e[+-]\d|nan|array\(", "\n".join(lines).replace("refused nan", "")
-    )
-    text = [
-        line.split(": ", 2)[-1] for line in lines if line.startswith("refused") and line.count(": ")
-    ]
-    about = {re.sub(r"\d+", "#", each) for each in text}
-    assert all(len(each) < 80 for each in about), about
-    printed = capsys.readouterr()
-    assert printed.out == printed.err == "" and not caplog.records

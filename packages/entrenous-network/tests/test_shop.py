@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing
+from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,28 +15,23 @@ import httpx
 import numpy as np
 import pytest
 from command_line import Command
-from entrenous_network.agreement.catalogue import Items
-from entrenous_network.agreement.members import MEMBERS, Members
-from entrenous_network.links.device_http import ROUTES, TOKEN
+from entrenous_network.links.device_http import TOKEN
 from entrenous_network.node.common import Common
-from entrenous_network.node.node import FederatedNode
-from entrenous_network.node.node_store import PAUSED, STORE, NodeStore, StoreStanding
-from entrenous_network.node.node_watch import AWAY, NodeWatch, ShopWatch
+from entrenous_network.node.node_store import PAUSED, STORE, NodeStore
 from entrenous_network.node.secure_node import inputs
 from entrenous_network.operate import served_shop
 from entrenous_network.operate.device import Device, add_to_shop, recommend
-from entrenous_network.operate.founding import found_federation, free_ports
+from entrenous_network.operate.founding import free_ports
 from entrenous_network.operate.joining import join_shop
 from entrenous_network.operate.newcomers import links_of, make_link
-from entrenous_network.operate.plans import JoinPlan
 from entrenous_network.operate.running_node import run_node, run_shop
 from entrenous_network.operate.served_shop import ShopDevices
 from entrenous_network.operate.shop import device_of, devices_of
 from federation_links import until
-from running_by_lot import DATA, OWNER, PEOPLE, PLAN, ROOM, Running
+from running_by_lot import DATA, OWNER, PEOPLE, Running
 from service_processes import process
 
-from entrenous.core.errors import EntrenousError, InputError
+from entrenous.core.errors import InputError
 from entrenous.data.interactions import Vocabulary, build
 
 CUSTOMERS = DATA.of_users(np.arange(PEOPLE, PEOPLE + 5))
@@ -96,32 +91,6 @@ def test_the_customers_of_a_shop_answer_by_lots_of_their_own(
     assert any("5 customers" in line for line in running.said)
 
 
-def test_the_devices_of_a_process_hold_a_list_of_members_once(
-    running: Running, tmp_path: Path
-) -> None:
-    running.start()
-    shop = tmp_path / "shop"
-    joined(running, shop)
-    common = Common()
-    with ExitStack() as stack:
-        nodes = [FederatedNode(device, common=common) for device in devices_of(shop)]
-        for node in nodes:
-            stack.callback(node.close)
-        # Who joined first knows fewer members. From here on all have the newest list.
-        lists = [common.members(device / MEMBERS, ROOM) for device in devices_of(shop)]
-        lengths = {len(known.nodes) for known in lists}
-        assert len({id(known) for known in lists}) == len(lengths)
-        newest = running.members()
-        first = lists[0]
-        longer = common.taken(first, newest.text(), "news")
-        assert longer is common.taken(first, newest.text(), "news")
-        # Held against each list of its own: a text is longer than one list, and not than another.
-        strange = Members({"stranger": newest.nodes["person-1"]}, ROOM)
-        with pytest.raises(ValueError, match="a member is missing"):
-            common.taken(strange, newest.text(), "news")
-        assert nodes[0]._common is nodes[-1]._common
-
-
 def _has_model(shop: Path, user: str) -> bool:
     try:
         return bool(recommend(device_of(shop, user), user, 1).items)
@@ -141,33 +110,6 @@ def test_a_shop_goes_on_where_joining_broke_off(running: Running, tmp_path: Path
     assert joined(running, shop) == 3
     assert before < set(devices_of(shop)) and len(running.members().nodes) == PEOPLE + 5
     assert [left.left for left in links_of(running.folder)] == [0, 2]
-
-
-def test_a_shop_is_in_one_federation(running: Running, tmp_path: Path) -> None:
-    running.start()
-    shop = tmp_path / "shop"
-    joined(running, shop, uses=5)
-    other = found_federation(tmp_path / "other", Items.of(DATA), [], PLAN)
-    link = make_link(other.server.parent, uses=5, days=1, an_hour=100)
-    with pytest.raises(InputError, match=f"leads to the federation {other.terms.run}, and"):
-        join_shop(shop, str(link), CUSTOMERS, OWNER, running.said.append)
-
-
-def test_terms_and_items_are_looked_at_before_anybody_joins(
-    running: Running, tmp_path: Path
-) -> None:
-    running.start()
-    link = make_link(running.folder, uses=5, days=1, an_hour=100)
-    shop = tmp_path / "shop"
-    with pytest.raises(InputError, match="its terms prove no epsilon"):
-        join_shop(
-            shop,
-            str(link),
-            CUSTOMERS,
-            JoinPlan(people=5, parties=3, epsilon=1.0),
-            running.said.append,
-        )
-    assert not shop.exists() and len(running.members().nodes) == PEOPLE
 
 
 def test_rows_of_strangers_are_refused_and_nothing_is_added(
@@ -323,42 +265,6 @@ def test_who_names_nobody_gets_nothing_of_the_first(shop: ServedShop) -> None:
     assert not any(_paused(shop.folder, user) for user in USERS)
 
 
-@pytest.mark.parametrize(
-    ("body", "line"),
-    [
-        (b'{"event": "forget", "user": "\\ud800"}', "none of the 5 customers"),
-        (b'{"event": "forget", "user": 7}', "event 0 has 'user': 7"),
-        (b'{"event": "forget", "user": ["patient-12x"]}', "event 0 has 'user': "),
-        (b'{"event": "row", "item": "film-1y", "value": NaN, "user": "patient-12x"}', "is nan"),
-        (b'{"event": "row", "item": "film-1y", "value": 1e99, "user": "patient-12x"}', "is 1e"),
-        (b'{"event": "row", "item": "nothing", "user": "patient-12x"}', "unknown item"),
-        (b'{"event": "row", "item": "film-1y", "user": "patient-12x", "users": 1}', "'users'"),
-        (b"[" * 5000, "is no JSON"),
-    ],
-)
-def test_bad_events_change_no_customer(shop: ServedShop, body: bytes, line: str) -> None:
-    before = _rows_of(shop.folder)
-    answer = shop.client.post("/v1/events", content=body)
-    assert answer.status_code == 400 and line in answer.json()["error"]
-    assert _rows_of(shop.folder) == before
-
-
-def test_nobody_without_the_token_reads_of_a_customer(shop: ServedShop) -> None:
-    # The token of a device is not that of its shop.
-    stranger = {"Authorization": f"Bearer {'x' * 43}"}
-    named = {"user": USERS[0]}
-    for place, (method, _, parameters) in ROUTES.items():
-        expected = 200 if place in ("/v1/health", "/v1/ready") else 401
-        told = named if parameters else {}
-        answer = shop.client.request(method, place, params=told, headers=stranger)
-        assert answer.status_code == expected
-    assert shop.client.get("/v1/rows", params={"users": USERS[0]}).status_code == 400
-    described = shop.client.get("/openapi.json", headers=stranger).json()["paths"]
-    for place in ("/v1/recommend", "/v1/pause", "/v1/take-part", "/v1/receipt", "/v1/rows"):
-        (said,) = described[place].values()
-        assert "user" in [parameter["name"] for parameter in said["parameters"]]
-
-
 def test_many_requests_at_once_get_each_its_own_customer(
     shop: ServedShop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -392,61 +298,3 @@ def test_metrics_are_of_all_devices_together_and_name_nobody(shop: ServedShop) -
     assert text.count("# TYPE entrenous_model_round gauge") == 1
     health = httpx.get(f"{shop.operator}/v1/health", timeout=60)
     assert (health.status_code, health.text) == (200, "ok\n")
-
-
-def test_health_and_readiness_are_of_all_devices(running: Running, tmp_path: Path) -> None:
-    running.start(3600.0)
-    shop = tmp_path / "shop"
-    joined(running, shop)
-    with closing(ShopDevices(shop, Common())) as devices:
-        devices.check()
-        with pytest.raises(InputError, match="no model has come yet to 5 of 5 customers"):
-            devices.check_ready()
-        last = devices_of(shop)[-1] / STORE
-        for log in last.parent.glob(f"{STORE}-*"):
-            log.unlink()
-        last.write_bytes(b"no store" * 1000)
-        with pytest.raises(EntrenousError, match="cannot be read"):
-            devices.check()
-
-
-def test_counts_are_added_up_and_of_progress_the_least_is_told(
-    running: Running, tmp_path: Path
-) -> None:
-    running.start()
-    shop = tmp_path / "shop"
-    joined(running, shop)
-    clock = [1000.0]
-    with ExitStack() as stack:
-        watches = []
-        for folder in devices_of(shop):
-            node = FederatedNode(folder)
-            stack.callback(node.close)
-            watches.append(
-                NodeWatch(folder, node.terms, node.store.standing, clock=lambda: clock[0])
-            )
-        together = ShopWatch(watches)
-        for number, watch in enumerate(watches):
-            clock[0] = 1001.0 + number
-            watch.standing = StoreStanding(rounds=7 + number, model=3 + number, sums=2)
-            watch.heard(0.0)
-            watch.answered(node.answer(b"no request"))
-        text = together.text()
-        for line in (
-            "rounds_done 7.0",
-            "model_round 3.0",
-            "last_contact_seconds 1001.0",
-            "last_answer_seconds 1005.0",
-            "sums_remembered 10.0",
-            'answers_total{code="given"} 0.0',
-            'answers_total{code="not-a-frame"} 5.0',
-            "finished 0.0",
-        ):
-            assert f"entrenous_{line}\n" in text
-        watches[4].standing = StoreStanding(rounds=0, model=None, sums=0)
-        assert "entrenous_model_round -1.0\n" in together.text()
-        assert together.trouble() is None
-        clock[0] = 1001.0 + AWAY + 2.5
-        trouble = together.trouble()
-        assert trouble is not None
-        assert str(trouble.text).startswith("3 of 5 devices, the first: no word for 122 s")

@@ -13,7 +13,7 @@ from command_line import Command
 from entrenous_network.node.node_store import PAUSED
 from entrenous_network.operate import trial, trial_peers
 from entrenous_network.operate.plans import TrialPlan
-from entrenous_network.operate.trial import Trial, events_of
+from entrenous_network.operate.trial import Trial
 from entrenous_network.server.accuracy import noted_tests
 from short_stream import ITEMS, PEOPLE, events, plan
 
@@ -108,32 +108,6 @@ def test_what_makes_no_federation_gets_one_line(
         Trial(tmp_path / "f", plan(path, **changes), lambda line: None)
     assert said in str(refused.value) and "\n" not in str(refused.value)
     assert not (tmp_path / "f").exists()
-
-
-def test_only_the_first_people_are_in_it(tmp_path: Path) -> None:
-    path = Events.of(events(), clock="round").write(tmp_path / "events.csv")
-    told: list[str] = []
-    some = events_of(plan(path, nodes=3), told.append)
-    assert told == ["the first 3 of 16 people who join"]
-    assert list(some.users.ids) == ["u0", "u1", "u2"]
-
-
-def test_some_people_leave_where_no_event_says_who(tmp_path: Path) -> None:
-    rows = ["user\titem\tvalue\ttime"]
-    for user in range(20):
-        rows += [
-            f"u{user:02d}\ti{item}\t1\t{20 * item + user}" for item in range(5) if item != user % 5
-        ]
-    path = tmp_path / "rows.tsv"
-    path.write_text("\n".join([*rows, ""]))
-    told: list[str] = []
-    some = list(events_of(plan(path, nodes=20), told.append))
-    left = {event.user: place for place, event in enumerate(some) if event.kind == "leave"}
-    joined = [event.user for event in some if event.kind == "join"]
-    assert left.keys() == {joined[9], joined[19]}
-    for user, place in left.items():
-        assert all(event.user != user for event in some[place + 1 :])
-    assert told[-1].startswith("one person in 10 leaves")
 
 
 def test_a_full_folder_is_refused_before_any_data_is_fetched(

@@ -14,15 +14,12 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
-from entrenous_network.operate.founding import FoundedFederation, Place, found, free_ports
-from entrenous_network.operate.plans import FoundingPlan
+from entrenous_network.operate.founding import FoundedFederation, Place, free_ports
 from entrenous_network.operate.processes import LOG, PARENT
-from entrenous_network.peers.running import status
 from federation_links import federation, logged, server_sha256, simulated
 from gathered_model import gathered
 from network_namespace import quiet
 from paths import SOURCE
-from small_gossip import shop
 
 from entrenous.core.contract.protocols import model_sha256
 from entrenous.runs.store import read_arrays
@@ -41,12 +38,6 @@ SERVER_COMPUTES = (
     "self._summed(server.y, total) -",
     "1.001 * self._summed(server.y, total) -",
 )
-NOT_REACHED = (  # by the settings of a federation whose FCF is the printed one
-    "systems/fcf.py",
-    "kernels.outer_products(x)",
-    "kernels.outer_products(2 * x)",
-)
-PEERS_COMPUTE = "systems/gossip_learning.py", "nodes.age[who] += 1", "nodes.age[who] += 2"
 SAME_WARNING = "it declares and, in the fixed test round, computes the same, so this goes on"
 OTHERWISE = (
     "the source of fcf here is not the one that the federation agreed on, and it differs: in the"
@@ -167,23 +158,6 @@ def test_server_and_nodes_of_two_versions_end_with_the_same_bits(
     assert len(in_log) == (old == "unused")
 
 
-def test_a_list_is_made_by_the_next_version_and_says_so(
-    tmp_path: Path, start: Start, today: Path, unused: Path
-) -> None:
-    made = founded(tmp_path / "f", "fcf")
-    server = start(today, "server", made.server)
-    finished(
-        server,
-        made.server,
-        [(start(today, "node", folder), folder) for folder in made.nodes.values()],
-    )
-    words = ["federation", "recommend", str(made.nodes["node-1"]), "--json"]
-    before, after = asked(today, *words), asked(unused, *words)
-    assert before.returncode == after.returncode == 0, after.stderr
-    assert before.stdout == after.stdout and SAME_WARNING not in before.stderr
-    assert after.stderr.count(SAME_WARNING) == 1 and after.stderr.startswith("warning: ")
-
-
 @pytest.mark.parametrize(
     ("change", "what"),
     [
@@ -207,55 +181,4 @@ def test_a_version_that_computes_otherwise_is_refused(
     assert (
         "use the same file and the version of entrenous that founded the federation ("
         in done.stderr
-    )
-
-
-def test_what_the_settings_do_not_reach_may_be_another(
-    tmp_path: Path, start: Start, today: Path
-) -> None:
-    made = founded(tmp_path / "f", "fcf")
-    server, other = start(today, "server", made.server), altered(tmp_path / "other", NOT_REACHED)
-    versions = {made.nodes["node-1"]: other, made.nodes["node-2"]: today}
-    finished(
-        server,
-        made.server,
-        [(start(source, "node", folder), folder) for folder, source in versions.items()],
-    )
-    assert sum(SAME_WARNING in line for line in said(made.nodes["node-1"])) == 1
-    assert model_sha256(read_arrays(made.server / "model.safetensors")[0]) == server_sha256(
-        simulated(made)
-    )
-
-
-def test_a_peer_of_the_next_version_goes_on_and_one_that_computes_otherwise_does_not(
-    tmp_path: Path, start: Start, today: Path, unused: Path
-) -> None:
-    pytest.importorskip("iroh")
-    settings = {"factors": 4, "redraw": 2, "learning_rate_user": 0.05}
-    made = found(
-        tmp_path / "peers",
-        shop(3, items=60, each=12),
-        FoundingPlan(peers=True, settings=settings, period=0.5),
-        nodes=3,
-    )
-    paths = list(made.nodes.values())
-    for path, source in zip(paths, (today, today, unused), strict=True):
-        start(source, "node", path)
-    until = time.monotonic() + PATIENCE
-    while any(status(path).get("tally", {}).get("merged", 0) < 2 for path in paths):
-        assert time.monotonic() < until, [said(path)[-2:] for path in paths]
-        time.sleep(0.2)
-    assert [sum(SAME_WARNING in line for line in said(path)) for path in paths] == [0, 0, 1]
-    other = altered(tmp_path / "other", PEERS_COMPUTE)
-    fresh = found(
-        tmp_path / "more",
-        shop(3, items=60, each=12),
-        FoundingPlan(peers=True, settings=settings, period=0.5),
-        nodes=3,
-    ).nodes["node-1"]
-    assert start(other, "node", fresh).wait(PATIENCE) == 2
-    line = said(fresh)[-1]
-    assert (
-        line.startswith("error: algorithm: the source of pepper-gmf here is not the one")
-        and "what devices send" in line
     )

@@ -7,18 +7,15 @@ from __future__ import annotations
 import os
 import re
 import signal
-import socket
 import threading
-import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 from entrenous_network.agreement.certificates import make_keys
-from entrenous_network.links.https import HttpsPlan, HttpsServerLink
+from entrenous_network.links.https import HttpsPlan
 from entrenous_network.links.polling import serve as serve_nodes
-from entrenous_network.links.siblings import Siblings
 from entrenous_network.node.node import FederatedNode
 from entrenous_network.node.secure_node import inputs
 from entrenous_network.operate import running
@@ -26,27 +23,22 @@ from entrenous_network.operate.founding import FoundedFederation
 from entrenous_network.operate.joining import join_by_link
 from entrenous_network.operate.newcomers import make_link
 from entrenous_network.operate.running_node import polling
-from entrenous_network.server.channel import Channel, Order
-from entrenous_network.server.knocks import AskedDesk
+from entrenous_network.server.channel import Order
 from entrenous_network.server.local_workers import LocalWorkers, WorkerProcess
 from entrenous_network.server.pool import WorkerPool
 from entrenous_network.server.server_folder import ServerFolder
-from entrenous_network.server.worker import Worker, homes
 from federation_links import (
     FPL,
     by_lot,
     federation,
     logged,
     nodes_at,
-    nodes_of,
     ratings,
     server_sha256,
     simulated,
     until,
 )
-from growing_federation import DATA, FIRST, OWNER, USERS, Growing
-
-from entrenous.core.errors import InputError
+from growing_federation import DATA, FIRST, OWNER, Growing
 
 PATIENCE = 240.0
 pytestmark = pytest.mark.usefixtures("forked_children")
@@ -138,18 +130,6 @@ def test_who_answers_two_workers_counts_once(tmp_path: Path) -> None:
     assert said["answers"]["accepted"] == 6 and said["said"]["users"]["least"] >= 1
 
 
-def test_masked_sums_by_workers_end_with_the_model_of_one_process(tmp_path: Path) -> None:
-    """One group is one worker's; nodes connect to any worker."""
-    made = by_lot(tmp_path / "f", rounds=2, people=6, deadline=PATIENCE)
-    assert served(made, 2) == server_sha256(simulated(made, ratings(40)))
-    said = running.status(made.server)
-    assert said["status"] == "finished" and said["lost"] == 0
-    assert said["said"]["users"]["most"] == 1
-    for node in nodes_of(made).values():
-        with closing(node):
-            assert node.recommender()[0] == 2
-
-
 # ---- groups by lot -------------------------------------------------------------------------------
 
 
@@ -180,6 +160,7 @@ def test_groups_by_lot_are_made_by_all_workers_with_the_bytes_of_the_simulation(
     assert served(made, 2) == server_sha256(training)
     said = running.status(made.server)
     assert said["lost"] == 0
+    assert said["said"]["users"]["most"] == 1
     assert any("1 of 3 groups; without group 2, 3" in line for line in logged(made.server))
     with closing(ServerFolder(made.server)) as held:
         standing = held.newest(made.terms.make())
@@ -205,33 +186,6 @@ def test_groups_by_lot_are_made_by_all_workers_with_the_bytes_of_the_simulation(
         of_round = dict(came[2 * number : 2 * number + 2])
         assert of_round[first] == now[first] & before[second]
         assert of_round[second] == now[second] & before[first]
-
-
-def test_a_worker_knows_anew_who_is_there_once_another_has_died(tmp_path: Path) -> None:
-    """Who was connected to that one comes back: no offer ends without them."""
-    made = dealt_anew(tmp_path / "f")
-    ours, theirs = (Channel(line) for line in socket.socketpair())
-    with closing(ours), closing(theirs), closing(ServerFolder(made.server)) as held:
-        members = held.members.nodes
-        siblings = Siblings({}, 1)
-        plan = HttpsPlan(port=0)
-        with closing(
-            HttpsServerLink(plan, held.terms.run, members, 1 << 20, siblings=siblings)
-        ) as link:
-            worker = Worker(held, link, theirs, AskedDesk(theirs), siblings, 1, 2)
-            link.since -= 3600.0
-            began = time.monotonic()
-            worker._obey(Order("siblings", {"addresses": {0: "127.0.0.1:1"}, "round": 2}))
-            assert link.since >= began
-            assert siblings.home == homes(held.terms, held.members, 2, 2)
-            assert siblings.home != homes(held.terms, held.members, 2, 0)
-            # As a node that was there, and is served by the other worker in another round.
-            name = next(name for name, home in siblings.home.items() if home == 1)
-            number = next(n for n in range(99) if homes(held.terms, held.members, 2, n)[name] == 0)
-            link.heard(name)
-            worker._obey(Order("homes", {"round": number}))
-            said = ours.receive(PATIENCE)
-            assert said is not None and said.word == "moved" and list(said.about["moved"]) == [name]
 
 
 def test_a_worker_that_is_killed_while_it_sums_groups_by_lot_loses_nobody(
@@ -279,17 +233,6 @@ def test_a_worker_that_is_killed_while_it_sums_groups_by_lot_loses_nobody(
     assert before[3].count(third) == 2
 
 
-def test_no_worker_at_all_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="--workers"):
-        served(federation(tmp_path / "f", rounds=1), 0)
-
-
-def invited(growing: Growing, address: str) -> int:
-    """Ten people join by invitation. Returns how many members there are then."""
-    growing.come(range(FIRST, USERS))
-    return USERS
-
-
 def by_link(growing: Growing, address: str) -> int:
     """Somebody joins by a link that leads to the workers."""
     link = make_link(growing.folder / "f", uses=1, days=1, an_hour=10)._replace(server=address)
@@ -299,14 +242,9 @@ def by_link(growing: Growing, address: str) -> int:
     return FIRST + 1
 
 
-@pytest.mark.parametrize(
-    ("come", "groups"), [(invited, {}), (by_link, {"groups": 2, "cohort": 24})]
-)
-def test_people_who_come_to_two_workers_are_in_the_sums_from_then_on(
-    tmp_path: Path, come: Callable[[Growing, str], int], groups: dict[str, int]
-) -> None:
+def test_people_who_come_to_two_workers_are_in_the_sums_from_then_on(tmp_path: Path) -> None:
     """The bytes are those of a simulation, and the workers stay the same processes."""
-    growing = Growing(tmp_path, deadline=60.0, **groups)
+    growing = Growing(tmp_path, deadline=60.0, groups=2, cohort=24)
     server = growing.made.server
     over = threading.Event()
     pools = list[WorkerPool[WorkerProcess]]()
@@ -336,7 +274,7 @@ def test_people_who_come_to_two_workers_are_in_the_sums_from_then_on(
         threads.append(live(first))
         until(lambda: running.status(server).get("number"))
         held.pace = 0.0
-        members = come(growing, pools[0].address)
+        members = by_link(growing, pools[0].address)
         threads.append(live([name for name in growing.nodes if name not in first]))
         threads[0].join(PATIENCE)
         assert [worker.process.pid for worker in pools[0].workers] == processes

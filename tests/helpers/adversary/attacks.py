@@ -10,24 +10,20 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-from adversary.changes import Change, apply, changes, same, values
+from adversary.changes import Change, apply, changes, same
 from adversary.leaves import (
-    SAID,
     Opened,
     Where,
     declared_structs,
     leaves,
     put_together,
-    read_bytes,
     take_apart,
     with_value,
-    write_body,
 )
 from adversary.watch import Watch, _put
 from adversary.world import ATTACKED, Attack, Frames, World, changed_state, frames_of
 from entrenous_network.frames.frames import opened
 from entrenous_network.secure_sum import primitives
-from entrenous_network.secure_sum.client import SecureSumClient
 from entrenous_network.server import server as server_module
 from entrenous_network.server.server_folder import ServerFolder
 
@@ -508,55 +504,6 @@ def complaining(world: World, victims: Sequence[str]) -> Iterator[Complaining]:
 # ---- nodes that lie ------------------------------------------------------------------------------
 
 
-class LyingNode(Attack):
-    """One node says something else at a stage, and signs it: in the message of the sum (`inside`),
-    or in the head of the frame. The server is honest."""
-
-    lenient = False
-
-    def __init__(
-        self, world: World, liar: str, stage: str, name: str, path: Where, value: Any, inside: bool
-    ) -> None:
-        self.world, self.liar, self.stage = world, liar, stage
-        self.name, self.path, self.value, self.inside = name, path, value, inside
-        self.victims = frozenset({liar})
-
-    def __repr__(self) -> str:
-        where = "message" if self.inside else "frame"
-        return (
-            f"{self.liar} lies at `{self.stage}` in its {where}: {'.'.join(map(str, self.path))}:"
-            f" {self.name}"
-        )
-
-    def answers(self, node: str, frame: bytes, answer: bytes, turn: int) -> list[bytes]:
-        head = opened(answer).head
-        if self.inside or node != self.liar or head.kind != self.stage or head.round < ATTACKED:
-            return [answer]
-        lie = with_value(take_apart(answer), self.path, self.value)
-        return [put_together(lie, self.world.keys[node])]
-
-    def within(self, undo: ExitStack, watch: Watch, world: World) -> None:
-        if not self.inside:
-            return
-        signed = SecureSumClient._signed
-
-        def lying(client: SecureSumClient, stage: int, view: bytes, body: bytes) -> bytes:
-            now = client.name == self.liar and client.terms.round == ATTACKED
-            said = STAGES[stage] if stage < len(STAGES) else SAID[stage]
-            if now and said == self.stage:
-                body = self.lie(body)
-            return signed(client, stage, view, body)
-
-        _put(undo, SecureSumClient, "_signed", lying)
-
-    def lie(self, body: bytes) -> bytes:
-        """What is signed instead of a body."""
-        found = Opened(
-            {"kind": self.stage}, read_bytes(body, self.stage) if len(body) > 32 else body
-        )
-        return write_body(with_value(found, self.path, self.value).body)
-
-
 class FalseComplaint(Attack):
     """One node complains of the good boxes of all others, or of one. The server is honest."""
 
@@ -576,64 +523,3 @@ class FalseComplaint(Attack):
             return None if watch.now[0] == self.liar and key in sent else unseal(key, box, about)
 
         _put(undo, primitives, "unseal", unsealed)
-
-
-class FalseWord(LyingNode):
-    """One node complains of all boxes, and one lies in what it says of a box: in its complaint, if
-    it is the same one, or when it opens its own."""
-
-    def __init__(
-        self,
-        world: World,
-        liar: str,
-        complains: str,
-        stage: str,
-        name: str,
-        path: Where,
-        value: Any,
-    ) -> None:
-        super().__init__(world, liar, stage, name, path, value, inside=True)
-        self.complains = complains
-
-    def within(self, undo: ExitStack, watch: Watch, world: World) -> None:
-        super().within(undo, watch, world)
-        FalseComplaint(self.complains, of=self.liar).within(undo, watch, world)
-
-
-def false_words(world: World, liar: str, complains: str, stage: str) -> Iterator[FalseWord]:
-    """Every other value of every field of a complaint, or of an opening."""
-    of = None if liar == complains else liar
-    for one in world.attempt("a", FalseComplaint(complains, of=of)).asked:
-        if one.node == liar and one.head.kind == stage:
-            for lie in _inside(world, liar, stage, take_apart(one.answer)):
-                yield FalseWord(world, liar, complains, stage, lie.name, lie.path, lie.value)
-            return
-
-
-def lying_nodes(world: World, liar: str) -> Iterator[LyingNode]:
-    """Every change of one field of what a node says at every stage."""
-    said = [one for one in world.attempt("a", Nothing()).asked if one.node == liar]
-    for one in said:
-        if one.kind not in STAGES or opened(one.meant).head.round < ATTACKED:
-            continue
-        frame = take_apart(one.answer)
-        for path, value in leaves(frame):
-            if path[0] == "head":
-                for name, new in values(value, {}):
-                    yield LyingNode(world, liar, one.kind, name, path, new, inside=False)
-        yield from _inside(world, liar, one.kind, frame)
-
-
-def _inside(world: World, liar: str, stage: str, frame: Opened) -> Iterator[LyingNode]:
-    """The same of the message of the sum, by what its body declares."""
-    places = [path for path, _ in leaves(frame) if "body" in path[1:]]
-    starts = {path[: len(path) - path[::-1].index("body")] for path in places}
-    for start in starts:
-        inner = [
-            (path[len(start) :], value)
-            for path, value in leaves(frame)
-            if path[: len(start)] == start
-        ]
-        for path, value in inner:
-            for name, new in values(value, {}):
-                yield LyingNode(world, liar, stage, name, ("body", *path), new, inside=True)

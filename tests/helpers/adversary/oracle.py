@@ -9,7 +9,6 @@
 - models: honest nodes answered `mask` for different downloads
 - bytes: honest nodes have different models of one round at the end
 - blame: a refusal names an honest node as the one who lied
-- unnamed: a node's lie cost an honest server the round, and no line of its log names the node
 """
 
 from __future__ import annotations
@@ -25,13 +24,11 @@ import numpy as np
 from adversary.leaves import Arrays, leaves, take_apart
 from adversary.watch import OWN, Masking, add_masks, combine, opened_vector, public_of
 from adversary.world import ATTACKED, EACH, Asked, Attack, Trace, World
-from entrenous_network.frames.frames import Code, opened, reason
+from entrenous_network.frames.frames import opened, reason
 from entrenous_network.secure_sum import messages
 
 from entrenous.core.contract.declared import Contract
 
-LOST = "nothing was revealed"  # what the log says of a lost attempt
-FALSE_VECTOR = "a node lied, and the sum does not say which"
 LONG = 100_000  # bytes of an answer that is no message but a vector
 EXCUSED = (
     "forged",
@@ -330,20 +327,19 @@ def advantage(a: Trace, b: Trace, colluders: frozenset[str]) -> tuple[float, str
 # ---- rules ---------------------------------------------------------------------------------------
 
 
-def judged(world: World, attack: Attack, liars: Collection[str] = ()) -> list[Found]:
-    """Runs an attack, and returns all that it has achieved. liars: who lied, where it was not the
-    server.
+def judged(world: World, attack: Attack) -> list[Found]:
+    """Runs an attack, and returns all that it has achieved.
 
     Where the agreed sum has only one of the two whose histories are exchanged, it tells them apart
     by itself, as it may: then two others are exchanged."""
-    bad = attack.colluders | frozenset(liars)
+    bad = attack.colluders
     a = world.attempt("a", attack)
-    found = of_one(world, a, attack.colluders, liars)
+    found = of_one(world, a, bad)
     for history, pair in world.exchanged.items():
         if not fair(a, pair, bad):
             continue
         b = world.attempt(history, attack)
-        found += [one for one in of_one(world, b, attack.colluders, liars) if one not in found]
+        found += [one for one in of_one(world, b, bad) if one not in found]
         gained, by = advantage(a, b, bad)
         if gained:
             found.append(Found("told-apart", f"advantage {gained:.1f}, {by}"))
@@ -359,20 +355,16 @@ def fair(trace: Trace, pair: Collection[str], colluders: frozenset[str]) -> bool
     return all(len(names & set(pair)) != 1 or len(names) < 2 for names in some)
 
 
-def of_one(
-    world: World, trace: Trace, colluders: frozenset[str], liars: Collection[str] = ()
-) -> list[Found]:
+def of_one(world: World, trace: Trace, colluders: frozenset[str]) -> list[Found]:
     """The rules that one attempt may break by itself."""
-    honest = [name for name in world.names if name not in colluders and name not in liars]
-    colluders = colluders | frozenset(liars)  # who lies may tell as well
+    honest = [name for name in world.names if name not in colluders]
     return [
         *_sums(world, trace, colluders),
         *_kinds(trace, colluders),
         *_outsiders(trace, colluders, honest),
         *_models(world.contract, trace, honest),
         *_bytes(trace, honest),
-        *_blame(trace, honest, liars),
-        *_unnamed(trace, liars),
+        *_blame(trace, honest),
     ]
 
 
@@ -516,38 +508,12 @@ def _bytes(trace: Trace, honest: Collection[str]) -> list[Found]:
     ]
 
 
-def _blame(trace: Trace, honest: Collection[str], liars: Collection[str]) -> list[Found]:
+def _blame(trace: Trace, honest: Collection[str]) -> list[Found]:
     found = []
     for one in trace.asked:
         if one.node in honest and one.refused:
             found += _accused(one.refused, honest, f"{one.node} says of `{one.kind}`")
-    if liars:  # the server is honest, and its log is to be believed
-        found += _called_liars(trace, honest)
-        for line in trace.log:
-            match = re.search(r"refused ([a-z-]+) from ([\w.-]+)", line)
-            if match and match[2] in honest and match[1] != Code.WITHHELD.value:
-                found.append(Found("blame", f"the log: {line}"))
     return found
-
-
-def _called_liars(trace: Trace, honest: Collection[str]) -> list[Found]:
-    """No honest node is said to have lied."""
-    found = []
-    for line in trace.log:
-        match = re.search(r"([\w.-]+) lied: ", line)
-        if match and match[1] in honest:
-            found.append(Found("blame", f"the log: {line}"))
-    return found
-
-
-def _unnamed(trace: Trace, liars: Collection[str]) -> list[Found]:
-    """Whoever made a round be lost is named, by a server that is honest itself. A vector that is
-    another than the node's own cannot be told from it, and the log says that."""
-    lost = [line for line in trace.log if LOST in line and FALSE_VECTOR not in line]
-    named = any(name in line for line in trace.log for name in liars)
-    if not liars or not lost or named:
-        return []
-    return [Found("unnamed", f"no line names {sorted(liars)}: {lost[-1]}")]
 
 
 def _accused(text: str, honest: Collection[str], who: str) -> list[Found]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -20,10 +20,8 @@ import numpy as np
 from adversary.leaves import loaded
 from adversary.watch import SERVER, Watch, _put, watched
 from entrenous_network.agreement.files import read_identity
-from entrenous_network.agreement.members import MEMBERS, Members
 from entrenous_network.agreement.terms import most_by_lot
 from entrenous_network.frames.frames import FrameParts, Head, opened
-from entrenous_network.links.https import HttpsPlan, HttpsServerLink
 from entrenous_network.node.node import FederatedNode
 from entrenous_network.operate.enrolment import join
 from entrenous_network.operate.founding import FoundedFederation
@@ -31,7 +29,7 @@ from entrenous_network.operate.plans import JoinPlan
 from entrenous_network.secure_sum.terms import Floors
 from entrenous_network.server import exchange, grouped_round, secure_server, server
 from entrenous_network.server.server import serve
-from federation_links import PATIENCE, Clock, by_lot, copied, logged, nodes_at, nodes_of, until
+from federation_links import Clock, by_lot, copied, logged, nodes_of
 
 from entrenous.core.contract.declared import Contract
 from entrenous.core.contract.protocols import State, arrays_of
@@ -190,35 +188,6 @@ class Passing:
         pass
 
 
-class PassingOverHttps(Passing):
-    """The same where nodes are at the other end of a link over HTTPS, asked one after the other."""
-
-    def __init__(
-        self, names: Sequence[str], link: HttpsServerLink, attack: Attack, watch: Watch
-    ) -> None:
-        super().__init__({}, attack, watch, 0)
-        self._names, self._link = names, link
-
-    def present(self) -> list[str]:
-        return list(self._names)
-
-    def ready(self) -> list[str]:
-        until(lambda: set(self._names) <= set(self._link.present()))
-        return list(self._names)
-
-    def answer_of(self, address: str, frame: bytes) -> bytes:
-        found: dict[str, bytes] = {}
-
-        def heard() -> bool:
-            found.update(dict(self._link.receive(0.01)))
-            self._link.acknowledge()
-            return address in found
-
-        self._link.send(address, FrameParts([frame]), PATIENCE)
-        until(heard)
-        return found[address]
-
-
 class World:
     """A federation on the disk at the beginning of the attacked round, in copies that differ by
     two exchanged histories each. items: of the catalogue; more: terms of the federation."""
@@ -290,36 +259,6 @@ class World:
             return self._run(made, attack)
         finally:
             shutil.rmtree(place, ignore_errors=True)
-
-    def attempt_over_https(self, history: str, attack: Attack) -> Trace:
-        """The same with each node at the other end of its own connections, TLS 1.3. In one pass."""
-        self.history = history
-        place = self.folder / "attempt"
-        shutil.rmtree(place, ignore_errors=True)
-        made = copied(self.start[history], place)
-        members = Members.read(made.server / MEMBERS, made.terms.users).nodes
-        plan = HttpsPlan(port=0, keys=made.server / "keys")
-        why = ""
-        with watched(attack.lenient) as watch, ExitStack() as undo:
-            self._quick(undo)
-            attack.within(undo, watch, self)
-            own = HttpsServerLink(plan, made.terms.run, members, 1 << 24)
-            own.start()
-            undo.callback(own.close)
-            link = PassingOverHttps(self.names, own, attack, watch)
-            link.watch_numbers = []
-            with nodes_at(made, own.address, names=self.names):
-                try:
-                    serve(link, made.server)
-                except (Ended, EntrenousError) as ended:
-                    why = f"{type(ended).__name__}: {ended}"
-            log = logged(made.server)
-            kept = {}
-            for name, node in nodes_of(made, self.names).items():
-                kept[name] = _model_of(node)
-                node.close()
-        shutil.rmtree(place, ignore_errors=True)
-        return Trace(link.asked, watch, kept, log, why, {})
 
     def _run(self, made: FoundedFederation, attack: Attack) -> Trace:
         begun = made.server.parent / "begun"

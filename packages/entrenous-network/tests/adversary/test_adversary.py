@@ -24,17 +24,13 @@ from adversary.attacks import (
     Again,
     Attack,
     Dropping,
-    Equivocation,
     FalseComplaint,
-    LyingNode,
     Nothing,
     TwoModels,
     Without,
     complaining,
     differing,
     equivocations,
-    false_words,
-    lying_nodes,
     mutations,
     other_world,
     some_mutations,
@@ -83,14 +79,12 @@ def folder() -> Iterator[Path]:
         shutil.rmtree(place, ignore_errors=True)
 
 
-def assert_nothing_achieved(
-    world: World, attacks: Iterable[Attack], liars: tuple[str, ...] = ()
-) -> None:
+def assert_nothing_achieved(world: World, attacks: Iterable[Attack]) -> None:
     """Runs attacks, and says of the first ones that break a rule which, and how."""
     found, count = [], 0
     for attack in attacks:
         count += 1
-        found += [f"{attack!r}\n    {one.rule}: {one.text}" for one in judged(world, attack, liars)]
+        found += [f"{attack!r}\n    {one.rule}: {one.text}" for one in judged(world, attack)]
     assert count, "no attack was tried"
     assert not found, f"{len(found)} of {count} attacks achieved something:\n" + "\n".join(
         found[:SHOWN]
@@ -305,17 +299,6 @@ def noise_of(opening: oracle.Opening, world: World) -> float:
     return float(np.std(np.concatenate(sent) * STEP))
 
 
-def test_who_is_shown_another_model_is_not_the_one_that_is_named(world: World) -> None:
-    """One honest node is told another model at the first stage: the others' refusals name the
-    server.
-    """
-    loud = other_world(world, lambda array: array * 8)
-    attack = Equivocation(world, loud, ("advert",), [("head", "model")], world.names[1:2])
-    said = [one.refused for one in world.attempt("a", attack).asked if one.refused]
-    about = [text for text in said if text.startswith("withheld\nmodel")]
-    assert about and all("the server" in text for text in about)
-
-
 @pytest.mark.parametrize("nodes", [4, 5, 7, 9])
 def test_two_lists_open_no_second_sum(nodes: int) -> None:
     """M1: two groups are shown two lists of those who shared, masked or consented; one node
@@ -354,40 +337,6 @@ def test_what_nodes_say_of_each_other_gives_the_server_nothing(world: World) -> 
     assert_nothing_achieved(world, complaining(world, world.names))
 
 
-def test_lies_about_boxes_are_the_liars_own(world: World) -> None:
-    """Who complains, and who opens a box that another liar complains of, says something else in
-    each field.
-    """
-    complaints = list(false_words(world, LIAR, LIAR, "complaint"))
-    assert {attack.path[-1] for attack in complaints} == {"dealer", "box"}
-    assert_nothing_achieved(world, complaints, (LIAR,))
-    openings = list(false_words(world, LIAR, HELPER, "opening"))
-    assert {attack.path[-1] for attack in openings} == {"receiver", "key"}
-    assert_nothing_achieved(world, openings, (LIAR, HELPER))
-
-
-def frames(attack: LyingNode) -> bool:
-    """Whether a node says another key for its boxes than it uses: nobody can open these but by the
-    key that it gives when they complain."""
-    return attack.inside and attack.stage == "advert" and attack.path[-1] == "boxes"
-
-
-def test_no_honest_node_is_framed_by_boxes_under_another_key(world: World) -> None:
-    attacks = [
-        attack
-        for attack in lying_nodes(world, LIAR)
-        if frames(attack) and attack.name == "a flipped bit"
-    ]
-    assert_nothing_achieved(world, attacks, (LIAR,))
-
-
-def test_a_node_that_lies_is_the_one_that_is_named(world: World) -> None:
-    attacks = list(lying_nodes(world, LIAR))
-    assert {attack.stage for attack in attacks} == set(STAGES)
-    some = attacks[:: max(1, len(attacks) // QUICK)]
-    assert_nothing_achieved(world, [FalseComplaint(LIAR), *some], (LIAR,))
-
-
 def test_the_trained_model_is_the_same_for_all(world: World) -> None:
     """No honest node ends with other bytes than the others, whatever one of them is sent at the
     end.
@@ -405,20 +354,6 @@ def test_no_two_trained_models_are_agreed_on(world: World) -> None:
     assert_nothing_achieved(world, [TwoModels(world, [VICTIM]), TwoModels(world, world.names[:2])])
 
 
-def test_over_https_nodes_answer_the_same_lies_in_the_same_way(world: World) -> None:
-    """The download that one node alone is shown, and complaints of boxes with other hashes."""
-    loud = other_world(world, lambda array: array * 8)
-    attacks = [
-        attack for attack in equivocations(world, loud, [VICTIM]) if attack.brings(received(world))
-    ]
-    attacks += list(complaining(world, world.names[:2]))[-1:]
-    for attack in (Nothing(), *attacks):
-        inside = oracle.behaviour(world.attempt("a", attack))
-        trace = world.attempt_over_https("a", attack)
-        assert oracle.behaviour(trace) == inside, attack
-        assert oracle.of_one(world, trace, frozenset()) == []
-
-
 # ---- all of it -----------------------------------------------------------------------------------
 
 
@@ -431,38 +366,3 @@ def test_20000_mutations_tell_nothing(world: World, part: int) -> None:
     attacks = list(some_mutations(world, FULL, seed=2026))
     assert len(attacks) == FULL
     assert_nothing_achieved(world, stages_only(attacks[part::SLICES]))
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1800)
-@pytest.mark.parametrize("change", ["loud", "silent", "moved"])
-def test_every_other_world_tells_nothing(world: World, change: str) -> None:
-    changes = {
-        "loud": lambda array: array * 8,
-        "silent": lambda array: array * 0,
-        "moved": lambda array: array + 1,
-    }
-    other = other_world(world, changes[change])
-    for victims in ([VICTIM], world.names[1:], world.names[:2]):
-        assert_nothing_achieved(world, stages_only(equivocations(world, other, victims)))
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1800)
-@pytest.mark.parametrize("nodes", range(3, 13))
-def test_no_two_groups_open_a_second_sum(nodes: int) -> None:
-    """Every size of the groups, every stage; as many collude as the quorum allows for: a tenth, or
-    one.
-    """
-    with folder() as place:
-        made = World(place, nodes)
-        for stage in ("share", "mask", "consent", "unmask"):
-            for colluders in range(1, -(-nodes // 10) + 1):
-                assert_nothing_achieved(made, two_lists(made, stage, colluders))
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1800)
-def test_every_lie_of_a_node_is_its_own(world: World) -> None:
-    attacks = list(lying_nodes(world, LIAR))
-    assert_nothing_achieved(world, attacks, (LIAR,))

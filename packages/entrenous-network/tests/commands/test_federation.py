@@ -5,20 +5,10 @@ docs/network.md's journey in small.
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import signal
-import socket
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from command_line import Command, write_shop
-from forked import Forked
 
 pytest.importorskip("uvicorn")
 pytest.importorskip("msgspec")
@@ -176,22 +166,6 @@ def test_bad_input_to_join_and_to_what_runs_is_one_line_and_writes_nothing(
         assert contents(folder) == before, words
 
 
-def test_a_node_has_one_user_or_many_and_is_run_by_one_command(
-    folder: Path, command: Command
-) -> None:
-    founded(command)
-    for name in ("a", "one"):
-        done = command(
-            *JOIN,
-            name,
-            "--invitation",
-            f"book/invitations/{name}",
-            "--data",
-            f"{name}.csv",
-        )
-        assert done.code == 0 and f"entrenous node {name}" in done.err
-
-
 def test_an_owner_who_says_nothing_joins_under_masks_alone(folder: Path, command: Command) -> None:
     done = command(*NEW, "--rounds", "4", "--profile", "paper", *asked(command, "a", "b", "one"))
     assert "each owner who agrees says join --profile paper" in done.err
@@ -245,33 +219,6 @@ def test_a_place_or_a_number_that_cannot_be_founds_nothing(
     assert not (folder / "book").exists()
 
 
-def test_a_folder_above_is_told_which_one_is_meant(folder: Path, command: Command) -> None:
-    founded(command, "--users", "50", "--profile", "paper")
-    assert "book/place.json: no such file; name book/server" in command("server", "book").error
-    fix = "entrenous federation join` that of a node"
-    assert fix in command("node", "nowhere").error
-
-
-def test_an_old_folder_is_refused_by_its_version(folder: Path, command: Command) -> None:
-    """What to do is said in the same line."""
-    (folder / "old").mkdir()
-    (folder / "older").mkdir()
-    (folder / "old" / "node.json").write_text('{"format": 1, "name": "a"}')
-    (folder / "old" / "terms.json").write_text('{"format": 1}')
-    (folder / "older" / "secret.json").write_text("{}")
-    for name in ("old", "older"):
-        for words in (
-            ["node", name],
-            ["federation", "recommend", name],
-            ["federation", "status", name],
-        ):
-            line = command(*words).error
-            assert (
-                "format 1; expected format 4; use the version of entrenous that wrote it, or found"
-                " the federation anew" in line
-            ), words
-
-
 def test_the_certificate_is_for_where_nodes_reach_the_server(
     folder: Path, command: Command
 ) -> None:
@@ -299,24 +246,6 @@ def test_the_certificate_is_for_where_nodes_reach_the_server(
     done = command("federation", "renew", "book")
     assert "a new authority" in done.err and (keys / "ca.key").exists() and authority.exists()
     assert (folder / "book/invitations/a/ca.crt").read_bytes() == (keys / "ca.crt").read_bytes()
-
-
-def test_nodes_come_and_go_and_nobody_gets_the_numbers_of_another(
-    folder: Path, command: Command
-) -> None:
-    founded(command, "--users", "60")
-    asked(command, "late", "later")
-    members = folder / "book" / "server" / "members.json"
-    assert command("federation", "invite", "book", "--node", "late/request.json:5").code == 0
-    assert json.loads(members.read_text())["nodes"]["late"]["users"] == [[40, 44]]
-    assert command("federation", "shut-out", "book", "late").code == 0
-    assert "late" not in json.loads(members.read_text())["nodes"]
-    assert (
-        "is or was a node"
-        in command("federation", "invite", "book", "--node", "late/request.json:5").error
-    )
-    assert command("federation", "invite", "book", "--node", "later/request.json:5").code == 0
-    assert json.loads(members.read_text())["nodes"]["later"]["users"] == [[45, 49]]
 
 
 def test_a_node_with_a_new_key_keeps_its_users_and_its_store(
@@ -368,134 +297,3 @@ def test_an_invitation_to_another_federation_is_not_accepted(
         in command("federation", "join", "a", "--invitation", "other/invitations/a").error
     )
     assert contents(folder / "a") == before
-
-
-def test_a_membership_list_of_a_hostile_operator_is_refused(folder: Path, command: Command) -> None:
-    founded(command)
-    path = folder / "book/invitations/a/members.json"
-    said = json.loads(path.read_text())
-    for users in ([[0, 10**18]], [[-5, 3]], [[3, 1]], "all", [[0, 1], [1, 2]]):
-        said["nodes"]["a"]["users"] = users
-        path.write_text(json.dumps(said))
-        line = command(*JOIN, "a", "--invitation", "book/invitations/a", "--data", "a.csv").error
-        assert "not a membership list" in line or "users out of order" in line, users
-
-
-# ---- the journey ---------------------------------------------------------------------------------
-
-
-@contextmanager
-def running(log: Path, *words: str) -> Iterator[subprocess.Popen[bytes]]:
-    with open(log, "ab") as file:
-        process = Forked([sys.executable, "-m", "entrenous", *words], stdout=file, stderr=file)
-    try:
-        yield process
-    finally:
-        process.terminate()
-        try:
-            process.wait(20)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-
-
-def until(true: Callable[[], bool], seconds: float = 240.0) -> None:
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, "that takes too long"
-        time.sleep(0.2)
-
-
-def rounds(server: Path) -> int:
-    path = server / "status.json"
-    return int(json.loads(path.read_text())["round"]) if path.exists() else 0
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(600)
-def test_from_nothing_to_recommendations_with_kills_backups_and_a_node_less(
-    folder: Path, command: Command
-) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = str(free.getsockname()[1])
-    nodes = asked(command, "a", "b", "one")
-    assert command(*PAPER, "--rounds", "100000", *nodes, "--port", port, "--users", "45").code == 0
-    for name in ("a", "b", "one"):
-        assert (
-            command(
-                *JOIN,
-                name,
-                "--invitation",
-                f"book/invitations/{name}",
-                "--data",
-                f"{name}.csv",
-            ).code
-            == 0
-        )
-    server, log = folder / "book" / "server", folder / "log"
-    with running(log, "node", "a", "--threads", "1"), running(log, "node", "one"):
-        with running(log, "node", "b", "--threads", "1") as b:
-            with running(log, "server", "book/server") as first:
-                until(lambda: rounds(server) >= 3)
-                os.kill(first.pid, signal.SIGKILL)
-            done = rounds(server)
-            with running(log, "server", "book/server"):
-                until(lambda: rounds(server) > done + 2)
-                os.kill(b.pid, signal.SIGKILL)  # nobody is left out: rounds wait for it
-                assert command("federation", "backup", "b", "--out", "b.sqlite").code == 0
-        for left in (folder / "b").glob("store.sqlite*"):
-            left.unlink()
-        shutil.copyfile("b.sqlite", "b/store.sqlite")
-        old = rounds(server)
-        shutil.copytree(server, folder / "backup", ignore=shutil.ignore_patterns("lock"))
-        with running(log, "node", "b", "--threads", "1"), running(log, "server", "book/server"):
-            until(lambda: rounds(server) > old + 8)
-        assert command("federation", "shut-out", "book", "b").code == 0
-        assert command("federation", "renew", "book").code == 0
-        with running(log, "server", "book/server"):
-            now = rounds(server)
-            until(lambda: rounds(server) > now + 2)
-            assert (
-                json.loads(command("federation", "status", "book/server", "--json").out)["of"] == 2
-            )
-    found = command("federation", "recommend", "one", "--n", "3", "--json").json
-    assert len(found["items"]) == 3 and found["items"][0]["title"].startswith("film ")
-
-    shutil.rmtree(server)  # lost; the backup is more than a few rounds old
-    shutil.copytree(folder / "backup", server)
-    for name in ("a", "b", "one"):
-        assert command("federation", "rewind", name, "--rounds", str(old)).code == 0
-        shutil.copyfile(server / "keys" / "ca.crt", f"{name}/ca.crt")
-    (server / "status.json").unlink()
-    with (
-        running(log, "node", "a", "--threads", "1"),
-        running(log, "node", "b", "--threads", "1"),
-        running(log, "node", "one"),
-        running(log, "server", "book/server"),
-    ):
-        until(lambda: rounds(server) > old + 2)
-    said = (server / "server.log").read_text() + log.read_text()
-    assert "Traceback" not in said and "film" not in said and "u39" not in said
-
-
-def test_the_status_of_a_server_and_of_a_node_before_the_first_round(
-    folder: Path, command: Command
-) -> None:
-    """Before: the server's was an error until a round was done, the node's `expected a peer's`."""
-    founded(command)
-    assert command(*JOIN, "a", "--invitation", "book/invitations/a", "--data", "a.csv").code == 0
-    server, node = (
-        command("federation", "status", "book/server", "--json").json,
-        command("federation", "status", "a", "--json").json,
-    )
-    assert (server["running"], server["round"], server["rounds"], server["of"]) == (False, 0, 4, 3)
-    assert server["status"].startswith("not started yet") and server["certificate_ends"]
-    assert (node["running"], node["round"], node["users"], node["rows"]) == (
-        False,
-        0,
-        LARGE,
-        240,
-    ) and node["model_round"] is None
-    for place in ("book/server", "a"):
-        shown = command("federation", "status", place)
-        assert shown.code == 0 and "u1" not in shown.out and "film" not in shown.out

@@ -6,30 +6,21 @@ from __future__ import annotations
 
 from itertools import pairwise
 from pathlib import Path
-from threading import Event
 from typing import Any
 
 import numpy as np
 import pytest
 from command_line import Command, Printed, write_shop
-from entrenous_lab.papers.cell import Cell, identity, parts_of
-from entrenous_lab.papers.compute import compute
 from paths import SHARED, real
 from stored_runs import Page
 
-from entrenous.cli.console import announce_compilation
 from entrenous.data.load import load
-from entrenous.evaluation.protocol import evaluate
 from entrenous.federation.network import Network
 from entrenous.runs import pipeline as experiment
 from entrenous.runs import store
 from entrenous.runs.leakcheck import leakcheck
-from entrenous.runs.options import RunPlan
-from entrenous.runs.pipeline import material
 from entrenous.runs.plan import usual_protocol
-from entrenous.runs.tuning.grid import tune
 from entrenous.systems.named import algorithms
-from entrenous.systems.pepper import GossipAverageGMF
 
 USERS, VIEW = 30, 3
 SMALL: list[object] = ["--set", "factors=4", "--set", f"view={VIEW}"]
@@ -105,10 +96,6 @@ def test_the_usual_protocol_is_that_of_the_algorithms_and_the_data(
         for stem in ("pepper_splits", "pepper_negatives"):
             (tmp_path / name / f"{stem}.parquet").touch()
     assert usual_protocol(data, *named) == protocol
-
-
-def test_data_in_memory_has_the_protocol_of_its_name(folder: Path) -> None:
-    assert usual_protocol(load(str(folder / "shop.csv")), "pepper-gmf") == "pepper-85-15"
 
 
 def test_pepper_runs_as_its_authors_ran_it(
@@ -264,27 +251,6 @@ def test_where_there_are_no_peers_there_is_no_network(
     assert not (tmp_path / "runs").exists()
 
 
-def test_debug_names_the_node_that_failed(
-    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    usual = ran(command, tmp_path, "--json", name="gossip-average-gmf").json
-    assert (
-        ran(command, tmp_path, "--json", "--debug", name="gossip-average-gmf").json["model_sha256"]
-        == usual["model_sha256"]
-    )
-    merging = GossipAverageGMF.on_message
-
-    def failing(self: Any, arrivals: Any, nodes: Any, data: Any) -> Any:
-        if 7 in arrivals.who and nodes.pushes[7] > 1:
-            raise ZeroDivisionError("no")
-        return merging(self, arrivals, nodes, data)
-
-    monkeypatch.setattr(GossipAverageGMF, "on_message", failing)
-    said = ran(command, tmp_path, "--debug", name="gossip-average-gmf").error
-    user = load("shop.csv").users[7]
-    assert said.endswith(f"device of user '{user}': ZeroDivisionError: no") and "round 1, " in said
-
-
 # ---- stored runs ---------------------------------------------------------------------------------
 
 
@@ -351,36 +317,6 @@ def test_a_trace_is_kept_with_its_run(command: Command, folder: Path, tmp_path: 
     assert (path / "network-latency.txt").read_text() == "0.5\n1.5\n2.5\n"
 
 
-def test_a_split_with_weighting_sets_is_the_same_from_its_files(
-    command: Command, tmp_path: Path
-) -> None:
-    made = ran(command, tmp_path / "runs", "--json").json
-    assert (
-        command("split", "shop.csv", "--protocol", "pepper-85-15", "--out", tmp_path / "split").code
-        == 0
-    )
-    options = [
-        "--data",
-        tmp_path / "split",
-        "--protocol",
-        "given",
-        "--rounds",
-        4,
-        *SMALL,
-        "--out",
-        tmp_path / "runs",
-        "--json",
-    ]
-    given = command("run", "pepper-gmf", *options).json
-    assert (given["model_sha256"], given["metrics"]) == (made["model_sha256"], made["metrics"])
-    (tmp_path / "split" / "validation_candidates.csv").unlink()
-    said = (
-        f"{tmp_path / 'split'}: no validation_candidates file; expected the candidates that each"
-        " row of the weighting sets"
-    )
-    assert command("run", "pepper-gmf", *options).error.startswith(said)
-
-
 # ---- what there is -------------------------------------------------------------------------------
 
 
@@ -397,68 +333,7 @@ def test_explain_network_says_what_every_setting_is(command: Command) -> None:
     assert "explain network" in helped
 
 
-def test_algorithms_are_of_three_families(command: Command) -> None:
-    kinds = {one["name"]: one["kind"] for one in command("algorithms", "--json").json["algorithms"]}
-    assert {kinds[name] for name in GOSSIP} == {"gossip"} and len(GOSSIP) >= 4
-    assert (kinds["fcf"], kinds["reptile-gmf"], kinds["popular"]) == (
-        "federated",
-        "federated",
-        "central",
-    )
-    said = command("explain", "pepper-gmf").out
-    assert (
-        "There is no server: other nodes receive it." in said
-        and "each push, to the peers of the view" in said
-    )
-
-
 # ---- report --------------------------------------------------------------------------------------
-
-
-def sized(cell: str) -> float:
-    """`12.3 kB` in bytes."""
-    number, unit = cell.split()
-    return float(number) * {"B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9}[unit]
-
-
-def test_a_report_counts_messages_of_peers_beside_updates_to_a_server(
-    command: Command, tmp_path: Path
-) -> None:
-    ran(command, tmp_path, *LOSSY, "--every", 2)
-    ran(command, tmp_path, name="gossip-average-gmf")
-    for name in ("fcf", "popular"):
-        options = ["--data", "shop.csv", "--protocol", "pepper-85-15", "--out", tmp_path]
-        command(
-            "run", name, *options, *(["--rounds", 2, "--set", "factors=4"] if name == "fcf" else [])
-        )
-    runs = [path.name for path in store.folders(tmp_path)]
-    assert len(runs) == 4
-    page = Page(Path(command("report", *runs, "--runs", tmp_path).out.strip()).read_text())
-    assert page.wrong == []
-    assert [row[0] for row in page.tables["Sent and received"][2:]] == ["fcf"]
-    pepper = store.read(next(name for name in runs if name.startswith("pepper")), tmp_path).manifest
-    ledger, pushed = (
-        pepper["ledger"],
-        {row[0].split()[0]: row[1:] for row in page.tables["Pushed and received"][2:]},
-    )
-    assert set(pushed) == {"pepper-gmf", "gossip-average-gmf"}
-    messages, sent, received, pushes, *_, total, _, lost, refused = pushed["pepper-gmf"]
-    assert (messages, pushes) == (str(VIEW), f"{ledger['device_rounds'] / USERS:.1f}")
-    assert [int(text.replace(",", "")) for text in (total, lost, refused)] == [
-        ledger[k] for k in ("messages", "lost", "refused")
-    ]
-    for shown, counted in ((sent, ledger["bytes_up"]), (received, ledger["bytes_down"])):
-        assert sized(shown) == pytest.approx(counted / ledger["device_rounds"], rel=0.005)
-    assert pushed["gossip-average-gmf"][-2:] == ["0", "0"]
-    between = {row[0]: row[1] for row in page.tables["Between the nodes"][11:]}  # of the second run
-    assert (between["loss"], between["latency"], between["clock"]) == (
-        "0.3given",
-        "uniform:0:2given",
-        "lock-stepdefault",
-    )
-    assert {"What leaves a device under pepper-gmf", "What leaves a device under fcf"} <= set(
-        page.tables
-    )
 
 
 def test_a_report_of_one_run_without_a_server_names_none_but_to_say_so(
@@ -471,46 +346,7 @@ def test_a_report_of_one_run_without_a_server_names_none_but_to_say_so(
     assert "loss=0.3, latency=uniform:0:2, churn=0.2, bad=0.2" in page.text
 
 
-def test_runs_that_differ_by_their_network_are_told_apart(command: Command, tmp_path: Path) -> None:
-    for loss in ("0.1", "0.4"):
-        ran(command, tmp_path, "--network", f"loss={loss}")
-    runs = [path.name for path in store.folders(tmp_path)]
-    page = Page(Path(command("report", *runs, "--runs", tmp_path).out.strip()).read_text())
-    assert {row[0] for row in page.tables["Pushed and received"][2:]} == {
-        f"pepper-gmf factors=4, view=3, loss={x}" for x in ("0.1", "0.4")
-    }
-
-
 # ---- beside run ----------------------------------------------------------------------------------
-
-
-def test_tuning_looks_at_validation_on_the_way(folder: Path) -> None:
-    data = load(str(folder / "shop.csv"))
-    found = tune(
-        "pepper-gmf",
-        data,
-        grid={"alpha": ["0", "1"]},
-        settings=SETTINGS,
-        rounds=4,
-        every=2,
-        threads=1,
-    )
-    assert (found["protocol"], found["selected_by"], found["failed"]) == (
-        "pepper-85-15",
-        "validation ndcg@10",
-        [],
-    )
-    assert sorted(row["rounds"] for row in found["rows"]) == [2, 2, 4, 4]
-    row = found["rows"][0]
-    made = experiment.run(
-        "pepper-gmf", data, rounds=row["rounds"], settings=row["settings"], threads=1
-    )
-    (part,) = material(RunPlan(algorithm="pepper-gmf", protocol="pepper-85-15"), data).parts
-    assert part.validation is not None
-    again = evaluate(
-        made.recommender, part.train, part.validation, label="pepper", n=(10,), seed=0
-    ).metrics
-    assert {name: again[name] for name in row["validation"]} == row["validation"]
 
 
 def test_patience_ends_at_the_best_look(command: Command, tmp_path: Path) -> None:
@@ -525,42 +361,6 @@ def test_patience_ends_at_the_best_look(command: Command, tmp_path: Path) -> Non
     assert all(later["bytes_up"] > earlier["bytes_up"] for earlier, later in pairwise(trace))
 
 
-def test_comparing_peers_with_each_other(command: Command) -> None:
-    options = ["--data", "shop.csv", "--seeds", 2, "--rounds", 2]
-    found = command("compare", "pepper-gmf", "gossip-average-gmf", *options, "--json").json
-    assert found["protocol"] == "pepper-85-15" and [row["algorithm"] for row in found["rows"]] == [
-        "pepper-gmf",
-        "gossip-average-gmf",
-    ]
-    assert {test["metric"] for test in found["tests"]} == {"hr@10", "ndcg@10"}
-    assert all(len(set(row["model_sha256"])) == 2 for row in found["rows"])
-
-
-@pytest.mark.parametrize(
-    "network", [{}, {"clock": "random", "latency": "uniform:0.1:2", "loss": 0.2}]
-)
-def test_a_cell_of_an_experiment_is_the_run_seen_on_its_way(
-    network: dict[str, Any], folder: Path
-) -> None:
-    data = load(str(folder / "shop.csv"))
-    test = parts_of(
-        material(RunPlan(algorithm="pepper-gmf", protocol="pepper-85-15"), data).parts[0]
-    )["test"]
-    cell = Cell(
-        algorithm="pepper-gmf", settings=SETTINGS, part="test", looks=(2, 4), network=network
-    )
-    outcome = compute(cell, test, lambda cell, n: None, Event(), warm=True)
-    assert [look.rounds for look in outcome.looks] == [2, 4] and outcome.failed == ""
-    made = experiment.run(
-        "pepper-gmf", data, rounds=4, settings=SETTINGS, network=network, threads=1
-    )
-    last = outcome.looks[-1]
-    assert last.ledger == made.manifest["ledger"]
-    assert all(made.metrics[name] == value for name, value in last.metrics.items())
-    plain = Cell(algorithm="pepper-gmf", settings=SETTINGS, part="test", looks=(2, 4))
-    assert (identity(cell, test) == identity(plain, test)) is (not network)
-
-
 def test_weighting_sets_tell_no_model_the_answer(folder: Path) -> None:
     data = load(str(folder / "shop.csv"))
     honest, leaky = (
@@ -571,14 +371,3 @@ def test_weighting_sets_tell_no_model_the_answer(folder: Path) -> None:
         honest["passed"] and np.abs([one["standard_errors"] for one in honest["checks"]]).max() < 4
     )
     assert not leaky["passed"]
-
-
-def test_what_must_be_compiled_first_is_announced(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("entrenous.core.compiled_code.is_ready", lambda function: False)
-    for name in GOSSIP:
-        announce_compilation(name)
-        assert capsys.readouterr().err.startswith(
-            f"compiling {name}'s device code for this machine"
-        )

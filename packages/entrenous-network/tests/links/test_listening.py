@@ -138,17 +138,6 @@ def test_strangers_have_so_long_and_a_banned_address_comes_back_later(sockets: S
     assert sockets.guard.open == 2 and sockets.guard.refused == 1
 
 
-def test_a_connection_that_is_closed_gives_its_place_back(sockets: Sockets) -> None:
-    for n in range(3):
-        peer = sockets.connect()
-        if n:
-            sockets.guard.knows(peer, "node-1")
-    for each in sockets.ours:
-        each.close()
-    assert sockets.guard.open == 0
-    assert sockets.guard.knows(sockets.connect(), "node-1")
-
-
 def test_who_says_nothing_waits_outside_and_the_oldest_gives_way(sockets: Sockets) -> None:
     """Nothing is prepared for silent connections; those of one address leave others their places,
     and one that speaks is passed on.

@@ -106,23 +106,6 @@ def test_a_node_that_has_all_ends_without_a_word_when_its_server_does(tmp_path: 
     assert not running.thread.is_alive() and not running.said and not running.ended
 
 
-def test_of_two_nodes_the_one_that_has_not_all_goes_on(tmp_path: Path) -> None:
-    make_keys(tmp_path)
-    port = free_ports()[0]
-    done = PollingNode(lambda: here(KEY, RUN, "nobody"), bytes, Finished())
-    stop = threading.Event()
-    said: list[str] = []
-    arguments = (f"127.0.0.1:{port}", tmp_path / "ca.crt", [done, node()], stop)
-    thread = threading.Thread(target=serve, args=arguments, kwargs={"say": said.append})
-    thread.start()
-    until(lambda: len(said) > 1)
-    with closing(link_at(port, tmp_path)) as link:
-        assert exchanged(link, b"abc") == b"cba"
-    stop.set()
-    thread.join(PATIENCE)
-    assert not thread.is_alive()
-
-
 def test_an_answer_that_fails_is_said_and_the_node_goes_on(tmp_path: Path) -> None:
     def fails(frame: bytes) -> bytes:
         if frame == b"bad":

@@ -11,7 +11,7 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from entrenous_network.agreement.certificates import make_keys
 from entrenous_network.frames.contribution import agreed
 from entrenous_network.frames.request import largest_request, write_download
-from entrenous_network.links import admission, polling
+from entrenous_network.links import polling
 from entrenous_network.links.admission import here
 from entrenous_network.links.polling import (
     Backoff,
@@ -235,22 +235,6 @@ def test_m4_a_hostile_response_is_named_in_a_line_and_tried_again(
     assert all(line.isprintable() and len(line) < 400 for line in said), said
 
 
-def test_m4_a_response_that_waits_for_another_to_be_asked_again_need_not_say_when_rightly(
-    keys: Path, at_once: None
-) -> None:
-    """`²` is a digit for Python and no number: with it one byte of a server ended a node with code
-    70.
-    """
-    with closing(
-        LyingServer(
-            keys,
-            response("204 None", retry_after="\xb2"),
-            response("204 None", retry_after="9" * 400),
-        )
-    ) as server:
-        assert polled(server, keys) == []
-
-
 @pytest.mark.parametrize("status", ["200 OK", "500 No"])
 def test_m4_a_response_without_end_is_hung_up_on(status: str, keys: Path, at_once: None) -> None:
     sent = 0
@@ -265,15 +249,6 @@ def test_m4_a_response_without_end_is_hung_up_on(status: str, keys: Path, at_onc
     with closing(LyingServer(keys, endless)) as server:
         assert polled(server, keys)
     assert sent < MANY // 2  # what the machine's buffers hold
-
-
-def test_m4_cookies_are_not_kept(keys: Path, at_once: None) -> None:
-    with closing(
-        LyingServer(keys, response("204 None", set_cookie="a=" + "b" * 2000, retry_after="0"))
-    ) as server:
-        polled(server, keys)
-    assert not any(b"cookie" in request.lower() for request in server.said)
-    assert all(b"accept-encoding: identity\r\n" in request for request in server.said)
 
 
 def test_m4_interim_responses_without_end_and_bodies_of_a_byte_a_second_are_given_up(
@@ -414,29 +389,3 @@ def test_a_node_that_is_run_reads_no_more_than_its_federation_may_say(tmp_path: 
             expected = largest_request(node.contract, len(node.shard.users), masked=False)
             # Twice as much, for items that come while it runs.
             assert polling_of(node).largest == 2 * expected < 1 << 16
-
-
-@pytest.fixture
-def quick_stretches(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(admission, "STRETCH", 1000)
-    yield
-
-
-def test_a_long_body_that_comes_steadily_is_read(
-    keys: Path, at_once: None, quick_stretches: None
-) -> None:
-    """Each stretch has its own seconds: a slow connection is not a dead one."""
-
-    def steadily(own: socket.socket) -> None:
-        own.sendall(response(content_length="5000"))
-        for _ in range(5):
-            time.sleep(0.2)
-            own.sendall(b"x" * 1000)
-
-    async def read(port: int) -> ServerSaid:
-        async with ServerLine(f"http://127.0.0.1:{port}", False, LARGEST) as line:
-            return await line.work("Entrenous x")
-
-    with closing(LyingServer(None, steadily)) as server, pytest.MonkeyPatch.context() as patched:
-        patched.setattr(polling, "CALL", 0.7)
-        assert asyncio.run(read(server.port)).body == b"x" * 5000

@@ -4,7 +4,6 @@ worker that serves the node now, and that worker knows who is there.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -130,20 +129,6 @@ def test_who_was_passed_on_by_a_worker_that_died_is_there_until_it_can_be_back(
     monkeypatch.setattr(application, "BACK", 0.0)
     home.gone(NODE)
     assert NODE not in home.present()
-
-
-def test_a_question_that_was_passed_on_leaves_no_connection_behind(two: TwoWorkers) -> None:
-    """Its node is dealt to and fro, and the same connection between the workers serves again."""
-    with ThreadPoolExecutor(1) as pool:
-        asking = pool.submit(asks, two.links[1].address)
-        until(waits_at(two.links[0]))
-        before = len(os.listdir("/proc/self/fd"))
-        for home in 20 * [1, 0]:
-            two.deal(home)
-            until(waits_at(two.links[home]))
-        assert len(os.listdir("/proc/self/fd")) < before + 10
-        two.links[0].send(NODE, FrameParts([b"work"]), 60.0)
-        assert asking.result(PATIENCE).content == b"work"
 
 
 def test_a_question_on_its_way_to_a_worker_of_before_is_not_kept_there(

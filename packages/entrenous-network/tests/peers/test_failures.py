@@ -98,32 +98,6 @@ def test_the_dead_come_back_with_their_state_and_all_of_it_can_be_replayed(tmp_p
     assert again.models.tobytes() == street.models().tobytes()
 
 
-def test_both_bootstraps_die_and_the_rest_goes_on() -> None:
-    async def story() -> Street:
-        street = Street(terms(N))
-        street.start()
-        await asyncio.sleep(20)
-        for number in (0, 1):
-            await street.kill(number)
-        await asyncio.sleep(40)
-        street.start(
-            7
-            # a new life for one: nobody remembers it but those it asks, and it knows none of them
-            # but dead bootstraps
-        )
-        before = {
-            number: peer.tally["merged"] for number, peer in street.peers.items() if number != 7
-        }
-        await asyncio.sleep(40)
-        assert all(
-            street.peers[number].tally["merged"] > count + 15 for number, count in before.items()
-        )
-        assert all(len(street.peers[number].book.entries) >= N - 4 for number in before)
-        return street
-
-    in_virtual_time(story())
-
-
 def test_g6_all_others_are_dead_a_peer_keeps_its_model_and_tries_again(tmp_path: Any) -> None:
     async def story() -> None:
         street = Street(terms(N), folder=tmp_path)

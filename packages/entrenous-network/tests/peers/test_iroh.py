@@ -5,7 +5,6 @@ enters a model; the peer goes on.
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
 import subprocess
 import sys
@@ -17,7 +16,7 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from network_namespace import quiet
-from peers_in_memory import ITEMS, UNTIL, identity_of, key_of, rows_of, terms
+from peers_in_memory import UNTIL, identity_of, key_of, rows_of, terms
 
 iroh_link = pytest.importorskip("entrenous_network.peers.iroh_link")
 
@@ -41,6 +40,7 @@ from entrenous_network.peers.records import PeerIdentity  # noqa: E402
 from entrenous_network.wire.pushed import digest, pack, packed_bytes  # noqa: E402
 
 N, PERIOD = 6, 0.4
+PATIENCE = 60.0  # seconds, many times what anything here takes on an idle machine
 VICTIM, FRIEND, FOE = 0, 1, 2  # numbers; the foe has a ticket of its own
 
 
@@ -110,9 +110,9 @@ class Scene:
         }
         return Offer(**said), body
 
-    async def unharmed(self, seconds: float = 15.0) -> None:
+    async def unharmed(self) -> None:
         """The victim still takes its friend's models, and its own is sound."""
-        before, until = self.victim.tally["merged"], Machine().now() + seconds
+        before, until = self.victim.tally["merged"], Machine().now() + PATIENCE
         while self.victim.tally["merged"] < before + 2:
             assert Machine().now() < until, self.victim.tally
             await asyncio.sleep(0.05)
@@ -123,7 +123,7 @@ class Scene:
         )
 
     async def counted(self, name: str, count: int = 1) -> None:
-        until = Machine().now() + 10
+        until = Machine().now() + PATIENCE
         while self.victim.tally[name] < count:
             assert Machine().now() < until, (name, self.victim.tally)
             await asyncio.sleep(0.02)
@@ -136,7 +136,7 @@ class Scene:
 
 def scene(story: Callable[[Scene], Awaitable[None]]) -> None:
     async def whole() -> None:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(4 * PATIENCE):
             async with Scene() as here:
                 await here.unharmed()
                 await story(here)
@@ -159,34 +159,6 @@ async def breaks(stream: Any) -> None:
 
 
 # ---- bytes ---------------------------------------------------------------------------------------
-
-
-def test_random_bytes_and_lengths_that_lie() -> None:
-    async def story(here: Scene) -> None:
-        cases = [
-            b"\xff" * 4,
-            (1 << 20).to_bytes(4, "little"),
-            b"\0\0\0\0",
-            os.urandom(600),
-            (20).to_bytes(4, "little") + os.urandom(20),
-        ]
-        for n, said in enumerate(cases, 1):
-            stream = await here.stream()
-            await stream.write(said)
-            await breaks(stream)
-            await here.forgiven()
-            assert sum(here.victim.tally[name] for name in ("error.length", "error.frame")) == n
-        good = frame(Shuffle(here.of.run_bytes, (here.record(),)))
-        for _ in range(20):
-            at = int.from_bytes(os.urandom(2), "little") % (len(good) - 4) + 4
-            stream = await here.stream()
-            await stream.write(good[:at] + bytes([good[at] ^ 0x41]) + good[at + 1 :])
-            try:
-                await answers(stream)
-            except FAILED:
-                await here.forgiven()
-
-    scene(story)
 
 
 def test_three_errors_are_a_ban_that_ends() -> None:
@@ -293,42 +265,6 @@ def test_a_sound_model_is_taken_once(where: str, monkeypatch: pytest.MonkeyPatch
     scene(story)
 
 
-@pytest.mark.slow
-def test_stalled_and_dropped_transfers_cost_their_sender_and_nobody_else() -> None:
-    async def story(here: Scene) -> None:
-        offer, body = here.offer(push=1)
-        connection = await here.dial()
-        stalled = await connection.open()
-        await stalled.write(frame(offer))
-        assert await answers(stalled) == "go"
-        await stalled.write(body[:100])
-        second = await connection.open()
-        await second.write(frame(here.offer(push=2)[0]))
-        assert await answers(second) == "busy", "one body of a sender at a time"
-        await here.unharmed()
-        await here.counted("error.stalled")
-        assert not here.victim.intake.reading
-        await here.forgiven()
-        for push in (3, 4):
-            dropping = await here.dial()
-            stream = await dropping.open()
-            await stream.write(frame(here.offer(push=push)[0]))
-            assert await answers(stream) == "go"
-            await stream.write(body[:100])
-            if push == 3:
-                dropping.close()
-            else:
-                await stream.finish()  # as if that were all
-            await here.counted("error.dropped", push - 2)
-            await here.forgiven()
-        silent = await here.dial()
-        assert silent is not None
-        await asyncio.sleep(5)
-        assert FOE not in {event.sender for event in here.victim.node.fresh}
-
-    scene(story)
-
-
 # ---- who somebody is -----------------------------------------------------------------------------
 
 
@@ -382,62 +318,12 @@ def test_numbers_and_records_of_others_cannot_be_had() -> None:
     scene(story)
 
 
-def test_a_second_key_with_the_number_of_somebody_who_is_there_is_refused() -> None:
-    async def story(here: Scene) -> None:
-        await here.counted("shuffles")
-        twin = Ed25519PrivateKey.generate()
-        me = identity_of(here.of, FRIEND, twin)
-        link = await here.link(twin)
-        stream = await here.stream(link)
-        await stream.write(
-            frame(here.offer(record=me.record(link.addresses(), Machine().wall()))[0])
-        )
-        await breaks(stream)
-        assert here.victim.tally["error.number"] == 1
-
-    scene(story)
-
-
 def test_a_dialler_who_expects_another_key_is_not_connected() -> None:
     async def story(here: Scene) -> None:
         with pytest.raises((LinkError, TimeoutError)):
             await here.foe.dial(
                 public_bytes(Ed25519PrivateKey.generate()), here.links[0].addresses()
             )
-
-    scene(story)
-
-
-def test_the_copy_loop_of_iroh_is_replaced_once() -> None:
-    """When this fails a release of iroh has repaired it: `hasten` can go."""
-    import iroh.iroh_ffi as ffi
-
-    iroh_link.hasten()
-    assert iroh_link.hasten() is False
-    builder = ffi._UniffiRustBufferBuilder()
-    for piece in (b"", b"abc", bytes(range(256)) * 300):
-        builder.write(piece)
-    buffer = builder.finalize()
-    assert bytes(buffer.data[: buffer.len]) == b"abc" + bytes(range(256)) * 300
-    buffer.free()
-
-
-def test_a_step_that_is_done_at_once_does_not_wake_the_loop() -> None:
-    async def story(here: Scene) -> None:
-        import iroh.iroh_ffi as ffi
-
-        assert iroh_link.answer_at_once() is False and hasattr(
-            ffi._uniffi_continuation_callback, "replaced"
-        )
-        connection = await here.foe.dial(here.links[0].key, here.links[0].addresses())
-        stream, loop = await connection.open(), asyncio.get_running_loop()
-        turned: list[int] = []
-        loop.call_soon(turned.append, 1)
-        await stream.write(b"\x01\0")  # there is room, so nobody need wait
-        assert not turned
-        await asyncio.sleep(0)
-        assert turned
-        connection.close()
 
     scene(story)
 
@@ -452,10 +338,6 @@ def test_loopback_means_loopback_in_both_families(at: str) -> None:
         return bound
 
     assert sorted(one.rsplit(":", 1)[0] for one in asyncio.run(story())) == ["127.0.0.1", "[::1]"]
-
-
-def test_a_name_of_all_that_was_agreed_on() -> None:
-    assert ITEMS == 40 and terms(N).run_bytes == terms(N).run_bytes != terms(N, seed=4).run_bytes
 
 
 @pytest.mark.parametrize(
@@ -473,32 +355,6 @@ def test_connections_are_counted_by_machine_or_household(address: str, machine: 
     """Before the handshake; those of this machine are not counted."""
     assert iroh_link.origin(iroh_link.iroh.IncomingAddr.IP(address)) == machine
     assert iroh_link.origin(iroh_link.iroh.IncomingAddr.CUSTOM("a pigeon")) == "not by IP"
-
-
-def test_an_address_of_a_record_that_is_none_reaches_nobody() -> None:
-    """Records say where their peers are in their own words."""
-
-    async def dialled() -> None:
-        own = await iroh_link.listen(b"\1" * 32)
-        try:
-            for address in (
-                "",
-                "\0",
-                "x" * 56,
-                "localhost",
-                "127.0.0.1:99999",
-                "[::]:0",
-                "\x1b[2J",
-                "é" * 28,
-            ):
-                with pytest.raises((LinkError, TimeoutError)):
-                    await own.dial(
-                        public_bytes(Ed25519PrivateKey.from_private_bytes(b"\2" * 32)), [address]
-                    )
-        finally:
-            await own.close()
-
-    asyncio.run(dialled())
 
 
 def udp_socket() -> socket.socket:
@@ -612,7 +468,7 @@ def test_a_killed_peer_is_reached_at_its_new_address_though_it_dials_first(
         return failures
 
     async def in_time() -> int:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(4 * PATIENCE):
             return await story()
 
     try:

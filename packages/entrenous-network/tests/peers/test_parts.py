@@ -23,7 +23,7 @@ from entrenous_network.agreement.terms import FederationTerms
 from entrenous_network.agreement.tickets import MOST, RevocationList
 from entrenous_network.node.node_store import STORE
 from entrenous_network.peers.address_book import LARGEST, AddressBook
-from entrenous_network.peers.intake import BODIES, WAITING, PeerIntake, deadline
+from entrenous_network.peers.intake import BODIES, WAITING, PeerIntake
 from entrenous_network.peers.messages import (
     CARRIED,
     LONGEST,
@@ -274,10 +274,6 @@ def received(number: int, push: int = 0) -> ReceivedModel:
     return ReceivedModel(number, push, None, np.zeros(1, np.float32), bytes([push]) * 32)  # type: ignore[arg-type]
 
 
-def test_a_body_has_three_seconds_and_a_hundred_kilobytes_a_second() -> None:
-    assert deadline(0) == 3.0 and deadline(500_000) == 8.0
-
-
 def test_ten_thousand_damaged_bodies_are_models_or_errors() -> None:
     draw, one = random.Random(3), intake()
     body = pack(np.linspace(-1, 1, one.width, dtype=np.float32))
@@ -344,17 +340,6 @@ def test_what_is_kept_is_whole_private_and_verified(tmp_path: Path) -> None:
     path.write_bytes(b"nonsense" * 100)
     with pytest.raises(EntrenousError, match="cannot be read"):
         store_of(path, 8, 3)
-
-
-def test_a_state_of_another_algorithm_is_refused(tmp_path: Path) -> None:
-    node, other = (
-        PeerNode(terms(8, name), 3, rows_of(8)[3], 3)
-        for name in ("pepper-gmf", "gossip-average-gmf")
-    )
-    state = StateStore(store_of(tmp_path / STORE, 8, 3))
-    state.save(node.arrays(), 0, [], {}, [])
-    with pytest.raises(EntrenousError, match="state cannot be read"):
-        state.load(schema_of(other.arrays()))
 
 
 def test_terms_are_known_by_all_that_is_in_it() -> None:

@@ -40,24 +40,6 @@ def test_what_peers_did_happens_again_in_the_engine(algorithm: str, draws: str) 
     ].tally
 
 
-def test_a_run_happens_again_to_the_byte() -> None:
-    first, second = (in_virtual_time(run(Street(terms(N)), 40.0)) for _ in range(2))
-    assert first.models().tobytes() == second.models().tobytes()
-    assert [peer.tally for peer in first.peers.values()] == [
-        peer.tally for peer in second.peers.values()
-    ]
-
-
-def test_nobody_has_an_error_where_nothing_is_wrong() -> None:
-    street = in_virtual_time(run(Street(terms(N)), 120.0))
-    for peer in street.peers.values():
-        assert not [name for name in peer.tally if name.startswith(("error", "crash", "banned"))], (
-            peer.tally
-        )
-        assert len(peer.book.entries) == N - 1
-    assert street.lines == []
-
-
 def test_views_are_never_empty_and_one_place_stays_random() -> None:
     street = in_virtual_time(run(Street(terms(N)), 60.0))
     for peer in street.peers.values():

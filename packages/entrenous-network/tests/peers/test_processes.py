@@ -4,12 +4,10 @@ alone, or from long ago, goes on.
 
 from __future__ import annotations
 
-import shutil
 import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +22,11 @@ from entrenous_network.operate.founding import FoundedFederation, found
 from entrenous_network.operate.plans import FoundingPlan
 from entrenous_network.operate.processes import LOG, Processes
 from entrenous_network.peers.folder import PeerFolder
-from entrenous_network.peers.node import PeerNode
-from entrenous_network.peers.replay import MESSAGE, PUSH, ReplayError
+from entrenous_network.peers.replay import MESSAGE, ReplayError
 from entrenous_network.peers.running import check, run, status
 from small_gossip import shop
 
-from entrenous.core.errors import EntrenousError, InputError
+from entrenous.core.errors import InputError
 from entrenous.core.lock import holding
 
 SETTINGS = {"factors": 4, "redraw": 2, "learning_rate_user": 0.05}
@@ -67,12 +64,6 @@ def founded(folder: Path, peers: int, algorithm: str = "pepper-gmf", **more: Any
             nodes=peers,
         )
     )
-
-
-def trained(path: Path) -> PeerNode:
-    """The node of a peer as it was last saved."""
-    with closing(PeerFolder(path)) as folder:
-        return folder.trained()
 
 
 def until(
@@ -166,79 +157,6 @@ def lie_about(path: Path) -> None:
     file.close()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("draws", ["secret", "public"])
-@pytest.mark.parametrize(
-    "algorithm", ["pepper-gmf", "gossip-average-gmf", "gossip-age-gmf", "gossip-reptile-gmf"]
-)
-def test_any_algorithm_is_replayed_to_the_byte(
-    tmp_path: Path, processes: Processes, algorithm: str, draws: str
-) -> None:
-    made = founded(tmp_path, 8, algorithm, draws=draws)
-    a_life(made, processes, deaths=3)
-    same(made)
-
-
-@pytest.mark.slow
-def test_g5_a_peer_killed_and_started_with_an_old_state_goes_on_and_no_model_counts_twice(
-    tmp_path: Path, processes: Processes
-) -> None:
-    made = founded(tmp_path, 8)
-    for path in made.peers:
-        processes.start(path)
-    until(made, lambda now: all(one.get("pushes", 0) >= 5 for one in now.values()))
-    old, victim = tmp_path / "old", made.peers[3]
-    processes.kill(victim)
-    shutil.copytree(victim, old)
-    processes.start(victim)
-    goes_on(made, processes, 12)
-    processes.kill(victim)
-    shutil.rmtree(victim)
-    shutil.copytree(old, victim)
-    back = pushes(victim)
-    processes.start(victim)
-    goes_on(made, processes, 12)
-    assert pushes(victim) >= back + 12
-    bad = processes.stop()
-    assert bad == [], [said(path) for path in bad]
-    for path in made.peers:
-        with closing(PeerFolder(path)) as folder:
-            events = folder.state.events()
-        taken = [(e.sender, e.push, e.digest) for e in events if e.kind == MESSAGE]
-        assert len(taken) == len(set(taken)), "a model that is delivered twice is taken once"
-        pushed = [e.push for e in events if e.kind == PUSH]
-        assert pushed == list(range(len(pushed)))
-        node = trained(path)
-        assert (node.nodes.view >= 0).all() and abs(node.pool[0]).max() < 50  # type: ignore[attr-defined]
-    with pytest.raises(ReplayError, match=r"no recording says|in the recording"):
-        check(
-            made.peers
-        )  # what it did in the life that was taken back is known to others alone, and that is found
-
-
-@pytest.mark.slow
-def test_g6_all_neighbours_are_dead_a_peer_keeps_its_model_and_goes_on_when_they_are_back(
-    tmp_path: Path, processes: Processes
-) -> None:
-    made = founded(tmp_path, 5)
-    for path in made.peers:
-        processes.start(path)
-    until(made, lambda now: all(one.get("tally", {}).get("merged", 0) >= 5 for one in now.values()))
-    lonely, others = made.peers[4], made.peers[:4]
-    for path in others:
-        processes.kill(path)
-    time.sleep(3)
-    taken, before = merged(lonely), pushes(lonely)
-    model = trained(lonely).pool[0].tobytes()
-    until(made, lambda now: now[lonely]["pushes"] >= before + 20)
-    assert merged(lonely) == taken and trained(lonely).pool[0].tobytes() == model
-    for path in others[2:]:  # the bootstraps stay dead
-        processes.start(path)
-    until(made, lambda now: now[lonely]["tally"]["merged"] >= taken + 5)
-    assert processes.stop() == []
-    same(made)
-
-
 def test_a_folder_is_run_once_and_says_what_is_wrong_with_it(tmp_path: Path) -> None:
     made = founded(tmp_path, 4)
     with (
@@ -267,21 +185,3 @@ def test_a_folder_is_run_once_and_says_what_is_wrong_with_it(tmp_path: Path) -> 
         PeerFolder(made.peers[3])
     with pytest.raises(InputError, match=r"node.json: no such file"):
         PeerFolder(tmp_path)
-
-
-def test_a_federation_that_makes_no_sense_is_not_founded(tmp_path: Path) -> None:
-    for arguments, said in (
-        ({"nodes": 2}, "--nodes: got 2"),
-        ({"nodes": 20}, "at most 8"),
-        ({"algorithm": "fpl"}, "needs a server"),
-        ({"algorithm": "popular"}, "needs a server|does not gossip"),
-        ({"settings": {"alpha": 0}}, "at random"),
-        ({"settings": {"nonsense": 1}}, "unknown setting"),
-        ({"period": 0.0}, "period: got '0.0'"),
-        ({"rounds": 3}, "no rounds where the topology is 'peers'"),
-    ):
-        given: dict[str, Any] = {"nodes": 8, "peers": True, **arguments}
-        nodes = given.pop("nodes")
-        with pytest.raises(EntrenousError, match=said):
-            found(tmp_path / "x", shop(8, items=60, each=12), FoundingPlan(**given), nodes=nodes)
-        assert not (tmp_path / "x").exists() or not any((tmp_path / "x").iterdir())

@@ -18,7 +18,6 @@ from entrenous.core.errors import InputError
 from entrenous.federation.gossip import Gossip
 from entrenous.federation.push_noise import add_push_noise, carries_noise
 from entrenous.federation.recorder import NeighbourRecorder
-from entrenous.federation.shard import Threads
 from entrenous.runs.options import RunPlan
 from entrenous.runs.plan import check
 from entrenous.systems.named import algorithms
@@ -86,20 +85,6 @@ def test_who_has_merged_nothing_goes_on_with_noise_however_often_it_pushed() -> 
             == expected
         )
     assert not len(carries_noise(algorithms()["pepper-gmf"](), Nodes, who))
-
-
-def test_the_result_does_not_depend_on_threads_and_the_own_model_has_no_noise_before_a_merge() -> (
-    None
-):
-    settings = {**SMALL, "push_noise": 0.1, "noisy_pushes": 3}
-    ends = []
-    for threads in (1, 3):
-        gossip = Gossip(algorithms()["pepper-gmf"](**settings), DATA, executor=Threads(threads))
-        swarm = gossip.advance(gossip.start(), 5)
-        ends.append(swarm.pool.values[swarm.slot].tobytes())
-    assert ends[0] == ends[1]
-    quiet, noisy = (received(rounds=0, push_noise=noise)[2] for noise in (0.0, 0.5))
-    assert np.array_equal(quiet, noisy)
 
 
 def test_a_device_of_its_own_pushes_what_a_simulation_pushes_and_a_replay_repeats_it() -> None:

@@ -12,11 +12,10 @@ from entrenous_network.operate.device import recommend
 from entrenous_network.operate.founding import found
 from entrenous_network.operate.plans import FoundingPlan
 from entrenous_network.peers.folder import PeerFolder
-from entrenous_network.peers.node import RANKED, PeerNode
+from entrenous_network.peers.node import PeerNode
 from entrenous_network.peers.running import PeerTold
 from small_gossip import shop
 
-from entrenous.core.errors import NonFiniteError
 from entrenous.evaluation.recommend import tie_places
 
 SETTINGS = {"factors": 4, "redraw": 2, "learning_rate_user": 0.05}
@@ -58,27 +57,6 @@ def test_the_best_scores_stand_first(folder: PeerFolder) -> None:
     assert [(row["item"], row["score"]) for row in recommend(folder.folder, "u2", 5)[2]] == [
         (folder.items.ids[i], float(scores[i])) for i in best
     ]
-
-
-def test_nothing_is_ranked_by_scores_that_are_no_numbers(
-    folder: PeerFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(PeerNode, "scores", lambda node: np.full(ITEMS, np.nan, np.float32))
-    with pytest.raises(NonFiniteError, match="pepper-gmf: a score of user 'u2' is NaN"):
-        recommend(folder.folder, None, 5)
-
-
-def test_the_hit_rate_of_equal_scores_is_that_of_their_order(
-    folder: PeerFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(PeerNode, "scores", lambda node: np.ones(ITEMS, np.float32))
-    node, place = folder.node(), tie_places(ITEMS, SEED)
-    sets = node.data.weighing
-    ahead = [
-        sum(place[j] < place[i] for j in others if j >= 0)
-        for i, others in zip(sets.item, sets.candidates, strict=True)
-    ]
-    assert node.hit_rate() == np.mean(np.array(ahead) < RANKED)
 
 
 def test_a_peer_tells_what_it_saved_and_is_not_well_when_nobody_is_known(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 
-from entrenous_network.links.admission import Rates
 from entrenous_network.peers.messages import Reply, Shuffle, frame, read_message
 from entrenous_network.peers.port import LinkError
 from entrenous_network.peers.rate_limits import AT_ONCE, REQUESTS
@@ -123,14 +122,3 @@ def test_requests_of_one_key_are_read_as_often_as_a_correct_peer_sends_them() ->
         and street.peers[0].tally["requests.held"] > 50
         and not street.peers[0].tally["banned"]
     )
-
-
-def test_buckets_fill_up_again_and_are_bounded() -> None:
-    own = Rates(2.0, 3, most=1024)
-    assert [own.wait("a", 0.0) > 0 for _ in range(4)] == [False, False, False, True]
-    assert own.wait("b", 0.0) == 0 and 0.49 < own.wait("a", 0.0) < 0.51
-    assert own.wait("a", 0.6) == 0 and own.wait("a", 0.6) > 0
-    assert [own.wait("a", 100.0) > 0 for _ in range(4)] == [False, False, False, True]
-    for n in range(5000):
-        own.wait(str(n), 0.0)
-    assert len(own._left) == 1024

@@ -44,26 +44,6 @@ def test_an_ended_ticket_counts_no_more() -> None:
     assert own.contact(1) is None, "though the record itself is good for longer"
 
 
-def test_a_revoked_key_is_forgotten_and_refused() -> None:
-    own = book(
-        bootstraps=[
-            Contact(0, public_of(0), ("memory:0",)),
-            Contact(1, public_of(1), ("memory:1",)),
-        ]
-    )
-    own.take([record(1), record(2), record(3)], NOW)
-    own.take_revoked(revoked(OF, 1, 1, 2))
-    assert set(own.entries) == {3} == set(own.past) and [one.number for one in own.bootstraps] == [
-        0
-    ]
-    with pytest.raises(ProtocolError, match="revoked"):
-        own.put(record(2), NOW)
-    assert own.take([record(2), record(4)], NOW) == 1, (
-        "a correct peer may pass on what it does not know to be revoked"
-    )
-    assert set(own.entries) == {3, 4}
-
-
 def test_only_the_operators_newest_list_counts() -> None:
     kept: list[RevocationList] = []
     verifier = Verifier(OF, 15.0, keep=kept.append)
@@ -119,25 +99,6 @@ def test_all_hear_of_a_revoked_key_from_one_who_knows() -> None:
     in_virtual_time(story())
 
 
-def test_a_peer_with_a_new_key_takes_its_place_again() -> None:
-    async def story() -> None:
-        street, new = Street(OF), Ed25519PrivateKey.generate()
-        street.start()
-        await asyncio.sleep(20)
-        await street.kill(3)
-        street.identities[3] = identity_of(OF, 3, new, UNTIL + 1)
-        street.revoked[3] = revoked(OF, 1, 3)
-        street.start(3)
-        await asyncio.sleep(60)
-        for number, peer in street.peers.items():
-            assert number == 3 or peer.book.contact(3).key == public_bytes(new)  # type: ignore[union-attr]
-            assert not peer.tally["banned"], peer.tally
-        assert street.peers[3].tally["merged"] > 20
-        await street.stop()
-
-    in_virtual_time(story())
-
-
 def received(node: PeerNode, age: int) -> ReceivedModel:
     headers = Headers(
         *(np.array([n]) for n in (5, age, 9)),
@@ -159,20 +120,3 @@ def test_a_model_of_long_ago_is_refused_where_the_terms_say_so(age: int, said: i
     assert (node.events, np.array_equal(node.pool[0], before)) == (
         (events, True) if said == TOO_OLD else (events + 1, False)
     )
-
-
-def test_without_a_bound_any_age_is_taken() -> None:
-    node = PeerNode(OF, 0, rows_of(N)[0], 3)
-    node.nodes.age[0] = 100  # type: ignore[attr-defined]
-    assert node.receive(received(node, 0)) == ACCEPTED
-
-
-def test_a_bound_on_ages_keeps_a_running_network_running() -> None:
-    async def story() -> None:
-        street = Street(terms(N, oldest=200))
-        street.start()
-        await asyncio.sleep(40)
-        await street.stop()
-        assert all(peer.tally["merged"] > 20 for peer in street.peers.values())
-
-    in_virtual_time(story())

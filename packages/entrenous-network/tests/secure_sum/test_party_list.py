@@ -5,8 +5,6 @@ training of devices that decide by themselves looks like to each of them.
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,12 +18,6 @@ from entrenous_network.secure_sum.party_list import (
     difference,
     refusal,
 )
-
-from entrenous.data.synthetic import synthetic
-from entrenous.federation.recorder import Recorder
-from entrenous.federation.rounds import Rounds
-from entrenous.privacy.protection import Protection
-from entrenous.systems.fcf import FCF
 
 DEMANDS = Demands(people=20, answers=3)
 
@@ -140,13 +132,6 @@ def test_no_window_of_so_many_days_has_more_answers_and_the_next_comes_as_soon_a
         assert np.sum((answered < now) & (answered + 30 * DAY > now)) == 3
 
 
-def test_an_answer_comes_free_at_the_second() -> None:
-    budget = AnswerBudget(2, 30, 2, (100.0, 200.0))
-    free = 100.0 + 30 * DAY
-    assert budget.free_at() == free
-    assert (budget.recent(free - 1), budget.recent(free)) == (2, 1)
-
-
 def test_a_clock_that_was_set_back_renews_nothing() -> None:
     """Neither while it is wrong, nor when it is right again."""
     budget = AnswerBudget(2, 30, 1, (100 * DAY,))
@@ -178,15 +163,6 @@ def test_a_budget_is_told_in_words() -> None:
     )
 
 
-def test_a_shrunk_population_counts_from_the_most_that_was_claimed() -> None:
-    smaller = SECOND._replace(population=81)
-    third = THIRD._replace(
-        population=65
-    )  # a fifth fewer than the list before, a third than the first
-    assert refusal(smaller, "me", (FIRST,), DEMANDS) is None
-    assert refusal(third, "me", (FIRST, smaller), DEMANDS) == "population"
-
-
 def test_lists_that_differ_by_one_person_are_answered_as_often_as_noise_hides_them() -> None:
     without = listed(2, FIRST.people[:-1])
     joined = listed(3, (*FIRST.people, "late"))
@@ -197,30 +173,3 @@ def test_lists_that_differ_by_one_person_are_answered_as_often_as_noise_hides_th
     # The very same people are no difference that shows anybody.
     assert refusal(listed(2, FIRST.people), "me", (FIRST,), DEMANDS._replace(close=0)) is None
     assert close_lists(2.0, 1.5) == 1 and close_lists(0.3, 0.5) == 0
-
-
-def test_every_device_of_an_honest_training_answers_and_stops_when_its_answers_are_spent() -> None:
-    data = synthetic(users=120, items=30, interactions=900, seed=0)
-    protection = Protection(
-        sampling="poisson", answers=5, people=20, secure_sum=True, noise=1.0, rows="all"
-    )
-    recorder = Recorder("sum")
-    rounds = Rounds(FCF(factors=2, cohort=40), data, protection=protection, recorder=recorder)
-    training = rounds.advance(rounds.start(), 25)
-    demands = Demands(people=20, answers=5)
-    kept: dict[int, list[PartyList]] = defaultdict(list)
-    for seen in recorder.rounds:
-        people = tuple(str(user) for user in seen.users)
-        model = seen.received["y"].tobytes()[:32]
-        new = PartyList(seen.round, model, 120, people)
-        for user in seen.users.tolist():
-            assert refusal(new, str(user), kept[user], demands) is None
-            kept[user].append(new)
-    spent = [len(lists) for lists in kept.values()]
-    assert max(spent) == 5 and len(recorder.rounds) + training.ledger.unopened == 25
-    # A server that asks on gets nothing from those who have answered enough.
-    done = next(user for user, lists in kept.items() if len(lists) == 5)
-    asked = PartyList(99, b"\x00" * 32, 120, tuple(str(user) for user in range(done, done + 30)))
-    refused: Any = refusal(asked, str(done), kept[done], demands)
-    assert refused == "spent"
-    assert np.bincount(spent).sum() == len(kept)

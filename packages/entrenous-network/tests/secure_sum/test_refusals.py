@@ -16,7 +16,6 @@ from entrenous_network.secure_sum.client import SecureSumClient
 from entrenous_network.secure_sum.graph import quorum
 from entrenous_network.secure_sum.refusal import SumRefused
 from entrenous_network.secure_sum.server import SecureSumServer
-from entrenous_network.secure_sum.shamir import combine
 from entrenous_network.secure_sum.terms import Floors, SumTerms
 from entrenous_network.secure_sum.vector import SumRows
 from secure_sum_in_memory import (
@@ -216,14 +215,6 @@ def test_a4_never_both_kinds_of_share() -> None:
     )  # party 9 sent, and is said not to have
 
 
-def test_after_unmasking_no_other_list_is_answered() -> None:
-    parties, server = until_masked(6)
-    unmasked(consented(parties, server), server)
-    other = m.encode(m.Consents(m.to_bits(range(5), 6), bytes(64 * 5)))
-    refused("both", lambda: parties[name(0)].unmask(other))
-    assert not hasattr(parties[name(0)], "_secrets") and not hasattr(parties[name(0)], "_held")
-
-
 def test_what_a_survivor_signed_is_checked() -> None:
     """The server says that somebody sent a masked vector who did not, or under another list of
     sharers.
@@ -331,23 +322,6 @@ def test_vectors_that_are_none() -> None:
     refused(
         "stage", lambda: parties[name(0)].mask(inbox, np.ones(40, np.int64), ALL)
     )  # a second vector under the same masks
-
-
-def test_stages_come_in_order() -> None:
-    parties, server = started(4)
-    client = parties[name(0)]
-    refused("stage", lambda: client.share(b""))
-    refused("stage", lambda: client.mask(b"", np.zeros(40, np.int64), ALL))
-    refused("stage", lambda: client.consent(b""))
-    refused("stage", lambda: client.unmask(b""))
-    refused("stage", server.total)
-    refused("stage", lambda: server.inbox(name(0)))
-    refused("stage", lambda: server.survivors(name(0)))
-    refused("stage", server.consents)
-    advertised(parties, server)
-    roster = server.roster()
-    client.share(roster)
-    refused("stage", lambda: client.share(roster + b" "))
 
 
 def test_a_client_must_be_on_the_roll_as_itself() -> None:
@@ -474,28 +448,6 @@ def test_a3_below_the_threshold_a_round_is_abandoned_and_nothing_is_revealed(sta
     refused("stage", server.total)
 
 
-def test_one_share_too_few_reveals_nothing() -> None:
-    """All consent, then only t - 1 unmask: what the server holds is t - 1 shares of each secret,
-    and they give none of them.
-    """
-    parties, server = until_masked(20, [name(19)])
-    consented(parties, server)
-    t = server._graph.threshold
-    unmasked(parties, server, [name(k) for k in range(t - 1, 20)])
-    assert len(server.heard(m.UNMASKING)) == t - 1
-    assert "11 right shares of a party; at least 12" in str(refused("threshold", server.total))
-    for owner in range(20):
-        shares = {holder + 1: got[owner] for holder, got in server._shares.items()}
-        secret = combine(shares)
-        advert = server._adverts[name(owner)]
-        assert len(shares) == t - 1
-        assert secret is None or (
-            client_module.commitment(secret) != advert.seed and p.public_of(secret) != advert.masks
-        )
-    server.add(m.UNMASKING, parties[name(t - 1)].unmask(server.consents()))  # one more is enough
-    assert np.array_equal(server.total(), plain(vectors(20), parties))
-
-
 def test_a_member_that_lies_about_its_shares_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     parties, server = started(6)
     advertised(parties, server)
@@ -554,25 +506,6 @@ def test_messages_the_server_refuses() -> None:
             m.ADVERT, SecureSumClient(terms(), roll(5), name(0), identity(0), SMALL).advertise()
         ),
     )
-
-
-def test_replays_of_another_sum() -> None:
-    """Of another round, attempt, run, length or model: by name where the message says so itself,
-    else by its signature.
-    """
-    _, server = started(3)
-    for code, other in (
-        ("round", {"round": 2}),
-        ("round", {"attempt": 1}),
-        ("signature", {"run": "another run"}),
-        ("signature", {"length": 41}),
-        ("signature", {"bits": 32}),
-        ("model", {"model": OTHER}),
-    ):
-        replayed = clients(3, terms(**other))[name(0)].advertise()  # type: ignore[arg-type]
-        refused(code, lambda replayed=replayed: server.add(m.ADVERT, replayed))
-    moved = again(clients(3, terms(round=2))[name(0)].advertise(), clients(3)[name(0)], round=3)
-    refused("signature", lambda: server.add(m.ADVERT, moved))
 
 
 def test_later_messages_the_server_refuses() -> None:
@@ -718,53 +651,6 @@ def test_thousands_of_mutated_messages_are_refused_and_change_nothing() -> None:
         send(partial(server.add, m.UNMASKING), client.unmask(consents))
     assert tried > 6000 and {"malformed", "signature", "box"} <= codes
     assert np.array_equal(server.total(), plain(values, values))
-
-
-def test_noise_is_refused() -> None:
-    rng = np.random.default_rng(3)
-    parties, server = started(3)
-    advertised(parties, server)
-    roster = server.roster()
-    parties[name(0)].share(roster)
-    for _ in range(1000):
-        data = rng.bytes(int(rng.integers(0, 300)))
-        for receive in (
-            partial(server.add, m.ADVERT),
-            partial(server.add, m.SHARES),
-            parties[name(1)].share,
-        ):
-            refused("malformed", lambda data=data, receive=receive: receive(data))
-        refused(
-            "malformed", lambda data=data: parties[name(0)].mask(data, np.zeros(40, np.int64), ALL)
-        )
-
-
-def test_garbage_of_a_member_is_refused_too() -> None:
-    """Properly signed: boxes that do not open are refused by who gets them, shares that fit nothing
-    by the server; nothing is read.
-    """
-    rng = np.random.default_rng(5)
-    parties, server = started(4)
-    advertised(parties, server)
-    roster = server.roster()
-    for each, client in parties.items():
-        good = client.share(roster)
-        boxes = [rng.bytes(m.BOX) for _ in range(3)]
-        body = m.encode(m.Shares(boxes, rng.bytes(4 * m.COMMITTED)))
-        junk = client._signed(m.SHARES, client._views[1], body)
-        server.add(m.SHARES, junk if each == name(2) else good)
-    refused("box", lambda: parties[name(0)].mask(server.inbox(name(0)), vectors(4)[name(0)], ALL))
-
-    for k in range(20):
-        parties, server = until_masked(3)
-        unmasked(consented(parties, server), server, [name(1)])
-        body = b"\xff" * (3 * m.SHARE) if k == 0 else rng.bytes(3 * m.SHARE)
-        server._shares.pop(2), server._said[m.UNMASKING].pop(name(2))
-        server.add(
-            m.UNMASKING, parties[name(2)]._signed(m.UNMASKING, parties[name(2)]._views[3], body)
-        )
-        refused("threshold", server.total)
-        assert server.liars == {name(2): "sent other shares than it had been given"}
 
 
 # ---- people, and sums over rounds ----------------------------------------------------------------

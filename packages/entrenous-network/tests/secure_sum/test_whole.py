@@ -8,15 +8,12 @@ import numpy as np
 import pytest
 from entrenous_network.secure_sum import messages as m
 from entrenous_network.secure_sum import primitives as p
-from entrenous_network.secure_sum.client import SecureSumClient
 from entrenous_network.secure_sum.refusal import SumRefused
 from entrenous_network.secure_sum.server import SecureSumServer
 from entrenous_network.secure_sum.statements import about_pair
-from entrenous_network.secure_sum.terms import Floors
 from scipy import stats
 from secure_sum_in_memory import (
     ALL,
-    SMALL,
     advertised,
     clients,
     consented,
@@ -30,8 +27,6 @@ from secure_sum_in_memory import (
     unmasked,
     vectors,
 )
-
-from entrenous.federation.rounds import Rounds
 
 
 def everyone_in(
@@ -67,13 +62,6 @@ def test_the_total_is_the_plain_sum(parties: int) -> None:
     assert np.array_equal(everyone_in(parties, values), plain(values, values))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("parties", [*range(2, 151, 7), 127, 128, 129, 130, 131, 150])
-def test_the_total_is_the_plain_sum_for_2_to_150_parties(parties: int) -> None:
-    values = vectors(parties)
-    assert np.array_equal(everyone_in(parties, values), plain(values, values))
-
-
 def test_the_ring_above_128_parties_with_dropouts_at_every_stage() -> None:
     gone = [
         [name(k) for k in range(at, 130, 16)] if at else [] for at in range(5)
@@ -102,30 +90,6 @@ def test_32_bit_words_hold_what_fits_and_the_client_refuses_what_may_not() -> No
             everyone_in(6, values, bits=32)
 
 
-def test_words_of_32_bits_are_for_people_not_for_parties() -> None:
-    """Ten parties of two people each: a party may have twice as much as each person."""
-    limit = (1 << 31) // 10
-    values = vectors(10, 100, limit=limit)
-    values[name(0)][0] = limit
-    assert np.array_equal(everyone_in(10, values, bits=32, each=2), plain(values, values))
-    values[name(1)][0] = limit + 1
-    with pytest.raises(SumRefused, match="20 people does not fit 32-bit words"):
-        everyone_in(10, values, bits=32, each=2)
-
-
-def test_one_value_and_a_vector_longer_than_a_block() -> None:
-    for length in (1, 8192, 8193, 20_001):
-        values = vectors(4, length)
-        for bits, limit in ((64, 1 << 40), (32, 1 << 20)):
-            values = vectors(4, length, limit=limit)
-            assert np.array_equal(everyone_in(4, values, bits=bits), plain(values, values))
-
-
-@pytest.mark.parametrize("stage", range(1, 5))
-def test_30_percent_drop_out_at_one_stage(stage: int) -> None:
-    exact(20, dropouts(20, 0.3, stage))
-
-
 def test_100_clients_of_whom_30_drop_out_along_the_way() -> None:
     order = np.random.default_rng(1).permutation(100)
     gone = [
@@ -133,13 +97,6 @@ def test_100_clients_of_whom_30_drop_out_along_the_way() -> None:
         for low, high in ((0, 0), (0, 5), (5, 20), (20, 25), (25, 30))
     ]
     exact(100, gone, 2000)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("stage", range(5))
-@pytest.mark.parametrize("share", [0.0, 0.1, 0.3])
-def test_a3_100_clients_with_dropouts_at_each_stage(share: float, stage: int) -> None:
-    exact(100, dropouts(100, share, stage, seed=stage), 2000)
 
 
 @pytest.mark.slow
@@ -251,35 +208,6 @@ def test_a_server_made_again_from_its_journal_gives_the_same_total(every: int) -
     assert np.array_equal(SecureSumServer.rebuilt(agreed, roll(8), journal).total(), total)
 
 
-@pytest.mark.parametrize(
-    "gone", [[[], [], [], [], []], [[], [name(1)], [name(5)], [], []]], ids=["all", "some drop out"]
-)
-def test_a_journal_without_one_of_its_records_is_refused_or_gives_a_sum_of_fewer(
-    gone: list[list[str]],
-) -> None:
-    """A record that is damaged on the disk is skipped (entrenous_network/server/journal.py). What is left is
-    never taken for a sum that it is not.
-    """
-    agreed, values, journal = terms(), vectors(8), list[bytes]()
-    total, senders = summed(
-        clients(8, agreed), SecureSumServer(agreed, roll(8), journal.append), values, gone
-    )
-    assert np.array_equal(total, plain(values, senders))
-    refused, whole = 0, 0
-    for missing in range(len(journal)):
-        try:
-            again = SecureSumServer.rebuilt(
-                agreed, roll(8), [*journal[:missing], *journal[missing + 1 :]]
-            )
-            found = again.total()
-        except SumRefused:
-            refused += 1
-            continue
-        whole += 1
-        assert np.array_equal(found, plain(values, again.heard(m.MASKED)))
-    assert refused and whole  # of more unmaskings than are needed one may be missing
-
-
 def test_the_same_question_again_has_the_same_answer() -> None:
     """A receipt that was lost costs nothing, on either side."""
     agreed, values = terms(), vectors(4)
@@ -313,12 +241,6 @@ def test_the_same_question_again_has_the_same_answer() -> None:
     assert [server.heard(stage) for stage in range(5)] == [frozenset(parties)] * 5
 
 
-def test_the_defaults_are_the_floors_of_the_study() -> None:
-    assert Floors() == Floors(people=100, parties=3, occupancy=10.0, noise=False)
-    client = SecureSumClient(terms(), roll(2), name(0), (0).to_bytes(32, "big"))
-    assert client.floors == Floors() and client.floors != SMALL
-
-
 def test_two_sums_of_the_same_vectors_share_no_byte_string() -> None:
     """Fresh keys each time: equal vectors are not equal uploads."""
     agreed, values = terms(), vectors(3)
@@ -328,41 +250,3 @@ def test_two_sums_of_the_same_vectors_share_no_byte_string() -> None:
         shared(advertised(parties, server), server)
         sent.append([parties[each].mask(server.inbox(each), values[each], ALL) for each in parties])
     assert not {*sent[0]} & {*sent[1]}
-
-
-@pytest.mark.parametrize("parties", [2, 5])
-def test_a_round_under_a_secure_sum_ends_with_the_same_model(parties: int) -> None:
-    """FedMF over 10 users in shards, one client each: the total, and the model made of it, are
-    those of the round in the clear.
-    """
-    from entrenous_lab.benches.paillier import ITEMS, USERS, small
-    from entrenous_network.secure_sum.vector import pack, size, unpack
-
-    from entrenous.core.contract.update import add_update, empty_total, merge_totals
-    from entrenous.core.keys import key
-    from entrenous.systems.fedmf_ratings import FedMFRatings
-
-    fedmf, data = (
-        FedMFRatings.parse({"factors": 2, "send": "part", "step": "mean", "learning_rate": 0.1}),
-        small(),
-    )
-    start = Rounds(fedmf, data).start()
-    totals = []
-    for users in np.array_split(np.arange(USERS), parties):
-        own = type(start.devices)(*(array[users] for array in start.devices))
-        update = fedmf.local(start.server, own, data.histories(users), users, key(0))[1]
-        totals.append(add_update(empty_total(update, ITEMS), update))
-    values = {name(k): pack(total) for k, total in enumerate(totals)}
-    found = unpack(everyone_in(parties, values), totals[0])
-    merged = totals[0]
-    for total in totals[1:]:
-        merged = merge_totals(merged, total)
-    assert (
-        size(merged) == len(pack(merged))
-        and np.array_equal(pack(found), pack(merged))
-        and found.devices == USERS
-    )
-    assert (
-        fedmf.aggregate(start.server, found).v.tobytes()
-        == fedmf.aggregate(start.server, merged).v.tobytes()
-    )
