@@ -59,7 +59,7 @@ BY_HAND = {
     "data/features.py features": "rename the column: two columns of one file have a usual name",
     "data/likes.py keep_likes": "a smaller number: rows are left, as is checked before",
     # Of processes that were forked after data was read; tests/data/test_forked.py forks them.
-    "data/forked.py load_elsewhere": "read before the fork: a process without an interpreter",
+    "data/load.py loaded": "load the data before the fork",
     "data/load.py from_frame": "make the Interactions before the fork",
     "data/table.py refuse_without_threads": "start the pool by spawn",
     "data/split/export.py write": "write the split before the fork",

@@ -23,7 +23,7 @@ from .interactions import Interactions, Vocabulary
 from .likes import keep_likes
 from .options import FrameKeywords, LoadKeywords, LoadOptions
 from .reading import refuse_guesses
-from .table import ColumnTable, is_without_threads, refuse_without_threads
+from .table import ColumnTable, refuse_without_threads
 from .times import with_latest_ties
 
 if TYPE_CHECKING:
@@ -107,10 +107,7 @@ def loaded(
     name_or_path: str | Path, options: LoadOptions, *, fetch: bool, part: bool = False
 ) -> Interactions:
     """Returns the interactions of a data set, a file or a folder, or of such a part of a whole."""
-    if is_without_threads():
-        from .forked import load_elsewhere
-
-        return load_elsewhere(name_or_path, options, fetch=fetch, part=part)
+    refuse_without_threads(str(name_or_path), "load the data before the fork")
     path = Path(name_or_path)
     items_file = None
     if options.items is not None:

@@ -487,18 +487,11 @@ def refuse_number(table: ColumnTable, bad: BoolArray, text: object, what: str) -
 REMEDY = "start the pool with multiprocessing.get_context('spawn') or 'forkserver'"
 
 
-def is_without_threads() -> bool:
-    """Tells whether another process has the threads that polars needs here. Called before anything
-    is read.
-    """
-    return _owner_of_threads() != os.getpid()
-
-
 def refuse_without_threads(where: str, fix: str) -> None:
-    """Raises InputError in a process that has no threads of polars and cannot get any. fix: what
-    the user can do instead.
+    """Raises InputError in a process that has no threads of polars and cannot get any. Called
+    before anything is read. fix: what the user can do instead.
     """
-    if is_without_threads():
+    if _owner_of_threads() != os.getpid():
         raise InputError(
             where,
             "this process was forked from one that had read data before, and polars cannot read in"
