@@ -28,7 +28,7 @@ from .likes import (
 )
 from .options import LoadOptions
 from .reading import LISTED, ColumnUse, Guess, Reading, unread
-from .repeats import KeptRows, keep
+from .repeats import as_they_are, keep
 from .scales import check_values, on_scale
 from .table import (
     BadRows,
@@ -239,10 +239,10 @@ def assemble(table: ColumnTable, options: LoadOptions, *, name: str) -> Interact
         counting = rows_that_count(table, value, yes, options.rule, options.not_rated)
     table = table.only(counting.rows)
     user, item, value, time = _of_rows(counting.rows, user, item, value, time)
-    order = pair_order(user.code, item.code, len(user.names), len(item.names))
-    kept = KeptRows(slice(None), value)
-    if order.repeats or options.duplicates == "sum":
-        pair = pair_numbers(user.code, item.code, len(item.names))
+    pair = pair_numbers(user.code, item.code, len(item.names))
+    order = pair_order(pair)
+    kept = as_they_are(len(pair), value, options)
+    if order.repeats:
         # Repeats are judged before rows are sorted, while each has its place in the file.
         kept = keep(table, pair, value, time.time, options)
     judged = LikedRows()

@@ -24,7 +24,6 @@ from .likes import keep_likes
 from .options import FrameKeywords, LoadKeywords, LoadOptions
 from .reading import refuse_guesses
 from .table import ColumnTable, refuse_without_threads
-from .times import with_latest_ties
 
 if TYPE_CHECKING:
     import polars as pl
@@ -168,7 +167,7 @@ def _filtered(data: Interactions, options: LoadOptions, part: bool) -> Interacti
         data = k_core(data, users=options.min_rows, items=options.min_rows)
     if part:
         return data
-    return with_latest_ties(inspect(data, _filters(options)))
+    return inspect(data, _filters(options))
 
 
 def _filters(options: LoadOptions) -> list[str]:

@@ -42,14 +42,10 @@ def keep(
     time: Int64Array | None,
     options: LoadOptions,
 ) -> KeptRows:
-    """Returns the rows that stay where a pair is repeated. pair: one number for each (user, item),
+    """Returns the rows that stay where pairs are repeated. pair: one number for each (user, item),
     int64 [rows]. Raises InputError for a repeat that `options.duplicates` refuses, and for a sum
     that is no rating.
     """
-    # Most data has no repeats, and one sort tells so.
-    ascending = np.sort(pair)
-    if not (ascending[1:] == ascending[:-1]).any():
-        return _as_they_are(pair, value, options)
     # Both sorts are stable: ties keep the order of the file.
     order = np.lexsort((pair,) if time is None else (time, pair))
     ordered = pair[order]
@@ -91,11 +87,11 @@ def keep(
     return KeptRows(rows, None if value is None else value[rows], (entry,), (), visits)
 
 
-def _as_they_are(pair: Int64Array, value: Float32Array | None, options: LoadOptions) -> KeptRows:
-    """Returns all rows. Where repeats add up, a row without a value counts as one."""
+def as_they_are(rows: int, value: Float32Array | None, options: LoadOptions) -> KeptRows:
+    """Returns all of some rows. Where repeats add up, a row without a value counts as one."""
     if options.duplicates == "sum" and value is None:
-        value = np.ones(len(pair), np.float32)
-    return KeptRows(np.arange(len(pair)), value)
+        value = np.ones(rows, np.float32)
+    return KeptRows(slice(None), value)
 
 
 def _sums(

@@ -11,7 +11,7 @@ import numpy as np
 from ..core.errors import InputError
 from ..core.types import BoolArray, Float64Array, Int8Array, Int64Array
 from .dates import CLOCK, read_dates
-from .interactions import BAD_TIMES, NO_TIME, SECOND, Interactions
+from .interactions import BAD_TIMES, NO_TIME, SECOND
 from .options import LoadOptions
 from .reading import Guess
 from .table import (
@@ -90,11 +90,6 @@ def times(table: ColumnTable, name: str, options: LoadOptions) -> Times:
     in two ways.
     """
     column = _column(table, name)
-    seconds = _plain_seconds(column, options.time_form)
-    if seconds is not None:
-        # The first row shows of most columns that they are not whole days.
-        days = seconds[0] % (86_400 * SECOND) == 0
-        return Times(seconds, _resolution(seconds, column) if days else ())
     micros, fault, notes, guesses = _read(table, column, options.time_form)
     if guesses and options.time is None:
         _check_beside_days(table, name, micros, fault)
@@ -119,41 +114,6 @@ def times(table: ColumnTable, name: str, options: LoadOptions) -> Times:
     notes += _resolution(micros, column)
     micros[missing] = NO_TIME
     return Times(micros, notes, guesses)
-
-
-def with_latest_ties(data: Interactions) -> Interactions:
-    """Returns the data set with a note on the users of whom several rows have the latest time, if
-    there are any: a split by time holds one of them out.
-    """
-    if data.time is None:
-        return data
-    people = np.flatnonzero(data.counts)
-    latest = np.maximum.reduceat(data.time, data.ptr[people])
-    at_latest = data.time == np.repeat(latest, data.counts[people])
-    rows = np.add.reduceat(at_latest.astype(np.int64), data.ptr[people])
-    tied = int(((rows > 1) & (latest != NO_TIME)).sum())
-    if not tied:
-        return data
-    return data.noted(
-        f"users with several rows at their latest time, of which the last one in the source counts"
-        f" as the latest: {tied:,} of {len(people):,}"
-    )
-
-
-def _plain_seconds(column: Any, form: str | None) -> Int64Array | None:
-    """Returns the microseconds of a column of whole numbers that are all seconds of 1973 to 2100;
-    None for any other column.
-    """
-    import polars as pl
-
-    if column.dtype != pl.Int64 or column.null_count() or form not in (None, "seconds"):
-        return None
-    seconds = column.to_numpy()
-    # No other unit or form has numbers of this size.
-    if not len(seconds) or seconds.min() < FIRST or seconds.max() > LATEST:
-        return None
-    micros: Int64Array = seconds * SECOND
-    return micros
 
 
 def looks_like_times(table: ColumnTable, name: str) -> bool:

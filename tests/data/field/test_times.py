@@ -123,20 +123,6 @@ def test_the_resolution_is_said() -> None:
     assert not noted(rows_at(["1593878903", "1593878904"]), "times")
 
 
-def test_ties_at_the_latest_time_are_counted() -> None:
-    """Of u the two latest rows tie; of v the two first; w has one row, x two without a time."""
-    columns = {
-        "user_id": list("uuuvvvwxx"),
-        "item_id": list("abcabcdab"),
-        "time": ["1", "2", "2", "1", "1", "2", "9", "", ""],
-    }
-    data = from_frame(columns)
-    assert noted(data, "several rows at their latest time", "counts as the latest: 1 of 4")
-    columns["time"][2] = "2.000001"
-    assert not noted(from_frame(columns), "latest time")
-    assert not noted(from_frame(columns, time=""), "latest time")
-
-
 # ---- forms [22, 23] ------------------------------------------------------------------------------
 
 
