@@ -284,7 +284,6 @@ def split(
     out: Path,
     seed: int = 0,
     load: Load = None,
-    parquet: bool = False,
 ) -> None:
     """Write a split, with its frozen candidates, as files that `--protocol given` and other
     programs can read.
@@ -301,8 +300,6 @@ def split(
         A new folder; for kfold, it gets one folder for each fold.
     seed:
         The seed that determines the split and its candidates.
-    parquet:
-        Write Parquet instead of CSV.
     """
     from ..data.split.export import write
     from ..runs.options import RunPlan
@@ -319,16 +316,14 @@ def split(
     parts = material(plan).parts
     # A spreadsheet would run an id such as =1+1, so such ids are written with a leading '.
     ids = (*parts[0].train.users.ids, *parts[0].train.items.ids)
-    changed = 0
-    if not parquet:
-        changed = sum(is_formula(name) for name in ids)
+    changed = sum(is_formula(name) for name in ids)
     if changed:
         say(f"{changed} ids {CHANGED}, as this program does when it reads the split")
     for number, part in enumerate(parts, 1):
         folder = out
         if len(parts) != 1:
             folder = out / str(number)
-        written = write(part, folder, format="parquet" if parquet else "csv")
+        written = write(part, folder)
         # Notes are about a split that there is.
         for note in part.notes:
             say(note)
