@@ -51,8 +51,6 @@ def keep(
     ordered = pair[order]
     # True where a row has the pair of the row before it.
     same = ordered[1:] == ordered[:-1]
-    if options.duplicates == "refuse":
-        _refuse_repeat(table, pair)
     if options.duplicates == "same" and value is not None:
         in_order = value[order]
         if (same & (in_order[1:] != in_order[:-1])).any():
@@ -148,20 +146,11 @@ def _refuse_sum(
     )
 
 
-def _refuse_repeat(table: ColumnTable, pair: Int64Array) -> NoReturn:
-    """Refuses the first row of the table whose pair occurs before."""
-    earliest = _earliest(pair)
-    raise InputError(
-        table.where(int(np.argmax(earliest < np.arange(len(pair))))),
-        "the (user, item) pair occurs before",
-        expected="one row per pair",
-        fix=CHOOSE,
-    )
-
-
 def _refuse_conflict(table: ColumnTable, pair: Int64Array, value: Float32Array) -> NoReturn:
     """Refuses the first row of the table that disagrees on the value with a row of its pair."""
-    earliest = _earliest(pair)
+    _, first, number = np.unique(pair, return_index=True, return_inverse=True)
+    # The first row of each pair.
+    earliest = first[number]
     row = int(np.argmax(value != value[earliest]))
     other = int(earliest[row])
     line = table.where(other).rpartition(":")[2]
@@ -171,9 +160,3 @@ def _refuse_conflict(table: ColumnTable, pair: Int64Array, value: Float32Array) 
         expected="repeats that agree",
         fix=CHOOSE,
     )
-
-
-def _earliest(pair: Int64Array) -> Int64Array:
-    """Returns the first row that has the pair of each row, int64 [rows]."""
-    _, first, number = np.unique(pair, return_index=True, return_inverse=True)
-    return first[number]

@@ -1,5 +1,5 @@
 """The conversion of a column of times to microseconds since 1970 (UTC): numbers of seconds or of
-smaller units, dates (`dates`), and days and times of day in two columns.
+smaller units, and dates (`dates`).
 """
 
 from __future__ import annotations
@@ -82,8 +82,7 @@ class Read(NamedTuple):
 
 def times(table: ColumnTable, name: str, options: LoadOptions) -> Times:
     """Returns the times of a column in microseconds since 1970 (UTC), from seconds, milli-, micro-
-    or nanoseconds (told apart by size, row by row), or from dates. name: `date+time` stands for the
-    days in one column and the times of day in another.
+    or nanoseconds (told apart by size, row by row), or from dates.
 
     A missing time is allowed and counted. Raises InputError for one that is negative, after 2100,
     or not a time, unless `options.bad_times` takes it as missing; and for a column that can be read
@@ -153,29 +152,15 @@ def _resolution(micros: Int64Array, column: Any) -> tuple[str, ...]:
     return ("times are whole days, so that the rows of one day have equal times",)
 
 
-# ---- the column, or the two columns --------------------------------------------------------------
-
-
-def day_and_clock(table: ColumnTable, name: str) -> str:
-    """Returns `date+time` for a column of times of day next to one of days; else the name."""
-    usual = _day_columns(table)
-    if usual and _is_clock(table.frame[name]):
-        return f"{usual[0]}+{name}"
-    return name
+# ---- the column ----------------------------------------------------------------------------------
 
 
 def _column(table: ColumnTable, name: str) -> Any:
-    """Returns the column of times; of two columns, the days and the times of day as one text.
-    Raises InputError for a column of another type.
-    """
+    """Returns the column of times. Raises InputError for one of another type."""
     import polars as pl
 
-    frame = table.frame
-    if name not in frame.columns:
-        day, _, clock = name.partition("+")
-        return _joined(frame[day], frame[clock])
     refuse_nested(table, name, "time")
-    column = frame[name]
+    column = table.frame[name]
     if column.dtype == pl.String:
         column = column.str.strip_chars()
     if column.dtype.is_decimal():
@@ -186,8 +171,8 @@ def _column(table: ColumnTable, name: str) -> Any:
             table.source,
             f"the time column '{name}' holds times of day without a day",
             expected=EXPECTED,
-            fix="leave times out with time='' (--load time=), or name the column of days too,"
-            f" time='{day}+{name}' (--load time={day}+{name})",
+            fix=f"take the days, time='{day}' (--load time={day}); or write both in one"
+            " column, or leave times out with time='' (--load time=)",
         )
     kinds = (pl.Datetime, pl.Date, pl.String)
     if not (column.dtype in kinds or column.dtype.is_numeric()):
@@ -233,18 +218,6 @@ def _is_clock(column: Any) -> bool:
     present = column.head(1000).str.strip_chars()
     first = present.filter(present != "").head(1)
     return bool(first.str.contains(CLOCK_ALONE).any())
-
-
-def _joined(days: Any, clocks: Any) -> Any:
-    """Returns the texts of two columns side by side; "" where there is no day."""
-    import polars as pl
-
-    if clocks.dtype == pl.Time:
-        clocks = clocks.dt.to_string("%H:%M:%S%.6f")
-    day = days.cast(pl.String).fill_null("").str.strip_chars()
-    clock = clocks.cast(pl.String).fill_null("").str.strip_chars()
-    both = (day + " " + clock).str.strip_chars()
-    return both.zip_with(day != "", pl.repeat("", len(both), eager=True))
 
 
 # ---- the forms -----------------------------------------------------------------------------------

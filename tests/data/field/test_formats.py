@@ -343,17 +343,15 @@ def test_lines_that_cannot_be_split_may_be_left_out(tmp_path: Path) -> None:
 # ---- the file of items ---------------------------------------------------------------------------
 
 
-def test_the_file_of_items_has_its_own_options(tmp_path: Path) -> None:
+def test_the_file_of_items_is_read_as_the_rows_or_as_utf_8(tmp_path: Path) -> None:
     """Case 10: ml4dummies_2ed#2."""
     rows = put(tmp_path, "ratings.csv", TABLE.replace(",", ";"))
     titles = "item_id;title\na;Caf\xe9\nb;M\xfcller\n"
     books = put(tmp_path, "books.csv", titles.encode("latin-1"))
     like_rows = load(rows, delimiter=";", encoding="latin-1", items=books)
     assert like_rows.features["title"].tolist() == ["Caf\xe9", "M\xfcller", ""]
-    own = load(rows, delimiter=";", items=books, items_encoding="latin-1", items_delimiter=";")
-    assert own.features["title"].tolist() == ["Caf\xe9", "M\xfcller", ""]
-    message = refused(rows, delimiter=";", items=books, items_delimiter=";")
-    assert "--load items_encoding=latin-1" in message
+    message = refused(rows, delimiter=";", items=books)
+    assert "books.csv:2" in message and "write it in UTF-8" in message
 
 
 # ---- other layouts -------------------------------------------------------------------------------
