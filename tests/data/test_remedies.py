@@ -24,7 +24,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from lookalikes import write as write_look_alike
 from published_splits import write_all, write_all_pepper
 from remedies import Case, Site, load_options, must_lead_further, option, quoted, sites, tried
 from small_data import interactions, random_data
@@ -240,18 +239,6 @@ def a_data_set_that_is_misspelt(tmp: Path) -> Case:
     yield lambda: load(quoted(error), fetch=False)
 
 
-def a_data_set_that_asks_which_rows_are_likes(tmp: Path) -> Case:
-    patch = home_of(tmp)
-    try:
-        folder = data_home() / "kuairec"
-        folder.mkdir(parents=True)
-        write_look_alike("kuairec", folder)
-        error = yield lambda: load("kuairec", fetch=False)
-        yield lambda: load("kuairec", fetch=False, **load_options(error))
-    finally:
-        patch.undo()
-
-
 RECIPE = """[fair]
 about = "ratings of stalls"
 
@@ -279,12 +266,12 @@ def two_options_of_a_recipe_that_exclude_each_other(tmp: Path) -> Case:
 
 
 def a_recipe_with_a_name_that_is_taken(tmp: Path) -> Case:
-    path = text(tmp / "more.toml", RECIPE.replace("fair", "yelp"))
+    paths = {name: text(tmp / f"{name}.toml", RECIPE) for name in ("one", "two")}
     patch = pytest.MonkeyPatch()
-    patch.setattr("entrenous.data.recipe.plugged", lambda group: {group: path})
+    patch.setattr("entrenous.data.recipe.plugged", lambda group: paths)
     try:
         yield recipes.__wrapped__
-        path.write_text(RECIPE)
+        paths["two"].write_text(RECIPE.replace("fair", "market"))
         yield recipes.__wrapped__
     finally:
         patch.undo()
@@ -1268,20 +1255,6 @@ def a_list_with_another_count(tmp: Path) -> Case:
     error = yield lambda: load(path, format="counted-item-lists")
     assert "--load format=item-lists" in error.fix
     yield lambda: load(text(path, "2 10 11\n3 10 13 12\n"), format="counted-item-lists")
-
-
-def a_block_that_begins_oddly(tmp: Path) -> Case:
-    path = tmp / "ratings.txt"
-    blocks = "1:\n7,3,2005-09-06\n8,5,2005-05-13\n2:\n5,4,2005-09-07\n9,1,2005-09-08\n"
-    yield lambda: load(text(path, blocks.replace("2:", "two:")), format="netflix-blocks")
-    yield lambda: load(text(path, blocks), format="netflix-blocks")
-
-
-def a_file_without_blocks(tmp: Path) -> Case:
-    path = tmp / "ratings.txt"
-    blocks = "1:\n7,3,2005-09-06\n8,5,2005-05-13\n2:\n5,4,2005-09-07\n9,1,2005-09-08\n"
-    yield lambda: load(text(path, PAIRS), format="netflix-blocks")
-    yield lambda: load(text(path, blocks), format="netflix-blocks")
 
 
 def a_comment_that_may_be_a_row(tmp: Path) -> Case:

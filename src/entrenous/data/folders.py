@@ -27,7 +27,6 @@ PARTS = (
     re.compile(r"[\w.]+-\d{5}-of-\d{5}(-\w+)?\.parquet"),
     re.compile(r"\d{4}\.parquet"),
 )
-NETFLIX = re.compile(r"combined_data_\d+\.txt(\.(gz|bz2|xz|zst|zip))?")
 _SPLIT = re.compile(r"(train|test)[._-]")
 EXPECTED = "interactions.parquet (or .csv, .tsv), NAME.inter, u.data, ratings.dat or ratings.csv"
 
@@ -135,9 +134,7 @@ def part_files(folder: Path) -> list[Path]:
     for form in PARTS:
         if present and all(form.match(name) for name in present):
             return [folder / name for name in sorted(present, key=_numbered)]
-    # Those of Netflix lie beside other files.
-    blocks = [name for name in present if NETFLIX.fullmatch(name)]
-    return [folder / name for name in sorted(blocks, key=_numbered)]
+    return []
 
 
 def first_file(folder: Path) -> Path:

@@ -115,15 +115,7 @@ def loaded(
     named = datasets() if isinstance(name_or_path, str) else {}
     if name_or_path in named:
         _refuse_options(str(name_or_path), options)
-        chosen = named[str(name_or_path)]
-        if chosen.asks and options.likes is None:
-            raise InputError(
-                chosen.name,
-                chosen.asks,
-                expected="a rule of likes",
-                fix="say likes=positive or likes=at_least=2 (--load likes=positive)",
-            )
-        data = chosen.load(fetch=fetch)
+        data = named[str(name_or_path)].load(fetch=fetch)
         if options.likes is not None:
             data = keep_likes(data, options.likes)
     else:

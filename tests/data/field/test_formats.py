@@ -379,23 +379,6 @@ def test_a_damaged_table_is_no_list_of_items(tmp_path: Path) -> None:
     assert "a.txt:9: 3 columns" in message
 
 
-def test_blocks_of_netflix(tmp_path: Path) -> None:
-    path = put(tmp_path, "n.txt", "1:\n10,3,2005-09-06\n11,5,2005-05-13\n8:\n12,4,2005-12-26\n")
-    data = load(path)
-    assert pairs(data) == [("10", "1"), ("11", "1"), ("12", "8")]
-    assert data.value.tolist() == [3, 5, 4]
-    bad = put(tmp_path, "b.txt", "1:\n10,3,2005-09-06\nx:\n10,4,2005-12-26\n")
-    assert "b.txt:3: 'x:' begins no block" in refused(bad)
-    short = put(tmp_path, "s.txt", "1:\n10,3,2005-09-06\n2:\n10,2005-12-26\n")
-    assert "s.txt:4: 2 columns" in refused(short)
-    value = put(tmp_path, "v.txt", "1:\n10,3,2005-09-06\n2:\n10,x,2005-12-26\n")
-    assert "v.txt:4: the value 'x'" in refused(value)
-    put(tmp_path, "set/combined_data_1.txt", "1:\n10,3,2005-09-06\n")
-    put(tmp_path, "set/combined_data_2.txt", "2:\n11,3,2005-09-06\n12,3,2005-09-07\n")
-    put(tmp_path, "set/movie_titles.csv", "1,2003,x\n")
-    assert len(load(tmp_path / "set")) == 3
-
-
 def test_impressions(tmp_path: Path) -> None:
     line = "{n}\tU{u}\t11/1{n}/2019 9:05:58 {h}M\t{before}\t{shown}\n"
     text = line.format(n=1, u=1, h="A", before="N1 N2", shown="N3-0 N4-1 N5-1")
