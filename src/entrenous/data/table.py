@@ -240,21 +240,39 @@ def ids(table: ColumnTable, name: str, kind: str) -> IdColumn:
     """
     import polars as pl
 
-    column = table.frame[name]
-    notes: tuple[str, ...] = ()
-    if column.dtype.is_integer() and not column.null_count():
-        # As text they would be the same ids in the same order, in ten times the time.
-        distinct = column.unique().sort()
-    else:
-        column = _id_text(table, name, kind)
-        distinct = column.unique()
-        notes = _check_ids(table, column, distinct, kind)
-        distinct = _sorted(distinct)
+    numbered = _of_numbers(table.frame[name], kind)
+    if numbered is not None:
+        return numbered
+    column = _id_text(table, name, kind)
+    distinct = column.unique()
+    notes = _check_ids(table, column, distinct, kind)
+    distinct = _sorted(distinct)
     numbers = pl.Series(np.arange(len(distinct), dtype=np.int32))
     # Each row gets the number of its id.
     code = column.replace_strict(distinct, numbers, return_dtype=pl.Int32)
     names = Vocabulary(distinct.to_list(), kind=kind)
     return IdColumn(code.to_numpy(), names, notes)
+
+
+def _of_numbers(column: Any, kind: str) -> IdColumn | None:
+    """Returns the ids of a column of whole numbers that lie close together, as most do; None for
+    any other column. As text they would be the same, in ten times the time.
+    """
+    import polars as pl
+
+    if column.dtype != pl.Int64 or column.null_count() or not len(column):
+        return None
+    numbers = column.to_numpy()
+    lowest = int(numbers.min())
+    span = int(numbers.max()) - lowest + 1
+    if span > 4 * len(numbers):
+        return None
+    present = np.zeros(span, np.bool_)
+    present[numbers - lowest] = True
+    # The number of each id is that of the ids below it.
+    code_of = (np.cumsum(present) - 1).astype(np.int32)
+    distinct = np.flatnonzero(present) + lowest
+    return IdColumn(code_of[numbers - lowest], Vocabulary(distinct.tolist(), kind=kind), ())
 
 
 def _sorted(distinct: Any) -> Any:
