@@ -93,6 +93,31 @@ def corrected(content: str, old: str, new: str) -> Callable[[Path], Case]:
     return case
 
 
+def by_its_option(
+    content: str | bytes, name: str = "a.csv", **options: Any
+) -> Callable[[Path], Case]:
+    """The case of a file that the option of the remedy reads."""
+
+    def case(tmp: Path) -> Case:
+        path = text(tmp / name, content)
+        error = yield lambda: load(path, **options)
+        yield lambda: load(path, **options, **load_options(error))
+
+    return case
+
+
+def mended(
+    wrong: str | bytes, right: str | bytes, name: str = "a.csv", **options: Any
+) -> Callable[[Path], Case]:
+    """The case of a file that has to be written otherwise."""
+
+    def case(tmp: Path) -> Case:
+        yield lambda: load(text(tmp / name, wrong), **options)
+        yield lambda: load(text(tmp / name, right), **options)
+
+    return case
+
+
 def of_frame(**columns: Any) -> Callable[[Path], Case]:
     """The case of a frame with columns of a wrong kind, which its remedy says to convert."""
 
@@ -114,9 +139,7 @@ def a_file_of_a_kind_that_is_not_read(tmp: Path) -> Case:
     yield lambda: load(text(tmp / "a.csv", HEADER + ROWS))
 
 
-def an_empty_file(tmp: Path) -> Case:
-    yield lambda: load(text(tmp / "a.csv", ""))
-    yield lambda: load(text(tmp / "a.csv", HEADER + ROWS))
+an_empty_file = mended("", HEADER + ROWS)
 
 
 def a_file_that_is_not_there(tmp: Path) -> Case:
@@ -144,13 +167,6 @@ def a_compressed_file_without_its_ending(tmp: Path) -> Case:
     path = text(tmp / "a.csv", gzip.compress((HEADER + ROWS).encode()))
     error = yield lambda: load(path)
     renamed = path.rename(tmp / error.fix.removeprefix("rename it to "))
-    yield lambda: load(renamed)
-
-
-def a_parquet_file_with_another_ending(tmp: Path) -> Case:
-    pl.read_csv(io.StringIO(HEADER + ROWS)).write_parquet(tmp / "a.csv")
-    error = yield lambda: load(tmp / "a.csv")
-    renamed = (tmp / "a.csv").rename(tmp / error.fix.removeprefix("rename it to "))
     yield lambda: load(renamed)
 
 
@@ -214,24 +230,9 @@ def a_folder_that_holds_a_split(tmp: Path) -> Case:
     yield lambda: entrenous.run("popular", tmp / "set", protocol="given", progress=False)
 
 
-def a_column_of_actions_with_a_refusal(tmp: Path) -> Case:
-    path = text(tmp / "a.csv", "user_id,item_id,event\n1,a,play\n1,b,skip\n2,c,play\n")
-    error = yield lambda: load(path)
-    yield lambda: load(path, **load_options(error))
-
-
-def a_header_without_a_usual_name(tmp: Path) -> Case:
-    rows = "".join(f"u{user},i{user + item},{item}\n" for user in range(5) for item in range(4))
-    path = text(tmp / "a.csv", f"who is it,product,how many\n{rows}")
-    error = yield lambda: load(path)
-    yield lambda: load(path, **load_options(error))
-
-
-def an_unread_column_of_counts_with_zeros(tmp: Path) -> Case:
-    path = text(tmp / "a.csv", "user_id,item_id,click\n1,a,2\n1,b,0\n2,b,1\n2,c,3\n")
-    error = yield lambda: load(path)
-    must_lead_further(error, lambda: load(path, value="click", likes="positive"))
-    yield lambda: load(path, **load_options(error))
+a_column_of_actions_with_a_refusal = by_its_option(
+    "user_id,item_id,event\n1,a,play\n1,b,skip\n2,c,play\n"
+)
 
 
 def a_data_set_that_is_misspelt(tmp: Path) -> Case:
@@ -291,24 +292,15 @@ def an_option_that_a_data_set_declares(tmp: Path) -> Case:
 # ---- text: encodings, lines, quotes --------------------------------------------------------------
 
 
-def text_in_latin_1(tmp: Path) -> Case:
-    path = text(
-        tmp / "a.csv", "user_id,item_id\nJosé,10\nJosé,11\nana,10\nana,12\n".encode("latin-1")
-    )
-    error = yield lambda: load(path)
-    yield lambda: load(path, **load_options(error))
+text_in_latin_1 = by_its_option(
+    "user_id,item_id\nJosé,10\nJosé,11\nana,10\nana,12\n".encode("latin-1")
+)
 
 
-def text_in_utf_16(tmp: Path) -> Case:
-    path = text(tmp / "a.csv", (HEADER + ROWS).encode("utf-16"))
-    error = yield lambda: load(path)
-    yield lambda: load(path, **load_options(error))
+text_in_utf_16 = by_its_option((HEADER + ROWS).encode("utf-16"))
 
 
-def text_in_utf_16_without_a_mark(tmp: Path) -> Case:
-    path = text(tmp / "a.csv", (HEADER + ROWS).encode("utf-16-le"))
-    error = yield lambda: load(path)
-    yield lambda: load(path, **load_options(error))
+text_in_utf_16_without_a_mark = by_its_option((HEADER + ROWS).encode("utf-16-le"))
 
 
 def text_that_is_not_in_the_declared_encoding(tmp: Path) -> Case:
@@ -317,9 +309,7 @@ def text_that_is_not_in_the_declared_encoding(tmp: Path) -> Case:
     yield lambda: load(path)
 
 
-def a_control_character(tmp: Path) -> Case:
-    yield lambda: load(text(tmp / "a.csv", HEADER + ROWS + "4,1\x002,3,1500000600\n"))
-    yield lambda: load(text(tmp / "a.csv", HEADER + ROWS))
+a_control_character = mended(HEADER + ROWS + "4,1\x002,3,1500000600\n", HEADER + ROWS)
 
 
 def lines_that_end_in_a_carriage_return(tmp: Path) -> Case:
@@ -341,21 +331,13 @@ a_header_inside_the_file = corrected(PAIRS, "2,10\n", "2,10\nuser_id,item_id\n")
 a_name_that_occurs_twice = corrected(HEADER + ROWS, "rating", "item_id")
 
 
-def a_line_without_end(tmp: Path) -> Case:
-    yield lambda: load(text(tmp / "a.csv", HEADER + "1" * (2 << 20) + "\n" + ROWS))
-    yield lambda: load(text(tmp / "a.csv", HEADER + ROWS))
+a_line_without_end = mended(HEADER + "1" * (2 << 20) + "\n" + ROWS, HEADER + ROWS)
 
 
-def another_delimiter_than_the_ending_says(tmp: Path) -> Case:
-    path = text(tmp / "a.csv", (HEADER + ROWS).replace(",", ";"))
-    error = yield lambda: load(path)
-    yield lambda: load(path, **load_options(error))
+another_delimiter_than_the_ending_says = by_its_option((HEADER + ROWS).replace(",", ";"))
 
 
-def a_header_of_unusual_names(tmp: Path) -> Case:
-    path = text(tmp / "a.csv", "kunde,artikel\n1,10\n1,11\n2,10\n2,12\n")
-    error = yield lambda: load(path)
-    yield lambda: load(path, **load_options(error))
+a_header_of_unusual_names = by_its_option("kunde,artikel\n1,10\n1,11\n2,10\n2,12\n")
 
 
 def no_header_and_more_columns_than_can_be_guessed(tmp: Path) -> Case:
@@ -385,10 +367,7 @@ def an_item_file_with_a_row_without_an_item(tmp: Path) -> Case:
     yield lambda: load(rows, items=text(items, "item_id,title\n10,A\n11,B\n"))
 
 
-def a_column_that_is_not_found(tmp: Path) -> Case:
-    path = text(tmp / "a.csv", PAIRS.replace("item_id", "artikel"))
-    error = yield lambda: load(path)
-    yield lambda: load(path, **load_options(error))
+a_column_that_is_not_found = by_its_option(PAIRS.replace("item_id", "artikel"))
 
 
 def a_column_whose_name_is_misspelt(tmp: Path) -> Case:
@@ -403,10 +382,7 @@ def one_column_in_two_roles(tmp: Path) -> Case:
     yield lambda: load(path, item="item_id")
 
 
-def rows_that_repeat_with_another_value(tmp: Path) -> Case:
-    path = text(tmp / "a.csv", HEADER + ROWS + "1,10,1,1500000700\n")
-    error = yield lambda: load(path)
-    yield lambda: load(path, **load_options(error))
+rows_that_repeat_with_another_value = by_its_option(HEADER + ROWS + "1,10,1,1500000700\n")
 
 
 def a_single_user(tmp: Path) -> Case:
@@ -415,9 +391,7 @@ def a_single_user(tmp: Path) -> Case:
     yield lambda: load(path, user="who")
 
 
-def a_user_of_all_items(tmp: Path) -> Case:
-    yield lambda: load(text(tmp / "a.csv", PAIRS + "4,10\n4,11\n4,12\n4,13\n"))
-    yield lambda: load(text(tmp / "a.csv", PAIRS))
+a_user_of_all_items = mended(PAIRS + "4,10\n4,11\n4,12\n4,13\n", PAIRS)
 
 
 def a_filter_that_leaves_nothing(tmp: Path) -> Case:
@@ -639,12 +613,6 @@ def a_bar_above_all_values(tmp: Path) -> Case:
     yield lambda: load(path, likes="at_least=3")
 
 
-def two_rules(tmp: Path) -> Case:
-    path = text(tmp / "a.csv", LOW)
-    yield lambda: load(path, likes="any", min_value=4)
-    yield lambda: load(path, likes="any")
-
-
 def a_negative_count(tmp: Path) -> Case:
     path = text(tmp / "a.csv", LOW.replace(",0\n", ",-2\n"))
     yield lambda: load(path, scale="log")
@@ -678,9 +646,7 @@ def a_filter_that_leaves_one_user(tmp: Path) -> Case:
     yield lambda: load(path, likes="at_least=3")
 
 
-def a_file_cut_off_in_its_last_time(tmp: Path) -> Case:
-    yield lambda: load(text(tmp / "a.csv", (HEADER + ROWS)[:-8]))
-    yield lambda: load(text(tmp / "a.csv", HEADER + ROWS))
+a_file_cut_off_in_its_last_time = mended((HEADER + ROWS)[:-8], HEADER + ROWS)
 
 
 def columns_without_names(tmp: Path) -> Case:
@@ -714,26 +680,6 @@ def timed(tmp: Path, *times: str, name: str = "timestamp") -> Path:
     return text(tmp / "timed.csv", "\n".join([f"user_id,item_id,{name}", *lines]) + "\n")
 
 
-def days_and_months_that_could_be_either(tmp: Path) -> Case:
-    path = timed(tmp, "11/12/2019", "01/02/2019")
-    error = yield lambda: load(path)
-    yield lambda: load(path, **load_options(error))
-
-
-def days_and_months_that_contradict(tmp: Path) -> Case:
-    path = timed(tmp, "11/12/2019", "11/13/2019", "13/11/2019")
-    error = yield lambda: load(path)
-    yield lambda: load(path, **load_options(error))
-
-
-def days_of_digits_that_could_be_seconds(tmp: Path) -> Case:
-    path = timed(tmp, "20191112", "20191113")
-    error = yield lambda: load(path)
-    assert "'seconds'" in error.fix
-    must_lead_further(error, lambda: load(path, time_form="seconds"))
-    yield lambda: load(path, **load_options(error))
-
-
 def small_numbers_next_to_days(tmp: Path) -> Case:
     path = timed(tmp, '20191112","134500', '20191113","80000', name="date,time")
     error = yield lambda: load(path)
@@ -748,36 +694,10 @@ def times_of_day_without_days(tmp: Path) -> Case:
     yield lambda: load(path, **load_options(error))
 
 
-def an_offset_that_some_rows_lack(tmp: Path) -> Case:
-    path = timed(tmp, "2019-11-12T10:00:00+01:00", "2019-11-12T10:00:00")
-    error = yield lambda: load(path)
-    yield lambda: load(path, **load_options(error))
-
-
-def a_moment_beyond_all_times(tmp: Path) -> Case:
-    data = load(text(tmp / "a.csv", HEADER + ROWS))
-    error = yield lambda: splits("global-at-2030-01-01", data)
-    must_lead_further(error, lambda: splits("temporal-50-50", data))
-    days = load(timed(tmp, "2019-11-12", "2019-11-14"))
-    yield lambda: splits("global-at-2019-11-13", days)
-
-
 def a_day_that_does_not_exist(tmp: Path) -> Case:
     days = load(timed(tmp, "2020-01-30", "2020-02-14"))
     error = yield lambda: splits("global-at-2020-02-31", days)
     yield lambda: splits(error.fix.removeprefix("use "), days)
-
-
-def candidates_that_were_all_consumed(tmp: Path) -> Case:
-    folder = parts(tmp)
-    columns = "user,item,candidate\n"
-    rows = pl.read_csv(folder / "test.csv", infer_schema=False).rows()
-    own = "".join(f"{row[0]},{row[1]},{row[1]}\n" for row in rows)
-    (folder / "test_candidates.csv").write_text(columns + own)
-    yield lambda: splits("given", given=folder)
-    more = "".join(f"{row[0]},{row[1]},another\n" for row in rows)
-    (folder / "test_candidates.csv").write_text(columns + own + more)
-    yield lambda: splits("given", given=folder)
 
 
 # ---- splits --------------------------------------------------------------------------------------
@@ -1257,10 +1177,9 @@ def a_list_with_another_count(tmp: Path) -> Case:
     yield lambda: load(text(path, "2 10 11\n3 10 13 12\n"), format="counted-item-lists")
 
 
-def a_comment_that_may_be_a_row(tmp: Path) -> Case:
-    path = text(tmp / "a.csv", "# 1,10\n1,10\n1,11\n2,10\n2,12\n")
-    error = yield lambda: load(path, names="user_id,item_id")
-    yield lambda: load(path, names="user_id,item_id", **load_options(error))
+a_comment_that_may_be_a_row = by_its_option(
+    "# 1,10\n1,10\n1,11\n2,10\n2,12\n", names="user_id,item_id"
+)
 
 
 def a_header_with_a_number(tmp: Path) -> Case:
@@ -1277,12 +1196,6 @@ def columns_in_another_order(tmp: Path) -> Case:
     names = re.search(r"--load (names=\S+)", error.fix)
     assert names is not None
     yield lambda: load(path, names=names[1].partition("=")[2])
-
-
-def a_control_character_in_a_read_column(tmp: Path) -> Case:
-    path = tmp / "a.csv"
-    yield lambda: load(text(path, PAIRS + "4,1\x010\n"))
-    yield lambda: load(text(path, PAIRS + "4,10\n"))
 
 
 def a_frame_of_mixed_kinds(tmp: Path) -> Case:
@@ -1312,36 +1225,27 @@ def dated(*days: str) -> str:
     return "user_id,item_id,date\n" + "".join(lines)
 
 
-def days_and_months_in_two_orders(tmp: Path) -> Case:
-    path = text(tmp / "a.csv", dated("15/11/2019", "11/15/2019", "01/02/2019", "03/02/2019"))
-    error = yield lambda: load(path)
-    yield lambda: load(path, **load_options(error))
+days_and_months_in_two_orders = by_its_option(
+    dated("15/11/2019", "11/15/2019", "01/02/2019", "03/02/2019")
+)
 
 
-def days_that_may_be_months(tmp: Path) -> Case:
-    path = text(tmp / "a.csv", dated("01/02/2019", "03/02/2019", "03/04/2019", "05/04/2019"))
-    error = yield lambda: load(path)
-    yield lambda: load(path, **load_options(error))
+days_that_may_be_months = by_its_option(
+    dated("01/02/2019", "03/02/2019", "03/04/2019", "05/04/2019")
+)
 
 
-def days_that_may_be_seconds(tmp: Path) -> Case:
-    path = text(tmp / "a.csv", dated("20190102", "20190203", "20190304", "20190405"))
-    error = yield lambda: load(path)
-    yield lambda: load(path, **load_options(error))
+days_that_may_be_seconds = by_its_option(dated("20190102", "20190203", "20190304", "20190405"))
 
 
-def a_time_without_an_offset(tmp: Path) -> Case:
-    path = text(
-        tmp / "a.csv",
-        dated(
-            "2019-01-02T10:00:00+01:00",
-            "2019-01-02T11:00:00",
-            "2019-01-03T10:00:00+01:00",
-            "2019-01-04T10:00:00+01:00",
-        ),
+a_time_without_an_offset = by_its_option(
+    dated(
+        "2019-01-02T10:00:00+01:00",
+        "2019-01-02T11:00:00",
+        "2019-01-03T10:00:00+01:00",
+        "2019-01-04T10:00:00+01:00",
     )
-    error = yield lambda: load(path)
-    yield lambda: load(path, **load_options(error))
+)
 
 
 def a_moment_outside_the_times(tmp: Path) -> Case:
@@ -1402,10 +1306,7 @@ def lists_that_may_begin_with_a_count(tmp: Path) -> Case:
     yield lambda: load(path, format="counted-item-lists")
 
 
-def a_title_above_the_header(tmp: Path) -> Case:
-    path = text(tmp / "a.csv", "Exported by the shop\n" + HEADER + ROWS)
-    error = yield lambda: load(path)
-    yield lambda: load(path, **load_options(error))
+a_title_above_the_header = by_its_option("Exported by the shop\n" + HEADER + ROWS)
 
 
 def rows_with_the_names_of_r(tmp: Path) -> Case:
@@ -1415,21 +1316,6 @@ def rows_with_the_names_of_r(tmp: Path) -> Case:
     names = "row,user_id,item_id,rating,timestamp"
     assert f"--load names={names} --load skip_lines=1" in error.fix
     yield lambda: load(path, names=names, skip_lines=1)
-
-
-def small_numbers_beside_days(tmp: Path) -> Case:
-    rows = "1,10,2019-01-02,49500\n1,11,2019-01-03,52000\n2,10,2019-01-02,610\n2,12,2019-01-05,1\n"
-    path = text(tmp / "a.csv", "user_id,item_id,date,timestamp\n" + rows)
-    error = yield lambda: load(path)
-    assert "(--load time=date)" in error.fix
-    must_lead_further(error, lambda: load(path, time="timestamp"))
-    yield lambda: load(path, time="date")
-
-
-def times_of_another_type(tmp: Path) -> Case:
-    frame = pl.DataFrame({"user_id": [1, 1, 2], "item_id": [1, 2, 3]})
-    yield lambda: from_frame(frame.with_columns(timestamp=pl.Series([True, False, True])))
-    yield lambda: from_frame(frame.with_columns(timestamp=pl.Series([1, 2, 3])))
 
 
 def a_control_character_in_the_header(tmp: Path) -> Case:
@@ -1542,14 +1428,6 @@ def too_few_users_to_hold_some_out(tmp: Path) -> Case:
     data = load(text(tmp / "a.csv", HEADER + rows))
     yield lambda: splits("users-80-20", data)
     yield lambda: splits("random-80-20", data)
-
-
-def accuracy_of_users_who_were_in_memory_alone(tmp: Path) -> Case:
-    asked: dict[str, Any] = {"progress": False, "split": "users-80-20"}
-    trained = entrenous.run("popular", random_data(), **asked)
-    stored = entrenous.open(trained.save(tmp / "kept"))
-    yield lambda: stored.per_user()
-    yield lambda: trained.per_user()
 
 
 # ---- the tests -----------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from entrenous.core.errors import InputError
+from entrenous.core.errors import EntrenousError, InputError
 from entrenous.data.describe import describe
 from entrenous.data.interactions import NO_TIME, SECOND, Interactions
 from entrenous.data.kept import arrays_of_rows, rows_from_arrays
@@ -350,14 +350,13 @@ def test_an_exported_part_is_read_as_a_file_like_any_other(
     assert train.time is not None and np.array_equal(np.sort(train.time), np.sort(split.train.time))
 
 
-def test_stored_rows_of_earlier_versions_are_in_seconds(fractions: Interactions) -> None:
-    assert fractions.time is not None
-    seconds = replace(fractions, time=fractions.time // SECOND * SECOND)
-    arrays = arrays_of_rows(seconds)
-    assert np.array_equal(rows_from_arrays(arrays).time, seconds.time)
-    words = arrays["words"].tobytes().replace(b'"times"', b'"other"')
-    older = {**arrays, "words": np.frombuffer(words, np.uint8), "time": seconds.time // SECOND}
-    assert np.array_equal(rows_from_arrays(older).time, seconds.time)
+def test_stored_rows_in_another_unit_are_refused(fractions: Interactions) -> None:
+    arrays = arrays_of_rows(fractions)
+    assert np.array_equal(rows_from_arrays(arrays).time, fractions.time)
+    for wrong in (b'"other"', b'"times": "seconds", "other"'):
+        words = arrays["words"].tobytes().replace(b'"times"', wrong)
+        with pytest.raises(EntrenousError, match="cannot be read"):
+            rows_from_arrays({**arrays, "words": np.frombuffer(words, np.uint8)})
 
 
 def test_the_hash_of_whole_seconds_is_that_of_earlier_versions(fractions: Interactions) -> None:
