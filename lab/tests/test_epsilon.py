@@ -14,8 +14,8 @@ from entrenous_lab.papers.epsilon import DpCell, DpRows, of_some_users, rehearse
 from entrenous_lab.papers.privacy_epsilon import SCALES, DpScale, before, cheap_from
 from entrenous_lab.papers.remember import Cells
 from entrenous_lab.papers.result import Context, row
+from entrenous_lab.planted import planted
 
-from entrenous.data.planted import planted
 from entrenous.privacy.accountant import SampledGaussian, epsilon_of
 from entrenous.runs.plan import make
 from entrenous.runs.train import budgeted

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from entrenous_lab.planted import planted
 from small_federations import ITEMS, SMALL, USERS, same, sent, shop, started, trained
 from within_contract import within_contract
 
@@ -15,7 +16,6 @@ from entrenous.core.contract.declared import bound
 from entrenous.core.contract.protocols import Catalogue
 from entrenous.core.errors import InputError
 from entrenous.data.interactions import Interactions
-from entrenous.data.planted import planted
 from entrenous.kernels import ncf
 from entrenous.runs.pipeline import run
 from entrenous.systems._federated_ncf import NCFSettings

@@ -141,14 +141,14 @@ def test_a_split_in_files_gives_the_same_run(
 
 
 def test_folds_in_files(command: Command, tmp_path: Path) -> None:
-    said = command("split", "shop.csv", "--protocol", "kfold-3", "--out", "folds", "--parquet")
+    said = command("split", "shop.csv", "--protocol", "kfold-3", "--out", "folds")
     assert said.out.splitlines() == ["folds/1", "folds/2", "folds/3"]
     folds = command("run", "popular", "--data", "shop.csv", "--protocol", "kfold-3", "--json").json[
         "folds"
     ]
     second = command("run", "popular", "--data", "folds/2", "--protocol", "given", "--json").json
     assert second["metrics"] == folds[1]
-    assert (tmp_path / "folds" / "2" / "train.parquet").is_file()
+    assert (tmp_path / "folds" / "2" / "train.csv").is_file()
 
 
 def test_settings_and_reading_options(command: Command, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -72,20 +71,18 @@ def same(one: Events, other: Events) -> None:
     }
 
 
-@pytest.mark.parametrize("name", ["life.csv", "life.jsonl", "life.ndjson"])
 @pytest.mark.parametrize("clock", ["time", "round"])
-def test_files_keep_events(name: str, clock: str, tmp_path: Path) -> None:
+def test_files_keep_events(clock: str, tmp_path: Path) -> None:
     events = Events.of(LIFE, clock=clock)
-    path = events.write(tmp_path / name)
+    path = events.write(tmp_path / "life.csv")
     same(Events.read(path), events)
-    assert path.read_bytes() == Events.read(path).write(tmp_path / f"again-{name}").read_bytes()
+    assert path.read_bytes() == Events.read(path).write(tmp_path / "again.csv").read_bytes()
 
 
-@pytest.mark.parametrize("name", ["rows.csv", "rows.jsonl"])
-def test_the_rows_of_data_are_events_in_the_order_of_time(name: str, tmp_path: Path) -> None:
+def test_the_rows_of_data_are_events_in_the_order_of_time(tmp_path: Path) -> None:
     data = random_data()
     events = Events.of_rows(data)
-    same(Events.read(events.write(tmp_path / name)), events)
+    same(Events.read(events.write(tmp_path / "rows.csv")), events)
     assert np.all(np.diff(events.at) >= 0)
     assert rows_after(events, len(events)) == rows_of(data)
     # Users and items come with their first row.
@@ -185,47 +182,10 @@ def test_a_bad_line_of_csv_is_named(text: str, said: str, tmp_path: Path) -> Non
     assert "\n" not in str(refused.value)
 
 
-BAD_JSON = [
-    ("{", "no JSON"),
-    ("[" * 100_000, "no JSON"),
-    ("3", "no object with a time or a round"),
-    ('{"event": "join", "user": "ann"}', "no object with a time or a round"),
-    ('{"time": 0, "round": 0, "event": "join"}', "no object with a time or a round"),
-    ('{"time": NaN, "event": "join", "user": "ann"}', "time is nan"),
-    ('{"time": true, "event": "join", "user": "ann"}', "time is True"),
-    ('{"time": 1' + "0" * 400 + ', "event": "join", "user": "ann"}', "time is 1"),
-    ('{"time": 0, "event": ["join"], "user": "ann"}', "unknown event ['join']"),
-    ('{"time": 0, "user": "ann"}', "unknown event ''"),
-    ('{"time": 0, "event": "join", "user": {"a": 1}}', "user is no text"),
-    ('{"time": 0, "event": "join", "user": 1.5}', "user is no text"),
-    ('{"time": 0, "event": "item", "item": "a", "title": 3}', "title is 3"),
-    (
-        '{"time": 0, "event": "join", "user": "a"}\n{"round": 0, "event": "join", "user": "b"}',
-        ":2: it has a round; expected a time, as in line 1",
-    ),
-]
-
-
-@pytest.mark.parametrize(("text", "said"), BAD_JSON)
-def test_a_bad_line_of_json_is_named(text: str, said: str, tmp_path: Path) -> None:
-    path = tmp_path / "bad.jsonl"
-    path.write_text(text)
-    with pytest.raises(InputError) as refused:
-        Events.read(path)
-    assert str(refused.value).startswith(str(path)) and said in str(refused.value)
-
-
-def test_whole_numbers_are_ids_in_json_and_fractions_of_a_second_are_kept(tmp_path: Path) -> None:
-    path = tmp_path / "some.jsonl"
-    events = [
-        {"time": 1.25, "event": "join", "user": 7},
-        {"time": 2, "event": "item", "item": 9},
-        {"time": 2, "event": "row", "user": 7, "item": 9},
-    ]
-    path.write_text("\n".join(map(json.dumps, events)))
-    read = Events.read(path)
-    assert [event.at for event in read] == [1.25 * SECOND, 2 * SECOND, 2 * SECOND]
-    assert read.users.ids.tolist() == ["7"] and read.items.ids.tolist() == ["9"]
+def test_fractions_of_a_second_are_kept(tmp_path: Path) -> None:
+    path = tmp_path / "some.csv"
+    path.write_text(HEADER + "1.25,join,7,,\n2,item,,9,\n2,row,7,9,\n")
+    assert [event.at for event in Events.read(path)] == [1.25 * SECOND, 2 * SECOND, 2 * SECOND]
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:

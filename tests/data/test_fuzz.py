@@ -117,10 +117,8 @@ def other_layouts() -> dict[str, bytes]:
     objects = [dict(zip(names, row, strict=True)) for row in ROWS]
     lines = "".join(json.dumps(each) + "\n" for each in objects)
     users: dict[int, list[int]] = {}
-    blocks: dict[int, str] = {}
-    for user, item, rating, time in ROWS:
+    for user, item, _, _ in ROWS:
         users.setdefault(user, []).append(item)
-        blocks[item] = blocks.get(item, "") + f"{user},{rating},2005-09-{1 + time % 28:02d}\n"
     # Lines of several lengths, as lists have them.
     listed = "".join(f"{user} {' '.join(map(str, items))}\n" for user, items in users.items())
     shown = "".join(
@@ -132,7 +130,6 @@ def other_layouts() -> dict[str, bytes]:
         "l.jsonl": lines.encode(),
         "m.json": json.dumps(objects, indent=1).encode(),
         "n.json": "".join(repr(each) + "\n" for each in objects).encode(),
-        "o.txt": "".join(f"{item}:\n{rows}" for item, rows in blocks.items()).encode(),
         "p.txt": listed.encode(),
         "q.tsv": shown.encode(),
     }

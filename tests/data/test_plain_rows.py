@@ -12,19 +12,12 @@ import polars as pl
 import pytest
 
 from entrenous.core.errors import InputError
-from entrenous.data import interactions, table
 from entrenous.data.files import read_table
 from entrenous.data.formats import delimited
 from entrenous.data.load import load
 from entrenous.data.options import LoadOptions
 
 HEADER = "user_id,item_id,rating,timestamp"
-
-
-@pytest.fixture(autouse=True)
-def _large_from_one_byte_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table, "MANY", 1)
-    monkeypatch.setattr(interactions, "MANY_ROWS", 1)
 
 
 def rows(seed: int = 0, users: int = 30, each: int = 20) -> list[list[str]]:
@@ -57,11 +50,9 @@ def outcome(path: Path, **options: Any) -> tuple[Any, ...]:
 
 
 def carefully(path: Path, monkeypatch: pytest.MonkeyPatch, **options: Any) -> tuple[Any, ...]:
-    """The same by the careful reader and by the sorts of NumPy."""
+    """The same by the careful reader."""
     with monkeypatch.context() as patch:
         patch.setattr(delimited, "_numbers", lambda *_: None)
-        patch.setattr(table, "MANY", 1 << 40)
-        patch.setattr(interactions, "MANY_ROWS", 1 << 40)
         return outcome(path, **options)
 
 

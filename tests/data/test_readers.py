@@ -317,8 +317,10 @@ def test_part_of_a_whole_may_be_small(tmp_path: Path) -> None:
 
 
 def test_keywords_of_load_are_its_options() -> None:
-    """`LoadKeywords` is what editors show, `LoadOptions` is what is checked: the same names."""
-    assert set(LoadKeywords.__annotations__) == set(LoadOptions.model_fields)
+    """`LoadKeywords` is what editors show, `LoadOptions` is what is checked: the same names, and one
+    of former versions.
+    """
+    assert set(LoadKeywords.__annotations__) == {*LoadOptions.model_fields, "min_value"}
 
 
 @pytest.mark.parametrize(

@@ -19,12 +19,11 @@ import zipfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
-from lookalikes import write as write_look_alike
 from published_splits import write_all, write_all_pepper
 from remedies import Case, Site, load_options, must_lead_further, option, quoted, sites, tried
 from small_data import interactions, random_data
@@ -37,7 +36,6 @@ from entrenous.data.home import data_home, write_atomic
 from entrenous.data.interactions import Interactions, Vocabulary, build
 from entrenous.data.likes import keep_likes
 from entrenous.data.load import from_frame, load
-from entrenous.data.options import Duplicates
 from entrenous.data.published import read_negatives
 from entrenous.data.recipe import read_recipes, recipes
 from entrenous.data.split.export import write
@@ -59,7 +57,7 @@ BY_HAND = {
     "data/features.py features": "rename the column: two columns of one file have a usual name",
     "data/likes.py keep_likes": "a smaller number: rows are left, as is checked before",
     # Of processes that were forked after data was read; tests/data/test_forked.py forks them.
-    "data/forked.py load_elsewhere": "read before the fork: a process without an interpreter",
+    "data/load.py loaded": "load the data before the fork",
     "data/load.py from_frame": "make the Interactions before the fork",
     "data/table.py refuse_without_threads": "start the pool by spawn",
     "data/split/export.py write": "write the split before the fork",
@@ -95,6 +93,31 @@ def corrected(content: str, old: str, new: str) -> Callable[[Path], Case]:
     return case
 
 
+def by_its_option(
+    content: str | bytes, name: str = "a.csv", **options: Any
+) -> Callable[[Path], Case]:
+    """The case of a file that the option of the remedy reads."""
+
+    def case(tmp: Path) -> Case:
+        path = text(tmp / name, content)
+        error = yield lambda: load(path, **options)
+        yield lambda: load(path, **options, **load_options(error))
+
+    return case
+
+
+def mended(
+    wrong: str | bytes, right: str | bytes, name: str = "a.csv", **options: Any
+) -> Callable[[Path], Case]:
+    """The case of a file that has to be written otherwise."""
+
+    def case(tmp: Path) -> Case:
+        yield lambda: load(text(tmp / name, wrong), **options)
+        yield lambda: load(text(tmp / name, right), **options)
+
+    return case
+
+
 def of_frame(**columns: Any) -> Callable[[Path], Case]:
     """The case of a frame with columns of a wrong kind, which its remedy says to convert."""
 
@@ -116,9 +139,7 @@ def a_file_of_a_kind_that_is_not_read(tmp: Path) -> Case:
     yield lambda: load(text(tmp / "a.csv", HEADER + ROWS))
 
 
-def an_empty_file(tmp: Path) -> Case:
-    yield lambda: load(text(tmp / "a.csv", ""))
-    yield lambda: load(text(tmp / "a.csv", HEADER + ROWS))
+an_empty_file = mended("", HEADER + ROWS)
 
 
 def a_file_that_is_not_there(tmp: Path) -> Case:
@@ -146,13 +167,6 @@ def a_compressed_file_without_its_ending(tmp: Path) -> Case:
     path = text(tmp / "a.csv", gzip.compress((HEADER + ROWS).encode()))
     error = yield lambda: load(path)
     renamed = path.rename(tmp / error.fix.removeprefix("rename it to "))
-    yield lambda: load(renamed)
-
-
-def a_parquet_file_with_another_ending(tmp: Path) -> Case:
-    pl.read_csv(io.StringIO(HEADER + ROWS)).write_parquet(tmp / "a.csv")
-    error = yield lambda: load(tmp / "a.csv")
-    renamed = (tmp / "a.csv").rename(tmp / error.fix.removeprefix("rename it to "))
     yield lambda: load(renamed)
 
 
@@ -216,54 +230,14 @@ def a_folder_that_holds_a_split(tmp: Path) -> Case:
     yield lambda: entrenous.run("popular", tmp / "set", protocol="given", progress=False)
 
 
-def a_number_of_lenskit_without_a_row(tmp: Path) -> Case:
-    def write(numbers: list[int]) -> Path:
-        (tmp / "schema.json").write_text('{"default_interaction": "rating"}')
-        pl.DataFrame({"user_id": ["ann", "bob"]}).write_parquet(tmp / "user.parquet")
-        pl.DataFrame({"item_id": ["x", "y", "z"]}).write_parquet(tmp / "item.parquet")
-        frame = pl.DataFrame({"user_num": numbers, "item_num": [0, 1, 2]})
-        frame.write_parquet(tmp / "rating.parquet")
-        return tmp
-
-    yield lambda: load(write([0, 1, 2]))
-    yield lambda: load(write([0, 1, 1]))
-
-
-def a_column_of_actions_with_a_refusal(tmp: Path) -> Case:
-    path = text(tmp / "a.csv", "user_id,item_id,event\n1,a,play\n1,b,skip\n2,c,play\n")
-    error = yield lambda: load(path)
-    yield lambda: load(path, **load_options(error))
-
-
-def a_header_without_a_usual_name(tmp: Path) -> Case:
-    rows = "".join(f"u{user},i{user + item},{item}\n" for user in range(5) for item in range(4))
-    path = text(tmp / "a.csv", f"who is it,product,how many\n{rows}")
-    error = yield lambda: load(path)
-    yield lambda: load(path, **load_options(error))
-
-
-def an_unread_column_of_counts_with_zeros(tmp: Path) -> Case:
-    path = text(tmp / "a.csv", "user_id,item_id,click\n1,a,2\n1,b,0\n2,b,1\n2,c,3\n")
-    error = yield lambda: load(path)
-    must_lead_further(error, lambda: load(path, value="click", likes="positive"))
-    yield lambda: load(path, **load_options(error))
+a_column_of_actions_with_a_refusal = by_its_option(
+    "user_id,item_id,event\n1,a,play\n1,b,skip\n2,c,play\n"
+)
 
 
 def a_data_set_that_is_misspelt(tmp: Path) -> Case:
     error = yield lambda: load("synthetic-smal", fetch=False)
     yield lambda: load(quoted(error), fetch=False)
-
-
-def a_data_set_that_asks_which_rows_are_likes(tmp: Path) -> Case:
-    patch = home_of(tmp)
-    try:
-        folder = data_home() / "kuairec"
-        folder.mkdir(parents=True)
-        write_look_alike("kuairec", folder)
-        error = yield lambda: load("kuairec", fetch=False)
-        yield lambda: load("kuairec", fetch=False, **load_options(error))
-    finally:
-        patch.undo()
 
 
 RECIPE = """[fair]
@@ -293,12 +267,12 @@ def two_options_of_a_recipe_that_exclude_each_other(tmp: Path) -> Case:
 
 
 def a_recipe_with_a_name_that_is_taken(tmp: Path) -> Case:
-    path = text(tmp / "more.toml", RECIPE.replace("fair", "yelp"))
+    paths = {name: text(tmp / f"{name}.toml", RECIPE) for name in ("one", "two")}
     patch = pytest.MonkeyPatch()
-    patch.setattr("entrenous.data.recipe.plugged", lambda group: {group: path})
+    patch.setattr("entrenous.data.recipe.plugged", lambda group: paths)
     try:
         yield recipes.__wrapped__
-        path.write_text(RECIPE)
+        paths["two"].write_text(RECIPE.replace("fair", "market"))
         yield recipes.__wrapped__
     finally:
         patch.undo()
@@ -318,24 +292,15 @@ def an_option_that_a_data_set_declares(tmp: Path) -> Case:
 # ---- text: encodings, lines, quotes --------------------------------------------------------------
 
 
-def text_in_latin_1(tmp: Path) -> Case:
-    path = text(
-        tmp / "a.csv", "user_id,item_id\nJosé,10\nJosé,11\nana,10\nana,12\n".encode("latin-1")
-    )
-    error = yield lambda: load(path)
-    yield lambda: load(path, **load_options(error))
+text_in_latin_1 = by_its_option(
+    "user_id,item_id\nJosé,10\nJosé,11\nana,10\nana,12\n".encode("latin-1")
+)
 
 
-def text_in_utf_16(tmp: Path) -> Case:
-    path = text(tmp / "a.csv", (HEADER + ROWS).encode("utf-16"))
-    error = yield lambda: load(path)
-    yield lambda: load(path, **load_options(error))
+text_in_utf_16 = by_its_option((HEADER + ROWS).encode("utf-16"))
 
 
-def text_in_utf_16_without_a_mark(tmp: Path) -> Case:
-    path = text(tmp / "a.csv", (HEADER + ROWS).encode("utf-16-le"))
-    error = yield lambda: load(path)
-    yield lambda: load(path, **load_options(error))
+text_in_utf_16_without_a_mark = by_its_option((HEADER + ROWS).encode("utf-16-le"))
 
 
 def text_that_is_not_in_the_declared_encoding(tmp: Path) -> Case:
@@ -344,9 +309,7 @@ def text_that_is_not_in_the_declared_encoding(tmp: Path) -> Case:
     yield lambda: load(path)
 
 
-def a_control_character(tmp: Path) -> Case:
-    yield lambda: load(text(tmp / "a.csv", HEADER + ROWS + "4,1\x002,3,1500000600\n"))
-    yield lambda: load(text(tmp / "a.csv", HEADER + ROWS))
+a_control_character = mended(HEADER + ROWS + "4,1\x002,3,1500000600\n", HEADER + ROWS)
 
 
 def lines_that_end_in_a_carriage_return(tmp: Path) -> Case:
@@ -368,21 +331,13 @@ a_header_inside_the_file = corrected(PAIRS, "2,10\n", "2,10\nuser_id,item_id\n")
 a_name_that_occurs_twice = corrected(HEADER + ROWS, "rating", "item_id")
 
 
-def a_line_without_end(tmp: Path) -> Case:
-    yield lambda: load(text(tmp / "a.csv", HEADER + "1" * (2 << 20) + "\n" + ROWS))
-    yield lambda: load(text(tmp / "a.csv", HEADER + ROWS))
+a_line_without_end = mended(HEADER + "1" * (2 << 20) + "\n" + ROWS, HEADER + ROWS)
 
 
-def another_delimiter_than_the_ending_says(tmp: Path) -> Case:
-    path = text(tmp / "a.csv", (HEADER + ROWS).replace(",", ";"))
-    error = yield lambda: load(path)
-    yield lambda: load(path, **load_options(error))
+another_delimiter_than_the_ending_says = by_its_option((HEADER + ROWS).replace(",", ";"))
 
 
-def a_header_of_unusual_names(tmp: Path) -> Case:
-    path = text(tmp / "a.csv", "kunde,artikel\n1,10\n1,11\n2,10\n2,12\n")
-    error = yield lambda: load(path)
-    yield lambda: load(path, **load_options(error))
+a_header_of_unusual_names = by_its_option("kunde,artikel\n1,10\n1,11\n2,10\n2,12\n")
 
 
 def no_header_and_more_columns_than_can_be_guessed(tmp: Path) -> Case:
@@ -412,17 +367,7 @@ def an_item_file_with_a_row_without_an_item(tmp: Path) -> Case:
     yield lambda: load(rows, items=text(items, "item_id,title\n10,A\n11,B\n"))
 
 
-def an_item_that_stands_twice(tmp: Path) -> Case:
-    rows = text(tmp / "a.csv", PAIRS)
-    items = text(tmp / "b.csv", "item_id,title\n10,A\n10,B\n")
-    error = yield lambda: load(rows, items=items)
-    yield lambda: load(rows, items=items, **load_options(error))
-
-
-def a_column_that_is_not_found(tmp: Path) -> Case:
-    path = text(tmp / "a.csv", PAIRS.replace("item_id", "artikel"))
-    error = yield lambda: load(path)
-    yield lambda: load(path, **load_options(error))
+a_column_that_is_not_found = by_its_option(PAIRS.replace("item_id", "artikel"))
 
 
 def a_column_whose_name_is_misspelt(tmp: Path) -> Case:
@@ -437,16 +382,7 @@ def one_column_in_two_roles(tmp: Path) -> Case:
     yield lambda: load(path, item="item_id")
 
 
-def rows_that_repeat_with_another_value(tmp: Path) -> Case:
-    path = text(tmp / "a.csv", HEADER + ROWS + "1,10,1,1500000700\n")
-    error = yield lambda: load(path)
-    yield lambda: load(path, **load_options(error))
-
-
-def rows_that_repeat(tmp: Path) -> Case:
-    path = text(tmp / "a.csv", HEADER + ROWS + "1,10,5,1500000700\n")
-    error = yield lambda: load(path, duplicates=get_args(Duplicates)[-1])
-    yield lambda: load(path, **load_options(error))
+rows_that_repeat_with_another_value = by_its_option(HEADER + ROWS + "1,10,1,1500000700\n")
 
 
 def a_single_user(tmp: Path) -> Case:
@@ -455,9 +391,7 @@ def a_single_user(tmp: Path) -> Case:
     yield lambda: load(path, user="who")
 
 
-def a_user_of_all_items(tmp: Path) -> Case:
-    yield lambda: load(text(tmp / "a.csv", PAIRS + "4,10\n4,11\n4,12\n4,13\n"))
-    yield lambda: load(text(tmp / "a.csv", PAIRS))
+a_user_of_all_items = mended(PAIRS + "4,10\n4,11\n4,12\n4,13\n", PAIRS)
 
 
 def a_filter_that_leaves_nothing(tmp: Path) -> Case:
@@ -679,12 +613,6 @@ def a_bar_above_all_values(tmp: Path) -> Case:
     yield lambda: load(path, likes="at_least=3")
 
 
-def two_rules(tmp: Path) -> Case:
-    path = text(tmp / "a.csv", LOW)
-    yield lambda: load(path, likes="any", min_value=4)
-    yield lambda: load(path, likes="any")
-
-
 def a_negative_count(tmp: Path) -> Case:
     path = text(tmp / "a.csv", LOW.replace(",0\n", ",-2\n"))
     yield lambda: load(path, scale="log")
@@ -718,9 +646,7 @@ def a_filter_that_leaves_one_user(tmp: Path) -> Case:
     yield lambda: load(path, likes="at_least=3")
 
 
-def a_file_cut_off_in_its_last_time(tmp: Path) -> Case:
-    yield lambda: load(text(tmp / "a.csv", (HEADER + ROWS)[:-8]))
-    yield lambda: load(text(tmp / "a.csv", HEADER + ROWS))
+a_file_cut_off_in_its_last_time = mended((HEADER + ROWS)[:-8], HEADER + ROWS)
 
 
 def columns_without_names(tmp: Path) -> Case:
@@ -754,26 +680,6 @@ def timed(tmp: Path, *times: str, name: str = "timestamp") -> Path:
     return text(tmp / "timed.csv", "\n".join([f"user_id,item_id,{name}", *lines]) + "\n")
 
 
-def days_and_months_that_could_be_either(tmp: Path) -> Case:
-    path = timed(tmp, "11/12/2019", "01/02/2019")
-    error = yield lambda: load(path)
-    yield lambda: load(path, **load_options(error))
-
-
-def days_and_months_that_contradict(tmp: Path) -> Case:
-    path = timed(tmp, "11/12/2019", "11/13/2019", "13/11/2019")
-    error = yield lambda: load(path)
-    yield lambda: load(path, **load_options(error))
-
-
-def days_of_digits_that_could_be_seconds(tmp: Path) -> Case:
-    path = timed(tmp, "20191112", "20191113")
-    error = yield lambda: load(path)
-    assert "'seconds'" in error.fix
-    must_lead_further(error, lambda: load(path, time_form="seconds"))
-    yield lambda: load(path, **load_options(error))
-
-
 def small_numbers_next_to_days(tmp: Path) -> Case:
     path = timed(tmp, '20191112","134500', '20191113","80000', name="date,time")
     error = yield lambda: load(path)
@@ -784,49 +690,14 @@ def small_numbers_next_to_days(tmp: Path) -> Case:
 def times_of_day_without_days(tmp: Path) -> Case:
     path = timed(tmp, '2019-11-12","13:45', name="date,time")
     error = yield lambda: load(path, time="time")
-    assert "--load time=date+time" in error.fix and "--load time=)" in error.fix
     must_lead_further(error, lambda: load(path, time=""))
-    yield lambda: load(path, time="date+time")
-
-
-def an_offset_that_some_rows_lack(tmp: Path) -> Case:
-    path = timed(tmp, "2019-11-12T10:00:00+01:00", "2019-11-12T10:00:00")
-    error = yield lambda: load(path)
     yield lambda: load(path, **load_options(error))
-
-
-def a_moment_beyond_all_times(tmp: Path) -> Case:
-    data = load(text(tmp / "a.csv", HEADER + ROWS))
-    error = yield lambda: splits("global-at-2030-01-01", data)
-    must_lead_further(error, lambda: splits("temporal-50-50", data))
-    days = load(timed(tmp, "2019-11-12", "2019-11-14"))
-    yield lambda: splits("global-at-2019-11-13", days)
 
 
 def a_day_that_does_not_exist(tmp: Path) -> Case:
     days = load(timed(tmp, "2020-01-30", "2020-02-14"))
     error = yield lambda: splits("global-at-2020-02-31", days)
     yield lambda: splits(error.fix.removeprefix("use "), days)
-
-
-def ties_that_decide(tmp: Path) -> Case:
-    data = load(timed(tmp, "2020-01-30"))
-    error = yield lambda: splits("loo-full,ties=refuse", data)
-    must_lead_further(error, lambda: splits("loo-full,ties=random", data))
-    assert "ties=file" in error.fix
-    yield lambda: splits("loo-full,ties=file", data)
-
-
-def candidates_that_were_all_consumed(tmp: Path) -> Case:
-    folder = parts(tmp)
-    columns = "user,item,candidate\n"
-    rows = pl.read_csv(folder / "test.csv", infer_schema=False).rows()
-    own = "".join(f"{row[0]},{row[1]},{row[1]}\n" for row in rows)
-    (folder / "test_candidates.csv").write_text(columns + own)
-    yield lambda: splits("given", given=folder)
-    more = "".join(f"{row[0]},{row[1]},another\n" for row in rows)
-    (folder / "test_candidates.csv").write_text(columns + own + more)
-    yield lambda: splits("given", given=folder)
 
 
 # ---- splits --------------------------------------------------------------------------------------
@@ -1063,15 +934,6 @@ def no_given_split(tmp: Path) -> Case:
     yield lambda: splits("given", given=parts(tmp))
 
 
-def rows_in_two_parts(tmp: Path) -> Case:
-    folder = parts(tmp, test="user_id,item_id\n1,10\n2,11\n")
-    error = yield lambda: splits("given,repeats=refuse", given=folder)
-    for way in ("drop", "keep"):
-        assert f"--protocol=given,repeats={way}" in error.fix
-        splits(f"given,repeats={way}", given=folder)
-    yield lambda: splits(option(error, "protocol"), given=folder)
-
-
 def a_part_of_unusual_names(tmp: Path) -> Case:
     train, test = (PAIRS, "user_id,item_id\n1,12\n2,11\n")
     folder = parts(tmp, train=train.replace("_id", "o"), test=test.replace("_id", "o"))
@@ -1271,9 +1133,9 @@ def a_part_without_a_column(tmp: Path) -> Case:
 def a_file_of_items_in_another_encoding(tmp: Path) -> Case:
     path = text(tmp / "a.csv", PAIRS)
     items = text(tmp / "items.csv", "item_id,title\n10,Caf\xe9\n".encode("latin-1"))
-    error = yield lambda: load(path, items=items)
-    assert "items_encoding" in error.fix
-    yield lambda: load(path, items=items, items_encoding="latin-1")
+    yield lambda: load(path, items=items)
+    items.write_text(items.read_text("latin-1"))
+    yield lambda: load(path, items=items)
 
 
 def rows_of_which_none_can_be_split(tmp: Path) -> Case:
@@ -1315,24 +1177,9 @@ def a_list_with_another_count(tmp: Path) -> Case:
     yield lambda: load(text(path, "2 10 11\n3 10 13 12\n"), format="counted-item-lists")
 
 
-def a_block_that_begins_oddly(tmp: Path) -> Case:
-    path = tmp / "ratings.txt"
-    blocks = "1:\n7,3,2005-09-06\n8,5,2005-05-13\n2:\n5,4,2005-09-07\n9,1,2005-09-08\n"
-    yield lambda: load(text(path, blocks.replace("2:", "two:")), format="netflix-blocks")
-    yield lambda: load(text(path, blocks), format="netflix-blocks")
-
-
-def a_file_without_blocks(tmp: Path) -> Case:
-    path = tmp / "ratings.txt"
-    blocks = "1:\n7,3,2005-09-06\n8,5,2005-05-13\n2:\n5,4,2005-09-07\n9,1,2005-09-08\n"
-    yield lambda: load(text(path, PAIRS), format="netflix-blocks")
-    yield lambda: load(text(path, blocks), format="netflix-blocks")
-
-
-def a_comment_that_may_be_a_row(tmp: Path) -> Case:
-    path = text(tmp / "a.csv", "# 1,10\n1,10\n1,11\n2,10\n2,12\n")
-    error = yield lambda: load(path, names="user_id,item_id")
-    yield lambda: load(path, names="user_id,item_id", **load_options(error))
+a_comment_that_may_be_a_row = by_its_option(
+    "# 1,10\n1,10\n1,11\n2,10\n2,12\n", names="user_id,item_id"
+)
 
 
 def a_header_with_a_number(tmp: Path) -> Case:
@@ -1349,12 +1196,6 @@ def columns_in_another_order(tmp: Path) -> Case:
     names = re.search(r"--load (names=\S+)", error.fix)
     assert names is not None
     yield lambda: load(path, names=names[1].partition("=")[2])
-
-
-def a_control_character_in_a_read_column(tmp: Path) -> Case:
-    path = tmp / "a.csv"
-    yield lambda: load(text(path, PAIRS + "4,1\x010\n"))
-    yield lambda: load(text(path, PAIRS + "4,10\n"))
 
 
 def a_frame_of_mixed_kinds(tmp: Path) -> Case:
@@ -1384,36 +1225,27 @@ def dated(*days: str) -> str:
     return "user_id,item_id,date\n" + "".join(lines)
 
 
-def days_and_months_in_two_orders(tmp: Path) -> Case:
-    path = text(tmp / "a.csv", dated("15/11/2019", "11/15/2019", "01/02/2019", "03/02/2019"))
-    error = yield lambda: load(path)
-    yield lambda: load(path, **load_options(error))
+days_and_months_in_two_orders = by_its_option(
+    dated("15/11/2019", "11/15/2019", "01/02/2019", "03/02/2019")
+)
 
 
-def days_that_may_be_months(tmp: Path) -> Case:
-    path = text(tmp / "a.csv", dated("01/02/2019", "03/02/2019", "03/04/2019", "05/04/2019"))
-    error = yield lambda: load(path)
-    yield lambda: load(path, **load_options(error))
+days_that_may_be_months = by_its_option(
+    dated("01/02/2019", "03/02/2019", "03/04/2019", "05/04/2019")
+)
 
 
-def days_that_may_be_seconds(tmp: Path) -> Case:
-    path = text(tmp / "a.csv", dated("20190102", "20190203", "20190304", "20190405"))
-    error = yield lambda: load(path)
-    yield lambda: load(path, **load_options(error))
+days_that_may_be_seconds = by_its_option(dated("20190102", "20190203", "20190304", "20190405"))
 
 
-def a_time_without_an_offset(tmp: Path) -> Case:
-    path = text(
-        tmp / "a.csv",
-        dated(
-            "2019-01-02T10:00:00+01:00",
-            "2019-01-02T11:00:00",
-            "2019-01-03T10:00:00+01:00",
-            "2019-01-04T10:00:00+01:00",
-        ),
+a_time_without_an_offset = by_its_option(
+    dated(
+        "2019-01-02T10:00:00+01:00",
+        "2019-01-02T11:00:00",
+        "2019-01-03T10:00:00+01:00",
+        "2019-01-04T10:00:00+01:00",
     )
-    error = yield lambda: load(path)
-    yield lambda: load(path, **load_options(error))
+)
 
 
 def a_moment_outside_the_times(tmp: Path) -> Case:
@@ -1421,12 +1253,6 @@ def a_moment_outside_the_times(tmp: Path) -> Case:
     error = yield lambda: splits("global-at-2030-01-01", data)
     must_lead_further(error, lambda: splits("temporal-80-20", data))
     yield lambda: splits("global-at-2019-01-31", data)
-
-
-def ties_that_are_refused(tmp: Path) -> Case:
-    same = load(text(tmp / "a.csv", dated(*["2019-01-02"] * 8)))
-    yield lambda: splits("loo-full,ties=refuse", same)
-    yield lambda: splits("loo-full,ties=file", same)
 
 
 # ---- files of a split ----------------------------------------------------------------------------
@@ -1480,10 +1306,7 @@ def lists_that_may_begin_with_a_count(tmp: Path) -> Case:
     yield lambda: load(path, format="counted-item-lists")
 
 
-def a_title_above_the_header(tmp: Path) -> Case:
-    path = text(tmp / "a.csv", "Exported by the shop\n" + HEADER + ROWS)
-    error = yield lambda: load(path)
-    yield lambda: load(path, **load_options(error))
+a_title_above_the_header = by_its_option("Exported by the shop\n" + HEADER + ROWS)
 
 
 def rows_with_the_names_of_r(tmp: Path) -> Case:
@@ -1493,21 +1316,6 @@ def rows_with_the_names_of_r(tmp: Path) -> Case:
     names = "row,user_id,item_id,rating,timestamp"
     assert f"--load names={names} --load skip_lines=1" in error.fix
     yield lambda: load(path, names=names, skip_lines=1)
-
-
-def small_numbers_beside_days(tmp: Path) -> Case:
-    rows = "1,10,2019-01-02,49500\n1,11,2019-01-03,52000\n2,10,2019-01-02,610\n2,12,2019-01-05,1\n"
-    path = text(tmp / "a.csv", "user_id,item_id,date,timestamp\n" + rows)
-    error = yield lambda: load(path)
-    assert "(--load time=date)" in error.fix
-    must_lead_further(error, lambda: load(path, time="timestamp"))
-    yield lambda: load(path, time="date")
-
-
-def times_of_another_type(tmp: Path) -> Case:
-    frame = pl.DataFrame({"user_id": [1, 1, 2], "item_id": [1, 2, 3]})
-    yield lambda: from_frame(frame.with_columns(timestamp=pl.Series([True, False, True])))
-    yield lambda: from_frame(frame.with_columns(timestamp=pl.Series([1, 2, 3])))
 
 
 def a_control_character_in_the_header(tmp: Path) -> Case:
@@ -1620,14 +1428,6 @@ def too_few_users_to_hold_some_out(tmp: Path) -> Case:
     data = load(text(tmp / "a.csv", HEADER + rows))
     yield lambda: splits("users-80-20", data)
     yield lambda: splits("random-80-20", data)
-
-
-def accuracy_of_users_who_were_in_memory_alone(tmp: Path) -> Case:
-    asked: dict[str, Any] = {"progress": False, "split": "users-80-20"}
-    trained = entrenous.run("popular", random_data(), **asked)
-    stored = entrenous.open(trained.save(tmp / "kept"))
-    yield lambda: stored.per_user()
-    yield lambda: trained.per_user()
 
 
 # ---- the tests -----------------------------------------------------------------------------------

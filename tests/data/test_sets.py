@@ -14,12 +14,12 @@ import numpy as np
 import polars as pl
 import pytest
 from paths import SHARED, absent
-from recipes import RECIPES
 
 from entrenous.core.errors import InputError
 from entrenous.data.dataset import dataset, datasets
 from entrenous.data.interactions import NO_TIME, SECOND, Interactions
 from entrenous.data.load import load
+from entrenous.data.recipe import data_sets
 
 SHAPES = {  # users, items, rows
     "foursquare-italy": (1353, 29772, 66971),
@@ -104,8 +104,8 @@ def test_shape(name: str) -> None:
 
 
 def test_every_named_set_has_a_known_shape() -> None:
-    # test_recipes.py has those that are not in the shared folder, as look-alikes.
-    assert set(SHAPES) == set(datasets()) - set(RECIPES)
+    # Those of recipes are read as look-alikes: packages/entrenous-field/tests/test_recipes.py.
+    assert set(SHAPES) == set(datasets()) - set(data_sets())
 
 
 def test_movielens_titles_categories_and_first_row() -> None:
@@ -241,10 +241,8 @@ def test_a_missing_set_is_one_line_with_its_place_its_origin_and_its_terms(
 ) -> None:
     monkeypatch.setenv("ENTRENOUS_DATA", str(tmp_path))
     one = dataset(name)
-    # A set that asks for a rule of likes asks before it looks for its files.
-    rule = {"likes": "any"} if one.asks else {}
     with pytest.raises(InputError) as missing:
-        load(name, fetch=False, **rule)
+        load(name, fetch=False)
     message = str(missing.value)
     assert str(tmp_path) in message and one.terms in message
     assert (f"entrenous data fetch {name}" if one.sources else one.origin) in message

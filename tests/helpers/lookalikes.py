@@ -122,16 +122,6 @@ def of_users() -> dict[int, list[int]]:
     return users
 
 
-def netflix() -> str:
-    blocks = []
-    for item, those in sorted(of_items().items()):
-        each = [
-            f"{1488844 + user},{1 + user % 5},{date(time, '%Y-%m-%d')}\n" for user, time in those
-        ]
-        blocks.append(f"{item + 1}:\n{''.join(each)}")
-    return "".join(blocks)
-
-
 def mind() -> str:
     """Impressions with a history; the first user has none."""
     made = []
@@ -229,7 +219,6 @@ FILES: dict[str, tuple[str, Any]] = {
         "train_triplets.txt",
         lambda: lines("{sha}\tSO{i:016X}\t{r}"),
     ),
-    "netflix": ("combined_data_1.txt", netflix),
     "retailrocket": (
         "events.csv",
         lambda: lines("{t}123,{u},view,{i},", "timestamp,visitorid,event,itemid,transactionid"),

@@ -48,7 +48,7 @@ from entrenous.systems.fpl import FPL
         ({"load": {"usr": "venue"}}, "^--load usr: unknown setting; did you mean 'user'"),
         (
             {"load": {"duplicates": "maybe"}},
-            "^--load duplicates: got 'maybe'; expected 'same', 'first', 'last', 'sum' or 'refuse'",
+            "^--load duplicates: got 'maybe'; expected 'same', 'first', 'last' or 'sum'",
         ),
         ({"settings": {"pie": "1"}}, "^--set pie: unknown setting; did you mean 'pi'"),
         (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json as json_text
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -52,7 +52,7 @@ def list_(*, json: Json = False) -> None:
 
     The second column says that a set is in the data folder (here), can be fetched (fetch), has to
     be downloaded by hand (by hand; the line `get` says which file, from where and into which
-    folder), or is made on demand (made). A line `asks` says what `--load likes=` has to decide.
+    folder), or is made on demand (made).
     """
     from ..data.dataset import datasets
     from ..data.home import data_home
@@ -63,28 +63,24 @@ def list_(*, json: Json = False) -> None:
         _print_json({"home": str(data_home()), "data": declared})
         return
     tell(f"data folder: {data_home()}")
-    shown = _shown(known.values())
-    width = max(len(name) for name in shown)
+    width = max(len(name) for name in known)
     # The terms of use stand below the summary, in its column.
     indent = " " * (width + 11)
-    for name, dataset in shown.items():
+    for name, dataset in known.items():
         tell(f"{name:{width}}  {_state(dataset):7}  {dataset.summary}")
         tell(f"{indent}terms: {dataset.terms}")
         if _state(dataset) == BY_HAND:
             tell(f"{indent}get: {dataset.origin}; put it into {dataset.path}")
-        if dataset.asks:
-            tell(f"{indent}asks: {dataset.asks}")
+    _tell_more()
 
 
-def _shown(known: Iterable[Dataset]) -> dict[str, Dataset]:
-    """Returns the data sets to list: of a family those that are here, and one that stands for all
-    others.
-    """
-    shown: dict[str, Dataset] = {}
-    for dataset in known:
-        alone = not dataset.family or dataset.present()
-        shown.setdefault(dataset.name if alone else dataset.family, dataset)
-    return shown
+def _tell_more() -> None:
+    """Says where recipes of published data sets are, if none are installed."""
+    from ..core.registry.neighbours import neighbour
+    from ..data.recipe import recipes
+
+    if not recipes():
+        tell(f"more published data sets: {neighbour('field').line}")
 
 
 def _state(dataset: Dataset) -> str:
@@ -108,7 +104,6 @@ def _declared(dataset: Dataset) -> dict[str, Any]:
         "terms": dataset.terms,
         "citation": dataset.citation,
         "origin": dataset.origin,
-        "asks": dataset.asks,
     }
 
 
@@ -138,6 +133,7 @@ def formats_(*, json: Json = False) -> None:
     for name, preset in published.items():
         files = ", ".join(dict.fromkeys(file.name for file in preset.files))
         tell(f"  {name:{width}}  {preset.about}: {files}")
+    _tell_more()
 
 
 @app.command
@@ -284,7 +280,6 @@ def split(
     out: Path,
     seed: int = 0,
     load: Load = None,
-    parquet: bool = False,
 ) -> None:
     """Write a split, with its frozen candidates, as files that `--protocol given` and other
     programs can read.
@@ -301,8 +296,6 @@ def split(
         A new folder; for kfold, it gets one folder for each fold.
     seed:
         The seed that determines the split and its candidates.
-    parquet:
-        Write Parquet instead of CSV.
     """
     from ..data.split.export import write
     from ..runs.options import RunPlan
@@ -319,16 +312,14 @@ def split(
     parts = material(plan).parts
     # A spreadsheet would run an id such as =1+1, so such ids are written with a leading '.
     ids = (*parts[0].train.users.ids, *parts[0].train.items.ids)
-    changed = 0
-    if not parquet:
-        changed = sum(is_formula(name) for name in ids)
+    changed = sum(is_formula(name) for name in ids)
     if changed:
         say(f"{changed} ids {CHANGED}, as this program does when it reads the split")
     for number, part in enumerate(parts, 1):
         folder = out
         if len(parts) != 1:
             folder = out / str(number)
-        written = write(part, folder, format="parquet" if parquet else "csv")
+        written = write(part, folder)
         # Notes are about a split that there is.
         for note in part.notes:
             say(note)

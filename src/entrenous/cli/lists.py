@@ -24,10 +24,10 @@ def algorithms() -> Iterable[str]:
 
 
 def datasets() -> Iterable[str]:
-    """The names of all data sets, those of one kind as one."""
+    """The names of all data sets."""
     from ..data.dataset import datasets
 
-    return dict.fromkeys(each.family or each.name for each in datasets().values())
+    return datasets()
 
 
 def load() -> Iterable[str]:

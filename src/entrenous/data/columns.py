@@ -28,7 +28,7 @@ from .likes import (
 )
 from .options import LoadOptions
 from .reading import LISTED, ColumnUse, Guess, Reading, unread
-from .repeats import KeptRows, keep
+from .repeats import as_they_are, keep
 from .scales import check_values, on_scale
 from .table import (
     BadRows,
@@ -41,7 +41,7 @@ from .table import (
     refuse_control_in,
     values,
 )
-from .times import Times, day_and_clock, times
+from .times import Times, times
 from .unread import denies, labels_among, look_at, refused_action
 from .visits import VisitColumns, with_visits
 
@@ -139,8 +139,6 @@ def find_roles(table: ColumnTable, options: LoadOptions) -> Roles:
             expected="different columns for user, item, value and time",
             fix="check the names given",
         )
-    if time is not None and options.time is None:
-        time = day_and_clock(table, time)
     roles = Roles(user, item, value, time)
     for role in ("user", "item", "value"):
         if getattr(options, role) is None:
@@ -154,10 +152,6 @@ def _find(names: Sequence[str], role: str, wanted: str | None, where: str) -> st
     # An empty name leaves out a column that a data set can do without.
     if wanted == "" and role in ("value", "time"):
         return None
-    # Days and times of day may stand in two columns.
-    parts = wanted.partition("+")[::2]
-    if role == "time" and wanted not in names and set(parts) <= set(names):
-        return wanted
     if wanted not in names:
         raise InputError(where, f"no column '{wanted}'", fix=did_you_mean(wanted, names))
     return wanted
@@ -177,23 +171,13 @@ def _refuse_missing(
     )
 
 
-def columns_of(table: ColumnTable, roles: Roles, role: str) -> list[str]:
-    """Returns the columns that have a role: none, one, or those of days and of times of day."""
-    name = getattr(roles, role)
-    if name is None or name in table.frame.columns:
-        if name is None:
-            return []
-        return [name]
-    return list(name.partition("+")[::2])
-
-
 def rivals(table: ColumnTable, role: str, roles: Roles) -> list[str]:
     """Returns the columns with a usual name of a role, the one that has the role first. There are
     none besides it if the others have another role.
     """
-    chosen = columns_of(table, roles, role)
     named = usual_columns(table.frame.columns, USUAL[role])
-    return [*chosen, *(name for name in named if name not in (*roles, *chosen))]
+    chosen = [name for name in (getattr(roles, role),) if name is not None]
+    return [*chosen, *(name for name in named if name not in roles)]
 
 
 def _refuse_rivals(table: ColumnTable, role: str, columns: list[str], where: str) -> None:
@@ -228,7 +212,7 @@ def assemble(table: ColumnTable, options: LoadOptions, *, name: str) -> Interact
     """
     roles = find_roles(table, options)
     uses = column_uses(table, roles, options)
-    if options.rule is None:
+    if options.likes is None:
         _ask_about_unread(table, roles)
     table, columns = _good_rows(table, roles, options)
     user, item, value, time, yes = columns[2:]
@@ -236,20 +220,20 @@ def assemble(table: ColumnTable, options: LoadOptions, *, name: str) -> Interact
     # Rows that say nothing of their pair go before repeats are treated.
     counting = Counting(np.ones(table.frame.height, bool))
     if yes is not None or options.not_rated is not None:
-        counting = rows_that_count(table, value, yes, options.rule, options.not_rated)
+        counting = rows_that_count(table, value, yes, options.likes, options.not_rated)
     table = table.only(counting.rows)
     user, item, value, time = _of_rows(counting.rows, user, item, value, time)
-    order = pair_order(user.code, item.code, len(user.names), len(item.names))
-    kept = KeptRows(slice(None), value)
-    if order.repeats or options.duplicates == "sum":
-        pair = pair_numbers(user.code, item.code, len(item.names))
+    pair = pair_numbers(user.code, item.code, len(item.names))
+    order = pair_order(pair)
+    kept = as_they_are(len(pair), value, options)
+    if order.repeats:
         # Repeats are judged before rows are sorted, while each has its place in the file.
         kept = keep(table, pair, value, time.time, options)
     judged = LikedRows()
-    if kept.value is not None or options.rule is not None:
+    if kept.value is not None or options.likes is not None:
         # A rule about values judges the row of a pair that stays.
         guessed = options.value is None
-        judged = judge(table, kept.value, kept.rows, options.rule, options.bounds, guessed)
+        judged = judge(table, kept.value, kept.rows, options.likes, options.bounds, guessed)
     rows = kept.rows
     left_out = (*table.left_out, *counting.left_out, *kept.left_out, *judged.left_out)
     notes = (
@@ -280,7 +264,7 @@ def assemble(table: ColumnTable, options: LoadOptions, *, name: str) -> Interact
             (*table.guesses, *guesses_of(table, roles, options, uses), *time.guesses),
             left_out,
             notes,
-            options.rule or "",
+            options.likes or "",
             kept.value is not None and options.scale is not None,
         ),
     )
@@ -322,7 +306,7 @@ def _steps(roles: Roles, options: LoadOptions) -> list[Callable[[ColumnTable], A
             return None
         value = values(table, roles.value)
         scale = options.scale
-        rule = options.rule
+        rule = options.likes
         not_rated = options.not_rated
         check_values(table, roles.value, value, scale, rule, not_rated)
         return value
@@ -333,7 +317,7 @@ def _steps(roles: Roles, options: LoadOptions) -> list[Callable[[ColumnTable], A
         return times(table, roles.time, options)
 
     def read_labels(table: ColumnTable) -> BoolArray | None:
-        rule = options.rule
+        rule = options.likes
         if rule is not None and by_column(rule):
             return labels_of(table, rule)
         return None
@@ -400,11 +384,11 @@ def _unread_control(table: ColumnTable, roles: Roles) -> Iterator[str]:
 
 def column_uses(table: ColumnTable, roles: Roles, options: LoadOptions) -> tuple[ColumnUse, ...]:
     """Returns every column of a table with its role and the reason for the role."""
-    role_of = {name: role for role in Roles._fields for name in columns_of(table, roles, role)}
+    role_of = {name: role for role, name in roles._asdict().items()}
     uses = []
     for name in table.frame.columns:
         role = role_of.get(name, "")
-        if name == options.rule and not role:
+        if name == options.likes and not role:
             uses.append(ColumnUse(name, "likes", f"named by likes={name}"))
         elif not role:
             uses.append(ColumnUse(name, "", _why_unread(table, name, options)))
@@ -419,8 +403,8 @@ def _why_unread(table: ColumnTable, name: str, options: LoadOptions) -> str:
     loss = look_at(table, name)
     if loss is None:
         return "no option and no usual name gives it a role"
-    if loss.role == "likes" and options.rule is not None:
-        return f"left out by likes={options.rule}"
+    if loss.role == "likes" and options.likes is not None:
+        return f"left out by likes={options.likes}"
     if getattr(options, loss.role) == "":
         return f"left out by {loss.role}="
     option = f"{loss.role}={name}"
@@ -436,14 +420,8 @@ def guesses_of(
     for role, name in roles._asdict().items():
         if name is None or getattr(options, role) is not None:
             continue
-        others = rivals(table, role, roles)[len(columns_of(table, roles, role)) :]
-        if name not in table.frame.columns:
-            day, _, clock = name.partition("+")
-            yield Guess(
-                f"times are days of '{day}' and times of day of '{clock}'",
-                f"time={name}; time={day} takes the day alone",
-            )
-        elif others:
+        others = rivals(table, role, roles)[1:]
+        if others:
             listed = ", ".join(f"'{other}'" for other in others)
             yield Guess(f"the {role} column is '{name}', not {listed}", f"{role}={name}")
         elif plain(name) not in SURE[role]:
@@ -451,7 +429,7 @@ def guesses_of(
     for role in ("value", "time"):
         if getattr(roles, role) is None and getattr(options, role) is None:
             yield from _missed(role, "", uses)
-    if options.rule is None:
+    if options.likes is None:
         yield from _missed("likes", ANY, uses)
 
 

@@ -47,10 +47,6 @@ class Dataset:
     """
     sources: tuple[FileSource, ...] = ()
     """The sources of `fetch` in order of preference; empty if it cannot be fetched."""
-    asks: str = ""
-    """What the user has to say (`likes=`) before its rows count as likes; "" = nothing."""
-    family: str = ""
-    """The name under which data sets of one kind are listed as one; "" = it stands alone."""
     published: Mapping[str, Callable[[Path], Published]] = field(default_factory=dict)
     """Functions that read the test rows in the folder that somebody published, by whose they are
     ("ncf").

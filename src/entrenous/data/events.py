@@ -2,9 +2,9 @@
 forgotten, items appear and are retired, devices are present or away.
 
 An event has a time, in seconds since 1970 in files and microseconds here, or the number of a round.
-A file is CSV, whose header says which (`time` or `round`), or JSON lines (`.jsonl`):
+A file is CSV, whose header says which (`time` or `round`):
 
-    time,event,user,item,value,title           {"time": 874724710, "event": "join", "user": "259"}
+    time,event,user,item,value,title
     874724710,join,259,,,
     874724710,item,,255,,My Best Friend's Wedding (1997)
     874724710,row,259,255,4,
@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -55,8 +54,6 @@ LATEST = 1 << 53
 # The largest value: float32 cannot hold much larger ones.
 LARGEST = 1e30
 LONGEST_ID = 1000
-# The endings of the names of files of JSON lines.
-JSON_LINES = (".jsonl", ".ndjson")
 
 
 class Event(NamedTuple):
@@ -156,28 +153,14 @@ class Events:
             why = getattr(problem, "strerror", None) or "it is no UTF-8 text"
             raise InputError(str(path), f"cannot be read: {why}", expected="events") from None
         # The clock follows from the file: a column of times, or one of rounds.
-        parse = _from_json if path.suffix in JSON_LINES else _from_csv
         checked = _Checked("time", str(path), "{name}:{line}")
-        return cls(**checked.all(parse(text, checked)))
+        return cls(**checked.all(_from_csv(text, checked)))
 
     def write(self, path: str | Path) -> Path:
-        """Writes the events as CSV, or as JSON lines if the name ends with .jsonl."""
+        """Writes the events as CSV."""
         path = Path(path)
-        text = self._as_json() if path.suffix in JSON_LINES else self._as_csv()
-        write_atomically(path, text.encode())
+        write_atomically(path, self._as_csv().encode())
         return path
-
-    def _as_json(self) -> str:
-        lines = []
-        for event in self:
-            # Empty cells are left out of JSON, and are empty in CSV.
-            cells: dict[str, Any] = {self.clock: self._moment(event.at), "event": event.kind}
-            cells |= {name: text for name, text in _ids(event).items() if text}
-            if event.kind == "row":
-                cells["value"] = float(_shortest(event.value))
-            about = {name: text for name, text in event.features.items() if text}
-            lines.append(json.dumps({**cells, **about}))
-        return "\n".join([*lines, ""])
 
     def _as_csv(self) -> str:
         cells = io.StringIO()
@@ -512,44 +495,14 @@ def _from_csv(text: str, checked: _Checked) -> Iterator[tuple[int, Event]]:
         raise checked.error(reader.line_num, f"no line of CSV: {bad}") from None
 
 
-def _from_json(text: str, checked: _Checked) -> Iterator[tuple[int, Event]]:
-    """Yields the events of a file of JSON lines with their lines."""
-    for line, row in enumerate(text.rstrip("\n").split("\n"), 1):
-        try:
-            cells = json.loads(row)
-        except (ValueError, RecursionError):
-            raise checked.error(line, "no JSON", 'such as {"time": 0, "event": "join"}') from None
-        if not isinstance(cells, dict) or ("time" in cells) == ("round" in cells):
-            raise checked.error(line, "no object with a time or a round", '{"time": 0, ...}')
-        # The first line decides between times and rounds for the whole file.
-        clock: Clock = "time" if "time" in cells else "round"
-        if line == 1:
-            checked.clock = clock
-        if clock != checked.clock:
-            raise checked.error(line, f"it has a {clock}", f"a {checked.clock}, as in line 1")
-        about = {name: value for name, value in cells.items() if name not in {clock, *COLUMNS}}
-        for name, value in about.items():
-            if not isinstance(value, str):
-                raise checked.error(line, f"{name} is {value!r:.40}", "a text")
-        yield line, _event(cells, about, line, checked)
-
-
 def _event(
-    cells: Mapping[str, Any], about: Mapping[str, str], line: int, checked: _Checked
+    cells: Mapping[str, str], about: Mapping[str, str], line: int, checked: _Checked
 ) -> Event:
     """Returns the event of the cells of a line. Raises InputError for a cell that is none."""
     at = _number(cells[checked.clock], checked.clock, line, checked)
     # Without a value a row counts 1.
-    value = cells.get("value", "")
-    if value == "" or value is None:
-        value = 1.0
-    value = _number(value, "value", line, checked)
-    # A JSON id may be a whole number.
-    event, user, item = (
-        str(cell) if type(cell) is int else cell or "" for cell in map(cells.get, COLUMNS[:3])
-    )
-    if not isinstance(event, str):
-        raise checked.error(line, f"unknown event {event!r:.60}", ", ".join(KINDS))
+    value = _number(cells.get("value") or "1", "value", line, checked)
+    event, user, item = (cells.get(name, "") for name in COLUMNS[:3])
     if about and event != "item":
         raise checked.error(line, f"{min(about)} is said here", "features where an item appears")
     whole = round(at * SECOND) if checked.clock == "time" else int(at)
@@ -558,12 +511,11 @@ def _event(
     return Event(whole, event, user, item, value, about)
 
 
-def _number(cell: Any, name: str, line: int, checked: _Checked) -> float:
+def _number(cell: str, name: str, line: int, checked: _Checked) -> float:
     """Returns a finite number from a cell."""
     try:
-        # A bool is no number here, though Python takes it for one.
-        number = math.nan if isinstance(cell, bool) else float(cell)
-    except (TypeError, ValueError, OverflowError):
+        number = float(cell)
+    except ValueError:
         number = math.nan
     if not abs(number) < LATEST:
         raise checked.error(line, f"{name} is {cell!r:.40}", "a finite number")

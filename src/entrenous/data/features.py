@@ -74,9 +74,9 @@ def features(
     """Returns item features from a table with one row per item.
 
     columns: {feature: column}; by default `title`, `category`, `lat` and `lon` under their usual
-    names. Several categories of an item are separated by "|". options: `bad_rows` is the policy for
-    rows without an item, `duplicates` for rows that repeat an item. Raises InputError if there is
-    no item column or a named column is missing, and where a policy refuses a row.
+    names. Several categories of an item are separated by "|", and of several rows of an item the
+    last counts. options: `bad_rows` is the policy for rows without an item. Raises InputError if
+    there is no item column or a named column is missing, and where the policy refuses a row.
     """
     names = table.frame.columns
     item = find_usual(names, (*USUAL["item"], "id"))
@@ -114,7 +114,7 @@ def features(
     # MovieLens-100K alone has these columns.
     if set(GENRES) <= set(names):
         texts["category"] = _from_flags(table)
-    kept, repeats = _one_row_each(table, known, index, texts, options)
+    kept, repeats = _one_row_each(table, known, index)
     described = len(kept)
     notes = []
     if described < len(items):
@@ -147,59 +147,19 @@ def _steps(item: str) -> list[Step]:
 
 
 def _one_row_each(
-    table: ColumnTable,
-    known: Int64Array,
-    index: Int32Array,
-    texts: Mapping[str, list[str]],
-    options: LoadOptions,
+    table: ColumnTable, known: Int64Array, index: Int32Array
 ) -> tuple[Int64Array, tuple[LeftOut, ...]]:
-    """Returns one row for each item, int64, and the rows that repeat an item. known: the rows of
-    items of the data, int64; index: the item of each row. Raises InputError for a repeat that
-    `options.duplicates` refuses.
+    """Returns the last row of each item, int64, and the others, which are left out. known: the rows
+    of items of the data, int64; index: the item of each row.
     """
-    item = index[known]
-    _, first, number = np.unique(item, return_index=True, return_inverse=True)
-    earliest = known[first[number]]
-    repeats = known[earliest < known]
-    if not len(repeats):
-        return known, ()
-    if options.duplicates not in ("first", "last"):
-        _refuse_repeats(table, known, earliest, texts, options.duplicates == "refuse")
-    # Of the rows of one item, the last one that is written stays.
-    order = known
-    if options.duplicates != "last":
-        order = known[::-1]
-    row_of_item = dict(zip(index[order].tolist(), order.tolist(), strict=True))
-    which = "last" if options.duplicates == "last" else "first"
-    gone = np.setdiff1d(known, list(row_of_item.values()))
-    reason = f"repeats of an item, of which the {which} is kept"
-    entry = LeftOut(reason, len(gone), table.where(int(gone[0])))
-    return np.array(sorted(row_of_item.values())), (entry,)
-
-
-def _refuse_repeats(
-    table: ColumnTable,
-    known: Int64Array,
-    earliest: Int64Array,
-    texts: Mapping[str, list[str]],
-    all_of_them: bool,
-) -> None:
-    """Raises InputError for the first row that repeats an item: any (all_of_them), or one with
-    other texts than the first row of its item.
-    """
-    for row, before in zip(known.tolist(), earliest.tolist(), strict=True):
-        differing = [name for name, column in texts.items() if column[row] != column[before]]
-        if row != before and (all_of_them or differing):
-            line = table.where(before).rpartition(":")[2]
-            problem = f"the item stands at {line} too"
-            if differing:
-                problem += f", with another {differing[0]}"
-            raise InputError(
-                table.where(row),
-                problem,
-                expected="one row per item",
-                fix="choose duplicates='last' or 'first' (--load duplicates=last)",
-            )
+    # Found from the end, the first row of an item is its last.
+    _, place = np.unique(index[known][::-1], return_index=True)
+    kept = np.sort(known[::-1][place])
+    gone = np.setdiff1d(known, kept)
+    if not len(gone):
+        return kept, ()
+    reason = "repeats of an item, of which the last is kept"
+    return kept, (LeftOut(reason, len(gone), table.where(int(gone[0]))),)
 
 
 def _text(table: ColumnTable, name: str) -> list[str]:

@@ -1,10 +1,9 @@
-"""A folder of files to `Interactions` with item features, in one of seven layouts: that of
-Entrenous, that of RecBole, three of MovieLens, that of LensKit, and parts of one table.
+"""A folder of files to `Interactions` with item features, in one of six layouts: that of
+Entrenous, that of RecBole, three of MovieLens, and parts of one table.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -28,8 +27,6 @@ PARTS = (
     re.compile(r"[\w.]+-\d{5}-of-\d{5}(-\w+)?\.parquet"),
     re.compile(r"\d{4}\.parquet"),
 )
-LENSKIT = "schema.json"
-NETFLIX = re.compile(r"combined_data_\d+\.txt(\.(gz|bz2|xz|zst|zip))?")
 _SPLIT = re.compile(r"(train|test)[._-]")
 EXPECTED = "interactions.parquet (or .csv, .tsv), NAME.inter, u.data, ratings.dat or ratings.csv"
 
@@ -49,7 +46,6 @@ def pair(folder: Path) -> SetFiles:
     """
     # The files of rows and of items of each layout, in order of preference.
     layouts = (
-        (_lenskit(folder), ("item.parquet",)),
         (("interactions", "checkins"), ("items",)),
         (_recbole(folder, "inter"), _recbole(folder, "item")),
         (("u.data",), ("u.item",)),
@@ -80,21 +76,6 @@ def pair(folder: Path) -> SetFiles:
         expected=EXPECTED,
         fix=fix,
     )
-
-
-def _lenskit(folder: Path) -> tuple[str, ...]:
-    """Returns the name of the file of interactions that LensKit's `Dataset.save` wrote; none in a
-    folder without its schema.
-    """
-    try:
-        about = json.loads((folder / LENSKIT).read_bytes())
-        name = about.get("default_interaction")
-    except (OSError, ValueError, AttributeError, RecursionError):
-        return ()
-    # A word, so that no schema names a file elsewhere.
-    if not isinstance(name, str) or not re.fullmatch(r"\w+", name):
-        return ()
-    return (f"{name}.parquet",)
 
 
 def _recbole(folder: Path, ending: str) -> tuple[str, ...]:
@@ -132,40 +113,11 @@ def read_folder(
         described = items
     else:
         files = pair(folder)
-        table = with_ids(read_table(files.rows, options), folder, options)
-        data = assemble(table, options, name=name)
+        data = assemble(read_table(files.rows, options), options, name=name)
         described = items or files.items
     if described is None:
         return data
     return add_features(data, described, options)
-
-
-def with_ids(table: ColumnTable, folder: Path, options: LoadOptions) -> ColumnTable:
-    """Returns a table of LensKit, whose columns `user_num` and `item_num` are rows of the tables of
-    users and items, with the ids of these rows. Any other table stays as it is. Raises InputError
-    for a number without a row.
-    """
-    for kind in ("user", "item"):
-        number = f"{kind}_num"
-        path = folder / f"{kind}.parquet"
-        columns = table.frame.columns
-        if number not in columns or f"{kind}_id" in columns or not path.is_file():
-            continue
-        names = read_table(path, options).frame
-        rows = table.frame[number]
-        if f"{kind}_id" not in names.columns or not rows.dtype.is_integer():
-            continue
-        outside = (rows.is_null() | (rows < 0) | (rows >= names.height)).to_numpy()
-        if outside.any():
-            raise InputError(
-                table.where(int(outside.argmax())),
-                f"{number} is no row of {path.name}, which has {names.height:,}",
-                expected=f"a number from 0 to {names.height - 1:,}",
-                fix="save the data set again",
-            )
-        ids = names[f"{kind}_id"].gather(rows)
-        table = replace(table, frame=table.frame.drop(number).with_columns(ids))
-    return table
 
 
 def part_files(folder: Path) -> list[Path]:
@@ -182,9 +134,7 @@ def part_files(folder: Path) -> list[Path]:
     for form in PARTS:
         if present and all(form.match(name) for name in present):
             return [folder / name for name in sorted(present, key=_numbered)]
-    # Those of Netflix lie beside other files.
-    blocks = [name for name in present if NETFLIX.fullmatch(name)]
-    return [folder / name for name in sorted(blocks, key=_numbered)]
+    return []
 
 
 def first_file(folder: Path) -> Path:
@@ -293,8 +243,7 @@ def add_features(
     columns: Mapping[str, str] | None = None,
 ) -> Interactions:
     """Returns the data set with item features (title, category and coordinates by default) from a
-    file with one row per item. options: how the rows were read, and `items_encoding` and
-    `items_delimiter`.
+    file with one row per item. options: how the rows were read.
     """
     table = _items_table(path, options)
     added = features(table, data.items, options, columns=columns)
@@ -317,8 +266,8 @@ def _items_table(path: Path, options: LoadOptions) -> ColumnTable:
         except InputError as refusal:
             refusals.append(refusal)
     first = refusals[0]
-    # The options of the rows have other names.
-    fix = re.sub(r"\b(encoding|delimiter)=", r"items_\1=", first.fix)
+    # The options of an error are those of the rows.
+    fix = "write it in UTF-8, with the delimiter that its ending says"
     raise InputError(first.where, first.problem, expected=first.expected, fix=fix)
 
 
@@ -340,10 +289,6 @@ def _items_readings(path: Path, options: LoadOptions) -> Iterator[LoadOptions]:
     elif path.name == "news.tsv":
         delimiters = ["\t"]
         names = NEWS
-    if options.items_encoding is not None:
-        encodings = [options.items_encoding]
-    if options.items_delimiter is not None:
-        delimiters = [options.items_delimiter]
     # Without repeats.
     for encoding in dict.fromkeys(encodings):
         for delimiter in dict.fromkeys(delimiters):

@@ -20,8 +20,6 @@ from ..core.lanes.memory import rows_of, starts_of
 from ..core.types import Array, BoolArray, Float32Array, Float64Array, Int32Array, Int64Array
 from .reading import Reading, unread
 
-# Rows of a data set that is worth a compiled loop.
-MANY_ROWS = 1 << 20
 # The time of a row whose time is not known.
 NO_TIME = np.iinfo(np.int64).min
 # The report on rows that were made.
@@ -487,27 +485,15 @@ class PairOrder(NamedTuple):
 
     rows: Int64Array
     """The positions of the rows by user, then item, then place, int64 [n]."""
-    ascending: bool
-    """True if the rows are in this order as they are."""
     repeats: bool
     """True if two rows have the same user and item."""
 
 
-def pair_order(user: Array, item: Array, users: int, items: int) -> PairOrder:
-    """Returns the order of rows. user, item: numbers below `users` and `items`, int [n]."""
-    if len(user) < MANY_ROWS:
-        rows = np.lexsort((item, user))
-        same_user = user[rows[1:]] == user[rows[:-1]]
-        same_item = item[rows[1:]] == item[rows[:-1]]
-        return PairOrder(rows, False, bool(np.any(same_user & same_item)))
-    # Loaded here, since few data sets are large.
-    from . import compiled
-
-    disorder = compiled.disorder(user, item)
-    if disorder < 2:
-        return PairOrder(np.arange(len(user)), True, disorder == 1)
-    rows = compiled.order_of_pairs(user, item, users, items)
-    return PairOrder(rows, False, bool(compiled.repeats(user, item, rows)))
+def pair_order(pairs: Int64Array) -> PairOrder:
+    """Returns the order of rows. pairs: `pair_numbers` of each, int64 [n]."""
+    rows = np.argsort(pairs, kind="stable")
+    ascending = pairs[rows]
+    return PairOrder(rows, bool((ascending[1:] == ascending[:-1]).any()))
 
 
 def build(
@@ -533,7 +519,7 @@ def build(
     user = np.asarray(user)
     item = np.asarray(item, np.int32)
     if order is None:
-        order = pair_order(user, item, len(users), len(items))
+        order = pair_order(pair_numbers(user, item, len(items)))
     if order.repeats:
         raise InputError(
             name,
@@ -545,8 +531,6 @@ def build(
     ones = np.broadcast_to(np.float32(1), len(user))
 
     def ordered(column: Array) -> Array:
-        if order.ascending:
-            return column
         return column[order.rows]
 
     return Interactions(

@@ -12,7 +12,7 @@ from ..core.contract.protocols import Visits
 from ..core.errors import EntrenousError
 from ..core.lanes.memory import divides
 from ..core.types import Array
-from .interactions import Interactions, Vocabulary, from_seconds, text_array
+from .interactions import Interactions, Vocabulary, text_array
 from .reading import Reading
 
 # The columns of `Interactions` that are arrays, and their types.
@@ -23,6 +23,7 @@ COLUMNS = {
     "time": np.int64,
     "row": np.int64,
 }
+UNIT = "microseconds"
 VISITS = tuple(f"visits.{name}" for name in Visits._fields)
 
 
@@ -40,8 +41,8 @@ def arrays_of_rows(data: Interactions) -> dict[str, Array]:
         "name": data.name,
         "scale": data.scale,
         "reading": data.reading.as_json(),
-        # Earlier versions have seconds, and no such word.
-        "times": "microseconds",
+        # Files of the first versions have seconds, and no such word.
+        "times": UNIT,
     }
     columns["words"] = np.frombuffer(json.dumps(words).encode(), np.uint8)
     return columns
@@ -73,20 +74,17 @@ def _read(arrays: Mapping[str, Array]) -> Interactions:
     visits = None
     if VISITS[0] in arrays:
         visits = Visits(*(arrays[name] for name in VISITS))
-    time = arrays.get("time")
-    if "times" not in words:
-        time = None if time is None else from_seconds(time)
-        visits = None if visits is None else visits._replace(time=from_seconds(visits.time))
+    if words["times"] != UNIT:
+        raise ValueError(f"times in {words['times']}")
     scale = words["scale"]
-    # Earlier versions kept every id as text.
-    whole = words.get("whole", ["", ""])
+    whole = words["whole"]
     if scale is not None:
         scale = scale[0], scale[1]
     return Interactions(
         ptr=arrays["ptr"],
         item=arrays["item"],
         value=arrays["value"],
-        time=time,
+        time=arrays.get("time"),
         row=arrays.get("row"),
         visits=visits,
         users=_ids(words["users"], "user", whole[0]),

@@ -221,20 +221,16 @@ def judge(
         if rule is not None and rule != ANY and not by_column(rule):
             _refuse_without_values(table, f"likes={rule}")
         return LikedRows()
-    # Values of 0 or less can mean "disliked", "not rated" or a low rating.
     low = value <= 0
-    # Without a rule every row is a like, unless low values make that doubtful.
     if rule is None:
-        if not low.any():
+        further = ["value= (the column holds no values)"] if guessed else []
+        said_by_scale = scale is not None and scale[0] <= 0
+        check_said(table.where(_first(rows, low)), value, said_by_scale, further)
+        if scale is None or not low.any():
             return LikedRows(notes=_whatever(value))
-        if scale is None or scale[0] > 0:
-            further = ["value= (the column holds no values)"] if guessed else []
-            refuse_unsaid(table.where(_first(rows, low)), value, further)
         note = f"{_count_low(low)}, which are ratings since scale={_of(*scale)} says so"
         return LikedRows(notes=(note,))
-    keep = liked(value, rule)
-    if not keep.any():
-        refuse_no_like(table.source, value, rule)
+    keep = some_liked(table.source, value, rule)
     notes: tuple[str, ...] = ()
     if (low & keep).any():
         notes = (f"{_count_low(low & keep)}, which count as likes (likes={rule})",)
@@ -360,18 +356,23 @@ def keep_likes(data: Interactions, rule: str) -> Interactions:
         fix = did_you_mean(rule, [ANY, POSITIVE, f"{AT_LEAST}=X"])
         expected = "any, positive or at_least=X: a named data set has no column of labels"
         raise InputError(data.name, f"likes={rule}", expected=expected, fix=fix)
-    keep = liked(data.value, rule)
-    if not keep.any():
-        refuse_no_like(data.name, data.value, rule)
+    keep = some_liked(data.name, data.value, rule)
     kept = only_rows(data, keep, said(rule))
     return replace(kept, reading=kept.reading._replace(likes=rule))
 
 
-def refuse_unsaid(where: str, value: Float32Array, further: Sequence[str] | None) -> NoReturn:
-    """Refuses values, float32 [rows], some of which are 0 or less and may mean two things. further:
-    answers that the place of the question allows; None for rows that are read, whose scale stays.
+def check_said(
+    where: str, value: Float32Array, decided: bool, further: Sequence[str] | None
+) -> None:
+    """Raises InputError for values, float32 [rows], of 0 or less, which can mean "disliked", "not
+    rated" or a low rating, unless that is decided. Without a rule every row is a like.
+
+    further: answers that the place of the question allows; None for rows that are read, whose scale
+    stays.
     """
     low = value <= 0
+    if decided or not low.any():
+        return
     lowest = float(value.min())
     highest = float(value.max())
     options = ["likes=any (every row is a like)"]
@@ -395,14 +396,19 @@ def refuse_unsaid(where: str, value: Float32Array, further: Sequence[str] | None
     )
 
 
-def refuse_no_like(where: str, value: Float32Array, rule: str) -> NoReturn:
-    """Refuses a rule under which no value, float32 [rows], is a like."""
-    raise InputError(
-        where,
-        f"no row is a like under {said(rule)}",
-        expected="a rule that leaves rows",
-        fix=f"the values go from {value.min():.9g} to {value.max():.9g}",
-    )
+def some_liked(where: str, value: Float32Array, rule: str) -> BoolArray:
+    """Returns True for every value that a rule counts as a like, bool [rows]. Raises InputError if
+    there is none.
+    """
+    keep = liked(value, rule)
+    if not keep.any():
+        raise InputError(
+            where,
+            f"no row is a like under {said(rule)}",
+            expected="a rule that leaves rows",
+            fix=f"the values go from {value.min():.9g} to {value.max():.9g}",
+        )
+    return keep
 
 
 def _refuse_without_values(table: ColumnTable, option: str) -> NoReturn:

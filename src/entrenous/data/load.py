@@ -23,8 +23,7 @@ from .interactions import Interactions, Vocabulary
 from .likes import keep_likes
 from .options import FrameKeywords, LoadKeywords, LoadOptions
 from .reading import refuse_guesses
-from .table import ColumnTable, is_without_threads, refuse_without_threads
-from .times import with_latest_ties
+from .table import ColumnTable, refuse_without_threads
 
 if TYPE_CHECKING:
     import polars as pl
@@ -35,8 +34,9 @@ def load_arguments(values: Mapping[str, SettingValue]) -> dict[str, Any]:
     name or a wrong value.
     """
     options = LoadOptions.parse(values, "--load")
-    # Only those that were given, so that a manifest lists no defaults.
-    return {name: getattr(options, name) for name in values}
+    # Only those that were given, so that a manifest lists no defaults; an old name is gone.
+    given = dict.fromkeys("likes" if name == "min_value" else name for name in values)
+    return {name: getattr(options, name) for name in given}
 
 
 def load(
@@ -53,8 +53,7 @@ def load(
     are text: "007" and "7" are two users.
 
     user, item, value, time: the names of the columns if they are unusual; value="" or time=""
-    leaves that column out. time="date+time" takes the days from one column and the times of day
-    from another.
+    leaves that column out.
 
     time_form: the form of times that could be read in two ways, such as "day-first". bad_times:
     "missing" takes a time that cannot be read, is before 1970 or after 2100 as missing; "refuse"
@@ -68,8 +67,8 @@ def load(
 
     duplicates: "same" (default) keeps the last of repeated (user, item) rows and refuses rows that
     disagree on the value; "last" and "first" keep that row; "sum" adds the values up, as of plays
-    and purchases (rows without a value are counted); "refuse" refuses repeats. Rows are in the
-    order of time, then of their place in the file.
+    and purchases (rows without a value are counted). Rows are in the order of time, then of their
+    place in the file.
 
     bad_rows: "refuse" (default) refuses the first row that cannot be read; "drop" leaves such rows
     out, at most `bad_share` of all rows, but always one. max_items_of_a_user: leaves out users with
@@ -86,7 +85,7 @@ def load(
     min_rows: after the other filters, keeps users and items with at least this many rows (the
     core).
 
-    items: a file with title and category of the items, with items_encoding and items_delimiter.
+    items: a file with title and category of the items.
     features: its further columns that algorithms may learn from, such as "year,embedding":
     categories between |, a number, or a list of numbers.
     fetch: True downloads a named data set that is missing.
@@ -107,10 +106,7 @@ def loaded(
     name_or_path: str | Path, options: LoadOptions, *, fetch: bool, part: bool = False
 ) -> Interactions:
     """Returns the interactions of a data set, a file or a folder, or of such a part of a whole."""
-    if is_without_threads():
-        from .forked import load_elsewhere
-
-        return load_elsewhere(name_or_path, options, fetch=fetch, part=part)
+    refuse_without_threads(str(name_or_path), "load the data before the fork")
     path = Path(name_or_path)
     items_file = None
     if options.items is not None:
@@ -119,17 +115,9 @@ def loaded(
     named = datasets() if isinstance(name_or_path, str) else {}
     if name_or_path in named:
         _refuse_options(str(name_or_path), options)
-        chosen = named[str(name_or_path)]
-        if chosen.asks and options.rule is None:
-            raise InputError(
-                chosen.name,
-                chosen.asks,
-                expected="a rule of likes",
-                fix="say likes=positive or likes=at_least=2 (--load likes=positive)",
-            )
-        data = chosen.load(fetch=fetch)
-        if options.rule is not None:
-            data = keep_likes(data, options.rule)
+        data = named[str(name_or_path)].load(fetch=fetch)
+        if options.likes is not None:
+            data = keep_likes(data, options.likes)
     else:
         if isinstance(name_or_path, str):
             _check_path(name_or_path, list(named))
@@ -171,14 +159,14 @@ def _filtered(data: Interactions, options: LoadOptions, part: bool) -> Interacti
         data = k_core(data, users=options.min_rows, items=options.min_rows)
     if part:
         return data
-    return with_latest_ties(inspect(data, _filters(options)))
+    return inspect(data, _filters(options))
 
 
 def _filters(options: LoadOptions) -> list[str]:
     """Returns the options that leave rows out, in the order in which they do."""
     named = {
         "not_rated": None if options.not_rated is None else f"{options.not_rated:g}",
-        "likes": options.rule,
+        "likes": options.likes,
         "max_items_of_a_user": options.max_items_of_a_user,
         "min_rows": options.min_rows if options.min_rows != 1 else None,
     }
@@ -188,11 +176,8 @@ def _filters(options: LoadOptions) -> list[str]:
 # The options that apply to a named data set too, which declares the others itself.
 ANYWHERE = (
     "likes",
-    "min_value",
     "min_rows",
     "items",
-    "items_encoding",
-    "items_delimiter",
     "features",
     "max_items_of_a_user",
     "strict",

@@ -7,7 +7,7 @@ from __future__ import annotations
 import codecs
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, Self, TypedDict, final
+from typing import Any, Literal, TypedDict, final
 
 import numpy as np
 from pydantic import Field, field_validator, model_validator
@@ -18,7 +18,7 @@ from ..core.errors import InputError
 from .likes import AT_LEAST, read_rule
 from .scales import LOG, Scale
 
-Duplicates = Literal["same", "first", "last", "sum", "refuse"]
+Duplicates = Literal["same", "first", "last", "sum"]
 BadRows = Literal["refuse", "drop"]
 # The forms of times between which the column itself may not decide.
 TimeForm = Literal[
@@ -69,8 +69,6 @@ class LoadKeywords(FrameKeywords, total=False):
     skip_lines: int
     names: Sequence[str] | None
     items: str | Path | None
-    items_encoding: str | None
-    items_delimiter: str | None
 
 
 @final
@@ -82,13 +80,7 @@ class LoadOptions(Settings):
     user: str | None = Field(None, description="name of the user column")
     item: str | None = Field(None, description="name of the item column")
     value: str | None = Field(None, description="name of the value column; empty to leave it out")
-    time: str | None = Field(
-        None,
-        description=(
-            "name of the time column, or of those of days and times of day, date+time; empty to"
-            " leave it out"
-        ),
-    )
+    time: str | None = Field(None, description="name of the time column; empty to leave it out")
     time_form: TimeForm | None = Field(
         None,
         description=(
@@ -124,8 +116,8 @@ class LoadOptions(Settings):
     duplicates: Duplicates = Field(
         "same",
         description=(
-            "what becomes of repeated (user, item) rows: same (one, if they agree), first, last,"
-            " sum (values add up, as of plays and purchases), or refuse"
+            "what becomes of repeated (user, item) rows: same (one, if they agree), first, last, or"
+            " sum (values add up, as of plays and purchases)"
         ),
     )
     bad_rows: BadRows = Field(
@@ -163,7 +155,6 @@ class LoadOptions(Settings):
     not_rated: float | None = Field(
         None, description="a value that means that a row is no rating, such as 0: it is left out"
     )
-    min_value: float | None = Field(None, description="its old name: 4 stands for likes=at_least=4")
     min_rows: int = Field(
         1, ge=1, description="keep users and items with at least this many rows (the core)"
     )
@@ -175,33 +166,25 @@ class LoadOptions(Settings):
             " commas: categories between |, a number, or a list of numbers"
         ),
     )
-    items_encoding: str | None = Field(
-        None, description="of the file of items; else UTF-8 if it is that, or that of the rows"
-    )
-    items_delimiter: str | None = Field(
-        None, description="of the file of items; else as in the rows"
-    )
 
-    @model_validator(mode="after")
-    def _check_one_rule(self) -> Self:
-        if self.min_value is not None and self.likes not in (None, self.rule):
+    @model_validator(mode="before")
+    @classmethod
+    def _take_old_name(cls, given: Any) -> Any:
+        """Returns the options with `likes` in the place of `min_value`, its old name."""
+        if not isinstance(given, dict) or given.get("min_value") is None:
+            return given
+        options = dict(given)
+        old = options.pop("min_value")
+        rule = read_rule((AT_LEAST, old))
+        if options.get("likes") is not None and read_rule(options["likes"]) != rule:
             raise InputError(
                 "min_value",
-                f"min_value={self.min_value:g} says likes={self.rule}, and likes={self.likes} is"
-                " given too",
+                f"min_value={old} says likes={rule}, and likes={options['likes']} is given too",
                 expected="one rule",
                 fix="leave one of the two out",
             )
-        if self.min_value is not None:
-            deprecated(f"min_value={self.min_value:g}", f"likes={self.rule}", gone="0.4.0")
-        return self
-
-    @property
-    def rule(self) -> str | None:
-        """The rule by which rows count as likes; None if none is given."""
-        if self.min_value is None:
-            return self.likes
-        return read_rule((AT_LEAST, self.min_value))
+        deprecated(f"min_value={old}", f"likes={rule}", gone="0.4.0")
+        return {**options, "likes": rule}
 
     @property
     def bounds(self) -> tuple[float, float] | None:
@@ -233,16 +216,7 @@ class LoadOptions(Settings):
             return str(given)
         return given
 
-    @field_validator("duplicates", mode="before")
-    @classmethod
-    def _check_duplicates(cls, given: Any) -> Any:
-        if given == "error":
-            raise InputError(
-                "duplicates", "'error' has another name now", expected="duplicates=refuse"
-            )
-        return given
-
-    @field_validator("delimiter", "items_delimiter")
+    @field_validator("delimiter")
     @classmethod
     def _check_delimiter(cls, delimiter: str | None) -> str | None:
         # A shell does not pass a tab or a blank easily.
@@ -257,11 +231,9 @@ class LoadOptions(Settings):
             )
         return delimiter
 
-    @field_validator("encoding", "items_encoding")
+    @field_validator("encoding")
     @classmethod
-    def _check_encoding(cls, encoding: str | None) -> str | None:
-        if encoding is None:
-            return None
+    def _check_encoding(cls, encoding: str) -> str:
         try:
             # The registry also knows codecs that are no encodings, such as zlib.
             known = codecs.lookup(encoding)._is_text_encoding

@@ -1,14 +1,13 @@
 """`Recipe`: how the files of a published data set are read untouched, by the name of the data set
-(`format=book-crossing`), and which data sets among them are loaded by a name. A recipe is an entry
-of `recipes.toml`, or of such a file that an installed package brings (`entrenous.recipes`).
+(`format=book-crossing`), and which data sets among them are loaded by a name. A recipe is a table
+of a TOML file that an installed package brings (`entrenous.recipes`), as entrenous-field does.
 """
 
 from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, final
@@ -18,6 +17,7 @@ from pydantic import Field, TypeAdapter, ValidationError, model_validator
 from ..core.contract.settings import Settings
 from ..core.errors import InputError, did_you_mean
 from ..core.registry.discover import pick
+from ..core.registry.neighbours import neighbour
 from ..core.registry.plugins import plugged
 from .columns import assemble
 from .dataset import Dataset
@@ -26,12 +26,7 @@ from .files import first_line, formats, read_table
 from .folders import add_features, first_file, part_files, read_folder
 from .home import find
 from .interactions import Interactions
-from .likes import ANY
 from .options import LoadOptions
-
-OURS = Path(__file__).with_name("recipes.toml")
-# Stands for each category in the texts of a set.
-CATEGORY = "CATEGORY"
 
 
 @final
@@ -69,13 +64,11 @@ class NamedSet(Settings):
     items: str = Field("", description="the file that describes the items")
     items_columns: Mapping[str, str] = Field({}, description="the column of each feature in it")
     items_options: LoadOptions = Field(LoadOptions(), description="the options of loading it")
-    asks: str = Field("", description="what the user has to say before rows count as likes")
     archive: str = Field("", description="the address of an archive with the files")
     digest: str = Field("", description="the hash of the archive")
     members: Mapping[str, str] = Field({}, description="the place of each file in it")
     largest: int = Field(LARGEST, gt=0, description="the most bytes of the archive")
     folder: str = Field("", description="the folder below the data folder; else that of the name")
-    categories: tuple[str, ...] = Field((), description="the parts that are data sets themselves")
 
 
 @final
@@ -100,11 +93,11 @@ class Recipe(Settings):
 
 @cache
 def recipes() -> dict[str, Recipe]:
-    """Returns every recipe by name: ours and those of installed packages (`entrenous.recipes`),
-    each of which names a file. Raises InputError for a name that two files have.
+    """Returns every recipe by name: those of installed packages (`entrenous.recipes`), each of
+    which names a file. Raises InputError for a name that two files have.
     """
     known: dict[str, Recipe] = {}
-    for path in (OURS, *plugged("recipes").values()):
+    for path in plugged("recipes").values():
         brought = read_recipes(path)
         taken = known.keys() & brought.keys()
         if taken:
@@ -114,12 +107,12 @@ def recipes() -> dict[str, Recipe]:
 
 
 def read_recipes(path: Path) -> dict[str, Recipe]:
-    """Returns the recipes in a file by name. Raises InputError with the line of a key that is
+    """Returns the recipes in a file by name. Raises InputError with the place of a key that is
     unknown or has a wrong value.
     """
-    text = path.read_text(encoding="utf-8")
     try:
-        return TypeAdapter(dict[str, Recipe]).validate_python(tomllib.loads(text))
+        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+        return TypeAdapter(dict[str, Recipe]).validate_python(tables)
     except tomllib.TOMLDecodeError as wrong:
         raise InputError(str(path), f"it is no TOML: {wrong}") from None
     except InputError as wrong:
@@ -130,33 +123,13 @@ def read_recipes(path: Path) -> dict[str, Recipe]:
         unknown = [error for error in errors if error["type"] == "extra_forbidden"]
         # A misspelt key is missing too.
         first = [*unknown, *errors][0]
-        key = str(first["loc"][-1])
+        *place, key = map(str, first["loc"])
         known = [*LoadOptions.model_fields, *NamedSet.model_fields, *Recipe.model_fields]
         raise InputError(
-            f"{path}:{_line_of(first['loc'], text)}",
+            f"{path} [{'.'.join(place)}]",
             f"'{key}' is wrong: {first['msg']}",
             fix=did_you_mean(key, known) if unknown else "",
         ) from None
-
-
-def _line_of(place: tuple[int | str, ...], text: str) -> int:
-    """Returns the line of a key in a text, or that of its table. place: the recipe, `files` or
-    `sets` and a number, and the key.
-    """
-    heading = f"[{place[0]}]"
-    number = 0
-    if len(place) > 2 and isinstance(place[2], int):
-        heading = f"[[{place[0]}.{place[1]}]]"
-        number = place[2]
-    lines = text.split("\n")
-    headings = [at for at, line in enumerate(lines) if line.strip() == heading]
-    first = headings[number] if number < len(headings) else 0
-    for at in range(first + 1, len(lines)):
-        if lines[at].startswith("["):
-            break
-        if re.match(rf"{re.escape(str(place[-1]))}\s*=", lines[at]):
-            return at + 1
-    return first + 1
 
 
 # ---- files by the name of a recipe ---------------------------------------------------------------
@@ -166,12 +139,15 @@ def preset_options(path: Path, options: LoadOptions) -> LoadOptions:
     """Returns the options with those of the recipe that `options.format` names, as far as the user
     left them at their default; `options` itself if it names a format or nothing.
 
-    Raises InputError for an unknown name, and for a file that does not begin like the published
-    one.
+    Raises InputError for an unknown name, if no recipes are installed, and for a file that does not
+    begin like the published one.
     """
     if options.format is None or options.format in formats():
         return options
-    recipe = pick("format", options.format, {**formats(), **recipes()})
+    known = recipes()
+    if not known:
+        raise neighbour("field").missing("format")
+    recipe = pick("format", options.format, {**formats(), **known})
     rows = first_file(path) if path.is_dir() else path
     line = first_line(rows).replace('"', "")
     for published in recipe.files:
@@ -206,29 +182,10 @@ def _filled(options: LoadOptions, published: LoadOptions) -> LoadOptions:
 def data_sets() -> dict[str, Dataset]:
     """Returns the data sets of all recipes by name."""
     return {
-        known.name: known
+        each.name: _dataset(name, each)
         for name, recipe in recipes().items()
         for each in recipe.sets
-        for known in _of_set(name, each)
     }
-
-
-def _of_set(recipe: str, each: NamedSet) -> Iterator[Dataset]:
-    """Yields the data set of an entry, or one for each of its categories."""
-    whole = _dataset(recipe, each)
-    if not each.categories:
-        yield whole
-    for category in each.categories:
-        files = tuple(file.replace(CATEGORY, category) for file in each.files)
-        yield replace(
-            whole,
-            name=whole.name.replace(CATEGORY, category),
-            summary=whole.summary.replace(CATEGORY, category.replace("_", " ")),
-            origin=whole.origin.replace(CATEGORY, category),
-            files=files,
-            family=each.name,
-            read=partial(_read, recipe, each.model_copy(update={"files": files})),
-        )
 
 
 def _dataset(recipe: str, each: NamedSet) -> Dataset:
@@ -244,7 +201,6 @@ def _dataset(recipe: str, each: NamedSet) -> Dataset:
         folder=each.folder or each.name,
         files=each.files,
         sources=sources,
-        asks=each.asks,
         read=partial(_read, recipe, each),
     )
 
@@ -253,9 +209,7 @@ def _read(recipe: str, each: NamedSet, folder: Path) -> Interactions:
     """Returns the interactions in a folder, with the features of the items if their file is there
     too.
     """
-    # Where the user is asked, all rows are read, and the user's rule judges them.
-    rule = {"likes": ANY} if each.asks else {}
-    asked = LoadOptions.parse({"format": recipe, **rule}, each.name)
+    asked = LoadOptions.parse({"format": recipe}, each.name)
     if part_files(folder):
         options = preset_options(first_file(folder), asked)
         data = read_folder(folder, options, name=each.name)
@@ -264,16 +218,7 @@ def _read(recipe: str, each: NamedSet, folder: Path) -> Interactions:
         assert path is not None
         options = preset_options(path, asked)
         data = assemble(read_table(path, options), options, name=each.name)
-    if each.asks:
-        data = _unjudged(data)
     items = find(folder, each.items) if each.items else None
     if items is None:
         return data
     return add_features(data, items, each.items_options, columns=each.items_columns)
-
-
-def _unjudged(data: Interactions) -> Interactions:
-    """Returns all rows as rows that no rule has judged yet."""
-    said = f"(likes={ANY})"
-    notes = tuple(note for note in data.reading.notes if said not in note)
-    return replace(data, reading=data.reading._replace(likes="", notes=notes))

@@ -42,21 +42,15 @@ def keep(
     time: Int64Array | None,
     options: LoadOptions,
 ) -> KeptRows:
-    """Returns the rows that stay where a pair is repeated. pair: one number for each (user, item),
+    """Returns the rows that stay where pairs are repeated. pair: one number for each (user, item),
     int64 [rows]. Raises InputError for a repeat that `options.duplicates` refuses, and for a sum
     that is no rating.
     """
-    # Most data has no repeats, and one sort tells so.
-    ascending = np.sort(pair)
-    if not (ascending[1:] == ascending[:-1]).any():
-        return _as_they_are(pair, value, options)
     # Both sorts are stable: ties keep the order of the file.
     order = np.lexsort((pair,) if time is None else (time, pair))
     ordered = pair[order]
     # True where a row has the pair of the row before it.
     same = ordered[1:] == ordered[:-1]
-    if options.duplicates == "refuse":
-        _refuse_repeat(table, pair)
     if options.duplicates == "same" and value is not None:
         in_order = value[order]
         if (same & (in_order[1:] != in_order[:-1])).any():
@@ -91,11 +85,11 @@ def keep(
     return KeptRows(rows, None if value is None else value[rows], (entry,), (), visits)
 
 
-def _as_they_are(pair: Int64Array, value: Float32Array | None, options: LoadOptions) -> KeptRows:
-    """Returns all rows. Where repeats add up, a row without a value counts as one."""
+def as_they_are(rows: int, value: Float32Array | None, options: LoadOptions) -> KeptRows:
+    """Returns all of some rows. Where repeats add up, a row without a value counts as one."""
     if options.duplicates == "sum" and value is None:
-        value = np.ones(len(pair), np.float32)
-    return KeptRows(np.arange(len(pair)), value)
+        value = np.ones(rows, np.float32)
+    return KeptRows(slice(None), value)
 
 
 def _sums(
@@ -152,20 +146,11 @@ def _refuse_sum(
     )
 
 
-def _refuse_repeat(table: ColumnTable, pair: Int64Array) -> NoReturn:
-    """Refuses the first row of the table whose pair occurs before."""
-    earliest = _earliest(pair)
-    raise InputError(
-        table.where(int(np.argmax(earliest < np.arange(len(pair))))),
-        "the (user, item) pair occurs before",
-        expected="one row per pair",
-        fix=CHOOSE,
-    )
-
-
 def _refuse_conflict(table: ColumnTable, pair: Int64Array, value: Float32Array) -> NoReturn:
     """Refuses the first row of the table that disagrees on the value with a row of its pair."""
-    earliest = _earliest(pair)
+    _, first, number = np.unique(pair, return_index=True, return_inverse=True)
+    # The first row of each pair.
+    earliest = first[number]
     row = int(np.argmax(value != value[earliest]))
     other = int(earliest[row])
     line = table.where(other).rpartition(":")[2]
@@ -175,9 +160,3 @@ def _refuse_conflict(table: ColumnTable, pair: Int64Array, value: Float32Array) 
         expected="repeats that agree",
         fix=CHOOSE,
     )
-
-
-def _earliest(pair: Int64Array) -> Int64Array:
-    """Returns the first row that has the pair of each row, int64 [rows]."""
-    _, first, number = np.unique(pair, return_index=True, return_inverse=True)
-    return first[number]

@@ -1,5 +1,5 @@
 """The conversion of a column of times to microseconds since 1970 (UTC): numbers of seconds or of
-smaller units, dates (`dates`), and days and times of day in two columns.
+smaller units, and dates (`dates`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numpy as np
 from ..core.errors import InputError
 from ..core.types import BoolArray, Float64Array, Int8Array, Int64Array
 from .dates import CLOCK, read_dates
-from .interactions import BAD_TIMES, NO_TIME, SECOND, Interactions
+from .interactions import BAD_TIMES, NO_TIME, SECOND
 from .options import LoadOptions
 from .reading import Guess
 from .table import (
@@ -82,19 +82,13 @@ class Read(NamedTuple):
 
 def times(table: ColumnTable, name: str, options: LoadOptions) -> Times:
     """Returns the times of a column in microseconds since 1970 (UTC), from seconds, milli-, micro-
-    or nanoseconds (told apart by size, row by row), or from dates. name: `date+time` stands for the
-    days in one column and the times of day in another.
+    or nanoseconds (told apart by size, row by row), or from dates.
 
     A missing time is allowed and counted. Raises InputError for one that is negative, after 2100,
     or not a time, unless `options.bad_times` takes it as missing; and for a column that can be read
     in two ways.
     """
     column = _column(table, name)
-    seconds = _plain_seconds(column, options.time_form)
-    if seconds is not None:
-        # The first row shows of most columns that they are not whole days.
-        days = seconds[0] % (86_400 * SECOND) == 0
-        return Times(seconds, _resolution(seconds, column) if days else ())
     micros, fault, notes, guesses = _read(table, column, options.time_form)
     if guesses and options.time is None:
         _check_beside_days(table, name, micros, fault)
@@ -119,41 +113,6 @@ def times(table: ColumnTable, name: str, options: LoadOptions) -> Times:
     notes += _resolution(micros, column)
     micros[missing] = NO_TIME
     return Times(micros, notes, guesses)
-
-
-def with_latest_ties(data: Interactions) -> Interactions:
-    """Returns the data set with a note on the users of whom several rows have the latest time, if
-    there are any: a split by time holds one of them out.
-    """
-    if data.time is None:
-        return data
-    people = np.flatnonzero(data.counts)
-    latest = np.maximum.reduceat(data.time, data.ptr[people])
-    at_latest = data.time == np.repeat(latest, data.counts[people])
-    rows = np.add.reduceat(at_latest.astype(np.int64), data.ptr[people])
-    tied = int(((rows > 1) & (latest != NO_TIME)).sum())
-    if not tied:
-        return data
-    return data.noted(
-        f"users with several rows at their latest time, of which the last one in the source counts"
-        f" as the latest: {tied:,} of {len(people):,}"
-    )
-
-
-def _plain_seconds(column: Any, form: str | None) -> Int64Array | None:
-    """Returns the microseconds of a column of whole numbers that are all seconds of 1973 to 2100;
-    None for any other column.
-    """
-    import polars as pl
-
-    if column.dtype != pl.Int64 or column.null_count() or form not in (None, "seconds"):
-        return None
-    seconds = column.to_numpy()
-    # No other unit or form has numbers of this size.
-    if not len(seconds) or seconds.min() < FIRST or seconds.max() > LATEST:
-        return None
-    micros: Int64Array = seconds * SECOND
-    return micros
 
 
 def looks_like_times(table: ColumnTable, name: str) -> bool:
@@ -193,29 +152,15 @@ def _resolution(micros: Int64Array, column: Any) -> tuple[str, ...]:
     return ("times are whole days, so that the rows of one day have equal times",)
 
 
-# ---- the column, or the two columns --------------------------------------------------------------
-
-
-def day_and_clock(table: ColumnTable, name: str) -> str:
-    """Returns `date+time` for a column of times of day next to one of days; else the name."""
-    usual = _day_columns(table)
-    if usual and _is_clock(table.frame[name]):
-        return f"{usual[0]}+{name}"
-    return name
+# ---- the column ----------------------------------------------------------------------------------
 
 
 def _column(table: ColumnTable, name: str) -> Any:
-    """Returns the column of times; of two columns, the days and the times of day as one text.
-    Raises InputError for a column of another type.
-    """
+    """Returns the column of times. Raises InputError for one of another type."""
     import polars as pl
 
-    frame = table.frame
-    if name not in frame.columns:
-        day, _, clock = name.partition("+")
-        return _joined(frame[day], frame[clock])
     refuse_nested(table, name, "time")
-    column = frame[name]
+    column = table.frame[name]
     if column.dtype == pl.String:
         column = column.str.strip_chars()
     if column.dtype.is_decimal():
@@ -226,8 +171,8 @@ def _column(table: ColumnTable, name: str) -> Any:
             table.source,
             f"the time column '{name}' holds times of day without a day",
             expected=EXPECTED,
-            fix="leave times out with time='' (--load time=), or name the column of days too,"
-            f" time='{day}+{name}' (--load time={day}+{name})",
+            fix=f"take the days, time='{day}' (--load time={day}); or write both in one"
+            " column, or leave times out with time='' (--load time=)",
         )
     kinds = (pl.Datetime, pl.Date, pl.String)
     if not (column.dtype in kinds or column.dtype.is_numeric()):
@@ -273,18 +218,6 @@ def _is_clock(column: Any) -> bool:
     present = column.head(1000).str.strip_chars()
     first = present.filter(present != "").head(1)
     return bool(first.str.contains(CLOCK_ALONE).any())
-
-
-def _joined(days: Any, clocks: Any) -> Any:
-    """Returns the texts of two columns side by side; "" where there is no day."""
-    import polars as pl
-
-    if clocks.dtype == pl.Time:
-        clocks = clocks.dt.to_string("%H:%M:%S%.6f")
-    day = days.cast(pl.String).fill_null("").str.strip_chars()
-    clock = clocks.cast(pl.String).fill_null("").str.strip_chars()
-    both = (day + " " + clock).str.strip_chars()
-    return both.zip_with(day != "", pl.repeat("", len(both), eager=True))
 
 
 # ---- the forms -----------------------------------------------------------------------------------

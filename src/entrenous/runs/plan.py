@@ -25,7 +25,7 @@ from ..core.values import FEW_PEOPLE, SettingValue
 from ..data.dataset import datasets
 from ..data.divided import present as divided_here
 from ..data.interactions import Interactions
-from ..data.likes import refuse_unsaid
+from ..data.likes import check_said
 from ..data.load import load_arguments
 from ..data.scales import check_counts
 from ..data.split.protocol import GIVEN, is_given, is_stream
@@ -220,9 +220,8 @@ def _check_values(plan: RunPlan, rows: Interactions, algorithm: Algorithm) -> No
     ratings = predicts_ratings(algorithm)
     # A declared scale says enough for an algorithm that predicts ratings.
     scaled = ratings and rows.scale is not None and rows.reading.scaled
-    said = scaled or rows.reading.likes
-    if not said and len(rows) and rows.value.min() <= 0:
-        refuse_unsaid(f"{rows.name} for {name}", rows.value, None)
+    said = scaled or bool(rows.reading.likes)
+    check_said(f"{rows.name} for {name}", rows.value, said, None)
     if ratings:
         check_counts(rows, name)
 

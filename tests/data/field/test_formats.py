@@ -343,17 +343,15 @@ def test_lines_that_cannot_be_split_may_be_left_out(tmp_path: Path) -> None:
 # ---- the file of items ---------------------------------------------------------------------------
 
 
-def test_the_file_of_items_has_its_own_options(tmp_path: Path) -> None:
+def test_the_file_of_items_is_read_as_the_rows_or_as_utf_8(tmp_path: Path) -> None:
     """Case 10: ml4dummies_2ed#2."""
     rows = put(tmp_path, "ratings.csv", TABLE.replace(",", ";"))
     titles = "item_id;title\na;Caf\xe9\nb;M\xfcller\n"
     books = put(tmp_path, "books.csv", titles.encode("latin-1"))
     like_rows = load(rows, delimiter=";", encoding="latin-1", items=books)
     assert like_rows.features["title"].tolist() == ["Caf\xe9", "M\xfcller", ""]
-    own = load(rows, delimiter=";", items=books, items_encoding="latin-1", items_delimiter=";")
-    assert own.features["title"].tolist() == ["Caf\xe9", "M\xfcller", ""]
-    message = refused(rows, delimiter=";", items=books, items_delimiter=";")
-    assert "--load items_encoding=latin-1" in message
+    message = refused(rows, delimiter=";", items=books)
+    assert "books.csv:2" in message and "write it in UTF-8" in message
 
 
 # ---- other layouts -------------------------------------------------------------------------------
@@ -379,23 +377,6 @@ def test_a_damaged_table_is_no_list_of_items(tmp_path: Path) -> None:
     times = "".join(f"{user} {user + 5} 3 88125094{user}\n" for user in range(1, 9))
     message = refused(put(tmp_path, "a.txt", times + "9 14 3\n"))
     assert "a.txt:9: 3 columns" in message
-
-
-def test_blocks_of_netflix(tmp_path: Path) -> None:
-    path = put(tmp_path, "n.txt", "1:\n10,3,2005-09-06\n11,5,2005-05-13\n8:\n12,4,2005-12-26\n")
-    data = load(path)
-    assert pairs(data) == [("10", "1"), ("11", "1"), ("12", "8")]
-    assert data.value.tolist() == [3, 5, 4]
-    bad = put(tmp_path, "b.txt", "1:\n10,3,2005-09-06\nx:\n10,4,2005-12-26\n")
-    assert "b.txt:3: 'x:' begins no block" in refused(bad)
-    short = put(tmp_path, "s.txt", "1:\n10,3,2005-09-06\n2:\n10,2005-12-26\n")
-    assert "s.txt:4: 2 columns" in refused(short)
-    value = put(tmp_path, "v.txt", "1:\n10,3,2005-09-06\n2:\n10,x,2005-12-26\n")
-    assert "v.txt:4: the value 'x'" in refused(value)
-    put(tmp_path, "set/combined_data_1.txt", "1:\n10,3,2005-09-06\n")
-    put(tmp_path, "set/combined_data_2.txt", "2:\n11,3,2005-09-06\n12,3,2005-09-07\n")
-    put(tmp_path, "set/movie_titles.csv", "1,2003,x\n")
-    assert len(load(tmp_path / "set")) == 3
 
 
 def test_impressions(tmp_path: Path) -> None:

@@ -1,10 +1,9 @@
 """The layouts that the field uses (issue 41, section 3), as small look-alikes: Parquet of Hugging
-Face and of LensKit, and columns that say that nothing was consumed.
+Face, and columns that say that nothing was consumed.
 """
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +32,7 @@ def frame(**columns: list[Any]) -> pl.DataFrame:
     return pl.DataFrame({"user_id": user, "item_id": item, "timestamp": time, **columns})
 
 
-# ---- Parquet of Hugging Face and LensKit ---------------------------------------------------------
+# ---- Parquet of Hugging Face ---------------------------------------------------------------------
 
 
 def test_parquet_of_hugging_face(tmp_path: Path) -> None:
@@ -49,31 +48,6 @@ def test_parquet_of_hugging_face(tmp_path: Path) -> None:
     data = load(folder)
     assert pairs(data) == PAIRS
     assert "splits that are read as one table: test, train" in data.notes
-
-
-@pytest.mark.parametrize("numbered", [True, False])
-def test_parquet_of_lenskit(numbered: bool, tmp_path: Path) -> None:
-    rated = frame(rating=[1.0 + user % 5 for user, _, _ in ROWS])
-    if numbered:
-        # The numbers are rows of the tables of users and items.
-        user = [USERS.index(user) for user, _, _ in ROWS]
-        item = [ITEMS.index(item) for _, item, _ in ROWS]
-        rated = rated.drop("user_id", "item_id").with_columns(
-            user_num=pl.Series(user), item_num=pl.Series(item)
-        )
-    rated.write_parquet(tmp_path / "rating.parquet")
-    pl.DataFrame({"user_id": USERS}).write_parquet(tmp_path / "user.parquet")
-    titles = [f"film {item}" for item in ITEMS]
-    pl.DataFrame({"item_id": ITEMS, "title": titles}).write_parquet(tmp_path / "item.parquet")
-    schema = {"name": "toy", "default_interaction": "rating"}
-    (tmp_path / "schema.json").write_text(json.dumps(schema))
-    data = load(tmp_path)
-    assert pairs(data) == PAIRS and data.value.max() == 5
-    assert data.features["title"][data.items.index(str(ITEMS[3]))] == f"film {ITEMS[3]}"
-    # A schema names no file elsewhere.
-    (tmp_path / "schema.json").write_text(json.dumps({"default_interaction": "../rating"}))
-    with pytest.raises(InputError, match="a folder without known files"):
-        load(tmp_path)
 
 
 # ---- nothing is silently counted as consumption --------------------------------------------------

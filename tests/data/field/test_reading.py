@@ -353,27 +353,14 @@ def test_items_without_an_id_follow_the_policy_for_bad_rows(tmp_path: Path) -> N
     assert "items.csv: its rows of items without interactions: 1" in data.notes
 
 
-def test_items_that_stand_twice_follow_the_policy_for_duplicates(tmp_path: Path) -> None:
+def test_the_last_row_of_an_item_counts_and_the_others_are_counted(tmp_path: Path) -> None:
     rows = written(tmp_path, table("user_id,item_id", USERS, ITEMS))
     items = items_file(tmp_path, "item_id,title\ni0,A\ni1,B\ni0,A\ni0,C\nx,1\nx,2\n")
-    with pytest.raises(
-        InputError, match=r"items\.csv:5: the item stands at 2 too, with another ti"
-    ):
-        load(rows, items=items)
-    with pytest.raises(InputError, match=r"items\.csv:4: the item stands at 2 too; expected one"):
-        load(rows, items=items, duplicates="refuse")
-    first = load(rows, items=items, duplicates="first")
-    last = load(rows, items=items, duplicates="last")
-    assert (first.features["title"][0], last.features["title"][0]) == ("A", "C")
-    assert first.reading.left_out[0] == LeftOut(
-        "repeats of an item, of which the first is kept", 2, f"{items}:4"
+    data = load(rows, items=items)
+    assert data.features["title"][0] == "C"
+    assert data.reading.left_out[0] == LeftOut(
+        "repeats of an item, of which the last is kept", 2, f"{items}:2"
     )
-    # Items that agree are one.
-    items = items_file(tmp_path, "item_id,title\ni0,A\ni0,A\n")
-    assert load(rows, items=items).features["title"][0] == "A"
-    frame = {"item_id": ["i0", "i0"], "title": ["A", "B"]}
-    with pytest.raises(InputError, match=r"^frame items:row 1: the item stands at row 0 too"):
-        from_frame({"user_id": USERS, "item_id": ITEMS}, items=frame)
 
 
 # ---- the documentation ---------------------------------------------------------------------------

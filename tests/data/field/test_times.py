@@ -5,7 +5,7 @@ those that cannot be. Numbers in brackets are those of ../shared/cases.
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, date, datetime, time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from entrenous.core.errors import InputError
+from entrenous.core.errors import EntrenousError, InputError
 from entrenous.data.describe import describe
 from entrenous.data.interactions import NO_TIME, SECOND, Interactions
 from entrenous.data.kept import arrays_of_rows, rows_from_arrays
@@ -123,20 +123,6 @@ def test_the_resolution_is_said() -> None:
     assert not noted(rows_at(["1593878903", "1593878904"]), "times")
 
 
-def test_ties_at_the_latest_time_are_counted() -> None:
-    """Of u the two latest rows tie; of v the two first; w has one row, x two without a time."""
-    columns = {
-        "user_id": list("uuuvvvwxx"),
-        "item_id": list("abcabcdab"),
-        "time": ["1", "2", "2", "1", "1", "2", "9", "", ""],
-    }
-    data = from_frame(columns)
-    assert noted(data, "several rows at their latest time", "counts as the latest: 1 of 4")
-    columns["time"][2] = "2.000001"
-    assert not noted(from_frame(columns), "latest time")
-    assert not noted(from_frame(columns, time=""), "latest time")
-
-
 # ---- forms [22, 23] ------------------------------------------------------------------------------
 
 
@@ -233,45 +219,18 @@ def test_days_that_contradict_each_other_are_refused_with_both_places(tmp_path: 
     assert noted(data, "cannot be used, taken as missing: 1 of 3", "log.csv:4")
 
 
-# ---- two columns [23] ----------------------------------------------------------------------------
+# ---- days beside times of day [23] ----------------------------------------------------------------
 
 BOTH = {"user_id": ["u", "u", "v"], "item_id": ["a", "b", "c"]}
 
 
-def test_a_day_and_a_time_of_day_in_two_columns_are_one_time() -> None:
-    columns = BOTH | {
-        "date": ["2019-01-01", "2019-01-02", ""],
-        "time": ["13:45:00.5", "8:00 am", ""],
-    }
-    data = from_frame(columns)
-    assert data.time is not None
-    assert data.time.tolist() == [
-        1546350300_500_000,
-        1546416000_000_000,
-        NO_TIME,
-    ]
-    assert noted(data, "days of 'date' and times of day of 'time'", "time=date takes the day alone")
-    assert {use.name: use.role for use in data.reading.columns}["date"] == "time"
-    alone = from_frame(columns, time="date")
-    assert alone.time is not None and alone.time[0] == 1546300800 * SECOND
-    named = from_frame(columns, time="date+time")
-    assert np.array_equal(named.time, data.time) and not noted(named, "days of")
-
-
-def test_two_columns_may_have_any_names_and_types() -> None:
-    columns = BOTH | {"tag": [date(2019, 1, 1)] * 3, "uhr": [time(13, 45, 0, 7)] * 3}
-    data = from_frame(pl.DataFrame(columns), time="tag+uhr")
-    assert data.time is not None and set(data.time.tolist()) == {1546350300_000_007}
-    with pytest.raises(InputError, match="no column 'tag\\+zeit'"):
-        from_frame(pl.DataFrame(columns), time="tag+zeit")
-
-
 def test_times_of_day_alone_are_refused_and_both_remedies_lead_out() -> None:
     columns = BOTH | {"date": ["2019-01-01"] * 3, "time": ["13:45", "08:00", "09:00"]}
-    with pytest.raises(InputError, match=r"times of day without a day.*time='' .*date\+time"):
-        from_frame(columns, time="time")
+    with pytest.raises(InputError, match=r"times of day without a day.*time='date' .*time=''"):
+        from_frame(columns)
     assert from_frame(columns, time="").time is None
-    assert from_frame(columns, time="date+time").time is not None
+    days = from_frame(columns, time="date").time
+    assert days is not None and set(days.tolist()) == {1546300800 * SECOND}
 
 
 def test_small_numbers_beside_days_are_asked_for() -> None:
@@ -363,10 +322,9 @@ def fractions() -> Interactions:
     )
 
 
-@pytest.mark.parametrize("format", ["csv", "parquet"])
 @pytest.mark.parametrize("whole", [True, False])
 def test_an_exported_split_keeps_every_microsecond(
-    whole: bool, format: Any, fractions: Interactions, tmp_path: Path
+    whole: bool, fractions: Interactions, tmp_path: Path
 ) -> None:
     assert fractions.time is not None
     time = fractions.time
@@ -374,15 +332,14 @@ def test_an_exported_split_keeps_every_microsecond(
         time = time // SECOND * SECOND
     data = replace(fractions, time=np.where(np.arange(60) % 10 == 3, NO_TIME, time))
     [split] = splits("random-80-20", data)
-    folder = write(split, tmp_path / "split", format=format)
+    folder = write(split, tmp_path / "split")
     back = read(folder)
     for one, other in ((split.train, back.train), (split.test.rows, back.test.rows)):
         assert np.array_equal(one.time, other.time)
     # Whole seconds stand there as in earlier versions.
-    if format == "csv":
-        column = pl.read_csv(folder / "train.csv")["time"]
-        assert column.dtype == (pl.Int64 if whole else pl.Float64)
-        assert column.null_count() == int((split.train.time == NO_TIME).sum())
+    column = pl.read_csv(folder / "train.csv")["time"]
+    assert column.dtype == (pl.Int64 if whole else pl.Float64)
+    assert column.null_count() == int((split.train.time == NO_TIME).sum())
 
 
 def test_an_exported_part_is_read_as_a_file_like_any_other(
@@ -393,14 +350,13 @@ def test_an_exported_part_is_read_as_a_file_like_any_other(
     assert train.time is not None and np.array_equal(np.sort(train.time), np.sort(split.train.time))
 
 
-def test_stored_rows_of_earlier_versions_are_in_seconds(fractions: Interactions) -> None:
-    assert fractions.time is not None
-    seconds = replace(fractions, time=fractions.time // SECOND * SECOND)
-    arrays = arrays_of_rows(seconds)
-    assert np.array_equal(rows_from_arrays(arrays).time, seconds.time)
-    words = arrays["words"].tobytes().replace(b'"times"', b'"other"')
-    older = {**arrays, "words": np.frombuffer(words, np.uint8), "time": seconds.time // SECOND}
-    assert np.array_equal(rows_from_arrays(older).time, seconds.time)
+def test_stored_rows_in_another_unit_are_refused(fractions: Interactions) -> None:
+    arrays = arrays_of_rows(fractions)
+    assert np.array_equal(rows_from_arrays(arrays).time, fractions.time)
+    for wrong in (b'"other"', b'"times": "seconds", "other"'):
+        words = arrays["words"].tobytes().replace(b'"times"', wrong)
+        with pytest.raises(EntrenousError, match="cannot be read"):
+            rows_from_arrays({**arrays, "words": np.frombuffer(words, np.uint8)})
 
 
 def test_the_hash_of_whole_seconds_is_that_of_earlier_versions(fractions: Interactions) -> None:

@@ -59,16 +59,6 @@ def test_filters_of_whole_data_are_refused_for_parts(tmp_path: Path) -> None:
         read(folder, {"colour": 2})
 
 
-def test_rows_in_train_and_test_are_refused_with_both_options(tmp_path: Path) -> None:
-    """Case 43."""
-    folder = folder_of(tmp_path, train=TRAIN, test=TEST)
-    with pytest.raises(InputError) as refused:
-        read(folder, repeats="refuse")
-    said = str(refused.value)
-    assert "rows in both train and test: 2; the first is user '1', item '10'" in said
-    assert "--protocol=given,repeats=drop" in said and "--protocol=given,repeats=keep" in said
-
-
 def test_repeats_are_dropped_and_counted(tmp_path: Path) -> None:
     """Case 43."""
     folder = folder_of(
@@ -128,7 +118,7 @@ def test_kept_repeats_stay_in_files_and_in_lists_for_other_evaluators(tmp_path: 
 @pytest.mark.parametrize(
     ("protocol", "said"),
     [
-        ("given,repeats=sometimes", "repeats is 'sometimes'; expected refuse or drop or keep"),
+        ("given,repeats=sometimes", "repeats is 'sometimes'; expected drop or keep"),
         ("given,colour=red", "it has no option 'colour'; expected one of its options: repeats"),
         ("given,repeats", "expected NAME, or NAME,option=value"),
         ("loo-full,repeats=drop", "it has no option 'repeats'"),

@@ -50,41 +50,37 @@ def assert_same(one, other):
             )
 
 
-@pytest.mark.parametrize("format", ["csv", "parquet"])
 @pytest.mark.parametrize("name", ["loo-9", "random-80-20", "fpl-80-20"])
-def test_a_split_comes_back_identical(name, format, tmp_path):
+def test_a_split_comes_back_identical(name, tmp_path):
     split = splits(name, random_data(), seed=3)[0]
-    assert_same(split, read(write(split, tmp_path / "split", format=format)))
+    assert_same(split, read(write(split, tmp_path / "split")))
     assert [path.name for path in tmp_path.iterdir()] == ["split"]
 
 
-@pytest.mark.parametrize("format", ["csv", "parquet"])
-def test_movielens_comes_back_identical(format, tmp_path):
+def test_movielens_comes_back_identical(tmp_path):
     split = splits("loo-99", movielens())[0]
-    assert_same(split, read(write(split, tmp_path / "split", format=format)))
+    assert_same(split, read(write(split, tmp_path / "split")))
 
 
-@pytest.mark.parametrize("format", ["csv", "parquet"])
-def test_repeated_visits_come_back_and_those_of_no_row_are_refused(format, tmp_path):
+def test_repeated_visits_come_back_and_those_of_no_row_are_refused(tmp_path):
     (tmp_path / "visits.csv").write_text(
         "user_id,item_id,timestamp\n"
         + "".join(f"u{k % 4},i{(k % 7) * (k % 4 + 1)},{k}\n" for k in range(60))
     )
     split = splits("random-50-50", load(str(tmp_path / "visits.csv")))[0]
-    folder = write(split, tmp_path / "split", format=format)
+    folder = write(split, tmp_path / "split")
     assert split.train.visits is not None and split.test.rows.visits is not None
     assert_same(split, read(folder))
-    if format == "csv":
-        kept = (folder / "test_visits.csv").read_text()
-        (folder / "test_visits.csv").write_text((folder / "train_visits.csv").read_text())
-        with pytest.raises(
-            InputError,
-            match=r"test_visits: \d+ visits are of no row, such as that of user 'u.', item 'i.'",
-        ):
-            read(folder)
-        (folder / "test_visits.csv").write_text(kept.replace(",time,", ",when,"))
-        with pytest.raises(InputError, match="test_visits: no column time"):
-            read(folder)
+    kept = (folder / "test_visits.csv").read_text()
+    (folder / "test_visits.csv").write_text((folder / "train_visits.csv").read_text())
+    with pytest.raises(
+        InputError,
+        match=r"test_visits: \d+ visits are of no row, such as that of user 'u.', item 'i.'",
+    ):
+        read(folder)
+    (folder / "test_visits.csv").write_text(kept.replace(",time,", ",when,"))
+    with pytest.raises(InputError, match="test_visits: no column time"):
+        read(folder)
 
 
 @pytest.mark.parametrize("lines", ["u0,0", "u0,1\nu0,1", "u0,100001", "u0,-3", "u0,x", "nobody,1"])
@@ -111,16 +107,15 @@ def test_somebodys_files_with_repeated_visits_stand_one_behind_the_other(tmp_pat
     )
 
 
-@pytest.mark.parametrize("format", ["csv", "parquet"])
-def test_data_without_times_and_rows_with_a_missing_time(format, tmp_path):
+def test_data_without_times_and_rows_with_a_missing_time(tmp_path):
     untimed = splits(
         "random-80-20", interactions([("ann", f"i{n}") for n in range(10)], times=False)
     )[0]
-    assert_same(untimed, read(write(untimed, tmp_path / "untimed", format=format)))
+    assert_same(untimed, read(write(untimed, tmp_path / "untimed")))
     partly = splits(
         "random-80-20", interactions([("ann", f"i{n}", NO_TIME if n % 3 else n) for n in range(10)])
     )[0]
-    assert_same(partly, read(write(partly, tmp_path / "partly", format=format)))
+    assert_same(partly, read(write(partly, tmp_path / "partly")))
 
 
 NASTY = [
@@ -143,12 +138,11 @@ NASTY = [
 ]
 
 
-@pytest.mark.parametrize("format", ["csv", "parquet"])
-def test_strange_ids_come_back(format, tmp_path):
+def test_strange_ids_come_back(tmp_path):
     split = splits(
         "loo-2", interactions([(user, item) for user in NASTY for item in NASTY[:12]], items=NASTY)
     )[0]
-    assert_same(split, read(write(split, tmp_path / "split", format=format)))
+    assert_same(split, read(write(split, tmp_path / "split")))
 
 
 @settings(max_examples=40, deadline=None)
@@ -202,10 +196,8 @@ def test_a_failed_export_leaves_nothing(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_unknown_format_and_a_folder_that_cannot_be_made_are_refused(tmp_path):
+def test_a_folder_that_cannot_be_made_is_refused(tmp_path):
     split = splits("loo-2", random_data())[0]
-    with pytest.raises(InputError, match="unknown format 'xlsx'; expected csv or parquet"):
-        write(split, tmp_path / "split", format="xlsx")
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="cannot be made"):
         write(split, tmp_path / "file" / "split")

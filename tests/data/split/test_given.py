@@ -108,12 +108,6 @@ def test_a_candidate_competes_once_and_never_if_its_user_has_consumed_it():
 @pytest.mark.parametrize(
     ("parts", "candidates", "said"),
     [
-        (
-            (TRAIN, interactions([("bob", "b")])),
-            None,
-            "rows in both train and test: 1; the first is user 'bob', item 'b'",
-        ),
-        ((TRAIN, TEST, interactions([("ann", "d")])), None, "rows in both validation and test: 1"),
         ((TRAIN, TEST.select(TEST.user < 0)), None, "the test part has no rows"),
         ((TRAIN, TEST), {"user": ["ann"], "item": ["d"]}, "no column candidate among user, item"),
         (
@@ -130,7 +124,7 @@ def test_a_candidate_competes_once_and_never_if_its_user_has_consumed_it():
 )
 def test_parts_that_cannot_be_are_refused(parts, candidates, said):
     with pytest.raises(InputError, match=said):
-        given(*parts, candidates=candidates, repeats="refuse")
+        given(*parts, candidates=candidates)
 
 
 def test_a_given_split_is_evaluated_like_any_other():

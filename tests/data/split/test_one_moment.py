@@ -216,22 +216,10 @@ def test_a_draw_decides_ties_and_nothing_else() -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["loo-full", "loo-1", "temporal-50-50", "fpl-50-50"])
-def test_ties_that_decide_can_be_refused_and_the_remedy_leads_out(name: str) -> None:
-    with pytest.raises(InputError) as refused:
-        splits(f"{name},ties=refuse", log(TIED + ", dan e 9"))
-    said = str(refused.value)
-    assert "of 4 users have ties that decide their" in said and "ties=file" in said
-    for remedy in ("ties=file", "ties=random"):
-        assert splits(f"{name},{remedy}", log(TIED + ", dan e 9"))[0].name == f"{name},{remedy}"
-    untied = log("ann a 1, ann b 1, ann c 2, ann d 3, ann e 4, ann f 5, bob a 2, bob g 9")
-    assert splits(f"{name},ties=refuse", untied)[0].notes == splits(name, untied)[0].notes
-
-
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("loo-1,ties=maybe", "ties is 'maybe'; expected file or random or refuse"),
+        ("loo-1,ties=maybe", "ties is 'maybe'; expected file or random"),
         ("loo-1,tie=file", "it has no option 'tie'; expected one of its options: ties"),
         ("loo-1,seed=4", "it has no option 'seed'"),
         ("random-80-20,ties=file", "it has no option 'ties'; expected one of its options: none"),

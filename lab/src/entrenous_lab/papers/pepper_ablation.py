@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import Any
 
 from entrenous.data.interactions import Interactions
-from entrenous.data.planted import planted
+from entrenous_lab.planted import planted
 
 from .effort import RowSource
 from .findings import tested_pairs, verdict

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple, final
 
 from entrenous.core.errors import InputError
 from entrenous.data.load import load
-from entrenous.data.planted import planted
 from entrenous.data.split.protocol import splits
 from entrenous.runs import pipeline
 from entrenous.systems.fbalf import FBALF
+from entrenous_lab.planted import planted
 
 from .epsilon import OF_RANKING, OF_RATINGS, DpCell, DpRows, of_some_users, with_epsilon
 from .result import Context, Found, Row

@@ -60,7 +60,7 @@ def _read_cities(folder: Path) -> Interactions:
     data = assemble(table, LoadOptions(), name="foursquare-italy-all")
     # Their files have one column for both.
     columns = {"title": "type", "category": "type"}
-    described = features(table, data.items, LoadOptions(duplicates="last"), columns=columns)
+    described = features(table, data.items, LoadOptions(), columns=columns)
     return replace(data, features=described.columns)
 
 

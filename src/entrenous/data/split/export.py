@@ -14,9 +14,9 @@
     test_absent           user, rows: the number of further held-out rows, of items that are not in
                           the catalogue (fpl-80-20)
 
-All are CSV or all are Parquet; `split.read` brings them back. A spreadsheet takes a cell that
-starts with = + - or @ for a formula, so in CSV such a text gets a leading ' (and a text that starts
-with ' and one of those gets one more, so that reading can undo it).
+All are CSV; `split.read` brings them back. A spreadsheet takes a cell that starts with = + - or @
+for a formula, so such a text gets a leading ' (and a text that starts with ' and one of those gets
+one more, so that reading can undo it).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -39,18 +39,17 @@ from ..visits import visit_columns
 from .given import CandidateColumns
 from .types import Held, Split
 
-Format = Literal["csv", "parquet"]
 ABOUT = "split.json"
 # The columns of item features start with it, so that a feature may be called `item`.
 FEATURE = "feature:"
 
 
-def write(split: Split, folder: Path | str, *, format: Format = "csv") -> Path:
+def write(split: Split, folder: Path | str) -> Path:
     """Writes the split into a new folder, whole or not at all: a temporary folder is filled, then
     renamed.
 
-    Raises InputError if the folder exists or cannot be made, if the format is unknown, and for a
-    split that holds out whole users, whose parts number users differently.
+    Raises InputError if the folder exists or cannot be made, and for a split that holds out whole
+    users, whose parts number users differently.
     """
     folder = Path(folder)
     if split.test.given is not None:
@@ -61,8 +60,6 @@ def write(split: Split, folder: Path | str, *, format: Format = "csv") -> Path:
             fix="use a protocol such as temporal-80-20, or keep the split in Python",
         )
     refuse_without_threads(str(folder), "write the split before the fork")
-    if format not in ("csv", "parquet"):
-        raise InputError("format", f"unknown format '{format}'", expected="csv or parquet")
     if folder.exists():
         raise InputError(
             str(folder),
@@ -81,7 +78,7 @@ def write(split: Split, folder: Path | str, *, format: Format = "csv") -> Path:
             fix="choose a folder you may write to",
         ) from None
     try:
-        _fill(temporary, split, format)
+        _fill(temporary, split)
         # Others may read it, as they may a folder that `mkdir` makes.
         temporary.chmod(0o755)
         os.rename(temporary, folder)
@@ -90,7 +87,7 @@ def write(split: Split, folder: Path | str, *, format: Format = "csv") -> Path:
     return folder
 
 
-def _fill(folder: Path, split: Split, format: Format) -> None:
+def _fill(folder: Path, split: Split) -> None:
     train = split.train
     about = {
         "name": split.name,
@@ -103,29 +100,29 @@ def _fill(folder: Path, split: Split, format: Format) -> None:
     }
     (folder / ABOUT).write_text(json.dumps(about, indent=1, ensure_ascii=False))
     # Ids in the order of their numbers: reading gives each the same number again.
-    _save(folder / "users", {"user": train.users.ids}, format)
+    _save(folder / "users", {"user": train.users.ids})
     features = {FEATURE + label: text for label, text in train.features.items()}
-    _save(folder / "items", {"item": train.items.ids, **features}, format)
-    _save_part(folder / "train", train, format)
+    _save(folder / "items", {"item": train.items.ids, **features})
+    _save_part(folder / "train", train)
     for part, held in (("validation", split.validation), ("test", split.test)):
         if held is not None:
-            _save_held(folder, part, held, format)
+            _save_held(folder, part, held)
 
 
-def _save_held(folder: Path, part: str, held: Held, format: Format) -> None:
-    _save_part(folder / part, held.rows, format)
+def _save_held(folder: Path, part: str, held: Held) -> None:
+    _save_part(folder / part, held.rows)
     if held.candidates is not None:
         candidates = _candidate_columns(held.rows, held.candidates)
-        _save(folder / f"{part}_candidates", candidates._asdict(), format)
+        _save(folder / f"{part}_candidates", candidates._asdict())
     if held.absent is not None:
         users = np.flatnonzero(held.absent)
         # Users without such rows need no line.
         columns = {"user": held.rows.users.ids[users], "rows": held.absent[users]}
-        _save(folder / f"{part}_absent", columns, format)
+        _save(folder / f"{part}_absent", columns)
 
 
-def _save_part(path: Path, rows: Interactions, format: Format) -> None:
-    _save(path, _columns(rows), format)
+def _save_part(path: Path, rows: Interactions) -> None:
+    _save(path, _columns(rows))
     visits = visit_columns(rows)
     if visits is not None:
         columns = {
@@ -134,7 +131,7 @@ def _save_part(path: Path, rows: Interactions, format: Format) -> None:
             "time": visits.time,
             "row": visits.row,
         }
-        _save(path.with_name(f"{path.name}_visits"), columns, format)
+        _save(path.with_name(f"{path.name}_visits"), columns)
 
 
 def _columns(rows: Interactions) -> dict[str, Any]:
@@ -168,9 +165,9 @@ def _candidate_columns(rows: Interactions, candidates: Int32Array) -> CandidateC
     )
 
 
-def _save(path: Path, columns: dict[str, Any], format: Format) -> None:
-    """Writes columns as a file of the format: times in seconds, an unknown time as an empty cell,
-    and in CSV a text that looks like a formula behind a quote.
+def _save(path: Path, columns: dict[str, Any]) -> None:
+    """Writes columns as a file: times in seconds, an unknown time as an empty cell, and a text that
+    looks like a formula behind a quote.
     """
     import polars as pl
 
@@ -183,14 +180,9 @@ def _save(path: Path, columns: dict[str, Any], format: Format) -> None:
         time = pl.col("time")
         seconds = time // SECOND
         if not whole_seconds(columns["time"]):
-            seconds = time / SECOND
-            if format == "csv":
-                # As text, since a float is written with as many digits as it needs.
-                fraction = (time % SECOND).cast(pl.String).str.zfill(6)
-                seconds = (time // SECOND).cast(pl.String) + "." + fraction
+            # As text, since a float is written with as many digits as it needs.
+            fraction = (time % SECOND).cast(pl.String).str.zfill(6)
+            seconds = seconds.cast(pl.String) + "." + fraction
         frame = frame.with_columns(pl.when(time != NO_TIME).then(seconds).alias("time"))
-    if format == "parquet":
-        frame.write_parquet(path.with_suffix(".parquet"))
-        return
     quoted = pl.col(pl.String).str.replace(FORMULA, "'${1}")
     frame.with_columns(quoted).write_csv(path.with_suffix(".csv"))

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from itertools import combinations
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -32,10 +31,10 @@ from ..interactions import (
 from .candidates import only_negatives
 from .types import Held, Split, cold_notes
 
-Repeats = Literal["refuse", "drop", "keep"]
+Repeats = Literal["drop", "keep"]
 """The choices for a held-out row that is a training row too, as where people come back to a place:
-refuse the split; drop: leave the held-out row out and count it, as published splits have it; keep:
-it counts, and the items that a user has may be recommended.
+drop: leave the held-out row out and count it, as published splits have it; keep: it counts, and the
+items that a user has may be recommended.
 """
 
 
@@ -70,8 +69,8 @@ def given(
     training and validation rows, False if it trains on training rows alone. repeats: see `Repeats`;
     a row of two parts is dropped from the later one.
 
-    Raises InputError for an empty part, a (user, item) pair in two parts if `repeats` refuses it, a
-    candidate of no held-out row, and a held-out row without candidates.
+    Raises InputError for an empty part, a candidate of no held-out row, and a held-out row without
+    candidates.
     """
     parts = {"train": train, "test": test}
     if validation is not None:
@@ -82,8 +81,6 @@ def given(
     tables = {"validation": _table(validation_candidates), "test": _table(candidates)}
     candidate_ids = [table.candidate for table in tables.values() if table is not None]
     parts = _share_ids(parts, candidate_ids)
-    if repeats == "refuse":
-        _refuse_overlap(parts)
     again = _again(parts)
     notes += _repeated(again, repeats)
     positives = np.concatenate([pairs_of(part) for part in parts.values()])
@@ -305,25 +302,6 @@ def _repeated(again: dict[str, BoolArray], repeats: Repeats) -> tuple[str, ...]:
         f" {is_again.sum()}"
         for label, is_again in again.items()
     )
-
-
-def _refuse_overlap(parts: dict[str, Interactions]) -> None:
-    """Raises InputError if two parts share a (user, item) pair."""
-    for a, b in combinations(parts, 2):
-        part = parts[a]
-        shared = np.intersect1d(pairs_of(part), pairs_of(parts[b]))
-        if len(shared):
-            user, item = divmod(int(shared[0]), len(part.items))
-            first = pair_name(part, user, item)
-            raise InputError(
-                "protocol given",
-                f"rows in both {a} and {b}: {len(shared)}; the first is {first}",
-                expected="disjoint parts",
-                fix=(
-                    f"leave them out of {b} with --protocol=given,repeats=drop, or let the items"
-                    " that a user has be recommended with --protocol=given,repeats=keep"
-                ),
-            )
 
 
 def _rows(

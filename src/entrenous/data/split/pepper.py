@@ -28,7 +28,7 @@ drawn as `loo-99` does, anew for each row.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal, NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn
 
 import numpy as np
 
@@ -54,36 +54,27 @@ from .types import Split, assemble, between_peers, percents, share, shuffled, wi
 TRAIN, TEST, VALIDATION = range(len(PARTS))
 # Candidates of a held-out row, section 5.3; the authors' files have 99.
 DRAWN = 100
-Positives = Literal["kept", "left-out"]
-"""The choices for published negatives that their user has consumed: kept, as in the authors'
-tables; left-out: the rule of all other protocols.
-"""
 
 
-def given(data: Interactions, *, seed: int, positives: Positives = "kept") -> list[Split]:
+def given(data: Interactions, *, seed: int) -> list[Split]:
     """Splits as PEPPER's authors did, over the users of their tables: the protocol `pepper-given`.
     Nothing is drawn, so the seed has no effect. Raises InputError as `given_first` does.
-
-    positives: see `Positives`.
     """
     published = divided("pepper", data.name)
     users = len(np.unique(published.user))
     n = min(published.tabled, users)
-    return [_given(data, published, n, "pepper-given", positives)]
+    return [_given(data, published, n, "pepper-given")]
 
 
-def given_first(
-    data: Interactions, n: int, *, seed: int, positives: Positives = "kept"
-) -> list[Split]:
+def given_first(data: Interactions, n: int, *, seed: int) -> list[Split]:
     """Splits as PEPPER's authors did, over the first N users: the protocol `pepper-given-N`.
-    positives: as for `pepper-given`.
 
     Raises InputError for more users than they published, for data of which they published nothing,
     and for rows or negatives that the data does not know (a filter was applied, or it comes from
     elsewhere).
     """
     published = divided("pepper", data.name)
-    return [_given(data, published, n, f"pepper-given-{n}", positives)]
+    return [_given(data, published, n, f"pepper-given-{n}")]
 
 
 def drawn(data: Interactions, train: int, test: int, *, seed: int) -> list[Split]:
@@ -153,11 +144,8 @@ class PublishedRows(NamedTuple):
     """The rows that were left out, and why."""
 
 
-def _given(
-    data: Interactions, published: Divided, n: int, name: str, positives: Positives
-) -> Split:
+def _given(data: Interactions, published: Divided, n: int, name: str) -> Split:
     """Returns the published split over the first `n` users."""
-    keep = positives == "kept"
     # In the order in which they appear, which the authors number them by.
     users = list(dict.fromkeys(published.user.tolist()))
     if not 1 <= n <= len(users):
@@ -173,8 +161,8 @@ def _given(
     weighing = rows.part == VALIDATION
     tested = rows.part == TEST
     # Rows of `whole` ascend by pair, as those of `rows` do, so that the marks fit both.
-    of_weighing = _candidates(published, "validation", whole, rows.pair[weighing], keep)
-    of_tested = _candidates(published, "test", whole, rows.pair[tested], keep)
+    of_weighing = _candidates(published, "validation", whole, rows.pair[weighing])
+    of_tested = _candidates(published, "test", whole, rows.pair[tested])
     number = f"the first {n:,} of their {len(users):,} users"
     about = f"parts: those that PEPPER (Belal et al. 2022) published, of {number}"
     notes = (about, *rows.notes, *lacking, *of_weighing.notes, *of_tested.notes)
@@ -288,9 +276,7 @@ def _visits(
     return some_visits(joined, np.argsort(order))
 
 
-def _candidates(
-    published: Divided, part: str, whole: Interactions, pairs: Int64Array, keep: bool
-) -> Negatives:
+def _candidates(published: Divided, part: str, whole: Interactions, pairs: Int64Array) -> Negatives:
     """Returns the published negatives of the held-out rows `pairs` (ascending) of a part, in the
     published order.
     """
@@ -315,7 +301,7 @@ def _candidates(
     line = known[first[place]]
     table = _numbers(against.candidates[line], whole)
     held_user, held_item = np.divmod(pairs, items)
-    return only_negatives(part, table, held_user, held_item, pairs_of(whole), whole, keep=keep)
+    return only_negatives(part, table, held_user, held_item, pairs_of(whole), whole, keep=True)
 
 
 def _numbers(texts: Array, whole: Interactions) -> Int32Array:

@@ -215,13 +215,9 @@ def _about(path: Path) -> dict[str, Any]:
         raise InputError(
             str(path), f"cannot be read: {problem}", expected="JSON", fix="mend or remove it"
         ) from None
-    # Files of earlier versions lack these.
-    if isinstance(about, dict):
-        of_data = {"notes": about.get("data_notes", [])}
-        earlier = {"weighting": False, "repeats": False, "data_reading": of_data}
-        about = {**earlier, **about}
-        if all(isinstance(about.get(name), kind) for name, kind in kinds.items()):
-            return {**about, "data_reading": _reading(about["data_reading"], path)}
+    whole = isinstance(about, dict)
+    if whole and all(isinstance(about.get(name), kind) for name, kind in kinds.items()):
+        return {**about, "data_reading": _reading(about["data_reading"], path)}
     raise InputError(
         str(path), "does not describe a split", expected=f"an object with {', '.join(kinds)}"
     )
@@ -240,24 +236,21 @@ def _reading(given: dict[str, Any], path: Path) -> Reading:
 
 
 def _present(folder: Path, stem: str) -> bool:
-    return any((folder / f"{stem}.{ending}").exists() for ending in ("parquet", "csv"))
+    return (folder / f"{stem}.csv").exists()
 
 
 def _load(folder: Path, stem: str) -> Any:
-    """Returns the table in a file, its columns as text (CSV) or as they are (Parquet)."""
+    """Returns the table in a file, its columns as text."""
     import polars as pl
 
     if not _present(folder, stem):
         raise InputError(
             str(folder),
             f"no {stem} file",
-            expected=f"{stem}.csv or {stem}.parquet",
+            expected=f"{stem}.csv",
             fix="export the split again",
         )
-    parquet = folder / f"{stem}.parquet"
     try:
-        if parquet.exists():
-            return pl.read_parquet(parquet)
         # As text: polars would read the id "007" as the number 7.
         frame = pl.read_csv(folder / f"{stem}.csv", infer_schema=False)
         # Undoes the quote that the export puts before a text that a spreadsheet would calculate.

@@ -18,9 +18,9 @@ from ...core.types import Array, BoolArray, Int32Array, Int64Array, UInt64Array
 from ..events import Windows
 from ..interactions import Interactions, KindT, Vocabulary, pair_numbers
 
-Ties = Literal["file", "random", "refuse"]
+Ties = Literal["file", "random"]
 """The choices for rows of one user at one time: file: the last one in the source is the latest;
-random: drawn by (seed, user, item); refuse the split where they decide which row is held out.
+random: drawn by (seed, user, item).
 """
 
 
@@ -251,7 +251,7 @@ def newest_first(data: Interactions, ties: Ties, seed: int) -> Int64Array:
     """Returns the number of rows of the same user that are later than each row, int64 [n]: 0 is the
     latest. Raises InputError for data without times.
 
-    ties: see `Ties`. `refuse` is as `file` here; `tie_notes` refuses.
+    ties: see `Ties`.
     """
     if ties == "random":
         draws = row_draws(data.ptr, data.item, key(seed, "split", "ties"))
@@ -265,7 +265,7 @@ def tie_notes(
     """Returns notes on the users of whom a tie in time decides which rows are held out, bool [n];
     none if there are none.
 
-    place: the result of `newest_first`. Raises InputError for such a user if `ties` is `refuse`.
+    place: the result of `newest_first`.
     """
     time = data.known_times()
     # The rows of each user from the latest to the earliest.
@@ -286,14 +286,6 @@ def tie_notes(
             continue
         everybody = len(np.unique(data.user[of_part]))
         number = f"{len(users):,} of {everybody:,} users have ties that decide their {part} rows"
-        if ties == "refuse":
-            raise InputError(
-                data.name,
-                f"{number}, such as user '{data.users[int(users[0])]}'",
-                expected="times that tell the rows of a user apart",
-                fix="say behind the protocol ties=file (the last one in the source is the latest)"
-                " or ties=random (drawn by the seed), as in loo-99,ties=file",
-            )
         notes.append(f"{number}: {rule} (ties={ties})")
     return tuple(notes)
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..core.keys import folds, key, normals
-from ..core.lanes.memory import rows_of, starts_of
-from ..core.types import BoolArray, Float32Array, Int32Array
-from .interactions import Interactions, Vocabulary
-from .synthetic import activity, drawn, shuffled
+from entrenous.core.keys import folds, key, normals
+from entrenous.core.lanes.memory import rows_of, starts_of
+from entrenous.core.types import BoolArray, Float32Array, Int32Array
+from entrenous.data.interactions import Interactions, Vocabulary
+from entrenous.data.synthetic import activity, drawn, shuffled
 
 # An item of popularity rank r is drawn with weight (r + 10)^-0.8, which is less steep than Zipf's.
 FLAT = 10

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-
-from entrenous.data.planted import planted
+from entrenous_lab.planted import planted
 
 
 def test_the_same_arguments_give_the_same_bytes_and_exact_counts() -> None:
