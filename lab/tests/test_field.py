@@ -18,7 +18,7 @@ from entrenous_lab.search.before import Chosen
 from paths import ROOT
 
 from entrenous.core.errors import InputError
-from entrenous.report.figures import FigureFormat, diagonal
+from entrenous.report.figures import FigureFormat
 from entrenous.runs.pipeline import RunRequest
 from lab.tests.test_runner import tiny
 
@@ -161,7 +161,7 @@ def test_every_system_of_the_table_is_here() -> None:
 
 
 def test_the_diagonal_is_drawn_through_equal_values() -> None:
-    svg = diagonal({"a": (0.5, 0.9), "b": (0.2, 0.2)}, FigureFormat("t", "honest", "leaky"))
+    svg = field.diagonal({"a": (0.5, 0.9), "b": (0.2, 0.2)}, FigureFormat("t", "honest", "leaky"))
     assert svg.count("<circle") + svg.count("<polygon") >= 2 and ">equal<" in svg
 
 

@@ -24,7 +24,7 @@ ALL = algorithms()
 RATING = [name for name, make in ALL.items() if predicts_ratings(make())]
 NEEDS = {"vae": "torch", "ials": "implicit"}
 # Fewer epochs and rounds than the defaults: rows are counted, not learnt well.
-SHORT = {"epochs": 2, "rounds": 2, "pretrain_epochs": 0, "hidden": 16}
+SHORT = {"epochs": 2, "rounds": 2, "hidden": 16}
 USERS, ITEMS = 24, 16
 
 

@@ -42,6 +42,12 @@ def made(**texts: list[str]) -> ItemFeatures:
     return ItemFeatures({name: text_array(column) for name, column in texts.items()})
 
 
+def texts_of(features: ItemFeatures | None) -> dict[str, list[str]]:
+    """What is known of the items, by feature."""
+    assert features is not None
+    return {name: texts.tolist() for name, texts in features.texts.items()}
+
+
 def test_categories_numbers_and_vectors() -> None:
     rows = data()
     known = rows.catalogue.features
@@ -61,7 +67,7 @@ def test_categories_numbers_and_vectors() -> None:
     assert known.values[2].tolist() == [0, 0, 0, 0, 1, 0, 0, 0]
     year = known.values[np.arange(8) != 2, 7].astype(np.float64)
     assert abs(year.mean()) < 1e-6 and abs(year.std() - 1) < 1e-6
-    assert rows.histories(np.array([1])).features == known
+    assert texts_of(rows.histories(np.array([1])).features) == texts_of(known)
     assert any("features to learn from: 8 columns" in note for note in rows.notes)
 
 
@@ -128,24 +134,19 @@ def test_what_cells_make(cells: list[str], names: list[str]) -> None:
     assert made(category=["1", "2", "1"]).names == ["category=1", "category=2"]
 
 
-def test_features_are_equal_by_content() -> None:
-    assert made(x=["a", "b"]) == made(x=["a", "b"]) != made(x=["a", "c"])
-    assert made(x=["a"]) != made(y=["a"]) and hash(made(x=["a"])) == hash(made(x=["b"]))
-    assert repr(made(x=["a"])) == "ItemFeatures(x)"
-
-
 def test_features_stay_with_their_items(tmp_path: Path) -> None:
     rows = data()
     known = rows.item_features
     assert known is not None
     # Stored rows, and a split that is written and read.
-    assert rows_from_arrays(arrays_of_rows(rows)).item_features == known
+    assert texts_of(rows_from_arrays(arrays_of_rows(rows)).item_features) == texts_of(known)
     (split,) = splits("random-60-40", rows, seed=1)
-    assert split.train.item_features == split.test.rows.item_features == known
+    for part in (split.train, split.test.rows):
+        assert texts_of(part.item_features) == texts_of(known)
     folder = tmp_path / "split"
     write(split, folder)
     again = read(folder)
-    assert again.train.item_features == known
+    assert texts_of(again.train.item_features) == texts_of(known)
     assert np.array_equal(again.test.rows.catalogue.features.values, known.values)
     keep = np.arange(8) % 2 == 0
     part = rows.of_items(keep)

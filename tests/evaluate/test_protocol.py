@@ -147,12 +147,13 @@ def test_lists_are_those_of_recommend():
 
 
 @pytest.mark.parametrize("block", [1, 7, 10_000])
-def test_blocks_do_not_change_anything(block):
+def test_blocks_do_not_change_anything(block, monkeypatch):
     split = splits("loo-9", random_data())[0]
-    whole, parts = (
-        evaluate(Popular(split.train), split.train, split.test, label="popular", block=size)
-        for size in (None, block)
+    whole = evaluate(Popular(split.train), split.train, split.test, label="popular")
+    monkeypatch.setattr(
+        "entrenous.evaluation.recommend.BLOCK_SCORES", block * len(split.train.items)
     )
+    parts = evaluate(Popular(split.train), split.train, split.test, label="popular")
     assert whole.metrics == parts.metrics and whole.full_ranking == parts.full_ranking
     assert np.array_equal(whole.ranking.rank, parts.ranking.rank)
     assert np.array_equal(whole.candidates_ranking.rank, parts.candidates_ranking.rank)
@@ -260,7 +261,7 @@ def test_bias_disparity_is_reported_by_category():
     assert set(found.by_category["bias_disparity@5"]) == {"a", "b", "c"}
 
 
-def test_memory_is_bounded_by_the_block_not_by_users_times_items():
+def test_memory_is_bounded_by_the_block_not_by_users_times_items(monkeypatch):
     """A tenth of 17,473 x 47,270 in each direction would be 33 MB of scores; a block is 1.2 MB
     here, and 16 MB by default.
     """
@@ -270,9 +271,10 @@ def test_memory_is_bounded_by_the_block_not_by_users_times_items():
         Held(spread(users, items, rows // 5, 1)),
         Factors(users, items, 20),
     )
-    evaluate(model, train, held, label="compile", block=64)
+    monkeypatch.setattr("entrenous.evaluation.recommend.BLOCK_SCORES", 64 * items)
+    evaluate(model, train, held, label="compile")
     tracemalloc.start()
-    found = evaluate(model, train, held, label="bench", block=64)
+    found = evaluate(model, train, held, label="bench")
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert len(found.user) == users

@@ -26,13 +26,12 @@ def test_users_may_come_in_any_order_and_twice():
 
 
 @pytest.mark.parametrize("block", [1, 3, 1000])
-def test_blocks_do_not_change_lists(block):
+def test_blocks_do_not_change_lists(block, monkeypatch):
     data = random_data()
     users = np.arange(len(data.users))
-    whole, parts = (
-        recommend(Popular(data), data, users, 5),
-        recommend(Popular(data), data, users, 5, block=block),
-    )
+    whole = recommend(Popular(data), data, users, 5)
+    monkeypatch.setattr("entrenous.evaluation.recommend.BLOCK_SCORES", block * len(data.items))
+    parts = recommend(Popular(data), data, users, 5)
     assert np.array_equal(whole.item, parts.item) and np.array_equal(whole.score, parts.score)
 
 
@@ -45,11 +44,10 @@ def test_ties_are_shuffled_by_the_seed_alone():
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_nonfinite_scores_are_refused_by_name(bad):
+def test_nonfinite_scores_are_refused_by_name(bad, monkeypatch):
+    monkeypatch.setattr("entrenous.evaluation.recommend.BLOCK_SCORES", 1)
     with pytest.raises(NonFiniteError, match=r"bpr-mf: a score of user 'bob' is NaN or infinite"):
-        recommend(
-            Scores([[1, 2, 3, 4], [1, bad, 3, 4]]), DATA, EVERYONE, 2, label="bpr-mf", block=1
-        )
+        recommend(Scores([[1, 2, 3, 4], [1, bad, 3, 4]]), DATA, EVERYONE, 2, label="bpr-mf")
 
 
 def test_scores_of_a_wrong_shape_are_refused():

@@ -17,17 +17,12 @@ def test_paired_t_by_hand():
     t = 2 * np.sqrt(3)
     assert (found.statistic, found.difference, found.pairs) == (pytest.approx(t), 2, 3)
     assert found.p == pytest.approx(1 - t / np.sqrt(t**2 + 2))
-    assert paired_t([2, 4, 6], [1, 2, 3], alternative="greater").p == pytest.approx(found.p / 2)
-    assert paired_t([2, 4, 6], [1, 2, 3], alternative="less").p == pytest.approx(1 - found.p / 2)
 
 
-@pytest.mark.parametrize("alternative", ["two-sided", "greater", "less"])
-def test_paired_t_agrees_with_scipy(alternative):
+def test_paired_t_agrees_with_scipy():
     a, b = np.random.default_rng(0).normal(size=(2, 40))
-    expected = stats.ttest_rel(a, b, alternative=alternative)
-    assert paired_t(a, b, alternative=alternative)[:2] == pytest.approx(
-        (expected.statistic, expected.pvalue)
-    )
+    expected = stats.ttest_rel(a, b)
+    assert paired_t(a, b)[:2] == pytest.approx((expected.statistic, expected.pvalue))
 
 
 def test_paired_t_without_spread():
@@ -42,7 +37,7 @@ def test_wilcoxon_of_the_paper():
     ours, theirs = [0.66, 0.84, 0.71, 0.92, 1.01, 1.30], [0.68, 0.87, 0.75, 0.97, 1.07, 1.37]
     assert wilcoxon(ours, theirs, alternative="less").p == 1 / 64 == 0.015625
     assert wilcoxon(ours, theirs).p == 2 / 64
-    assert wilcoxon(ours, theirs, alternative="greater").p == 1
+    assert wilcoxon(theirs, ours, alternative="less").p == 1
 
 
 def enumerated(d, alternative):
@@ -54,12 +49,10 @@ def enumerated(d, alternative):
         [rank[np.array(signs)].sum() for signs in product([True, False], repeat=len(d))]
     )
     greater, less = np.mean(all_plus >= plus), np.mean(all_plus <= plus)
-    return {"greater": greater, "less": less, "two-sided": min(1, 2 * min(greater, less))}[
-        alternative
-    ]
+    return less if alternative == "less" else min(1, 2 * min(greater, less))
 
 
-@pytest.mark.parametrize("alternative", ["two-sided", "greater", "less"])
+@pytest.mark.parametrize("alternative", ["two-sided", "less"])
 @pytest.mark.parametrize(
     "d", [[3, -1, 2, 5], [1, 1, -1, 2, 2, -3], [0, 0, 1, -2, 2, 2], [-4, -4, -4, 1], [5]]
 )
@@ -69,7 +62,7 @@ def test_wilcoxon_is_exact_also_with_ties_and_zeros(d, alternative):
     assert (found.method, found.pairs) == ("exact", np.count_nonzero(d))
 
 
-@pytest.mark.parametrize("alternative", ["two-sided", "greater", "less"])
+@pytest.mark.parametrize("alternative", ["two-sided", "less"])
 @pytest.mark.parametrize("n", [30, 400])
 def test_wilcoxon_agrees_with_scipy_without_ties(n, alternative):
     d = np.random.default_rng(n).normal(0.1, 1, n)
@@ -140,17 +133,10 @@ def test_friedman_by_hand():
     """Ranks per block: a 1 1 1, b 2 2 3, c 3 3 2. Rank sums 3, 7, 8 around 6: 12 / (3 * 3 * 4) * (9
     + 1 + 4) = 14/3.
     """
-    found = friedman({"a": [9, 9, 9], "b": [5, 5, 1], "c": [1, 1, 5]})
+    found = friedman({"a": [1, 1, 1], "b": [5, 5, 9], "c": [9, 9, 5]})
     assert found.statistic == pytest.approx(14 / 3)
     assert found.p == pytest.approx(np.exp(-14 / 3 / 2))  # chi-square with 2 degrees of freedom
     assert found.mean_rank == {"a": 1, "b": pytest.approx(7 / 3), "c": pytest.approx(8 / 3)}
-
-
-def test_friedman_ranks_errors_from_below():
-    assert friedman({"a": [1, 1], "b": [2, 2]}, higher_is_better=False).mean_rank == {
-        "a": 1,
-        "b": 2,
-    }
 
 
 def test_friedman_shares_ranks_and_agrees_with_scipy():

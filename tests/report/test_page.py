@@ -8,7 +8,7 @@ import pytest
 from stored_runs import HOSTILE, Page, page, stored, tiny
 
 from entrenous.core.errors import InputError
-from entrenous.evaluation.significance import paired_spread, paired_t, wilcoxon
+from entrenous.evaluation.significance import paired_t, wilcoxon
 from entrenous.report.html import write_report
 from entrenous.systems.fpl import FPL
 
@@ -199,16 +199,6 @@ def test_fairness_stands_beside_chance(read, runs):
         ]
 
 
-def test_the_spread_is_tested(read, runs):
-    a, b = (run.users["ndcg@10"] for run in runs)
-    found = paired_spread(a, b)
-    (row,) = read.tables["Tests of the spread of ndcg@10"][1:]
-    assert row[2:5] == [str(len(a)), f"{a.std():.4f}", f"{b.std():.4f}"]
-    assert row[5] == f"{found.difference:+0.4f}".replace("-", "−")
-    assert row[6:] == ["< 0.001" if found.p < 0.001 else f"{found.p:.3f}"] * 2
-    assert row[1] == "could be chance" if found.p > 0.05 else row[1].endswith("spreads more")
-
-
 def test_runs_older_than_the_record_of_fairness(runs, tmp_path):
     fpl, popular = runs
     old = popular._replace(
@@ -221,7 +211,6 @@ def test_runs_older_than_the_record_of_fairness(runs, tmp_path):
         "run",
         "fpl factors=4, triples=10",
     ]
-    assert "Not recorded when it was made: popular" in both.text
 
 
 def test_the_learning_curve(read, runs):

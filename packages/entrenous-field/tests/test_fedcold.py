@@ -132,7 +132,7 @@ def test_a_simulation_and_a_federation_have_the_same_bytes(tmp_path: Path) -> No
         assert digest == server_sha256(simulated(founded, data=DATA))
         assert digest == server_sha256(simulated(founded, data=DATA, executor=Threads(2)))
     histories = nodes["node-1"].shard.data.histories(np.array([0]))
-    assert histories.features == DATA.item_features
+    assert np.array_equal(histories.features.values, DATA.item_features.values)
     for node in nodes.values():
         node.close()
     # Other algorithms get no more than they need.

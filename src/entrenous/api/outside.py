@@ -15,7 +15,6 @@ from ..data.split.types import Split
 from ..evaluation.metrics.defined import fairness
 from ..evaluation.protocol import Evaluation
 from ..evaluation.significance import interval
-from ..report.latex import booktabs, escaped
 from ..runs.outside import Outside, evaluate_outside, read_scores
 from .arguments import in_python
 from .compare import TESTED
@@ -70,11 +69,6 @@ class EvaluatedFiles(Report[EvaluatedFound, "pl.DataFrame"]):
 
     def _shown(self) -> Table:
         return shown(self.found)
-
-    def latex(self) -> str:
-        caption, headers, body = self._shown()
-        lines = [[escaped(cell) for cell in line] for line in body]
-        return booktabs([escaped(header) for header in headers], lines, escaped(caption)) + "\n"
 
 
 def shown(found: EvaluatedFound) -> Table:

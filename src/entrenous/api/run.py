@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Generic, SupportsIndex, TypeAlias, cast, 
 
 import numpy as np
 
-from ..core.contract.declared import Declaration, declared
 from ..core.contract.protocols import Scorer
 from ..core.errors import InputError, did_you_mean
 from ..core.keywords import at_least, values
@@ -350,10 +349,6 @@ class Run(Served[FrameT]):
         values = [looked[metric] for _, looked in lines]
         look = FigureFormat(self._title(), "round", f"{metric} on validation")
         return Figure(figures.lines({self.name: ([number for number, _ in lines], values)}, look))
-
-    def declaration(self) -> Declaration:
-        """The declaration of the run's algorithm: all that crosses the boundary of a device."""
-        return declared(self.algorithm)
 
     def save(self, path: str | Path) -> Path:
         """Store the run in a new folder, which `entrenous.open` and every command reads. Raises

@@ -75,10 +75,11 @@ class SpreadTest(ComparedPair):
     p: float
 
 
-class AgainstAll(TypedDict):
+class AgainstAll(TypedDict, total=False):
     """Algorithms that predict ratings, over all cells of seed, fold and error."""
 
     loss_win: list[dict[str, str | int | float]]
+    """Cells won and lost by the reference, as in FBALF's table 3."""
     ranks: Mapping[str, float]
     friedman_p: float
 

@@ -6,20 +6,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NotRequired
 
-from typing_extensions import TypedDict
-
 from ..evaluation.metric_kinds import ARROWS, arrowed
 from ..report.latex import booktabs, escaped
 from .budgets import AllBudgets, in_short
-from .statistics import ComparedRow, PairedDifference, SpreadTest
+from .statistics import AgainstAll, ComparedRow, PairedDifference, SpreadTest
 
 USUAL = ("rmse", "mae", "hr@10", "ndcg@10", "recall@10", "auc")
 # A corrected p below this level is marked.
 LEVEL = 0.05
 
 
-class ComparisonFound(TypedDict):
-    """The report of a comparison."""
+class ComparisonFound(AgainstAll):
+    """The report of a comparison; the fields of `AgainstAll` where all predict ratings."""
 
     data: str
     protocol: str
@@ -31,10 +29,6 @@ class ComparisonFound(TypedDict):
     rows: list[ComparedRow]
     tests: list[PairedDifference]
     fairness_tests: list[SpreadTest]
-    loss_win: NotRequired[list[dict[str, str | int | float]]]
-    """Where all predict ratings: cells won and lost by the reference, as in FBALF's table 3."""
-    ranks: NotRequired[Mapping[str, float]]
-    friedman_p: NotRequired[float]
     privacy: NotRequired[AllBudgets]
     protocol_text: list[str]
     """The protocol in sentences."""

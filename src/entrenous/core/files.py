@@ -52,9 +52,10 @@ def write_all(folder: Path, contents: Mapping[str, bytes]) -> list[Path]:
     return list(written)
 
 
-def _fill(path: Path, content: bytes | Sequence[bytes | memoryview]) -> None:
-    """Writes a file and flushes it to the disk."""
-    with open(path, "wb") as file:
+def _fill(path: Path, content: bytes | Sequence[bytes | memoryview], mode: int = 0o666) -> None:
+    """Writes a file and flushes it to the disk. mode: of a file that is not there yet."""
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+    with os.fdopen(handle, "wb") as file:
         file.writelines([content] if isinstance(content, bytes) else content)
         file.flush()
         os.fsync(file.fileno())
@@ -73,11 +74,7 @@ def write_private(path: Path, content: bytes, *, new: bool = True) -> None:
     make_folder(path.parent)
     temporary = _temporary(path)
     try:
-        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
+        _fill(temporary, content, 0o600)
         if new:
             _name_new(temporary, path)
         else:

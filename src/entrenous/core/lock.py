@@ -28,18 +28,15 @@ def locked(path: Path) -> int:
     Raises NotYet that names the process which holds it, and OSError if the file cannot be made.
     """
     lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    until = time.monotonic() + LOOK
-    while not _taken(lock, "LOCK_EX"):
-        if time.monotonic() > until:
-            pid = os.read(lock, 20).decode(errors="replace").strip()
-            os.close(lock)
-            raise NotYet(
-                str(path.parent),
-                f"process {pid} is at work on it",
-                expected="one process a folder",
-                fix=f"stop {pid} first",
-            )
-        time.sleep(LOOK / 20)
+    if not _taken_soon(lock):
+        pid = os.read(lock, 20).decode(errors="replace").strip()
+        os.close(lock)
+        raise NotYet(
+            str(path.parent),
+            f"process {pid} is at work on it",
+            expected="one process a folder",
+            fix=f"stop {pid} first",
+        )
     os.ftruncate(lock, 0)
     os.write(lock, f"{os.getpid()}\n".encode())
     return lock
@@ -62,11 +59,8 @@ def changing(folder: Path) -> Iterator[None]:
     """
     held = os.open(folder, os.O_RDONLY)
     try:
-        until = time.monotonic() + LOOK
-        while not _taken(held, "LOCK_EX"):
-            if time.monotonic() > until:
-                raise NotYet(str(folder), "is being changed", fix="try again in a moment")
-            time.sleep(LOOK / 20)
+        if not _taken_soon(held):
+            raise NotYet(str(folder), "is being changed", fix="try again in a moment")
         yield
     finally:
         os.close(held)
@@ -81,6 +75,16 @@ def is_held(path: Path) -> bool:
         return not _taken(lock, "LOCK_SH")
     finally:
         os.close(lock)
+
+
+def _taken_soon(lock: int) -> bool:
+    """Waits for a lock for a moment, and tells whether it was taken."""
+    until = time.monotonic() + LOOK
+    while not _taken(lock, "LOCK_EX"):
+        if time.monotonic() > until:
+            return False
+        time.sleep(LOOK / 20)
+    return True
 
 
 def _taken(lock: int, how: str) -> bool:

@@ -65,6 +65,5 @@ def against(ours: str, errors: Mapping[str, Sequence[float]]) -> LossWinTable:
     # The correction needs the p of all tests, the values of the rows are complete after it.
     corrected = holm([row.p_two_sided for row in rows]).tolist()
     rows = [row._replace(holm=p) for row, p in zip(rows, corrected, strict=True)]
-    # Errors: the lowest has rank 1.
-    ranked = friedman(errors, higher_is_better=False)
+    ranked = friedman(errors)
     return LossWinTable(tuple(rows), ranked.mean_rank, ranked.p)

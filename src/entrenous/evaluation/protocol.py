@@ -80,7 +80,6 @@ def evaluate(
     label: str,
     n: int | Sequence[int] = (5, 10, 20),
     seed: int = 0,
-    block: int | None = None,
     also_mask: Interactions | None = None,
     ratings: bool = False,
     further: Mapping[str, Metric] = NO_METRICS,
@@ -93,7 +92,7 @@ def evaluate(
     held: the held-out rows. If users who were not in training give rows (`held.given`), those do
         not compete, and `recommender` scores these users.
     label: the algorithm's name, for errors. n: list lengths, or a single one. seed: of the shuffle
-    that orders equal scores. block: users scored at once.
+    that orders equal scores.
     also_mask: further rows that do not compete, such as validation rows when a model is tested that
         was not trained on them.
     ratings: the scores are predicted ratings; compares them with the true ones too.
@@ -121,9 +120,7 @@ def evaluate(
     together = rankings.empty_together(held)
     predicted = np.empty(len(rows), np.float32)
     # The scores of a block are used for everything at once, since they may be costly to compute.
-    for part, scores in score_blocks(
-        recommender, rows.users, len(train.items), users, label=label, block=block
-    ):
+    for part, scores in score_blocks(recommender, rows.users, len(train.items), users, label=label):
         rankings.rank_full(full, part, scores, field, rows)
         if sampled is not None:
             rankings.rank_sampled(sampled, users[part], scores, field, held)

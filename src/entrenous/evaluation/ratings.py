@@ -35,21 +35,17 @@ class Ratings(NamedTuple):
     """float32 [rows], clipped to the scale."""
 
 
-def rate(
-    recommender: Scorer, rows: Interactions, *, label: str, block: int | None = None
-) -> Ratings:
+def rate(recommender: Scorer, rows: Interactions, *, label: str) -> Ratings:
     """Predicts the ratings of all held-out rows, also of items without a training row.
 
-    label: the algorithm's name, for errors. block: users scored at once.
+    label: the algorithm's name, for errors.
 
     Raises NonFiniteError for a prediction that is NaN or infinite; InputError if there is nothing
     to predict.
     """
     users = np.flatnonzero(rows.counts)
     predicted = np.empty(len(rows), np.float32)
-    for part, scores in score_blocks(
-        recommender, rows.users, len(rows.items), users, label=label, block=block
-    ):
+    for part, scores in score_blocks(recommender, rows.users, len(rows.items), users, label=label):
         predict_block(predicted, users[part], scores, rows)
     return rated(rows, predicted)
 

@@ -21,7 +21,7 @@ from ..kernels.arrays import nonfinite_row, top_n
 from ..kernels.sampling import shuffle_places
 from .list_options import ListOptions, Seen, Unknown
 
-# Scores in a block if no size is given: 16 MB.
+# Scores in a block: 16 MB.
 BLOCK_SCORES = 1 << 22
 # Ids that an error or a warning names; the others are counted.
 NAMED = 20
@@ -55,15 +55,13 @@ def recommend(
     allowed: Allowed | None = None,
     label: str = "recommender",
     seed: int = 0,
-    block: int | None = None,
 ) -> TopN:
     """The n best items of each user: item int32 [len(users), n] (-1 where fewer are left) and score
     float32 (-inf there).
 
     data: the rows the recommender was trained on. allowed: the items that lists may have; None =
     those with a row in `data` (nothing was learnt about others) that the user does not have. Equal
-    scores are ordered by a shuffle keyed by `seed`. label: the algorithm's name, for errors. block:
-    users scored at a time.
+    scores are ordered by a shuffle keyed by `seed`. label: the algorithm's name, for errors.
 
     Raises NonFiniteError that names the user and the algorithm if a score is NaN or infinite.
     """
@@ -77,9 +75,7 @@ def recommend(
     if allowed.seen:
         ptr = np.zeros_like(ptr)
         item = item[:0]
-    for part, scores in score_blocks(
-        recommender, data.users, len(data.items), users, label=label, block=block
-    ):
+    for part, scores in score_blocks(recommender, data.users, len(data.items), users, label=label):
         # The rows of `best` are views: they are written to here.
         top_n(
             scores,
@@ -140,7 +136,6 @@ def score_blocks(
     users: Int64Array,
     *,
     label: str,
-    block: int | None = None,
 ) -> Iterator[tuple[slice, Float32Array]]:
     """Yields the positions of some users in `users` and their scores, float32 [block, items], block
     after block; every score is finite.
@@ -148,9 +143,7 @@ def score_blocks(
     Raises NonFiniteError as `recommend` does, and ValueError if the recommender returns another
     shape.
     """
-    size = block
-    if size is None:
-        size = max(1, BLOCK_SCORES // max(items, 1))
+    size = max(1, BLOCK_SCORES // max(items, 1))
     for start in range(0, len(users), size):
         part = slice(start, min(start + size, len(users)))
         # Kernels are compiled for contiguous arrays.

@@ -7,8 +7,7 @@ data or of split.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -17,7 +16,7 @@ from ..core.errors import InputError
 from ..core.types import Array, Float64Array
 from .distributions import chi_square_tail, mean_ranks, normal_tail, t_above, t_tail
 
-Alternative = Literal["two-sided", "greater", "less"]
+Alternative = Literal["two-sided", "less"]
 # Up to this many differences Wilcoxon's test is exact; beyond, the normal approximation is good to
 # four digits.
 EXACT_UP_TO = 200
@@ -38,11 +37,9 @@ class PairedTest(NamedTuple):
     """How p was computed."""
 
 
-def paired_t(a: Array, b: Array, *, alternative: Alternative = "two-sided") -> PairedTest:
-    """Student's paired t-test (FPL, section 5.4).
-
-    alternative: `greater` tests that a tends to be larger than b. Without any difference the
-    statistic is 0.
+def paired_t(a: Array, b: Array) -> PairedTest:
+    """Student's paired t-test, two-sided (FPL, section 5.4). Without any difference the statistic
+    is 0.
 
     >>> # mean 2, standard deviation 1, n = 3: 2 / (1 / sqrt 3)
     >>> round(paired_t([1, 2, 3], [0, 0, 0]).statistic, 4)
@@ -57,8 +54,7 @@ def paired_t(a: Array, b: Array, *, alternative: Alternative = "two-sided") -> P
         # The same difference everywhere has no error, and the statistic is infinite.
         with np.errstate(divide="ignore"):
             statistic = float(d.mean() / _standard_error(d))
-    t_tail_of_pairs = partial(t_tail, freedom=len(d) - 1)
-    p = _tail(statistic, t_tail_of_pairs, alternative)
+    p = 2 * t_tail(abs(statistic), len(d) - 1)
     return PairedTest(statistic, p, mean, len(d), "t")
 
 
@@ -87,12 +83,13 @@ def wilcoxon(a: Array, b: Array, *, alternative: Alternative = "two-sided") -> P
     """Wilcoxon's signed-rank test; the statistic is W+, the sum of the ranks of positive
     differences a - b.
 
-    Zero differences are dropped (Wilcoxon 1945), equal ones share their mean rank. Up to 200
-    differences p is exact, also with ties: the distribution of W+ over all 2^n signs is summed up.
-    Beyond, p is that of the normal approximation with the correction for ties.
+    alternative: `less` tests that a tends to be smaller than b. Zero differences are dropped
+    (Wilcoxon 1945), equal ones share their mean rank. Up to 200 differences p is exact, also with
+    ties: the distribution of W+ over all 2^n signs is summed up. Beyond, p is that of the normal
+    approximation with the correction for ties.
 
-    >>> # all six positive: 1 of 2^6 signs
-    >>> wilcoxon([6, 5, 4, 3, 2, 1], [0] * 6, alternative="greater").p
+    >>> # all six negative: 1 of 2^6 signs
+    >>> wilcoxon([0] * 6, [6, 5, 4, 3, 2, 1], alternative="less").p
     0.015625
     >>> wilcoxon([6, 5, 4, 3, 2, 1], [0] * 6).p
     0.03125
@@ -112,7 +109,9 @@ def wilcoxon(a: Array, b: Array, *, alternative: Alternative = "two-sided") -> P
     expected = float(rank.sum()) / 2
     deviation = np.sqrt((rank**2).sum() / 4)
     standardised = float((plus - expected) / deviation)
-    p = _tail(standardised, normal_tail, alternative)
+    p = normal_tail(-standardised)
+    if alternative == "two-sided":
+        p = 2 * normal_tail(abs(standardised))
     return PairedTest(plus, p, mean, len(d), "normal")
 
 
@@ -128,19 +127,11 @@ def _exact(rank: Float64Array, plus: float, alternative: Alternative) -> float:
         # Half the signs are minus, and leave the sum; half are plus, and add the step.
         chance /= 2
         chance[step:] += chance[:-step].copy()
-    greater = float(chance[at:].sum())
     less = float(chance[: at + 1].sum())
-    if alternative == "two-sided":
-        smaller = min(greater, less)
-        return min(1.0, 2 * smaller)
-    return greater if alternative == "greater" else less
-
-
-def _tail(statistic: float, tail: Callable[[float], float], alternative: Alternative) -> float:
-    """The p-value of a statistic. tail: P(X > x) of a distribution that is symmetric about 0."""
-    if alternative == "two-sided":
-        return 2 * tail(abs(statistic))
-    return tail(statistic if alternative == "greater" else -statistic)
+    if alternative == "less":
+        return less
+    greater = float(chance[at:].sum())
+    return min(1.0, 2 * greater, 2 * less)
 
 
 def paired_spread(a: Array, b: Array) -> PairedTest:
@@ -197,27 +188,23 @@ class Friedman(NamedTuple):
     """The mean rank of each system, 1 = best."""
 
 
-def friedman(values: Mapping[str, Sequence[float]], *, higher_is_better: bool = True) -> Friedman:
+def friedman(errors: Mapping[str, Sequence[float]]) -> Friedman:
     """Friedman's test over the blocks (data sets, folds, users) that all systems were measured on;
-    ties share their mean rank.
+    the least error has rank 1, and ties share their mean rank.
 
-    FBALF's table prints `mean_rank` as F-rank (lower error is better there). Two systems are
-    compared like three or more.
+    FBALF's table prints `mean_rank` as F-rank. Two systems are compared like three or more.
 
     >>> # b is second, second, third
-    >>> friedman({"a": [3, 3, 3], "b": [2, 2, 1], "c": [1, 1, 2]}).mean_rank
+    >>> friedman({"a": [1, 1, 1], "b": [2, 2, 3], "c": [3, 3, 2]}).mean_rank
     {'a': 1.0, 'b': 2.3333333333333335, 'c': 2.6666666666666665}
     """
-    table = np.array(list(values.values()), np.float64).T
+    table = np.array(list(errors.values()), np.float64).T
     if table.ndim != 2 or table.shape[1] < 2 or not np.isfinite(table).all():
         raise InputError(
             "Friedman test",
             "the values are not a finite table",
             expected="two or more systems on the same blocks",
         )
-    # Rank 1 is the best.
-    if higher_is_better:
-        table = -table
     n, k = table.shape
     rank = np.apply_along_axis(mean_ranks, 1, table)
     # Ties lower the variance within a block; it is 0 if all systems are equal everywhere.
@@ -229,7 +216,7 @@ def friedman(values: Mapping[str, Sequence[float]], *, higher_is_better: bool = 
         statistic = float(squares * (k - 1) / (k * variance))
     p = chi_square_tail(statistic, k - 1)
     mean_rank = rank.mean(axis=0).tolist()
-    return Friedman(statistic, p, dict(zip(values, mean_rank, strict=True)))
+    return Friedman(statistic, p, dict(zip(errors, mean_rank, strict=True)))
 
 
 def holm(p: Sequence[float]) -> Float64Array:

@@ -45,18 +45,6 @@ class Distribution(NamedTuple):
     share: Float64Array
     """float64 [k]: the share of users with at most that value."""
 
-    def at(self, value: float) -> float:
-        """The share of users with at most this value.
-
-        >>> distribution([0, 0.2, 0.2, 1]).at(0.5)
-        0.75
-        """
-        # The last step that is not above the value.
-        below = int(np.searchsorted(self.value, value, side="right"))
-        if below:
-            return float(self.share[below - 1])
-        return 0.0
-
 
 def tail(values: Array | Sequence[float], percents: Sequence[int] = PERCENTS) -> Tail:
     """The `Tail` of per-user values, float64 [m]. Raises InputError if there are none, for one that

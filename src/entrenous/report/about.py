@@ -72,7 +72,7 @@ def what_was_run(group: Group) -> Html:
     details = []
     for shown in group.runs:
         summary = join("Settings and identity of ", shown.named())
-        content = (_identity(shown), settings(shown), network(shown))
+        content = (_identity(shown), settings(shown))
         details.append(folded(summary, *content))
     return join(
         table("The runs", head, rows, text=(1, 2, 7)),
@@ -254,31 +254,12 @@ def settings(shown: ShownRun) -> Html:
     # A setting that was given counts, though a preset has it too.
     sources = dict.fromkeys(preset, f"preset of {algorithm}")
     sources |= dict.fromkeys(given, "given")
-    return _meanings("Settings", settings_class, in_force, sources)
-
-
-def _meanings(
-    caption: str, settings_class: Any, values: Mapping[str, Any], sources: Mapping[str, str]
-) -> Html:
-    """A table of settings: value, origin and meaning of each."""
-    rows: list[list[Child]] = []
+    rows = []
     for name, field in settings_class.model_fields.items():
         source = tag("small", sources.get(name, "default"))
-        value = join(_value(values[name]), source)
+        value = join(_value(in_force[name]), source)
         rows.append([tag("code", name), value, field.description or ""])
-    return table(caption, ["setting", "value", "meaning"], rows, text=(1,), prose=(2,))
-
-
-def network(shown: ShownRun) -> Html | None:
-    """The settings of the simulated network of a run; None unless it gossips."""
-    if not shown.gossips:
-        return None
-    from ..federation.network import Network
-
-    # Manifests of the first versions have no network.
-    given = shown.manifest.get("network", {})
-    values = Network().model_dump(mode="json") | given
-    return _meanings("Between the nodes", Network, values, dict.fromkeys(given, "given"))
+    return table("Settings", ["setting", "value", "meaning"], rows, text=(1,), prose=(2,))
 
 
 def _value(value: Any) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import importlib.util
 import io
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -120,22 +120,13 @@ def lines(
     >>> svg.startswith("<svg "), "pFPL+" in svg, "F1@10" in svg
     (True, True, True)
     """
-    numbers = _numbers(order, series, reference)
-    frame = _frame(look, [series, reference or {}], log_x)
-    shapes = []
-    legend = []
-    for label, (x, y) in series.items():
-        number = numbers[label]
+
+    def drawn(number: int, points: Sequence[Point], whole: bool) -> list[Html]:
         dash = "" if marks else DASHES[number % len(DASHES)]
-        points = frame.places(x, y)
-        shapes.append(path(points, colour(number), dash))
-        sample = path([(0, 0), (22, 0)], colour(number), dash)
-        if marks:
-            shapes += [mark(number, point) for point in points]
-            sample = join(sample, mark(number, (11, 0)))
-        legend.append(LegendEntry(_said(label), sample))
-    shapes += _reference(frame, numbers, reference, legend, line=True)
-    return frame.drawn(shapes, legend)
+        line = path(points if whole else [(0, 0), (22, 0)], colour(number), dash)
+        return [line, *(mark(number, point) for point in points if marks)]
+
+    return _plotted(series, look, reference, order, drawn, log_x=log_x, line=True)
 
 
 def scatter(
@@ -151,36 +142,42 @@ def scatter(
     joined: the points of a series form a path in the given order, and a white point ends it (FPL,
     figure 3: pi up to 1).
     """
+
+    def drawn(number: int, points: Sequence[Point], whole: bool) -> list[Html]:
+        shapes = [mark(number, point, 1.2) for point in points]
+        if joined and whole:
+            shapes.insert(0, path(points, colour(number), "", width=1))
+            # The white point lies above the others, or it would be hidden by the path.
+            shapes += [mark(number, point, 1.2, hollow=True) for point in points[-1:]]
+        return shapes
+
+    return _plotted(series, look, reference, order, drawn)
+
+
+def _plotted(
+    series: Series,
+    look: FigureFormat,
+    reference: Series | None,
+    order: Sequence[str],
+    drawn: Callable[[int, Sequence[Point], bool], list[Html]],
+    *,
+    log_x: bool = False,
+    line: bool = False,
+) -> str:
+    """The figure of some series. drawn: the shapes of a series by its number, through its points;
+    False for the sample in the legend, which has one. line: a dotted line joins the paper's points.
+    """
     numbers = _numbers(order, series, reference)
-    frame = _frame(look, [series, reference or {}], False)
+    every = [*series.values(), *(reference or {}).values()]
+    across = axis_of((x for x, _ in every), logarithmic=log_x)
+    frame = Canvas(look, across, axis_of(y for _, y in every))
     shapes = []
     legend = []
     for label, (x, y) in series.items():
-        number = numbers[label]
-        points = frame.places(x, y)
-        if joined:
-            shapes.append(path(points, colour(number), "", width=1))
-        shapes += [mark(number, point, 1.2) for point in points]
-        if joined:
-            # The white point lies above the others, or it would be hidden by the path.
-            shapes += [mark(number, point, 1.2, hollow=True) for point in points[-1:]]
-        legend.append(LegendEntry(_said(label), mark(number, (11, 0), 1.2)))
-    shapes += _reference(frame, numbers, reference, legend, line=False)
-    return frame.drawn(shapes, legend)
-
-
-def diagonal(points: Mapping[str, Point], look: FigureFormat) -> str:
-    """A named point for each system on two axes with the same ends, and the dashed line on which
-    both values are equal.
-    """
-    both = axis_of([[value for point in points.values() for value in point]])
-    frame = Canvas(look, both, both)
-    ends = [float(both.low), float(both.high)]
-    shapes = [path(frame.places(ends, ends), MUTED, "4 3", width=1)]
-    legend = [LegendEntry("equal", path([(0, 0), (22, 0)], MUTED, "4 3", width=1))]
-    for number, (label, (x, y)) in enumerate(points.items()):
-        shapes += [mark(number, place, 1.2) for place in frame.places(x, y)]
-        legend.append(LegendEntry(_said(label), mark(number, (11, 0), 1.2)))
+        shapes += drawn(numbers[label], frame.places(x, y), True)
+        sample = join(drawn(numbers[label], [(11, 0)], False))
+        legend.append(LegendEntry(_said(label), sample))
+    shapes += _reference(frame, numbers, reference, legend, line=line)
     return frame.drawn(shapes, legend)
 
 
@@ -191,15 +188,13 @@ def bars(
     *,
     intervals: Mapping[str, ArrayLike] | None = None,
     reference: Mapping[str, ArrayLike] | None = None,
-    ends: tuple[float, float] | None = None,
     order: Sequence[str] = (),
 ) -> str:
     """Horizontal bars: a block for each group, from the top, and in it a bar for each series:
     {name: [len(groups)]}, NaN = none.
 
     look: `x_label` names the values, `y_label` the groups; its height is not used.
-    intervals: {name: [len(groups), 2]}, low and high ends. reference: a paper's values. ends: of
-    the axis of values, so that two figures can share it.
+    intervals: {name: [len(groups), 2]}, low and high ends. reference: a paper's values.
     """
     numbers = _numbers(order, series, reference)
     bar = 13.0 if len(groups) < 6 else 9.0
@@ -207,9 +202,7 @@ def bars(
     height = TOP + BOTTOM + block * len(groups)
     shown = [[0.0], *series.values(), *(intervals or {}).values(), *(reference or {}).values()]
     values = axis_of(shown)
-    if ends is not None:
-        values = Axis(*ends)
-    elif not any(np.any(np.asarray(value) < 0) for value in shown):
+    if not any(np.any(np.asarray(value) < 0) for value in shown):
         # Bars of positive values stand on the left edge.
         values = values._replace(low=0.0)
     names = [_said(group) for group in groups]
@@ -464,10 +457,3 @@ class Canvas:
 def _line(x1: float, y1: float, x2: float, y2: float, colour: str) -> Html:
     ends = {"x1": _n(x1), "y1": _n(y1), "x2": _n(x2), "y2": _n(y2)}
     return tag("line", style=f"stroke:{colour}", **ends)
-
-
-def _frame(look: FigureFormat, series: Sequence[Series], log_x: bool) -> Canvas:
-    """The frame that shows all points of some series."""
-    xs = [x for group in series for x, _ in group.values()]
-    ys = [y for group in series for _, y in group.values()]
-    return Canvas(look, axis_of(xs, logarithmic=log_x), axis_of(ys))

@@ -15,7 +15,7 @@ from ..privacy.evidence import best, by_part, seen
 from ..privacy.told import verdict_of
 from . import figures, numbers
 from .axes import Axis, text_width
-from .markup import Child, Html, join, table, tag
+from .markup import Child, Html, join, tag
 from .results import interval_of
 from .runs import Group, ShownRun, is_error, leading
 from .theme import figure
@@ -297,8 +297,8 @@ def _difference(value: float) -> Html:
 
 
 def given_away(points: Sequence[Point], slug: str) -> Html:
-    """The share of a history that is guessed, from the person known least to the one known best,
-    and a table of what was seen.
+    """The share of a history that is guessed, from the person known least to the one known
+    best.
     """
     shares = [10.0 * place for place in range(11)]
     series: dict[str, tuple[list[float], list[float]]] = {}
@@ -324,69 +324,4 @@ def given_away(points: Sequence[Point], slug: str) -> Html:
         "A point tells: so many percent of the people have at most so much of their history"
         " guessed right.",
     )
-    words = tag("ul", map(_spread, points), class_="people")
-    beside = tag("div", words, tag("p", LIMITS, class_="small"))
-    return join(tag("div", drawn, beside, class_="plane"), _table(points))
-
-
-def _spread(point: Point) -> Html:
-    """The people known least, in the middle and best, in a sentence."""
-    spread = None if point.attack is None else point.attack.get("spread")
-    if point.attack is None:
-        words: Child = ": the server holds the whole history of everybody."
-    elif not spread:
-        words = ": not known person by person."
-    else:
-        least, middle, most = (_share(spread[place]) for place in (0, 5, 10))
-        words = join(
-            ": ",
-            least,
-            " of the history of the person known least is guessed right, ",
-            middle,
-            " in the middle, ",
-            most,
-            " of the person known best.",
-        )
-    return tag("li", point.shown.named(), words)
-
-
-def _table(points: Sequence[Point]) -> Html:
-    """The table of what was sent, seen and guessed: a column for each run."""
-    columns = [_facts(point) for point in points]
-    rows: list[list[Child]] = []
-    for name in columns[0]:
-        rows.append([name, *(column[name] for column in columns)])
-    head = ["", *(point.shown.named() for point in points)]
-    caption = "What left each device in the whole training, and what attacks made of what they saw"
-    text = range(1, len(head))
-    return table(caption, head, rows, text=text, label="What each person gave away")
-
-
-def _facts(point: Point) -> dict[str, Child]:
-    """The cells of a run, by the name of their row."""
-    sent: Child = "the whole history"
-    saw = "everything"
-    name: Child = "none needed"
-    attack: Mapping[str, Any] = {"r_precision": 1.0, "worst": 1.0}
-    after = "before training"
-    if point.attack is not None and point.entry is not None:
-        attack = point.attack
-        users = point.shown.manifest["catalogue"]["users"]
-        sent = numbers.size(point.shown.manifest["ledger"]["bytes_up"] / users)
-        saw = seen(point.entry)
-        name = tag("code", attack["name"])
-        rounds = attack["rounds_to_half"]
-        after = "never" if rounds is None else counted(rounds, "round")
-        # An attack that is sure of nothing only ranks.
-        if attack["precision"] is None:
-            after = "never surely"
-    return {
-        "a device sent": sent,
-        "the attack saw": saw,
-        "best attack": name,
-        "history guessed right": _share(attack["r_precision"]),
-        "of the 5 % known best": _share(attack["worst"]),
-        "by popularity alone": _share(point.guess) if point.attack else "",
-        "known because they took part": _difference(point.part["because"]) if point.part else "",
-        "half known for sure after": after,
-    }
+    return tag("div", drawn, tag("p", LIMITS, class_="small"), class_="plane")

@@ -8,12 +8,10 @@ from typing import Any
 from . import figures, numbers
 from .markup import Child, Html, folded, join, table, tag
 from .runs import Group, ShownRun, in_order, is_main, kind
-from .theme import figure, side_by_side
+from .theme import figure
 
 # Categories that are drawn; the tables have all of them.
 MOST = 20
-# More categories than this are drawn as two figures side by side.
-COLUMN = 8
 MEANING = {
     "bias_disparity": (
         "0 keeps the preference of the training rows, above 0 recommends the category more, −1 is"
@@ -54,7 +52,7 @@ def _categories(values: Mapping[ShownRun, dict[str, float]]) -> list[str]:
 
 
 def _bars(group: Group, name: str) -> Html:
-    """The bars of a metric by category, in one column or in two."""
+    """The bars of a metric by category."""
     values = _values(group, name)
     categories = _categories(values)
 
@@ -66,51 +64,22 @@ def _bars(group: Group, name: str) -> Html:
     # By the run that differs most: a category counts if it matters to one of them.
     furthest = sorted(categories, key=distance, reverse=True)[:MOST]
     drawn = [category for category in categories if category in furthest]
-    half = len(drawn)
-    if half > COLUMN:
-        half = (half + 1) // 2
-    columns = [_column(group, name, values, drawn[:half])]
-    if drawn[half:]:
-        columns.append(_column(group, name, values, drawn[half:]))
-    words = f": {MEANING.get(kind(name), 'by category')}."
-    if len(categories) > MOST:
-        words += f" The {MOST} of {len(categories)} categories furthest from 0."
-    return join(tag("p", tag("code", name), words), side_by_side(*columns))
-
-
-def _column(
-    group: Group, name: str, values: Mapping[ShownRun, dict[str, float]], categories: Sequence[str]
-) -> Html | None:
-    """One figure of bars, of some of the categories."""
-    all_categories = _categories(values)
-    first = categories[0]
-    span = "by category"
-    if len(categories) < len(all_categories):
-        span = f"{first} to {categories[-1]}"
     bars = {}
     for shown, of_run in values.items():
         # NaN leaves a gap where a run has no value, instead of a bar of 0.
-        bars[shown.label] = [of_run.get(category, float("nan")) for category in categories]
-    # Both columns have the same axis, that of all categories.
-    every = [value for of_run in values.values() for value in of_run.values()]
-    lowest = min(every)
-    highest = max(every)
-    # Values that are all the same still need an axis of some length.
-    room = 0.04 * (highest - lowest) or 0.1
+        bars[shown.label] = [of_run.get(category, float("nan")) for category in drawn]
     metric = kind(name)
-    svg = figures.bars(
-        categories,
-        bars,
-        figures.FigureFormat(
-            title=f"{metric.replace('_', ' ').capitalize()}, {span}",
-            x_label=name,
-            y_label="category",
-            name=f"{group.slug}-{metric}-{all_categories.index(first)}",
-        ),
-        ends=(min(0.0, lowest) - room, max(0.0, highest) + room),
-        order=group.order,
+    look = figures.FigureFormat(
+        title=f"{metric.replace('_', ' ').capitalize()} by category",
+        x_label=name,
+        y_label="category",
+        name=f"{group.slug}-{metric}",
     )
-    return figure(svg)
+    words = f": {MEANING.get(metric, 'by category')}."
+    if len(categories) > MOST:
+        words += f" The {MOST} of {len(categories)} categories furthest from 0."
+    svg = figures.bars(drawn, bars, look, order=group.order)
+    return join(tag("p", tag("code", name), words), figure(svg))
 
 
 def _table(group: Group, name: str) -> Html:

@@ -4,6 +4,8 @@ the run.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ..core.contract.declared import declared
 from ..runs.plan import algorithm_of
 from . import numbers
@@ -42,12 +44,7 @@ def _traffic(runs: list[ShownRun]) -> Html:
     )
     head = ["run", "up", "rows up", "down", "vectors", "rounds", "up", "down", "up", "down"]
     counted = table(caption, head, [_counted(shown) for shown in runs], label="Sent and received")
-    spans: list[tuple[str, int]] = [
-        ("", 1),
-        ("a device, a round", 4),
-        ("a device, whole training", 3),
-        ("all devices", 2),
-    ]
+    spans = {"a device, a round": 4, "a device, whole training": 3, "all devices": 2}
     words = (
         "Rows: items whose update a device sent. Vectors: item vectors exchanged, down and up, as"
         " FPL counts them (section 6.3)."
@@ -65,14 +62,13 @@ def _exceptions(runs: list[ShownRun]) -> str:
     return words
 
 
-def _with_spans(html: Html, spans: list[tuple[str, int]]) -> Html:
-    """The table with a row of headings above its head. spans: the words and the number of columns
-    of each heading; "" leaves the columns without one.
+def _with_spans(html: Html, spans: Mapping[str, int]) -> Html:
+    """The table with a row of headings above its head: {words: columns of the heading}, from the
+    second column on.
     """
-    cells = []
-    for words, columns in spans:
-        cell = tag("th", words, colspan=columns, scope="colgroup") if words else tag("td")
-        cells.append(cell)
+    cells = [tag("td")]
+    for words, columns in spans.items():
+        cells.append(tag("th", words, colspan=columns, scope="colgroup"))
     return Html(html.replace("<thead>", f"<thead>{tag('tr', cells, class_='spans')}", 1))
 
 
@@ -120,12 +116,7 @@ def _pushed(runs: list[ShownRun]) -> Html:
     ]
     rows = [_messages(shown) for shown in runs]
     counted = table(caption, head, rows, label="Pushed and received")
-    spans: list[tuple[str, int]] = [
-        ("", 1),
-        ("a node, a push", 3),
-        ("a node, whole training", 3),
-        ("all nodes", 4),
-    ]
+    spans = {"a node, a push": 3, "a node, whole training": 3, "all nodes": 4}
     words = (
         "There is no server: a node pushes its model to a few others. Reached nobody: lost on the"
         " way, or their receiver was away. Refused: models that their receiver did not take,"

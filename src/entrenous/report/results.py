@@ -10,9 +10,9 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from ..core.types import Float64Array
 from ..evaluation.summary import interval
 from . import figures, numbers
-from .markup import Child, Html, facts, folded, join, table, tag
-from .runs import MAIN, Group, ShownRun, in_order, is_error, is_main, leading, of_lists
-from .theme import figure, side_by_side
+from .markup import Child, Html, folded, join, table, tag
+from .runs import Group, ShownRun, in_order, is_error, is_main, leading, of_lists
+from .theme import figure
 
 # The metrics of a run under one ranking; empty if it was not ranked so.
 Values = Callable[[ShownRun], dict[str, float]]
@@ -31,8 +31,8 @@ def results(group: Group) -> Html:
         _ranked(group, "Full ranking", competing, full_ranking),
         _lists(group),
     ]
-    # A single run has nothing to be compared with: its numbers are shown large.
-    drawn = side_by_side(_bars(group), _trade(group)) if len(group.runs) > 1 else _tiles(group)
+    # A single run has nothing to be compared with.
+    drawn = _bars(group) if len(group.runs) > 1 else None
     return join(drawn, tables, tag("p", _reading(group), class_="small"))
 
 
@@ -254,53 +254,6 @@ def _bars(group: Group) -> Html | None:
         "Lines at the ends of bars: 95 % bootstrap intervals over users, where per-user values are"
         " stored.",
     )
-
-
-def _trade(group: Group) -> Html | None:
-    """Accuracy against coverage, both of the full ranking (FPL, figure 3)."""
-    across = "item_coverage@10"
-    up = MAIN
-    series = {}
-    for shown in group.runs:
-        metrics = full_ranking(shown)
-        if across in metrics and up in metrics:
-            series[shown.label] = [metrics[across]], [metrics[up]]
-    # One point shows no trade-off.
-    if len(series) < 2:
-        return None
-    svg = figures.scatter(
-        series,
-        figures.FigureFormat(
-            title="Accuracy and coverage, full ranking",
-            x_label=across,
-            y_label=up,
-            name=f"{group.slug}-trade",
-        ),
-        order=group.order,
-    )
-    return figure(
-        svg,
-        "Further up: better lists. Further right: more of the catalogue is recommended to"
-        " somebody.",
-    )
-
-
-def _tiles(group: Group) -> Html:
-    """The numbers of a single run that a reader looks for first."""
-    shown = group.runs[0]
-    metrics = shown.manifest["metrics"]
-    ledger = shown.manifest["ledger"]
-    pairs: list[tuple[Child, Child]] = []
-    for name in leading(group):
-        ranking = "" if is_error(name) else f", {shown.ranking}"
-        value = join(numbers.metric(metrics[name]), _bounds(shown, name, metrics))
-        pairs.append((join(tag("code", name), ranking), value))
-    if shown.device_rounds:
-        unit = tag("small", "a node, a push" if shown.gossips else "a device, a round")
-        for way, name in (("sent", "bytes_up"), ("received", "bytes_down")):
-            a_round = numbers.size(ledger[name] / shown.device_rounds)
-            pairs.append((way, join(a_round, unit)))
-    return facts(pairs, class_="tiles")
 
 
 def _intervals(group: Group, names: Sequence[str]) -> dict[str, list[tuple[float, float]]]:

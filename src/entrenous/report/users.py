@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.types import Float64Array
+from ..evaluation import tail
 from ..evaluation.significance import PairedTest, holm, paired_t, wilcoxon
 from ..evaluation.summary import PERCENTILES, interval, summarise
 from . import figures, numbers
@@ -121,16 +122,12 @@ def distribution(values: Float64Array) -> tuple[Float64Array, Float64Array]:
     >>> x.tolist(), y.tolist()
     ([0.0, 0.0, 0.5, 0.5, 1.0, 1.0], [0.0, 0.25, 0.25, 0.75, 0.75, 1.0])
     """
-    ordered = np.sort(values)
-    at = np.unique(ordered)
-    if len(at) > POINTS:
-        # Values of users, not values between them.
-        quantiles = np.quantile(ordered, np.linspace(0, 1, POINTS), method="higher")
-        at = np.unique(quantiles)
-    share = np.searchsorted(ordered, at, side="right") / len(ordered)
+    every = tail.distribution(values)
+    # Of very many steps, some evenly spaced ones.
+    kept = np.unique(np.linspace(0, len(every.value) - 1, POINTS).astype(np.int64))
     # A step goes up at each value, from the share before it.
-    x = np.repeat(at, 2)
-    y = np.concatenate([[0.0], np.repeat(share, 2)[:-1]])
+    x = np.repeat(every.value[kept], 2)
+    y = np.concatenate([[0.0], np.repeat(every.share[kept], 2)[:-1]])
     return x, y
 
 

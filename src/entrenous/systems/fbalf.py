@@ -46,7 +46,8 @@ from ..core.errors import NonFiniteError
 from ..core.keys import fold_name, folds, normals
 from ..core.types import Float32Array, Int64Array, UInt64Array
 from ..kernels import biased_sgd, bpr_mf
-from ..privacy.decoys import COUNTED, Mixed, SendsDecoys
+from ..privacy.decoys import COUNTED, Mixed
+from ._in_turn import InTurn
 
 
 class FBALFServer(NamedTuple):
@@ -76,7 +77,7 @@ class FBALFDevices(NamedTuple):
 
 
 @final
-class FBALF(SendsDecoys):
+class FBALF(InTurn):
     """FBALF: gradient steps along fixed learning rates, and a server that moves after each
     device.
     """
@@ -214,28 +215,6 @@ class FBALF(SendsDecoys):
         a device sends at most (rows) and as a rule (usual_rows)."""
         cohort = 1 if self.style == "stochastic" else catalogue.users
         return {"cohort": cohort, "rows": catalogue.items, "usual_rows": self.usual_rows(catalogue)}
-
-    def rounds_an_epoch(self, catalogue: Catalogue) -> int:
-        """Returns the rounds in one pass over the users: one in batch style, as many as users in
-        stochastic style.
-        """
-        if self.style == "stochastic":
-            return catalogue.users
-        return 1
-
-    def default_rounds(self, catalogue: Catalogue) -> int:
-        """Returns the number of training rounds if none is asked for: `rounds` passes over the
-        users.
-        """
-        return self.rounds * self.rounds_an_epoch(catalogue)
-
-    def select(self, server: FBALFServer, catalogue: Catalogue, key: np.uint64) -> Int64Array:
-        """Returns the devices of a round: everybody, or in stochastic style the one whose turn it
-        is: 0, 1, 2, ... in every pass.
-        """
-        if self.style == "batch":
-            return np.arange(catalogue.users)
-        return server.step % catalogue.users
 
     def init_server(self, catalogue: Catalogue, key: np.uint64) -> FBALFServer:
         """Returns the initial model: item factors q ~ N(0, init_std^2), item biases b = 0."""

@@ -43,7 +43,8 @@ from ..core.lanes.memory import padded
 from ..core.lanes.simd import BOUND, LANES, SCALE, dot, every, inside, load, root, store, sum_of
 from ..core.types import Float32Array, Int64Array, UInt64Array
 from ..kernels import bpr_mf
-from ..privacy.decoys import Mixed, SendsDecoys
+from ..privacy.decoys import Mixed
+from ._in_turn import InTurn
 
 # The first values are uniform in +-0.005.
 SPREAD = 0.01
@@ -80,7 +81,7 @@ class FedRecReceived(Protocol):
     def epoch(self) -> Int64Array: ...
 
 
-class FilledFactorisation(SendsDecoys):
+class FilledFactorisation(InTurn):
     """Matrix factorisation over ratings and made-up ones, which FedRec and FedRec++ share."""
 
     # The model.
@@ -152,27 +153,6 @@ class FilledFactorisation(SendsDecoys):
             "rows": catalogue.items,
             "usual_rows": self.usual_rows(catalogue),
         }
-
-    def rounds_an_epoch(self, catalogue: Catalogue) -> int:
-        """Returns the rounds of one iteration, a pass over the users."""
-        if self.style == "stochastic":
-            return catalogue.users
-        return 1
-
-    def default_rounds(self, catalogue: Catalogue) -> int:
-        """Returns the number of training rounds if none is asked for: `rounds` passes over the
-        users.
-        """
-        return self.rounds * self.rounds_an_epoch(catalogue)
-
-    def select(self, server: Any, catalogue: Catalogue, key: np.uint64) -> Int64Array:
-        """Returns the devices of a round: everybody, or in stochastic style the one whose turn it
-        is: 0, 1, 2, ... in every pass.
-        """
-        if self.style == "batch":
-            return np.arange(catalogue.users)
-        turn: Int64Array = server.step % catalogue.users
-        return turn
 
     def first_items(self, catalogue: Catalogue, key: np.uint64) -> Float32Array:
         """Returns the initial item factors V (and O with SVD++), uniform in +-0.005, float32

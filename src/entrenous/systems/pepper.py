@@ -64,7 +64,6 @@ def model_age_based(a: Arrivals, nodes: Any) -> Float32Array:
     return (age_2 / np.maximum(age_1 + age_2, 1)).astype(np.float32)  # type: ignore[no-any-return]
 
 
-@final
 class AveragePolicy(GossipPolicy):
     """Policy of decentralised FedAvg: random peers, and models weighted by rows."""
 
@@ -428,7 +427,7 @@ def personalised_views(
 
 
 @final
-class ReptilePolicy(GossipPolicy):
+class ReptilePolicy(AveragePolicy):
     """Decentralised FedAvg, after which every node fine-tunes what it has on its own rows.
 
     As the authors run it: `meta_epochs` times, from the current weights w one local epoch to w',
@@ -445,14 +444,6 @@ class ReptilePolicy(GossipPolicy):
     meta_rate: float = Field(
         0.1, gt=0, le=1, description="how far each goes towards what an epoch learns, falling to 0"
     )
-
-    def on_model_received(
-        self, model: GossipModel, a: Arrivals, nodes: Any, data: DeviceData
-    ) -> None:
-        """Averages each received model with the node's own as decentralised FedAvg does, weighted
-        by rows, and trains the result.
-        """
-        merge_and_train(model, a, nodes, data, decentralised_fedavg(a, data))
 
     def score(
         self,

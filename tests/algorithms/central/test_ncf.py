@@ -19,7 +19,7 @@ from entrenous.data.interactions import Interactions, Vocabulary, build
 from entrenous.kernels import ncf
 from entrenous.kernels.sampling import negative
 from entrenous.systems.central import ncf as central
-from entrenous.systems.central.ncf import CentralNCF, NCFModel, joined, learn
+from entrenous.systems.central.ncf import CentralNCF, learn
 from entrenous.systems.central.popular import Popular
 
 MODELS: dict[str, dict[str, Any]] = {
@@ -219,66 +219,6 @@ def test_numbers_that_fill_up_stay_zero(name):
     assert not state.net[0, ncf_by_autograd.padding(shape, algorithm.layers)].any()
 
 
-# ---- pre-training (section 3.4.1) ----------------------------------------------------------------
-
-
-def logits(algorithm: CentralNCF, model: NCFModel) -> np.ndarray:
-    return algorithm.score(model, data(), np.arange(USERS))
-
-
-@pytest.mark.parametrize("alpha", [0.5, 0.3])
-def test_neumf_starts_as_the_weighted_sum_of_gmf_and_mlp(alpha):
-    settings = {"epochs": 3, "learning_rate": 0.02, "init_std": 0.5}
-    gmf, mlp, neumf = (CentralNCF(**MODELS[name], **settings) for name in MODELS)
-    states = [part._start(data(), key(5, n)) for n, part in enumerate((gmf, mlp))]
-    for n, part in enumerate((gmf, mlp)):
-        part._learn(states[n], data(), key(6, n), lambda *_: None)
-    state = joined(neumf.shape, *states, alpha, adam=True)
-    models = [
-        NCFModel(row[:USERS], row[USERS:], one.net)
-        for part, one in ((gmf, states[0]), (mlp, states[1]), (neumf, state))
-        for row in [ncf.unpadded(part.shape, one.table)]
-    ]
-    left, right, both = (
-        logits(part, model) for part, model in zip((gmf, mlp, neumf), models, strict=True)
-    )
-    assert left.std() > 0.01 and right.std() > 0.01
-    assert np.allclose(both, alpha * left + (1 - alpha) * right, rtol=0, atol=1e-5)  # eq. 13
-    assert (models[2].user == np.hstack([models[0].user, models[1].user])).all()
-    assert (
-        not state.moments.any() and (state.decay == 1).all()
-    )  # "without saving the momentum information"
-
-
-def test_pretraining_is_that_of_the_parts():
-    """With a rate too small to move anything afterwards, NeuMF is what its parts are when they are
-    trained alone.
-    """
-    pretrained = {
-        "pretrain_epochs": 4,
-        "pretrain_learning_rate": 0.02,
-        "learning_rate": 1e-30,
-        "epochs": 1,
-        "optimiser": "sgd",
-    }
-    model = CentralNCF(**MODELS["neumf"], **pretrained).fit(data(), key(7))
-    alone = {"epochs": 4, "learning_rate": 0.02, "optimiser": "adam"}
-    parts = {name: CentralNCF(**MODELS[name], **alone) for name in ("gmf", "mlp")}
-    models = {
-        name: part.fit(data(), central.fold_name(key(7), name)) for name, part in parts.items()
-    }
-    assert (model.item == np.hstack([models["gmf"].item, models["mlp"].item])).all()
-    mean = sum(logits(parts[name], models[name]) for name in parts) / 2
-    assert np.allclose(logits(CentralNCF(**MODELS["neumf"]), model), mean, rtol=0, atol=1e-6)
-
-
-def test_progress_counts_the_epochs_of_all_three():
-    seen = []
-    algorithm = CentralNCF(**MODELS["neumf"], pretrain_epochs=2, epochs=3)
-    algorithm.fit(data(), key(0), lambda done, total, what: seen.append((done, total, what)))
-    assert seen == [(n, 7, "epochs") for n in range(1, 8)]
-
-
 # ---- settings and outcome ------------------------------------------------------------------------
 
 
@@ -286,7 +226,6 @@ def test_progress_counts_the_epochs_of_all_three():
     ("settings", "expected"),
     [
         ({"factors": 0, "layers": ""}, "a model has factors or layers"),
-        ({"layers": "", "pretrain_epochs": 5}, "pretrain_epochs is for NeuMF"),
         ({"layers": "16,0"}, "greater than or equal to 1"),
     ],
 )
@@ -340,7 +279,7 @@ data = build(user, item, users=Vocabulary(size=8), items=Vocabulary(size=9))
 for settings in (
     {"factors": 5, "layers": (), "epochs": 2, "batch": 7},
     {"factors": 0, "layers": (17, 3), "epochs": 1, "optimiser": "sgd", "reg": 0.1},
-    {"factors": 3, "layers": (4,), "epochs": 1, "pretrain_epochs": 1, "negatives": 2},
+    {"factors": 3, "layers": (4,), "epochs": 1, "negatives": 2},
 ):
     algorithm = CentralNCF(**settings)
     model = algorithm.fit(data, key(3))

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from entrenous.cli.brought import Commands
 
-from .lab import bench, experiment
+from .lab import bench, bench_names, experiment
 from .papers import papers
 
 
@@ -16,14 +16,8 @@ def commands() -> Commands:
     """
     return Commands(
         {"Research": [experiment, papers, bench]},
-        {"benches": _benches, "experiments": _experiments},
+        {"benches": bench_names, "experiments": _experiments},
     )
-
-
-def _benches() -> Iterable[str]:
-    from entrenous.core.registry.discover import all_names_offered
-
-    return all_names_offered("entrenous_lab.benches", "BENCHES")
 
 
 def _experiments() -> Iterable[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from inspect import signature
 from pathlib import Path
 from typing import Annotated
@@ -13,6 +14,20 @@ from cyclopts import Parameter
 from entrenous.cli.console import emit_json, goes_on, progress_bar, table, tell
 from entrenous.core.errors import InputError
 from entrenous.core.keywords import at_least
+
+# The package of the benches, and the constant of its files that lists them.
+BENCHES = ("entrenous_lab.benches", "BENCHES")
+
+
+def bench_names() -> list[str]:
+    """Returns the names of the benches, and imports none of them: some take seconds."""
+    from entrenous.core.registry.discover import names_offered
+
+    (folder,) = import_module(BENCHES[0]).__path__
+    names: list[str] = []
+    for path in Path(folder).glob("[!_]*.py"):
+        names += names_offered(path, BENCHES[1])
+    return sorted(names)
 
 
 def experiment(
@@ -89,13 +104,12 @@ def bench(
     json:
         Print one JSON object on stdout.
     """
-    from entrenous.core.registry.discover import all_names_offered, offered, pick
+    from entrenous.core.registry.discover import offered, pick
 
-    place = ("entrenous_lab.benches", "BENCHES")
-    name = pick("bench", name, {known: known for known in all_names_offered(*place)})
+    name = pick("bench", name, {known: known for known in bench_names()})
     at_least("--threads", threads, 0)
     with _libraries_of(name), progress_bar() as progress:
-        measure = offered(*place, name)
+        measure = offered(*BENCHES, name)
         found = {"bench": name, **measure(threads, progress, **_sized(name, measure, devices))}
     if json:
         emit_json(found)

@@ -22,7 +22,8 @@ from entrenous.core.registry.discover import is_place, short
 from entrenous.data.interactions import Interactions
 from entrenous.data.load import load
 from entrenous.privacy import evidence
-from entrenous.report.figures import FigureFormat, diagonal
+from entrenous.report.axes import axis_of
+from entrenous.report.figures import MUTED, Canvas, FigureFormat, LegendEntry, Point, mark, path
 from entrenous.runs.plan import algorithm_of
 from entrenous.systems.named import algorithms
 
@@ -457,6 +458,21 @@ def _figures(data: str, every: Sequence[Measured]) -> dict[str, str]:
         return {}
     look = FigureFormat(f"HR@10 on {data}", x_label="honest", y_label="with the leak")
     return {f"field-{data}": diagonal(points, look)}
+
+
+def diagonal(points: Mapping[str, Point], look: FigureFormat) -> str:
+    """A named point for each system on two axes with the same ends, and the dashed line on which
+    both values are equal.
+    """
+    both = axis_of([[value for point in points.values() for value in point]])
+    frame = Canvas(look, both, both)
+    ends = [float(both.low), float(both.high)]
+    shapes = [path(frame.places(ends, ends), MUTED, "4 3", width=1)]
+    legend = [LegendEntry("equal", path([(0, 0), (22, 0)], MUTED, "4 3", width=1))]
+    for number, (label, (x, y)) in enumerate(points.items()):
+        shapes += [mark(number, place, 1.2) for place in frame.places(x, y)]
+        legend.append(LegendEntry(label, mark(number, (11, 0), 1.2)))
+    return frame.drawn(shapes, legend)
 
 
 def with_own(own: Sequence[str] = ()) -> PaperTable:

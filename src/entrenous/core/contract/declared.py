@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from inspect import signature
-from typing import TYPE_CHECKING, Any, NamedTuple, final, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, final, get_args, get_type_hints
 
 import numpy as np
 
@@ -132,6 +131,10 @@ class DeclaredArray(NamedTuple):
         return words
 
 
+# A method that an algorithm has or lacks.
+Ability: TypeAlias = Callable[..., Any] | None
+
+
 @final
 @dataclass(frozen=True)
 class Declaration:
@@ -151,14 +154,14 @@ class Declaration:
     """The class of a device's state."""
     sends: tuple[SentArray, ...]
     traits: Traits
-    follow: Callable[..., Any] | None
-    local_sum: Callable[..., Any] | None
-    solo_rounds: Callable[..., Any] | None
-    many_rounds: Callable[..., Any] | None
-    deliver: Callable[..., Any] | None
-    deliver_newcomer: Callable[..., Any] | None
-    biases: Callable[..., Any] | None
-    score_with_key: Callable[..., Any] | None
+    follow: Ability
+    local_sum: Ability
+    solo_rounds: Ability
+    many_rounds: Ability
+    deliver: Ability
+    deliver_newcomer: Ability
+    biases: Ability
+    score_with_key: Ability
 
 
 def declared(algorithm: Any) -> Declaration:
@@ -173,8 +176,6 @@ def declared(algorithm: Any) -> Declaration:
         if all(getattr(algorithm, way, None) is None for way in ways):
             problem = f"a {kind} algorithm without `{member}`"
             raise ContractError(name, problem, expected=", ".join(members))
-    if kind == "federated":
-        _check_catalogue(name, algorithm)
     states = {part: getattr(algorithm, part, None) for part in STATES}
     for part, state in states.items():
         if state is not None and part in members:
@@ -206,20 +207,6 @@ def _check_own_rows(where: str, fields: tuple[DeclaredArray, ...], may: bool) ->
         if field.own_rows and not (may and field.axes.sizes[:1] == ("items",)):
             expected = 'axes("items", ...) in `keeps` of an algorithm around a server'
             raise ContractError(f"{where} '{field.name}'", "is an OwnRows", expected=expected)
-
-
-def _check_catalogue(name: str, algorithm: Any) -> None:
-    """Checks that `init_devices` takes a catalogue, as it does from version 0.2 on."""
-    # The function of a class takes the instance too.
-    instance = ("self",) if isinstance(algorithm, type) else ()
-    try:
-        signature(algorithm.init_devices).bind(*instance, "users", "catalogue", "key")
-    except TypeError:
-        problem = "`init_devices` cannot be called with users, catalogue and key"
-        expected = "def init_devices(self, users, catalogue, key)"
-        raise ContractError(
-            name, problem, expected=expected, fix="add `catalogue` before `key`"
-        ) from None
 
 
 def _kind(algorithm: Any) -> str:
@@ -369,25 +356,21 @@ def rounds_an_epoch(algorithm: Any, catalogue: Catalogue) -> int:
     count; 1 if it has none.
     """
     own = getattr(algorithm, "rounds_an_epoch", None)
-    if own is None:
-        return 1
-    return int(own(catalogue))
+    return 1 if own is None else int(own(catalogue))
 
 
 def folds_in(algorithm: Any) -> bool:
     """Tells whether a centralised algorithm takes users who were not in training: it has
     `fold_in(model, data)`, the model for the users of other rows.
     """
-    return getattr(algorithm, "fold_in", None) is not None
+    return hasattr(algorithm, "fold_in")
 
 
 def search_space(algorithm: Any) -> dict[str, str]:
     """Returns the ranges of a search without given ranges, as the algorithm's `search_space()` has
     them: {setting: "a..b", "a..b:log" or "value,value,..."}; {} if it has none.
     """
-    own = getattr(algorithm, "search_space", None)
-    if own is None:
-        return {}
+    own = getattr(algorithm, "search_space", dict)
     return dict(own())
 
 
@@ -397,9 +380,7 @@ def private_set(algorithm: Any, users: int) -> dict[str, SettingValue]:
     `private_set(users)` has them; {} if it has none.
     """
     own = getattr(algorithm, "private_set", None)
-    if own is None:
-        return {}
-    return dict(own(users))
+    return {} if own is None else dict(own(users))
 
 
 # ---- in one federation ---------------------------------------------------------------------------
@@ -442,12 +423,10 @@ class Contract:
         """A weight that says nothing of its device: as declared, or the mean number of
         interactions; 1 where nobody weighs.
         """
-        for sent in self.sends:
-            if sent.way == "weight":
-                if sent.usual is None:
-                    return self.mean_history
-                return sent.usual
-        return 1.0
+        if not self.weighs:
+            return 1.0
+        usual = next(sent.usual for sent in self.sends if sent.way == "weight")
+        return self.mean_history if usual is None else usual
 
     @property
     def cohort(self) -> int:

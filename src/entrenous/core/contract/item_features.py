@@ -50,19 +50,6 @@ class ItemFeatures:
         """
         self.texts = dict(texts)
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, ItemFeatures):
-            return NotImplemented
-        if self.texts.keys() != other.texts.keys():
-            return False
-        return all(np.array_equal(self.texts[name], other.texts[name]) for name in self.texts)
-
-    def __hash__(self) -> int:
-        return hash(tuple(self.texts))
-
-    def __repr__(self) -> str:
-        return f"ItemFeatures({', '.join(self.texts)})"
-
     @cached_property
     def _encoded(self) -> _Encoded:
         parts = [_encode(name, texts) for name, texts in sorted(self.texts.items())]

@@ -16,14 +16,9 @@ _DOUBLES = ir.VectorType(ir.DoubleType(), DOUBLES)
 
 @type_callable(add_products)
 def _type_add_products(context: Any) -> Any:
-    def typer(
-        out: Any, at: Any, weights: Any, w: Any, apart: Any, rows: Any, r: Any, stride: Any
-    ) -> Any:
-        arrays = (out, weights, rows)
-        fit = all(is_flat(array, types.float64) for array in arrays)
-        return types.none if fit else None
-
-    return typer
+    return lambda out, at, weights, w, apart, rows, r, stride: (
+        types.none if all(is_flat(a, types.float64) for a in (out, weights, rows)) else None
+    )
 
 
 _WHERE = (types.Array, types.Integer)

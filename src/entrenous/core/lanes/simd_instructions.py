@@ -112,20 +112,22 @@ def spread(builder: Any, number: Any, vector: Any) -> Any:
 
 def _masked_load(builder: Any, pointer: Any, vector: Any, mask: Any, align: int) -> Any:
     """Reads the elements that a mask names; the others are 0, and their memory is not touched."""
-    i32 = ir.IntType(32)
-    kind = ir.FunctionType(vector, [pointer.type, i32, _BITS, vector])
-    function = declared(builder, kind, f"llvm.masked.load.v{LANES}{_letter(vector)}.p0")
     zeros = ir.Constant(vector, None)
-    return builder.call(function, [pointer, ir.Constant(i32, align), mask, zeros])
+    arguments = [pointer, ir.Constant(ir.IntType(32), align), mask, zeros]
+    return _masked(builder, "load", vector, vector, arguments)
 
 
 def _masked_store(builder: Any, value: Any, pointer: Any, mask: Any, align: int) -> None:
     """Writes the elements that a mask names."""
-    i32 = ir.IntType(32)
-    vector = value.type
-    kind = ir.FunctionType(ir.VoidType(), [vector, pointer.type, i32, _BITS])
-    function = declared(builder, kind, f"llvm.masked.store.v{LANES}{_letter(vector)}.p0")
-    builder.call(function, [value, pointer, ir.Constant(i32, align), mask])
+    arguments = [value, pointer, ir.Constant(ir.IntType(32), align), mask]
+    _masked(builder, "store", ir.VoidType(), value.type, arguments)
+
+
+def _masked(builder: Any, name: str, result: Any, vector: Any, arguments: list[Any]) -> Any:
+    """Calls LLVM's intrinsic of a masked load or store of a vector."""
+    kind = ir.FunctionType(result, [argument.type for argument in arguments])
+    function = declared(builder, kind, f"llvm.masked.{name}.v{LANES}{_letter(vector)}.p0")
+    return builder.call(function, arguments)
 
 
 def _letter(vector: Any) -> str:
@@ -145,10 +147,7 @@ def declared(builder: Any, kind: Any, name: str) -> Any:
 
 @type_callable(load)
 def _type_load(context: Any) -> Any:
-    def typer(array: Any, start: Any, count: Any = None) -> Any:
-        return LANES_TYPE if is_flat(array, types.float32) else None
-
-    return typer
+    return lambda array, start, count=None: LANES_TYPE if is_flat(array, types.float32) else None
 
 
 @lower_builtin(load, types.Array, types.Integer)
@@ -167,10 +166,7 @@ def _lower_load_some(context: Any, builder: Any, sig: Any, args: Any) -> Any:
 
 @type_callable(store)
 def _type_store(context: Any) -> Any:
-    def typer(array: Any, start: Any, lanes: Any) -> Any:
-        return types.none if is_flat(array, types.float32) else None
-
-    return typer
+    return lambda array, start, lanes: types.none if is_flat(array, types.float32) else None
 
 
 @lower_builtin(store, types.Array, types.Integer, LANES_TYPE)
@@ -268,10 +264,7 @@ def _lower_sum_of(context: Any, builder: Any, sig: Any, args: Any) -> Any:
 
 @type_callable(add_fixed)
 def _type_add_fixed(context: Any) -> Any:
-    def typer(total: Any, start: Any, lanes: Any, count: Any) -> Any:
-        return types.boolean if is_flat(total, types.int64) else None
-
-    return typer
+    return lambda total, start, lanes, count: types.boolean if is_flat(total, types.int64) else None
 
 
 @lower_builtin(add_fixed, types.Array, types.Integer, LANES_TYPE, types.Integer)
@@ -303,10 +296,7 @@ def _lower_add_fixed(context: Any, builder: Any, sig: Any, args: Any) -> Any:
 
 @type_callable(count_up_to)
 def _type_count_up_to(context: Any) -> Any:
-    def typer(numbers: Any, start: Any, bound: Any) -> Any:
-        return types.int64 if is_flat(numbers, types.int32) else None
-
-    return typer
+    return lambda numbers, start, bound: types.int64 if is_flat(numbers, types.int32) else None
 
 
 @lower_builtin(count_up_to, types.Array, types.Integer, types.Integer)

@@ -64,15 +64,6 @@ def offered(package: str, constant: str, name: str) -> Any:
     return None
 
 
-def all_names_offered(package: str, constant: str) -> list[str]:
-    """Returns the names of `offers` in alphabetical order, and imports none of the modules."""
-    parent = importlib.import_module(package)
-    names: list[str] = []
-    for path in Path(parent.__path__[0]).glob("[!_]*.py"):
-        names += names_offered(path, constant)
-    return sorted(names)
-
-
 def names_offered(path: Path, constant: str) -> list[str]:
     """Returns the keys of the dictionary that a module assigns to `constant`, read from its source.
 

@@ -15,7 +15,7 @@ registers.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from pydantic import Field
@@ -76,6 +76,19 @@ class RatingSettings(Settings):
             alpha = np.float32(self.learning_rate * self.decay**epoch)
             yield fold_name(key, "epoch", epoch), alpha
             progress(epoch + 1, self.epochs, "epochs")
+
+
+class BiasedSettings(RatingSettings):
+    """The settings of a baseline whose model has biases."""
+
+    reg_bias: float = Field(0.002, ge=0, description="regularisation of the biases, at each rating")
+
+    def biases(
+        self, model: Any, data: Interactions, users: Int64Array
+    ) -> tuple[Float32Array, Float32Array]:
+        """Returns the parts of a prediction that no taste explains: mu + b_u of each user, and b_i
+        of each item. The rest of a prediction is the product alone."""
+        return model.mean[0] + model.user[users], model.item
 
 
 class RatingRows(NamedTuple):

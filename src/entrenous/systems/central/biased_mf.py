@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import ClassVar, NamedTuple, final
 
 import numpy as np
-from pydantic import Field
 
 from ...core.compiling import njit
 from ...core.contract.protocols import Progress, rated, silent
@@ -19,8 +18,8 @@ from ...core.types import Float32Array, Int64Array
 from ...data.interactions import Interactions
 from ...kernels.sampling import shuffle
 from ._ratings import (
+    BiasedSettings,
     RatingRows,
-    RatingSettings,
     RatingStep,
     mean_rating,
     predictions,
@@ -44,7 +43,7 @@ class BiasedMfModel(NamedTuple):
 
 
 @final
-class BiasedMf(RatingSettings):
+class BiasedMf(BiasedSettings):
     """Biased matrix factorisation: mean rating plus user bias plus item bias plus p_u . q_i (Koren,
     Bell & Volinsky 2009).
 
@@ -52,8 +51,6 @@ class BiasedMf(RatingSettings):
     training rows has bias 0 and vector 0: the other terms make the prediction. Single-threaded
     and deterministic.
     """
-
-    reg_bias: float = Field(0.002, ge=0, description="regularisation of the biases, at each rating")
 
     holds: ClassVar[type] = BiasedMfModel
 
@@ -79,13 +76,6 @@ class BiasedMf(RatingSettings):
     def score(self, model: BiasedMfModel, data: Interactions, users: Int64Array) -> Float32Array:
         user = model.mean[0] + model.user[users]
         return predictions(model.P[users], model.Q, user, model.item)
-
-    def biases(
-        self, model: BiasedMfModel, data: Interactions, users: Int64Array
-    ) -> tuple[Float32Array, Float32Array]:
-        """Returns the parts of a prediction that no taste explains: mu + b_u of each user, and b_i
-        of each item. The rest of a prediction is the product alone."""
-        return model.mean[0] + model.user[users], model.item
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

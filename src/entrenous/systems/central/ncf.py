@@ -88,8 +88,7 @@ class CentralNCF(Settings):
     y_ui of `kernels.ncf` is trained on each consumed item and `negatives` others that the user did
     not consume, redrawn every epoch, by binary cross-entropy. An epoch passes over all rows in a
     new order, each followed by its negatives, in batches whose mean gradient is one step of Adam or
-    SGD; Adam leaves alone the embeddings that a batch does not touch. With `pretrain_epochs`, NeuMF
-    starts from a GMF and an MLP that were trained first (section 3.4.1). Every row counts as
+    SGD; Adam leaves alone the embeddings that a batch does not touch. Every row counts as
     consumed. A user who consumed every item has no negatives and teaches with what there is.
     Single-threaded and deterministic. Each model's defaults were chosen on the validation rows of
     ml-100k, loo-99; the paper has 4 negatives, batches of 256 and a step of 0.001.
@@ -109,9 +108,7 @@ class CentralNCF(Settings):
     # Training.
     epochs: int = Field(20, ge=1, description="passes over all rows")
     learning_rate: float = Field(0.002, gt=0, le=100, description="step of the optimiser")
-    optimiser: Literal["sgd", "adam"] = Field(
-        "adam", description="of all parts; the paper continues from pre-training by sgd"
-    )
+    optimiser: Literal["sgd", "adam"] = Field("adam", description="of all parts")
     reg: float = Field(0.02, ge=0, description="lambda of |p_u|^2 and |q_i|^2, for each sample")
     negatives: int = Field(
         8, ge=1, le=1000, description="for each consumed item, redrawn in each epoch"
@@ -120,22 +117,6 @@ class CentralNCF(Settings):
         4096, ge=1, le=1 << 20, description="samples whose mean gradient is one step"
     )
     init_std: float = Field(0.01, ge=0, description="standard deviation of the first embeddings")
-    # Section 3.4.1: pre-training.
-    pretrain_epochs: int = Field(
-        0,
-        ge=0,
-        description="of GMF and of the MLP, by Adam, before NeuMF starts from both; 0 = none",
-    )
-    pretrain_learning_rate: float = Field(
-        0.002, gt=0, le=100, description="step of Adam in pre-training"
-    )
-    alpha: float = Field(
-        0.5,
-        ge=0,
-        le=1,
-        description="share of the pre-trained GMF in the output; the MLP has the rest",
-    )
-
     holds: ClassVar[type] = NCFModel
 
     @model_validator(mode="after")
@@ -144,8 +125,6 @@ class CentralNCF(Settings):
             raise ValueError(
                 "a model has factors or layers; factors=0 without layers leaves nothing"
             )
-        if self.pretrain_epochs and not (self.factors and self.layers):
-            raise ValueError("pretrain_epochs is for NeuMF, which has factors and layers")
         return self
 
     def search_space(self) -> dict[str, str]:
@@ -163,13 +142,8 @@ class CentralNCF(Settings):
         return ncf.shape_of(self.factors, self.layers)
 
     def fit(self, data: Interactions, key: np.uint64, progress: Progress = silent) -> NCFModel:
-        if self.pretrain_epochs:
-            state = self._from_parts(data, key, progress)
-        else:
-            state = self._start(data, key)
-        # Progress counts the epochs of pre-training, too.
-        before = 2 * self.pretrain_epochs
-        self._learn(state, data, key, partial(_ahead, progress, before, before + self.epochs))
+        state = self._start(data, key)
+        self._learn(state, data, key, progress)
         row = ncf.unpadded(self.shape, state.table)
         return NCFModel(row[: len(data.users)], row[len(data.users) :], state.net)
 
@@ -218,54 +192,6 @@ class CentralNCF(Settings):
         for epoch in range(self.epochs):
             learn(self.shape, rates, state, rows, fold_name(key, "epoch", epoch), room)
             progress(epoch + 1, self.epochs, "epochs")
-
-    # ---- section 3.4.1 ---------------------------------------------------------------------------
-
-    def _from_parts(self, train: Interactions, key: np.uint64, progress: Progress) -> _State:
-        """Returns a NeuMF joined from a GMF and an MLP, each trained by Adam from its own start."""
-        epochs = self.pretrain_epochs
-        total = 2 * epochs + self.epochs
-        by_adam = {
-            "epochs": epochs,
-            "learning_rate": self.pretrain_learning_rate,
-            "optimiser": "adam",
-            "pretrain_epochs": 0,
-        }
-        parts: list[_State] = []
-        for name, model in (("gmf", {"layers": ()}), ("mlp", {"factors": 0})):
-            algorithm = self.model_copy(update={**by_adam, **model})
-            part_key = fold_name(key, name)
-            state = algorithm._start(train, part_key)
-            ahead = partial(_ahead, progress, len(parts) * epochs, total)
-            algorithm._learn(state, train, part_key, ahead)
-            parts.append(state)
-        return joined(self.shape, parts[0], parts[1], self.alpha, self.optimiser == "adam")
-
-
-def _ahead(progress: Progress, done: int, total: int, epoch: int, of: int, what: str) -> None:
-    """Reports the progress of one model as part of all three: `done` epochs of `total` came before
-    it.
-    """
-    progress(done + epoch, total, what)
-
-
-def joined(shape: ncf.NCFShape, gmf: _State, mlp: _State, alpha: float, adam: bool) -> _State:
-    """Returns a NeuMF of `shape` joined from a trained GMF and MLP: embeddings, W and b are theirs,
-    h = [alpha h^GMF ; (1 - alpha) h^MLP] (eq. 13), and h_0 is weighed in the same way, as the
-    authors' program has it. Adam begins at rest.
-    """
-    state = _state(shape, len(gmf.table), adam)
-    share = np.float32(alpha)
-    # h of the GMF part begins at `head`, h of the MLP part and h_0 at `last`.
-    head = shape.head
-    last = head + shape.gmf
-    state.table[:, : shape.gmf] = gmf.table
-    state.table[:, shape.gmf :] = mlp.table
-    state.net[0, :head] = mlp.net[0, :head]
-    state.net[0, head:last] = share * gmf.net[0, : shape.gmf]
-    state.net[0, last:] = (1 - share) * mlp.net[0, head:]
-    state.net[0, last + int(shape.width[-1])] += share * gmf.net[0, shape.gmf]
-    return state
 
 
 def _state(shape: ncf.NCFShape, rows: int, adam: bool) -> _State:

@@ -33,7 +33,7 @@ from ...core.types import Float32Array, Int32Array, Int64Array
 from ...data.interactions import Interactions
 from ...kernels.sampling import shuffle
 from ._ratings import (
-    RatingSettings,
+    BiasedSettings,
     RatingStep,
     implicit,
     mean_rating,
@@ -77,7 +77,7 @@ class SvdPpRoom(NamedTuple):
 
 
 @final
-class SvdPp(RatingSettings):
+class SvdPp(BiasedSettings):
     """SVD++: biased matrix factorisation in which the set of items that a user rated adds to the
     user's vector (Koren 2008).
 
@@ -91,7 +91,6 @@ class SvdPp(RatingSettings):
         0.012, gt=0, description="step of the gradient descent in the first epoch (alpha)"
     )
     reg: float = Field(0.04, ge=0, description="regularisation of the vectors, at each rating")
-    reg_bias: float = Field(0.002, ge=0, description="regularisation of the biases, at each rating")
 
     holds: ClassVar[type] = SvdPpModel
 
@@ -120,13 +119,6 @@ class SvdPp(RatingSettings):
         p = implicit(model.P, model.Y, data.ptr, data.item, users)
         base = model.mean[0] + model.user[users]
         return predictions(p, model.Q, base, model.item)
-
-    def biases(
-        self, model: SvdPpModel, data: Interactions, users: Int64Array
-    ) -> tuple[Float32Array, Float32Array]:
-        """Returns the parts of a prediction that no taste explains: mu + b_u of each user, and b_i
-        of each item. The rest of a prediction is the product alone."""
-        return model.mean[0] + model.user[users], model.item
 
 
 def room_for(width: int) -> SvdPpRoom:

@@ -58,7 +58,7 @@ class Audit(Report[AuditFound, FrameT]):
         bars = {name: value for name, value in found.items() if value is not None}
         series = {"R-precision": list(bars.values())}
         look = FigureFormat(self._caption(), "R-precision of what the attack guessed", "")
-        return Figure(figures.bars(list(bars), series, look, ends=(0, 1)))
+        return Figure(figures.bars(list(bars), series, look))
 
     def _caption(self) -> str:
         return audit_tables.caption(self.found)
