@@ -18,7 +18,6 @@ from ..core.keywords import field_texts, names_of
 
 RUNS = Path("runs")
 Taken = TypeVar("Taken")
-# Libraries of a node, of a federation with a server, and of one without.
 
 LOADING = (
     "How to read a file, name=value; may be repeated, such as item=venue. `entrenous data check"
