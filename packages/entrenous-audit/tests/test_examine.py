@@ -32,7 +32,6 @@ FIGURES = {
     "name",
     "precision",
     "recall",
-    "share",
     "r_precision",
     "auc",
     "low",

@@ -66,20 +66,17 @@ def test_the_whole_truth_is_exposed_from_the_round_in_which_half_of_it_is_known(
     found = measured(
         Claims(np.arange(60), history.astype(np.float32), history, first), transcript(data), data
     )
-    assert [
-        found[name]
-        for name in ("precision", "recall", "f1", "share", "r_precision", "auc", "worst")
-    ] == [1.0] * 7
+    assert [found[name] for name in ("precision", "recall", "r_precision", "auc", "worst")] == [
+        1.0
+    ] * 5
     assert found["verdict"] == EXPOSED and found["rounds_to_half"] == 2
     assert found["low"] < found["advantage"] < found["high"]
 
 
-def test_a_share_is_of_all_who_were_seen_and_recall_of_those_spoken_of(data: Any) -> None:
+def test_recall_is_of_those_spoken_of(data: Any) -> None:
     some, history = np.arange(10), histories(data)[:10]
     found = measured(Claims(some, history.astype(np.float32), history), transcript(data), data)
-    assert found["recall"] == 1.0 and found["share"] == pytest.approx(
-        data.counts[:10].sum() / len(data)
-    )
+    assert found["recall"] == 1.0
     assert (found["users"], found["of_users"], found["rounds_to_half"]) == (10, 60, None)
 
 
@@ -107,7 +104,7 @@ def test_pseudonyms_are_matched_on_one_half_of_the_items_and_judged_on_the_other
         transcript(data),
         data,
     )
-    assert found["precision"] == found["recall"] == found["share"] == 1.0 and not found["named"]
+    assert found["precision"] == found["recall"] == 1.0 and not found["named"]
 
 
 def test_a_guess_under_pseudonyms_fits_nobody_by_choice(data: Any) -> None:

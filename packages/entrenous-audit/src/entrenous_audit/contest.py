@@ -38,9 +38,9 @@ class AttackOutcome(NamedTuple):
     hit_rate: float
     """HR@10 of honest users."""
     exposed: float
-    """ER@K of the target."""
+    """ER@10 of the target."""
     half: int | None
-    """Rounds until ER@K was above EXPOSED; None = never."""
+    """Rounds until ER@10 was above EXPOSED; None = never."""
     refused: int
     """Updates or models that were not sound, of all rounds."""
 
@@ -60,8 +60,6 @@ class Contest:
     share: float
     """The share of all devices that collude."""
     rounds: int
-    k: int
-    """The length of the lists of ER@K."""
 
     @property
     def train(self) -> Interactions:
@@ -95,7 +93,7 @@ def trained(contest: Contest, name: str, target: int, seed: int, *, lying: bool)
         number = min(contest.rounds, number + every)
         model = running.until(number)
         if contest.poison.promotes:
-            exposed = exposure(model, contest.train, target, contest.k)
+            exposed = exposure(model, contest.train, target)
         # The first look at which half of the users have it: later ones do not change that.
         if half is None and exposed > EXPOSED:
             half = number

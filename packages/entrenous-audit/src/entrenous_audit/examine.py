@@ -58,8 +58,6 @@ class AttackFigures(TypedDict):
     """histories, members or communities."""
     precision: float | None
     recall: float | None
-    f1: float | None
-    share: float | None
     r_precision: float | None
     auc: float | None
     popularity_r_precision: float | None

@@ -35,8 +35,6 @@ NOTHING = "NO ADVANTAGE FOUND BY THESE ATTACKS"
 FIGURES = (
     "precision",
     "recall",
-    "f1",
-    "share",
     "r_precision",
     "auc",
     "popularity_r_precision",
@@ -139,10 +137,8 @@ def _auc(score: Any, history: BoolArray) -> float:
 def measured(claims: Claims, transcript: Transcript, data: Interactions) -> dict[str, Any]:
     """The figures of an attack, by name. An attack that was not tried has none.
 
-    * `precision`, `recall`, `f1`: of the items that it is sure of, over the users of whom it speaks
-      (`users`).
-    * `share`: the part that it rightly claims of all interactions of the users who were seen
-      (`of_users`).
+    * `precision`, `recall`: of the items that it is sure of, over the users of whom it speaks
+      (`users`, of the `of_users` who were seen).
     * `r_precision`, `auc`: of its ranking, means over users.
     * `advantage`: of R-precision over the popularity guess for the same users; `low` and `high`:
       its 95 % bootstrap interval over users.
@@ -171,17 +167,11 @@ def measured(claims: Claims, transcript: Transcript, data: Interactions) -> dict
     claimed = 0
     if judged.claimed is not None:
         claimed = int(judged.claimed.sum())
-    if claims.named:
-        whole = int(data.counts[seen].sum())
-    else:
-        whole = int(histories_of(data, seen)[:, _second(data)].sum())
     precision = _ratio(right, claimed)
     recall = _ratio(right, consumed)
     figures = {
         "precision": precision,
         "recall": recall,
-        "f1": _harmonic(precision, recall),
-        "share": _ratio(right, whole),
         "r_precision": _mean(own),
         "auc": _mean(auc(judged.score, judged.history)),
         "popularity_r_precision": _mean(guess),
@@ -403,9 +393,3 @@ def _mean(values: Float64Array) -> float | None:
 
 def _ratio(part: int, whole: int) -> float | None:
     return part / whole if whole else None
-
-
-def _harmonic(a: float | None, b: float | None) -> float | None:
-    if a and b:
-        return 2 * a * b / (a + b)
-    return None

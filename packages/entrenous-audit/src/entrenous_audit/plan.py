@@ -140,8 +140,6 @@ class AttackOptions(JudgedOptions):
     """Names all randomness of the first training, and draws the targets."""
     seeds: int = 1
     """Trainings for each target, with the seeds --seed and those that follow it."""
-    k: int = 10
-    """The length of the lists of ER@K."""
 
 
 @final

@@ -1,5 +1,5 @@
-"""An attack on a federation under each of some defences: ER@K of the target and HR@10 of the honest
-users, with and without the attack.
+"""An attack on a federation under each of some defences: ER@10 of the target and HR@10 of the
+honest users, with and without the attack.
 
 Every figure is of the honest users, whose rows are the same in all trainings: colluders are added
 to them. Colluders know what the paper of their attack says (`Poison.knows`) and what a device
@@ -50,8 +50,8 @@ class AttackedItem(TypedDict):
     consumers: int
 
 
-# `defence`, `hr@10`, `hr@10_attacked`, `er@K_before`, `er@K`, `er@K_most`, `rounds_to_half`,
-# `refused`: the length K of lists is in the names.
+# `defence`, `hr@10`, `hr@10_attacked`, `er@10_before`, `er@10`, `er@10_most`, `rounds_to_half`,
+# `refused`.
 DefenceRow: TypeAlias = dict[str, str | float | None]
 
 
@@ -74,7 +74,6 @@ class AttackFound(TypedDict):
     """Users who do not collude."""
     seed: int
     seeds: int
-    k: int
     targets: list[AttackedItem]
     rows: list[DefenceRow]
     """The figures under each defence."""
@@ -88,7 +87,7 @@ def attack(
     rows: the data, where it is at hand; None = loaded as the plan says.
 
     Returns a dictionary that is JSON: `rows` has one entry for each defence, with `hr@10` (no
-    attack), `hr@10_attacked`, `er@K` (mean and most over targets and seeds), `er@K_before` and
+    attack), `hr@10_attacked`, `er@10` (mean and most over targets and seeds), `er@10_before` and
     `rounds_to_half`. Raises InputError for options that do not go together.
     """
     # Who colludes depends on who there is: devices around a server, or peers.
@@ -137,7 +136,6 @@ def attack(
         poison=poison,
         settings=_settings(poison, plan.attack_settings),
         share=plan.share,
-        k=plan.k,
         rounds=plan.rounds or made.default_rounds(train.catalogue),
     )
     targets = _targets(plan, train)
@@ -156,7 +154,6 @@ def attack(
         "honest": len(train.users),
         "seed": plan.seed,
         "seeds": plan.seeds,
-        "k": plan.k,
         "targets": [
             {"item": train.items[target], "consumers": int(train.popularity[target])}
             for target in targets
@@ -194,13 +191,11 @@ def _outcomes(
                 attacked.append(trained(contest, defence, target, seed, lying=True))
                 done += 1
                 progress(done, work, f"{defence}: {plan.attack}")
-        rows.append(_row(defence, clean, attacked, plan.k))
+        rows.append(_row(defence, clean, attacked))
     return rows
 
 
-def _row(
-    defence: str, clean: list[AttackOutcome], attacked: list[AttackOutcome], k: int
-) -> DefenceRow:
+def _row(defence: str, clean: list[AttackOutcome], attacked: list[AttackOutcome]) -> DefenceRow:
     """The figures of one defence over all its trainings."""
     exposed = [outcome.exposed for outcome in attacked]
     halves = [outcome.half for outcome in attacked if outcome.half is not None]
@@ -210,9 +205,9 @@ def _row(
         "defence": defence,
         "hr@10": float(np.mean([outcome.hit_rate for outcome in clean])),
         "hr@10_attacked": float(np.mean([outcome.hit_rate for outcome in attacked])),
-        f"er@{k}_before": float(np.mean([outcome.exposed for outcome in clean])),
-        f"er@{k}": float(np.mean(exposed)),
-        f"er@{k}_most": float(np.max(exposed)),
+        "er@10_before": float(np.mean([outcome.exposed for outcome in clean])),
+        "er@10": float(np.mean(exposed)),
+        "er@10_most": float(np.max(exposed)),
         "rounds_to_half": float(np.median(halves)) if reached else None,
         "refused": int(sum(outcome.refused for outcome in attacked)),
     }
@@ -229,7 +224,7 @@ def _check(plan: AttackPlan, defences: Sequence[str], known: Sequence[str]) -> N
         )
     for name in defences:
         pick("defence", name, dict.fromkeys(known))
-    for option in ("rounds", "seeds", "k"):
+    for option in ("rounds", "seeds"):
         at_least(f"--{option}", getattr(plan, option), 1)
 
 

@@ -56,14 +56,13 @@ def attack(
 
 def _show(comparison: Mapping[str, Any]) -> None:
     """Prints the comparison as a table, then the attackers, their targets and their knowledge."""
-    k = comparison["k"]
     names = [
         "defence",
         "hr@10",
         "hr@10_attacked",
-        f"er@{k}_before",
-        f"er@{k}",
-        f"er@{k}_most",
+        "er@10_before",
+        "er@10",
+        "er@10_most",
         "rounds_to_half",
         "refused",
     ]

@@ -38,12 +38,11 @@ class AttackEffect(Report[AttackFound, FrameT]):
 
     def plot(self) -> Figure:
         """The exposure of the targets before and under attack, for each defence."""
-        exposure = f"er@{self.found['k']}"
         rows = self.found["rows"]
-        before = [row[f"{exposure}_before"] for row in rows]
-        attacked = [row[exposure] for row in rows]
+        before = [row["er@10_before"] for row in rows]
+        attacked = [row["er@10"] for row in rows]
         series = {"before": np.array(before, float), "attacked": np.array(attacked, float)}
-        look = FigureFormat(self._caption(), f"{exposure} of the targets", "")
+        look = FigureFormat(self._caption(), "er@10 of the targets", "")
         return Figure(figures.bars([str(row["defence"]) for row in rows], series, look))
 
     def _caption(self) -> str:
