@@ -44,7 +44,7 @@ from .budgets import spent_on_all
 from .contestants import Contestant, contestants, judged, same_rows
 from .results import Figure, Report, Table, refuse_unknown
 from .run import Run
-from .statistics import PairedDifference, Runs, loss_win, paired_tests, row, spread_tests
+from .statistics import PairedDifference, Runs, loss_win, paired_tests, per_user, row, spread_tests
 from .tables import ComparisonFound
 
 TESTED = ("hr@10", "ndcg@10")
@@ -270,7 +270,9 @@ def _summed_up(
     notes = [note for of_label in manifests.values() for note in of_label[0]["notes"]]
     tests: list[PairedDifference] = []
     for metric in ERRORS if rated else TESTED:
-        tests += paired_tests(metric, results, reference)
+        of_users = {label: per_user(metric, runs) for label, runs in results.items()}
+        pairs = [(reference, other) for other in results if other != reference]
+        tests += paired_tests(metric, of_users, pairs)
     found: ComparisonFound = {
         "data": data or manifest["data"],
         "protocol": manifest["protocol"],

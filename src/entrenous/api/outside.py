@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
@@ -19,7 +20,7 @@ from ..runs.outside import Outside, evaluate_outside, read_scores
 from .arguments import in_python
 from .compare import TESTED
 from .results import Report, Table
-from .statistics import PairedDifference, tests_of_all_pairs
+from .statistics import PairedDifference, paired_tests
 
 if TYPE_CHECKING:
     import polars as pl
@@ -129,7 +130,8 @@ def evaluated(
     # Somebody has to be paired with somebody.
     if len(found[0].evaluation.user) > 1:
         for metric in TESTED:
-            tests += tests_of_all_pairs(metric, {label: of[metric] for label, of in values.items()})
+            of_metric = {label: of[metric] for label, of in values.items()}
+            tests += paired_tests(metric, of_metric, combinations(of_metric, 2))
     first = found[0].evaluation
     of_files = [f"{each.label}: {note}" for each in found for note in each.notes]
     return {

@@ -4,8 +4,7 @@ users.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import combinations
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NotRequired, TypeAlias, TypeVar
 
 import numpy as np
@@ -126,25 +125,14 @@ def _stds(values: Mapping[str, Sequence[float]]) -> dict[str, float]:
     }
 
 
-def paired_tests(metric: str, runs: Runs, first: str) -> list[PairedDifference]:
-    """The reference `first` against each other contestant, on `metric`, paired over users; Holm's
-    correction over these tests.
+def paired_tests(
+    metric: str, values: Mapping[str, Float64Array], pairs: Iterable[tuple[str, str]]
+) -> list[PairedDifference]:
+    """Tests of pairs of contestants on the values of the same users; Holm's correction over these
+    tests.
     """
     # Users are paired, not seeds: there are far more users.
-    a = per_user(metric, runs[first])
-    tests = [
-        _pair(metric, (first, other), a, per_user(metric, runs[other]))
-        for other in runs
-        if other != first
-    ]
-    return _corrected(tests, [test["t_p"] for test in tests])
-
-
-def tests_of_all_pairs(metric: str, values: Mapping[str, Float64Array]) -> list[PairedDifference]:
-    """Each contestant against each later one, on the values of the same users; Holm's correction
-    over these tests.
-    """
-    tests = [_pair(metric, (a, b), values[a], values[b]) for a, b in combinations(values, 2)]
+    tests = [_pair(metric, (a, b), values[a], values[b]) for a, b in pairs]
     return _corrected(tests, [test["t_p"] for test in tests])
 
 
