@@ -17,6 +17,7 @@ from typing import Any
 
 import entrenous
 
+# Events of Python's audit hook, by how they begin: the network, other processes, databases.
 FORBIDDEN = (
     "socket.",
     "subprocess.",
@@ -36,7 +37,9 @@ FORBIDDEN = (
     "sqlite3.",
     "webbrowser.",
 )
+# Events whose first argument is a path that is looked into.
 READS = ("os.listdir", "os.scandir", "os.listxattr", "os.getxattr", "glob.glob")
+# Events that change what their first path names, some of them a second one too.
 WRITES = (
     "os.mkdir",
     "os.rmdir",
@@ -49,6 +52,7 @@ WRITES = (
     "os.chown",
     "os.utime",
 )
+# Flags of `open` that change a file.
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 

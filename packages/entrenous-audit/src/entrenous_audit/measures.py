@@ -167,6 +167,7 @@ def measured(claims: Claims, transcript: Transcript, data: Interactions) -> dict
     claimed = 0
     if judged.claimed is not None:
         claimed = int(judged.claimed.sum())
+    # Of what it is sure of, and of what there was to find.
     precision = _ratio(right, claimed)
     recall = _ratio(right, consumed)
     figures = {
