@@ -128,7 +128,6 @@ def other_layouts() -> dict[str, bytes]:
     )
     return {
         "l.jsonl": lines.encode(),
-        "m.json": json.dumps(objects, indent=1).encode(),
         "n.json": "".join(repr(each) + "\n" for each in objects).encode(),
         "p.txt": listed.encode(),
         "q.tsv": shown.encode(),

@@ -20,7 +20,6 @@ from entrenous.data.recipe import data_sets, read_recipes, recipes
 RECIPE = """
 [fair]
 about = "ratings of stalls"
-terms = "none"
 
 [[fair.files]]
 name = "stalls.csv"
@@ -36,6 +35,7 @@ summary = "ratings of stalls"
 files = ["stalls.csv"]
 origin = "fair.example"
 citation = "nobody"
+terms = "none"
 """
 
 
@@ -91,12 +91,12 @@ def test_without_recipes_a_line_says_how_to_install_some(
     [
         ("user =", "usr =", r" \[fair.files.0.options\]: 'usr' is wrong: .*; did you mean 'user'"),
         ("citation", "citatoin", r" \[fair.sets.0\]: 'citatoin' is wrong: .* mean 'citation'"),
-        ("terms", "licence", r" \[fair\]: 'licence' is wrong"),
+        ("terms", "licence", r" \[fair.sets.0\]: 'licence' is wrong"),
         ('files = ["stalls.csv"]', "files = 3", r" \[fair.sets.0\]: 'files' is wrong: .* tuple"),
         ('about = "ratings of stalls"', "", r" \[fair\]: 'about' is wrong: Field required"),
         ("[[fair.files]]", "[fair.files]", r" \[fair\]: 'files' is wrong"),
         ('delimiter = ";"', 'delimiter = "long"', " delimiter: got 'long'"),
-        ("name =", "name ", ": it is no TOML: .* line 7"),
+        ("name =", "name ", ": it is no TOML: .* line 6"),
     ],
 )
 def test_a_wrong_key_is_refused_with_its_place(

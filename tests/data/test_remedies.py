@@ -49,7 +49,6 @@ ROOMS = ("data", "api", "python")
 BY_HAND = {
     "data/fetch.py fetch": "check the network: the network of the machine",
     "data/home.py _user_data": "set ENTRENOUS_DATA: the machine has no home folder",
-    "data/files.py _open_zstd": "pip install zstandard: the machine of the tests has a library",
     "data/files.py _only_member": "do not trust this file: nothing is to be done with it",
     "data/sets/ml_1m.py ncf": "the file is in another repository",
     "data/sets/pinterest_20.py ncf": "the file is in another repository",
@@ -463,7 +462,6 @@ def an_option_of_files_for_a_frame(tmp: Path) -> Case:
 
 OBJECTS = [json.dumps({"user_id": row[0], "item_id": row[2:]}) for row in PAIRS.split()[1:]]
 LINES = "\n".join(OBJECTS) + "\n"
-LIST = "[" + ",\n".join(OBJECTS) + "]\n"
 
 
 def of_json(whole: str, old: str, new: str) -> Callable[[Path], Case]:
@@ -479,10 +477,8 @@ def of_json(whole: str, old: str, new: str) -> Callable[[Path], Case]:
 
 
 a_line_that_is_no_object = of_json(LINES, OBJECTS[1], OBJECTS[1][:-4])
-a_list_among_objects = of_json(LIST, OBJECTS[1], "[1, 10]")
-a_list_that_is_no_json = of_json(LIST, OBJECTS[1], "{user_id: 1}")
-a_list_without_commas = of_json(LIST, ",\n", "\n")
-a_list_with_something_behind = of_json(LIST, "]\n", "]\nend")
+a_list_among_objects = of_json(LINES, OBJECTS[1], "[1, 10]")
+a_list_of_objects = of_json(LINES, LINES, "[" + ",\n".join(OBJECTS) + "]\n")
 objects_without_fields = of_json(LINES, LINES, "{}\n{}\n")
 objects_with_a_key_for_each_item = of_json(
     LINES, LINES, json.dumps({f"item {number}": 1 for number in range(3000)}) + "\n"

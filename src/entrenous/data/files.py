@@ -16,7 +16,6 @@ import os
 import stat
 import zipfile
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import IO, NamedTuple, NoReturn, cast, final
 
@@ -56,18 +55,19 @@ OTHERS = (
     ".tgz",
     ".7z",
     ".rar",
+    ".zst",
     ".pdf",
 )
 READABLE = (
     "CSV, TSV, Parquet, JSON lines, RecBole .inter, MovieLens :: and others (see entrenous data"
-    " formats), plain or as .gz, .bz2, .xz, .zst, .zip"
+    " formats), plain or as .gz, .bz2, .xz, .zip"
 )
 # How the bytes of a type begin, its name, and its ending; "" for a type that is not read.
 MAGIC = (
     (b"\x1f\x8b", "gzip", ".gz"),
     (b"BZh", "bzip2", ".bz2"),
     (b"\xfd7zXZ\x00", "xz", ".xz"),
-    (b"\x28\xb5\x2f\xfd", "zstd", ".zst"),
+    (b"\x28\xb5\x2f\xfd", "zstd", ""),
     (b"PK\x03\x04", "zip", ".zip"),
     (b"PAR1", "Parquet", ".parquet"),
     (b"SQLite format 3\x00", "SQLite", ""),
@@ -189,7 +189,7 @@ def _format(file: RawFile, options: LoadOptions) -> Format:
         raise InputError(
             f"{file.source}:1",
             f"the name says JSON ({file.ending}), the content is not",
-            expected="one object in each line, or one list of objects",
+            expected="one object in each line",
             fix="rename it, or get it again",
         )
     return text
@@ -358,34 +358,11 @@ def _only_member(archive: zipfile.ZipFile, path: Path) -> str:
     return names[0]
 
 
-def _open_zstd(file: IO[bytes]) -> IO[bytes]:
-    """Opens a stream of zstd by the first library that is there: Python has one from 3.14 on."""
-    with suppress(ImportError):
-        from compression import zstd
-
-        return cast(IO[bytes], zstd.ZstdFile(file))
-    with suppress(ImportError):
-        import zstandard
-
-        return cast(IO[bytes], zstandard.open(file))
-    with suppress(ImportError):
-        import pyarrow
-
-        return cast(IO[bytes], pyarrow.CompressedInputStream(file, "zstd"))
-    raise InputError(
-        ".zst",
-        "no library for zstd is installed",
-        expected="Python 3.14, or the package zstandard or pyarrow",
-        fix="pip install zstandard, or unpack the file: unzstd FILE",
-    )
-
-
 # What opens a stream of each ending.
 OPENERS: dict[str, Callable[[IO[bytes]], IO[bytes]]] = {
     ".gz": lambda file: cast(IO[bytes], gzip.GzipFile(fileobj=file)),
     ".bz2": bz2.BZ2File,
     ".xz": lzma.LZMAFile,
-    ".zst": _open_zstd,
 }
 
 

@@ -48,7 +48,7 @@ def load(
     """Returns the interactions of a named data set ("ml-100k"), a file, or a folder.
 
     Files: CSV, TSV, Parquet, JSON lines, RecBole `.inter`, MovieLens `::` and others, also as .gz,
-    .bz2, .xz, .zst or .zip. Folders: `interactions.*` with `items.*`, those of RecBole and of
+    .bz2, .xz or .zip. Folders: `interactions.*` with `items.*`, those of RecBole and of
     MovieLens, and parts of one table. `notes` of the result lists what loading did. External ids
     are text: "007" and "7" are two users.
 

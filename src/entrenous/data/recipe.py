@@ -79,17 +79,6 @@ class Recipe(Settings):
     files: tuple[PublishedFile, ...] = Field(description="the files, told apart by first lines")
     sets: tuple[NamedSet, ...] = Field((), description="the data sets with a name")
 
-    @model_validator(mode="before")
-    @classmethod
-    def _share(cls, table: Any) -> Any:
-        """Gives each set the keys that stand above all of them."""
-        if not isinstance(table, dict) or not isinstance(table.get("sets"), list):
-            return table
-        shared = table.keys() & NamedSet.model_fields - cls.model_fields.keys()
-        above = {key: table[key] for key in shared}
-        sets = [{**above, **each} for each in table["sets"]]
-        return {key: table[key] for key in table.keys() - shared} | {"sets": sets}
-
 
 @cache
 def recipes() -> dict[str, Recipe]:

@@ -60,7 +60,6 @@ JSON_LINES = "".join(json.dumps(row) + "\n" for row in REVIEWS)
     [
         ("a.jsonl", JSON_LINES),
         ("a.ndjson", JSON_LINES.replace("\n", "\r\n")),
-        ("a.json", json.dumps(REVIEWS, indent=2)),
         ("a.json", JSON_LINES.rstrip()),
         ("a.json.gz", gzip.compress(JSON_LINES.encode(), mtime=0)),
         ("a.txt", "\n\n" + JSON_LINES),
@@ -83,13 +82,8 @@ def test_json_by_content(name: str, content: str | bytes, tmp_path: Path) -> Non
             "a.json:2: the line is no whole",
         ),
         ('{"user_id": 1, "item_id": 2}\n[1, 2]\n', "a.json:2: it is a list"),
-        (
-            '[{"user_id": 1, "item_id": 2},\n {"user_id": 1 "item_id": 2}]',
-            "a.json:2: not valid JSON",
-        ),
-        ('[{"user_id": 1, "item_id": 2}\n', "a.json:1: the list does not go on"),
-        ("[[1, 2], [1, 3]]", "a.json:1: it is a list"),
-        ("[]", "there are no objects"),
+        ('\n[{"user_id": 1,\n "item_id": 2}]', "a.json:1: the file is one list"),
+        ("[]", "a.json:1: the file is one list"),
         ('{\n"user_id": 1\n}', "a.json:1: the line is no whole JSON object"),
         ('{"user_id": {"0": 1}, "item_id": {"0": 2}}', "to_json(orient="),
         ('{"user_id": 1, "user_id": 2}\n', "a key occurs twice"),
@@ -133,13 +127,6 @@ def test_json_of_many_objects_keeps_late_keys(tmp_path: Path) -> None:
     assert "a.jsonl:1: the value is empty" in message
     data = load(tmp_path / "a.jsonl", value="")
     assert len(data) == 20_002
-
-
-def test_zstd(tmp_path: Path) -> None:
-    pyarrow = pytest.importorskip("pyarrow")
-    raw = pyarrow.compress(JSON_LINES.encode(), codec="zstd", asbytes=True)
-    assert len(load(put(tmp_path, "a.jsonl.zst", raw))) == 3
-    assert "b.jsonl.zst: the compressed file is" in refused(put(tmp_path, "b.jsonl.zst", raw[:-5]))
 
 
 # ---- columns -------------------------------------------------------------------------------------

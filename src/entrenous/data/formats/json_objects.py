@@ -1,4 +1,4 @@
-"""JSON lines and lists of JSON objects to a table of text columns.
+"""JSON lines to a table of text columns.
 
 A number keeps its spelling ("5.0", "18446744073709551615"), so that ids are what the file says.
 Lines that are no JSON but Python's own spelling of a dictionary, as in the reviews of Steam, are
@@ -30,10 +30,9 @@ MOST_KEYS = 2_000
 # Objects that become columns at a time: as columns they need a tenth of the memory.
 BATCH = 20_000
 START = re.compile(rb"\s*(\[\s*)?\{\s*(u?['\"]|\}|$)|\s*\[\s*(\[|$|\])")
-EXPECTED = "one object in each line, or one list of objects"
+EXPECTED = "one object in each line"
 # The beginning of a dictionary as Python spells it.
 PYTHON = re.compile(r"\{\s*u?'")
-BLANK = re.compile(r"\s*")
 
 
 class JsonRow(NamedTuple):
@@ -52,9 +51,14 @@ def read(file: RawFile, options: LoadOptions) -> ColumnTable:
     notes: list[str] = []
     text = plain_text(file.content, file.source, options.encoding, notes)
     columns = JsonColumns(file.source)
-    head = text[:LITERAL_LIMIT].lstrip()
-    rows = _of_list(text, file.source) if head.startswith(b"[") else _of_lines(text, file, notes)
-    for row in rows:
+    if text.lstrip().startswith(b"["):
+        raise InputError(
+            f"{file.source}:1",
+            "the file is one list",
+            expected=EXPECTED,
+            fix="write one object in each line, such as with: jq -c '.[]' FILE",
+        )
+    for row in _of_lines(text, file, notes):
         columns.add(row)
     frame = columns.frame()
     _refuse_single(columns, file.source)
@@ -126,47 +130,6 @@ def _checked(fields: Any, where: str) -> dict[str, Any]:
     if not all(isinstance(key, str) for key in fields):
         raise InputError(where, "a key is no text", expected="names as keys")
     return fields
-
-
-def _of_list(text: bytes, source: str) -> Iterator[JsonRow]:
-    """Yields the objects of one list, each with the line in which it begins."""
-    content = text.decode("utf-8")
-    # Lines are counted from object to object, since counting from the start would be quadratic.
-    line = 1
-    counted = 0
-    place = _skip(content, content.index("[") + 1)
-    while not content.startswith("]", place):
-        line += content.count("\n", counted, place)
-        counted = place
-        where = f"{source}:{line}"
-        try:
-            fields, place = _DECODER.raw_decode(content, place)
-        except (ValueError, RecursionError, MemoryError) as wrong:
-            line += content.count("\n", counted, getattr(wrong, "pos", counted))
-            problem = getattr(wrong, "msg", str(wrong))[:100]
-            raise InputError(
-                f"{source}:{line}", f"not valid JSON ({problem})", expected=EXPECTED, fix="mend it"
-            ) from None
-        yield JsonRow(line, _checked(fields, where))
-        place = _skip(content, place)
-        if content.startswith(",", place):
-            place = _skip(content, place + 1)
-        elif not content.startswith("]", place):
-            raise InputError(
-                where,
-                "the list does not go on after this object",
-                expected="a comma or the end of the list",
-                fix="the file seems cut off; get it again",
-            )
-    if content[place + 1 :].strip():
-        raise InputError(source, "something follows the list", expected=EXPECTED, fix="remove it")
-
-
-def _skip(content: str, place: int) -> int:
-    """Returns the first place from `place` on that is no blank."""
-    match = BLANK.match(content, place)
-    assert match is not None
-    return match.end()
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -289,7 +252,7 @@ def _refuse_single(columns: JsonColumns, source: str) -> None:
 
 FORMATS = {
     "json": Format(
-        "JSON lines, or one list of JSON objects (.json, .jsonl, .ndjson); Steam's lines too",
+        "JSON lines (.json, .jsonl, .ndjson); Steam's lines too",
         lambda head, name: START.match(head) is not None,
         read,
     )
