@@ -443,27 +443,6 @@ def _swapped(fields: dict[str, Any]) -> bytes:
     return json.dumps({**fields, "ids": ids}).encode()
 
 
-def test_a_list_from_before_is_not_taken_again(tmp_path: Path) -> None:
-    growing = Growing(tmp_path)
-    growing.come()
-    longer = (growing.made.server / NEXT).read_bytes()
-    assert told(growing, longer) == "items" == told(growing, longer)
-    old = Items.of(BEFORE).text.encode()
-    assert "an item is missing" in told(growing, old)
-
-
-def test_a_paused_node_takes_a_longer_list_and_answers_nothing(tmp_path: Path) -> None:
-    growing = Growing(tmp_path, quorum=0.5, deadline=2.0)
-    growing.served(stop_at=1)
-    with Device(growing.made.nodes["node-2"]) as device:
-        device.pause()
-    growing.come()
-    text = (growing.made.server / NEXT).read_bytes()
-    assert told(growing, text, "node-2") == "items"
-    assert growing.served() is not None
-    assert growing.nodes["node-2"].store.standing().rounds == 1
-
-
 def test_a_node_that_keeps_numbers_of_all_items_takes_no_longer_list(tmp_path: Path) -> None:
     """Its private state would have the shape of the list before."""
     growing = Growing(tmp_path, "gpfedrec")

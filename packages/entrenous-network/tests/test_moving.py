@@ -353,42 +353,6 @@ def test_a_notice_that_lies_is_refused_and_nothing_is_written(tmp_path: Path) ->
     assert known_number(folder) == 3
 
 
-@pytest.mark.usefixtures("quick")
-def test_a_server_that_claims_a_notice_which_it_does_not_have_gets_no_answer(
-    tmp_path: Path,
-) -> None:
-    """It harms its own round alone; the node stays as it is, and answers an honest server."""
-    made = federation(tmp_path / "f", place=Place(), quorum=0.5, deadline=2.0)
-    node = FederatedNode(made.nodes["node-1"])
-    move(tmp_path / "f", ["hub.example:443"])
-    with closing(ServerFolder(made.server)) as held:
-        assert held.moved == 1
-    (made.server / ADDRESSES).write_text(noted(made, 9, signature="0" * 128))
-    with closing(Moving(made)) as moving:
-        rounds = list[int]()
-        with pytest.raises(KeyboardInterrupt):
-            moving.link.receive = _ends_after(moving.link, 40)  # type: ignore[method-assign]
-            moving.served(rounds.append)
-    assert not rounds and numbers(made) == {0}
-    (made.server / ADDRESSES).unlink()
-    with closing(Moving(made)) as moving:
-        assert moving.served() == server_sha256(simulated(made))
-    node.close()
-
-
-def _ends_after(link: FaultyLink, calls: int) -> Callable[[float], list[tuple[str, bytes]]]:
-    left = [calls]
-    receive = link.receive
-
-    def counted(seconds: float) -> list[tuple[str, bytes]]:
-        left[0] -= 1
-        if not left[0]:
-            raise KeyboardInterrupt
-        return receive(seconds)
-
-    return counted
-
-
 # ---- the operator and the owner ------------------------------------------------------------------
 
 

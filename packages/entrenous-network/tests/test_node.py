@@ -23,7 +23,6 @@ from entrenous_network.server import exchange
 from entrenous_network.server.server import serve
 from entrenous_network.wire import tensors
 from federation_links import (
-    FaultyLink,
     SocketLink,
     federation,
     listening,
@@ -262,27 +261,6 @@ def test_c4_nodes_killed_at_every_stage(tmp_path, monkeypatch):
         for name, array in node.store.newest_state()[1].items():
             assert np.array_equal(array, getattr(private, name)[node.shard.users])
         node.close()
-
-
-def test_an_old_model_does_not_replace_a_newer_one(tmp_path):
-    """A message that was lost on the way and found leaves the node's recommendations as they
-    are.
-    """
-    made = federation(tmp_path / "f")
-    nodes = nodes_of(made)
-    serve(FaultyLink({name: node.answer for name, node in nodes.items()}), made.server)
-    node = nodes["node-1"]
-    number, arrays = node.store.model()
-    old = seal(
-        read_identity(made.server / "identity.key"),
-        "model",
-        tensors.write(arrays),
-        run=made.terms.run,
-        node="server",
-        round=number - 1,
-    )
-    assert b"past-round" in bytes(opened(node.answer(old)).body)
-    assert node.store.model()[0] == number
 
 
 @pytest.mark.parametrize(("name", "lie"), [("q", np.nan), ("b", np.inf), ("q", -np.inf)])
