@@ -287,15 +287,15 @@ def test_no_epsilon_is_of_answers_that_come_free(tmp_path: Path) -> None:
 # ---- what is refused -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("days", ["NaN", "-1", "1e400", "3651", "1.5", '"x"', "null", "[30]"])
-def test_terms_with_days_that_cannot_be_get_one_line(tmp_path: Path, days: str) -> None:
+def test_terms_with_days_that_cannot_be_get_one_line(tmp_path: Path) -> None:
     path = by_days(tmp_path / "f").server / TERMS
     text = path.read_text()
     assert text.count('"days": 30') == 1
-    path.write_text(text.replace('"days": 30', f'"days": {days}'))
-    with pytest.raises(InputError, match="days") as refused:
-        FederationTerms.read(path)
-    assert "\n" not in str(refused.value)
+    for days in ("NaN", "-1", "1e400", "3651", "1.5", '"x"', "null", "[30]"):
+        path.write_text(text.replace('"days": 30', f'"days": {days}'))
+        with pytest.raises(InputError, match="days") as refused:
+            FederationTerms.read(path)
+        assert "\n" not in str(refused.value), days
 
 
 @pytest.mark.parametrize(

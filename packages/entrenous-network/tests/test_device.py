@@ -276,34 +276,33 @@ def timed(seconds: float) -> Interactions:
     return replace(own, time=np.full(len(own), round(seconds * 1e6)))
 
 
-@pytest.mark.parametrize(
-    ("act", "line"),
-    [
-        (lambda device: device.consumed("film-99y", user=USER), "unknown item 'film-99y'"),
-        (lambda device: device.consumed("film-1y", user="patient-99x"), "no user of this node"),
-        (lambda device: device.consumed("film-1y", float("nan"), user=USER), "value: is nan"),
-        (lambda device: device.consumed("film-1y", 1e31, user=USER), "value: is 1e"),
-        (lambda device: device.consumed("film-1y", 1.0, float("inf"), user=USER), "time: is inf"),
-        (lambda device: device.consumed("film-1y", True, user=USER), "value: is True"),
-        (lambda device: device.consumed("film-1y", 1.0, -1.0, user=USER), "time: a row is of -1 s"),
-        (lambda device: device.consumed("film-1y", 1.0, ahead(2), user=USER), "a day from now"),
-        (lambda device: device.add(timed(ahead(2))), "a day from now; correct the time"),
-        (lambda device: device.add(timed(-1.0)), "a row is of -1 s since 1970"),
-        (lambda device: device.pause(user="patient-99x"), "user: no user of this node"),
-        (lambda device: device.forget("film-99y", user=USER), "unknown item"),
-        (lambda device: device.recommend(0, user=USER), "got 0"),
-        (lambda device: device.recommend(3, only=["?"], user=USER), "unknown item"),
-    ],
-)
-def test_bad_input_is_one_line_and_changes_nothing(
-    tmp_path: Path, act: Callable[[Device], object], line: str
-) -> None:
+BAD: list[tuple[Callable[[Device], object], str]] = [
+    (lambda device: device.consumed("film-99y", user=USER), "unknown item 'film-99y'"),
+    (lambda device: device.consumed("film-1y", user="patient-99x"), "no user of this node"),
+    (lambda device: device.consumed("film-1y", float("nan"), user=USER), "value: is nan"),
+    (lambda device: device.consumed("film-1y", 1e31, user=USER), "value: is 1e"),
+    (lambda device: device.consumed("film-1y", 1.0, float("inf"), user=USER), "time: is inf"),
+    (lambda device: device.consumed("film-1y", True, user=USER), "value: is True"),
+    (lambda device: device.consumed("film-1y", 1.0, -1.0, user=USER), "time: a row is of -1 s"),
+    (lambda device: device.consumed("film-1y", 1.0, ahead(2), user=USER), "a day from now"),
+    (lambda device: device.add(timed(ahead(2))), "a day from now; correct the time"),
+    (lambda device: device.add(timed(-1.0)), "a row is of -1 s since 1970"),
+    (lambda device: device.pause(user="patient-99x"), "user: no user of this node"),
+    (lambda device: device.forget("film-99y", user=USER), "unknown item"),
+    (lambda device: device.recommend(0, user=USER), "got 0"),
+    (lambda device: device.recommend(3, only=["?"], user=USER), "unknown item"),
+]
+
+
+def test_bad_input_is_one_line_and_changes_nothing(tmp_path: Path) -> None:
     made = trained(tmp_path / "f", rounds=1)
     with Device(made.nodes["node-1"]) as device:
         before = device.export(user=USER)
-        with pytest.raises(InputError, match=line):
-            act(device)
-        assert device.export(user=USER) == before
+        for act, line in BAD:
+            with pytest.raises(InputError, match=line) as refused:
+                act(device)
+            assert "\n" not in str(refused.value)
+            assert device.export(user=USER) == before, line
 
 
 def test_a_rating_is_asked_for_where_ratings_are_predicted(tmp_path: Path) -> None:

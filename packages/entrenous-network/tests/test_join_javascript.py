@@ -33,11 +33,8 @@ COMES = 2  # rounds that are done when somebody comes: the lot of the next one d
 TERMS: dict[str, Any] = {**LOTS, "rounds": 6}
 
 
-@pytest.mark.parametrize("name", ["fcf", "fpl"])
-def test_a_device_in_javascript_joins_by_a_link_while_the_server_works(
-    tmp_path: Path, name: str
-) -> None:
-    made = founded_with(tmp_path, name, TERMS)
+def test_a_device_in_javascript_joins_by_a_link_while_the_server_works(tmp_path: Path) -> None:
+    made = founded_with(tmp_path, "fcf", TERMS)
     rows = rows_of(TERMS)
     folder = tmp_path / "js"
     (tmp_path / "rows.csv").write_text(csv_of(rows, PEOPLE - 1))
@@ -66,8 +63,7 @@ def test_a_device_in_javascript_joins_by_a_link_while_the_server_works(
         try:
             assert reached.wait(120)
             good, cases = links_to(made, link)
-            if name == "fcf":
-                refused(cases)
+            refused(cases)
             code, line = come(good)
             assert code == 0, line
             assert line.startswith(f"run {made.terms.run}, server 127.0.0.1:")

@@ -81,12 +81,11 @@ def test_the_list_has_bounds_that_the_package_declares() -> None:
     assert {each.name: each.specifier for each in NEEDED}.items() <= declared.items()
 
 
-@pytest.mark.parametrize("algorithm", ["fcf"])
 def test_a_node_without_numba_ends_with_the_bytes_of_the_simulation(
-    lean: list[str], algorithm: str, tmp_path: Path
+    lean: list[str], tmp_path: Path
 ) -> None:
     settings = {"factors": 4}
-    made, _ = at_a_port(tmp_path / "f", algorithm=algorithm, nodes=4, rounds=2, settings=settings)
+    made, _ = at_a_port(tmp_path / "f", algorithm="fcf", nodes=4, rounds=2, settings=settings)
     first, *others = made.nodes.values()
     node = [*lean, "-m", "entrenous", "node", str(first), "--threads", "1"]
     log = tmp_path / "lean.log"

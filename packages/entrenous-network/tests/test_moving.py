@@ -94,12 +94,12 @@ def numbers(made: FoundedFederation) -> set[int]:
 # ---- processes over TLS --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("workers", [(), ("--workers", "2")], ids=["one process", "two workers"])
 def test_the_server_moves_and_the_model_has_the_bytes_of_one_that_never_moved(
-    tmp_path: Path, workers: tuple[str, ...]
+    tmp_path: Path,
 ) -> None:
     """Both are killed once nodes have heard: the server, and a node that comes back later."""
     made, old = at_a_port(tmp_path / "f", rounds=12)
+    workers = ("--workers", "2")
     (new,) = free_ports()
     with ExitStack() as nodes:
         at_work = {
@@ -353,42 +353,6 @@ def test_a_notice_that_lies_is_refused_and_nothing_is_written(tmp_path: Path) ->
     assert known_number(folder) == 3
 
 
-@pytest.mark.usefixtures("quick")
-def test_a_server_that_claims_a_notice_which_it_does_not_have_gets_no_answer(
-    tmp_path: Path,
-) -> None:
-    """It harms its own round alone; the node stays as it is, and answers an honest server."""
-    made = federation(tmp_path / "f", place=Place(), quorum=0.5, deadline=2.0)
-    node = FederatedNode(made.nodes["node-1"])
-    move(tmp_path / "f", ["hub.example:443"])
-    with closing(ServerFolder(made.server)) as held:
-        assert held.moved == 1
-    (made.server / ADDRESSES).write_text(noted(made, 9, signature="0" * 128))
-    with closing(Moving(made)) as moving:
-        rounds = list[int]()
-        with pytest.raises(KeyboardInterrupt):
-            moving.link.receive = _ends_after(moving.link, 40)  # type: ignore[method-assign]
-            moving.served(rounds.append)
-    assert not rounds and numbers(made) == {0}
-    (made.server / ADDRESSES).unlink()
-    with closing(Moving(made)) as moving:
-        assert moving.served() == server_sha256(simulated(made))
-    node.close()
-
-
-def _ends_after(link: FaultyLink, calls: int) -> Callable[[float], list[tuple[str, bytes]]]:
-    left = [calls]
-    receive = link.receive
-
-    def counted(seconds: float) -> list[tuple[str, bytes]]:
-        left[0] -= 1
-        if not left[0]:
-            raise KeyboardInterrupt
-        return receive(seconds)
-
-    return counted
-
-
 # ---- the operator and the owner ------------------------------------------------------------------
 
 
@@ -397,27 +361,26 @@ def command(capsys: pytest.CaptureFixture[str]) -> Command:
     return Command(capsys)
 
 
-@pytest.mark.parametrize(
-    ("addresses", "port", "said"),
-    [
-        ([], 0, "--address: got 0 addresses"),
-        ([f"h{n}.example:1" for n in range(5)], 0, "--address: got 5 addresses"),
-        (["a.example:1", "a.example:1"], 0, "each once"),
-        (["a.example"], 0, "'a.example' is no address"),
-        (["a b:1"], 0, "'a b:1' is no address"),
-        (["a.example:1"], 65536, "--port: got 65536"),
-        (["a.example:1"], -1, "--port: got -1"),
-    ],
-)
-def test_a_move_that_cannot_be_gets_one_line_and_writes_nothing(
-    tmp_path: Path, addresses: list[str], port: int, said: str
-) -> None:
+NO_MOVES: list[tuple[list[str], int, str]] = [
+    ([], 0, "--address: got 0 addresses"),
+    ([f"h{n}.example:1" for n in range(5)], 0, "--address: got 5 addresses"),
+    (["a.example:1", "a.example:1"], 0, "each once"),
+    (["a.example"], 0, "'a.example' is no address"),
+    (["a b:1"], 0, "'a b:1' is no address"),
+    (["a.example:1"], 65536, "--port: got 65536"),
+    (["a.example:1"], -1, "--port: got -1"),
+]
+
+
+def test_a_move_that_cannot_be_gets_one_line_and_writes_nothing(tmp_path: Path) -> None:
     made, _ = at_a_port(tmp_path / "f")
     before = {path: path.read_bytes() for path in made.server.rglob("*") if path.is_file()}
-    with pytest.raises(InputError, match=said) as refused:
-        move(tmp_path / "f", addresses, port)
-    assert "\n" not in str(refused.value)
-    assert before == {path: path.read_bytes() for path in made.server.rglob("*") if path.is_file()}
+    for addresses, port, said in NO_MOVES:
+        with pytest.raises(InputError, match=said) as refused:
+            move(tmp_path / "f", addresses, port)
+        assert "\n" not in str(refused.value)
+        after = {path: path.read_bytes() for path in made.server.rglob("*") if path.is_file()}
+        assert before == after, said
 
 
 def test_a_move_makes_a_certificate_by_the_same_authority(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ from entrenous.core.contract.protocols import State, model_sha256
 from entrenous.systems.named import kind_of
 
 VICTIM = "node-02"
-ALGORITHMS = ["fcf", "fcf-newton", "fpl"]
+ALGORITHMS = ["fcf", "fpl"]
 
 
 class Masked(NamedTuple):

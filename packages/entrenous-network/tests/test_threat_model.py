@@ -12,7 +12,7 @@ PAGE = ROOT / "docs" / "results" / "attackers.md"
 def test_every_test_that_the_threat_model_names_is_there() -> None:
     file, found = "", 0
     for named, test in re.findall(
-        r"`((?:[\w/]+\.py)?)(?:::(test_\w+))?`", PAGE.read_text(encoding="utf-8")
+        r"`((?:[\w/-]+\.py)?)(?:::(test_\w+))?`", PAGE.read_text(encoding="utf-8")
     ):
         file = named or file
         if not (named or test):

@@ -20,7 +20,7 @@ from entrenous_network.links.polling import serve as serve_nodes
 from entrenous_network.links.port import Answer, ServerLink
 from entrenous_network.operate.founding import FoundedFederation
 from entrenous_network.server import exchange
-from entrenous_network.server.server import serve
+from entrenous_network.server.server import FederationServer, serve
 from federation_links import (
     by_lot,
     federation,
@@ -102,6 +102,7 @@ LINKS: dict[str, Callable[..., Any]] = {
     "flower": grid,
 }
 over = pytest.mark.parametrize("link", LINKS.values(), ids=LINKS)
+over_sockets = pytest.mark.parametrize("link", [https, grid], ids=["https", "flower"])
 
 
 def served(
@@ -142,7 +143,7 @@ def test_by_lot_under_masks_it_is_that_of_one_process_too(
     assert served(made, link) == server_sha256(simulated(made, few))
 
 
-@over
+@over_sockets
 def test_an_answer_that_is_lost_is_asked_for_again(
     tmp_path: Path, link: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -163,16 +164,15 @@ def test_an_answer_that_is_lost_is_asked_for_again(
     assert sum("refused wrong-digest" in line for line in logged(made.server)) >= 3
 
 
-@over
+@over_sockets
 def test_who_is_away_is_left_out_at_the_deadline(
     tmp_path: Path, link: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A node that fails at every request: the round ends at its deadline with those who are
     there.
     """
-    from entrenous_network.server import server
-
-    monkeypatch.setattr(server, "FAREWELL", 0.5)
+    # Its default is bound when the server is defined: 30 seconds, for one that takes no model.
+    monkeypatch.setattr(FederationServer._give, "__defaults__", (0.5,))
     made = federation(tmp_path / "f", 4, 1, quorum=0.5, deadline=3.0)
 
     def fails(name: str, frame: bytes, answer: Answer) -> bytes:

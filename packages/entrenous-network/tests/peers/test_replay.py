@@ -49,14 +49,6 @@ def test_with_public_draws_peers_have_what_nodes_of_a_simulation_have(street: St
         assert getattr(found.nodes, name).tobytes() == array.tobytes(), name
 
 
-def test_a_missing_recording_is_named(street: Street) -> None:
-    recordings = street.recordings()
-    with pytest.raises(
-        ReplayError, match=r"peer \d, event \d+ \(message \d+ of peer 2\): no recording says"
-    ):
-        again(street, [one for one in recordings if one.number != 2])
-
-
 def test_what_was_not_sent_is_found(street: Street) -> None:
     recordings = street.recordings()
     events = list(recordings[1].events)

@@ -248,17 +248,6 @@ def test_messages_are_read_strictly() -> None:
         m.decode(good, m.Advert, len(good) - 1)
 
 
-def test_sets_of_places_as_bits() -> None:
-    for n in (1, 8, 9, 100):
-        for some in ([], [0], [n - 1], list(range(n))):
-            assert m.from_bits(m.to_bits(some, n), n) == some
-    assert (
-        m.from_bits(b"\x02", 1) is None
-        and m.from_bits(b"\0\0", 8) is None
-        and m.from_bits(b"", 8) is None
-    )
-
-
 # ---- the vector of a Total -----------------------------------------------------------------------
 
 

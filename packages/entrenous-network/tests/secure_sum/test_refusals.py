@@ -215,26 +215,6 @@ def test_a4_never_both_kinds_of_share() -> None:
     )  # party 9 sent, and is said not to have
 
 
-def test_what_a_survivor_signed_is_checked() -> None:
-    """The server says that somebody sent a masked vector who did not, or under another list of
-    sharers.
-    """
-    parties, server = until_masked(6, [name(5)])
-    said = m.decode(server.survivors(name(0)), m.Survivors, 1 << 20)
-    made_up = m.encode(
-        m.Survivors(m.to_bits(range(6), 6), [*said.uploads, m.Upload(bytes(32), bytes(64))])
-    )
-    refused("signature", lambda: parties[name(0)].consent(made_up))
-    twice = m.encode(m.Survivors(m.to_bits(range(6), 6), [*said.uploads, said.uploads[0]]))
-    refused("signature", lambda: parties[name(0)].consent(twice))
-    refused(
-        "survivors",
-        lambda: parties[name(0)].consent(
-            m.encode(m.Survivors(m.to_bits(range(6), 6), said.uploads))
-        ),
-    )
-
-
 def test_lists_that_cannot_be() -> None:
     parties, server = started(6)
     shared(advertised(parties, server), server, [name(5)])
@@ -304,24 +284,6 @@ def test_a_ring_that_fell_apart() -> None:
 
     assert "fall apart" in str(refused("survivors", lambda: victim.consent(survivors(reach))))
     assert victim.consent(survivors(reach - 1))
-
-
-def test_vectors_that_are_none() -> None:
-    parties, server = started(4)
-    shared(advertised(parties, server), server)
-    inbox = server.inbox(name(0))
-    for wrong in (
-        np.zeros(39, np.int64),
-        np.zeros(41, np.int64),
-        np.zeros((40, 1), np.int64),
-        np.zeros(40),
-        np.zeros(40, np.int32),
-    ):
-        refused("vector", lambda wrong=wrong: parties[name(0)].mask(inbox, wrong, ALL))
-    parties[name(0)].mask(inbox, np.zeros(40, np.int64), ALL)
-    refused(
-        "stage", lambda: parties[name(0)].mask(inbox, np.ones(40, np.int64), ALL)
-    )  # a second vector under the same masks
 
 
 def test_a_client_must_be_on_the_roll_as_itself() -> None:
