@@ -6,7 +6,6 @@ import inspect
 import re
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +14,8 @@ from command_line import Command
 from paths import ROOT
 
 import entrenous
-from entrenous.cli import LABORATORY, _app, about, lists, options
+from entrenous.cli import LABORATORY, _app, about, lists
 from entrenous.cli.brought import Commands
-from entrenous.core.errors import InputError
 from entrenous.data.load import LoadOptions
 from entrenous.data.split.protocol import protocols
 from entrenous.evaluation.metric_kinds import metrics
@@ -190,22 +188,6 @@ def test_without_the_laboratory_its_commands_say_how_to_get_it(
     assert said.startswith(f"entrenous {name}: it comes with the laboratory")
     assert said.endswith("; pip install ./lab in a clone of Entrenous")
     assert (ROOT / "lab" / "pyproject.toml").is_file()
-
-
-@pytest.mark.parametrize(
-    ("missing", "extra"), [("iroh", "peers"), ("httpx", "network"), ("msgspec", "network")]
-)
-def test_a_missing_library_of_the_network_is_named_with_the_extra_that_brings_it(
-    missing: str, extra: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(options, "find_spec", lambda name: None if name == missing else name)
-    with pytest.raises(InputError) as refused:
-        options.need_libraries("federation", *options.NETWORK, "iroh")
-    said = f"federation: {missing} not installed; pip install 'entrenous[{extra}]'"
-    assert str(refused.value) == said
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    brought = project["optional-dependencies"][extra]
-    assert any(requirement.startswith(missing) for requirement in brought)
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

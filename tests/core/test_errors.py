@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
+import entrenous_network
 import numpy as np
 import pytest
 
@@ -42,15 +43,17 @@ AROUND: dict[str, Callable[[Any], Any]] = {
 
 
 def public_errors() -> list[type[BaseException]]:
-    """The exception classes of all modules of the package."""
+    """The exception classes of all modules of the package and of its network."""
     found = set()
-    for module in pkgutil.walk_packages(entrenous.__path__, "entrenous."):
-        if module.name.endswith("__main__"):
-            continue
-        for thing in vars(importlib.import_module(module.name)).values():
-            is_error = isinstance(thing, type) and issubclass(thing, BaseException)
-            if is_error and thing.__module__.startswith("entrenous."):
-                found.add(thing)
+    for package in (entrenous, entrenous_network):
+        before = f"{package.__name__}."
+        for module in pkgutil.walk_packages(package.__path__, before):
+            if module.name.endswith("__main__"):
+                continue
+            for thing in vars(importlib.import_module(module.name)).values():
+                is_error = isinstance(thing, type) and issubclass(thing, BaseException)
+                if is_error and thing.__module__.startswith(before):
+                    found.add(thing)
     return sorted(found, key=lambda kind: kind.__qualname__)
 
 
