@@ -62,12 +62,15 @@ def guard(reads: Iterable[Path], writes: Iterable[Path]) -> None:
     reads, writes: files and folders that the process may use, in addition to its programs and their
         compiled code.
     """
-    readable = [str(path.resolve()) for path in reads] + [str(path) for path in _programs()]
-    writable = [str(path.resolve()) for path in writes] + [str(path) for path in _compiled()]
+    readable = [str(path.resolve()) for path in reads]
+    readable += map(str, _programs())
+    writable = [str(path.resolve()) for path in writes]
+    writable += map(str, _compiled())
 
     def check(event: str, arguments: tuple[Any, ...]) -> None:
         if event == "open":
-            _check_path(arguments[0], writable if _writes(arguments) else [*readable, *writable])
+            allowed = writable if _writes(arguments) else [*readable, *writable]
+            _check_path(arguments[0], allowed)
         elif event.startswith(FORBIDDEN):
             raise PermissionError(f"an attack may not do this: {event}")
         elif event in READS:

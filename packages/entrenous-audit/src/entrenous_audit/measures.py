@@ -393,4 +393,6 @@ def _mean(values: Float64Array) -> float | None:
 
 
 def _ratio(part: int, whole: int) -> float | None:
-    return part / whole if whole else None
+    if whole:
+        return part / whole
+    return None
