@@ -266,7 +266,7 @@ class FederationServer:
             # Last, since whoever is told may wait as long as the next round is not to begin.
             self._progress(self.count.counted, self.terms.rounds, "round")
         digest = self.kept("trained model", lambda: self.folder.finish(self.state))
-        self._give()
+        self._give(FAREWELL)
         self._log(f"finished: {self.count.counted} rounds, model {digest}", "finish")
         self._tell("finished")
         return digest
@@ -322,7 +322,7 @@ class FederationServer:
         self._given = given
         self.kept("given model", lambda: given.write(self.folder.path, self.terms.run))
 
-    def _give(self, seconds: float = FAREWELL, *, only_there: bool = False) -> None:
+    def _give(self, seconds: float, *, only_there: bool = False) -> None:
         """Gives the model to every node that comes for it in time, to recommend by. only_there:
         does not wait for those who are away.
         """
