@@ -28,6 +28,7 @@ from .nodes import Line, ServerGone, data_of
 from .serving import SECONDS, Served, crowd, node_key, run_server
 
 if TYPE_CHECKING:
+    from entrenous_network.frames.frames import AnswerFacts, Frame
     from entrenous_network.frames.request import NodeRequest, Responder
     from entrenous_network.frames.row_tests import RowTests
     from entrenous_network.node.node_store import MaskedVector
@@ -265,6 +266,12 @@ class LotDevice:
     def offers(self, number: int) -> bool:
         """Tells whether it takes part in a round."""
         return self._user in self._common.offers(number)
+
+    def facts(self, frame: Frame) -> AnswerFacts:
+        """Returns what an answer says besides its numbers."""
+        from entrenous_network.frames.frames import AnswerFacts
+
+        return AnswerFacts(users=1)
 
     def before(self, request: NodeRequest) -> tuple[State, np.uint64]:
         """Returns the private state, and the key of a round's draws."""
