@@ -24,6 +24,7 @@ from entrenous.data.events import Event, Events, Standing
 from entrenous.data.load import load, load_arguments
 
 from ..agreement.catalogue import Items
+from ..agreement.growth import NEXT
 from ..agreement.terms import most_by_lot
 from ..node.node import FederatedNode
 from .device import Device
@@ -279,12 +280,15 @@ class Trial:
             device.take_part()
 
     def rounds(self, count: int) -> None:
-        """Waits until the server has made so many more rounds. Raises EntrenousError if it takes
-        too long, and if a part of the federation has failed.
+        """Waits until the server has made so many more rounds, and works with the newest list of
+        items. Raises EntrenousError if it takes too long, and if a part of the federation has
+        failed.
         """
         end = status(self.server).get("round", 0) + count
         until = monotonic() + count * PATIENCE
-        while status(self.server).get("round", 0) < end:
+        # A round that was open when the list came ends with the list before.
+        following = self.server / NEXT
+        while following.exists() or status(self.server).get("round", 0) < end:
             if self.failed:
                 raise EntrenousError(self.failed[0])
             if monotonic() > until:
