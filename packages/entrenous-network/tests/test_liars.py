@@ -74,7 +74,8 @@ def lying(
         signed = m.decode(bytes(found.body), m.Signed, 1 << 24)
         view = client._views[{"share": 1, "unmask": 3}[kind]]
         body = client._signed(signed.stage, view, lie(client, signed.body))
-        return node.responder.seal_for(opened(request), kind, body)
+        asked = opened(request)
+        return node.responder.seal_for(asked, kind, body, node.facts(asked))
 
     return answer
 
