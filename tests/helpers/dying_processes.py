@@ -62,7 +62,8 @@ def commit_and_die(root: str, step: str) -> None:
             died() if step == "replace" else os.replace(*paths)
 
         def open(self, *arguments: Any) -> int:
-            return died() if step == "open folder" else os.open(*arguments)
+            is_folder = os.path.isdir(arguments[0])
+            return died() if step == "open folder" and is_folder else os.open(*arguments)
 
     class HalfWritten:
         def __init__(self, file: Any) -> None:
@@ -86,7 +87,9 @@ def commit_and_die(root: str, step: str) -> None:
         if commits == 2:
             files.os = Dying()  # type: ignore[assignment]
             if step in ("open", "write"):
-                files.open = lambda *a: died() if step == "open" else HalfWritten(open(*a))  # type: ignore[attr-defined]  # noqa: SIM115
+                files.open = lambda *a, **how: (  # type: ignore[attr-defined]
+                    died() if step == "open" else HalfWritten(open(*a, **how))  # noqa: SIM115
+                )
             if step.startswith("remove"):
                 unlink = Path.unlink
                 pattern = "checkpoint" if step == "remove old" else "round-"

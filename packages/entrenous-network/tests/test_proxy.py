@@ -162,7 +162,10 @@ def test_a_flood_of_one_address_is_refused_by_the_proxy_and_nodes_of_another_are
 
     def flood(n: int) -> None:
         with behind.client(STRANGER) as own:
-            for _ in range(60):
+            # On slow cores the proxy's rate allows more of them.
+            for _ in range(600):
+                if codes.count(0) + codes.count(429) > 100:
+                    return
                 try:
                     codes.append(own.get("/v1/work").status_code)
                 except httpx.HTTPError:

@@ -54,8 +54,7 @@ def write_all(folder: Path, contents: Mapping[str, bytes]) -> list[Path]:
 
 def _fill(path: Path, content: bytes | Sequence[bytes | memoryview], mode: int = 0o666) -> None:
     """Writes a file and flushes it to the disk. mode: of a file that is not there yet."""
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
-    with os.fdopen(handle, "wb") as file:
+    with open(path, "wb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
         file.writelines([content] if isinstance(content, bytes) else content)
         file.flush()
         os.fsync(file.fileno())
