@@ -54,7 +54,7 @@ def events_of(plan: TrialPlan, say: Say = lambda line: None) -> Events:
     Raises InputError. say: is told who is left out.
     """
     path = Path(plan.stream)
-    if path.suffix in (".csv", ".jsonl", ".ndjson") and path.is_file():
+    if path.suffix == ".csv" and path.is_file():
         if plan.load:
             raise InputError("--load", "a file of events is read in one way", fix="leave it out")
         events = Events.read(path)
