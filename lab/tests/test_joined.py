@@ -135,14 +135,14 @@ def test_each_data_set_keeps_its_day_and_program(known, tmp_path, monkeypatch):
     run(tmp_path, "one")
     path = tmp_path / "out" / "good.json"
     first = json.loads(path.read_text())
-    first["origin"] |= {"date": "2026-01-01", "commit": "aaa"}
+    first["origin"] |= {"date": "2026-01-01", "commit": "of-before"}
     path.write_text(json.dumps(first))
     run(tmp_path, "two")
     found = stored_in(tmp_path / "out", ["good"])["good"]
-    assert found.origin["earlier"] == {"one": {"date": "2026-01-01", "commit": "aaa"}}
-    assert "2026-01-01, commit aaa; sha256" in caption(found, ["one"]) and "aaa" not in caption(
-        found, ["two"]
-    )
+    assert found.origin["earlier"] == {"one": {"date": "2026-01-01", "commit": "of-before"}}
+    assert "2026-01-01, commit of-before; sha256" in caption(
+        found, ["one"]
+    ) and "of-before" not in caption(found, ["two"])
     assert caption(found).count("commit") == 2
     assert len(found.origin["sample"]) == 8  # of both data sets, recorded once they stand together
 
@@ -151,7 +151,7 @@ def stale(tmp_path):
     """Makes what is stored that of another program."""
     path = tmp_path / "out" / "good.json"
     other = json.loads(path.read_text())
-    other["origin"] |= {"date": "2026-01-01", "commit": "aaa"}
+    other["origin"] |= {"date": "2026-01-01", "commit": "of-before"}
     other["origin"]["program"]["training"] = "0" * 64
     path.write_text(json.dumps(other))
 
@@ -191,8 +191,8 @@ def test_rows_of_another_program_stay_and_the_whole_is_stale(known, tmp_path):
     assert "4 trained" in run(tmp_path, "two").said
     (shelf,) = stock(["good"], tmp_path / "out")
     assert shelf.changed == ["training"] and shelf.stored.only == ("one", "two")
-    assert [made["commit"] for made in shelf.stored.made(["one"])] == ["aaa"]
-    assert [made["commit"] for made in shelf.stored.made(["two"])] != ["aaa"]
+    assert [made["commit"] for made in shelf.stored.made(["one"])] == ["of-before"]
+    assert [made["commit"] for made in shelf.stored.made(["two"])] != ["of-before"]
 
 
 def test_one_data_set_of_a_whole_table_is_made_anew(known, tmp_path):
