@@ -200,6 +200,11 @@ class NoType(NamedTuple):
         (lambda: nothing(fit=lambda: 0), "Half: a central algorithm without `holds`"),
         (lambda: nothing(on_message=lambda: 0), "Half: a gossip algorithm without `keeps`"),
         (lambda: NoScore(), "a federated algorithm without `score`"),
+        (
+            lambda: altered(init_devices=lambda self, users, key: None),
+            "Altered: `init_devices` cannot be called with users, catalogue and key; expected def"
+            " init_devices(self, users, catalogue, key); add `catalogue` before `key`",
+        ),
         (lambda: altered(keeps=NoShape), "Altered.keeps 'p': says no shape"),
         (lambda: altered(receives=NoType), "Altered.receives 'p': says no type"),
         (lambda: altered(receives=dict), "is no NamedTuple class"),

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from inspect import signature
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, final, get_args, get_type_hints
 
 import numpy as np
@@ -176,6 +177,8 @@ def declared(algorithm: Any) -> Declaration:
         if all(getattr(algorithm, way, None) is None for way in ways):
             problem = f"a {kind} algorithm without `{member}`"
             raise ContractError(name, problem, expected=", ".join(members))
+    if kind == "federated":
+        _check_catalogue(name, algorithm)
     states = {part: getattr(algorithm, part, None) for part in STATES}
     for part, state in states.items():
         if state is not None and part in members:
@@ -207,6 +210,20 @@ def _check_own_rows(where: str, fields: tuple[DeclaredArray, ...], may: bool) ->
         if field.own_rows and not (may and field.axes.sizes[:1] == ("items",)):
             expected = 'axes("items", ...) in `keeps` of an algorithm around a server'
             raise ContractError(f"{where} '{field.name}'", "is an OwnRows", expected=expected)
+
+
+def _check_catalogue(name: str, algorithm: Any) -> None:
+    """Checks that `init_devices` takes a catalogue, as it does from version 0.2 on."""
+    # The function of a class takes the instance too.
+    instance = ("self",) if isinstance(algorithm, type) else ()
+    try:
+        signature(algorithm.init_devices).bind(*instance, "users", "catalogue", "key")
+    except TypeError:
+        problem = "`init_devices` cannot be called with users, catalogue and key"
+        expected = "def init_devices(self, users, catalogue, key)"
+        raise ContractError(
+            name, problem, expected=expected, fix="add `catalogue` before `key`"
+        ) from None
 
 
 def _kind(algorithm: Any) -> str:
@@ -363,7 +380,7 @@ def folds_in(algorithm: Any) -> bool:
     """Tells whether a centralised algorithm takes users who were not in training: it has
     `fold_in(model, data)`, the model for the users of other rows.
     """
-    return hasattr(algorithm, "fold_in")
+    return getattr(algorithm, "fold_in", None) is not None
 
 
 def search_space(algorithm: Any) -> dict[str, str]:
