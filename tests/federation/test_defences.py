@@ -171,13 +171,6 @@ def test_a_vector_without_its_bias_is_shortened_and_those_of_others_are_not() ->
     assert kept > 0.9
 
 
-def test_the_trimmed_mean_of_an_item_is_that_of_its_own_senders() -> None:
-    _, known, server = fpl()
-    values = [1.0, 2.0, 3.0, 4.0, 100.0]
-    found = defence("trimmed", known)(updates([{7: (value, -value)} for value in values]), server)
-    assert found.rows["b"].tolist() == [-3.0] * 5 and found.rows["q"][0].tolist() == [3.0] * FACTORS
-
-
 def test_multi_krum_drops_who_is_far_from_everybody() -> None:
     _, known, server = fpl()
     update = updates(

@@ -4,8 +4,6 @@ events at once changes nothing.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from small_gossip import WIDTH, Toy, shop
@@ -13,7 +11,7 @@ from small_gossip import WIDTH, Toy, shop
 from entrenous.core.contract.declared import ContractError
 from entrenous.core.contract.gossip import GossipAlgorithm
 from entrenous.federation.gossip import KNOWN, Gossip
-from entrenous.federation.network import Network
+from entrenous.federation.network import Network, Spread
 from entrenous.federation.shard import Threads
 from entrenous.federation.swarm import Swarm
 from entrenous.federation.timeline import Timeline, waves
@@ -147,14 +145,15 @@ def test_where_it_is_interrupted_changes_nothing(network: dict) -> None:
 
 
 def test_messages_that_arrive_at_one_time_are_taken_in_an_order_of_their_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Messages take 0 to 3 rounds, so that some sent in different rounds arrive together. Their
     order is drawn from their names: it does not depend on where `advance` stopped, nor on which
     nodes were handled first.
     """
-    (tmp_path / "trace.txt").write_text("0\n1\n2\n3\n")
-    network = {"latency": f"trace:{tmp_path / 'trace.txt'}"}
+    drawn = Spread.draw
+    monkeypatch.setattr(Spread, "draw", lambda spread, keys: np.floor(drawn(spread, keys)))
+    network = {"latency": "uniform:0:4"}
     whole = bytes_of(ran(8, n=15, ways=3, **network))
     stopping = Gossip(Toy(3), shop(15), network=Network.read(network))
     swarm = stopping.start()

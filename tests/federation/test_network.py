@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -31,13 +29,6 @@ def test_draws_lie_where_they_should(text: str, low: float, high: float, mean: f
     assert spread(text).least == (0 if text.startswith("exp") else low)
 
 
-def test_a_trace_is_drawn_line_by_line(tmp_path: Path) -> None:
-    (tmp_path / "times").write_text("1\n\n4\n4\n")
-    drawn = spread(f"trace:{tmp_path / 'times'}").draw(KEYS)
-    assert set(drawn.tolist()) == {1.0, 4.0} and abs((drawn == 4).mean() - 2 / 3) < 0.02
-    assert spread(f"trace:{tmp_path / 'times'}").least == 1
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -49,19 +40,12 @@ def test_a_trace_is_drawn_line_by_line(tmp_path: Path) -> None:
         "constant:nan",
         "loguniform:0:5",
         "constant:1:2",
-        "trace:/nowhere",
     ],
 )
 def test_what_is_no_distribution_is_refused_in_one_line(text: str) -> None:
     with pytest.raises(InputError, match=r"^--network latency: got .*; expected .*") as refused:
         Network.read({"latency": text})
     assert "\n" not in str(refused.value)
-
-
-def test_a_bad_line_of_a_trace_is_named(tmp_path: Path) -> None:
-    (tmp_path / "times").write_text("1\ntwo\n")
-    with pytest.raises(InputError, match="times:2: 'two'"):
-        Network.read({"latency": f"trace:{tmp_path / 'times'}"})
 
 
 @pytest.mark.parametrize(

@@ -141,38 +141,6 @@ def _caps(rows: ItemRows, score: Float64Array, raising: BoolArray) -> Float64Arr
     return cap
 
 
-def trimmed_mean(update: Update, model: State, known: Known) -> Update:
-    """Replaces the rows of each item by their mean without a share LIARS of the largest and of the
-    smallest of each coordinate (Yin et al. 2018), item by item: a coordinate-wise mean over all
-    devices would be of zeros, since most devices send no row for an item.
-    """
-    for rows in item_rows(update, known.contract.sizes["items"]):
-        if len(rows.item):
-            update = replaced(update, rows, _trimmed(rows))
-    return update
-
-
-def _trimmed(rows: ItemRows) -> Float64Array:
-    """The rows with each replaced by the trimmed mean of its item, float64 [n, w]."""
-    count = np.bincount(rows.item)
-    start = np.cumsum(count) - count
-    each = np.arange(len(rows.item))
-    out = np.empty(rows.vector.shape)
-    for column in range(rows.vector.shape[1]):
-        values = rows.vector[:, column].astype(np.float64)
-        order = np.lexsort((values, rows.item))
-        item = rows.item[order]
-        # The place of each value among those of its item, from the smallest.
-        rank = each - start[item]
-        trim = (LIARS * count[item]).astype(np.int64)
-        kept = (rank >= trim) & (rank < count[item] - trim)
-        total = np.bincount(item, values[order] * kept, len(count))
-        many = np.bincount(item, kept, len(count))
-        mean = total / np.maximum(many, 1)
-        out[:, column] = mean[rows.item]
-    return out
-
-
 def multi_krum(update: Update, model: State, known: Known) -> Update:
     """Keeps the devices whose updates have the closest neighbours (Multi-Krum, Blanchard et al.
     2017, on the assumption that a share LIARS of them lie), and weighs them as the whole cohort.
@@ -273,7 +241,6 @@ DEFENCES: Mapping[str, Callable[[Update, State, Known], Update]] = MappingProxyT
         "satcap": satcap,
         "proportion": in_proportion,
         "support": supported,
-        "trimmed": trimmed_mean,
         "krum": multi_krum,
         "robust": robust,
     }

@@ -2,13 +2,12 @@
 so a run can be repeated to the byte.
 
 `Spread`: numbers spread over nodes or messages: `constant:1`, `uniform:0:5`, `exponential:2`,
-`loguniform:1e5:1e7`, `trace:FILE`.
+`loguniform:1e5:1e7`.
 """
 
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Self, final
 
 import numpy as np
@@ -22,10 +21,7 @@ from ..core.types import BoolArray, Float64Array, Int64Array, UInt64Array
 JUNK = 4
 # Distributions, and the number of parameters of each.
 KINDS = {"constant": 1, "uniform": 2, "exponential": 1, "loguniform": 2}
-FORMS = (
-    "constant:VALUE, uniform:LOW:HIGH, exponential:MEAN, loguniform:LOW:HIGH or trace:FILE (a"
-    " number >= 0 on each line)"
-)
+FORMS = "constant:VALUE, uniform:LOW:HIGH, exponential:MEAN or loguniform:LOW:HIGH"
 
 
 class Spread(NamedTuple):
@@ -34,7 +30,7 @@ class Spread(NamedTuple):
     text: str
     kind: str
     numbers: tuple[float, ...]
-    """Its parameters, or the values of a trace, one of which is drawn."""
+    """Its parameters."""
 
     @property
     def least(self) -> float:
@@ -55,12 +51,9 @@ class Spread(NamedTuple):
                 return low + (high - low) * at
             case "exponential":
                 return -low * np.log1p(-at)
-            case "loguniform":
-                return low * (high / low) ** at
             case _:
-                # A trace: one of its numbers.
-                place = (at * len(self.numbers)).astype(np.int64)
-                return np.asarray(self.numbers)[place]
+                # Uniform in its logarithm.
+                return low * (high / low) ** at
 
 
 def spread(text: Any) -> Spread:
@@ -73,8 +66,6 @@ def spread(text: Any) -> Spread:
     if isinstance(text, Spread):
         return text
     kind, _, rest = str(text).partition(":")
-    if kind == "trace":
-        return Spread(str(text), kind, _traced(Path(rest)))
     # A number alone.
     if not rest:
         kind, rest = "constant", kind
@@ -93,28 +84,6 @@ def spread(text: Any) -> Spread:
 
 def _allowed(number: float) -> bool:
     return math.isfinite(number) and number >= 0
-
-
-def _traced(path: Path) -> tuple[float, ...]:
-    """The numbers of a trace file. Raises ValueError that names the first line without one."""
-    try:
-        lines = path.read_text().split("\n")
-    except (OSError, UnicodeDecodeError) as cause:
-        raise ValueError(f"a readable file of numbers ({path}: {cause})") from None
-    numbers = []
-    for line_number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        try:
-            value = float(line)
-        except ValueError:
-            value = math.nan
-        if not _allowed(value):
-            raise ValueError(f"a number >= 0 on each line ({path}:{line_number}: {line[:40]!r})")
-        numbers.append(value)
-    if not numbers:
-        raise ValueError(f"a file with at least one number ({path} has none)")
-    return tuple(numbers)
 
 
 Spreading = Annotated[

@@ -138,7 +138,7 @@ class Protection(Settings):
         ),
     )
     defence: Literal[
-        "none", "clip", "rowclip", "satcap", "proportion", "support", "trimmed", "krum", "robust"
+        "none", "clip", "rowclip", "satcap", "proportion", "support", "krum", "robust"
     ] = Field(
         "none",
         description=(

@@ -35,12 +35,12 @@ from .manifest import Fold, between, closing, gives_away, ignored, opening, pins
 from .newcomer import scorer_of
 from .options import RunOptions, RunPlan, TrainingOptions
 from .plan import (
-    TRACE,
     brought,
     check,
     check_parts,
     leaky,
     make,
+    names_a_file,
     network_of,
     usual_protocol,
     with_set,
@@ -301,8 +301,7 @@ def _opened(
     folder = store.new_folder(Path(asked.out), name)
     manifest["run"] = folder.name
     # The run keeps copies, so that it does not depend on files that may change.
-    manifest["settings"] = _keep_files(manifest["settings"], folder, "@", "{}.csv")
-    manifest["network"] = _keep_files(manifest["network"], folder, TRACE, "network-{}.txt")
+    manifest["settings"] = _keep_files(manifest["settings"], folder)
     store.write_manifest(folder, manifest)
     return folder, manifest
 
@@ -337,21 +336,17 @@ def _nothing_left_behind(folder: Path | None) -> Iterator[None]:
         raise
 
 
-def _keep_files(
-    settings: Mapping[str, Any], folder: Path, mark: str, file_name: str
-) -> dict[str, Any]:
-    """Copies the files that settings name (`@pi.csv`, `trace:delays.txt`) into the run's folder.
-    Returns the settings with the names of the copies.
-
-    file_name: the name of a copy, with {} for that of the setting.
+def _keep_files(settings: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Copies the files that settings name (`@pi.csv`) into the run's folder, and returns the
+    settings with the names of the copies.
     """
     kept = dict(settings)
     for name, value in settings.items():
-        if isinstance(value, str) and value.startswith(mark):
-            copy = file_name.format(name)
-            content = Path(value.removeprefix(mark)).read_bytes()
+        if names_a_file(value):
+            copy = f"{name}.csv"
+            content = Path(value.removeprefix("@")).read_bytes()
             store.write_atomically(folder / copy, content)
-            kept[name] = f"{mark}{copy}"
+            kept[name] = f"@{copy}"
     return kept
 
 

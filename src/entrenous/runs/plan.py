@@ -53,8 +53,6 @@ from .recommenders import Algorithm, check_trainable, federated
 
 # Seeds are below: keys hold 64 bits, and one seed must not stand for two.
 SEEDS = 1 << 63
-# The start of the name of a file of numbers, in a setting of the network.
-TRACE = "trace:"
 LEAVE_ONE_OUT = "loo-99"
 CROSS_VALIDATION = "kfold-5"
 # Settings of the length of training, which an asked number of rounds takes the place of.
@@ -295,13 +293,14 @@ def _check_draws(name: str, algorithm: Any) -> None:
 
 def _value(name: str, value: Any, rows: Interactions) -> Any:
     """A setting as it is, or as the file that it names says."""
-    if not _is_file(value):
+    if not names_a_file(value):
         return value
     read: Callable[[str, Interactions], Any] = read_groups if name == "groups" else read_choice
     return read(value[1:], rows)
 
 
-def _is_file(value: Any) -> bool:
+def names_a_file(value: Any) -> bool:
+    """True for a setting whose values are in a file, such as `@pi.csv`."""
     return isinstance(value, str) and value.startswith("@")
 
 
@@ -411,7 +410,7 @@ def in_words(settings: Mapping[str, SettingValue]) -> str:
 
 def _made(plan: Asked) -> Any:
     """The algorithm of a plan, without the settings that are in files."""
-    settings = {name: value for name, value in plan.settings.items() if not _is_file(value)}
+    settings = {name: value for name, value in plan.settings.items() if not names_a_file(value)}
     return algorithm_of(plan.algorithm, settings, plan.profile)
 
 

@@ -26,7 +26,7 @@ from . import store
 from .manifest import check_algorithm, check_program
 from .options import OpenOptions, RunOptions, RunPlan
 from .pipeline import Material, RunResult, execute, forgetting, hired_crew, material, workers_of
-from .plan import TRACE, make
+from .plan import make, names_a_file
 from .recommenders import CentralRecommender, FederatedRecommender, GossipRecommender, restore
 from .train import Say, Watch
 
@@ -67,8 +67,7 @@ def plan_of(run: store.StoredRun, algorithm: str | None = None) -> RunPlan:
         if entry in run.manifest:
             options[name] = run.manifest[entry]
     # The run has copies of the files that its settings name.
-    options["settings"] = _with_files(options["settings"], "@", run)
-    options["network"] = _with_files(options.get("network", {}), TRACE, run)
+    options["settings"] = _with_files(options["settings"], run)
     options["algorithm"] = _algorithm(run, algorithm)
     _check_place(run, options)
     return RunPlan(**options)
@@ -115,15 +114,13 @@ def _algorithm(run: store.StoredRun, named: str | None) -> str:
     return named
 
 
-def _with_files(settings: Mapping[str, Any], mark: str, run: store.StoredRun) -> dict[str, Any]:
-    """Settings in which `@pi.csv`, or `trace:network-latency.txt`, names the copy in the run's
-    folder.
-    """
+def _with_files(settings: Mapping[str, Any], run: store.StoredRun) -> dict[str, Any]:
+    """Settings in which `@pi.csv` names the copy in the run's folder."""
     with_files = dict(settings)
     for name, value in settings.items():
-        if isinstance(value, str) and value.startswith(mark):
-            copy = run.path / value.removeprefix(mark)
-            with_files[name] = f"{mark}{copy}"
+        if names_a_file(value):
+            copy = run.path / value.removeprefix("@")
+            with_files[name] = f"@{copy}"
     return with_files
 
 

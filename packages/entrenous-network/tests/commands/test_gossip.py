@@ -213,10 +213,6 @@ BAD = {
         ["--network", "latency=uniform:5:1"],
         "--network latency: got 'uniform:5:1'; expected constant:VALUE, uniform:LOW:HIGH",
     ),
-    "no trace": (
-        ["--network", "latency=trace:none.txt"],
-        "--network latency: got 'trace:none.txt'; expected a readable file of numbers",
-    ),
     "clock": (
         ["--network", "clock=sun"],
         "--network clock: got 'sun'; expected 'lock-step', 'regular' or 'random'",
@@ -277,15 +273,13 @@ def test_a_stored_run_recommends_what_it_recommended(
     assert found == made.recommend("u3", 8) and len(found) == 8
 
 
-def test_a_trace_is_kept_with_its_run(command: Command, folder: Path, tmp_path: Path) -> None:
-    """An interrupted run goes on with the delays it began with, whatever became of the file."""
-    trace, network = (
-        tmp_path / "delays.txt",
-        {"clock": "random", "latency": f"trace:{tmp_path / 'delays.txt'}"},
-    )
-    trace.write_text("0.5\n1.5\n2.5\n")
+def test_an_interrupted_run_goes_on_with_its_own_network(
+    command: Command, folder: Path, tmp_path: Path
+) -> None:
+    network = {"clock": "random", "latency": "uniform:0:2"}
     options: dict[str, Any] = {"rounds": 8, "settings": SETTINGS, "network": network, "threads": 1}
-    expected = experiment.run("pepper-gmf", str(folder / "shop.csv"), **options).manifest
+    shop = str(folder / "shop.csv")
+    expected = experiment.run("pepper-gmf", shop, **options).manifest
 
     class Interrupted(BaseException):
         pass
@@ -294,27 +288,18 @@ def test_a_trace_is_kept_with_its_run(command: Command, folder: Path, tmp_path: 
         if done == 5:
             raise Interrupted
 
+    runs = tmp_path / "runs"
     with pytest.raises(Interrupted):
-        experiment.run(
-            "pepper-gmf",
-            str(folder / "shop.csv"),
-            out=tmp_path / "runs",
-            progress=stop,
-            checkpoint_every=2,
-            **options,
-        )
-    (path,) = store.folders(tmp_path / "runs")
-    trace.write_text("0\n")
+        experiment.run("pepper-gmf", shop, out=runs, progress=stop, checkpoint_every=2, **options)
+    (path,) = store.folders(runs)
     for option, said in (
         (["--network", "loss=0.1"], "another network; expected its own"),
         (["--seed", "3"], "another seed"),
     ):
         assert said in command("run", "--resume", path, *option).error
     finished = command("run", "--resume", path, "--json").json
-    assert finished["network"] == {"clock": "random", "latency": "trace:network-latency.txt"}
-    for name in ("model_sha256", "metrics", "ledger"):
+    for name in ("network", "model_sha256", "metrics", "ledger"):
         assert finished[name] == expected[name]
-    assert (path / "network-latency.txt").read_text() == "0.5\n1.5\n2.5\n"
 
 
 # ---- what there is -------------------------------------------------------------------------------
@@ -326,7 +311,7 @@ def test_explain_network_says_what_every_setting_is(command: Command) -> None:
     assert Network.read({one["name"]: one["default"] for one in found["settings"]}) == Network()
     said = command("explain", "network").out
     assert all(one["name"] in said and one["description"] in said for one in found["settings"])
-    assert "uniform:LOW:HIGH" in said and "trace:FILE" in said and "time between two pushes" in said
+    assert "uniform:LOW:HIGH" in said and "time between two pushes" in said
     assert "did you mean 'network'?" in command("explain", "netwrok").error
     helped = command("run", "--help").out
     assert [name for name in Network.model_fields if f"{name}=" not in helped] == []
