@@ -1,5 +1,5 @@
 """Rating prediction as a user meets it: the usual protocol, errors first, `predict` with its parts,
-`compare` with loss/win.
+`compare`.
 """
 
 from __future__ import annotations
@@ -142,13 +142,6 @@ def test_systems_that_predict_ratings_are_compared_by_errors(
         "mae",
         "rmse",
     }
-    (row,) = found["loss_win"]
-    assert (
-        row["other"] == "pmf"
-        and row["losses"] + row["wins"] == 10
-        and set(found["ranks"]) == {"biased-mf", "pmf"}
-    )
-    assert sum(found["ranks"].values()) == pytest.approx(3)
 
 
 def test_settings_are_chosen_by_the_error_on_validation(command: Command) -> None:

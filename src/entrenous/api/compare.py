@@ -44,7 +44,7 @@ from .budgets import spent_on_all
 from .contestants import Contestant, contestants, judged, same_rows
 from .results import Figure, Report, Table, refuse_unknown
 from .run import Run
-from .statistics import PairedDifference, Runs, loss_win, paired_tests, per_user, row, spread_tests
+from .statistics import PairedDifference, Runs, paired_tests, per_user, row, spread_tests
 from .tables import ComparisonFound
 
 TESTED = ("hr@10", "ndcg@10")
@@ -140,11 +140,10 @@ def compared(asked: CompareKeywords[Any], say: Say | None = None) -> ComparisonF
     Returns: rows: mean and standard deviation (n - 1) over seeds, and each seed's metrics. tests:
         the reference against each other one, paired over users, each user's value being their mean
         over seeds: mean difference with its 95 % interval, p, and p after Holm's correction over
-        all tests of one metric. loss_win, ranks: where all predict ratings, over all cells of seed,
-        fold and error, as in FBALF's table 3. privacy: where trainings had a budget of differential
-        privacy, what each has spent and what all of them together, on the same people
-        (`api.budgets`). fairness_tests: the same pairs, on the standard deviation of NDCG@10 over
-        users; none of fewer than three users.
+        all tests of one metric. privacy: where trainings had a budget of differential privacy, what
+        each has spent and what all of them together, on the same people (`api.budgets`).
+        fairness_tests: the same pairs, on the standard deviation of NDCG@10 over users; none of
+        fewer than three users.
 
     Raises InputError for what cannot be compared, before anything is trained.
     """
@@ -289,8 +288,6 @@ def _summed_up(
         "notes": list(dict.fromkeys(notes)),
         "versions": manifest.get("versions", {}),
     }
-    if rated:
-        found.update(loss_win(results, reference))
     if spent:
         found["privacy"] = spent
     return found

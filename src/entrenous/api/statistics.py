@@ -12,8 +12,6 @@ from typing_extensions import TypedDict
 
 from ..core.types import Float64Array
 from ..core.values import SettingValue
-from ..evaluation.loss_win import against
-from ..evaluation.ratings import ERRORS
 from ..evaluation.significance import holm, interval, paired_spread, paired_t, wilcoxon
 from ..runs.manifest import described
 from ..runs.pipeline import RunResult
@@ -72,15 +70,6 @@ class SpreadTest(ComparedPair):
     std_a: float
     std_b: float
     p: float
-
-
-class AgainstAll(TypedDict, total=False):
-    """Algorithms that predict ratings, over all cells of seed, fold and error."""
-
-    loss_win: list[dict[str, str | int | float]]
-    """Cells won and lost by the reference, as in FBALF's table 3."""
-    ranks: Mapping[str, float]
-    friedman_p: float
 
 
 def row(label: str, runs: Sequence[OneRun], settings: Mapping[str, SettingValue]) -> ComparedRow:
@@ -153,23 +142,6 @@ def _pair(
         "t_p": t.p,
         "wilcoxon_p": wilcoxon(a, b).p,
         "holm_p": t.p,
-    }
-
-
-def loss_win(runs: Runs, first: str) -> AgainstAll:
-    """The reference `first` against each other contestant over every seed, fold and error, as in
-    FBALF's table 3.
-    """
-    # A cell is one error of one fold of one seed.
-    errors: dict[str, list[float]] = {}
-    for label, of_label in runs.items():
-        folds = [fold for run in of_label for fold in run.evaluations]
-        errors[label] = [fold.metrics[metric] for fold in folds for metric in ERRORS]
-    compared = against(first, errors)
-    return {
-        "loss_win": [row._asdict() for row in compared.rows],
-        "ranks": compared.ranks,
-        "friedman_p": compared.p,
     }
 
 

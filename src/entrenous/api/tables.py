@@ -6,18 +6,20 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NotRequired
 
+from typing_extensions import TypedDict
+
 from ..evaluation.metric_kinds import ARROWS, arrowed
 from ..report.latex import booktabs, escaped
 from .budgets import AllBudgets, in_short
-from .statistics import AgainstAll, ComparedRow, PairedDifference, SpreadTest
+from .statistics import ComparedRow, PairedDifference, SpreadTest
 
 USUAL = ("rmse", "mae", "hr@10", "ndcg@10", "recall@10", "auc")
 # A corrected p below this level is marked.
 LEVEL = 0.05
 
 
-class ComparisonFound(AgainstAll):
-    """The report of a comparison; the fields of `AgainstAll` where all predict ratings."""
+class ComparisonFound(TypedDict):
+    """The report of a comparison."""
 
     data: str
     protocol: str

@@ -4,7 +4,6 @@ predicted ratings for one.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,8 +29,8 @@ def recommend(
     *,
     user: list[str],
     n: int = 10,
-    items: str | None = None,
-    without: str | None = None,
+    items: Path | None = None,
+    without: Path | None = None,
     folder: Runs = RUNS,
     json: bool = False,
     **options: Any,
@@ -49,10 +48,10 @@ def recommend(
     n:
         How many items.
     items:
-        The items that may be recommended: a file with one id a line, or ids separated by commas;
-        default: every item with a training row.
+        A file of the items that may be recommended, one id a line; default: every item with a
+        training row.
     without:
-        Items that may not be recommended, in the same form.
+        A file of items that may not be recommended.
     folder:
         The folder that holds the stored runs.
     json:
@@ -85,29 +84,20 @@ def _as_json(users: list[str], lists: Mapping[str, Sequence[Mapping[str, Any]]])
     return {"users": each}
 
 
-def _ids(option: str, given: str) -> list[str]:
-    """Returns the ids in a file, one a line, or in a text, separated by commas. Says which of both
-    it took where a text could be either. Raises InputError for a file that is no text, and if there
-    are none.
+def _ids(option: str, path: Path) -> list[str]:
+    """Returns the ids in a file, one a line. Raises InputError for a file that is no text, and for
+    one without an id.
     """
-    texts = given.split(",")
-    if os.path.isfile(given):
-        from ..data.files import read_bytes
+    from ..data.files import read_bytes
 
-        try:
-            texts = read_bytes(Path(given)).decode("utf-8-sig").splitlines()
-        except UnicodeDecodeError:
-            raise InputError(
-                f"{option} {given}", "the file is not UTF-8 text", expected="one id a line"
-            ) from None
-        say(f"{option}: the ids are read from the file {given}")
-    elif len(texts) == 1:
-        say(f"{option}: {given!r} is taken for an id, as there is no file of that name")
-    ids = [text.strip() for text in texts if text.strip()]
+    expected = "UTF-8 text, one id a line"
+    try:
+        lines = read_bytes(path).decode("utf-8-sig").splitlines()
+    except UnicodeDecodeError:
+        raise InputError(f"{option} {path}", "the file is not UTF-8", expected=expected) from None
+    ids = [line.strip() for line in lines if line.strip()]
     if not ids:
-        raise InputError(
-            option, "there is no id", expected="a file with one id a line, or ids: 12,34,56"
-        )
+        raise InputError(f"{option} {path}", "there is no id", expected=expected)
     return ids
 
 

@@ -82,9 +82,6 @@ def _show(comparison: ComparisonFound) -> None:
     show_table(headers, cells(comparison, names), title=caption(comparison))
     _show_fairness(comparison["rows"])
     show_tests(comparison["tests"])
-    # Where all predict ratings, their errors are also compared cell by cell, as in FBALF.
-    if "loss_win" in comparison:
-        _show_loss_win(comparison)
     _show_spreads(comparison["fairness_tests"])
     tell(f"- {CHANCE}")
     if "privacy" in comparison:
@@ -138,26 +135,4 @@ def _show_spreads(tests: Sequence[Mapping[str, Any]]) -> None:
         figures = [test["std_a"], test["std_b"], test["difference"]]
         body.append([pair, *figures, p_text(test["p"]), p_text(test["holm_p"])])
     title = "Paired tests of the std of ndcg@10 over users, each user's mean over seeds"
-    show_table(headers, body, title=title)
-
-
-def _show_loss_win(comparison: Mapping[str, Any]) -> None:
-    """Prints FBALF's statistics of rating prediction: each algorithm against the first."""
-    from ..api.tables import p_text
-
-    first = comparison["reference"]
-    ranks = comparison["ranks"]
-    headers = [
-        "algorithm",
-        f"loss/win of {first}",
-        "p (Wilcoxon, less)",
-        "p (two-sided)",
-        "p (Holm)",
-        "F-rank",
-    ]
-    body = [[first, "", "", "", "", ranks[first]]]
-    for row in comparison["loss_win"]:
-        ps = [p_text(row[name]) for name in ("p_less", "p_two_sided", "holm")]
-        body.append([row["other"], f"{row['losses']}/{row['wins']}", *ps, ranks[row["other"]]])
-    title = "Over the cells of seed, fold and error (mae, rmse)"
     show_table(headers, body, title=title)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_text
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,7 +12,7 @@ from cyclopts import Parameter
 from ..core.cells import CHANGED, is_formula
 from ..core.errors import one_line
 from ..data.home import VARIABLE
-from .console import say, tell
+from .console import emit_json, say, tell
 from .options import Load, LoadListed, assignments, loading
 
 if TYPE_CHECKING:
@@ -60,7 +59,7 @@ def list_(*, json: Json = False) -> None:
     known = datasets()
     if json:
         declared = [_declared(dataset) for dataset in known.values()]
-        _print_json({"home": str(data_home()), "data": declared})
+        emit_json({"home": str(data_home()), "data": declared})
         return
     tell(f"data folder: {data_home()}")
     width = max(len(name) for name in known)
@@ -123,7 +122,7 @@ def formats_(*, json: Json = False) -> None:
             name: {"about": preset.about, "files": [file.name for file in preset.files]}
             for name, preset in published.items()
         }
-        _print_json({"formats": known, "presets": presets})
+        emit_json({"formats": known, "presets": presets})
         return
     width = max(map(len, [*known, *published]))
     tell("formats, recognised by the content:")
@@ -160,7 +159,7 @@ def fetch(name: str, *, json: Json = False) -> None:
             "source": None if source is None else str(source),
             "rows": len(data),
         }
-        _print_json(about)
+        emit_json(about)
         return
     if wanted.synthetic:
         tell(f"{data} is made on demand")
@@ -187,7 +186,7 @@ def info(data: str, *, load: LoadListed = None, json: Json = False) -> None:
     loaded = load_data(data, **loading(load))
     about = describe(loaded)
     if json:
-        _print_json(about)
+        emit_json(about)
         return
     reading = loaded.reading
     del about["reading"]
@@ -225,7 +224,7 @@ def check(file: str, *, load: LoadListed = None, strict: bool = False, json: Jso
     loaded = load_data(file, fetch=False, **how)
     about = describe(loaded)
     if json:
-        _print_json({"ok": True, **about})
+        emit_json({"ok": True, **about})
         return
     tell(f"OK: {loaded}")
     for line in _report(loaded.reading):
@@ -266,10 +265,6 @@ def _text(value: object) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     return str(value)
-
-
-def _print_json(about: dict[str, Any]) -> None:
-    tell(json_text.dumps(about, ensure_ascii=False))
 
 
 def split(

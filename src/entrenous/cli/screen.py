@@ -1,10 +1,7 @@
-"""The screen of a command: the package's log is shown on it, and another character in place of one
-that it lacks.
-"""
+"""The screen of a command: the package's log is shown on it, and no character ends the command."""
 
 from __future__ import annotations
 
-import codecs
 import io
 import logging
 import sys
@@ -13,47 +10,23 @@ from contextlib import contextmanager
 
 from .console import say
 
-# What our own texts have beyond ASCII, and what stands for it.
-STAND_INS = {"↑": "^", "↓": "v", "±": "+-", "−": "-", "…": "...", "“": '"', "”": '"'}
-HANDLER = "entrenous"
-
 
 @contextmanager
 def any_screen() -> Iterator[None]:
-    r"""A context in which stdout and stderr write a character that their encoding lacks as an ASCII
-    stand-in, or as `\u` and its number. The latter is said once, on stderr, at the end.
+    r"""A context in which stdout writes a character that its encoding lacks as `\u` and its number,
+    as stderr always does.
     """
-    streams = list(_narrow_streams())
-    if not streams:
+    screen = sys.stdout
+    # A notebook or a test may have put something else in its place.
+    if not isinstance(screen, io.TextIOWrapper):
         yield
         return
-    missing: set[str] = set()
-
-    def replaced(error: UnicodeError) -> tuple[str, int]:
-        assert isinstance(error, UnicodeEncodeError)
-        letters = []
-        for letter in error.object[error.start : error.end]:
-            if letter not in STAND_INS:
-                missing.add(letter)
-            letters.append(
-                STAND_INS.get(letter) or letter.encode("ascii", "backslashreplace").decode()
-            )
-        return "".join(letters), error.end
-
-    codecs.register_error(HANDLER, replaced)
-    before = [stream.errors for stream in streams]
-    for stream in streams:
-        stream.reconfigure(errors=HANDLER)
+    before = screen.errors
+    screen.reconfigure(errors="backslashreplace")
     try:
         yield
     finally:
-        for stream, errors in zip(streams, before, strict=True):
-            stream.reconfigure(errors=errors)
-        if missing:
-            say(
-                f"note: {streams[0].encoding} cannot show {len(missing)} of the characters above,"
-                " which are written as \\u and their number; PYTHONIOENCODING=utf-8 writes them"
-            )
+        screen.reconfigure(errors=before)
 
 
 class _OnScreen(logging.Handler):
@@ -67,7 +40,8 @@ class _OnScreen(logging.Handler):
 def log_on_screen() -> Iterator[None]:
     """A context in which what the package logs, such as a download, is shown on stderr."""
     log = logging.getLogger("entrenous")
-    handler, level = _OnScreen(), log.level
+    handler = _OnScreen()
+    level = log.level
     log.addHandler(handler)
     log.setLevel(logging.INFO)
     try:
@@ -75,15 +49,3 @@ def log_on_screen() -> Iterator[None]:
     finally:
         log.removeHandler(handler)
         log.setLevel(level)
-
-
-def _narrow_streams() -> Iterator[io.TextIOWrapper]:
-    """Yields stdout and stderr, each if its encoding has fewer characters than Unicode."""
-    for stream in (sys.stdout, sys.stderr):
-        # A notebook or a test may have put something else in its place.
-        if isinstance(stream, io.TextIOWrapper) and not _is_unicode(stream.encoding):
-            yield stream
-
-
-def _is_unicode(encoding: str) -> bool:
-    return codecs.lookup(encoding).name.startswith("utf")
