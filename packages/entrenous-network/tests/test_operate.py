@@ -22,6 +22,7 @@ from typing import Any
 
 import httpx
 import pytest
+from entrenous_network.links.health import DiskHealth
 from entrenous_network.links.polling import (
     Refused,
     refusal_of,
@@ -45,7 +46,6 @@ from federation_links import (
 from service_processes import at_a_port, process
 
 from entrenous.core.errors import InputError, NotYet, StartAgain, may_pass
-from entrenous.core.files import DiskHealth
 
 SOON = (
     "from entrenous_network.links import polling; polling.PATIENCE = 0.5; from entrenous.cli import"

@@ -32,8 +32,6 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from entrenous.core.files import Trouble, no_trouble
-
 from ..frames.frames import FrameParts, FrameRefused, claimed_node
 from .admission import (
     GONE,
@@ -51,6 +49,7 @@ from .admission import (
     Rates,
     is_number,
 )
+from .health import Trouble, no_trouble
 from .siblings import Siblings
 
 LARGEST_REQUEST = 4096  # bytes of a request to join

@@ -25,13 +25,13 @@ from starlette.applications import Starlette
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from entrenous.core.errors import EntrenousError, InputError, NotYet, may_pass
-from entrenous.core.files import Trouble, no_trouble
 
 from ..agreement.address import joined_address, refuse_plain
 from ..agreement.members import Member
 from .admission import HEAD, HEAD_SECONDS, HELD, Admission, Bounds, Guard
 from .application import Front, Traffic, application
 from .buffers import use_small_buffers
+from .health import Trouble, no_trouble
 from .listening import GuardedSocket
 from .metrics import LinkTally
 from .siblings import Siblings

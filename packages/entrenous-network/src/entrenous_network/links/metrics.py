@@ -16,9 +16,9 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, final
 
 from entrenous.core.errors import InputError, NotYet, may_pass
-from entrenous.core.files import Trouble, no_trouble
 
 from ..agreement.terms import ENDLESS
+from .health import Trouble, no_trouble
 
 if TYPE_CHECKING:
     from prometheus_client import Metric

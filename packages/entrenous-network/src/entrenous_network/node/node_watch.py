@@ -19,13 +19,14 @@ from threading import Lock
 from typing import Any, NamedTuple, final
 
 from entrenous import __version__
-from entrenous.core.files import DiskHealth, Trouble, write_text
+from entrenous.core.files import write_text
 from entrenous.core.lock import is_held
 
 from ..agreement.files import read_json
 from ..agreement.notice import known_addresses
 from ..agreement.terms import TERMS, FederationTerms
 from ..frames.frames import Code, opened, reason
+from ..links.health import DiskHealth, Trouble
 from ..links.metrics import (
     Family,
     counter,

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple, final
 
 from entrenous.core.contract.protocols import arrays_of, model_sha256
 from entrenous.core.errors import InputError
-from entrenous.core.files import DiskHealth, Trouble
 from entrenous.core.lock import holding
 
+from ..links.health import DiskHealth, Trouble
 from ..links.metrics import counter, counters, gauge, served, text_of
 from .folder import PeerFolder
 from .node import PeerNode

@@ -18,7 +18,7 @@ from entrenous import __version__
 from entrenous.core.contract.declared import declared
 from entrenous.core.contract.protocols import FederatedAlgorithm, State, arrays_of, model_sha256
 from entrenous.core.errors import EntrenousWarning, InputError, NotYet, may_pass, one_line
-from entrenous.core.files import DiskHealth, Trouble, failed, rename_file, write_text
+from entrenous.core.files import rename_file, write_text
 from entrenous.core.keys import key
 from entrenous.core.lock import locked
 from entrenous.core.printed import plain
@@ -38,6 +38,7 @@ from ..agreement.files import (
 from ..agreement.growth import LONGER, NEXT, current_items, current_terms, grown, read_items
 from ..agreement.members import MEMBERS, Members
 from ..agreement.notice import ADDRESSES, known_number
+from ..links.health import DiskHealth, Trouble, failed
 from .journal import Journal, JournalRecord, read
 
 T = TypeVar("T")
