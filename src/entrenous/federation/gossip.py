@@ -9,7 +9,7 @@ their order. The result is that of one event after the other.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Protocol, TypeVar, final
+from typing import Any, Protocol, TypeVar, final
 
 import numpy as np
 
@@ -40,11 +40,11 @@ from ..core.types import (
 from ..data.interactions import Interactions
 from ..data.split.types import Held
 from ..kernels.peer_sampling import introduced
+from ..privacy.push_noise import add_push_noise
 from ..systems.gossip_learning import GossipLearning
 from ..systems.gossip_node import oldest_after
 from .network import Draws, Network
 from .pool import Pool
-from .push_noise import add_push_noise, carries_noise
 from .recorder import NeighbourRecorder
 from .shard import Executor, Ledger, Threads
 from .swarm import ARRIVAL, RESTART, SWITCH, TIMER, Calendar, Counts, Mail, Swarm, restored
@@ -56,6 +56,8 @@ BLOCK = 256
 GROUP_BYTES = 1 << 26
 # Received models that are watched in a call of the first round.
 TRIED = 4
+# The updates of a model that has merged no other model.
+UNMERGED = 1
 # Peers that the bootstrap service names to a new node, at most.
 KNOWN = 20
 # The numbers that bad nodes send. The last one is valid, but comes once too often.
@@ -202,23 +204,14 @@ class Gossip:
 
         self._blocks(who, begin)
 
-    def _groups(self, swarm: Swarm, now: Happening) -> Iterator[Int64Array]:
-        """Divides the events between nodes if models are large; the nodes that free the most memory
-        come first.
+    def _groups(self, now: Happening) -> Iterator[Int64Array]:
+        """Divides events between nodes if models are large: the messages of one group free memory
+        for the next.
         """
-        left = np.unique(now.node)
-        if len(left) <= self._group:
-            yield np.arange(len(now.node))
-            return
-        while len(left):
-            rows = np.flatnonzero(np.isin(now.node, left))
-            arriving = rows[now.kind[rows] == ARRIVAL]
-            # Slots become free as groups are handled, so the order is decided anew for each.
-            freed = swarm.freed(left, now.node[arriving], now.about[arriving])
-            order = np.argsort(-freed, kind="stable")
-            first = left[order[: self._group]]
-            yield rows[np.isin(now.node[rows], first)]
-            left = np.sort(left[order[self._group :]])
+        nodes = np.unique(now.node)
+        for low in range(0, len(nodes), self._group):
+            group = nodes[low : low + self._group]
+            yield np.flatnonzero(np.isin(now.node, group))
 
     # ---- events ----------------------------------------------------------------------------------
 
@@ -232,7 +225,7 @@ class Gossip:
             TIMER: self._push,
             ARRIVAL: self._receive,
         }
-        for group in self._groups(swarm, now):
+        for group in self._groups(now):
             for wave in waves(now.node[group]):
                 rows = group[wave]
                 for kind, act in actions.items():
@@ -496,6 +489,18 @@ def first_nodes(
 ) -> State:
     """The initial private state of nodes before their first event, leading axis [m]."""
     return algorithm.init_nodes(who, known, width, fold_name(key_of(seed, "gossip"), "private"))
+
+
+def carries_noise(algorithm: Any, nodes: Any, who: Int64Array) -> Int64Array:
+    """The places in `who` of nodes whose latest push carries noise, int64 ascending: of nodes that
+    have merged no model yet, and of all nodes in their first `noisy_pushes` pushes.
+    """
+    if not isinstance(algorithm, GossipLearning) or not algorithm.push_noise:
+        return np.empty(0, np.int64)
+    # 0 noisy pushes stand for all of them.
+    first = nodes.pushes[who] <= (algorithm.noisy_pushes or np.inf)
+    unmerged = nodes.age[who] <= UNMERGED
+    return np.flatnonzero(first | unmerged)
 
 
 def device_data(

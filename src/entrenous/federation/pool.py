@@ -78,30 +78,27 @@ class Pool:
         slots = np.arange(len(self.needed))
         front = np.concatenate([slots[: self.kept], first])
         behind = np.setdiff1d(np.flatnonzero(self.needed), front)
-        order = np.concatenate([front, behind])
-        # The place of each slot, and the slot at each place, while rows are swapped.
-        place_of = slots.copy()
-        slot_at = slots.copy()
-        wrong = np.flatnonzero(order != slots[: len(order)])
-        for place in wrong.tolist():
-            slot = int(order[place])
-            other = int(slot_at[place])
-            old = int(place_of[slot])
-            # An earlier swap may have brought it here.
-            if old == place:
-                continue
-            moved = 0
-            if self.needed[other]:
-                moved = self.values[place].copy()
-            self.values[place] = self.values[old]
-            self.values[old] = moved
-            place_of[slot] = place
-            slot_at[place] = slot
-            place_of[other] = old
-            slot_at[old] = other
-        self.needed = self.needed[slot_at]
+        used = np.concatenate([front, behind])
+        many = len(used)
+        # The slot that comes to each place. Free ones go where used ones leave.
+        order = slots.copy()
+        order[:many] = used
+        order[used[used >= many]] = np.setdiff1d(slots[:many], used)
+        done = order == slots
+        for start in np.flatnonzero(~done).tolist():
+            # Each place takes the model of the next, around a circle of places.
+            place = start
+            model = self.values[start].copy()
+            while not done[place]:
+                done[place] = True
+                source = int(order[place])
+                self.values[place] = model if source == start else self.values[source]
+                place = source
+        place_of = np.empty_like(order)
+        place_of[order] = slots
+        self.needed = self.needed[order]
         self.numbers = np.full(len(slots), UNSEEN, np.int8)
-        self._free = list(range(len(slots) - 1, len(order) - 1, -1))
+        self._free = slots[many:][::-1].tolist()
         return place_of
 
     def _grow(self, more: int) -> None:

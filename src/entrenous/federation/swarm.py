@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -75,13 +75,11 @@ class Calendar:
         """All entries of the queue as arrays by name, to be stored."""
         entries = sorted(self.heap, key=lambda entry: entry[:3])
         events = [event for *_, event in entries]
-        counters = [counter for _, _, counter, _ in entries]
         # A queue without events has arrays all the same.
         nothing = np.empty(0, np.int64)
         return {
             "time": np.array([time for time, *_ in entries], np.float64),
             "kind": np.array([event.kind for event in events], np.int64),
-            "counter": np.array([*counters, self.counter], np.int64),
             "ptr": starts_of([len(event.node) for event in events]),
             "node": np.concatenate([nothing, *(event.node for event in events)]),
             "about": np.concatenate([nothing, *(event.about for event in events)]),
@@ -91,14 +89,14 @@ class Calendar:
     def restored(arrays: dict[str, Array]) -> Calendar:
         """The queue that `arrays` of another calendar described."""
         calendar = Calendar()
-        *counters, calendar.counter = arrays["counter"].tolist()
         ptr = arrays["ptr"].tolist()
         kinds = arrays["kind"].tolist()
+        # They come in the order of the queue, which is that of a heap.
         for k, time in enumerate(arrays["time"].tolist()):
             part = slice(ptr[k], ptr[k + 1])
             event = EventBatch(kinds[k], arrays["node"][part], arrays["about"][part])
-            calendar.heap.append((time, kinds[k], counters[k], event))
-        heapify(calendar.heap)
+            calendar.heap.append((time, kinds[k], k, event))
+        calendar.counter = len(calendar.heap)
         return calendar
 
 
@@ -207,22 +205,6 @@ class Swarm:
         """A copy of each node's model, float32 [n, width]."""
         return self.pool.values[self.slot]
 
-    def freed(self, nodes: Int64Array, receiver: Int64Array, place: Int64Array) -> Float64Array:
-        """The slots of the pool that become free if each node is next, float64 [m]: its share of
-        the old models that wait for it, less one if its own model is in transit. receiver, place:
-        int64, the arriving messages.
-        """
-        mail = self.mail
-        # Models that their senders have left behind, shared by the receivers that wait for them.
-        old = mail.slot[place] != self.slot[mail.sender[place]]
-        share = old / mail.copies[place]
-        waiting = np.bincount(receiver, share, minlength=len(self.slot))
-        in_transit = mail.slot[mail.copies > 0]
-        needed = np.zeros(len(self.pool.needed), np.bool_)
-        needed[in_transit] = True
-        freed = waiting[nodes] - needed[self.slot[nodes]]
-        return np.asarray(freed, np.float64)
-
     def compact(self) -> Float32Array:
         """The nodes' models without a copy, float32 [n, width]: a view that is valid until the next
         event.
@@ -239,12 +221,10 @@ class Swarm:
         """
         # Slots in use come first then, and the rest of the pool need not be stored.
         self.compact()
-        used = np.arange(self.pool.used)
         mail = {field.name: getattr(self.mail, field.name) for field in fields(self.mail)}
         return {
             **_prefixed("nodes", self.nodes._asdict()),
-            "pool.slot": used,
-            "pool.values": self.pool.values[: len(used)],
+            "pool.values": self.pool.values[: self.pool.used],
             "slot": self.slot,
             **_prefixed("mail", mail),
             **_prefixed("calendar", self.calendar.arrays()),
@@ -271,25 +251,19 @@ def restored(arrays: dict[str, Array], number: int, state: Any, kept_slots: int)
         named = {name: array for name, array in arrays.items() if name.startswith(begin)}
         return {name.removeprefix(begin): array for name, array in named.items()}
 
-    # Models move to the first slots of a new pool.
-    old = arrays["pool.slot"]
     values = arrays["pool.values"]
     pool = Pool(values.shape[1], 2 * len(values))
-    new = pool.take(len(old))
-    pool.values[new] = values
+    taken = pool.take(len(values))
+    pool.values[taken] = values
     pool.kept = kept_slots
-    moved = np.zeros(int(old.max(initial=0)) + 1, np.int64)
-    moved[old] = new
-    slot = moved[arrays["slot"]]
+    slot = arrays["slot"].copy()
     mail = Mail(**part("mail"))
+    # Free places name slots that are no longer there.
     in_transit = mail.copies > 0
-    # Free places name slots that may be no longer there.
-    known = np.minimum(mail.slot, len(moved) - 1)
-    mail.slot = np.where(in_transit, moved[known], 0)
+    mail.slot = np.where(in_transit, mail.slot, 0)
     # Nodes and messages hold their slots; `take` has counted each slot once before.
-    held = np.concatenate([slot, mail.slot[in_transit]])
-    pool.share(held)
-    pool.drop(new[kept_slots:])
+    pool.share(np.concatenate([slot, mail.slot[in_transit]]))
+    pool.drop(taken[kept_slots:])
     return Swarm(
         nodes=state(**part("nodes")),
         slot=slot,

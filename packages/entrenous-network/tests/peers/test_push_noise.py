@@ -15,9 +15,9 @@ from federation_links import ratings
 from peers_in_memory import rows_of, terms
 
 from entrenous.core.errors import InputError
-from entrenous.federation.gossip import Gossip
-from entrenous.federation.push_noise import add_push_noise, carries_noise
+from entrenous.federation.gossip import Gossip, carries_noise
 from entrenous.federation.recorder import NeighbourRecorder
+from entrenous.privacy.push_noise import add_push_noise
 from entrenous.runs.options import RunPlan
 from entrenous.runs.plan import check
 from entrenous.systems.named import algorithms

@@ -29,13 +29,14 @@ from entrenous.evaluation.metrics.defined import hr
 from entrenous.evaluation.recommend import tie_places
 from entrenous.federation.gossip import (
     base_model,
+    carries_noise,
     first_known,
     first_nodes,
     node_keys,
     weighting_keys,
 )
-from entrenous.federation.push_noise import add_push_noise, carries_noise
 from entrenous.kernels.arrays import ranks_among
+from entrenous.privacy.push_noise import add_push_noise
 from entrenous.systems.gossip_node import OLDEST, most_ageing
 
 from ..agreement.terms import FederationTerms

@@ -27,8 +27,14 @@ from entrenous.core.contract.protocols import Catalogue, Histories, Moments, Sta
 from entrenous.core.errors import EntrenousError
 from entrenous.core.keys import folded
 from entrenous.core.types import Array, Float32Array, Int64Array, UInt64Array
-from entrenous.federation.gossip import base_model, first_known, first_nodes, node_keys
-from entrenous.federation.push_noise import add_push_noise, carries_noise
+from entrenous.federation.gossip import (
+    base_model,
+    carries_noise,
+    first_known,
+    first_nodes,
+    node_keys,
+)
+from entrenous.privacy.push_noise import add_push_noise
 
 from ..wire.pushed import digest, pack
 

@@ -24,23 +24,7 @@ import numpy as np
 
 from ..core.contract.update import STEP
 from ..core.types import Float32Array, Int64Array, UInt64Array
-from ..privacy.discrete_gaussian import GaussianTable, add_noise, gaussian_table
-from ..systems.gossip_learning import GossipLearning
-
-# The updates of a model that has merged no other model.
-UNMERGED = 1
-
-
-def carries_noise(algorithm: Any, nodes: Any, who: Int64Array) -> Int64Array:
-    """The places in `who` of nodes whose latest push carries noise, int64 ascending: of nodes that
-    have merged no model yet, and of all nodes in their first `noisy_pushes` pushes.
-    """
-    if not isinstance(algorithm, GossipLearning) or not algorithm.push_noise:
-        return np.empty(0, np.int64)
-    # 0 noisy pushes stand for all of them.
-    first = nodes.pushes[who] <= (algorithm.noisy_pushes or np.inf)
-    unmerged = nodes.age[who] <= UNMERGED
-    return np.flatnonzero(first | unmerged)
+from .discrete_gaussian import GaussianTable, add_noise, gaussian_table
 
 
 def add_push_noise(
@@ -48,10 +32,9 @@ def add_push_noise(
 ) -> None:
     """Adds the noise of a push to copies of models, in place.
 
-    models: float32 [m, width]; keys: uint64 [m], of their nodes; ages: int64 [m], of the models.
+    algorithm: one with the setting `push_noise`. models: float32 [m, width]; keys: uint64 [m], of
+    their nodes; ages: int64 [m], of the models.
     """
-    if not len(models):
-        return
     table = _table(algorithm.push_noise)
     for model, key, age in zip(models, keys, ages, strict=True):
         # Named by node and age: the same model carries the same noise to every peer.
