@@ -733,13 +733,6 @@ def shares_that_leave_no_test_row(tmp: Path) -> Case:
     yield lambda: splits("random-50-50", random_data(rows=40))
 
 
-def users_that_a_folder_cannot_hold_out(tmp: Path) -> Case:
-    data = random_data()
-    error = yield lambda: write(splits("users-80-20", data)[0], tmp / "split")
-    assert "temporal-80-20" in error.fix
-    yield lambda: write(splits("temporal-80-20", data)[0], tmp / "split")
-
-
 def windows_without_rows(tmp: Path) -> Case:
     error = yield lambda: splits("stream-0", random_data())
     yield lambda: splits(error.fix.removeprefix("use "), random_data())
@@ -748,12 +741,6 @@ def windows_without_rows(tmp: Path) -> Case:
 def one_window_has_no_second_half(tmp: Path) -> Case:
     yield lambda: first_half(splits("stream-100000", random_data())[0])
     yield lambda: first_half(splits("stream-25", random_data())[0])
-
-
-def held_out_users_that_were_in_memory_alone(tmp: Path) -> Case:
-    made = entrenous.run("popular", random_data(), split="users-80-20", out=tmp, progress=False)
-    yield lambda: entrenous.open(made.path).per_user()
-    yield lambda: made.per_user()
 
 
 def folds_that_cannot_be_cut(tmp: Path) -> Case:
@@ -1417,13 +1404,6 @@ def a_curve_of_an_unknown_metric(tmp: Path) -> Case:
     run = entrenous.run("fcf", random_data(), **{"rounds": 1, "threads": 1, "every": 1, **QUICK})
     error = yield lambda: run.plot("recal@10")
     yield lambda: run.plot(quoted(error))
-
-
-def too_few_users_to_hold_some_out(tmp: Path) -> Case:
-    rows = "1,10,5,1\n2,11,4,2\n2,12,3,3\n2,13,3,4\n2,14,3,5\n2,15,3,6\n3,16,1,7\n"
-    data = load(text(tmp / "a.csv", HEADER + rows))
-    yield lambda: splits("users-80-20", data)
-    yield lambda: splits("random-80-20", data)
 
 
 # ---- the tests -----------------------------------------------------------------------------------

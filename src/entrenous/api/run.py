@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Any, Generic, SupportsIndex, TypeAlias, cast, 
 
 import numpy as np
 
-from ..core.contract.protocols import Scorer
 from ..core.errors import InputError, did_you_mean
 from ..core.keywords import at_least, values
 from ..core.registry.discover import short
 from ..core.types import Array, Int64Array
 from ..data.interactions import Interactions, Vocabulary
 from ..data.kept import arrays_of_rows
-from ..data.split.types import Held, Split
+from ..data.split.types import Split
 from ..evaluation.list_options import ListOptions, Seen, Unknown
 from ..evaluation.predict import predictions
 from ..evaluation.recommend import competing_of, list_of_each, lists_of, score_blocks, title_of
@@ -31,7 +30,7 @@ from ..report.figures import FigureFormat
 from ..report.training import STREAM, stream_figure
 from ..runs import store
 from ..runs.manifest import Look, Manifest, TrainedPart
-from ..runs.newcomer import scorer_of, scores_for
+from ..runs.newcomer import scores_for
 from ..runs.options import RunOptions, TrainingOptions
 from ..runs.pipeline import RunRequest, RunResult, carry_out
 from ..runs.recommenders import (
@@ -152,17 +151,6 @@ class Served(Generic[FrameT]):
         left = int(np.isfinite(scores).sum())
         best = np.argsort(-scores, kind="stable")[: min(n, left)]
         return self._lists(None, best[None, :], scores[best][None, :])
-
-    def scorer(self, held: Held) -> Scorer:
-        """The scorer of the users of held-out rows, for `entrenous.evaluate`: the recommender, or
-        for users who were held out whole one whose devices learn from the rows that they give.
-
-        Raises InputError for such users and an algorithm that can score nobody but the users it was
-        trained with.
-        """
-        rounds = self.manifest["rounds"]
-        seed = self.manifest["seed"]
-        return scorer_of(self.recommender, held, rounds=rounds, seed=seed)
 
     def predict(self, user: Ids, *items: Ids) -> FrameT:
         """Predicted ratings of a user for some items, by their ids: a frame of what
@@ -305,16 +293,7 @@ class Run(Served[FrameT]):
         of the first fold.
         """
         # `user` holds the numbers of users, which ids replace.
-        if self.split is None and self.manifest.get("whole_users"):
-            raise InputError(
-                "per_user",
-                "the held-out users were in memory alone",
-                expected="a run whose split is known",
-                fix="use the Run that trained",
-            )
-        # Users who were held out whole have numbers of their own.
-        tested = self.train.users if self.split is None else self.split.tested_users
-        ids = tested.given[self.users["user"]]
+        ids = self.train.users.given[self.users["user"]]
         metrics = {name: self.users[name] for name in sorted(self.users) if name != "user"}
         return self._frame({"user": ids, **metrics})
 
@@ -400,10 +379,7 @@ class Run(Served[FrameT]):
                 fix="write them from the Run that trained, or `entrenous export --format csv`",
             )
         seed = self.manifest["seed"]
-        rounds = self.manifest["rounds"]
-        return trec_files(
-            self.recommender, self.split, n=n, label=self.name, seed=seed, rounds=rounds
-        )
+        return trec_files(self.recommender, self.split, n=n, label=self.name, seed=seed)
 
     def report(self, path: str | Path, *, user: str | SupportsIndex | None = None) -> Path:
         """Write the report of the run, one HTML file that needs no network, and return its path.

@@ -16,7 +16,6 @@ import numpy as np
 
 from ..core.contract.declared import predicts_ratings
 from ..core.contract.protocols import Progress, Scorer, silent
-from ..core.errors import InputError
 from ..core.types import BoolArray, Float32Array, Float64Array, Int64Array
 from ..data.interactions import Interactions
 from ..data.likes import said
@@ -89,8 +88,7 @@ def evaluate(
 
     train: the rows the recommender was trained on. They do not compete for their users, unless
         `held.repeats`; items without any such row are never recommended and rank last.
-    held: the held-out rows. If users who were not in training give rows (`held.given`), those do
-        not compete, and `recommender` scores these users.
+    held: the held-out rows.
     label: the algorithm's name, for errors. n: list lengths, or a single one. seed: of the shuffle
     that orders equal scores.
     also_mask: further rows that do not compete, such as validation rows when a model is tested that
@@ -100,13 +98,12 @@ def evaluate(
     progress: is called with the number of users done.
 
     Raises NonFiniteError for a score that is NaN or infinite; InputError if there is nothing to
-    evaluate, parts overlap, or the recommender scores other users than those who give rows.
+    evaluate, or parts overlap.
     """
     rows = held.rows
     # Lists are made once, for the longest length; shorter ones are their beginnings.
     lengths = sorted(set(np.atleast_1d(n).tolist()))
     rankings.check(train, also_mask, held)
-    _refuse_other_users(recommender, held)
     absent = held.absent
     if absent is None:
         absent = np.zeros(len(rows.users), np.int64)
@@ -142,22 +139,6 @@ def evaluate(
         # Errors come first: they are what such a system is judged by.
         return _with_ratings(evaluation, rows, predicted, label)
     return evaluation
-
-
-def _refuse_other_users(recommender: Scorer, held: Held) -> None:
-    """Raises InputError if users were held out whole and the recommender scores those that it was
-    trained with: the same numbers name other people there.
-    """
-    # Scores that somebody else made do not say whose they are.
-    knows = getattr(recommender, "knows", None)
-    if held.given is None or knows is None or knows.same(held.given.users):
-        return
-    raise InputError(
-        "evaluate",
-        "the split holds out whole users, and the recommender scores those it was trained with",
-        expected="a scorer of users who were not in training",
-        fix="give run.scorer(split.test) in place of run.recommender",
-    )
 
 
 def _with_ratings(
@@ -289,8 +270,6 @@ def sentences(
     competing = "" if held.cold else " with a training row"
     masked = "rows" if also_mask is None else "and validation rows"
     without = f"without the user's own training {masked}"
-    if held.given is not None:
-        without = "without those that the user gives"
     if held.repeats:
         without = "with those that the user has already (repeats=keep)"
     lines = [f"full ranking: the {int(known.sum())} items{competing}, {without}"]
@@ -310,11 +289,8 @@ def sentences(
         counts = rows.counts + held.absent
     total = counts.sum()
     evaluated = int((counts > 0).sum())
-    if held.given is None:
-        left_out = (counts == 0) & (train.counts > 0)
-        others = f"users in training without any, left out: {int(left_out.sum())}"
-    else:
-        others = f"none of them was in training, and each gives some of {len(held.given)} rows"
+    left_out = (counts == 0) & (train.counts > 0)
+    others = f"users in training without any, left out: {int(left_out.sum())}"
     lines.append(f"users evaluated: {evaluated}, with {total} held-out rows; {others}")
     absent = total - len(rows)
     if absent > 0:

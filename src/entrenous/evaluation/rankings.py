@@ -69,16 +69,11 @@ def check(train: Interactions, also_mask: Interactions | None, held: Held) -> No
     user has do not compete (it would count as missed), and for rows of other users or items.
     """
     rows = held.rows
-    refuse_other_ids(train, rows, "the held-out rows", users=held.given is None)
+    refuse_other_ids(train, rows, "the held-out rows")
     if not len(rows):
         raise InputError(
             rows.name, "there are no held-out rows to evaluate", fix="choose another protocol"
         )
-    if held.given is not None:
-        # No row in training is of these users.
-        refuse_other_ids(held.given, rows, "the held-out rows")
-        _check_disjoint(rows, held.given, "given")
-        return
     if held.repeats:
         return
     _check_disjoint(rows, train, "training")
@@ -120,8 +115,6 @@ def competing_items(
     # features.
     known = (train.popularity > 0) | held.cold
     place = tie_places(len(train.items), seed)
-    if held.given is not None:
-        return CompetingItems(known, held.given.ptr, held.given.item, place)
     if held.repeats:
         nobody = np.zeros(len(train.users) + 1, np.int64)
         return CompetingItems(known, nobody, np.empty(0, np.int32), place)

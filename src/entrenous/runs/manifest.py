@@ -294,9 +294,6 @@ def closing(
     # Without folds the entry would repeat `metrics`.
     if len(folds) > 1:
         entries["folds"] = [evaluation.metrics for evaluation in evaluations]
-    if parts[0].test.given is not None:
-        # The numbers of evaluated users are not those of training.
-        entries["whole_users"] = True
     if first.fitted.privacy:
         entries["privacy"] = dict(first.fitted.privacy)
     # What was done when the data was read, and by the protocol.

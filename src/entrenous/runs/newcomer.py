@@ -27,7 +27,6 @@ from ..core.errors import InputError, NonFiniteError
 from ..core.keys import fold_name, key
 from ..core.types import Float32Array, Int32Array, Int64Array
 from ..data.interactions import Interactions, Vocabulary, build
-from ..data.split.types import Held
 from .recommenders import CentralRecommender, FederatedRecommender
 
 # The most rounds of a newcomer's own training.
@@ -43,7 +42,7 @@ def scores_for(
     items: int32 ascending, the items that they have. Their device trains as often as a device did
     on average, with the number after the last user's. Raises InputError as `refuse_newcomers` does.
     """
-    refuse_newcomers(recommender.algorithm, name, RECOMMEND_FOR)
+    refuse_newcomers(recommender.algorithm, name)
     if not len(items):
         raise InputError(
             RECOMMEND_FOR, "there are no items", expected="at least one item that the person has"
@@ -59,41 +58,25 @@ def scores_for(
     return scores
 
 
-def scorer_of(recommender: Any, held: Held, *, rounds: int, seed: int) -> Scorer:
-    """The scorer of the users of held-out rows: the recommender, or for users who were not in
-    training one that learns from the rows that they give.
-
-    rounds, seed: of the training. Raises InputError as `refuse_newcomers` does.
-    """
-    if held.given is None:
-        scorer: Scorer = recommender
-        return scorer
-    return among_newcomers(recommender, held.given, rounds=rounds, seed=seed)
-
-
 def among_newcomers(recommender: Any, given: Interactions, *, rounds: int, seed: int) -> Scorer:
     """The scorer of the users of `given`, none of whom was in training."""
     algorithm = recommender.algorithm
-    refuse_newcomers(algorithm, type(algorithm).__name__, RECOMMEND_FOR)
     if isinstance(recommender, CentralRecommender):
         folded = recommender.algorithm.fold_in(recommender.model, given)  # type: ignore[attr-defined]
         return CentralRecommender(algorithm, folded, given)
     return Newcomers(recommender, given, _rounds(recommender, rounds), seed)
 
 
-def refuse_newcomers(algorithm: Any, name: str, where: str) -> None:
-    """Raises InputError for an algorithm that needs its users in training (`_reason`). where:
-    the option or the function that asked.
-    """
+def refuse_newcomers(algorithm: Any, name: str) -> None:
+    """Raises InputError for an algorithm that needs its users in training (`_reason`)."""
     reason = _reason(algorithm)
     if not reason:
         return
-    again = "train again with this user's rows, or " if where == RECOMMEND_FOR else ""
     raise InputError(
-        where,
+        RECOMMEND_FOR,
         f"{name} can recommend to nobody but the users it was trained with: {reason}",
         expected="an algorithm whose devices learn on their own",
-        fix=f"{again}use an algorithm such as fpl or fcf",
+        fix="train again with this user's rows, or use an algorithm such as fpl or fcf",
     )
 
 

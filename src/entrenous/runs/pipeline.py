@@ -32,7 +32,6 @@ from ..federation.crew import CrewOptions, HiredCrew
 from ..federation.shard import Debug, Executor, Threads
 from . import store
 from .manifest import Fold, between, closing, gives_away, ignored, opening, pins
-from .newcomer import scorer_of
 from .options import RunOptions, RunPlan, TrainingOptions
 from .plan import (
     brought,
@@ -247,8 +246,7 @@ def material(plan: RunPlan, data: Interactions | None = None) -> Material:
     # rows are then those of its split.
     first = parts[0]
     whole = rows
-    others = first.train.users is not rows.users or first.train.items is not rows.items
-    if others and first.test.given is None:
+    if first.train.users is not rows.users or first.train.items is not rows.items:
         rows = first.all_rows
     return Material(rows, parts_of(plan, parts), whole)
 
@@ -410,7 +408,7 @@ def _fold(
     # The clock of training stops before the test rows are opened.
     trained = time.perf_counter()
     evaluation = evaluate(
-        scorer_of(model.recommender, split.test, rounds=model.rounds, seed=plan.seed),
+        model.recommender,
         split.final_train,
         split.test,
         label=short(plan.algorithm),

@@ -47,7 +47,6 @@ from ..privacy.protection import (
 )
 from ..systems.named import kind_of
 from ..systems.unknown import refuse_moved
-from .newcomer import refuse_newcomers
 from .options import Negatives, RunPlan
 from .recommenders import Algorithm, check_trainable, federated
 
@@ -234,8 +233,6 @@ def check_parts(plan: RunPlan, parts: list[Split], algorithm: Algorithm) -> None
         check_trainable(part.train)
         if part.windows is not None:
             continue
-        if part.test.given is not None:
-            _check_whole_users(plan, part.name, algorithm)
         if len(parts) > 1 and bounded:
             problem = f"{len(parts)} trainings on the same people would each spend the budget"
             raise InputError(
@@ -252,14 +249,6 @@ def check_parts(plan: RunPlan, parts: list[Split], algorithm: Algorithm) -> None
         if plan.patience and part.validation is None:
             problem = f"protocol {part.name} has no validation rows"
             raise InputError("--patience", problem, fix="train for a fixed number of rounds")
-
-
-def _check_whole_users(plan: RunPlan, protocol: str, algorithm: Algorithm) -> None:
-    """Refuses a plan for which it matters who was in training, where users are held out whole."""
-    refuse_newcomers(algorithm, short(plan.algorithm), f"protocol {protocol}")
-    if leaky(plan):
-        problem = f"protocol {protocol} holds out no row of a user who trains"
-        raise InputError("--negatives", problem, expected="train", fix="leave it out")
 
 
 def leaky(plan: RunPlan) -> bool:

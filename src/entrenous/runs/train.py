@@ -36,7 +36,6 @@ from ..privacy.accountant import SampledGaussian, multiplier_for
 from ..privacy.budget import PrivacyBudget
 from ..privacy.protection import Protection
 from . import store
-from .newcomer import scorer_of
 from .options import RunPlan
 from .plan import leaky, network_of, protection_in
 from .recommenders import (
@@ -367,7 +366,7 @@ class _Look:
         seed = self._rounds.seed
         metrics = look(
             self._goal,
-            scorer_of(recommender, self._held, rounds=now.round, seed=seed),
+            recommender,
             self._rounds.data,
             self._held,
             label=self._phase.label,

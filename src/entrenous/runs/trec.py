@@ -16,7 +16,6 @@ from ..core.types import Int32Array
 from ..data.interactions import Interactions
 from ..data.split.types import Split
 from ..evaluation.recommend import Allowed, recommend
-from .newcomer import scorer_of
 
 # The name of a held-out item that is not in the catalogue begins so.
 NOT_LISTED = "absent"
@@ -52,7 +51,6 @@ def trec_files(
     n: int = 100,
     label: str = "entrenous",
     seed: int = 0,
-    rounds: int = 0,
 ) -> dict[str, bytes]:
     """The n best items of every user with held-out rows, and these rows, as the contents of files
     by name.
@@ -62,9 +60,8 @@ def trec_files(
     Held-out rows of items that are not in the catalogue are in no list; in the qrels their items
     are called absent-0, absent-1, ...
 
-    label: the tag of the run. seed: orders equal scores, as in the run. rounds: of the training,
-    for users who were not in it. Raises InputError for an id with a blank in it, which the format
-    cannot hold.
+    label: the tag of the run. seed: orders equal scores, as in the run. Raises InputError for an id
+    with a blank in it, which the format cannot hold.
     """
     train = split.final_train
     held = split.test.rows
@@ -73,15 +70,12 @@ def trec_files(
     if absent is None:
         absent = np.zeros(len(held.users), np.int64)
     users = np.flatnonzero(held.counts + absent)
-    # The rows of users who were not in training are those that they give.
-    own = split.test.given or train
     seen = _seen(split)
     # The lists are longer by as many items as are taken out of them.
     most_seen = int(seen.counts.max(initial=0))
     length = min(n + most_seen, len(train.items))
     allowed = Allowed(train.popularity > 0, split.test.repeats)
-    scorer = scorer_of(recommender, split.test, rounds=rounds, seed=seed)
-    best = recommend(scorer, own, users, length, allowed=allowed, label=label, seed=seed)
+    best = recommend(recommender, train, users, length, allowed=allowed, label=label, seed=seed)
     # Fields of the format are separated by blanks.
     tag = re.sub(r"\s", "_", label)
     lists = []
@@ -106,7 +100,7 @@ def _seen(split: Split) -> Interactions:
     """Rows that do not compete although nothing was learnt from them: validation rows, unless the
     model was refitted on them.
     """
-    if split.left_out is not None and not split.test.repeats and split.test.given is None:
+    if split.left_out is not None and not split.test.repeats:
         return split.left_out
     rows = split.test.rows
     return rows.select(np.zeros(len(rows), bool))

@@ -75,3 +75,17 @@ def test_without_implicit_one_line_says_what_to_do(data, monkeypatch):
         InputError, match=r'^ials: implicit is not installed; pip install "entrenous\[implicit\]"$'
     ):
         Ials().fit(data, key(0))
+
+
+def test_users_are_folded_in_as_a_half_sweep_does(data) -> None:
+    pytest.importorskip("implicit")
+    algorithm = Ials(factors=4, epochs=3)
+    model = algorithm.fit(data, key(0))
+    folded = algorithm.fold_in(model, data)
+    # The last half sweep moved the items, so users are solved for the stored items.
+    q = model.Q.astype(np.float64)
+    consumed = np.zeros((len(data.users), len(q)))
+    consumed[data.user, data.item] = 1
+    for user, own in enumerate(consumed):
+        gradient = q.T @ ((1 + algorithm.alpha * own) * (own - q @ folded.P[user]))
+        assert np.allclose(gradient, algorithm.reg * folded.P[user], atol=1e-3)

@@ -25,7 +25,7 @@ FEWER = {
     "global-at-2020-01-01": "global-at-1970-01-16",
 }
 # Protocols whose parts have users of their own have tests of their own.
-APART = {"users-80-20", "stream", "stream-week", "stream-1000"}
+APART = {"stream", "stream-week", "stream-1000"}
 NAMES = sorted(offers("entrenous.data.split", "PROTOCOLS").keys() - APART)
 
 

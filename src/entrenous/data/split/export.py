@@ -48,17 +48,9 @@ def write(split: Split, folder: Path | str) -> Path:
     """Writes the split into a new folder, whole or not at all: a temporary folder is filled, then
     renamed.
 
-    Raises InputError if the folder exists or cannot be made, and for a split that holds out whole
-    users, whose parts number users differently.
+    Raises InputError if the folder exists or cannot be made.
     """
     folder = Path(folder)
-    if split.test.given is not None:
-        raise InputError(
-            f"protocol {split.name}",
-            "its files would not say which rows the held-out users give",
-            expected="a split that holds out rows",
-            fix="use a protocol such as temporal-80-20, or keep the split in Python",
-        )
     refuse_without_threads(str(folder), "write the split before the fork")
     if folder.exists():
         raise InputError(

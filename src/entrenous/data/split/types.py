@@ -45,10 +45,6 @@ class Held(NamedTuple):
     """True if held-out rows may be training rows too, as where people come back to a place: the
     items that a user has compete like all others.
     """
-    given: Interactions | None = None
-    """The rows that users who were not in training give when they are tested, over the users of
-    `rows`, whose numbers are then not those of training. None if the users were in training.
-    """
 
 
 class Split(NamedTuple, Generic[KindT]):
@@ -78,11 +74,6 @@ class Split(NamedTuple, Generic[KindT]):
     """
 
     @property
-    def tested_users(self) -> Vocabulary:
-        """The users of the test rows: those of training, unless users are held out whole."""
-        return self.test.rows.users
-
-    @property
     def weighting_sets(self) -> Held | None:
         """The rows by which devices judge received models; None if the protocol has none."""
         return self.validation if self.weighting else None
@@ -98,31 +89,26 @@ class Split(NamedTuple, Generic[KindT]):
 
     @property
     def all_rows(self) -> Interactions:
-        """All rows of the data, the held-out ones too. No model may see them. Users who were held
-        out whole come after those of training.
-        """
+        """All rows of the data, the held-out ones too. No model may see them."""
         rows = self.train
         if self.validation is not None:
-            rows = with_held(rows, self.validation)
-        return with_held(rows, self.test)
+            rows = union(rows, self.validation.rows)
+        return union(rows, self.test.rows)
 
     @property
     def final_train(self) -> Interactions:
         """The rows that the final model trains on: train, with validation if `refit`."""
         if not self.refit or self.validation is None:
             return self.train
-        return with_held(self.train, self.validation)
+        return union(self.train, self.validation.rows)
 
 
-def refuse_other_ids(
-    train: Interactions, other: Interactions, what: str, *, users: bool = True
-) -> None:
+def refuse_other_ids(train: Interactions, other: Interactions, what: str) -> None:
     """Raises InputError unless both have the same users and items by the same numbers: with other
-    ids a number would stand for two items. what: the other rows, for the error. users: False if
-    the users may differ.
+    ids a number would stand for two items. what: the other rows, for the error.
     """
     for mine, theirs in ((train.users, other.users), (train.items, other.items)):
-        if mine.same(theirs) or not (users or mine is train.items):
+        if mine.same(theirs):
             continue
         shared = len(set(mine.ids) & set(theirs.ids))
         raise InputError(
@@ -139,9 +125,7 @@ def refuse_mixed_parts(split: Split) -> None:
     held = {"the validation rows": split.validation, "the test rows": split.test}
     for what, part in held.items():
         if part is not None:
-            refuse_other_ids(split.train, part.rows, what, users=part.given is None)
-            if part.given is not None:
-                refuse_other_ids(part.given, part.rows, what)
+            refuse_other_ids(split.train, part.rows, what)
 
 
 def union(left: Interactions, right: Interactions) -> Interactions:
@@ -175,31 +159,6 @@ def union(left: Interactions, right: Interactions) -> Interactions:
     )
 
 
-def with_held(rows: Interactions, held: Held) -> Interactions:
-    """Returns rows together with held-out ones, and the rows that their users give. Users who were
-    held out whole come after those of `rows`, so that the numbers of the first ones stay.
-    """
-    if held.given is None:
-        return union(rows, held.rows)
-    theirs = union(held.given, held.rows)
-    users = Vocabulary(
-        np.concatenate([rows.users.ids, theirs.users.ids]),
-        kind=rows.users.kind,
-        whole=rows.users.whole,
-    )
-    before = _of_users(rows, users, first=0)
-    return union(before, _of_users(theirs, users, first=len(rows.users)))
-
-
-def _of_users(rows: Interactions, users: Vocabulary, *, first: int) -> Interactions:
-    """Returns the rows with their users as the users from number `first` on of a larger
-    vocabulary.
-    """
-    counts = np.zeros(len(users), np.int64)
-    counts[first : first + len(rows.users)] = rows.counts
-    return replace(rows, users=users, ptr=starts_of(counts), scale=rows.rating_scale)
-
-
 def between_peers(split: Split) -> Split:
     """Returns the split for devices without a server: the validation rows are their weighting sets,
     and every item competes.
@@ -215,10 +174,7 @@ def describe_cold(train: Interactions, held: Interactions, part: str) -> tuple[s
     """Returns notes on the users and items of `held` that do not occur in `train`. part: the name
     of the held-out part.
     """
-    cold_users = np.zeros(len(held.users), np.bool_)
-    # Users who were held out whole are no surprise, and have numbers of their own.
-    if held.users.same(train.users):
-        cold_users = (held.counts > 0) & (train.counts == 0)
+    cold_users = (held.counts > 0) & (train.counts == 0)
     cold_items = (held.popularity > 0) & (train.popularity == 0)
     notes = []
     # A model has never seen these, which explains a low score.

@@ -30,7 +30,6 @@ from ...evaluation.protocol import Goal, goal_of, look
 from ...federation.shard import Threads, cores
 from ...systems.named import maker_of
 from ..manifest import mean_of
-from ..newcomer import scorer_of
 from ..options import RunPlan, TuneOptions
 from ..pipeline import material
 from ..plan import check, make, usual_protocol
@@ -322,7 +321,7 @@ def _validation(task: Task, seed: int, now: Fitted) -> dict[str, float]:
     part = task.parts[seed]
     return look(
         task.goal,
-        scorer_of(now.recommender, part.validation, rounds=now.rounds, seed=seed),
+        now.recommender,
         part.train,
         part.validation,
         label=task.plan.algorithm,
