@@ -4,13 +4,14 @@ smaller units, and dates (`dates`).
 
 from __future__ import annotations
 
+import re
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
 from ..core.errors import InputError
 from ..core.types import BoolArray, Float64Array, Int8Array, Int64Array
-from .dates import CLOCK, read_dates
+from .dates import CLOCK, SHORT, YYYYMMDD, read_dates
 from .interactions import BAD_TIMES, NO_TIME, SECOND
 from .options import LoadOptions
 from .reading import Guess
@@ -43,11 +44,13 @@ NEVER = (253_370_764_800, 253_402_300_800)
 DAY_COLUMNS = ("date", "day")
 CLOCK_ALONE = rf"^{CLOCK}$"
 # A number whose digits are those of a day: 20191115, or 201911150855, or 20191115085522.
-DIGITS = r"^([0-9]{8})(?:([0-9]{2})([0-9]{2})([0-9]{2})?)?$"
-YYYYMMDD = "yyyymmdd"
+DIGITS = (
+    r"^(19|20)[0-9]{2}(0[1-9]|1[0-2])(0[1-9]|[12][0-9]|3[01])"
+    r"(([01][0-9]|2[0-3])[0-5][0-9]([0-5][0-9])?)?$"
+)
 EXPECTED = (
-    "seconds or smaller units since 1970, or a date such as 2019-11-15,"
-    " 2019-11-15T08:55:22.5+01:00, 11/15/2019 8:55:22 AM, 15.11.2019 08:55 or 15 Nov 2019"
+    "seconds or smaller units since 1970, or a date such as 2019-11-15 or"
+    " 2019-11-15T08:55:22.5+01:00"
 )
 # The fault of a row: none, no time, no time that can be read, before 1970, after LATEST, without an
 # offset from UTC among others that have one.
@@ -110,7 +113,7 @@ def times(table: ColumnTable, name: str, options: LoadOptions) -> Times:
         notes += (f"rows without a time: {int(missing.sum()):,} of {len(missing):,}",)
         # A multiple of every unit, so that it changes no note on the unit.
         micros[missing] = 0
-    notes += _resolution(micros, column)
+    notes += _resolution(micros)
     micros[missing] = NO_TIME
     return Times(micros, notes, guesses)
 
@@ -129,22 +132,16 @@ def looks_like_times(table: ColumnTable, name: str) -> bool:
         return FIRST <= int(first) <= LATEST * UNITS["nanoseconds"]
     if column.dtype != pl.String:
         return False
-    dates = read_dates(table, pl.Series([first]), np.arange(1), "month-first")
-    return bool(dates.read[0])
+    return bool(read_dates(pl.Series([first]), "month-first").read[0])
 
 
-def _resolution(micros: Int64Array, column: Any) -> tuple[str, ...]:
+def _resolution(micros: Int64Array) -> tuple[str, ...]:
     """Returns a note on times that have fractions of a second, and on times that are whole days; no
-    note on whole seconds. column: the polars column that they are from.
+    note on whole seconds.
     """
-    import polars as pl
-
     if (micros % SECOND).any():
         finest = "microsecond" if (micros % 1_000).any() else "millisecond"
-        note = f"times have fractions of a second, which are kept to the {finest}"
-        if column.dtype == pl.String and column.str.contains("[.,][0-9]{7}[^eE]*$").any():
-            note += "; further digits are left out"
-        return (note,)
+        return (f"times have fractions of a second, which are kept to the {finest}",)
     # The first thousand tell most columns apart, without a look at the others.
     day = 86_400 * SECOND
     if (micros[:1000] % day).any() or (micros % day).any() or not micros.any():
@@ -231,16 +228,19 @@ def _read(table: ColumnTable, column: Any, form: str | None) -> Read:
     missing = column.is_null().to_numpy()
     if column.dtype == pl.String:
         missing |= (column == "").fill_null(False).to_numpy()
+    if form is None:
+        _ask_about_digits(table, column, missing)
     if form == YYYYMMDD:
-        return _digits(table, column.cast(pl.String), missing)
-    read = _numbers(column, form)
+        column = column.cast(pl.String)
+        fault = np.full(len(column), UNREADABLE, np.int8)
+        read = Read(np.zeros(len(column), np.int64), fault, ())
+    else:
+        read = _numbers(column, form)
     read.fault[missing] = MISSING
-    if form is None and _may_be_days(column, read.fault):
-        return _as_days(table, column, read)
     rest = np.flatnonzero(read.fault == UNREADABLE)
     if not len(rest) or column.dtype != pl.String:
         return read
-    return _with_dates(table, column, rest, read, form)
+    return _with_dates(column, rest, read, form)
 
 
 def _stamps(column: Any) -> Read:
@@ -264,29 +264,27 @@ def _outside(micros: Int64Array, fault: Int8Array) -> Int8Array:
     return fault
 
 
-def _with_dates(
-    table: ColumnTable, column: Any, rest: Int64Array, read: Read, form: str | None
-) -> Read:
+def _with_dates(column: Any, rest: Int64Array, read: Read, form: str | None) -> Read:
     """Reads the rows `rest`, int64 [m], which are no numbers, as dates."""
-    dates = read_dates(table, column.gather(rest), rest, form)
+    dates = read_dates(column.gather(rest), form)
     at = rest[dates.read]
     read.micros[at] = dates.micros[dates.read]
     read.fault[at] = FINE
     if dates.shifted.any():
         read.fault[rest[dates.read & ~dates.zoned]] = LOCAL
-    zoned = int(dates.zoned.sum())
+    zoned = int((dates.read & dates.zoned).sum())
     several = len(at) - zoned
-    notes = dates.notes
+    notes: tuple[str, ...] = ()
     if zoned and several:
-        notes += (
+        notes = (
             f"times are dates: {zoned:,} with their offset from UTC, {several:,} without, read as"
             " UTC",
         )
     elif zoned:
-        notes += ("times are dates with their offset from UTC",)
+        notes = ("times are dates with their offset from UTC",)
     elif several:
-        notes += ("times are dates, read as UTC",)
-    days = int(dates.days.sum())
+        notes = ("times are dates, read as UTC",)
+    days = int((dates.read & dates.days).sum())
     if 0 < days < len(at):
         notes += (f"dates without a time of day, read as midnight: {days:,} of {len(at):,}",)
     numbers = int((read.fault == FINE).sum()) - len(at)
@@ -299,56 +297,38 @@ def _numbers(column: Any, form: str | None) -> Read:
     """Reads the rows that are numbers. form: the name of a unit, or another form."""
     import polars as pl
 
-    if column.dtype.is_float():
-        real = column.cast(pl.Float64).fill_null(np.nan).to_numpy()
-        read = _scaled(*_parts(real), real, form)
-        return _with_precision(column, read)
     number = column.cast(pl.Int64, strict=False)
-    whole = number.fill_null(0).to_numpy()
-    if not number.null_count():
-        # Most columns are of seconds alone, which one look at the extremes tells.
-        if form is None and whole.min() >= FIRST and whole.max() <= LATEST:
-            return Read(whole * SECOND, np.zeros(len(whole), np.int8), ())
-        return _scaled(whole, None, whole.astype(np.float64), form)
     real = column.cast(pl.Float64, strict=False).fill_null(np.nan).to_numpy()
-    odd = np.flatnonzero(number.is_null().to_numpy() & ~np.isnan(real))
-    if not len(odd):
-        return _scaled(whole, None, real, form)
-    # These are no whole numbers of 64 bits: 1573804522.5, 1.57e9, a number beyond all times.
-    whole = whole.copy()
+    exact = number.is_not_null().to_numpy()
+    if column.dtype.is_float():
+        exact = np.zeros(len(column), np.bool_)
+    whole = number.fill_null(0).to_numpy().copy()
+    # Most columns are of seconds alone, which one look at the extremes tells.
+    if form is None and exact.all() and whole.min() >= FIRST and whole.max() <= LATEST:
+        return Read(whole * SECOND, np.zeros(len(whole), np.int8), ())
+    # These are no whole numbers of 64 bits: 1573804522.5, 1.57e9, a number beyond all times. Of
+    # seconds and milliseconds until 2100 a float64 leaves an error below half a microsecond.
+    odd = ~exact & ~np.isnan(real)
+    bounded = np.nan_to_num(real[odd]).clip(-9e18, 9e18)
+    whole[odd] = np.floor(bounded)
     fraction = np.zeros(len(whole))
-    whole[odd], fraction[odd] = _parts(real[odd])
-    notes: tuple[str, ...] = ()
-    if column.dtype == pl.String:
-        powers = int(column.gather(odd).str.contains("[eE]").sum())
-        if powers:
-            notes = (f"times written with a power of ten, which often lacks digits: {powers:,}",)
+    fraction[odd] = bounded - np.floor(bounded)
     read = _scaled(whole, fraction, real, form)
-    return read._replace(notes=(*read.notes, *notes))
-
-
-def _with_precision(column: Any, read: Read) -> Read:
-    """Returns the times with a note, if their numbers have too few digits for seconds."""
-    import polars as pl
-
-    if column.dtype != pl.Float32:
-        return read
-    note = "times are 32-bit floats, in which times of today are 64 seconds or more apart"
-    return read._replace(notes=(*read.notes, note))
-
-
-def _parts(real: Float64Array) -> tuple[Int64Array, Float64Array]:
-    """Returns whole numbers, int64 [n], and what is left of each, from 0 to 1. Of seconds and of
-    milliseconds until 2100 a float64 leaves an error below half a microsecond.
-    """
-    # The bound keeps a huge number within int64; it is a fault later.
-    bounded = np.nan_to_num(real).clip(-9e18, 9e18)
-    below = np.floor(bounded)
-    return below.astype(np.int64), bounded - below
+    notes = list(read.notes)
+    if column.dtype == pl.Float32:
+        notes.append(
+            "times are 32-bit floats, in which times of today are 64 seconds or more apart"
+        )
+    powers = 0
+    if column.dtype == pl.String:
+        powers = int(column.filter(odd).str.contains("[eE]").sum())
+    if powers:
+        notes.append(f"times written with a power of ten, which often lacks digits: {powers:,}")
+    return read._replace(notes=tuple(notes))
 
 
 def _scaled(
-    whole: Int64Array, fraction: Float64Array | None, real: Float64Array, form: str | None
+    whole: Int64Array, fraction: Float64Array, real: Float64Array, form: str | None
 ) -> Read:
     """Reads numbers, each of the unit that its size tells, or all of the unit `form`.
 
@@ -371,8 +351,12 @@ def _scaled(
             chosen &= (never < NEVER[0]) | (never >= NEVER[1])
         if not chosen.any():
             continue
-        parts = None if fraction is None else fraction[chosen]
-        micros[chosen] = _micros(whole[chosen], parts, of_a_second)
+        if of_a_second > SECOND:
+            micros[chosen] = whole[chosen] // (of_a_second // SECOND)
+        else:
+            each = SECOND // of_a_second
+            rest = np.rint(fraction[chosen] * each)
+            micros[chosen] = whole[chosen] * each + rest.astype(np.int64)
         left &= ~chosen
         if unit != "seconds":
             kept = "cut to microseconds" if unit == "nanoseconds" else "read as such"
@@ -389,74 +373,28 @@ def _scaled(
     return Read(micros, fault, tuple(notes), guesses)
 
 
-def _micros(whole: Int64Array, fraction: Float64Array | None, of_a_second: int) -> Int64Array:
-    """Returns microseconds from numbers of a unit, of which a second has `of_a_second`."""
-    if of_a_second > SECOND:
-        return whole // (of_a_second // SECOND)
-    each = SECOND // of_a_second
-    micros = whole * each
-    if fraction is not None:
-        micros += np.rint(fraction * each).astype(np.int64)
-    return micros
-
-
 # ---- days as digits ------------------------------------------------------------------------------
 
 
-def _digits(table: ColumnTable, texts: Any, missing: BoolArray) -> Read:
-    """Reads days that are written as digits: 20191115, 201911150855 or 20191115085522."""
-    rows = np.flatnonzero(~missing)
-    present = texts.gather(rows)
-    plain = present.str.replace(DIGITS, "${1} ${2}:${3}:${4}").str.replace(r" ::?$", "")
-    # A form without seconds ends with a colon.
-    plain = plain.str.replace(":$", "")
-    dates = read_dates(table, plain, rows, YYYYMMDD)
-    fault = np.full(len(missing), UNREADABLE, np.int8)
-    fault[missing] = MISSING
-    fault[rows[dates.read]] = FINE
-    micros = np.zeros(len(missing), np.int64)
-    micros[rows] = dates.micros
-    return Read(micros, _outside(micros, fault), ("times are days in digits, read as UTC",))
-
-
-def _may_be_days(column: Any, fault: Int8Array) -> bool:
-    """Returns True if every number of a column has the digits of a day."""
+def _ask_about_digits(table: ColumnTable, column: Any, missing: BoolArray) -> None:
+    """Raises InputError if every number of a column has the digits of a day."""
     import polars as pl
 
-    present = fault != MISSING
+    if missing.all() or not (column.dtype == pl.String or column.dtype.is_integer()):
+        return
+    row = int(np.argmin(missing))
+    first = str(column[row])
     # One number tells most columns apart, without a look at the others.
-    first = column.slice(int(np.argmax(present)), 1).cast(pl.String)
-    if column.dtype.is_float() or not first.str.contains(DIGITS).fill_null(False).all():
-        return False
-    if np.isin(fault, (UNREADABLE, NEGATIVE)).any():
-        return False
-    return bool(column.filter(present).cast(pl.String).str.contains(DIGITS).all())
-
-
-def _as_days(table: ColumnTable, column: Any, read: Read) -> Read:
-    """Returns numbers with the digits of days as these days, or as numbers if one of them is no
-    day. Raises InputError if they could be either.
-    """
-    import polars as pl
-
-    texts = column.cast(pl.String)
-    missing = read.fault == MISSING
-    days = _digits(table, texts, missing)
-    if missing.all() or (days.fault > MISSING).any():
-        return read
-    # No unit fits 14 digits that begin with a year.
-    if (read.fault[~missing] == LATE).all():
-        return days
-    row = int(np.argmax(~missing))
-    day = str(days.micros[row].astype("datetime64[us]").astype("datetime64[m]"))
-    number = str(read.micros[row].astype("datetime64[us]").astype("datetime64[m]"))
-    unit = "seconds"
-    if len(texts[row]) > 8:
-        unit = "milliseconds"
+    if re.match(DIGITS, first) is None:
+        return
+    present = column.filter(~missing).cast(pl.String)
+    if not present.str.contains(DIGITS).all():
+        return
+    unit = "seconds" if len(first) == len("20191115") else "milliseconds"
     raise InputError(
         table.where(row),
-        f"the time {texts[row]} can be read as {day}, or as {unit} since 1970, {number}; and so can"
-        " every other of the column",
+        f"the time {first} and every other of the column may be a day in digits, or a number of"
+        f" {unit} since 1970",
         expected="a form of the times",
         fix=f"say time_form='{YYYYMMDD}' or '{unit}' (--load time_form={YYYYMMDD})",
     )
@@ -486,6 +424,11 @@ def _refuse(table: ColumnTable, column: Any, fault: Int8Array) -> NoReturn:
     if kind == UNREADABLE:
         if THOUSANDS.fullmatch(text) or COMMA_DECIMAL.fullmatch(text):
             refuse_number(table, bad, text, "time")
+        if re.match(SHORT, text):
+            others = (
+                "say whether the day or the month comes first: time_form='day-first' or"
+                " 'month-first' (--load time_form=month-first)"
+            )
         problem = f"the time '{text}' cannot be read"
         reason = "the time cannot be read"
         refuse(table, bad, problem, expected=EXPECTED, fix=others, reason=reason)

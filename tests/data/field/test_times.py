@@ -93,12 +93,10 @@ def test_every_microsecond_of_every_form_is_kept() -> None:
         stamps,
         stamps.dt.cast_time_unit("ns"),
         stamps.dt.strftime("%Y-%m-%dT%H:%M:%S%.6fZ"),
-        stamps.dt.strftime("%m/%d/%Y %I:%M:%S%.6f %p"),
         stamps.dt.strftime("%d.%m.%Y %H:%M:%S%.6f"),
-        stamps.dt.strftime("%e %B %Y %H:%M:%S%.6f"),
     ]
     for form in forms:
-        data = rows_at(form)
+        data = rows_at(form, time_form="day-first")
         assert data.time is not None and data.row is not None
         in_order = data.time[np.argsort(data.row)]
         assert np.array_equal(in_order[:-1], micros), form[0]
@@ -114,8 +112,6 @@ def test_stamps_of_numpy_have_any_unit(unit: str) -> None:
 def test_the_resolution_is_said() -> None:
     assert noted(rows_at(["1593878903.9", "1593878903.25"]), "kept to the millisecond")
     assert noted(rows_at(["1593878903.900001", "1593878903"]), "kept to the microsecond")
-    longer = rows_at(["2020-07-04T16:08:23.1234567", "2020-07-04"])
-    assert noted(longer, "microsecond; further digits are left out")
     assert noted(rows_at(["2020-07-04", "2020-07-05"]), "times are whole days")
     assert noted(rows_at([1593878903000000001, 1593878903000000002]), "cut to microseconds: 3 of 3")
     assert noted(rows_at(["1.5938E+09", "1.5939E+09"]), "with a power of ten", "lacks digits: 3")
@@ -138,27 +134,13 @@ def test_the_resolution_is_said() -> None:
             ["2020-01-01T10:00:01.500000", "2020-01-01T09:05:00", "2020-01-01T10:00:00"],
         ),
         (
-            ["11/13/2019 8:36:57 AM", "11/11/2019 12:05:58 AM", "1/2/2019 12:00 PM"],
-            ["2019-11-13T08:36:57", "2019-11-11T00:05:58", "2019-01-02T12:00:00"],
-        ),
-        (["13.11.2019", "1.2.2019 14:05"], ["2019-11-13T00:00:00", "2019-02-01T14:05:00"]),
-        (["27-03-2003", "01-02-2003"], ["2003-03-27T00:00:00", "2003-02-01T00:00:00"]),
-        (["09 13, 2009", "09 1, 2009"], ["2009-09-13T00:00:00", "2009-09-01T00:00:00"]),
-        (
             ["2020-01-01 10:00:00 UTC", "2020-01-01 10:00:00 +0230", "2020-01-01 10:00:00-08"],
             ["2020-01-01T10:00:00", "2020-01-01T07:30:00", "2020-01-01T18:00:00"],
         ),
         (
-            ["Tue Apr 03 18:00:09 +0000 2012", "Fri, 15 Nov 2019 08:55:22 GMT", "5 May 2011"],
-            ["2012-04-03T18:00:09", "2019-11-15T08:55:22", "2011-05-05T00:00:00"],
+            ["Tue Apr 03 18:00:09 +0000 2012", "Fri Nov 15 08:55:22 -0700 2019"],
+            ["2012-04-03T18:00:09", "2019-11-15T15:55:22"],
         ),
-        (
-            ["November 5, 2011", "Sept. 6, 2011 7:08 pm", "07-Aug-2012"],
-            ["2011-11-05T00:00:00", "2011-09-06T19:08:00", "2012-08-07T00:00:00"],
-        ),
-        (["20191115085522", "20200229000000"], ["2019-11-15T08:55:22", "2020-02-29T00:00:00"]),
-        # The same in both orders, so that there is nothing to ask.
-        (["01/01/2019", "02/02/2019"], ["2019-01-01T00:00:00", "2019-02-02T00:00:00"]),
     ],
 )
 def test_dates_in_their_forms_whichever_row_is_first(texts: list[str], moments: list[str]) -> None:
@@ -176,7 +158,6 @@ def test_a_zone_and_a_day_alone_are_said_where_others_differ() -> None:
         rows_at(["2020-01-01T10:00:00+01:00", "2020-01-01T10:00:00"])
     both = rows_at(["1593878903", "2020-01-01T10:00:00"])
     assert noted(both, "a mix of dates, 1, and of numbers, 2")
-    assert noted(rows_at(["11/13/2019", "11/11/2019"]), "the month first: '11/13/2019'")
     small = rows_at([0, 5, 1593878903])
     assert noted(small, "numbers below 100,000,000 are seconds", "3 of 4", "time_form=seconds")
     with pytest.raises(InputError, match="strict, and guessed: numbers below"):
@@ -185,38 +166,25 @@ def test_a_zone_and_a_day_alone_are_said_where_others_differ() -> None:
 
 
 @pytest.mark.parametrize(
-    ("times", "readings", "form", "meant"),
+    ("time", "form", "meant"),
     [
-        (["11/12/2019", "01/01/2019"], ("2019-11-12", "2019-12-11"), "month-first", "2019-11-12"),
-        (["11/12/2019", "01/01/2019"], ("row 0", "no date"), "day-first", "2019-12-11"),
-        (["20191112", "20191113"], ("2019-11-12", "1970-08-22"), "yyyymmdd", "2019-11-12"),
-        ([20191112, 20191113], ("2019-11-12", "1970-08-22"), "seconds", "1970-08-22"),
-        (["201911121530", "201911130000"], ("15:30", "1976"), "milliseconds", "1976-05-25"),
-        (["201911121530", "201911130000"], ("15:30", "1976"), "yyyymmdd", "2019-11-12"),
+        ("11/12/2019 12:05:58 AM", "month-first", "2019-11-12T00:05:58"),
+        ("11/12/2019 12:05 PM", "month-first", "2019-11-12T12:05:00"),
+        ("11.12.2019", "day-first", "2019-12-11T00:00:00"),
+        ("20191112", "yyyymmdd", "2019-11-12T00:00:00"),
+        (20191112, "seconds", "1970-08-22T16:38:32"),
+        ("201911121530", "milliseconds", "1976-05-25T22:25:21.530000"),
+        ("201911121530", "yyyymmdd", "2019-11-12T15:30:00"),
+        ("20191112153059", "yyyymmdd", "2019-11-12T15:30:59"),
     ],
 )
-def test_what_can_be_read_two_ways_is_asked(
-    times: list[Any], readings: tuple[str, str], form: str, meant: str
-) -> None:
+def test_what_can_be_read_two_ways_is_asked(time: Any, form: str, meant: str) -> None:
     with pytest.raises(InputError) as refused:
-        rows_at(times)
+        rows_at([time, time])
     said = str(refused.value)
-    assert all(reading in said for reading in readings)
     assert f"'{form}'" in said and "--load time_form=" in said
     # The remedy leads out.
-    assert read_as(times, time_form=form)[0].startswith(meant)
-
-
-def test_days_that_contradict_each_other_are_refused_with_both_places(tmp_path: Path) -> None:
-    lines = ["user_id,item_id,date", "u,a,01/02/2019", "u,b,13/11/2019", "v,c,11/13/2019"]
-    (tmp_path / "log.csv").write_text("\n".join(lines) + "\n")
-    with pytest.raises(InputError) as refused:
-        load(tmp_path / "log.csv")
-    said = str(refused.value)
-    assert "log.csv:4: the date '11/13/2019' has its month first" in said
-    assert "'13/11/2019' at 3 its day" in said
-    data = load(tmp_path / "log.csv", time_form="day-first", bad_times="missing")
-    assert noted(data, "cannot be used, taken as missing: 1 of 3", "log.csv:4")
+    assert read_as([time, time], time_form=form)[0] == meant
 
 
 # ---- days beside times of day [23] ----------------------------------------------------------------
