@@ -974,20 +974,12 @@ def a_damaged_description(tmp: Path) -> Case:
     yield lambda: read(exported(tmp))
 
 
-def a_damaged_report_of_the_reading(tmp: Path) -> Case:
-    folder = exported(tmp)
-    about = json.loads((folder / "split.json").read_text())
-    text(folder / "split.json", json.dumps({**about, "data_reading": {"columns": 3}}))
-    yield lambda: read(folder)
-    yield lambda: read(exported(tmp))
-
-
 def a_removed_description(tmp: Path) -> Case:
     """The other way that the remedy names: without it the folder is one from elsewhere."""
     folder = parts(tmp)
     text(folder / "split.json", "{")
     error = yield lambda: read(folder)
-    assert "remove it" in error.fix
+    assert "remove the file" in error.fix
     (folder / "split.json").unlink()
     yield lambda: read(folder)
 

@@ -212,7 +212,7 @@ def test_a_folder_that_does_not_say_what_weighs_is_refused(folder: Path, tmp_pat
     about = write(splits("pepper-given", DATA)[0], tmp_path / "out") / "split.json"
     known = json.loads(about.read_text())
     assert known.pop("weighting") is True
-    for wrong in (known, {**known, "weighting": "yes"}):
+    for wrong in (known, {**known, "weighting": "perhaps"}):
         about.write_text(json.dumps(wrong))
         with pytest.raises(InputError, match="expected an object with name, refit, weighting"):
             splits("given", given=about.parent)

@@ -8,24 +8,25 @@ reads, with its options.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from pydantic import TypeAdapter
 
 from ...core.cells import ESCAPED
 from ...core.errors import InputError
-from ...core.types import Array
+from ...core.types import Array, Int32Array, Int64Array
 from ..columns import USUAL, find_usual
 from ..files import read_table
-from ..interactions import NO_TIME, SECOND, Interactions, Vocabulary, build
+from ..interactions import NO_TIME, Interactions, Vocabulary, build
 from ..load import load_part
 from ..options import LoadOptions
 from ..reading import Reading
-from ..table import refuse_without_threads
+from ..table import ColumnTable, refuse, refuse_without_threads, shown, values
+from ..times import times
 from ..visits import VisitColumns, with_visits
 from .export import ABOUT, FEATURE
 from .given import CandidateColumns, Repeats, given
@@ -35,8 +36,8 @@ from .types import Split, between_peers
 PARTS = ("train", "validation", "test")
 # Held-out rows of one user. Evaluation gives each a rank, so that a huge number would fill memory.
 MOST_ABSENT = 100_000
-# The expectation of a column of numbers that need not be integers.
-EXPECTED = {"value": "a finite number", "time": "seconds since 1970"}
+# One of the names that others give a column of candidates.
+NEGATIVE = "negative_item_id"
 
 
 def read(
@@ -82,8 +83,7 @@ def _foreign(folder: Path, load: Mapping[str, Any], repeats: Repeats) -> Split:
     # A part of a split is often too small to learn from, and that is no error.
     parts = {part: load_part(path, **load) for part, path in present.items()}
     tables = {part: _foreign_candidates(folder, part, options) for part in PARTS[1:]}
-    about = {"name": folder.resolve().name, "refit": False}
-    return _given(parts, tables, about, repeats)
+    return _given(parts, tables, folder.resolve().name, False, repeats)
 
 
 def _find(folder: Path, stem: str) -> Path | None:
@@ -100,49 +100,56 @@ def _foreign_candidates(folder: Path, part: str, options: LoadOptions) -> Candid
         return None
     # Its columns are user, item and candidate: the other names are of the rows.
     of_rows = {"value": None, "time": None, "names": None}
-    reading = options.model_copy(update=of_rows)
-    frame = read_table(path, reading).frame
+    table = read_table(path, options.model_copy(update=of_rows))
+    names = table.frame.columns
     # Others call these columns by their own names.
-    usual_names = {
-        "user": USUAL["user"],
-        "item": USUAL["item"],
-        "candidate": ("candidate", "candidate_id", "negative", "negative_item_id"),
+    usual = {
+        "user": find_usual(names, USUAL["user"]),
+        "item": find_usual(names, USUAL["item"]),
+        "candidate": find_usual(names, ("candidate", "candidate_id", "negative", NEGATIVE)),
     }
-    named_by_user = {"user": options.user, "item": options.item}
-    columns = []
-    for kind, usual in usual_names.items():
-        asked = named_by_user.get(kind)
-        name = asked
-        if asked not in frame.columns:
-            name = find_usual(frame.columns, usual)
-        # A missing column is refused by `_text` under its plain name.
-        named = frame
-        if name is not None:
-            named = frame.rename({name: kind})
-        columns.append(_text(named, kind, path))
-    return CandidateColumns(*columns)
+    asked = {"user": options.user, "item": options.item}
+    found = usual | {kind: name for kind, name in asked.items() if name in names}
+    # A missing column is refused by `_text` under its plain name.
+    new = {name: kind for kind, name in found.items() if name is not None}
+    named = replace(table, frame=table.frame.rename(new))
+    return CandidateColumns(*(_text(named, kind) for kind in found))
 
 
 def _given(
     parts: dict[str, Interactions],
     tables: dict[str, CandidateColumns | None],
-    about: Mapping[str, Any],
+    name: str,
+    refit: bool,
     repeats: Repeats,
 ) -> Split:
-    """Returns the split of parts. about: its name and its `refit`."""
     return given(
         parts["train"],
         parts["test"],
         parts.get("validation"),
         tables["test"],
         validation_candidates=tables["validation"],
-        name=about["name"],
-        refit=about["refit"],
+        name=name,
+        refit=refit,
         repeats=repeats,
     )
 
 
 # ---- folders of `write` --------------------------------------------------------------------------
+
+
+class About(NamedTuple):
+    """The content of split.json."""
+
+    name: str
+    refit: bool
+    weighting: bool
+    repeats: bool
+    notes: tuple[str, ...]
+    data: str
+    """The name of the data."""
+    data_reading: Reading
+    """The report of its reading."""
 
 
 class SplitIds(NamedTuple):
@@ -159,7 +166,7 @@ class SplitIds(NamedTuple):
 def _exported(folder: Path, repeats: Repeats) -> Split:
     about = _about(folder / ABOUT)
     # A split that was made with repeats has them for good reason.
-    if about["repeats"]:
+    if about.repeats:
         repeats = "keep"
     ids = _ids(folder)
     parts = {}
@@ -168,7 +175,7 @@ def _exported(folder: Path, repeats: Repeats) -> Split:
         if part != "validation" or _present(folder, part):
             parts[part] = _part(folder, part, ids, about)
     tables = {part: _candidates(folder, f"{part}_candidates") for part in PARTS[1:]}
-    if about["weighting"] and tables["validation"] is None:
+    if about.weighting and tables["validation"] is None:
         raise InputError(
             str(folder),
             "no validation_candidates file",
@@ -176,70 +183,44 @@ def _exported(folder: Path, repeats: Repeats) -> Split:
             fix="export the split again",
         )
     # `given` makes notes anew; those of the export are the right ones.
-    split = _given(parts, tables, about, repeats)
+    split = _given(parts, tables, about.name, about.refit, repeats)
     test = split.test._replace(absent=_absent(folder, ids.users))
-    split = split._replace(notes=tuple(about["notes"]), test=test)
-    if about["weighting"]:
+    split = split._replace(notes=about.notes, test=test)
+    if about.weighting:
         return between_peers(split)
     return split
 
 
-def _ids(folder: Path) -> SplitIds:
-    users = _text(_load(folder, "users"), "user", folder / "users")
-    frame = _load(folder, "items")
-    path = folder / "items"
-    items = _text(frame, "item", path)
-    features = {}
-    for label in frame.columns:
-        if label.startswith(FEATURE):
-            features[label.removeprefix(FEATURE)] = _text(frame, label, path)
-    return SplitIds(Vocabulary(users, kind="user"), Vocabulary(items, kind="item"), features)
-
-
-def _about(path: Path) -> dict[str, Any]:
-    """Returns the content of split.json. Raises InputError if a name is missing or of another
-    type.
-    """
-    kinds = {
-        "name": str,
-        "refit": bool,
-        "weighting": bool,
-        "repeats": bool,
-        "notes": list,
-        "data": str,
-        "data_reading": dict,
-    }
+def _about(path: Path) -> About:
+    """Returns the content of split.json. Raises InputError for anything else."""
     try:
-        about = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, OSError) as problem:
-        raise InputError(
-            str(path), f"cannot be read: {problem}", expected="JSON", fix="mend or remove it"
-        ) from None
-    whole = isinstance(about, dict)
-    if whole and all(isinstance(about.get(name), kind) for name, kind in kinds.items()):
-        return {**about, "data_reading": _reading(about["data_reading"], path)}
-    raise InputError(
-        str(path), "does not describe a split", expected=f"an object with {', '.join(kinds)}"
-    )
-
-
-def _reading(given: dict[str, Any], path: Path) -> Reading:
-    try:
-        return Reading.parse(given)
-    except ValueError:
+        return TypeAdapter(About).validate_json(path.read_bytes())
+    except (ValueError, OSError):
         raise InputError(
             str(path),
-            "data_reading is no report of a reading",
-            expected="an object with source, columns, guesses, left_out and notes",
-            fix="export the split again",
+            "does not describe a split",
+            expected=f"an object with {', '.join(About._fields)}",
+            fix="export the split again, or remove the file if the parts are your own",
         ) from None
+
+
+def _ids(folder: Path) -> SplitIds:
+    users = _text(_load(folder, "users"), "user")
+    table = _load(folder, "items")
+    features = {
+        label.removeprefix(FEATURE): _text(table, label)
+        for label in table.frame.columns
+        if label.startswith(FEATURE)
+    }
+    items = Vocabulary(_text(table, "item"), kind="item")
+    return SplitIds(Vocabulary(users, kind="user"), items, features)
 
 
 def _present(folder: Path, stem: str) -> bool:
     return (folder / f"{stem}.csv").exists()
 
 
-def _load(folder: Path, stem: str) -> Any:
+def _load(folder: Path, stem: str) -> ColumnTable:
     """Returns the table in a file, its columns as text."""
     import polars as pl
 
@@ -253,155 +234,119 @@ def _load(folder: Path, stem: str) -> Any:
     try:
         # As text: polars would read the id "007" as the number 7.
         frame = pl.read_csv(folder / f"{stem}.csv", infer_schema=False)
-        # Undoes the quote that the export puts before a text that a spreadsheet would calculate.
-        return frame.with_columns(pl.all().str.replace(ESCAPED, "${1}"))
     except (pl.exceptions.PolarsError, OSError) as problem:
         raise InputError(
             str(folder / stem), f"cannot be read: {problem}", expected="a table with a header"
         ) from None
+    # Undoes the quote that the export puts before a text that a spreadsheet would calculate.
+    frame = frame.with_columns(pl.all().str.replace(ESCAPED, "${1}"))
+    return ColumnTable(frame=frame, source=str(folder / stem), first_line=2)
 
 
-def _part(folder: Path, part: str, ids: SplitIds, about: dict[str, Any]) -> Interactions:
-    path = folder / part
-    frame = _load(folder, part)
-    user, item = _pairs(frame, ids.users, ids.items, path)
-    row = _numbers(frame, "row", path)
+def _part(folder: Path, part: str, ids: SplitIds, about: About) -> Interactions:
+    table = _load(folder, part)
+    columns = table.frame.columns
+    time = None
+    if "time" in columns:
+        time = _times(table)
+    _check_column(table, "value")
     built = build(
-        user,
-        item,
-        value=_numbers(frame, "value", path),
-        time=_numbers(frame, "time", path),
+        _listed(table, ids.users),
+        _listed(table, ids.items),
+        value=values(table, "value"),
+        time=time,
         users=ids.users,
         items=ids.items,
         features=ids.features,
-        name=str(path),
+        name=table.source,
     )
-    if row is not None:
+    row = None
+    if "row" in columns:
         # `build` sets `row` to the position of each row in the file.
-        row = row[built.row]
-    rows = replace(built, row=row, name=about["data"], reading=about["data_reading"])
-    visits = f"{part}_visits"
-    if _present(folder, visits):
-        return _visited(rows, folder, visits)
-    return rows
+        row = _integers(table, "row")[built.row]
+    rows = replace(built, row=row, name=about.data, reading=about.data_reading)
+    if not _present(folder, f"{part}_visits"):
+        return rows
+    table = _load(folder, f"{part}_visits")
+    user = _listed(table, ids.users)
+    item = _listed(table, ids.items)
+    visits = VisitColumns(user, item, _times(table), _integers(table, "row"))
+    return with_visits(rows, visits, table.source)
 
 
-def _pairs(frame: Any, users: Vocabulary, items: Vocabulary, path: Path) -> tuple[Array, Array]:
-    """Returns the user and the item of each line, as numbers."""
-    user = _listed(users, _text(frame, "user", path), path)
-    item = _listed(items, _text(frame, "item", path), path)
-    return user, item
+def _times(table: ColumnTable) -> Int64Array:
+    """Returns the column `time` in microseconds, NO_TIME where it is missing."""
+    _check_column(table, "time")
+    read = times(table, "time", LoadOptions(time_form="seconds")).time
+    if read is None:
+        return np.full(table.frame.height, NO_TIME)
+    return read
 
 
-def _absent(folder: Path, users: Vocabulary) -> Array | None:
+def _integers(table: ColumnTable, name: str) -> Int64Array:
+    import polars as pl
+
+    _check_column(table, name)
+    numbers = table.frame[name].cast(pl.Int64, strict=False)
+    bad = numbers.is_null().to_numpy()
+    if bad.any():
+        text = shown(table.frame[name], bad)
+        refuse(table, bad, f"the {name} is '{text}'", expected="an integer")
+    return numbers.to_numpy()
+
+
+def _absent(folder: Path, users: Vocabulary) -> Int64Array | None:
     """Returns the number of further held-out test rows of each user, int64 [users]; None without a
     file. Raises InputError for numbers that no export writes.
     """
-    stem = "test_absent"
-    if not _present(folder, stem):
+    if not _present(folder, "test_absent"):
         return None
-    path = folder / stem
-    frame = _load(folder, stem)
-    user = _listed(users, _text(frame, "user", path), path)
-    rows = _numbers(frame, "rows", path)
+    table = _load(folder, "test_absent")
+    user = _listed(table, users)
+    rows = _integers(table, "rows")
     # Evaluation loops over these numbers, so that a forged file is refused here.
-    once = len(np.unique(user)) == len(user)
-    if rows is None or not once or not ((rows >= 1) & (rows <= MOST_ABSENT)).all():
+    if len(np.unique(user)) < len(user) or ((rows < 1) | (rows > MOST_ABSENT)).any():
         expected = f"columns user and rows, each user once, 1 to {MOST_ABSENT:,}"
-        raise InputError(str(path), "does not count rows", expected=expected)
+        raise InputError(table.source, "does not count rows", expected=expected)
     absent = np.zeros(len(users), np.int64)
     absent[user] = rows
     return absent
 
 
-def _visited(rows: Interactions, folder: Path, stem: str) -> Interactions:
-    """Returns the rows with the visits in a file."""
-    path = folder / stem
-    frame = _load(folder, stem)
-    user, item = _pairs(frame, rows.users, rows.items, path)
-    time = _numbers(frame, "time", path)
-    row = _numbers(frame, "row", path)
-    if time is None or row is None:
-        raise InputError(
-            str(path), "no column time or no column row", expected="columns user, item, time, row"
-        )
-    return with_visits(rows, VisitColumns(user, item, time, row), str(path))
-
-
-def _listed(names: Vocabulary, ids: Array, path: Path) -> Array:
-    """Returns the numbers of ids. Raises InputError for one that the split does not list."""
+def _listed(table: ColumnTable, names: Vocabulary) -> Int32Array:
+    """Returns the numbers of the ids in the column `user` or `item`. Raises InputError for one that
+    the split does not list.
+    """
+    ids = _text(table, names.kind)
     indices = names.indices(ids.tolist())
-    if len(indices) and indices.min() < 0:
-        line = int(np.argmin(indices))
-        # Lines count from 1, and the first one is the header.
-        raise InputError(
-            f"{path}:{line + 2}",
-            f"{names.kind} '{ids[line]}' is not in the {names.kind}s file",
-            fix="add it there",
-        )
+    unknown = indices < 0
+    if unknown.any():
+        problem = f"{names.kind} '{ids[np.argmax(unknown)]}' is not in the {names.kind}s file"
+        refuse(table, unknown, problem, expected="one of them", fix="add it there")
     return indices
 
 
 def _candidates(folder: Path, stem: str) -> CandidateColumns | None:
     if not _present(folder, stem):
         return None
-    frame = _load(folder, stem)
-    columns = [_text(frame, name, folder / stem) for name in CandidateColumns._fields]
-    return CandidateColumns(*columns)
+    table = _load(folder, stem)
+    return CandidateColumns(*(_text(table, name) for name in CandidateColumns._fields))
 
 
-def _text(frame: Any, name: str, path: Path) -> Array:
-    """Returns a column of ids or features as text. Raises InputError for an empty id; a feature may
-    be empty.
-    """
+def _check_column(table: ColumnTable, name: str) -> None:
+    columns = table.frame.columns
+    if name not in columns:
+        listed = ", ".join(columns)[:200]
+        raise InputError(table.source, f"no column '{name}'", fix=f"the columns are: {listed}")
+
+
+def _text(table: ColumnTable, name: str) -> Array:
+    """Returns a column as text. Raises InputError if there is none, and for an empty id."""
     import polars as pl
 
-    if name not in frame.columns:
-        raise InputError(
-            str(path),
-            f"no column '{name}'",
-            expected=f"'{name}'",
-            fix=f"the columns are: {', '.join(frame.columns)[:200]}",
-        )
-    texts = frame[name].cast(pl.String).fill_null("")
-    column: Array = texts.to_numpy()
-    empty = np.flatnonzero(column == "")
-    if name in CandidateColumns._fields and len(empty):
-        line = empty[0] + 2
-        raise InputError(f"{path}:{line}", f"the {name} is empty", expected="an id")
-    return column
-
-
-def _numbers(frame: Any, name: str, path: Path) -> Array | None:
-    """Returns the column `value` (float32), or another one such as `row` (int64); `time` becomes
-    microseconds, NO_TIME where it is missing. Returns None if there is no such column. Raises
-    InputError for any other field that is not such a number.
-    """
-    import polars as pl
-
-    if name not in frame.columns:
-        return None
-    column = frame[name]
-    text = column.cast(pl.String).fill_null("").to_numpy()
-    kind = pl.Float32 if name == "value" else pl.Int64
-    missing = 0
-    if name == "time":
-        missing = NO_TIME
-        # Exact, unlike a float: seconds with six decimals.
-        column = column.cast(pl.String).cast(pl.Decimal(38, 6), strict=False) * SECOND
-    number = column.cast(kind, strict=False)
-    bad = number.is_null().to_numpy()
-    if name == "time":
-        # Only a time may be missing.
-        bad &= text != ""
-    number = number.fill_null(missing).to_numpy()
-    if name == "value":
-        bad |= ~np.isfinite(number)
-    if bad.any():
-        line = int(np.argmax(bad))
-        expected = "an integer"
-        if name in EXPECTED:
-            expected = EXPECTED[name]
-        problem = f"the {name} is '{text[line]}'"
-        raise InputError(f"{path}:{line + 2}", problem, expected=expected)
-    return number
+    _check_column(table, name)
+    texts: Array = table.frame[name].cast(pl.String).fill_null("").to_numpy()
+    empty = texts == ""
+    if name in CandidateColumns._fields and empty.any():
+        refuse(table, empty, f"the {name} is empty", expected="an id")
+    return texts
