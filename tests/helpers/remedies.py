@@ -46,6 +46,8 @@ class Site(NamedTuple):
     first: int
     """Its first line."""
     last: int
+    names_an_option: bool
+    """True if the function has an option of the command line in a text."""
 
     def __str__(self) -> str:
         return f"{self.file} {self.function}"
@@ -78,8 +80,9 @@ def sites(*rooms: str) -> list[Site]:
         file = _place(path)
         for function in ast.walk(tree):
             if isinstance(function, ast.FunctionDef):
+                named = "--" in ast.unparse(function)
                 found += [
-                    Site(file, function.name, call.lineno, call.end_lineno or call.lineno)
+                    Site(file, function.name, call.lineno, call.end_lineno or call.lineno, named)
                     for call in _own_calls(function)
                     if _names_a_remedy(call, function, makers)
                 ]
@@ -236,9 +239,10 @@ def must_lead_further(error: InputError, attempt: Attempt) -> None:
 
 
 def load_options(error: InputError) -> dict[str, str]:
-    """The options of loading that a remedy names: those of `(--load a=b --load c=d)`."""
-    (inside,) = re.findall(r"\(((?:--load \S.*?)+)\)(?:$|;| or )", error.fix)[:1]
-    words = shlex.split(inside)
+    """The options of loading that a remedy names first, as in `--load a=b --load c=d`."""
+    first = re.search(r"(--load ('[^']*'|[^\s;)'])+ ?)+", error.fix)
+    assert first is not None, f"it names no option: {error.fix}"
+    words = shlex.split(first[0])
     return dict(word.partition("=")[::2] for word in words if word != "--load")
 
 
