@@ -9,6 +9,7 @@ numbers, and their digits account for every byte.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, NoReturn
@@ -17,7 +18,7 @@ import numpy as np
 
 from ...core.errors import InputError
 from ...core.printed import counted
-from ...core.types import Array, Int64Array
+from ...core.types import Int64Array
 from ..encoding import CLEAN, control_in, has_control, plain_text, refuse_control, refuse_long
 from ..files import Format, RawFile
 from ..options import LoadOptions
@@ -165,15 +166,15 @@ def _quotes(text: bytes, layout: Layout, notes: list[str]) -> tuple[bytes, Layou
     if b'"' not in text:
         return text, layout._replace(quoted=False)
     if not layout.quoted:
-        tidy = tidy_quotes(text, layout.byte)
+        tidy = tidy_quotes(text, layout)
         says = "quotes around fields are no part of them"
         if not tidy:
             says = "quotes are part of the fields, since not all of them enclose a field"
         notes.append(says)
         return text, layout._replace(quoted=tidy)
-    if b'\\"' in text and not tidy_quotes(text, layout.byte):
+    if b'\\"' in text and not tidy_quotes(text, layout):
         doubled = text.replace(b'\\"', b'""')
-        if tidy_quotes(doubled, layout.byte):
+        if tidy_quotes(doubled, layout):
             notes.append("a backslash before a quote is read as MySQL writes it")
             return doubled, layout
     return text, layout
@@ -295,23 +296,6 @@ def _bytes(column: Any) -> int:
 # ---- the check of every line ---------------------------------------------------------------------
 
 
-class Block(NamedTuple):
-    """Some whole lines of a text."""
-
-    content: Array
-    """uint8 [bytes]."""
-    newline: Int64Array
-    """The positions of the line ends, int64 [lines]."""
-    source: str
-    """The file, for errors."""
-    first: int
-    """The number of the first line in the file."""
-
-    def where(self, line: int) -> str:
-        """Returns `file:line` of a line of this block, counted from 0."""
-        return f"{self.source}:{self.first + line}"
-
-
 class Checked(NamedTuple):
     """The lines of a text that can be split."""
 
@@ -325,22 +309,6 @@ class Checked(NamedTuple):
     """The lines that cannot be split, by reason."""
 
 
-class Faults(NamedTuple):
-    """The lines of a block that cannot be split, int64 [lines] by reason."""
-
-    open: Int64Array
-    """Those in which a quoted field does not end."""
-    stray: Int64Array
-    """Those with a quote inside a field."""
-    wide: Int64Array
-    """Those with another number of columns."""
-
-    @property
-    def lines(self) -> Int64Array:
-        """All of them, ascending."""
-        return np.unique(np.concatenate(self))
-
-
 def check_lines(
     text: bytes, layout: Layout, source: str, first: int, *, whole: bool, drop: bool
 ) -> Checked:
@@ -350,134 +318,123 @@ def check_lines(
     drop: True leaves out the lines that cannot be split. Raises InputError for the first of them
     otherwise, and always for a last line that was cut off.
     """
-    pieces: list[bytes | memoryview] = []
     skipped = []
     blank = 0
     left_out: list[LeftOut] = []
-    start = 0
-    # Blocks bound the memory: the arrays of a block are many times its size.
-    while start < len(text):
-        end = text.rfind(b"\n", start, start + BLOCK) + 1
-        if end == 0:
-            refuse_long(f"{source}:{first}", text.index(b"\n", start) - start, LINE_LIMIT)
-        content = np.frombuffer(text, np.uint8, end - start, start)
-        block = Block(content, np.flatnonzero(content == ord("\n")), source, first)
-        width = np.diff(block.newline, prepend=-1) - 1
-        faults = _faults(block, width, layout)
-        bad = faults.lines
-        long = np.flatnonzero(width > LINE_LIMIT)
+    begin = first
+    last = first + text.count(b"\n") - 1
+    for lines in _blocks(text, f"{source}:{first}"):
+        faults = _faults(lines, layout)
+        bad = np.unique(np.concatenate(faults))
+        long = (lines.str.len_bytes() > LINE_LIMIT).arg_true()
         # The first line that is wrong is named, and no error decodes a huge line.
         if len(long) and (drop or not len(bad) or long[0] <= bad[0]):
-            refuse_long(block.where(long[0]), int(width[long[0]]), LINE_LIMIT)
-        cut = not whole and end == len(text) and len(bad) > 0 and bad[-1] == len(width) - 1
+            line = int(long[0])
+            refuse_long(f"{source}:{first + line}", len(lines[line].encode()), LINE_LIMIT)
+        cut = not whole and len(bad) > 0 and first + bad[-1] == last
         if len(bad) and (cut or not drop):
             # Where lines are left out, only a last one that was cut off is an error.
             line = int(bad[-1] if drop else bad[0])
-            _refuse(block, line, faults, width, layout, cut and line == bad[-1])
-        empty = np.flatnonzero(width == 0)
+            reasons = [line in marked for marked in faults]
+            where = f"{source}:{first + line}"
+            _refuse(where, lines[line], reasons, layout, cut and line == bad[-1])
+        empty = (lines == "").arg_true().to_numpy()
         blank += len(empty)
         others = np.union1d(bad, empty)
         skipped.append(first + others)
-        pieces.append(_without(block, width, others))
         left_out += [
-            LeftOut(reason, len(lines), block.where(int(lines[0])))
-            for reason, lines in zip(REASONS, faults, strict=True)
-            if len(lines)
+            LeftOut(reason, len(marked), f"{source}:{first + int(marked[0])}")
+            for reason, marked in zip(REASONS, faults, strict=True)
+            if len(marked)
         ]
-        start = end
-        first += len(width)
+        first += len(lines)
     numbers = np.concatenate(skipped)
     # Most files have nothing to leave out, and need no copy.
-    rest = b"".join(pieces) if len(numbers) else text
-    return Checked(rest, numbers, blank, add_up(left_out))
+    if len(numbers):
+        text = _without(text, numbers - begin)
+    return Checked(text, numbers, blank, add_up(left_out))
 
 
-def _without(block: Block, width: Int64Array, lines: Int64Array) -> bytes | memoryview:
-    """Returns the bytes of a block without some lines; a view of all if there are none."""
-    if not len(lines):
-        return block.content.data
-    keep = np.ones(len(width), np.bool_)
+def _without(text: bytes, lines: Int64Array) -> bytes:
+    """Returns a text without some of its lines."""
+    content = np.frombuffer(text, np.uint8)
+    length = np.diff(np.flatnonzero(content == ord("\n")), prepend=-1)
+    keep = np.ones(len(length), np.bool_)
     keep[lines] = False
-    return block.content[np.repeat(keep, width + 1)].tobytes()
+    return content[np.repeat(keep, length)].tobytes()
 
 
-def _faults(block: Block, width: Int64Array, layout: Layout) -> Faults:
-    """Returns the lines of a block that cannot be split; a line has one fault. width: bytes in each
-    line.
+def _blocks(text: bytes, where: str) -> Iterator[Any]:
+    """Yields the lines of a text as polars columns. Raises InputError for a line beyond BLOCK."""
+    import polars as pl
+
+    start = 0
+    # Blocks bound the memory: the columns of a block are many times its size.
+    while start < len(text):
+        end = text.rfind(b"\n", start, start + BLOCK)
+        if end < 0:
+            refuse_long(where, text.index(b"\n", start) - start, LINE_LIMIT)
+        yield pl.Series([text[start:end].decode()]).str.split("\n").explode()
+        start = end + 1
+
+
+def _faults(lines: Any, layout: Layout) -> list[Int64Array]:
+    """Returns the numbers of the lines that cannot be split, int64 [lines] for each of REASONS; a
+    line has one fault.
     """
-    delimiter = np.flatnonzero(block.content == layout.byte)
-    never_closed = stray = np.empty(0, np.int64)
+    import polars as pl
+
+    mark = chr(layout.byte)
+    never_closed = stray = pl.repeat(False, len(lines), eager=True)
+    bare = lines
     if layout.quoted:
-        quote = np.flatnonzero(block.content == ord('"'))
-        never_closed, stray, quote = _quote_faults(block, quote, layout.byte)
-        # A delimiter after an odd number of quotes stands inside a field.
-        quotes_before = np.searchsorted(quote, delimiter)
-        delimiter = delimiter[quotes_before % 2 == 0]
-    delimiters_before = np.searchsorted(delimiter, block.newline)
-    columns = np.diff(delimiters_before, prepend=0) + 1
-    wrong = (columns != layout.width) & (width > 0)
-    wrong[never_closed] = False
-    wrong[stray] = False
-    return Faults(never_closed, stray, np.flatnonzero(wrong))
+        # A quote is doubled inside a field, so that two of them may stand next to each other.
+        field = f'("([^"]|"")*"|[^"{re.escape(mark)}]*)'
+        never_closed = lines.str.count_matches('"', literal=True) % 2 == 1
+        tidy = lines.str.contains(f"^{field}({re.escape(mark)}{field})*$")
+        stray = ~tidy & ~never_closed
+        # A delimiter in quotes stands inside a field.
+        bare = lines.str.replace_all('"[^"]*"', "")
+    columns = bare.str.count_matches(mark, literal=True) + 1
+    wrong = (columns != layout.width) & (lines != "") & ~never_closed & ~stray
+    return [marked.arg_true().to_numpy() for marked in (never_closed, stray, wrong)]
 
 
-def _quote_faults(
-    block: Block, quote: Int64Array, byte: int
-) -> tuple[Int64Array, Int64Array, Int64Array]:
-    """Returns the lines in which a quoted field does not end, those with a quote inside a field,
-    and the quotes of all other lines. quote: the positions of all quotes. byte: the one between two
-    fields.
+def tidy_quotes(text: bytes, layout: Layout) -> bool:
+    """Returns True if every quote in the lines of a text encloses a whole field, or is doubled
+    inside such a field.
     """
-    line = np.searchsorted(block.newline, quote)
-    count = np.bincount(line, minlength=len(block.newline))
-    never_closed = np.flatnonzero(count % 2)
-    paired = count[line] % 2 == 0
-    quote = quote[paired]
-    line = line[paired]
-    # A quote is doubled inside a field, so that one may also stand next to another one.
-    edges = (ord("\n"), byte, ord('"'))
-    opening = quote[0::2]
-    closing = quote[1::2]
-    # Before the first byte of a block a line ended.
-    before = np.where(opening > 0, block.content[opening - 1], ord("\n"))
-    after = block.content[closing + 1]
-    inside = ~(np.isin(before, edges) & np.isin(after, edges))
-    stray = np.unique(line[0::2][inside])
-    return never_closed, stray, quote[~np.isin(line, stray)]
+    quoted = layout._replace(quoted=True)
+    for lines in _blocks(text, ""):
+        never_closed, stray, _ = _faults(lines, quoted)
+        if len(never_closed) or len(stray):
+            return False
+    return True
 
 
-def _refuse(
-    block: Block, line: int, faults: Faults, width: Int64Array, layout: Layout, cut_off: bool
-) -> NoReturn:
-    """Refuses a line that cannot be split. cut_off: True if the file seems to end in it."""
-    where = block.where(line)
+def _refuse(where: str, line: str, reasons: list[bool], layout: Layout, cut_off: bool) -> NoReturn:
+    """Refuses a line that cannot be split. reasons: which of REASONS it has. cut_off: True if the
+    file seems to end in it.
+    """
     drop = "or leave it out: bad_rows='drop' (--load bad_rows=drop)"
-    if line in faults.open:
+    if reasons[0]:
         raise InputError(
             where,
             REASONS[0],
             expected="rows of one line",
             fix=f"keep each row in one line and double a quote inside a field; {drop}",
         )
-    if line in faults.stray:
+    if reasons[1]:
         raise InputError(
             where,
             REASONS[1],
             expected="quotes around the whole field, doubled inside",
             fix=f"quote the field; {drop}",
         )
-    end = block.newline[line]
-    content = block.content[end - width[line] : end].tobytes()
-    _refuse_columns(where, content, layout, cut_off, drop)
+    _refuse_columns(where, line.replace(chr(UNIT), "::"), layout, cut_off, drop)
 
 
-def _refuse_columns(
-    where: str, content: bytes, layout: Layout, cut_off: bool, drop: str
-) -> NoReturn:
-    line = ""
-    if layout.byte == UNIT:
-        line = content.decode("utf-8").replace(chr(UNIT), "::")
-    line = line or content.decode("utf-8")
+def _refuse_columns(where: str, line: str, layout: Layout, cut_off: bool, drop: str) -> NoReturn:
     control = control_in(line)
     if control:
         raise InputError(where, control, expected="plain text", fix=CLEAN)
@@ -497,26 +454,6 @@ def _refuse_columns(
         fix += "; if each line has a user and then items: --load format=item-lists"
     names = ", ".join(layout.names[:6])
     raise InputError(where, counted(columns, "column"), expected=f"{wanted} ({names})", fix=fix)
-
-
-def tidy_quotes(text: bytes, byte: int) -> bool:
-    """Returns True if every quote in the lines of a text encloses a whole field, or is doubled
-    inside such a field. byte: the one between two fields.
-    """
-    start = 0
-    while start < len(text):
-        end = text.rfind(b"\n", start, start + BLOCK) + 1
-        if end == 0:
-            # The check of every line refuses so long a line.
-            return False
-        content = np.frombuffer(text, np.uint8, end - start, start)
-        newline = np.flatnonzero(content == ord("\n"))
-        quote = np.flatnonzero(content == ord('"'))
-        never_closed, stray, _ = _quote_faults(Block(content, newline, "", 0), quote, byte)
-        if len(never_closed) or len(stray):
-            return False
-        start = end
-    return True
 
 
 FORMATS = {
