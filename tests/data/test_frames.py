@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 
 from entrenous.core.errors import InputError
-from entrenous.data.interactions import NO_TIME, SECOND, Interactions
+from entrenous.data.interactions import SECOND, Interactions
 from entrenous.data.load import from_frame
 
 COLUMNS: dict[str, list[Any]] = {
@@ -68,27 +68,6 @@ def test_columns_may_be_named_and_left_out() -> None:
 def test_ids_are_text_as_they_are() -> None:
     data = from_frame({"user": ["007", "7", " 8 "], "item": ["x", "y", "x"]})
     assert data.users.ids.tolist() == ["007", "7", "8"]
-
-
-@pytest.mark.parametrize(
-    "moments",
-    [
-        pd.to_datetime(["2012-04-03 18:00:09", "2012-04-03 18:00:10", None]),
-        pd.to_datetime(["2012-04-03 18:00:09", "2012-04-03 18:00:10", None])
-        .tz_localize("UTC")
-        .tz_convert("Europe/Rome"),
-        ["2012-04-03T18:00:09Z", "2012-04-03T18:00:10Z", None],
-        [1333476009, 1333476010, None],
-        [1333476009000, 1333476010, None],
-        [1333476009.0, 1333476010.0, float("nan")],
-        ["1333476009", "1333476010.00", ""],
-    ],
-)
-def test_times_in_their_many_forms(moments: Any) -> None:
-    data = from_frame(pd.DataFrame({"user": [1, 2, 3], "item": [1, 2, 1], "time": moments}))
-    assert data.time is not None
-    assert data.time.tolist() == [1333476009 * SECOND, 1333476010 * SECOND, NO_TIME]
-    assert any("rows without a time: 1 of 3" in note for note in data.notes)
 
 
 def test_dates_are_midnight_utc() -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from paths import SHARED, absent
 
 from entrenous.core.contract.item_features import WIDEST, ItemFeatures
 from entrenous.core.errors import InputError
@@ -114,26 +113,6 @@ def test_too_many_categories_are_refused_when_asked_for() -> None:
     assert widest.values.shape == (WIDEST, WIDEST)
 
 
-@pytest.mark.parametrize(
-    ("cells", "names"),
-    [
-        (["8|27", "3", ""], ["x=27", "x=3", "x=8"]),
-        (["1", "2", "3"], ["x"]),
-        (["", "", ""], []),
-        (["0.5|1", "2|3", ""], ["x[0]", "x[1]"]),
-        (["1", "two", "3"], ["x=1", "x=3", "x=two"]),
-        (["a||b", "a", "|"], ["x=a", "x=b"]),
-        (["7", "7", "7"], ["x"]),
-    ],
-)
-def test_what_cells_make(cells: list[str], names: list[str]) -> None:
-    known = made(x=cells)
-    assert known.names == names and known.values.shape == (3, len(names))
-    assert np.isfinite(known.values).all()
-    # Ids of genres are no numbers.
-    assert made(category=["1", "2", "1"]).names == ["category=1", "category=2"]
-
-
 def test_features_stay_with_their_items(tmp_path: Path) -> None:
     rows = data()
     known = rows.item_features
@@ -175,14 +154,3 @@ def test_a_long_vector_is_not_cut() -> None:
     vectors = [[float(item + number) for number in range(300)] for item in range(8)]
     rows = from_frame(ROWS, items={"item_id": list(range(8)), "emb": vectors}, features="emb")
     assert rows.item_features.values.shape == (8, 300) and rows.item_features.values[7, 299] == 306
-
-
-@pytest.mark.parametrize(("name", "width"), [("ml-100k", 19), ("ml-1m", 18)])
-def test_the_genres_of_movielens(name: str, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ENTRENOUS_DATA", str(SHARED))
-    if not (SHARED / name).exists():
-        absent(name)
-    known = load(name, fetch=False).catalogue.features
-    assert known is not None and known.values.shape[1] == width
-    assert "category=Film-Noir" in known.names
-    assert set(np.unique(known.values)) == {0, 1}

@@ -113,21 +113,3 @@ def test_a_field_that_is_no_plain_number_is_read_alike(
     # Of a number that is no id, any form has the same value.
     assert column > 1 or not is_plain(path)
     assert outcome(path) == carefully(path, monkeypatch)
-
-
-def test_random_damage_is_read_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn = random.Random(5)
-    path = tmp_path / "a.csv"
-    raw = text(rows(users=12)).encode()
-    plain = 0
-    for _ in range(150):
-        damaged = bytearray(raw)
-        for _ in range(drawn.randrange(1, 3)):
-            place = drawn.randrange(40, len(damaged))
-            damaged[place : place + drawn.randrange(2)] = drawn.choice(
-                [b"7", b"", b".", b",", b"-", b"\n"]
-            )
-        path.write_bytes(damaged)
-        plain += is_plain(path)
-        assert outcome(path) == carefully(path, monkeypatch)
-    assert 10 < plain < 140

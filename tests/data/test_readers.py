@@ -237,6 +237,8 @@ def test_a_compressed_file_that_explodes_is_refused(tmp_path: Path) -> None:
     ("options", "says"),
     [
         ({"duplicates": "newest"}, "load duplicates: got 'newest'"),
+        ({"bad_share": 1.5}, "load bad_share: got '1.5'; expected less than or equal to 1"),
+        ({"bad_share": "nan"}, "load bad_share: got 'nan'; expected a finite number"),
         ({"delimiter": "ab"}, "delimiter: got 'ab'"),
         ({"delimiter": "\n"}, "delimiter: got"),
         ({"encoding": "utf-9"}, "encoding: unknown encoding 'utf-9'"),

@@ -235,20 +235,6 @@ def test_missing_times_of_ml_1m_are_marked_and_said() -> None:
     assert "rows without a time: 519,881 of 1,000,209" in data.notes
 
 
-@pytest.mark.parametrize("name", [name for name, one in datasets().items() if not one.synthetic])
-def test_a_missing_set_is_one_line_with_its_place_its_origin_and_its_terms(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("ENTRENOUS_DATA", str(tmp_path))
-    one = dataset(name)
-    with pytest.raises(InputError) as missing:
-        load(name, fetch=False)
-    message = str(missing.value)
-    assert str(tmp_path) in message and one.terms in message
-    assert (f"entrenous data fetch {name}" if one.sources else one.origin) in message
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_an_unknown_name_is_answered_with_the_nearest() -> None:
     with pytest.raises(InputError, match="did you mean 'ml-100k'"):
         load("ml100k")

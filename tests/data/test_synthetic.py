@@ -14,7 +14,7 @@ from plain_python import printed
 
 from entrenous.core.errors import InputError
 from entrenous.data.interactions import Interactions
-from entrenous.data.synthetic import activity, alias, synthetic
+from entrenous.data.synthetic import activity, synthetic
 
 
 def digest(data: Interactions) -> str:
@@ -76,17 +76,6 @@ def test_activity_is_uneven_capped_and_adds_up() -> None:
     counts = activity(10_000, 50, 100_000, seed=0)
     assert counts.sum() == 100_000 and counts.min() == 1 and counts.max() == 49
     assert np.percentile(counts, 90) > 3 * np.percentile(counts, 25)
-
-
-def test_the_alias_table_has_the_given_probabilities() -> None:
-    weight = np.array([8.0, 4.0, 2.0, 1.0, 1.0])
-    table = alias(weight)
-    share = np.zeros(5)
-    for slot in range(5):  # each slot has probability 1/5, of which `threshold` stays
-        stays = float(table.threshold[slot]) / 2**32
-        share[slot] += stays / 5
-        share[table.other[slot]] += (1 - stays) / 5
-    assert share == pytest.approx(weight / 16, abs=1e-9)
 
 
 def test_numbers_that_cannot_be_met_are_refused() -> None:

@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from entrenous.core.contract.protocols import Moments, Visits, joined_visits
 from entrenous.core.errors import EntrenousError, InputError
 from entrenous.data.filters import k_core, min_user_rows
 from entrenous.data.interactions import NO_TIME, SECOND, Interactions, in_seconds
@@ -106,19 +105,6 @@ def test_parts_come_together_again(data: Interactions) -> None:
     assert by_name(union(data.select(some), data.select(~some))) == WHOLE
 
 
-def test_devices_hold_the_visits_of_their_own_rows(data: Interactions) -> None:
-    own = data.histories(np.array([2, 0]))
-    assert own.visits is not None
-    names = [data.items[int(i)] for i in own.item]
-    found = [
-        in_seconds(own.visits.time[own.visits.ptr[r] : own.visits.ptr[r + 1]]).tolist()
-        for r in range(len(names))
-    ]
-    assert found == [
-        WHOLE["eve" if r < own.ptr[1] else "ann", name] for r, name in enumerate(names)
-    ]
-
-
 def test_visits_tell_data_apart(data: Interactions) -> None:
     assert data.visits is not None
     later = data.visits._replace(time=data.visits.time + (data.visits.time == 5 * SECOND))
@@ -176,17 +162,3 @@ def test_stored_visits_that_no_rows_can_have_are_refused(
     arrays = arrays_of_rows(data) | change
     with pytest.raises(EntrenousError, match="visits"):
         rows_from_arrays(arrays)
-
-
-def test_parts_of_which_one_has_no_times_have_no_visits() -> None:
-    part = Moments(
-        np.arange(2), np.arange(2), Visits(np.array([0, 2, 3]), np.arange(3), np.arange(3))
-    )
-    single = Moments(np.array([8]), np.array([4]), None)
-    assert joined_visits([part, None]) is None and joined_visits([single, single]) is None
-    both = joined_visits([part, single])
-    assert (
-        both is not None
-        and both.ptr.tolist() == [0, 2, 3, 4]
-        and both.time.tolist() == [0, 1, 2, 8]
-    )

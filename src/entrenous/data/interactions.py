@@ -385,17 +385,14 @@ class Interactions(Generic[KindT]):
             digest.update(b"none" if column is None else np.ascontiguousarray(column).tobytes())
         return digest.hexdigest()
 
-    def time_order(self, tie: Array | None = None) -> Int64Array:
+    def time_order(self) -> Int64Array:
         """Returns the positions of the rows sorted by user, then time, then place in the source,
-        int64 [n]: the one meaning of "latest" in Entrenous.
-
-        tie: numbers [n] that order rows of one time, instead of their places. Raises InputError as
-        `known_times` does.
+        int64 [n]: the one meaning of "latest" in Entrenous. Raises InputError as `known_times`
+        does.
         """
         time = self.known_times()
-        if tie is None:
-            tie = np.arange(len(self)) if self.row is None else self.row
-        return np.lexsort((tie, time, self.user))
+        place = np.arange(len(self)) if self.row is None else self.row
+        return np.lexsort((place, time, self.user))
 
     def known_times(self) -> Int64Array:
         """Returns the times, int64 [n]. Raises InputError if the data has no times or a row lacks

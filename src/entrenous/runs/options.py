@@ -26,8 +26,7 @@ class BasicOptions:
     a data set that comes with the parts which X published; given reads a split from files.
     It leaves out held-out rows that are training rows too; given,repeats=keep lets the items that
     a user has be recommended. stream tests each row and then learns
-    it, once a day, or as in stream-week or stream-100 (rows). A split by time takes
-    ties=file or random, for rows of one time: loo-99,ties=random. Default: loo-99; kfold-5
+    it, once a day, or as in stream-week or stream-100 (rows). Default: loo-99; kfold-5
     for an algorithm that predicts ratings; for one that gossips pepper-given where the data set has
     those parts, else pepper-85-15."""
     rounds: int | None = None

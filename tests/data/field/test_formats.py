@@ -7,7 +7,6 @@ from __future__ import annotations
 import gzip
 import json
 import uuid
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -200,20 +199,6 @@ def test_uuids_and_mixed_kinds_in_frames() -> None:
     assert from_frame([("u", "x", 4), ("v", "y", 3.5), ("w", "z", 5)]).value.tolist() == [4, 3.5, 5]
 
 
-@pytest.mark.parametrize(
-    ("users", "says"),
-    [
-        ([1, "a", True], "frame:row 2: column 'user_id' holds true or false here"),
-        (["a", 1.5, "b"], "frame:row 1: column 'user_id' holds a number with a fraction here"),
-        (["a", 1, "1"], "frame:row 1: column 'user_id' holds 1 as a number and elsewhere as text"),
-    ],
-)
-def test_kinds_that_do_not_mix(users: list[Any], says: str) -> None:
-    with pytest.raises(InputError) as refusal:
-        from_frame({"user_id": users, "item_id": ["x", "y", "z"]})
-    assert says in str(refusal.value)
-
-
 # ---- around the table ----------------------------------------------------------------------------
 
 TABLE = "user_id,item_id,rating\n1,a,3\n1,b,4\n2,c,5\n"
@@ -366,22 +351,6 @@ def test_a_damaged_table_is_no_list_of_items(tmp_path: Path) -> None:
     assert "a.txt:9: 3 columns" in message
 
 
-def test_impressions(tmp_path: Path) -> None:
-    line = "{n}\tU{u}\t11/1{n}/2019 9:05:58 {h}M\t{before}\t{shown}\n"
-    text = line.format(n=1, u=1, h="A", before="N1 N2", shown="N3-0 N4-1 N5-1")
-    text += line.format(n=2, u=1, h="P", before="N1 N2", shown="N6-0 N4-1")
-    text += line.format(n=3, u=2, h="P", before="", shown="N7-1")
-    path = put(tmp_path, "behaviors.tsv", text)
-    data = load(path)
-    assert pairs(data) == [("U1", "N1"), ("U1", "N2"), ("U1", "N4"), ("U1", "N5"), ("U2", "N7")]
-    assert data.time is not None
-    # A history has no times.
-    moments = pd.to_datetime(data.time[2:], unit="us").strftime("%d %H").tolist()
-    assert moments == ["12 21", "11 09", "13 21"]
-    bad = put(tmp_path, "b.tsv", text.replace("N7-1", "N7"))
-    assert "b.tsv:3: the impressions are not items with 1" in refused(bad)
-
-
 def test_folders_of_parts(tmp_path: Path) -> None:
     """Case 39: NVTabular#1809; what Spark, Dask and Merlin write."""
     header = "user_id,item_id,timestamp\n"
@@ -415,13 +384,6 @@ def test_parts_that_differ(tmp_path: Path) -> None:
     put(tmp_path, "deep/day=1/part-0.csv", "user_id,item_id\n1,2\n2,3\n")
     assert "read one of them, such as" in refused(tmp_path / "deep")
     assert len(load(tmp_path / "deep" / "day=1")) == 2
-
-
-def test_a_zip_of_a_mac(tmp_path: Path) -> None:
-    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
-        archive.writestr("a.csv", TABLE)
-        archive.writestr("__MACOSX/._a.csv", "x")
-    assert len(load(tmp_path / "a.zip")) == 3
 
 
 def test_parts_of_a_published_split(tmp_path: Path) -> None:

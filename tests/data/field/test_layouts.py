@@ -9,15 +9,12 @@ from typing import Any
 
 import polars as pl
 import pytest
-from lookalikes import rows, write
+from lookalikes import rows
 
 from entrenous.core.errors import InputError
 from entrenous.data.load import load
-from entrenous.data.unread import labels_among
 
 ROWS = list(rows())
-USERS = sorted({user for user, _, _ in ROWS})
-ITEMS = sorted({item for _, item, _ in ROWS})
 PAIRS = {(str(user), str(item)) for user, item, _ in ROWS}
 
 
@@ -83,21 +80,7 @@ def test_a_column_that_says_no_is_asked_about(
     assert len(everything) == len(ROWS)
 
 
-def test_names_of_labels() -> None:
-    tell = ["isClick", "IS_LIKE", "user_liked", "hasPurchased", "Favourite"]
-    others = ["verified_purchase", "like_count", "is_verified", "early_access", "click_id", "time"]
-    assert labels_among([*tell, *others, "hate"]) == [*tell, "hate"]
-
-
 def test_an_actions_column_without_refusals_is_no_question(tmp_path: Path) -> None:
     text = "user_id,item_id,event\n" + "".join(f"{u},{i},view\n" for u, i, _ in ROWS)
     (tmp_path / "a.csv").write_text(text)
     assert len(load(tmp_path / "a.csv")) == len(ROWS)
-
-
-def test_a_share_watched_of_zero_is_asked_about(tmp_path: Path) -> None:
-    path = write("kuairec", tmp_path)
-    path.write_text(path.read_text().replace(",0.5\n", ",0.0\n", 3))
-    with pytest.raises(InputError, match="rows with a value of 0 or less: 3 of"):
-        load(path, format="kuairec")
-    assert len(load(path, format="kuairec", likes="positive")) == len(ROWS) - 3

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +15,7 @@ from entrenous.core.errors import EntrenousDeprecation, InputError, NonFiniteErr
 from entrenous.data.interactions import Interactions
 from entrenous.data.kept import arrays_of_rows, rows_from_arrays
 from entrenous.data.likes import keep_likes, liked, said
-from entrenous.data.load import from_frame, load, load_part
+from entrenous.data.load import from_frame, load
 from entrenous.data.options import read_rule
 from entrenous.data.split import export, read
 from entrenous.data.split.protocol import splits
@@ -81,37 +80,6 @@ def test_zeros_are_a_question_in_one_line(file: Callable[..., Path]) -> None:
     ):
         assert answer in line
     assert "\n" not in line
-
-
-@pytest.mark.parametrize(
-    ("answer", "rows"),
-    [
-        ({"likes": "any"}, 10),
-        ({"likes": "positive"}, 4),
-        ({"likes": "at_least=1"}, 4),
-        ({"likes": "rating"}, 4),
-        ({"not_rated": 0}, 4),
-        ({"scale": (0, 1)}, 10),
-        ({"value": ""}, 10),
-    ],
-)
-def test_every_answer_leads_on(
-    file: Callable[..., Path], answer: dict[str, Any], rows: int
-) -> None:
-    text = LABELS.replace("1,c,0\n", "").replace("3,c,0\n", "3,c,0\n5,c,0\n")
-    assert len(load(file(text), **answer)) == rows
-
-
-def test_frames_and_parts_ask_too(file: Callable[..., Path]) -> None:
-    with pytest.raises(InputError, match=r"^frame:row 0: rows with a value of 0 or less: 1 of 2"):
-        from_frame([("a", "x", 0), ("b", "y", 3)])
-    with pytest.raises(InputError, match="likes=any"):
-        load_part(file("user,item,rating\n1,a,0\n"))
-    with pytest.raises(InputError, match=r"the lowest is -1"):
-        from_frame({"user": ["a", "b"], "item": ["x", "y"], "rating": [-1.0, 3.0]})
-    # True and False of a frame are values as well.
-    with pytest.raises(InputError, match="1 of 2"):
-        from_frame({"user": ["a", "b"], "item": ["x", "y"], "rating": [False, True]})
 
 
 def test_the_question_offers_only_what_can_be_followed() -> None:
@@ -227,14 +195,6 @@ def test_labels_have_many_forms(file: Callable[..., Path], labels: str, rows: in
     assert len(data) == rows and data.reading.likes == "liked"
 
 
-def test_labels_of_frames(file: Callable[..., Path]) -> None:
-    columns = {"user": ["1", "1", "2", "3"], "item": ["a", "b", "b", "c"]}
-    for label in ([True, False, True, True], [1, 0, 1, 1], [1.0, 0.0, 1.0, 1.0]):
-        assert len(from_frame({**columns, "good": label}, likes="good")) == 3
-    with pytest.raises(InputError, match=r"^frame:row 1: the label 'good' is ''"):
-        from_frame({**columns, "good": [1, None, 1, 1]}, likes="good")
-
-
 def test_a_column_that_is_no_label_is_refused_with_the_way_on(file: Callable[..., Path]) -> None:
     path = file("user,item,watched\n1,a,1\n1,b,0.4\n2,b,1\n2,c,0\n3,c,1\n")
     with pytest.raises(InputError, match=r"rows\.csv:3: the label 'watched' is '0\.4'.*value=watc"):
@@ -279,18 +239,6 @@ def test_named_data_and_rows_in_memory() -> None:
         keep_likes(data, "click")
     with pytest.raises(InputError, match="'not_rated' does not apply to a named data set"):
         load("synthetic-fpl-canada", not_rated=0)
-
-
-def test_visits_that_add_up_are_counted_and_judged() -> None:
-    """Who came once does not count; the visits of who came twice go with the row."""
-    places = {
-        "user": ["1", "1", "1", "2", "2", "3", "3", "4"],
-        "item": ["a", "a", "b", "a", "a", "c", "c", "d"],
-        "time": [1, 2, 3, 4, 5, 6, 7, 8],
-    }
-    data = from_frame(places, duplicates="sum", likes="at_least=2")
-    assert pairs(data) == {("1", "a"), ("2", "a"), ("3", "c")} and data.value.tolist() == [2] * 3
-    assert data.visits is not None and np.diff(data.visits.ptr).tolist() == [2, 2, 2]
 
 
 def test_the_order_of_the_source_does_not_decide_who_likes_what() -> None:
@@ -362,35 +310,6 @@ def test_the_lines_of_later_errors_are_those_of_the_file(file: Callable[..., Pat
 # ---- checks after filters ------------------------------------------------------------------------
 
 
-def test_labels_for_all_pairs_load_once_the_dislikes_are_gone(file: Callable[..., Path]) -> None:
-    """Case 03: RUCAIBox/RecBole#1028, #2019."""
-    every = [(str(u), i, int((u + ord(i)) % 3 == 0)) for u in range(1, 5) for i in "abc"]
-    text = "user,item,rating\n" + "".join(f"{u},{i},{v}\n" for u, i, v in every)
-    data = load(file(text), likes="positive")
-    assert len(data) == sum(value for _, _, value in every)
-    with pytest.raises(InputError, match=r"user '1' consumed all 3 items"):
-        load(file(text), likes="any")
-
-
-def test_a_filter_that_leaves_too_little_is_named(file: Callable[..., Path]) -> None:
-    core = "user,item\n1,a\n1,b\n2,a\n2,b\n3,c\n"
-    assert len(load(file(core))) == 5
-    with pytest.raises(
-        InputError, match=r"after min_rows=2, user '1' consumed all 2 .*min_rows=2 o"
-    ):
-        load(file(core), min_rows=2)
-    one = "user,item,rating\n1,a,5\n1,b,5\n2,a,1\n2,c,1\n"
-    with pytest.raises(InputError, match=r"after likes=at_least=4, there is a single user \('1'\)"):
-        load(file(one), likes="at_least=4")
-    # Two stay of users 1, 2 and 3, and each has both items.
-    two = "user,item,rating\n1,a,5\n1,b,5\n2,a,1\n2,b,1\n2,c,0\n3,a,0\n3,c,1\n4,d,1\n"
-    assert len(load(file(two), likes="positive")) == 6
-    with pytest.raises(
-        InputError, match=r"after likes=positive, min_rows=2, user '1' consumed all"
-    ):
-        load(file(two), likes="positive", min_rows=2)
-
-
 # ---- what a run does with them -------------------------------------------------------------------
 
 
@@ -447,20 +366,6 @@ def test_counts_are_no_ratings() -> None:
             entrenous.run(name, data, split="random-80-20", rounds=2, progress=False)
         assert "scale=log" in str(no.value) and "scale=3,6561" in str(no.value)
     entrenous.run("popular", data, split="random-80-20", progress=False)
-
-
-def test_logarithms_of_counts_are_learnt() -> None:
-    data = from_frame(counted(), scale="log")
-    low, high = data.rating_scale
-    assert low == np.float32(np.log1p(3)) and high == np.float32(np.log1p(6561))
-    assert any(note.startswith("scale=log: values are log(1 + count)") for note in data.notes)
-    run = entrenous.run("fedmf-ratings", data, split="random-80-20", rounds=2, progress=False)
-    assert run.metrics["rmse"] < high
-    with pytest.raises(
-        InputError, match=r"frame:row 0: the value -2 is negative, and scale=log is"
-    ):
-        from_frame([("a", "x", -2), ("b", "y", 3)], scale="log")
-    assert from_frame([("a", "x", -2), ("b", "y", 3), ("c", "z", 4)], scale="log", likes="positive")
 
 
 def test_a_declared_scale_makes_them_ratings_and_divergence_names_them() -> None:

@@ -15,7 +15,6 @@ from paths import ROOT
 
 from entrenous.cli.data import app
 from entrenous.core.errors import InputError
-from entrenous.data.describe import describe
 from entrenous.data.interactions import Interactions
 from entrenous.data.kept import arrays_of_rows, rows_from_arrays
 from entrenous.data.load import from_frame, load
@@ -190,20 +189,6 @@ def test_names_that_say_the_role_are_no_guess(tmp_path: Path) -> None:
     assert options(load(path, user="uid", item="movie", value="count")) == []
 
 
-def test_strict_holds_for_frames_and_by_the_command(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(InputError, match=r"^frame: strict, and guessed: .*\(user=uid\)"):
-        from_frame({"uid": USERS, "item_id": ITEMS}, strict=True)
-    path = written(tmp_path, table("uid,item_id", USERS, ITEMS))
-    check(path)
-    for strict in (["--strict"], ["--load", "strict=true"]):
-        with pytest.raises(InputError, match=r"strict, and guessed: .*\(user=uid\)"):
-            check(path, *strict)
-        check(path, *strict, "--load", "user=uid")
-    assert capsys.readouterr().out.count("OK: ") == 3
-
-
 # ---- odd ids -------------------------------------------------------------------------------------
 
 
@@ -242,24 +227,6 @@ def test_plain_ids_are_not_mentioned(tmp_path: Path) -> None:
 # ---- the report ----------------------------------------------------------------------------------
 
 
-def test_times_have_a_resolution_and_ties() -> None:
-    def about(*times: float) -> dict[str, Any]:
-        count = len(times)
-        frame = {"user_id": [*"aab", *"c" * (count - 3)], "item_id": range(count), "time": times}
-        return describe(from_frame(frame))["times"]
-
-    day = 86_400
-    known = 20_000 * day
-    assert about(known, known, known + day)["resolution"] == "days"
-    assert about(known, known, known + day)["users_with_ties"] == 1
-    assert about(known, known + 60, known + 60)["resolution"] == "minutes"
-    # Rows of two users at one time are no tie.
-    assert about(known, known + 1, known + 1)["users_with_ties"] == 0
-    assert about(known, known + 0.25, known + 1, known + 1, known + 1)["resolution"] == (
-        "milliseconds"
-    )
-
-
 def test_rows_of_one_reason_add_up() -> None:
     entries = [LeftOut("x", 2, "a:1"), LeftOut("y", 1, "a:2"), LeftOut("x", 3, "b:1")]
     assert add_up(entries) == (LeftOut("x", 5, "a:1"), LeftOut("y", 1, "a:2"))
@@ -282,25 +249,6 @@ def test_other_values_are_no_report(wrong: Any) -> None:
         Reading.parse(wrong)
 
 
-def test_the_command_says_it_in_one_screen(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    lines = table("uid,item_id,hours,title", [*USERS, ""], [*ITEMS, "NA"], range(1, 10), ["x"] * 9)
-    path = written(tmp_path, lines.replace("u7,i2", "u7,NA"))
-    check(path, "--load", "bad_rows=drop")
-    printed = capsys.readouterr().out.splitlines()
-    assert len(printed) < 20
-    text = "\n".join(printed)
-    assert re.search(r"\n    uid +user +a usual name of the user column\n", text)
-    assert re.search(r"\n    hours +- +looks like a column of values and is not read: say", text)
-    assert "\n  assumed: the user column is 'uid' (user=uid says so)" in text
-    assert f"rows left out, the user id is empty: 1, the first at {path}:10" in text
-    assert "'NA'" in text
-    check(path, "--load", "bad_rows=drop", "--json")
-    about = json.loads(capsys.readouterr().out)
-    assert about["ok"] and about["reading"]["left_out"][0]["rows"] == 1
-
-
 def test_a_run_keeps_the_report_and_the_page_shows_it(tmp_path: Path) -> None:
     users = [f"u{n // 4}" for n in range(40)]
     items = [f"i{(n * 7) % 23}" for n in range(40)]
@@ -318,18 +266,6 @@ def test_a_run_keeps_the_report_and_the_page_shows_it(tmp_path: Path) -> None:
     broken = stored._replace(manifest={**stored.manifest, "reading": [{"columns": 3}]})
     with pytest.raises(InputError, match="'reading' has no reports of a reading"):
         write_report([broken], tmp_path / "page.html")
-
-
-def test_a_given_split_has_the_report_of_each_part(tmp_path: Path) -> None:
-    train = table("uid,item_id", [f"u{n // 4}" for n in range(40)], [n % 23 for n in range(40)])
-    (tmp_path / "train.csv").write_text(train)
-    (tmp_path / "test.csv").write_text("uid,item_id,note\nu1,1,x\nu2,2,y\n,3,z\n")
-    made = pipeline.run("popular", str(tmp_path), protocol="given", load={"bad_rows": "drop"})
-    of_train, of_test = made.manifest["reading"]
-    assert of_train["source"].endswith("train.csv") and of_train["left_out"] == []
-    assert of_test["left_out"][0]["first"].endswith("test.csv:4")
-    assert [use["name"] for use in of_test["columns"] if not use["role"]] == ["note"]
-    assert any("test.csv:4" in note for note in made.manifest["notes"])
 
 
 # ---- the file of items ---------------------------------------------------------------------------

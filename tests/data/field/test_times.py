@@ -14,7 +14,6 @@ import polars as pl
 import pytest
 
 from entrenous.core.errors import EntrenousError, InputError
-from entrenous.data.describe import describe
 from entrenous.data.interactions import NO_TIME, SECOND, Interactions
 from entrenous.data.kept import arrays_of_rows, rows_from_arrays
 from entrenous.data.load import from_frame, load
@@ -201,15 +200,6 @@ def test_times_of_day_alone_are_refused_and_both_remedies_lead_out() -> None:
     assert days is not None and set(days.tolist()) == {1546300800 * SECOND}
 
 
-def test_small_numbers_beside_days_are_asked_for() -> None:
-    columns = BOTH | {"date": ["2019-01-01"] * 3, "time": [134500, 80000, 90000]}
-    with pytest.raises(InputError, match="which may be seconds since 1970, or times of day"):
-        from_frame(columns)
-    days = from_frame(columns, time="date").time
-    assert days is not None and set(days.tolist()) == {1546300800 * SECOND}
-    assert from_frame(columns, time="time").time is not None
-
-
 # ---- times that cannot be used [11] --------------------------------------------------------------
 
 
@@ -259,15 +249,6 @@ def test_data_in_which_no_row_has_a_time_has_none(bad: str) -> None:
         splits("loo-full", data)
 
 
-def test_a_split_by_time_names_a_way_out_of_bad_times(tmp_path: Path) -> None:
-    lines = [f"u{n % 9},i{n % 17},{1500000000 + n}" for n in range(60)]
-    (tmp_path / "log.csv").write_text("\n".join(["user,item,time", *lines, "u1,i9,-1"]) + "\n")
-    data = load(tmp_path / "log.csv", bad_times="missing")
-    with pytest.raises(InputError, match=r"rows have no time.*--load bad_rows=drop\) in place of"):
-        splits("loo-full", data)
-    assert splits("loo-full", load(tmp_path / "log.csv", bad_rows="drop"))
-
-
 def test_a_file_that_was_cut_off_is_not_taken_for_a_missing_time(tmp_path: Path) -> None:
     lines = "user_id,item_id,timestamp\nu,a,1500000000\nu,b,1500000001\nv,a,2017-0"
     (tmp_path / "log.csv").write_text(lines)
@@ -310,14 +291,6 @@ def test_an_exported_split_keeps_every_microsecond(
     assert column.null_count() == int((split.train.time == NO_TIME).sum())
 
 
-def test_an_exported_part_is_read_as_a_file_like_any_other(
-    fractions: Interactions, tmp_path: Path
-) -> None:
-    [split] = splits("loo-full", fractions)
-    train = load(write(split, tmp_path / "split") / "train.csv")
-    assert train.time is not None and np.array_equal(np.sort(train.time), np.sort(split.train.time))
-
-
 def test_stored_rows_in_another_unit_are_refused(fractions: Interactions) -> None:
     arrays = arrays_of_rows(fractions)
     assert np.array_equal(rows_from_arrays(arrays).time, fractions.time)
@@ -337,8 +310,3 @@ def test_the_hash_of_whole_seconds_is_that_of_earlier_versions(fractions: Intera
     other = replace(fractions, time=fractions.time + 1)
     cut = replace(fractions, time=fractions.time // SECOND * SECOND)
     assert len({each.sha256() for each in (fractions, other, cut)}) == 3
-
-
-def test_a_summary_shows_fractions(fractions: Interactions) -> None:
-    data = replace(fractions, time=np.full(60, 1593878903_900_000))
-    assert describe(data)["times"]["first"] == "2020-07-04T16:08:23.900000+00:00"

@@ -11,7 +11,7 @@ import pytest
 import entrenous
 from entrenous.core.errors import InputError
 from entrenous.data.split.export import write
-from entrenous.data.split.protocol import splits, without_candidates
+from entrenous.data.split.protocol import splits
 from entrenous.data.split.read import read
 
 TRAIN = "user_id,item_id\n1,10\n1,11\n2,10\n2,12\n3,11\n3,13\n"
@@ -51,14 +51,6 @@ def test_candidates_are_read_with_the_options_of_the_parts(header: str, tmp_path
     assert split.train.items[int(split.test.candidates[0, 0])] == "13"
 
 
-def test_filters_of_whole_data_are_refused_for_parts(tmp_path: Path) -> None:
-    folder = folder_of(tmp_path, train=TRAIN, test="user_id,item_id\n1,12\n")
-    with pytest.raises(InputError, match="--load min_rows: it would filter each part"):
-        read(folder, {"min_rows": 2})
-    with pytest.raises(InputError, match="--load colour: unknown setting"):
-        read(folder, {"colour": 2})
-
-
 def test_repeats_are_dropped_and_counted(tmp_path: Path) -> None:
     """Case 43."""
     folder = folder_of(
@@ -72,25 +64,6 @@ def test_repeats_are_dropped_and_counted(tmp_path: Path) -> None:
     (note,) = [note for note in run.manifest["notes"] if "repeats=drop" in note]
     assert note == "test rows that are rows of an earlier part too, left out (repeats=drop): 2"
     assert run.manifest["protocol"] == "given"
-
-
-def test_of_a_row_in_all_parts_the_training_row_stands(tmp_path: Path) -> None:
-    folder = folder_of(
-        tmp_path,
-        train=TRAIN,
-        validation="user_id,item_id\n1,10\n1,13\n",
-        test="user_id,item_id\n1,10\n1,13\n2,11\n",
-    )
-    split = read(folder, repeats="drop")
-    held = [(part.rows.user.tolist(), part.rows.item.tolist()) for part in split[2:4]]
-    ids = [[split.train.items[item] for item in items] for _, items in held]
-    assert ids == [["13"], ["11"]]
-
-
-def test_a_part_of_repeats_alone_is_refused(tmp_path: Path) -> None:
-    folder = folder_of(tmp_path, train=TRAIN, test="user_id,item_id\n1,10\n")
-    with pytest.raises(InputError, match="the test part has no rows left without repeats"):
-        read(folder, repeats="drop")
 
 
 def test_kept_repeats_can_be_hit(tmp_path: Path) -> None:
@@ -129,8 +102,3 @@ def test_options_of_a_protocol_are_checked(protocol: str, said: str, tmp_path: P
     data = entrenous.load(folder / "train.csv")
     with pytest.raises(InputError, match=said):
         splits(protocol, data, given=folder)
-
-
-def test_candidates_are_left_out_of_a_protocol_with_options() -> None:
-    assert without_candidates("loo-99,ties=random") == "loo-full,ties=random"
-    assert without_candidates("ncf-99") == "ncf-99"

@@ -6,10 +6,7 @@ import json
 import numpy as np
 import properties  # noqa: F401  # how patient Hypothesis is
 import pytest
-from hypothesis import given as hypothesis_given
-from hypothesis import settings
-from hypothesis import strategies as st
-from small_data import interactions, movielens, random_data, rows_of
+from small_data import interactions, random_data, rows_of
 
 from entrenous.core.errors import InputError
 from entrenous.data.interactions import NO_TIME
@@ -55,11 +52,6 @@ def test_a_split_comes_back_identical(name, tmp_path):
     split = splits(name, random_data(), seed=3)[0]
     assert_same(split, read(write(split, tmp_path / "split")))
     assert [path.name for path in tmp_path.iterdir()] == ["split"]
-
-
-def test_movielens_comes_back_identical(tmp_path):
-    split = splits("loo-99", movielens())[0]
-    assert_same(split, read(write(split, tmp_path / "split")))
 
 
 def test_repeated_visits_come_back_and_those_of_no_row_are_refused(tmp_path):
@@ -143,25 +135,6 @@ def test_strange_ids_come_back(tmp_path):
         "loo-2", interactions([(user, item) for user in NASTY for item in NASTY[:12]], items=NASTY)
     )[0]
     assert_same(split, read(write(split, tmp_path / "split")))
-
-
-@settings(max_examples=40, deadline=None)
-@hypothesis_given(
-    st.sets(
-        st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=6),
-        min_size=6,
-        max_size=6,
-    )
-)
-def test_any_printable_ids_come_back(tmp_path_factory, names):
-    items = sorted(names)
-    split = splits(
-        "loo-1",
-        interactions(
-            [("=u", item) for item in items[:5]] + [("v", items[0]), ("v", items[1])], items=items
-        ),
-    )[0]
-    assert_same(split, read(write(split, tmp_path_factory.mktemp("any") / "split")))
 
 
 def test_no_cell_of_a_csv_starts_a_formula(tmp_path):

@@ -401,18 +401,6 @@ def test_movielens_1m(monkeypatch: pytest.MonkeyPatch) -> None:
     assert split.test.rows.time is not None and (split.test.rows.time != NO_TIME).all()
 
 
-def test_pinterest_20(monkeypatch: pytest.MonkeyPatch) -> None:
-    split = splits("ncf-99", present("pinterest-20", monkeypatch))[0]
-    assert split.validation is not None and split.test.candidates is not None
-    assert [len(split.train), len(split.validation.rows), len(split.test.rows)] == [
-        925_152,
-        37_501,
-        37_501,
-    ]
-    assert split.test.candidates.shape == (37_501, 99) and split.test.candidates.min() >= 0
-    assert "test rows of NCF left out, as their users are not in the data: 17,686" in split.notes
-
-
 @pytest.mark.parametrize(
     ("name", "problem"),
     [("ml-1m", "519881 of 1000209 rows have no time"), ("pinterest-20", "the data has no times")],

@@ -10,10 +10,9 @@ from small_data import interactions, random_data, rows_of
 
 from entrenous.core.errors import InputError
 from entrenous.data.interactions import NO_TIME, SECOND, Interactions
-from entrenous.data.split.protocol import splits, without_candidates
+from entrenous.data.split.protocol import splits
 from entrenous.data.split.types import Split, refitted
 from entrenous.runs.pipeline import run
-from entrenous.runs.tuning.grid import TuneRequest, begin
 
 DAY = 86_400 * SECOND
 
@@ -141,17 +140,6 @@ def test_another_future_changes_no_model(name: str) -> None:
     assert other.manifest["model_sha256"] == whole.manifest["model_sha256"]
 
 
-def test_settings_are_chosen_on_the_last_part_before_the_moment() -> None:
-    data = random_data(items=140, rows=900)
-    data = replace(data, time=times_of(data) * DAY)
-    asked = TuneRequest("fpl", data, protocol="global-80-20", grid={"factors": ["2"]}, seeds=2)
-    [split] = splits("global-80-20", data)
-    for part in begin(asked).parts:
-        assert rows_of(part.train) == rows_of(split.train)
-        assert times_of(part.train).max() < times_of(part.validation.rows).min()
-        assert times_of(part.validation.rows).max() < times_of(split.test.rows).min()
-
-
 def test_a_moment_needs_times_on_all_rows() -> None:
     data = log(NEWCOMERS)
     for time, said in (
@@ -178,59 +166,12 @@ TIED = (
     "ann a 1, ann b 2, ann c 5, ann d 5, bob a 1, bob b 4, bob c 4, bob d 6, "
     "eve a 3, eve b 3, eve c 4, eve d 5, dan a 1"
 )
-RULE = "the last one in the source is the latest (ties=file)"
+RULE = "the last one in the source is the latest"
 
 
-def held_out_by(name: str, data: Interactions, seed: int = 0) -> set[tuple[str, str]]:
-    return rows_of(splits(name, data, seed=seed)[0].test.rows)
-
-
-@pytest.mark.parametrize("name", ["loo-full", "loo-full,ties=file"])
-def test_ties_that_decide_are_counted_and_the_file_decides(name: str) -> None:
-    [split] = splits(name, log(TIED))
-    assert split.name == name
+def test_ties_that_decide_are_counted_and_the_file_decides() -> None:
+    [split] = splits("loo-full", log(TIED))
     assert f"1 of 3 users have ties that decide their test rows: {RULE}" in split.notes
     assert f"1 of 3 users have ties that decide their validation rows: {RULE}" in split.notes
     assert ("ann", "d") in rows_of(split.test.rows)
     assert ("bob", "c") in rows_of(held(split))
-
-
-def test_a_draw_decides_ties_and_nothing_else() -> None:
-    data = log(TIED)
-    drawn = [held_out_by("loo-full,ties=random", data, seed) for seed in range(40)]
-    assert {
-        user: {item for rows in drawn for name, item in rows if name == user}
-        for user in ("ann", "bob", "eve")
-    } == {"ann": {"c", "d"}, "bob": {"d"}, "eve": {"d"}}
-    # 20 of 40 would be expected; a fair draw is outside these bounds once in 10,000 times.
-    assert 8 <= sum(("ann", "c") in rows for rows in drawn) <= 32
-    assert drawn[7] == held_out_by("loo-full,ties=random", data, 7)
-    # The order of the source has no part in it.
-    parts = TIED.split(", ")
-    backward = log(", ".join(reversed(parts)))
-    assert [held_out_by("loo-full,ties=random", backward, seed) for seed in range(40)] == drawn
-    assert held_out_by("loo-full", backward) != held_out_by("loo-full", data)
-    [split] = splits("loo-full,ties=random", data)
-    assert "1 of 3 users have ties that decide their test rows: drawn by the seed" in (
-        " ".join(split.notes)
-    )
-
-
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("loo-1,ties=maybe", "ties is 'maybe'; expected file or random"),
-        ("loo-1,tie=file", "it has no option 'tie'; expected one of its options: ties"),
-        ("loo-1,seed=4", "it has no option 'seed'"),
-        ("random-80-20,ties=file", "it has no option 'ties'; expected one of its options: none"),
-    ],
-)
-def test_other_options_are_refused(name: str, said: str) -> None:
-    with pytest.raises(InputError, match=said):
-        splits(name, log(TIED))
-
-
-def test_the_rows_without_candidates_keep_the_options() -> None:
-    assert without_candidates("loo-99,ties=random") == "loo-full,ties=random"
-    assert without_candidates("loo-99") == "loo-full"
-    assert without_candidates("temporal-80-20,ties=random") == "temporal-80-20,ties=random"

@@ -11,19 +11,17 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from command_line import Command
 from paths import SHARED, absent
 from published_splits import Part, free, refused_split, write_pepper
-from small_data import Popular, interactions, random_data, rows_of
+from small_data import interactions, random_data, rows_of
 
 from entrenous.core.errors import InputError
 from entrenous.data.dataset import dataset
-from entrenous.data.interactions import NO_TIME, SECOND, Interactions
+from entrenous.data.interactions import NO_TIME, Interactions
 from entrenous.data.load import load
 from entrenous.data.split.export import write
 from entrenous.data.split.protocol import splits
 from entrenous.data.split.types import Split
-from entrenous.evaluation.protocol import evaluate
 
 ITEMS = [f"i{n:03}" for n in range(120)]
 ROWS = [
@@ -112,28 +110,6 @@ def test_users_are_numbered_as_published_and_others_are_not_in_the_split_but_eve
     assert split.train.items is DATA.items and split.train.catalogue[:2] == (3, 120)
 
 
-@pytest.mark.parametrize(("n", "users"), [(1, "bob"), (2, "ann bob"), (3, "ann bob cas")])
-def test_a_number_takes_the_first_users(n: int, users: str, folder: Path) -> None:
-    split = splits(f"pepper-given-{n}", DATA)[0]
-    assert split.name == f"pepper-given-{n}" and len(split.train.users) == n
-    assert parts(split) == [published(label, users) for label in ("train", "validation", "test")]
-    assert split.notes[0].endswith(f"of the first {n} of their 3 users")
-
-
-def test_rows_keep_value_time_and_place_in_the_source(folder: Path) -> None:
-    split = splits("pepper-given", DATA)[0]
-    assert split.validation is not None
-    for part in (split.train, split.validation.rows, split.test.rows):
-        for at, (u, i) in enumerate(zip(part.user.tolist(), part.item.tolist(), strict=True)):
-            whole = DATA.users.index(part.users[u])
-            source = int(
-                DATA.ptr[whole]
-                + np.searchsorted(DATA.item[DATA.ptr[whole] : DATA.ptr[whole + 1]], i)
-            )
-            for column in ("value", "time", "row"):
-                assert getattr(part, column)[at] == getattr(DATA, column)[source]
-
-
 def test_candidates_are_the_published_ones_in_their_order(folder: Path) -> None:
     split = splits("pepper-given", DATA)[0]
     for user, item, part in NEGATIVES:
@@ -218,34 +194,6 @@ def test_a_folder_that_does_not_say_what_weighs_is_refused(folder: Path, tmp_pat
             splits("given", given=about.parent)
 
 
-def test_it_runs_from_the_command_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pl.DataFrame([row[:2] for row in ROWS], schema=["user_id", "item_id"], orient="row").write_csv(
-        folder / "interactions.csv"
-    )
-    write_pepper(
-        folder,
-        PARTS,
-        {row: [f"i0{n:02}" for n in range(1, 11) if f"i0{n:02}" != row[1]] for row in NEGATIVES},
-    )
-    said = Command(capsys)(
-        "run",
-        "popular",
-        "--data",
-        "ml-100k",
-        "--protocol",
-        "pepper-given",
-        "--out",
-        folder / "runs",
-        "--json",
-    ).json
-    assert (
-        said["protocol"] == "pepper-given"
-        and said["users_evaluated"] == 3
-        and said["catalogue"]["users"] == 3
-    )
-    assert any(note.startswith("parts: those that PEPPER") for note in said["notes"])
-
-
 # ---- what it refuses -----------------------------------------------------------------------------
 
 
@@ -268,20 +216,6 @@ def test_missing_tables_are_refused_with_where_to_get_them(name: str, home: Path
 def test_a_number_of_users_they_do_not_have_is_refused(n: int, folder: Path) -> None:
     assert "use pepper-given-3" in refused(
         f"'pepper-given-{n}' asks for {n} users, but .* has 3", protocol=f"pepper-given-{n}"
-    )
-
-
-def test_rows_that_a_filter_took_away_are_refused(folder: Path) -> None:
-    fewer = DATA.select(DATA.item != DATA.items.index("i008"))
-    said = refused(
-        "published rows that are not in the data: 1; the first is user 'cas', item 'i008'", fewer
-    )
-    assert "load ml-100k by name and without filters" in said
-    known = interactions([row for row in ROWS if row[0] != "cas"], items=ITEMS, name="ml-100k")
-    refused("published rows that are not in the data: 3", known)
-    refused(
-        "item 'i010' of .* is no item of the data",
-        interactions(ROWS, items=[*ITEMS[:10], *ITEMS[11:], "x"][:120], name="ml-100k"),
     )
 
 
@@ -405,46 +339,6 @@ def test_foursquares_items_must_tell_the_numbers(home: Path) -> None:
 # ---- gowalla-nyc-pepper: times from moves --------------------------------------------------------
 
 
-def test_gowallas_times_are_the_seconds_to_the_last_visit(home: Path) -> None:
-    """ann: i001 at 0, i002 at 10, i001 again at 15, then a gap, i002 to i003 in 7 s: at 15 and 22.
-    bob's i004 is in no move.
-    """
-    folder = home / "gowalla-nyc"
-    rows: list[Part] = [
-        ("ann", "i001", "train"),
-        ("ann", "i002", "test"),
-        ("ann", "i003", "validation"),
-        ("bob", "i004", "train"),
-    ]
-    write_pepper(folder, rows, {row: ["i005", "i006"] for row in rows[1:3]})
-    moves = [
-        ("ann", 4, "i002", "i003", 7),
-        ("ann", 0, "i001", "i002", 10),
-        ("ann", 1, "i002", "i001", 5),
-        ("bob", 0, "i005", "i006", 3),
-    ]
-    names = ["user_id", "row", "item_id", "next_item_id", "delta_seconds"]
-    pl.DataFrame(moves, schema=names, orient="row").write_parquet(
-        folder / "pepper_transitions.parquet"
-    )
-    places = pl.DataFrame({"item_id": ITEMS[:9], "lat": np.arange(9) / 4, "lon": [-74.0] * 9})
-    places.write_parquet(folder / "pepper_items.parquet")
-    data = load("gowalla-nyc-pepper", fetch=False)
-    assert data.time is not None and data.time.tolist() == [
-        15 * SECOND,
-        15 * SECOND,
-        22 * SECOND,
-        NO_TIME,
-    ]
-    assert len(data.items) == 9 and set(data.items.ids) == set(ITEMS[:9])
-    assert data.features["lat"][data.items.index("i006")] == "1.5"
-    split = splits("pepper-given", data)[0]
-    assert candidates(split, "ann") == ["i005", "i006"] and split.train.catalogue[:2] == (2, 9)
-    pl.DataFrame({"user_id": ["ann"]}).write_parquet(folder / "pepper_transitions.parquet")
-    with pytest.raises(InputError, match="no column 'row'"):
-        load("gowalla-nyc-pepper", fetch=False)
-
-
 # ---- pepper-85-15 --------------------------------------------------------------------------------
 
 DRAWN = random_data(users=60, items=200, rows=1500, seed=2)
@@ -497,20 +391,6 @@ def test_the_seed_draws_it() -> None:
     assert parts(one)[1] != parts(other)[1] and parts(one)[2] != parts(other)[2]
 
 
-def test_every_row_is_as_likely_to_be_held_out() -> None:
-    """Eighty rows, 12 of them test and 12 weighting: over 400 seeds each is held out 120 times,
-    give or take 9.2.
-    """
-    data = interactions(
-        [("ann", f"i{n:03}") for n in range(80)], items=[f"i{n:03}" for n in range(200)]
-    )
-    held = np.zeros(80, np.int64)
-    for seed in range(400):
-        split = splits("pepper-85-15", data, seed=seed)[0]
-        held += np.bincount(split.train.item, minlength=200)[:80] == 0
-    assert held.sum() == 400 * 24 and abs(held - 120).max() < 5 * np.sqrt(400 * 0.3 * 0.7)
-
-
 @pytest.mark.parametrize(
     ("protocol", "match"),
     [
@@ -549,24 +429,6 @@ def sizes(split: Split) -> list[int]:
         len(split.validation.rows),
         len(split.test.rows),
     ]
-
-
-def test_movielens_100k_has_the_hundred_users_of_table_4(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Popularity on the authors' split and negatives, as measured before: about 72.5 / 53.6 / 37.7
-    (shared/research/peers.md, 2.3).
-    """
-    data = present("ml-100k", monkeypatch)
-    split = splits("pepper-given", data)[0]
-    assert sizes(split) == [100, 1682, 9062, 957, 1000]
-    assert (
-        split.train.users.ids.tolist() == [str(n) for n in range(1, 101)]
-        and (split.test.rows.counts == 10).all()
-    )
-    assert "test candidates that are the held-out item itself, left out: 64" in split.notes
-    found = evaluate(Popular(split.train), split.train, split.test, label="popular").metrics
-    for n, expected in ((20, 0.725), (10, 0.536), (5, 0.377)):
-        assert found[f"hr@{n}"] == pytest.approx(expected, abs=0.012)
-    assert sizes(splits("pepper-given-943", data)[0]) == [943, 1682, 81_917, 8_653, 9_430]
 
 
 def test_foursquare_nyc(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -69,22 +69,6 @@ def test_parts_are_disjoint_and_together_the_data(name):
 
 
 @pytest.mark.parametrize("name", [*NAMES, "given"])
-def test_every_row_keeps_its_value_and_time(name):
-    kept = {
-        (u, i): (v, t)
-        for u, i, v, t in zip(
-            DATA.user, DATA.items.ids[DATA.item], DATA.value, DATA.time, strict=True
-        )
-    }
-    for part in parts(made(name)[0]):
-        names = part.items.ids[part.item]
-        assert all(
-            kept[u, i] == (v, t)
-            for u, i, v, t in zip(part.user, names, part.value, part.time, strict=True)
-        )
-
-
-@pytest.mark.parametrize("name", [*NAMES, "given"])
 def test_parts_share_users_items_and_features(name):
     for split in made(name):
         assert all(

@@ -96,7 +96,7 @@ def protocols() -> str:
     return page(
         "Protocols",
         "After this page you can name how rows are held out and ranked. A number in a name may be"
-        " replaced by another one (`loo-50`); options follow the name (`loo-99,ties=random`). [Your"
+        " replaced by another one (`loo-50`); options follow the name (`given,repeats=keep`). [Your"
         " own data](../data.md) says how times are read.",
         parts,
     )

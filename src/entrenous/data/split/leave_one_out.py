@@ -2,7 +2,7 @@
 latest validation, the rest train.
 
 Latest is `newest_first`: the highest time, and among equal times the row that comes last in the
-source (415 of the 943 users of MovieLens-100K have such a tie), or by `ties=random` a drawn one.
+source (415 of the 943 users of MovieLens-100K have such a tie).
 `loo-99` ranks each held-out item against 99 items that its user never interacted with in any part,
 drawn without replacement and named by (seed, "candidates", part, user), so that the same seed gives
 the same items; any other number works; `loo-full` draws none. Validation rows choose settings and
@@ -19,12 +19,12 @@ from ...core.errors import InputError
 from ...core.keys import below, draw, folded, folds, key
 from ...core.types import Array, Int32Array, Int64Array, UInt64Array
 from ..interactions import Interactions
-from .types import Split, Ties, assemble, named, newest_first, tie_notes
+from .types import Split, assemble, named, newest_first, tie_notes
 
 
-def sampled(data: Interactions, k: int, *, seed: int, ties: Ties = "file") -> list[Split]:
+def sampled(data: Interactions, k: int, *, seed: int) -> list[Split]:
     """Holds out each user's latest row for test and the second latest for validation, each with K
-    candidates: the protocol `loo-K`. ties: as for `newest_first`.
+    candidates: the protocol `loo-K`.
 
     Raises InputError if a user has fewer than K items that were never consumed: a shorter list
     would be an easier test.
@@ -36,27 +36,26 @@ def sampled(data: Interactions, k: int, *, seed: int, ties: Ties = "file") -> li
             expected="loo-1 or more",
             fix="use loo-99, or loo-full for none",
         )
-    return [_leave_one_out(data, f"loo-{k}", k, seed, ties)]
+    return [_leave_one_out(data, f"loo-{k}", k, seed)]
 
 
-def full(data: Interactions, *, seed: int, ties: Ties = "file") -> list[Split]:
+def full(data: Interactions, *, seed: int) -> list[Split]:
     """Holds out each user's latest row for test and the second latest for validation, ranked
-    against the whole catalogue only: the protocol `loo-full`. ties: as for `newest_first`; only
-    `random` draws by the seed.
+    against the whole catalogue only: the protocol `loo-full`. Nothing is drawn.
     """
-    return [_leave_one_out(data, "loo-full", 0, seed, ties)]
+    return [_leave_one_out(data, "loo-full", 0, seed)]
 
 
 PROTOCOLS = {"loo-99": sampled, "loo-full": full}
 
 
-def _leave_one_out(data: Interactions, name: str, k: int, seed: int, ties: Ties) -> Split:
-    place = newest_first(data, ties, seed)
+def _leave_one_out(data: Interactions, name: str, k: int, seed: int) -> Split:
+    place = newest_first(data)
     # The number of rows of the user of each row: a row is held out only if another one is left.
     rows = np.repeat(data.counts, data.counts)
     test = (place == 0) & (rows >= 2)
     validation = (place == 1) & (rows >= 3)
-    notes = (*_few(data), *tie_notes(data, place, validation, test, ties))
+    notes = (*_few(data), *tie_notes(data, place, validation, test))
     candidates = None
     if k:
         # A key for each part: else one user would have the same candidates in both.

@@ -26,15 +26,14 @@ from ..interactions import NO_TIME, Interactions, find_rows, pairs_of
 from ..published import Published
 from .candidates import Negatives, only_negatives
 from .leave_one_out import draw_candidates
-from .types import Split, Ties, assemble, newest_first, shuffled, tie_notes
+from .types import Split, assemble, newest_first, shuffled, tie_notes
 
 # Published candidates of a test row.
 SHIPPED = 99
 
 
-def ncf(data: Interactions, k: int, *, seed: int, ties: Ties = "file") -> list[Split]:
+def ncf(data: Interactions, k: int, *, seed: int) -> list[Split]:
     """Holds out the rows that NCF's authors held out, with their candidates: the protocol `ncf-99`.
-    ties: as for `newest_first`, of the validation rows.
 
     Raises InputError for another number, for data of which NCF published no test rows, and for rows
     that are not those NCF had (a filter was applied, or they come from elsewhere).
@@ -51,7 +50,7 @@ def ncf(data: Interactions, k: int, *, seed: int, ties: Ties = "file") -> list[S
     test = np.zeros(len(data), np.bool_)
     test[rows[rows >= 0]] = True
     timed = _timed(data, test)
-    validation, tied = _validation(data, test, timed, ties, seed)
+    validation, tied = _validation(data, test, timed, seed)
     validation_key = key(seed, "candidates", "validation")
     of_validation = draw_candidates(data, data.user[validation], k, validation_key)
     about = _about(data.name, theirs, rows)
@@ -155,7 +154,7 @@ def _timed(data: Interactions, test: BoolArray) -> BoolArray:
 
 
 def _validation(
-    data: Interactions, test: BoolArray, timed: BoolArray, ties: Ties, seed: int
+    data: Interactions, test: BoolArray, timed: BoolArray, seed: int
 ) -> tuple[BoolArray, tuple[str, ...]]:
     """Marks one remaining row of each user who has two or more, bool [n]: the latest if `timed`,
     otherwise a drawn one. Returns notes on ties too.
@@ -168,10 +167,10 @@ def _validation(
     # `newest_first` refuses data without times, even if no row of it is asked for.
     if latest.any():
         of_timed = rest.select(latest)
-        place = newest_first(of_timed, ties, seed)
+        place = newest_first(of_timed)
         chosen[latest] = place == 0
         none = np.zeros(len(of_timed), np.bool_)
-        notes = tie_notes(of_timed, place, place == 0, none, ties)
+        notes = tie_notes(of_timed, place, place == 0, none)
     others = rest.select(~latest)
     chosen[~latest] = shuffled(others, key(seed, "split", "ncf")) == 0
     # A user's only row stays in training.

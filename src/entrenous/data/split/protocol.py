@@ -1,5 +1,5 @@
 """`splits`: splits data by the name of a protocol, such as `loo-99`, `temporal-80-20` or
-`kfold-5`. Its options follow the name: `given,repeats=drop`, `loo-99,ties=random`.
+`kfold-5`. Its options follow the name: `given,repeats=drop`.
 """
 
 from __future__ import annotations

@@ -19,7 +19,6 @@ from ..interactions import Interactions, Vocabulary
 from .types import (
     Held,
     Split,
-    Ties,
     assemble,
     hold_out,
     newest_first,
@@ -29,30 +28,25 @@ from .types import (
 )
 
 
-def temporal(
-    data: Interactions, train: int, test: int, *, seed: int, ties: Ties = "file"
-) -> list[Split]:
+def temporal(data: Interactions, train: int, test: int, *, seed: int) -> list[Split]:
     """Splits each user's rows by time, the protocol `temporal-A-B`: the latest B percent for test,
     the latest B percent of the rest for validation.
 
-    ties: as for `newest_first`; only `random` draws by the seed. Raises InputError for data without
-    times, and unless A + B = 100.
+    Nothing is drawn. Raises InputError for data without times, and unless A + B = 100.
     """
     name = percents("temporal", train, test)
-    place = newest_first(data, ties, seed)
+    place = newest_first(data)
     validation, tested = hold_out(data, place, test)
-    notes = (*without_test(data, tested), *tie_notes(data, place, validation, tested, ties))
+    notes = (*without_test(data, tested), *tie_notes(data, place, validation, tested))
     return [assemble(name, data, validation, tested, refit=True, notes=notes)]
 
 
-def temporal_trained(
-    data: Interactions, train: int, test: int, *, seed: int, ties: Ties = "file"
-) -> list[Split]:
+def temporal_trained(data: Interactions, train: int, test: int, *, seed: int) -> list[Split]:
     """Splits as `temporal` does, over the items with training or validation rows alone, the
     protocol `fpl-A-B`. Raises InputError as `temporal` does.
     """
     name = percents("fpl", train, test)
-    [split] = temporal(data, train, test, seed=seed, ties=ties)
+    [split] = temporal(data, train, test, seed=seed)
     return [trained_items(split, name)]
 
 

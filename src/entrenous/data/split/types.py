@@ -5,23 +5,18 @@ the steps that every kind of split is made of.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Generic, Literal, NamedTuple
+from typing import Generic, NamedTuple
 
 import numpy as np
 
 from ...core.compiling import njit
 from ...core.contract.protocols import joined_visits, some_visits
 from ...core.errors import InputError
-from ...core.keys import fold, key
+from ...core.keys import fold
 from ...core.lanes.memory import starts_of
 from ...core.types import Array, BoolArray, Int32Array, Int64Array, UInt64Array
 from ..events import Windows
 from ..interactions import Interactions, KindT, Vocabulary, pair_numbers
-
-Ties = Literal["file", "random"]
-"""The choices for rows of one user at one time: file: the last one in the source is the latest;
-random: drawn by (seed, user, item).
-"""
 
 
 class Held(NamedTuple):
@@ -203,20 +198,16 @@ def named(indices: Array, names: Vocabulary) -> str:
 # ---- the steps that every kind of split is made of -----------------------------------------------
 
 
-def newest_first(data: Interactions, ties: Ties, seed: int) -> Int64Array:
+def newest_first(data: Interactions) -> Int64Array:
     """Returns the number of rows of the same user that are later than each row, int64 [n]: 0 is the
-    latest. Raises InputError for data without times.
-
-    ties: see `Ties`.
+    latest. Of rows at one time, the last one in the source is. Raises InputError for data without
+    times.
     """
-    if ties == "random":
-        draws = row_draws(data.ptr, data.item, key(seed, "split", "ties"))
-        return _from_end(data, data.time_order(draws))
     return _from_end(data, data.time_order())
 
 
 def tie_notes(
-    data: Interactions, place: Int64Array, validation: BoolArray, test: BoolArray, ties: Ties
+    data: Interactions, place: Int64Array, validation: BoolArray, test: BoolArray
 ) -> tuple[str, ...]:
     """Returns notes on the users of whom a tie in time decides which rows are held out, bool [n];
     none if there are none.
@@ -229,7 +220,6 @@ def tie_notes(
     order[data.ptr[data.user] + place] = np.arange(len(data))
     user = data.user[order]
     tied = (np.diff(user) == 0) & (np.diff(time[order]) == 0)
-    rule = "drawn by the seed" if ties == "random" else "the last one in the source is the latest"
     notes = []
     # The rows from the latest on, of which the last one is at the border of the part.
     for part, of_part, until in (
@@ -242,7 +232,7 @@ def tie_notes(
             continue
         everybody = len(np.unique(data.user[of_part]))
         number = f"{len(users):,} of {everybody:,} users have ties that decide their {part} rows"
-        notes.append(f"{number}: {rule} (ties={ties})")
+        notes.append(f"{number}: the last one in the source is the latest")
     return tuple(notes)
 
 
