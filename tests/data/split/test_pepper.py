@@ -336,9 +336,6 @@ def test_foursquares_items_must_tell_the_numbers(home: Path) -> None:
     assert "first_seen_index" in refused("PEPPER's numbers cannot be told", data)
 
 
-# ---- gowalla-nyc-pepper: times from moves --------------------------------------------------------
-
-
 # ---- pepper-85-15 --------------------------------------------------------------------------------
 
 DRAWN = random_data(users=60, items=200, rows=1500, seed=2)

@@ -446,8 +446,13 @@ def _refuse_columns(where: str, line: str, layout: Layout, cut_off: bool, drop: 
         fix = "the last line has no line end: the file seems cut off; get it again"
     elif columns < wanted and others:
         fix = f"the line holds {name_of(others[0])}: use one delimiter throughout; {drop}"
-    elif columns > wanted and layout.delimiter == ",":
-        fix = f"put a field that holds a comma in quotes, and write decimals with a point; {drop}"
+    elif columns > wanted:
+        every = ",".join(["row", *layout.names])
+        fix = (
+            "put a field that holds a delimiter in quotes, and write decimals with a point; if the"
+            f" first column has no name, as in files of R: --load names={every} --load"
+            f" skip_lines=1; {drop}"
+        )
     else:
         fix = f"complete the line or remove it; {drop}"
     if layout.guessed and layout.delimiter in (" ", "\t"):

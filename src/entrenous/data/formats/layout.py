@@ -259,16 +259,13 @@ def layout_of(
         guessed = True
     # Of a single row it is the row that is wrong.
     below = rows[1:] if header else []
-    wider = sum(len(row) == len(fields) + 1 for row in below)
-    wide = len(below) > 0 and wider > MOST * len(below)
-    spare = wide and below[0][-1] == ""
+    wider = sum(len(row) == len(fields) + 1 and row[-1] == "" for row in below)
+    spare = wider > MOST * max(1, len(below))
     if spare:
         notes.append(
             f"rows end with {name_of(delimiter)} that the header lacks: the empty column behind it"
             " is not read"
         )
-    elif wide:
-        _refuse_wider(rows[1], names, where)
     # A delimiter at the end of each line ends an empty column, which has no name of its own.
     if len(names) == len(fields) - 1:
         names = [*names, f"column {len(fields)}"]
@@ -429,42 +426,27 @@ def _check_header(fields: Sequence[str], options: LoadOptions, where: str) -> No
     if named or not any(map(is_number, fields)):
         return
     user, item = fields[:2]
-    names = ",".join(_example([list(fields)]))
     raise InputError(
         where,
         f"the line may be a header or a row: {', '.join(fields[:8])}",
         expected="names alone, or no name of a column",
         fix=f"say which: --load user={user} --load item={item} if it is a header, --load"
-        f" names={names} if it is a row",
+        f" names={_example(fields)} if it is a row",
     )
 
 
-def _refuse_wider(row: list[str], names: list[str], where: str) -> NoReturn:
-    """Refuses rows with one field more than the header."""
-    every = ",".join(["row", *names])
-    source, _, first = where.rpartition(":")
-    raise InputError(
-        f"{source}:{int(first) + 1}",
-        f"{len(row)} columns",
-        expected=f"{len(names)} ({', '.join(names[:6])}), as in the header",
-        fix="put a field that holds a delimiter in quotes, and write decimals with a point; if the"
-        " first column has no name, as in files of R, add:"
-        f" --load names={every} --load skip_lines={first}",
-    )
-
-
-def _example(rows: list[list[str]]) -> list[str]:
-    """Returns names that would do for the columns of some rows: the first ids are user and item."""
-    left = ["user_id", "item_id"]
+def _example(fields: Sequence[str]) -> str:
+    """Returns names that would do for the columns of a row: the first ids are user and item."""
+    left = [USER, ITEM]
     names = []
-    for number, field in enumerate(rows[0], 1):
-        if is_date(field) and "timestamp" not in names:
-            names.append("timestamp")
+    for number, field in enumerate(fields, 1):
+        if is_date(field) and TIME not in names:
+            names.append(TIME)
         elif left and not is_date(field):
             names.append(left.pop(0))
         else:
             names.append(f"column{number}")
-    return names
+    return ",".join(names)
 
 
 def _refuse_names(fields: list[str], second: list[str], where: str) -> NoReturn:
@@ -475,8 +457,7 @@ def _refuse_names(fields: list[str], second: list[str], where: str) -> NoReturn:
     said = " ".join(f"--load {shlex.quote(word)}" for word in (f"user={user}", f"item={item}"))
     name_two = f"say what its columns are: user='{user}', item='{item}' ({said})"
     name_all = (
-        f"add one, or name all {len(fields)} columns, for example: --load"
-        f" names={','.join(_example([fields]))}"
+        f"add one, or name all {len(fields)} columns, for example: --load names={_example(fields)}"
     )
     if any(map(is_number, fields)):
         fix = name_all
