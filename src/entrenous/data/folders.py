@@ -177,30 +177,8 @@ def _stacked(parts: list[Path], options: LoadOptions) -> ColumnTable:
         notes.append(f"parts without rows, left out: {empty:,}")
     # A note that all parts have is said once.
     notes += dict.fromkeys(note for table in tables for note in table.notes)
-    table = stack(_with_all_columns(tables))
+    table = stack(tables)
     return replace(table, source=str(parts[0].parent), notes=tuple(notes))
-
-
-def _with_all_columns(tables: list[ColumnTable]) -> list[ColumnTable]:
-    """Returns parts with the columns of all of them. Raises InputError if a part lacks one, except
-    parts of JSON, in which an object may lack a key.
-    """
-    import polars as pl
-
-    columns = dict.fromkeys(name for table in tables for name in table.frame.columns)
-    whole = []
-    for table in tables:
-        missing = [name for name in columns if name not in table.frame.columns]
-        if missing and table.lines is None:
-            raise InputError(
-                table.source,
-                f"it has no column '{missing[0]}', which other parts have",
-                expected=", ".join(columns),
-                fix="read the parts that have it, or complete this one",
-            )
-        nulls = [pl.lit(None).alias(name) for name in missing]
-        whole.append(replace(table, frame=table.frame.with_columns(nulls)))
-    return whole
 
 
 def read_parts(

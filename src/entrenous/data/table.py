@@ -127,24 +127,26 @@ class ColumnTable:
 
 
 def stack(tables: Sequence[ColumnTable]) -> ColumnTable:
-    """Returns tables with the same columns one under the other. Raises InputError if columns
-    differ.
+    """Returns tables with the same columns one under the other; an object of JSON may lack a key.
+    Raises InputError if columns differ.
     """
     import polars as pl
 
     first = tables[0]
-    columns = first.frame.columns
+    columns = set(first.frame.columns)
+    alike = [table.lines is not None or columns == {*table.frame.columns} for table in tables]
     try:
-        frames = [table.frame.select(columns) for table in tables]
         # Relaxed, since one file may have whole numbers where another has decimals.
-        frame = pl.concat(frames, how="vertical_relaxed")
+        frame = pl.concat([table.frame for table in tables], how="diagonal_relaxed")
     except pl.exceptions.PolarsError:
-        other = next(table for table in tables if table.frame.schema != first.frame.schema)
+        alike = [table.frame.schema == first.frame.schema for table in tables]
+    if not all(alike):
         raise InputError(
-            other.source,
+            tables[alike.index(False)].source,
             f"its columns differ from those of {first.source}",
-            expected=", ".join(columns),
-        ) from None
+            expected=", ".join(first.frame.columns),
+            fix="read the parts that have the same, or complete the others",
+        )
     return ColumnTable(
         frame=frame,
         source=" + ".join(table.source for table in tables),
