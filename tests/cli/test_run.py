@@ -102,7 +102,7 @@ def test_run_as_a_table_shows_the_same_numbers_and_how_to_go_on(command: Command
 
 @pytest.mark.parametrize(
     "protocol",
-    ["loo-20", "loo-full,ties=random", "temporal-80-20", "global-80-20", "random-80-20", "kfold-5"],
+    ["loo-20", "temporal-80-20", "global-80-20", "random-80-20", "kfold-5"],
 )
 def test_every_protocol(protocol: str, command: Command) -> None:
     found = command("run", "popular", "--data", "shop.csv", "--protocol", protocol, "--json").json
