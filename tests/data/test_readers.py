@@ -16,7 +16,7 @@ from entrenous.core.errors import InputError
 from entrenous.data.columns import find_roles, plain
 from entrenous.data.formats import delimited, layout
 from entrenous.data.interactions import SECOND
-from entrenous.data.load import from_frame, load, load_part
+from entrenous.data.load import from_frame, load
 from entrenous.data.options import LoadKeywords, LoadOptions
 from entrenous.data.table import ColumnTable
 
@@ -109,12 +109,6 @@ def test_the_columns_that_a_file_without_a_header_may_have(
     first: list[str], orders: list[str]
 ) -> None:
     assert [",".join(names) for names in layout.readings([first])] == orders
-
-
-def test_a_guess_about_the_header_is_said(tmp_path: Path) -> None:
-    data = load(write(tmp_path / "a.csv", joined(",")))
-    option = "names=user_id,item_id,rating,timestamp"
-    assert [guess.option for guess in data.reading.guesses] == [option]
 
 
 def test_names_make_the_first_line_data(tmp_path: Path) -> None:
@@ -311,11 +305,6 @@ def test_a_folder_without_known_files_and_one_with_too_many(tmp_path: Path) -> N
         write(path / name, "user_id:token\titem_id:token\n1\t2\n")
     with pytest.raises(InputError, match="without known files"):
         load(path)
-
-
-def test_part_of_a_whole_may_be_small(tmp_path: Path) -> None:
-    path = write(tmp_path / "test.csv", "user_id,item_id\n1,10\n")
-    assert len(load_part(path)) == 1
 
 
 def test_keywords_of_load_are_its_options() -> None:

@@ -313,21 +313,6 @@ def test_the_lines_of_later_errors_are_those_of_the_file(file: Callable[..., Pat
 # ---- what a run does with them -------------------------------------------------------------------
 
 
-def test_a_scale_that_goes_below_zero_is_enough_to_predict_ratings() -> None:
-    """Jester's -10 to 10: nobody says what a like is, and rating predictors need none."""
-    data = from_frame(ratings(), scale=(-10, 10))
-    assert any("are ratings since scale=-10,10 says so" in note for note in data.notes)
-    run = entrenous.run("fbalf", data, split="random-80-20", rounds=2, progress=False)
-    assert "rmse" in run.metrics
-    with pytest.raises(
-        InputError, match=r"^frame for fcf: rows with a value of 0 or less"
-    ) as asked:
-        entrenous.run("fcf", data, split="random-80-20", rounds=2, progress=False)
-    assert "likes=positive" in str(asked.value) and "scale=" not in str(asked.value)
-    answered = from_frame(ratings(), scale=(-10, 10), likes="positive")
-    entrenous.run("fcf", answered, split="random-80-20", rounds=2, progress=False)
-
-
 def test_fcf_refuses_a_negative_confidence() -> None:
     data = from_frame(ratings(), likes="any")
     entrenous.run("fcf", data, split="random-80-20", rounds=1, progress=False)

@@ -55,21 +55,6 @@ def role_of(data: Interactions, name: str) -> tuple[str, str]:
 # ---- columns -------------------------------------------------------------------------------------
 
 
-def test_each_column_has_a_role_and_a_reason_or_is_not_read(tmp_path: Path) -> None:
-    header = "user_id,film_id,stars,title"
-    data = load(
-        written(tmp_path, table(header, USERS, ITEMS, range(1, 9), ["x"] * 8)), value="stars"
-    )
-    assert role_of(data, "user_id") == ("user", "a usual name of the user column")
-    assert role_of(data, "film_id") == ("item", "a usual name of the item column")
-    assert role_of(data, "stars") == ("value", "named by value=stars")
-    assert role_of(data, "title") == ("", "no option and no usual name gives it a role")
-    assert data.notes[:2] == (
-        f"read {tmp_path}/rows.csv: user = user_id, item = film_id, value = stars",
-        "not read: title",
-    )
-
-
 @pytest.mark.parametrize(
     ("name", "values", "option"),
     [
