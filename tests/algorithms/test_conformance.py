@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from small_federations import GOSSIP, when_and_where
+from small_federations import GOSSIP, same, when_and_where
 
 from entrenous.core.contract.declared import (
     bound,
@@ -32,7 +32,7 @@ from entrenous.core.contract.gossip import (
 )
 from entrenous.core.contract.gossip import NOBODY as NOBODY_THERE
 from entrenous.core.contract.own_rows import OwnRows
-from entrenous.core.contract.protocols import Histories, arrays_of, joined_states
+from entrenous.core.contract.protocols import Histories, arrays_of
 from entrenous.core.contract.settings import Settings
 from entrenous.core.contract.update import Update, add_update, empty_total
 from entrenous.core.errors import InputError
@@ -40,29 +40,17 @@ from entrenous.core.keys import fold_name, folds, key
 from entrenous.core.printed import summary_of
 from entrenous.data.interactions import Interactions, Vocabulary, build
 from entrenous.federation.gossip import Gossip
-from entrenous.federation.network import Network
 from entrenous.federation.rounds import Rounds
 from entrenous.runs.conformance import conform
 from entrenous.runs.recommenders import checkpoint_arrays, fitted, restore, restore_training
 from entrenous.runs.store import read_arrays, write_arrays
-from entrenous.runs.train import fit_central
-from entrenous.systems._federated_ncf import NCFSettings
 from entrenous.systems.named import algorithms
 
 ALL = algorithms()
 CENTRAL = [name for name, make in ALL.items() if is_central(make())]
 FEDERATED = [name for name, make in ALL.items() if is_federated(make())]
-NETWORKS = [name for name in FEDERATED if isinstance(ALL[name](), NCFSettings)]
 RATING = [name for name, make in ALL.items() if predicts_ratings(make())]
-SHOW_ITEMS = {
-    "MetaMF"
-    # whose server goes on through the network it made for this user: it sees which items were
-    # rated, and says so
-}
 NEEDS = {"vae": "torch", "ials": "implicit"}
-LONGER = {
-    "metamf": {"rounds": 40, "rate_decay": 0.95}
-}  # its default, six epochs, is for data of MovieLens' size
 SAME_FOR_EVERY_KEY = {"user-mean", "popular", "ease", "user-knn", "item-knn", "nearest-place"}
 USERS = 40
 NOBODY, EVERYTHING = 7, 11  # a user without rows, and one who consumed every item
@@ -102,22 +90,6 @@ def make(name: str) -> Any:
     return ALL[name]()
 
 
-def same(left: Any, right: Any) -> bool:
-    """Whether two states (or two Updates) hold the same bits."""
-    if isinstance(left, dict):
-        return left.keys() == right.keys() and all(same(left[name], right[name]) for name in left)
-    if isinstance(left, tuple):
-        return len(left) == len(right) and all(map(same, left, right))
-    if isinstance(left, OwnRows):
-        return isinstance(right, OwnRows) and same(left.flat(), right.flat())
-    left, right = np.asarray(left), np.asarray(right)
-    return (
-        left.dtype == right.dtype
-        and left.shape == right.shape
-        and left.tobytes() == right.tobytes()
-    )
-
-
 def copied(value: Any) -> Any:
     """A deep copy of a state."""
     if isinstance(value, dict):
@@ -132,16 +104,10 @@ def copied(value: Any) -> Any:
 # ---- every algorithm -----------------------------------------------------------------------------
 
 
-def test_there_are_algorithms_of_every_kind():
-    assert {"random", "popular", "user-knn", "item-knn", "bpr-mf", "vae", "ials"} <= set(CENTRAL)
-    assert FEDERATED and {
-        f"{system}-gmf" for system in ("pepper", "gossip-average", "gossip-age", "gossip-reptile")
-    } <= set(GOSSIP)
-    assert (
-        len(CENTRAL) + len(FEDERATED) + len(GOSSIP)
-        == len(ALL)
-        == len({*CENTRAL, *FEDERATED, *GOSSIP})
-    )
+def test_every_algorithm_is_of_one_kind():
+    kinds = [*CENTRAL, *FEDERATED, *GOSSIP]
+    assert CENTRAL and FEDERATED and GOSSIP
+    assert sorted(kinds) == sorted(ALL)
     assert all(is_gossip(ALL[name]()) for name in GOSSIP)
 
 
@@ -153,6 +119,11 @@ def test_it_explains_itself(name):
     assert first.endswith((".", ").", ":")) and len(first) > 20
     for field, info in type(algorithm).model_fields.items():
         assert info.description, f"{name}: setting '{field}' has no description"
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_it_conforms_to_its_declaration(name, data):
+    conform(make(name), data)
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -201,68 +172,6 @@ def test_a_number_out_of_range_is_refused_in_one_line(name):
 # ---- algorithms that predict ratings -------------------------------------------------------------
 
 
-def opinions(users: int = 120, items: int = 60) -> Interactions:
-    """Generous and strict users, good and bad items, and two tastes: ratings 1 to 5, six in ten of
-    them known.
-    """
-    rng = np.random.default_rng(11)
-    taste = np.where(np.arange(items) % 2 == np.arange(users)[:, None] % 2, 0.6, -0.6)
-    mean = 3 + rng.normal(0, 0.7, (users, 1)) + rng.normal(0, 0.7, items) + taste
-    user, item = np.nonzero(rng.random((users, items)) < 0.6)
-    value = np.clip(np.rint(mean + rng.normal(0, 0.3, mean.shape)), 1, 5)[user, item]
-    return build(
-        user,
-        item,
-        value=value,
-        users=Vocabulary(size=users),
-        items=Vocabulary(size=items),
-        scale=(1.0, 5.0),
-    )
-
-
-def trained_scores(name: str, train: Interactions) -> np.ndarray:
-    """Everybody's scores by the algorithm with its defaults, but for its length where that is
-    chosen for more users.
-    """
-    algorithm, users = (
-        make(name).model_copy(update=LONGER.get(name, {})),
-        np.arange(len(train.users)),
-    )
-    if name in CENTRAL:
-        return fit_central(algorithm, train, 0).recommender.scores(users)
-    rounds = Rounds(algorithm.configured(train.catalogue), train, seed=0)
-    training = rounds.advance(rounds.start(), rounds.algorithm.default_rounds(train.catalogue))
-    return fitted(rounds, training).recommender.scores(users)
-
-
-def test_there_are_algorithms_that_predict_ratings():
-    assert {"pmf", "biased-mf", "svd++"} <= set(RATING) & set(CENTRAL)
-
-
-@pytest.mark.parametrize("name", [name for name in RATING if name != "user-mean"])
-def test_a_predictor_of_ratings_knows_more_than_means(name):
-    """Held-out ratings are closer to its predictions than to the mean of the user's training
-    ratings, or of the item's.
-    """
-    data = opinions()
-    held = np.random.default_rng(2).random(len(data)) < 0.2
-    train, user, item, truth = (
-        data.select(~held),
-        data.user[held],
-        data.item[held],
-        data.value[held],
-    )
-
-    def rmse(predicted: np.ndarray) -> float:
-        return float(np.sqrt(((np.clip(predicted, 1, 5) - truth) ** 2).mean()))
-
-    by_user = np.bincount(train.user, train.value) / train.counts
-    by_item = np.bincount(train.item, train.value) / train.popularity
-    assert rmse(trained_scores(name, train)[user, item]) < 0.9 * min(
-        rmse(by_user[user]), rmse(by_item[item])
-    )
-
-
 @pytest.mark.parametrize("name", RATING)
 def test_a_predictor_of_ratings_refuses_data_without_any(name, data):
     """In one line that says what to do, before training: `fit`, or `configured` where there is a
@@ -279,16 +188,15 @@ def test_a_predictor_of_ratings_refuses_data_without_any(name, data):
 
 
 @pytest.mark.parametrize("name", [name for name in FEDERATED if name in RATING])
-def test_a_predictor_of_ratings_draws_no_negatives(name):
+def test_a_predictor_of_ratings_draws_no_negatives(name, data):
     """It says so; and which items are never to be drawn (the leaky sampler's avoid list) changes no
     bit of what it learns.
     """
     assert declared(ALL[name]()).traits.draws_negatives is False
-    train = opinions(users=30, items=25)
-    everything = build(*np.nonzero(np.ones((30, 25))), users=train.users, items=train.items)
+    everything = build(*np.nonzero(np.ones((USERS, 24))), users=data.users, items=data.items)
     found = []
     for avoid in (None, everything):
-        rounds = Rounds(ALL[name]().configured(train.catalogue), train, seed=0, avoid=avoid)
+        rounds = Rounds(ALL[name]().configured(data.catalogue), data, seed=0, avoid=avoid)
         found.append(checkpoint_arrays(rounds.advance(rounds.start(), 2)))
     assert same(*found)
 
@@ -315,10 +223,6 @@ def test_a_model_is_a_named_tuple_of_finite_arrays(fit):
         assert array.dtype.kind in "iuf" and np.isfinite(array).all(), name
 
 
-def test_the_same_key_gives_the_same_bytes(fit, data):
-    assert same(fit.algorithm.fit(data, key(0, "fit")), fit.model)
-
-
 def test_another_key_gives_another_model_where_chance_plays_a_part(fit, data):
     assert same(fit.algorithm.fit(data, key(1, "fit")), fit.model) is (
         fit.name in SAME_FOR_EVERY_KEY
@@ -335,13 +239,6 @@ def test_fit_reports_progress_to_the_end_and_leaves_the_data_alone(fit):
     assert reports == sorted(reports) and (not reports or reports[-1][0] == reports[-1][1])
 
 
-def test_scores_are_finite_float32_for_every_item(fit, data):
-    scores = fit.algorithm.score(fit.model, data, np.arange(40))
-    assert scores.dtype == np.float32 and scores.shape == (40, 24)
-    assert np.isfinite(scores).all()
-    assert fit.algorithm.score(fit.model, data, np.empty(0, np.int64)).shape == (0, 24)
-
-
 def test_a_user_s_scores_do_not_depend_on_the_block(fit, data):
     whole = fit.algorithm.score(fit.model, data, np.arange(40))
     for users in ([0], [NOBODY], [39, 3, EVERYTHING], list(range(5, 22))):
@@ -355,31 +252,6 @@ def test_scoring_leaves_the_model_alone_and_repeats(fit, data):
     assert same(first, first_again) and same(fit.model, before)
     first[...] = np.nan  # the block is the caller's own memory
     assert same(fit.algorithm.score(fit.model, data, np.arange(40)), first_again)
-
-
-@pytest.mark.parametrize(
-    "name", sorted(set(CENTRAL) - set(RATING) - {"random", "nearest-place"})
-)  # places are at random here
-def test_a_model_knows_what_users_like(name):
-    """A held-out item comes before an unconsumed one more often than not, in the mean over users
-    (random: one half).
-    """
-    data, rng, usual = (
-        interactions(200),
-        np.random.default_rng(1),
-        np.setdiff1d(np.arange(200), [NOBODY, EVERYTHING]),
-    )
-    keep, held = (
-        np.ones(len(data), bool),
-        np.array([rng.integers(data.ptr[u], data.ptr[u + 1]) for u in usual]),
-    )
-    keep[held] = False
-    train, algorithm = data.select(keep), make(name)
-    scores = algorithm.score(algorithm.fit(train, key(0, "fit")), train, usual)
-    mine, free = scores[np.arange(len(usual)), data.item[held]][:, None], np.ones((200, 24), bool)
-    free[data.user, data.item] = False
-    wins = (mine > scores) + 0.5 * (mine == scores)
-    assert wins[free[usual]].mean() > 0.6
 
 
 # ---- federated algorithms ------------------------------------------------------------------------
@@ -411,13 +283,6 @@ def received(federation: Federation, users: np.ndarray) -> Any:
     )
 
 
-def names_sent(federation: Federation) -> set[str]:
-    """What the declaration lists, but for weights, which an Update has apart."""
-    return {
-        sent.name for sent in bound(federation.algorithm, CATALOGUE).sends if sent.way != "weight"
-    }
-
-
 @pytest.fixture(scope="module", params=FEDERATED)
 def federation(request, data) -> Federation:
     algorithm, users = make(request.param).configured(data.catalogue), np.arange(40)
@@ -438,10 +303,6 @@ def test_it_says_what_leaves_a_device(federation):
     assert len(set(names)) == len(names)
 
 
-def test_it_conforms_to_its_declaration(federation, data):
-    conform(federation.algorithm, data)
-
-
 def test_the_first_states_come_from_the_key_and_the_user(federation, data):
     algorithm = federation.algorithm
     assert same(algorithm.init_server(data.catalogue, key(0, "server")), federation.server)
@@ -454,12 +315,6 @@ def test_the_first_states_come_from_the_key_and_the_user(federation, data):
     assert all(len(array) == 40 for array in federation.devices)
 
 
-def test_states_can_be_read_back(federation):
-    """A stored state becomes the NamedTuple that is declared."""
-    assert type(federation.server) is federation.algorithm.holds
-    assert type(federation.devices) is federation.algorithm.keeps
-
-
 def test_the_cohort_is_distinct_ascending_users_named_by_the_key(federation, data):
     for round_number in range(20):
         own = fold_name(key(0, "select"), round_number)
@@ -470,157 +325,24 @@ def test_the_cohort_is_distinct_ascending_users_named_by_the_key(federation, dat
     assert federation.algorithm.default_rounds(data.catalogue) >= 1
 
 
-def test_an_update_is_well_formed(federation, data):
-    _, update = federation.local(federation.users, data)
-    assert update.ptr.dtype == np.int64 and update.ptr[0] == 0 and len(update.ptr) == 41
-    assert (np.diff(update.ptr) >= 0).all() and update.ptr[-1] == len(update.item)
-    assert (
-        update.item.dtype == np.int32
-        and update.weight.dtype == np.float32
-        and update.weight.shape == (40,)
-    )
-    assert ((update.item >= 0) & (update.item < 24)).all() and (update.weight >= 0).all()
-    for a, b in zip(update.ptr, update.ptr[1:], strict=False):
-        assert len(set(update.item[a:b].tolist())) == b - a, "an item occurs twice within a device"
-    for lead, arrays in ((len(update.item), update.rows), (40, update.dense), (40, update.shown)):
-        for name, array in arrays.items():
-            assert array.dtype == np.float32 and len(array) == lead and np.isfinite(array).all(), (
-                name
-            )
-
-
-def test_an_update_holds_what_is_declared_and_nothing_else(federation, data):
-    _, update = federation.local(federation.users, data)
-    assert {*update.rows, *update.dense, *update.shown} == names_sent(federation)
-    assert not update.rows.keys() & update.dense.keys()
-
-
-def test_private_state_and_history_never_cross(federation, data):
-    """No row of an update is a device's private vector, and no run of item ids is its history."""
-    after, update = federation.local(federation.users, data)
-    named = names_sent(federation)
-    sent = {
-        row.tobytes()
-        for array in (*update.rows.values(), *update.dense.values(), *update.shown.values())
-        for row in vectors(array)
-    }
-    for state in (federation.devices, after):
-        for name, array in arrays_of(state).items():
-            if name not in named:
-                assert not {row.tobytes() for row in vectors(array) if row.any()} & sent, (
-                    f"private '{name}' is in the update"
-                )
-    one_for_each = declared(
-        federation.algorithm
-    ).traits.same_rows  # which is said to give the history away where it is seen singly
-    for u in set(range(40)) - {EVERYTHING}:  # of whom any list of items is a part of the history
-        history = data.item[data.ptr[u] : data.ptr[u + 1]]
-        assert (
-            len(history) < 3
-            or one_for_each
-            or history.tobytes() not in update.item[update.ptr[u] : update.ptr[u + 1]].tobytes()
-        )
-        if type(federation.algorithm).__name__ not in SHOW_ITEMS:
-            shown = [
-                array[row].ravel()
-                for array in update.shown.values()
-                for row in np.flatnonzero(update.sender == u)
-            ]
-            assert len(history) < 3 or not any(
-                history.astype(np.float32).tobytes() in array.tobytes() for array in shown
-            )
-
-
-def vectors(array: np.ndarray) -> np.ndarray:
-    """All rows along the last axis, if they are long enough to be told from chance."""
-    array = np.ascontiguousarray(array)
-    return (
-        array.reshape(-1, array.shape[-1])
-        if array.ndim > 1 and array.shape[-1] > 1
-        else np.empty((0, 1))
-    )
-
-
-def test_there_are_networks_of_every_kind() -> None:
-    systems = ("fedavg", "cali3f", "fedfast", "ditto", "reptile")
-    assert {f"{system}-{model}" for system in systems for model in ("gmf", "mlp", "neumf")} <= set(
-        NETWORKS
-    )
-
-
-@pytest.mark.parametrize("name", NETWORKS)
-@pytest.mark.parametrize("local_epochs", [1, 3])
-def test_networks_send_rows_by_item(name: str, local_epochs: int, data: Interactions) -> None:
-    """Ascending within a device: the order in which it learnt, a consumed item before its
-    negatives, would tell what was consumed.
-    """
-    algorithm, users = (
-        ALL[name](local_epochs=local_epochs, negatives=1).configured(data.catalogue),
-        np.arange(40),
-    )
-    server = algorithm.init_server(data.catalogue, key(0, "server"))
-    devices = algorithm.init_devices(users, data.catalogue, key(0, "devices"))
-    for number in range(2):  # some begin with a round of another kind
-        download = bound(algorithm, data.catalogue).delivered(algorithm.download(server), users)
-        devices, update = algorithm.local(
-            followed(algorithm, download),
-            devices,
-            data.histories(users),
-            users,
-            key(0, "round", number),
-        )
-        for u in users:
-            sent = update.item[update.ptr[u] : update.ptr[u + 1]].tolist()
-            consumed = set(data.item[data.ptr[u] : data.ptr[u + 1]].tolist())
-            assert sent == sorted(set(sent)) and consumed <= set(sent)
-            assert u in (NOBODY, EVERYTHING) or set(sent) > consumed
-        server = algorithm.aggregate(server, add_update(empty_total(update, 24), update))
-
-
 def test_a_device_sends_no_more_than_announced(federation, data):
     limit = bound(federation.algorithm, data.catalogue).most_bytes
     for user in range(40):
         assert federation.local(np.array([user]), data)[1].nbytes <= limit
 
 
-def test_local_leaves_its_inputs_alone_and_repeats(federation, data):
-    model = followed(federation.algorithm, received(federation, federation.users))
-    download, devices, histories = map(copied, (model, federation.devices, federation.histories))
-    args = download, devices, histories, federation.users, key(0, "round", 1)
-    before = [copied(part) for part in args[:4]]
-    first = federation.algorithm.local(*args)
-    assert all(map(same, before, args[:4]))
-    assert same(federation.algorithm.local(*args), first)
-
-
-def test_a_cohort_is_the_sum_of_its_blocks(federation, data):
-    """The devices of a cohort, and what they send, are those of its blocks computed separately."""
-    devices, update = federation.local(federation.users, data)
-    blocks = [
-        federation.local(users, data)
-        for users in (np.arange(13), np.arange(13, 14), np.arange(14, 40))
-    ]
-    states = [state for state, _ in blocks]
-    assert same(devices, joined_states(states))
-    parts = [part for _, part in blocks]
-    assert same(np.diff(update.ptr), np.concatenate([np.diff(part.ptr) for part in parts]))
-    assert same(update.item, np.concatenate([part.item for part in parts]))
-    assert same(update.weight, np.concatenate([part.weight for part in parts]))
-    for kind in ("rows", "dense", "shown"):
-        for name, array in getattr(update, kind).items():
-            assert same(array, np.concatenate([getattr(part, kind)[name] for part in parts])), name
-
-
-def test_leaving_devices_out_changes_nothing_for_the_others(federation, data):
-    """A device draws by (round, user), not by its place in the cohort."""
-    some = np.array([2, 9, 25])
-    devices, update = federation.local(federation.users, data)
-    few, part = federation.local(some, data)
-    assert same(few, type(devices)(*(array[some] for array in devices)))
-    rows = np.concatenate([np.arange(update.ptr[u], update.ptr[u + 1]) for u in some])
-    assert same(part.item, update.item[rows])
-    assert all(same(array, update.rows[name][rows]) for name, array in part.rows.items())
-    assert all(same(array, update.dense[name][some]) for name, array in part.dense.items())
+def test_no_run_of_item_ids_is_the_history_of_a_device(federation, data):
+    """Unless all who send are said to send the same rows, which gives the history away where one is
+    seen singly.
+    """
+    if declared(federation.algorithm).traits.same_rows:
+        pytest.skip("its declaration says that the rows are the history")
+    _, update = federation.local(federation.users, data)
+    # Of who consumed everything, any list of items is a part of the history.
+    for u in set(range(USERS)) - {EVERYTHING}:
+        history = data.item[data.ptr[u] : data.ptr[u + 1]]
+        sent = update.item[update.ptr[u] : update.ptr[u + 1]]
+        assert len(history) < 3 or history.tobytes() not in sent.tobytes()
 
 
 def test_a_device_without_history_teaches_nobody(federation, data):
@@ -629,19 +351,14 @@ def test_a_device_without_history_teaches_nobody(federation, data):
     assert all(not array.any() for array in (*update.rows.values(), *update.dense.values()))
 
 
-def test_aggregate_keeps_the_shape_of_the_server_and_its_input(federation, data):
+def test_aggregate_leaves_its_input_alone_and_repeats(federation, data):
     _, update = federation.local(federation.users, data)
-    total, before = add_update(empty_total(update, 24), update), copied(federation.server)
-    total_before = (copied(total.rows), copied(total.dense))
+    total = add_update(empty_total(update, 24), update)
+    before = tuple(map(copied, (federation.server, total.rows, total.dense)))
     after = federation.algorithm.aggregate(federation.server, total)
-    assert same(federation.server, before) and same((total.rows, total.dense), total_before)
-    assert type(after) is type(federation.server) and not same(after, before)
-    for name, array in arrays_of(after).items():
-        first = np.asarray(getattr(before, name))
-        assert (
-            array.dtype == first.dtype and array.shape == first.shape and np.isfinite(array).all()
-        ), name
+    assert same((federation.server, total.rows, total.dense), before)
     assert same(federation.algorithm.aggregate(federation.server, total), after)
+    assert not same(after, federation.server)
 
 
 def test_scores_on_devices_are_finite_and_independent_of_the_block(federation, data):
@@ -883,6 +600,7 @@ def test_a_received_model_changes_its_receivers_and_nothing_else(peers):
         (np.inf, 0, NOT_FINITE),
         (-np.inf, 0, NOT_FINITE),
         (1e30, 0, TOO_LARGE),
+        (-1e30, 0, TOO_LARGE),
         (0, 1, WRONG_LENGTH),
     ],
 )
@@ -942,47 +660,35 @@ def test_scores_on_nodes_are_finite_and_independent_of_the_block(peers):
     assert same(start.pool, before.pool) and same(start.nodes, before.nodes)
 
 
-def test_gossip_goes_on_from_a_file_as_if_it_had_not_stopped(peers, data, tmp_path):
-    """With messages under way and nodes away."""
-    network = Network.read(
-        {"clock": "random", "latency": "uniform:0.2:3", "churn": 0.3, "session": 3}
-    )
-    gossip = Gossip(peers.algorithm, data, seed=3, network=network)
-    swarm = gossip.advance(gossip.start(), 2)
-    assert swarm.mail.copies.any() and swarm.away.any()
-    write_arrays(tmp_path / "checkpoint.safetensors", checkpoint_arrays(swarm))
-    arrays, _ = read_arrays(tmp_path / "checkpoint.safetensors")
-    again, swarm = gossip.advance(restore_training(gossip, 2, arrays), 4), gossip.advance(swarm, 4)
-    assert same(
-        (again.models, again.nodes, again.counts, again.ledger),
-        (swarm.models, swarm.nodes, swarm.counts, swarm.ledger),
-    )
-    result, users = fitted(gossip, swarm), np.arange(USERS)
-    assert same(
-        restore(peers.algorithm, result.arrays, data).scores(users),
-        result.recommender.scores(users),
-    )
+# ---- what is learnt ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", GOSSIP)
-def test_peers_know_what_their_users_like(name):
-    """As of centralised models: a held-out item comes before an unconsumed one more often than not,
-    in the mean over users.
+# Places are at random here.
+LEARN = sorted({*CENTRAL, *GOSSIP} - {*RATING, "random", "nearest-place"})
+
+
+@pytest.mark.parametrize("name", LEARN)
+def test_a_model_knows_what_users_like(name):
+    """A held-out item comes before an unconsumed one more often than not, in the mean over users
+    (random: one half).
     """
-    data, rng, usual = (
-        interactions(80),
-        np.random.default_rng(1),
-        np.setdiff1d(np.arange(80), [NOBODY, EVERYTHING]),
-    )
-    keep, held = (
-        np.ones(len(data), bool),
-        np.array([rng.integers(data.ptr[u], data.ptr[u + 1]) for u in usual]),
-    )
-    keep[held] = False
-    train = data.select(keep)
-    gossip = Gossip(make(name), train, seed=0)
-    scores = fitted(gossip, gossip.advance(gossip.start(), 60)).recommender.scores(usual)
-    mine, free = scores[np.arange(len(usual)), data.item[held]][:, None], np.ones((80, 24), bool)
+    data = interactions(80)
+    rng = np.random.default_rng(1)
+    usual = np.setdiff1d(np.arange(80), [NOBODY, EVERYTHING])
+    held = np.array([rng.integers(data.ptr[u], data.ptr[u + 1]) for u in usual])
+    train = data.select(~np.isin(np.arange(len(data)), held))
+    scores = scores_after(make(name), train)[usual]
+    mine = scores[np.arange(len(usual)), data.item[held]][:, None]
+    free = np.ones((80, 24), bool)
     free[data.user, data.item] = False
     wins = (mine > scores) + 0.5 * (mine == scores)
     assert wins[free[usual]].mean() > 0.6
+
+
+def scores_after(algorithm: Any, train: Interactions) -> np.ndarray:
+    """Everybody's scores after a fit, or after 60 rounds between peers."""
+    users = np.arange(len(train.users))
+    if is_central(algorithm):
+        return algorithm.score(algorithm.fit(train, key(0, "fit")), train, users)
+    gossip = Gossip(algorithm, train, seed=0)
+    return fitted(gossip, gossip.advance(gossip.start(), 60)).recommender.scores(users)

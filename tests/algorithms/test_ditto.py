@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 from small_federations import SMALL, USERS, same, sent, shop, started, trained
-from within_contract import within_contract
 
 from entrenous.core.keys import key
 from entrenous.data.interactions import Interactions
@@ -76,17 +75,6 @@ def test_without_lambda_the_personal_part_learns_alone(data: Interactions) -> No
         assert same(devices.own_user, user) and same(devices.own_network, network)
 
 
-def test_a_larger_lambda_holds_the_personal_model_nearer(data: Interactions) -> None:
-    def distance(reg_global: float) -> float:
-        training = trained(ditto(reg_global=reg_global), data, 6)
-        return float(
-            np.linalg.norm(training.devices.own_network - training.server.network, axis=1).mean()
-        )
-
-    far = [distance(reg_global) for reg_global in (0.0, 0.3, 3.0)]
-    assert far[0] > 1.2 * far[1] > 1.2 * 1.2 * far[2] > 0
-
-
 def test_devices_that_never_took_part_score_with_what_they_receive(data: Interactions) -> None:
     training = trained(ditto(cohort=5), data, 2)
     started_now = training.devices.started
@@ -112,27 +100,3 @@ def test_scores_are_those_of_the_personal_model(data: Interactions) -> None:
         )
         assert same(scores[d], alone[0])
     assert same(own_networks(training.server, devices), devices.own_network)
-
-
-def test_nothing_personal_is_sent(data: Interactions) -> None:
-    training = trained(ditto(), data, 2)
-    private, update, _ = sent(ditto(), training.server, training.devices, data, EVERYONE)
-    assert {*update.rows, *update.dense} == {"item", "network"} and not update.shown
-    loud = private._replace(own_user=private.own_user * 5, own_network=private.own_network * 5)
-    _, other, _ = sent(
-        ditto(), training.server, loud._replace(user=training.devices.user), data, EVERYONE
-    )
-    assert same(update.rows["item"], other.rows["item"]) and same(
-        update.dense["network"], other.dense["network"]
-    )
-
-
-def test_rounds_keep_to_the_declaration(data: Interactions) -> None:
-    contract = within_contract(ditto(cohort=10), data)
-    assert {field.name for field in contract.keeps} == {
-        "user",
-        "own_user",
-        "own_network",
-        "started",
-    }
-    assert {one.name for one in contract.sends} == {"item", "network", "weight"}

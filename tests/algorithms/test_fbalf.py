@@ -1,6 +1,4 @@
-"""FBALF as printed against its formulas in plain Python, finite differences of its loss, and its
-own other ways of computing the same.
-"""
+"""FBALF as printed against its formulas in plain Python, and finite differences of its loss."""
 
 from __future__ import annotations
 
@@ -8,12 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from plain_python import printed_both_ways
 from small_data import few_ratings
-from within_contract import within_contract
+from small_federations import stored
 
-from entrenous.core.contract.update import Update
-from entrenous.core.errors import InputError, NonFiniteError
 from entrenous.core.keys import key
 from entrenous.data.interactions import Interactions
 from entrenous.federation.rounds import Rounds, Training
@@ -41,12 +36,6 @@ BASE: dict[str, Any] = {
 @pytest.fixture
 def data() -> Interactions:
     return few_ratings(USERS, ITEMS, idle=True)
-
-
-def stored(training: Training) -> list[bytes]:
-    return [array.tobytes() for array in (*training.server, *training.devices)] + [
-        repr(training.ledger).encode()
-    ]
 
 
 def decoys(algorithm: FBALF, training: Training, data: Interactions) -> Mixed:
@@ -196,62 +185,6 @@ def test_biases_are_held_by_reg_unless_they_have_their_own(data: Interactions) -
     assert trained(reg_bias=None) == trained(reg_bias=0.02) != trained(reg_bias=0.1)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [{}, {"redraw": True}, {"rho": 0.0}, {"start": "mean"}, {"factors": 20}, {"init_std": 5.0}],
-)
-def test_a_run_of_one_device_rounds_has_the_bits_of_plain_rounds(
-    change: dict, data: Interactions
-) -> None:
-    """Stopping in the middle of a pass included, and gradients too large for the quick way to
-    round.
-    """
-    slow_rates = {"learning_rate": 1e-5, "local_rate": 1e-5} if "init_std" in change else {}
-    rounds = Rounds(FBALF(**{**BASE, **change, **slow_rates}), data, seed=2)
-    fast = rounds.advance(rounds.advance(rounds.start(), 5), 3 * USERS + 2)
-    slow, largest = rounds.start(), 0.0
-    for _ in range(3 * USERS + 2):
-        largest = max(
-            largest, float(np.abs(sent_by_next(rounds, slow, data).rows["q"]).max(initial=0))
-        )
-        slow = rounds.one_round(slow)
-    assert stored(fast) == stored(slow)
-    assert (largest > 128) == ("init_std" in change)
-
-
-def sent_by_next(rounds: Rounds, training: Training, data: Interactions) -> Update:
-    """What the device whose turn it is would send (the decoys of no redrawing)."""
-    d = training.server.step % USERS
-    own = FBALFDevices(*(array[d] for array in training.devices))
-    return rounds.algorithm.local(training.server, own, data.histories(d), d, key(0))[1]
-
-
-PROGRAM = """
-import hashlib, sys
-import tests.algorithms.test_fbalf as here
-found = hashlib.sha256()
-for change, until in (({"factors": 20}, 3 * here.USERS), ({"style": "batch"}, 3)):
-    rounds = here.Rounds(here.FBALF(**{**here.BASE, **change}), here.few_ratings(here.USERS, here.ITEMS, idle=True), seed=1)
-    found.update(b"".join(here.stored(rounds.advance(rounds.start(), until))))
-print(found.hexdigest())
-"""
-
-
-def test_the_same_bits_without_compiling() -> None:
-    assert len(printed_both_ways(PROGRAM)) == 64
-
-
-def test_decoys_stay_the_same_unless_redrawn(data: Interactions) -> None:
-    for redraw in (False, True):
-        algorithm = FBALF(**{**BASE, "redraw": redraw})
-        start, everyone = Rounds(algorithm, data).start(), data.histories(EVERYONE)
-        sent = [
-            algorithm.local(*start[:2], everyone, EVERYONE, key(0, "round", n))[1].item.tolist()
-            for n in range(2)
-        ]
-        assert (sent[0] == sent[1]) is not redraw
-
-
 def test_predictions_are_constant_and_biases_and_product(data: Interactions) -> None:
     algorithm, everyone = FBALF(**{**BASE, "start": "mean"}), data.histories(EVERYONE)
     rounds = Rounds(algorithm, data)
@@ -263,62 +196,4 @@ def test_predictions_are_constant_and_biases_and_product(data: Interactions) -> 
     scores = algorithm.score(server, devices, everyone)
     np.testing.assert_allclose(
         scores, of_user[:, None] + of_item + devices.p @ server.q.T, rtol=1e-5
-    )
-
-
-def test_training_fits_the_ratings(data: Interactions) -> None:
-    algorithm = FBALF(
-        **{**BASE, "factors": 4, "decay": 1.0, "rho": 0.0, "reg": 0.001, "reg_bias": None}
-    )
-    rounds = Rounds(algorithm, data)
-
-    def rmse(training: Training) -> float:
-        scores = algorithm.score(training.server, training.devices, data.histories(EVERYONE))
-        return float(np.sqrt(((scores[data.user, data.item] - data.value) ** 2).mean()))
-
-    assert (
-        rmse(rounds.advance(rounds.start(), 300 * USERS))
-        < 0.2 * data.value.std()
-        < 0.2 * rmse(rounds.start())
-    )
-
-
-@pytest.mark.parametrize("style", ["batch", "stochastic"])
-def test_a_rate_that_is_too_high_is_refused_by_name(style: str, data: Interactions) -> None:
-    rounds = Rounds(
-        FBALF(**{**BASE, "style": style, "learning_rate": 10.0, "local_rate": 1.0, "decay": 1.0}),
-        data,
-    )
-    with pytest.raises(NonFiniteError, match="the model is unchanged"):
-        rounds.advance(rounds.start(), 100 * USERS)
-
-
-def test_data_without_ratings_is_refused(data: Interactions) -> None:
-    with pytest.raises(InputError, match="no ratings to learn from"):
-        FBALF().configured(data.catalogue._replace(scale=(1.0, 1.0)))
-
-
-def test_rounds_count_passes_and_devices_take_turns(data: Interactions) -> None:
-    assert FBALF(style="batch", rounds=9).default_rounds(data.catalogue) == 9
-    stochastic = FBALF(style="stochastic", rounds=9)
-    assert (
-        stochastic.default_rounds(data.catalogue)
-        == 9 * USERS
-        == 9 * stochastic.rounds_an_epoch(data.catalogue)
-    )
-    start = Rounds(stochastic, data).start()
-    steps = (start.server._replace(step=np.array([n])) for n in range(USERS + 2))
-    turns = [int(stochastic.select(server, data.catalogue, key(0))[0]) for server in steps]
-    assert turns == [*range(USERS), 0, 1]
-
-
-@pytest.mark.parametrize("style", ["batch", "stochastic"])
-def test_devices_receive_keep_and_send_what_is_declared(style: str, data: Interactions) -> None:
-    algorithm = FBALF(**{**BASE, "style": style})
-    contract = within_contract(algorithm, data, 2 * USERS if style == "stochastic" else 2)
-    assert contract.cohort == (1 if style == "stochastic" else USERS)
-    assert contract.most_bytes == ITEMS * (4 + 4 * 4)
-    assert (
-        contract.declaration.traits.predicts_ratings
-        and not contract.declaration.traits.draws_negatives
     )

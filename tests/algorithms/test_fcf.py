@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from small_data import few_ratings
 
-from entrenous.core.contract.update import add_update, empty_total
+from entrenous.core.contract.update import Update, add_update, empty_total
 from entrenous.core.keys import key
 from entrenous.core.types import Float64Array
-from entrenous.data.interactions import Interactions, Vocabulary, build
+from entrenous.data.interactions import Interactions
 from entrenous.federation.rounds import Rounds
-from entrenous.systems.fcf import FCF, FCFModel, FCFServer
+from entrenous.systems.fcf import FCF, FCFDevices, FCFServer
 
 USERS, ITEMS = 6, 9
 STEEP = {"optimiser": "sgd", "learning_rate": 1.0, "reg": 0.0}
@@ -18,24 +19,26 @@ STEEP = {"optimiser": "sgd", "learning_rate": 1.0, "reg": 0.0}
 
 @pytest.fixture
 def data() -> Interactions:
-    rng = np.random.default_rng(0)
-    user, item = np.nonzero(rng.random((USERS, ITEMS)) < 0.4)
-    value = rng.integers(1, 6, len(user)).astype(np.float32)
-    return build(
-        user,
-        item,
-        value=value,
-        users=Vocabulary(size=USERS, kind="user"),
-        items=Vocabulary(size=ITEMS, kind="item"),
-    )
+    return few_ratings(USERS, ITEMS)
 
 
-def received(y: np.ndarray) -> FCFModel:
-    """What a device computes with under these item factors."""
+def server_of(y: np.ndarray) -> FCFServer:
+    """A server with these item factors, before its first step."""
     nothing = np.zeros_like(y)
-    fcf = FCF(factors=y.shape[1])
-    server = FCFServer(y, nothing, nothing, np.zeros(1, np.int64))
-    return fcf.follow(fcf.download(server))
+    return FCFServer(y, nothing, nothing, np.zeros(1, np.int64))
+
+
+def told(fcf: FCF, y: np.ndarray, data: Interactions) -> tuple[FCFDevices, Update]:
+    """What all devices keep and send under these item factors."""
+    everyone = np.arange(USERS)
+    devices = fcf.init_devices(everyone, data.catalogue, key(0))
+    received = fcf.follow(fcf.download(server_of(y)))
+    return fcf.local(received, devices, data.histories(everyone), everyone, key(1))
+
+
+def stepped(fcf: FCF, y: np.ndarray, update: Update) -> np.ndarray:
+    """The item factors after the server's step."""
+    return fcf.aggregate(server_of(y), add_update(empty_total(update, ITEMS), update)).y
 
 
 def dense(data: Interactions) -> Float64Array:
@@ -53,14 +56,7 @@ def test_local_solves_for_x_and_sends_the_papers_gradient(
 ) -> None:
     fcf = FCF(factors=3, reg=0.7, **settings)
     y = np.random.default_rng(1).normal(size=(ITEMS, 3)).astype(np.float32)
-    everyone = np.arange(USERS)
-    private, update = fcf.local(
-        received(y),
-        fcf.init_devices(everyone, data.catalogue, key(0)),
-        data.histories(everyone),
-        everyone,
-        key(1),
-    )
+    private, update = told(fcf, y, data)
     r = dense(data)
     p = (r > 0).astype(float)
     c = np.where(
@@ -86,51 +82,20 @@ def test_both_forms_have_the_same_gradient(data: Interactions, settings: dict) -
     """
     printed, gram = (FCF(factors=3, reg=0.7, form=form, **settings) for form in ("printed", "gram"))
     y = np.random.default_rng(1).normal(size=(ITEMS, 3)).astype(np.float32)
-    everyone = np.arange(USERS)
-    told = [
-        fcf.local(
-            received(y),
-            fcf.init_devices(everyone, data.catalogue, key(0)),
-            data.histories(everyone),
-            everyone,
-            key(1),
-        )
-        for fcf in (printed, gram)
-    ]
-    (own, update), f = told[1], told[0][1].dense["f"].sum(axis=0, dtype=np.float64)
-    assert np.array_equal(own.x, told[0][0].x) and update.nbytes == 4 * (USERS * 6 + len(data) * 4)
+    alike, whole_update = told(printed, y, data)
+    own, update = told(gram, y, data)
+    f = whole_update.dense["f"].sum(axis=0, dtype=np.float64)
+    assert np.array_equal(own.x, alike.x) and update.nbytes == 4 * (USERS * 6 + len(data) * 4)
     triangle = np.zeros((3, 3))
     triangle[np.tril_indices(3)] = update.dense["outer"].sum(axis=0)
     rows = np.zeros((ITEMS, 3))
     np.add.at(rows, update.item, update.rows["own"])
     whole = triangle + np.tril(triangle, -1).T
     assert np.allclose(rows - gram.unobserved * y @ whole, f, atol=1e-5)
-    moved = [
-        fcf.aggregate(
-            FCFServer(y, y, y, np.zeros(1, np.int64)), add_update(empty_total(one, ITEMS), one)
-        ).y
-        for fcf, (_, one) in zip(
-            (printed.model_copy(update=STEEP), gram.model_copy(update=STEEP)), told, strict=True
-        )
-    ]
-    assert np.allclose(moved[0] - y, 2 * f, atol=1e-3) and np.allclose(
-        *moved, atol=1e-3
-    )  # sums on a grid of 2^-16
-
-
-def test_both_forms_end_with_nearly_the_same_model(data: Interactions) -> None:
-    """Sums differ by rounding to the grid, which 40 rounds do not blow up."""
-    run = [
-        Rounds(FCF(factors=3, form=form, optimiser="sgd", learning_rate=0.02, reg=1), data)
-        for form in ("printed", "gram")
-    ]
-    one, other = (rounds.advance(rounds.start(), 40) for rounds in run)
-    assert (
-        np.abs(one.server.y - other.server.y).max()
-        < 1e-3
-        < np.abs(one.server.y - run[0].start().server.y).max()
-    )
-    assert other.ledger.rows_up == 40 * len(data) and one.ledger.rows_up == 0
+    # Sums on a grid of 2^-16.
+    for fcf, one in ((printed, whole_update), (gram, update)):
+        moved = stepped(fcf.model_copy(update=STEEP), y, one)
+        assert np.allclose(moved - y, 2 * f, atol=1e-3)
 
 
 def test_the_server_steps_along_the_gradient_of_the_cost(data: Interactions) -> None:
@@ -140,18 +105,8 @@ def test_the_server_steps_along_the_gradient_of_the_cost(data: Interactions) -> 
     fcf = FCF(factors=3, reg=0.7, alpha=2.0, optimiser="sgd", learning_rate=1.0)
     rng = np.random.default_rng(2)
     y = rng.normal(size=(ITEMS, 3)).astype(np.float32)
-    everyone = np.arange(USERS)
-    private, update = fcf.local(
-        received(y),
-        fcf.init_devices(everyone, data.catalogue, key(0)),
-        data.histories(everyone),
-        everyone,
-        key(1),
-    )
-    total = add_update(empty_total(update, ITEMS), update)
-    moved = fcf.aggregate(
-        FCFServer(y, np.zeros_like(y), np.zeros_like(y), np.zeros(1, np.int64)), total
-    )
+    private, update = told(fcf, y, data)
+    moved = stepped(fcf, y, update)
     p = (dense(data) > 0).astype(float)
 
     def cost(factors: Float64Array) -> float:
@@ -166,7 +121,7 @@ def test_the_server_steps_along_the_gradient_of_the_cost(data: Interactions) -> 
         bump = np.zeros((ITEMS, 3))
         bump[i, f] = eps
         slope = (cost(y + bump) - cost(y - bump)) / (2 * eps)
-        assert (y - moved.y)[i, f] == pytest.approx(slope, rel=2e-3, abs=2e-3)
+        assert (y - moved)[i, f] == pytest.approx(slope, rel=2e-3, abs=2e-3)
 
 
 def test_adams_first_step_moves_every_factor_by_the_learning_rate(data: Interactions) -> None:
@@ -178,22 +133,6 @@ def test_adams_first_step_moves_every_factor_by_the_learning_rate(data: Interact
         np.abs(after.server.y - before.server.y), 0.05, atol=1e-4
     )  # m / sqrt(v) is +-1 after one step
     assert after.server.step.tolist() == [1]
-
-
-def test_training_lowers_the_cost(data: Interactions) -> None:
-    fcf = FCF(factors=4, reg=0.1, learning_rate=0.02)
-    rounds = Rounds(fcf, data)
-
-    def cost(training) -> float:  # type: ignore[no-untyped-def]
-        everyone = np.arange(USERS)
-        scores = fcf.score(
-            fcf.follow(fcf.download(training.server)), training.devices, data.histories(everyone)
-        )
-        p = dense(data) > 0
-        return float(((1 + p) * (p - scores) ** 2).sum())
-
-    start = rounds.start()
-    assert cost(rounds.advance(rounds.start(), 60)) < 0.7 * cost(start)
 
 
 def test_what_fpl_compared_with_is_another_method() -> None:
@@ -217,22 +156,9 @@ def test_newton_steps_over_the_curvature(data: Interactions) -> None:
         reg=0.05,
         reg_by="root",
     )
-    y, everyone = (
-        np.random.default_rng(1).normal(size=(ITEMS, 3)).astype(np.float32),
-        np.arange(USERS),
-    )
-    private, update = fcf.local(
-        received(y),
-        fcf.init_devices(everyone, data.catalogue, key(0)),
-        data.histories(everyone),
-        everyone,
-        key(1),
-    )
-    nothing = np.zeros_like(y)
-    moved = fcf.aggregate(
-        FCFServer(y, nothing, nothing, np.zeros(1, np.int64)),
-        add_update(empty_total(update, ITEMS), update),
-    ).y
+    y = np.random.default_rng(1).normal(size=(ITEMS, 3)).astype(np.float32)
+    private, update = told(fcf, y, data)
+    moved = stepped(fcf, y, update)
     p, y64 = (dense(data) > 0).astype(float), y.astype(float)
     c, consumed = 1 + 2 * p, p.sum(axis=0)
     for u in range(USERS):
@@ -249,31 +175,6 @@ def test_newton_steps_over_the_curvature(data: Interactions) -> None:
             (1 + 2 * consumed[i] / USERS) * s + reg * np.eye(3), f[i] - reg * y64[i]
         )
         assert np.allclose(moved[i] - y[i], step, atol=1e-3)
-
-
-def test_newton_needs_fewer_rounds_than_adam(data: Interactions) -> None:
-    """Of J with lambda of every vector: four steps over the curvature lower it further than forty
-    of Adam.
-    """
-    usual = {"factors": 4, "reg": 0.5, "form": "gram"}
-
-    def cost(rounds_run: int, **settings: object) -> float:
-        fcf = FCF(**usual, **settings)
-        rounds = Rounds(fcf, data)
-        server = rounds.advance(rounds.start(), rounds_run).server
-        everyone, p = np.arange(USERS), dense(data) > 0
-        x = fcf.local(
-            fcf.follow(fcf.download(server)),
-            fcf.init_devices(everyone, data.catalogue, key(0)),
-            data.histories(everyone),
-            everyone,
-            key(1),
-        )[0].x
-        return float(
-            ((1 + p) * (p - x @ server.y.T) ** 2).sum() + 0.5 * ((x**2).sum() + (server.y**2).sum())
-        )
-
-    assert cost(4, optimiser="newton", learning_rate=1.0) < cost(40, learning_rate=0.05)
 
 
 def test_newton_needs_the_form_that_says_the_curvature() -> None:

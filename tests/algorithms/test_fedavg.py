@@ -9,17 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 from entrenous_lab.planted import planted
-from small_federations import ITEMS, SMALL, USERS, same, sent, shop, started, trained
-from within_contract import within_contract
+from small_federations import SMALL, same, sent, shop, started
 
 from entrenous.core.contract.declared import bound
 from entrenous.core.contract.protocols import Catalogue
 from entrenous.core.errors import InputError
 from entrenous.data.interactions import Interactions
-from entrenous.kernels import ncf
 from entrenous.runs.pipeline import run
 from entrenous.systems._federated_ncf import NCFSettings
-from entrenous.systems.fedavg import ALGORITHMS, FedAvg
+from entrenous.systems.fedavg import FedAvg
 
 
 @pytest.fixture(scope="module")
@@ -48,37 +46,6 @@ def test_the_server_averages_models_by_interactions(data: Interactions, rate: fl
     networks = network + update.dense["network"] / n_k[:, None]
     assert np.allclose(after.network[0], n_k / n_k.sum() @ networks, atol=2e-5)
     assert (private.user != devices.user[users]).any(axis=1).all()
-
-
-def test_devices_send_n_k_times_their_moves_and_no_user_embedding(data: Interactions) -> None:
-    algorithm, user = FedAvg(**SMALL), np.array([3])
-    server, devices = started(algorithm, data)
-    private, update, _ = sent(algorithm, server, devices, data, user)
-    n = float(np.diff(data.ptr)[3])
-    assert {*update.rows, *update.dense} == {"item", "network"} and not update.shown
-    moved = update.rows["item"] / n
-    assert np.abs(moved).max() < 1 and moved.shape == (len(update.item), 5 + 6)
-    assert private.user.tobytes() not in update.rows["item"].tobytes()
-
-
-def test_training_fits_the_histories(data: Interactions) -> None:
-    training, mine = trained(FedAvg(**SMALL), data, 40), np.zeros((USERS, ITEMS), bool)
-    mine[data.user, data.item] = True
-    scores = FedAvg(**SMALL).score(
-        training.server, training.devices, data.histories(np.arange(USERS))
-    )
-    assert scores[mine].mean() > scores[~mine].mean() + 0.5
-
-
-def test_three_names_for_three_models() -> None:
-    networks = {name: make() for name, make in ALGORITHMS.items() if isinstance(make(), FedAvg)}
-    whole, parts = FedAvg(), {name: (made.factors, made.layers) for name, made in networks.items()}
-    assert whole.factors > 0 and len(whole.layers) > 0
-    assert parts == {
-        "fedavg-gmf": (whole.factors, ()),
-        "fedavg-mlp": (0, whole.layers),
-        "fedavg-neumf": (whole.factors, whole.layers),
-    }
 
 
 # ---- settings ------------------------------------------------------------------------------------
@@ -145,20 +112,6 @@ def test_a_cohort_is_a_number_of_users() -> None:
     assert FedAvg.parse({"cohort": -1}) == FedAvg()
     with pytest.raises(InputError, match="expected greater than or equal to -1"):
         FedAvg.parse({"cohort": -2})
-
-
-def test_rows_lose_what_fills_them_up() -> None:
-    shape = ncf.shape_of(2, (3,))
-    row = np.zeros((1, 32), np.float32)
-    row[0, :2], row[0, 16:19] = [1, 2], [3, 4, 5]
-    assert ncf.unpadded(shape, row).tolist() == [[1, 2, 3, 4, 5]]
-
-
-@pytest.mark.parametrize("model", [{}, {"layers": ()}, {"factors": 0}])
-def test_rounds_keep_to_the_declaration(data: Interactions, model: dict[str, Any]) -> None:
-    contract = within_contract(FedAvg(**{**SMALL, **model, "cohort": 10}), data)
-    assert {one.name for one in contract.sends} == {"item", "network", "weight"}
-    assert 1 <= contract.sizes["usual_rows"] <= ITEMS
 
 
 @pytest.mark.slow

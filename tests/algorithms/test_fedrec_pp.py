@@ -8,15 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from within_contract import within_contract
+from small_data import few_ratings
 
 from entrenous.core.contract.update import Update, add_update, empty_total, fixed, real
 from entrenous.core.errors import NonFiniteError
 from entrenous.core.keys import folds, key
 from entrenous.core.types import BoolArray, Int64Array
-from entrenous.data.interactions import Interactions, Vocabulary, build
+from entrenous.data.interactions import Interactions
 from entrenous.federation.rounds import Rounds, Training
-from entrenous.federation.shard import Threads
 from entrenous.systems.fedrec import FedRec
 from entrenous.systems.fedrec_pp import FedRecPP, padded, without_pads
 
@@ -35,16 +34,7 @@ STYLES = [("batch", 0.8, 15), ("stochastic", 0.05, 10 * USERS)]
 
 @pytest.fixture
 def data() -> Interactions:
-    rng = np.random.default_rng(0)
-    user, item = np.nonzero(rng.random((USERS, ITEMS)) < 0.35)
-    value = rng.integers(1, 6, len(user)).astype(np.float32)
-    return build(
-        user,
-        item,
-        value=value,
-        users=Vocabulary(size=USERS, kind="user"),
-        items=Vocabulary(size=ITEMS, kind="item"),
-    )
+    return few_ratings(USERS, ITEMS)
 
 
 def sent(system: FedRecPP, data: Interactions) -> tuple[Training, Update]:
@@ -94,37 +84,6 @@ def test_with_any_rho_it_is_fedrec_with_rho_0(
     assert np.allclose(first.server.v, second.server.v, atol=1e-6, rtol=0)
     assert first.server.v.tobytes() == second.server.v.tobytes()
     assert first.devices.u.tobytes() == second.devices.u.tobytes()
-
-
-@pytest.mark.parametrize("change", [{}, {"rho": 2.0, "pads": False}, {"redraw": True}])
-def test_a_run_of_one_device_rounds_has_the_bits_of_plain_rounds(
-    change: dict, data: Interactions
-) -> None:
-    system = FedRecPP(
-        **{
-            **BASE,
-            "style": "stochastic",
-            "learning_rate": 0.05,
-            "rho": 1.0,
-            "denoisers": 0.25,
-            **change,
-        }
-    )
-    rounds = Rounds(system, data, seed=2)
-    fast, slow = rounds.advance(rounds.start(), 3 * USERS + 5), rounds.start()
-    for _ in range(3 * USERS + 5):
-        slow = rounds.one_round(slow)
-    assert [a.tobytes() for a in (*fast.server, *fast.devices)] == [
-        a.tobytes() for a in (*slow.server, *slow.devices)
-    ]
-    assert fast.ledger == slow.ledger
-
-
-def test_threads_and_blocks_change_nothing(data: Interactions) -> None:
-    system = FedRecPP(**BASE, style="batch", learning_rate=0.8, rho=1.0, denoisers=3)
-    ways = Rounds(system, data), Rounds(system, data, block=5, executor=Threads(2))
-    one, two = (rounds.advance(rounds.start(), 6) for rounds in ways)
-    assert one.server.v.tobytes() == two.server.v.tobytes() and one.ledger == two.ledger
 
 
 @pytest.mark.parametrize("pads", [False, True])
@@ -201,22 +160,3 @@ def test_pads_cancel_exactly_in_sums_beyond_a_limb() -> None:
 def test_denoisers_are_a_share_or_a_number(denoisers: float, many: int, data: Interactions) -> None:
     chosen = Rounds(FedRecPP(denoisers=denoisers), data).start().server.denoiser
     assert len(chosen) == many and (np.diff(chosen) > 0).all() and chosen.max(initial=0) < USERS
-
-
-@pytest.mark.parametrize("pads", [False, True])
-@pytest.mark.parametrize(("style", "rate", "until"), STYLES)
-def test_devices_receive_keep_and_send_what_is_declared(
-    style: str, rate: float, until: int, pads: bool, data: Interactions
-) -> None:
-    system = FedRecPP(**BASE, style=style, learning_rate=rate, rho=1.0, denoisers=3, pads=pads)
-    contract = within_contract(system, data, min(until, 2 * USERS))
-    assert (
-        contract.cohort == (1 if style == "stochastic" else USERS)
-        and contract.sizes["denoisers"] == 3
-    )
-    assert contract.way("rows") == {"v": (4, 2 if pads else 1), "noise": (4, 2 if pads else 1)}
-    assert contract.most_bytes == data.catalogue.items * (4 + 2 * 4 * 4 * (2 if pads else 1))
-    assert (
-        contract.declaration.traits.predicts_ratings
-        and not contract.declaration.traits.draws_negatives
-    )

@@ -1,5 +1,5 @@
 """MetaMF against its formulas in plain NumPy, its gradients against automatic differentiation, and
-who learns what.
+who takes part.
 """
 
 from __future__ import annotations
@@ -10,20 +10,17 @@ import autograd.numpy as anp
 import numpy as np
 import pytest
 from autograd import grad
-from within_contract import within_contract
+from small_data import few_ratings
 
 from entrenous.core.contract.declared import bound
 from entrenous.core.contract.update import Update, add_update, empty_total
 from entrenous.core.keys import key
 from entrenous.data.interactions import Interactions, Vocabulary, build
-from entrenous.federation.rounds import Rounds, Training
-from entrenous.federation.shard import Threads
 from entrenous.kernels import meta_network
 from entrenous.kernels.meta_network import MetaParameters, MetaSizes, views
-from entrenous.runs.recommenders import fitted
 from entrenous.systems.metamf import MetaMF, MetaMFServer
 
-USERS, ITEMS, IDLE = 6, 9, 4
+USERS, ITEMS = 6, 9
 SMALL = {"user": 3, "taste": 16, "hidden": 16, "low": 2, "factors": 4, "predictor": 3}
 WIDE = {
     "batch": 4,
@@ -37,13 +34,7 @@ SETTINGS: dict[str, Any] = {**SMALL, **WIDE, "learning_rate": 0.01, "reg": 0.1, 
 
 @pytest.fixture
 def data() -> Interactions:
-    rng = np.random.default_rng(0)
-    has = rng.random((USERS, ITEMS)) < 0.6
-    has[IDLE] = False
-    user, item = np.nonzero(has)
-    value = rng.integers(1, 6, len(user)).astype(np.float32)
-    users, items = Vocabulary(size=USERS, kind="user"), Vocabulary(size=ITEMS, kind="item")
-    return build(user, item, value=value, users=users, items=items, scale=(1.0, 5.0))
+    return few_ratings(USERS, ITEMS, idle=True)
 
 
 def begun(data: Interactions, **settings: Any) -> tuple[MetaMF, MetaMFServer]:
@@ -100,6 +91,24 @@ def batches(update: Update) -> list[np.ndarray]:
     return [row[row >= 0].astype(int) for row in update.shown["item"]]
 
 
+def slope_of(server: MetaMFServer, update: Update, sizes: MetaSizes) -> np.ndarray:
+    """The slope of all parameters that the server makes of what devices show."""
+    slope, shown = np.zeros_like(server.theta), update.shown
+    by_models = meta_network.GeneratedModels(
+        shown["low"], shown["rise"].reshape(USERS, -1), shown["first"], shown["second"]
+    )
+    count = sum(map(len, batches(update)))
+    meta_network.back(
+        views(server.theta, sizes),
+        update.sender,
+        shown["item"],
+        by_models,
+        np.float32(1 / count),
+        views(slope, sizes),
+    )
+    return slope
+
+
 def test_scores_are_the_papers_formula(data: Interactions) -> None:
     algorithm, server = begun(data)
     users = np.array([0, 3, 5])
@@ -133,18 +142,7 @@ def test_a_round_goes_down_the_gradient_of_the_mean_squared_error(data: Interact
         ]
         return sum(errors) / count
 
-    slope, shown = np.zeros_like(server.theta), update.shown
-    by_models = meta_network.GeneratedModels(
-        shown["low"], shown["rise"].reshape(USERS, -1), shown["first"], shown["second"]
-    )
-    meta_network.back(
-        views(server.theta, sizes),
-        update.sender,
-        shown["item"],
-        by_models,
-        np.float32(1 / count),
-        views(slope, sizes),
-    )
+    slope = slope_of(server, update, sizes)
     expected = grad(cost)(server.theta.astype(float))
     for name, mine, true in zip(
         MetaParameters._fields, views(slope, sizes), views(expected, sizes), strict=True
@@ -159,24 +157,9 @@ def test_the_servers_step_is_adams(data: Interactions, clip: float, decay: str) 
     slope plus 0.1 theta, or not.
     """
     algorithm, server = begun(data, clip=clip, decay=decay)
-    sizes, update = (
-        algorithm.meta_sizes(USERS, ITEMS),
-        local(algorithm, server, data, np.arange(USERS)),
-    )
-    slope, shown = np.zeros_like(server.theta), update.shown
-    by_models = meta_network.GeneratedModels(
-        shown["low"], shown["rise"].reshape(USERS, -1), shown["first"], shown["second"]
-    )
-    count = sum(map(len, batches(update)))
-    meta_network.back(
-        views(server.theta, sizes),
-        update.sender,
-        shown["item"],
-        by_models,
-        np.float32(1 / count),
-        views(slope, sizes),
-    )
-    g = slope.astype(float) * min(1, clip / np.linalg.norm(slope.astype(float)))
+    update = local(algorithm, server, data, np.arange(USERS))
+    slope = slope_of(server, update, algorithm.meta_sizes(USERS, ITEMS)).astype(float)
+    g = slope * min(1, clip / np.linalg.norm(slope))
     assert bool(np.linalg.norm(g) < 0.011) == (clip == 0.01)
     g += 0.1 * server.theta * (decay == "gradient")
     after = algorithm.aggregate(server, add_update(empty_total(update, ITEMS), update))
@@ -275,82 +258,6 @@ def test_a_sparse_step_is_the_full_one_where_the_round_touched_something(
         assert a[touched].tobytes() == b[touched].tobytes()
         others = np.setdiff1d(np.arange(len(was)), touched)
         assert b[others].tobytes() == was[others].tobytes() and (a[others] != was[others]).all()
-
-
-def test_only_who_takes_part_moves_and_items_nobody_sent_do_not(data: Interactions) -> None:
-    algorithm, server = begun(data, reg=0.0)
-    sizes = algorithm.meta_sizes(USERS, ITEMS)
-    update = local(algorithm, server, data, np.array([1, 2]))
-    after = algorithm.aggregate(server, add_update(empty_total(update, ITEMS), update))
-    moved = views(after.theta != server.theta, sizes)
-    assert np.flatnonzero(moved.user.any(axis=1)).tolist() == [1, 2]
-    items = set(np.flatnonzero(moved.low.reshape(ITEMS, -1).any(axis=1)).tolist())
-    assert 0 < len(items) < ITEMS and items <= set(np.concatenate(batches(update)).tolist())
-
-
-@pytest.mark.parametrize(
-    "change", [{}, {"drawn": "turns", "sparse": True, "batch": 1, "rate_decay": 0.5}]
-)
-def test_threads_and_blocks_change_nothing(data: Interactions, change: dict[str, Any]) -> None:
-    """Nor whether the rounds are run at once, with the rows that they need alone, or one by one, as
-    under a limit.
-    """
-
-    def run(block: int = 0, **how: Any) -> list[bytes]:
-        rounds = Rounds(
-            MetaMF(**{**SETTINGS, "cohort": 4, **change}), data, seed=1, block=block, **how
-        )
-        training = rounds.advance(rounds.start(), 12)
-        scores, size = fitted(rounds, training).recommender.scores, block or USERS
-        parts = [scores(np.arange(low, min(low + size, USERS))) for low in range(0, USERS, size)]
-        return [
-            np.concatenate(parts).tobytes(),
-            *(array.tobytes() for array in (*training.server, *training.devices)),
-            repr(training.ledger).encode(),
-        ]
-
-    expected = run()
-    for how in (
-        {"executor": Threads(2)},
-        {"block": 1},
-        {"block": 4},
-        {"limits": [lambda update, keys: update]},
-    ):
-        assert run(**how) == expected  # type: ignore[arg-type]
-
-
-def test_training_lowers_the_error(data: Interactions) -> None:
-    rounds = Rounds(MetaMF(**{**SETTINGS, "reg": 0.0, "batch": 9}), data)
-
-    def error(training: Training) -> float:
-        scores = fitted(rounds, training).recommender.scores(np.arange(USERS))
-        return float(((scores[data.user, data.item] - data.value) ** 2).mean())
-
-    start = error(rounds.start())
-    assert error(rounds.advance(rounds.start(), 300)) < 0.2 * start
-
-
-def test_users_get_models_of_their_own_and_no_more(data: Interactions) -> None:
-    algorithm, server = begun(data)
-    received = algorithm.deliver(server, np.array([2, 5]))
-    assert [array.shape for array in received] == [(2, 9, 2), (2, 2, 4), (2, 15), (2, 4), (1,)]
-    assert all(not np.array_equal(array[0], array[1]) for array in received[:4])
-    assert all(len(part) != len(server.theta) for part in received)
-
-
-def test_bytes_are_the_batch_and_the_model(data: Interactions) -> None:
-    algorithm, server = begun(data)
-    update = local(algorithm, server, data, np.arange(USERS))
-    each = 4 * (4 * (1 + 2) + 1 + 2 * 4 + 15 + 4)
-    assert update.nbytes == USERS * each == USERS * bound(algorithm, data.catalogue).most_bytes
-
-
-@pytest.mark.parametrize("batch", [3, 20])
-def test_rounds_keep_to_the_declaration(data: Interactions, batch: int) -> None:
-    contract = within_contract(MetaMF(**{**SETTINGS, "batch": batch, "cohort": 4}), data)
-    assert (
-        contract.block_bytes >= contract.most_bytes + 4 * 2 * ITEMS
-    )  # what it sends, and an item table of its own
 
 
 @pytest.mark.parametrize(

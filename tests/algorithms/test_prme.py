@@ -1,5 +1,5 @@
-"""PRME-G between peers and around a server: what devices must know, what is weighed and averaged,
-where lists begin.
+"""PRME-G between peers and around a server: what devices must know, what is weighed and
+averaged.
 """
 
 from __future__ import annotations
@@ -12,14 +12,11 @@ import numpy as np
 import pytest
 from entrenous_network.peers.replay import joined
 from small_federations import sent, started
-from within_contract import within_contract
 
-from entrenous.core.contract.declared import bound
-from entrenous.core.contract.gossip import DeviceData, data_of
-from entrenous.core.contract.protocols import some_visits
+from entrenous.core.contract.gossip import data_of
 from entrenous.core.errors import InputError
 from entrenous.core.keys import folds, key
-from entrenous.data.interactions import SECOND, Interactions, Vocabulary, build, pairs_of
+from entrenous.data.interactions import SECOND, Interactions, Vocabulary, build
 from entrenous.data.load import load
 from entrenous.data.visits import VisitColumns, with_visits
 from entrenous.federation.gossip import Gossip, device_data
@@ -27,7 +24,6 @@ from entrenous.federation.rounds import Rounds
 from entrenous.runs.recommenders import fitted
 from entrenous.systems.fedavg_prme import FedAvgPRME
 from entrenous.systems.fedfast_prme import FedFastPRME
-from entrenous.systems.named import algorithms
 from entrenous.systems.pepper import (
     GossipAgePRME,
     GossipAveragePRME,
@@ -58,7 +54,6 @@ PEERS: dict[str, Any] = {
 }
 AROUND: dict[str, Any] = {**SMALL, "cohort": 0, "rounds": 10}
 GOSSIP = [PepperPRME, GossipAveragePRME, GossipAgePRME, GossipReptilePRME]
-SERVED = [FedAvgPRME, ReptilePRME, FedFastPRME]
 TOWNS, VENUES, PEOPLE = 4, 15, 8  # of a town
 
 
@@ -110,22 +105,6 @@ def trained(kind: Any, data: Interactions, rounds: int, **change: Any) -> Any:
 # ---- what a device knows -------------------------------------------------------------------------
 
 
-def test_every_name_is_there() -> None:
-    names = {
-        f"{what}-prme-g"
-        for what in (
-            "pepper",
-            "gossip-average",
-            "gossip-age",
-            "gossip-reptile",
-            "fedavg",
-            "reptile",
-            "fedfast",
-        )
-    }
-    assert names <= set(algorithms())
-
-
 def test_places_are_numbers_on_earth_or_unknown() -> None:
     lat = np.array(["40.5", "", "91", "-33", "north", "nan", "inf", "90"])
     lon = np.array(["-74", "1", "1", "-180.5", "2", "3", "4", "180"])
@@ -158,23 +137,6 @@ def test_one_s_own_files_may_say_where_items_are(tmp_path: Path) -> None:
     assert np.isnan(data.places[data.items.indices(["a"])]).all() and data.features[
         "title"
     ].tolist() == ["arch", "bar", ""]
-
-
-def test_histories_carry_times_and_places_in_the_source_of_their_rows() -> None:
-    for users in (np.arange(2, 6), np.array([7, 2])):
-        own, rows = DATA.histories(users), DATA.rows_of(users)
-        assert (
-            own.time is not None
-            and own.row is not None
-            and DATA.time is not None
-            and DATA.row is not None
-        )
-        assert (
-            own.time.tolist() == DATA.time[rows].tolist()
-            and own.row.tolist() == DATA.row[rows].tolist()
-        )
-    # no copy
-    assert np.shares_memory(DATA.histories(np.arange(2, 6)).time, DATA.time)  # type: ignore[arg-type]
 
 
 def test_rows_that_weigh_leave_the_others_their_times() -> None:
@@ -214,51 +176,7 @@ def test_a_venue_of_which_nobody_knows_where_it_is_has_a_finite_score() -> None:
     ).all()
 
 
-@pytest.mark.parametrize(
-    ("setting", "bad"), [("contexts", "home"), ("preference", 1.1), ("tau", -1), ("factors", 0)]
-)
-def test_settings_are_checked(setting: str, bad: Any) -> None:
-    with pytest.raises(InputError, match=f"--set {setting}"):
-        PepperPRME.parse({setting: bad})
-
-
 # ---- what it learns ------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("kind", [*GOSSIP, *SERVED])
-def test_lists_begin_in_the_town_where_the_user_has_been(kind: Any) -> None:
-    """The first lists know nothing of towns but from the visits of each user."""
-    scores = trained(kind, DATA, 12).scores(np.arange(len(DATA.users)))
-    assert at_home(scores) > 0.8
-
-
-def at_home(scores: np.ndarray) -> float:
-    """How often a venue of the user's town, new to the user, comes before one of another town; 1/2
-    by chance.
-    """
-    home = np.arange(len(DATA.items)) // VENUES == np.arange(len(DATA.users))[:, None] % TOWNS
-    new = np.ones(scores.shape, bool)
-    new[DATA.user, DATA.item] = False
-    return float(
-        np.mean(
-            [
-                (scores[u, home[u] & new[u]][:, None] > scores[u, ~home[u]]).mean()
-                for u in range(len(scores))
-            ]
-        )
-    )
-
-
-@pytest.mark.parametrize("kind", [PepperPRME, FedAvgPRME])
-def test_where_nothing_is_far_taste_decides(kind: Any) -> None:
-    """All venues at one place: that people of a town go to the same ones is all there is to
-    learn.
-    """
-    here = {"lat": np.full(len(DATA.items), "40.7"), "lon": np.full(len(DATA.items), "-74")}
-    scores = trained(kind, towns(features=here), 40, local_epochs=3, learning_rate=0.1).scores(
-        np.arange(len(DATA.users))
-    )
-    assert at_home(scores) > 0.7
 
 
 def test_contexts_change_scores_and_nothing_else() -> None:
@@ -345,100 +263,6 @@ def test_a_device_trains_alike_alone_and_among_others() -> None:
         )
 
 
-def test_rows_that_weigh_take_their_visits_with_them() -> None:
-    whole = visited()
-    kept = drawn_weighting_sets(
-        device_data(whole, None),
-        0.3,
-        len(DATA.items),
-        folds(key(1, "w"), np.arange(len(DATA.users))),
-    ).histories
-    assert kept.visits is not None and whole.visits is not None and kept.time is not None
-    user = np.repeat(np.arange(len(DATA.users)), np.diff(kept.ptr))
-    at = np.searchsorted(pairs_of(whole), user * len(DATA.items) + kept.item)
-    assert np.diff(kept.visits.ptr).tolist() == np.diff(whole.visits.ptr)[at].tolist()
-    assert kept.visits.time.tolist() == some_visits(whole.visits, at).time.tolist()  # type: ignore[union-attr]
-
-
-# ---- between peers -------------------------------------------------------------------------------
-
-
-def test_pepper_weighs_models_by_f1() -> None:
-    gossip = Gossip(made(PepperPRME, weighting=0.4), DATA, seed=1)
-    swarm = gossip.advance(gossip.start(), 2)
-    who, sets, own = np.arange(len(DATA.users)), gossip.private.weighing, gossip.private.histories
-    algorithm: Any = gossip.algorithm
-
-    class Arrived:
-        pool, who = swarm.pool.values, np.arange(len(DATA.users))
-
-    f1 = algorithm.policy.performance(
-        algorithm.model, Arrived, swarm.slot, swarm.nodes, gossip.private
-    )
-    scores = algorithm.score(swarm.pool.values, swarm.slot, swarm.nodes, who, gossip.private)
-    for u in range(len(who)):
-        mine = sets.item[sets.ptr[u] : sets.ptr[u + 1]]
-        kept = sets.candidates[sets.ptr[u]]
-        listed = np.concatenate([mine, kept[~np.isin(kept, mine)]])
-        ahead = (scores[u, listed][None, :] >= scores[u, mine][:, None]).sum(axis=1)
-        hits = int((ahead <= 20).sum())
-        assert f1[u] == pytest.approx(2 * hits / (20 + len(mine)))
-    assert len(own.item) + len(sets.item) == len(DATA)
-
-
-def test_a_message_is_both_tables_and_the_header_and_the_user_vector_is_not_in_it() -> None:
-    algorithm = made(PepperPRME).configured(DATA.catalogue)
-    width = 8 * len(DATA.items)
-    assert width <= algorithm.width < width + 16
-    contract = bound(algorithm, DATA.catalogue)
-    assert contract.message_bytes == 4 * algorithm.width + 24 + 4 * 3
-    assert {one.name for one in contract.sends} == {"model", "sender", "age", "samples", "peers"}
-
-
-def test_fine_tuning_changes_neither_the_node_nor_its_model() -> None:
-    gossip = Gossip(made(GossipReptilePRME), DATA, seed=1)
-    swarm = gossip.advance(gossip.start(), 2)
-    found = fitted(gossip, swarm).recommender
-    before = found.models.copy(), found.nodes.user.copy()  # type: ignore[union-attr]
-    tuned = found.scores(np.arange(6))
-    assert (
-        found.models.tobytes() == before[0].tobytes()
-        and found.nodes.user.tobytes() == before[1].tobytes()
-    )  # type: ignore[union-attr]
-    plain = (
-        GossipAveragePRME(**PEERS)
-        .configured(DATA.catalogue)
-        .score(found.models, np.arange(6), found.nodes, np.arange(6), gossip.private)
-    )  # type: ignore[union-attr]
-    assert not np.array_equal(tuned, plain)
-
-
-def test_what_a_node_learns_comes_from_the_device_s_own_data_alone() -> None:
-    """Other nodes' rows may change as they like: what a node learns from a received model does
-    not.
-    """
-    algorithm: Any = made(GossipAveragePRME).configured(DATA.catalogue)
-    data, other = (
-        device_data(DATA, None),
-        device_data(towns(time=np.arange(len(DATA))[::-1].copy()), None),
-    )
-    mixed = DeviceData(
-        other.histories._replace(
-            time=np.where(np.arange(len(DATA)) < 7, data.histories.time, other.histories.time)
-        ),
-        other.weighing,
-    )
-    one, models = np.zeros(1, np.int64), []
-    for given in (data, mixed, other):
-        nodes = algorithm.init_nodes(
-            np.arange(3), np.zeros((3, 2), np.int32), algorithm.width, key(0)
-        )
-        pool = algorithm.init_model(DATA.catalogue, key(0))[None].copy()
-        algorithm.model.train(pool, one, nodes, one, given, folds(key(1), one))
-        models.append(pool.tobytes())
-    assert models[0] == models[1] != models[2]
-
-
 # ---- around a server -----------------------------------------------------------------------------
 
 
@@ -497,20 +321,3 @@ def test_fedfast_samples_every_cluster_and_averages_venues_as_fedavg_does() -> N
     few = made(FedFastPRME, startup=False, cohort=6).configured(DATA.catalogue)
     chosen = few.select(server, DATA.catalogue, key(0))
     assert len(chosen) == 6 and np.bincount(server.cluster[chosen], minlength=3).min() >= 1
-
-
-def test_fedfast_starts_with_everybody() -> None:
-    algorithm = made(FedFastPRME, startup=True, cohort=6).configured(DATA.catalogue)
-    server, devices = started(made(FedFastPRME, startup=True, cohort=6), DATA)
-    assert len(algorithm.select(server, DATA.catalogue, key(0))) == len(DATA.users)
-    later = algorithm.aggregate(
-        server, sent(algorithm, server, devices, DATA, np.arange(len(DATA.users)))[2]
-    )
-    assert len(algorithm.select(later, DATA.catalogue, key(0))) == 6
-
-
-@pytest.mark.parametrize("kind", [FedAvgPRME, ReptilePRME, FedFastPRME])
-def test_rounds_around_a_server_keep_to_the_declaration(kind: Any) -> None:
-    few = {"clusters": 2} if kind is FedFastPRME else {}
-    contract = within_contract(kind(cohort=2, **few), towns())
-    assert {one.name for one in contract.sends} == {"item", "weight"} | ({"user"} if few else set())

@@ -9,12 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 from small_federations import ITEMS, SMALL, USERS, same, sent, shop, started, trained
-from within_contract import within_contract
 
 from entrenous.data.interactions import Interactions
 from entrenous.kernels import ncf
 from entrenous.kernels.averaging import EACH
-from entrenous.systems.fedavg import FedAvg
 from entrenous.systems.reptile import Reptile
 
 EVERYONE = np.arange(USERS)
@@ -27,27 +25,6 @@ def data() -> Interactions:
 
 def reptile(**other: Any) -> Reptile:
     return Reptile(**{**SMALL, "meta_rate": 1.0, "adapt_epochs": 0, **other})
-
-
-def test_it_is_fedavg_where_everybody_has_as_much(data: Interactions) -> None:
-    """meta_rate = 1, no adaptation, equal n_k; the two round their sums on grids of another
-    size.
-    """
-    even = shop(each=7)
-    assert (np.diff(even.ptr) == 7).all()
-    ours, theirs = trained(reptile(), even, 3), trained(FedAvg(**SMALL), even, 3)
-    for left, right in zip(
-        (*ours.server, ours.devices.user), (*theirs.server, theirs.devices.user), strict=True
-    ):
-        assert np.allclose(left, right, atol=2e-5)
-    scores = reptile().score(ours.server, ours.devices, even.histories(EVERYONE))
-    assert np.allclose(
-        scores,
-        FedAvg(**SMALL).score(theirs.server, theirs.devices, even.histories(EVERYONE)),
-        atol=1e-4,
-    )
-    uneven = trained(reptile(), data, 3).server.item - trained(FedAvg(**SMALL), data, 3).server.item
-    assert np.abs(uneven).max() > 1e-3
 
 
 @pytest.mark.parametrize(("meta_rate", "items"), [(1.0, 1.0), (0.25, 1.0), (2.0, 1.0), (0.5, 3.0)])
@@ -116,38 +93,7 @@ def test_a_device_scores_with_what_it_has_adapted(data: Interactions, epochs: in
         )
 
 
-def test_adaptation_brings_a_device_s_own_items_forward(data: Interactions) -> None:
-    training = trained(reptile(), data, 2)
-
-    def margin(epochs: int) -> float:
-        scores = reptile(adapt_epochs=epochs).score(
-            training.server, training.devices, data.histories(EVERYONE)
-        )
-        mine = np.zeros((USERS, ITEMS), bool)
-        mine[data.user, data.item] = True
-        return float(scores[mine].mean() - scores[~mine].mean())
-
-    assert margin(0) < margin(2) < margin(8)
-
-
-def test_devices_keep_their_keys_and_draw_from_them(data: Interactions) -> None:
-    training = trained(reptile(), data, 2)
-    _, first = started(reptile(), data)
-    assert same(training.devices.key, first.key) and first.key.dtype == np.uint64
-    assert len(set(first.key.tolist())) == USERS
-    algorithm, histories = reptile(adapt_epochs=1), data.histories(EVERYONE)
-    other = training.devices._replace(key=training.devices.key[::-1].copy())
-    scores = algorithm.score(training.server, training.devices, histories)
-    assert same(scores, algorithm.score(training.server, training.devices, histories))
-    assert not same(scores, algorithm.score(training.server, other, histories))
-
-
 def test_what_is_sent_does_not_depend_on_adaptation(data: Interactions) -> None:
     assert same(
         trained(reptile(adapt_epochs=5), data, 3).server, trained(reptile(), data, 3).server
     )
-
-
-def test_rounds_keep_to_the_declaration(data: Interactions) -> None:
-    contract = within_contract(reptile(cohort=10), data)
-    assert {one.name for one in contract.sends} == {"item", "network", "weight"}

@@ -6,19 +6,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from within_contract import within_contract
+from small_data import few_ratings
 
 from entrenous.core.contract.update import add_update, empty_total, real
-from entrenous.core.errors import NonFiniteError
 from entrenous.core.keys import key
 from entrenous.core.types import Float64Array
-from entrenous.data.interactions import Interactions, Vocabulary, build
+from entrenous.data.interactions import Interactions
 from entrenous.federation.rounds import Rounds, Training
-from entrenous.federation.shard import Threads
-from entrenous.systems.named import algorithms
-from entrenous.systems.rfrec import ALGORITHMS, EACH, RFRec
+from entrenous.systems.rfrec import EACH, RFRec
 
-USERS, ITEMS, CLIENTS, IDLE = 7, 9, 3, 4
+USERS, ITEMS, CLIENTS, IDLE = 7, 9, 3, 6
 SETTINGS = {
     "factors": 3,
     "clients": CLIENTS,
@@ -31,13 +28,7 @@ SETTINGS = {
 
 @pytest.fixture
 def data() -> Interactions:
-    rng = np.random.default_rng(0)
-    has = rng.random((USERS, ITEMS)) < 0.5
-    has[IDLE] = False
-    user, item = np.nonzero(has)
-    value = rng.integers(1, 6, len(user)).astype(np.float32)
-    users, items = Vocabulary(size=USERS, kind="user"), Vocabulary(size=ITEMS, kind="item")
-    return build(user, item, value=value, users=users, items=items, scale=(1.0, 5.0))
+    return few_ratings(USERS, ITEMS, idle=True)
 
 
 def begun(data: Interactions, **settings: object) -> tuple[RFRec, Rounds, Training]:
@@ -131,28 +122,6 @@ def test_every_user_has_a_gateway_and_gateways_are_as_even_as_can_be(data: Inter
     ]  # neighbours need no copy
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [{}, {"style": "fast", "local_chance": 0.5, "eta": 0.7}, {"clients": 1}, {"factors": 20}],
-)
-def test_threads_blocks_and_the_dense_form_change_nothing(
-    data: Interactions, settings: dict
-) -> None:
-    def run(**how: object) -> list[bytes]:
-        rounds = Rounds(RFRec(**{**SETTINGS, **settings}), data, seed=1, **how)  # type: ignore[arg-type]
-        training = rounds.advance(rounds.start(), 6)
-        return [np.asarray(part).tobytes() for part in (*training.server, *training.devices)]
-
-    expected = run()
-    for how in (
-        {"executor": Threads(2)},
-        {"block": 1},
-        {"block": 3},
-        {"limits": [lambda update, keys: update]},
-    ):
-        assert run(**how) == expected
-
-
 def test_only_rated_rows_are_sent_unless_something_looks_at_them(data: Interactions) -> None:
     rounds = Rounds(RFRec(**SETTINGS), data)
     ledger = rounds.one_round(rounds.start()).ledger
@@ -177,51 +146,3 @@ def test_the_coin_of_rfrecf_says_who_works(data: Interactions) -> None:
             assert np.allclose(training.server.v, towards, atol=1e-6)
             assert np.array_equal(training.server.m, before.server.m)
     assert int(training.server.step[0]) == sum(kinds) and 6 <= sum(kinds) <= 26  # 40 tosses at 0.4
-
-
-def test_training_lowers_the_error_and_predictions_are_ratings(data: Interactions) -> None:
-    everyone = np.arange(USERS)
-    for name in ALGORITHMS:
-        rounds = Rounds(algorithms()[name](factors=4, clients=2, reg=0.01), data)
-
-        def error(training: Training) -> float:
-            algorithm = rounds.algorithm  # noqa: B023
-            received = algorithm.deliver(algorithm.download(training.server), everyone)
-            scores = algorithm.score(received, training.devices, data.histories(everyone))
-            assert scores.min() > 1 and scores.max() < 5
-            return float(((scores[data.user, data.item] - data.value) ** 2).mean())
-
-        start = error(rounds.start())
-        assert error(rounds.advance(rounds.start(), 80)) < 0.3 * start
-
-
-def test_rfrecf_is_rfrec_in_another_style() -> None:
-    robust, fast = algorithms()["rfrec"](), algorithms()["rfrecf"]()
-    assert (robust.style, robust.rounds, fast.style, fast.rounds, fast.local_chance, fast.eta) == (
-        "robust",
-        100,
-        "fast",
-        200,
-        0.2,
-        1.0,
-    )
-
-
-@pytest.mark.parametrize("how", [{}, {"limits": [lambda update, keys: update]}])
-def test_what_is_not_finite_is_refused(data: Interactions, how: dict) -> None:
-    rounds = Rounds(RFRec(**SETTINGS), data, **how)
-    start = rounds.start()
-    start.server.v[:, int(data.item[0])] = np.nan
-    with pytest.raises(NonFiniteError, match="download 'v': a value that is NaN or infinite"):
-        rounds.one_round(start)
-    rounds = Rounds(RFRec(**SETTINGS), data, **how)
-    later = rounds.one_round(rounds.start())
-    later.server.v[:, int(data.item[0])] = np.nan
-    with pytest.raises(NonFiniteError, match="not finite or beyond"):
-        rounds.one_round(later)
-
-
-@pytest.mark.parametrize("settings", [{}, {"style": "fast", "local_chance": 0.5}, {"clients": 50}])
-def test_rounds_keep_to_the_declaration(data: Interactions, settings: dict[str, object]) -> None:
-    contract = within_contract(RFRec(**{**SETTINGS, **settings}), data, rounds=5)
-    assert contract.groups == min(USERS, contract.sizes["clients"]) and contract.cohort == USERS

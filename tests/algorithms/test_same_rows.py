@@ -147,7 +147,7 @@ def test_a_rating_of_zero_is_learnt_as_any_other(name: str) -> None:
 @pytest.mark.parametrize("likes", ["any", "positive", "at_least=2"])
 def test_rankings_are_judged_by_the_same_rows_and_name_the_rule(likes: str) -> None:
     said = []
-    for name in ("popular", "fcf", "pfpl+", "pepper-gmf", "fbalf"):
+    for name in ("popular", "fcf", "pepper-gmf"):
         run = entrenous.run(
             name, data(likes), split="random-80-20", rounds=1, progress=False
         ).manifest

@@ -44,10 +44,14 @@ def test_a_move_of_a_millionth_comes_through_within_1_percent(
     assert mean_of(algorithm, moved) == pytest.approx([1e-6, -1e-6], rel=0.01)
 
 
-@pytest.mark.parametrize("move", [1e-6, 1.234e-5, 1e-3, 0.0035])
-def test_moves_between_a_millionth_and_the_bound_are_weighted_by_their_size(move: float) -> None:
+@pytest.mark.parametrize(
+    ("move", "most"), [(1e-6, 0.0039), (1.234e-5, 0.0039), (0.0035, 0.0039), (0.005, 8), (7.9, 8)]
+)
+def test_moves_between_a_millionth_and_the_bound_are_weighted_by_their_size(
+    move: float, most: float
+) -> None:
     """Moves of m and 0.25 m, each weighted by its size: (1 + 0.0625) / 1.25 = 0.85 m."""
-    algorithm = Cali3F(**FINE, largest_move=0.0039)
+    algorithm = Cali3F(**FINE, largest_move=most)
     moved = np.array([[move], [0.25 * move]], np.float32)
     assert mean_of(algorithm, moved) == pytest.approx([0.85 * move], rel=0.02)
 

@@ -5,42 +5,37 @@ compiled code.
 from __future__ import annotations
 
 import pytest
-from plain_python import printed, printed_both_ways
+from plain_python import printed_both_ways
 from small_federations import GOSSIP
 
 from entrenous.federation.shard import Ledger
 
 PROGRAM = """
+import numpy as np
 from small_federations import PLAIN
 from entrenous.systems.cali3f import Cali3F
 from entrenous.systems.ditto import Ditto
 from entrenous.systems.fcf import FCF
-from entrenous.systems.fedavg import FedAvg
 from entrenous.systems.fedfast import FedFast
-from entrenous.systems.fpl import FPL
 from entrenous.systems.reptile import Reptile
 from entrenous.data.synthetic import synthetic
 from entrenous.federation.rounds import Rounds
 from entrenous.runs.recommenders import fitted
 from entrenous.core.contract.protocols import model_sha256
 
-data = synthetic(users=12, items=90, interactions=150, skew=0.5, seed=2)
+data = synthetic(users=6, items=30, interactions=45, skew=0.5, seed=2)
+lean = {**PLAIN, "negatives": 1}
 for algorithm, until in (
-    (FPL(factors=5, triples=7, pi=0.6), 3),
-    (FPL(factors=8, triples=4, user_step="once"), 3),
-    (FPL(factors=6, triples=1, cohort=1), 60),
     (FCF(factors=3), 2),
     (FCF(factors=3, form="gram"), 2),
-    (FedAvg(**PLAIN, factors=5, layers=()), 2),
-    (Cali3F(**PLAIN, factors=3, layers=(4, 3), clusters=3, cohort=6, init_std=0.3), 3),
-    (Cali3F(clusters=3, cohort=6), 2),
-    (FedFast(**PLAIN, factors=0, layers=(5,), clusters=3, cohort=6, init_std=0.3), 3),
-    (Ditto(**{**PLAIN, "optimiser": "adam"}, factors=2, layers=(3,), cohort=6), 2),
-    (Reptile(**PLAIN, factors=2, layers=(3,), cohort=6), 2),
+    (Cali3F(**lean, factors=3, layers=(4, 3), clusters=2, cohort=4, init_std=0.3), 3),
+    (FedFast(**lean, factors=0, layers=(5,), clusters=2, cohort=4, init_std=0.3), 3),
+    (Ditto(**{**lean, "optimiser": "adam"}, factors=2, layers=(3,), cohort=4), 2),
+    (Reptile(**lean, factors=2, layers=(3,), cohort=4), 2),
 ):
     rounds = Rounds(algorithm, data, seed=1)
     result = fitted(rounds, rounds.advance(rounds.start(), until))
-    print(model_sha256(result.arrays), model_sha256({"s": result.recommender.scores(__import__("numpy").arange(12))}))
+    print(model_sha256(result.arrays), model_sha256({"s": result.recommender.scores(np.arange(6))}))
 """
 
 PEERS = """
@@ -64,31 +59,16 @@ for name in sys.argv[1:]:
 @pytest.mark.timeout(400)
 def test_plain_python_and_compiled_code_agree_to_the_bit() -> None:
     found = printed_both_ways(PROGRAM).split()
-    assert len(found) == 22 == len(set(found))
-
-
-@pytest.fixture(scope="module")
-def both_ways() -> tuple[dict[str, list[str]], dict[str, list[str]]]:
-    """What plain Python and compiled code print of each algorithm that gossips, by name: one
-    process each.
-    """
-    plain, compiled = (printed(PEERS, *GOSSIP, compiled=way).splitlines() for way in (False, True))
-    first, second = (
-        {line.split()[0]: line.split()[1:] for line in lines} for lines in (plain, compiled)
-    )
-    assert list(first) == list(second) == GOSSIP
-    return first, second
+    assert len(found) == 12 == len(set(found))
 
 
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("name", GOSSIP)
-def test_peers_end_with_the_same_bytes_too(
-    name: str, both_ways: tuple[dict[str, list[str]], dict[str, list[str]]]
-) -> None:
+def test_peers_end_with_the_same_bytes_too() -> None:
     """Over a network on which everything happens: late and lost messages, churn, restarts, models
     that are refused.
     """
-    plain, compiled = (way[name] for way in both_ways)
-    assert plain == compiled
-    refused = plain[2].split(",")[Ledger._fields.index("refused")]
-    assert len(plain) == 3 == len(set(plain)) and int(refused) > 0
+    lines = [line.split() for line in printed_both_ways(PEERS, *GOSSIP).splitlines()]
+    assert [name for name, *_ in lines] == GOSSIP
+    for _, model, scores, ledger in lines:
+        refused = ledger.split(",")[Ledger._fields.index("refused")]
+        assert model != scores and int(refused) > 0

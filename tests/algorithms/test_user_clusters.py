@@ -1,6 +1,4 @@
-"""K-means against Lloyd's algorithm in plain NumPy; empty clusters, too few distinct points, the
-order of clusters.
-"""
+"""K-means against Lloyd's algorithm in plain NumPy; empty clusters, too few distinct points."""
 
 from __future__ import annotations
 
@@ -63,23 +61,6 @@ def test_the_first_centroids_are_distinct_points_far_apart() -> None:
     assert (first_centroids(points, 4, key(0)) != first_centroids(points, 4, key(1))).any()
 
 
-def test_clear_clusters_are_found_and_keep_their_numbers() -> None:
-    points = blobs(3)
-    cluster, centroids = k_means(
-        points, points[[2, 0, 1, 3]]
-    )  # started from one point of each blob
-    assert cluster.tolist() == [[1, 2, 0, 3][n % 4] for n in range(len(points))]
-    moved = (points + 0.3).astype(np.float32)
-    again, _ = k_means(moved, centroids)
-    assert (again == cluster).all()
-
-
-def test_the_centroids_of_a_cluster_are_its_mean() -> None:
-    points = np.array([[0, 0], [2, 0], [10, 4], [10, 8]], np.float32)
-    cluster, centroids = k_means(points, points[[0, 3]])
-    assert cluster.tolist() == [0, 0, 1, 1] and centroids.tolist() == [[1, 0], [10, 6]]
-
-
 def test_equals_go_to_the_first_cluster() -> None:
     points = np.array([[0.0], [1.0], [2.0]], np.float32)
     assert k_means(points, points[[0, 2]])[0].tolist() == [0, 0, 1]
@@ -99,14 +80,6 @@ def test_an_empty_cluster_takes_the_farthest_point_of_a_cluster_of_several() -> 
     assert centroids.tolist() == [[1.0], [50.0], [9.0]]
 
 
-@pytest.mark.parametrize("n", [6, 30])
-def test_as_many_clusters_as_points_are_one_each(n: int) -> None:
-    points = np.random.default_rng(0).normal(size=(n, 4)).astype(np.float32)
-    cluster, centroids = k_means(points, first_centroids(points, n, key(0)))
-    assert sorted(cluster.tolist()) == list(range(n))
-    assert np.array_equal(centroids[cluster], points)
-
-
 def test_with_fewer_distinct_points_than_clusters_some_stay_empty() -> None:
     points = np.repeat(np.array([[0.0, 1.0], [5.0, 5.0]], np.float32), 4, axis=0)
     cluster, centroids = k_means(points, first_centroids(points, 5, key(0)))
@@ -117,30 +90,3 @@ def test_with_fewer_distinct_points_than_clusters_some_stay_empty() -> None:
     assert np.isfinite(centroids).all()
     same = np.ones((6, 3), np.float32)
     assert not k_means(same, first_centroids(same, 3, key(0)))[0].any()
-
-
-def test_inputs_are_left_alone_and_one_point_is_a_cluster() -> None:
-    points = blobs()
-    start = points[:4].copy()
-    before = points.copy(), start.copy()
-    k_means(points, start)
-    assert (points == before[0]).all() and (start == before[1]).all()
-    assert k_means(points[:1], points[:1])[0].tolist() == [0]
-
-
-def test_the_order_of_points_does_not_matter_to_their_clusters() -> None:
-    points, start = blobs(1), blobs(1)[:4]
-    order = np.random.default_rng(0).permutation(len(points))
-    assert (k_means(points[order], start)[0] == k_means(points, start)[0][order]).all()
-
-
-def test_compiled_and_plain_have_the_same_bits() -> None:
-    from entrenous.systems._user_clusters import _lloyd
-
-    points = np.random.default_rng(2).normal(size=(60, 5)).astype(np.float32)
-    for clusters in (3, 8):
-        start = first_centroids(points, clusters, key(5))
-        plain, cluster = start.copy(), np.full(60, -1, np.int32)
-        _lloyd.py_func(points, plain, cluster, ITERATIONS)
-        compiled = k_means(points, start)
-        assert (compiled[0] == cluster).all() and (compiled[1] == plain).all()

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from entrenous.core.keys import key
 from entrenous.evaluation.summary import bootstrap_means, interval, summarise
@@ -55,18 +54,3 @@ def test_every_user_is_drawn_and_no_other_value():
     assert (shares.max(axis=1) > 0).all()
     assert shares.sum(axis=0).tolist() == pytest.approx([1.0] * 5000)
     assert shares.mean(axis=1).tolist() == pytest.approx([1 / 12] * 12, abs=0.006)
-
-
-def test_the_interval_covers_the_truth_as_often_as_it_says():
-    """60 throws of a coin with p = .3. A resample of h hits is binomial, so both ends are quantiles
-    of that law, to one throw; and over all h, as likely as they are, 95 % of the intervals hold
-    .3.
-    """
-    covered = 0.0
-    for hits in range(1, 60):
-        low, high = interval(np.repeat([0.0, 1.0], [60 - hits, hits]), resamples=4000)
-        assert [low, high] == pytest.approx(
-            stats.binom.ppf([0.025, 0.975], 60, hits / 60) / 60, abs=1 / 60 + 1e-9
-        )
-        covered += stats.binom.pmf(hits, 60, 0.3) * (low <= 0.3 <= high)
-    assert covered == pytest.approx(0.951, abs=0.015)

@@ -46,28 +46,6 @@ def test_the_distribution_is_the_share_of_users_with_at_most_a_value():
     assert found.share.tolist() == [2 / 5, 4 / 5, 1]
 
 
-def test_a_better_system_lies_to_the_right():
-    values = np.random.default_rng(1).random(200)
-    worse, better = distribution(values), distribution(values + 0.1)
-    steps = np.linspace(0, 1, 50)
-    assert (share_at_most(better, steps) <= share_at_most(worse, steps)).all()
-    assert all(tail(values + 0.1).percentile[p] > tail(values).percentile[p] for p in PERCENTS)
-
-
-def test_one_user_is_her_own_tail():
-    found = tail([0.3])
-    assert (
-        set(found.percentile.values()) == set(found.worst.values()) == {0.3} and found.mean == 0.3
-    )
-    assert distribution([0.3]).share.tolist() == [1]
-
-
-def test_the_values_are_left_as_they_were():
-    values = np.array([3.0, 1, 2])
-    assert tail(values).percentile[50] == 2 and distribution(values).value.tolist() == [1, 2, 3]
-    assert values.tolist() == [3, 1, 2]
-
-
 @pytest.mark.parametrize("values", [[], [0.1, np.nan], [np.inf], [[0.1, 0.2]]])
 @pytest.mark.parametrize("of", [tail, distribution])
 def test_what_is_no_column_of_values_is_refused(of, values):

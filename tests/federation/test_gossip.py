@@ -9,7 +9,6 @@ import pytest
 from small_gossip import WIDTH, Toy, shop
 
 from entrenous.core.contract.declared import ContractError
-from entrenous.core.contract.gossip import GossipAlgorithm
 from entrenous.federation.gossip import KNOWN, Gossip
 from entrenous.federation.network import Network, Spread
 from entrenous.federation.shard import Threads
@@ -46,10 +45,6 @@ def bytes_of(swarm: Swarm) -> list[bytes]:
         *(array.tobytes() for array in (*swarm.nodes, *swarm.counts)),
         repr(swarm.ledger).encode(),
     ]
-
-
-def test_the_toy_is_a_gossip_algorithm() -> None:
-    assert isinstance(Toy(), GossipAlgorithm)
 
 
 def test_in_lock_step_all_push_what_they_had_when_the_round_began() -> None:
@@ -121,29 +116,6 @@ def test_some_nodes_at_a_time_give_the_same_in_less_memory(
     assert network or apart.pool.most < whole.pool.most
 
 
-@pytest.mark.parametrize("network", [{}, ROUGH], ids=["lock-step", "rough"])
-def test_threads_change_nothing(network: dict) -> None:
-    one = bytes_of(ran(8, n=15, **network))
-    assert (
-        bytes_of(ran(8, n=15, threads=2, **network))
-        == one
-        == bytes_of(ran(8, n=15, threads=8, **network))
-    )
-    assert bytes_of(ran(8, n=15, seed=1, **network)) != one
-
-
-@pytest.mark.parametrize("network", [{}, ROUGH], ids=["lock-step", "rough"])
-def test_where_it_is_interrupted_changes_nothing(network: dict) -> None:
-    """With messages under way, nodes away, and uplinks busy."""
-    gossip = Gossip(Toy(2), shop(N), network=Network.read(network))
-    swarm = gossip.advance(gossip.start(), 4)
-    stored = {name: array.copy() for name, array in swarm.arrays().items()}
-    whole = bytes_of(gossip.advance(swarm, 9))
-    again = Gossip(Toy(2), shop(N), network=Network.read(network))
-    resumed = again.restored(4, stored)
-    assert resumed.round == 4 and bytes_of(again.advance(resumed, 9)) == whole
-
-
 def test_messages_that_arrive_at_one_time_are_taken_in_an_order_of_their_own(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -192,10 +164,6 @@ def test_messages_of_a_push_share_one_copy_of_the_model() -> None:
         5, ways=3, latency=50
     )  # nobody's model has changed: the nodes' own are all there are
     assert still.pool.most == N and int(still.mail.copies.sum()) == 15 * N
-
-
-def test_memory_does_not_grow_with_time() -> None:
-    assert ran(60, **ROUGH).pool.most <= ran(20, **ROUGH).pool.most + 2 * N
 
 
 def test_a_cut_network_heals() -> None:

@@ -83,13 +83,6 @@ def test_the_same_bytes_on_any_number_of_threads_and_in_any_blocks(
     )
 
 
-def test_noise_of_the_system_is_another_in_every_run() -> None:
-    protection = Protection(noise=0.1, noise_from="system", rows="all")
-    assert trained(FPL(factors=6, triples=20), protection) != trained(
-        FPL(factors=6, triples=20), protection
-    )
-
-
 @pytest.mark.parametrize("rows", ["sorted", "as sent"])
 def test_the_order_of_rows_changes_no_model_and_sorted_rows_ascend(rows: Any) -> None:
     recorder = Recorder("individual")
@@ -167,15 +160,6 @@ def test_poisson_takes_each_user_with_the_same_probability_and_perhaps_nobody() 
     one = Rounds(FPL(factors=2, triples=2, cohort=1), DATA, protection=protection)
     assert one.one_round(one.start()).round == 1, "nobody, or a few, in the round"
     one.advance(one.start(), 8)
-
-
-def test_profiles_are_protections() -> None:
-    assert {name: Protection.parse(given).noisy for name, given in PROFILES.items()} == {
-        "paper": False,
-        "private": True,
-        "dp": True,
-        "robust": False,
-    }
 
 
 def test_too_few_people_and_arrays_shown_singly_are_refused() -> None:

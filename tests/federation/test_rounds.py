@@ -1,10 +1,8 @@
-"""The promise of one result: threads, blocks, cohorts, interruptions and executors do not change a
-bit of the model.
+"""Rounds around a server: seeds, cohorts, limits, callbacks, and what stops a round. That threads,
+blocks and executors change no bit is in test_same_bytes.py and test_shard.py.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,22 +15,16 @@ from entrenous.core.types import UInt64Array
 from entrenous.data.interactions import Interactions
 from entrenous.data.synthetic import synthetic
 from entrenous.federation.rounds import Rounds, Training
-from entrenous.federation.shard import Debug, DeviceError, Threads
+from entrenous.federation.shard import Debug, DeviceError
 from entrenous.privacy.limit import Limit
-from entrenous.runs.recommenders import checkpoint_arrays, fitted, restore_training
+from entrenous.runs.recommenders import fitted
 from entrenous.runs.train import Periodic, advance
-from entrenous.systems.fcf import FCF
 from entrenous.systems.fpl import FPL
 
 ALGORITHMS = {
     "pfpl+": FPL(factors=6, triples=9),
-    "pfpl with pi": FPL(factors=5, triples=1, pi=0.4),
     "fpl cohort": FPL(factors=7, triples=4, cohort=13, user_step="once"),
-    "sfpl": FPL(factors=6, triples=1, cohort=1),
     "sfpl+": FPL(factors=3, triples=8, cohort=1, pi=0.5),
-    "fcf": FCF(factors=4, rounds=5),
-    "fcf cohort": FCF(factors=4, cohort=11),
-    "fcf by gram": FCF(factors=4, cohort=11, form="gram"),
 }
 
 
@@ -45,45 +37,12 @@ def digest(training: Training, rounds: Rounds) -> str:
     return model_sha256(fitted(rounds, training).arrays)
 
 
-def trained(name: str, data: Interactions, until: int = 12, **options: Any) -> tuple[str, Training]:
-    rounds = Rounds(ALGORITHMS[name], data, seed=4, **options)
-    training = rounds.advance(rounds.start(), until)
-    return digest(training, rounds), training
-
-
-@pytest.mark.parametrize("name", ALGORITHMS)
-def test_threads_blocks_and_executors_give_the_same_bytes_and_the_same_ledger(
-    name: str, data: Interactions
-) -> None:
-    reference, training = trained(name, data)
-    for options in (
-        {"executor": Threads(2)},
-        {"executor": Threads(8)},
-        {"block": 1},
-        {"block": 7, "executor": Threads(3)},
-        {"executor": Debug()},
-    ):
-        other, same = trained(name, data, **options)
-        assert other == reference, options
-        assert same.ledger == training.ledger, options
-
-
-@pytest.mark.parametrize("name", ALGORITHMS)
-def test_an_interruption_at_any_round_changes_nothing(name: str, data: Interactions) -> None:
-    reference, _ = trained(name, data)
-    for stop in (1, 5, 11):
-        first = Rounds(ALGORITHMS[name], data, seed=4)
-        kept = {
-            name: array.copy()
-            for name, array in checkpoint_arrays(first.advance(first.start(), stop)).items()
-        }
-        second = Rounds(ALGORITHMS[name], data, seed=4)
-        assert digest(second.advance(restore_training(second, stop, kept), 12), second) == reference
-
-
 def test_another_seed_is_another_model(data: Interactions) -> None:
-    rounds = Rounds(ALGORITHMS["pfpl+"], data, seed=5)
-    assert digest(rounds.advance(rounds.start(), 12), rounds) != trained("pfpl+", data)[0]
+    found = set()
+    for seed in (4, 5):
+        rounds = Rounds(ALGORITHMS["pfpl+"], data, seed=seed)
+        found.add(digest(rounds.advance(rounds.start(), 3), rounds))
+    assert len(found) == 2
 
 
 def test_one_device_rounds_are_the_ordinary_rounds(data: Interactions) -> None:
@@ -123,15 +82,6 @@ def test_limits_are_applied_in_order_to_every_update(data: Interactions) -> None
     whole = largest()
     assert len(whole) == 5  # 50 devices in blocks of ten
     assert largest(halve) == [value / 2 for value in whole]
-
-
-def test_limits_that_change_nothing_change_nothing(data: Interactions) -> None:
-    """Without limits an algorithm may add its updates as it makes them; the Update in between makes
-    no difference.
-    """
-    reference, training = trained("pfpl with pi", data)
-    other, same = trained("pfpl with pi", data, limits=[lambda update, keys: update])
-    assert other == reference and same.ledger == training.ledger
 
 
 def test_a_value_that_is_not_finite_stops_the_round_before_the_model_changes(

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from small_federations import same as same_bits
 
 from entrenous.core.contract.declared import followed
 from entrenous.core.contract.update import (
@@ -24,7 +25,6 @@ from entrenous.core.keys import key
 from entrenous.data.interactions import Interactions
 from entrenous.federation.shard import Ledger, Shard, Threads
 from tests.algorithms.test_conformance import FEDERATED, interactions, make
-from tests.algorithms.test_conformance import same as same_bits
 
 CUTS = (
     [0, 1, 2, 3, 4],

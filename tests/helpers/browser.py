@@ -8,7 +8,6 @@ report-phone.png (390 wide).
 
 import re
 import shutil
-import struct
 import subprocess
 import sys
 from html import escape
@@ -70,13 +69,6 @@ def picture(page: Path, out: Path, width: int, height: int, profile: Path) -> No
     """Writes a picture of the top of a page."""
     size = f"--window-size={width},{height}"
     run_browser(profile, page, size, f"--screenshot={out}")
-
-
-def size_of(png: Path) -> tuple[int, int]:
-    """The width and height of a PNG file."""
-    head = png.read_bytes()[:24]
-    assert head.startswith(b"\x89PNG")
-    return struct.unpack(">II", head[16:24])
 
 
 if __name__ == "__main__":

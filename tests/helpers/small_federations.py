@@ -136,8 +136,16 @@ def started(algorithm: Any, data: Interactions) -> tuple[Any, Any]:
     )
 
 
+def stored(training: Training) -> list[bytes]:
+    """All bytes of a training: the states of server and devices, and the ledger."""
+    arrays = [array.tobytes() for array in (*training.server, *training.devices)]
+    return [*arrays, repr(training.ledger).encode()]
+
+
 def same(left: Any, right: Any) -> bool:
-    """Whether two states or arrays have the same bits."""
+    """Whether two states, Updates or arrays have the same bits."""
+    if isinstance(left, dict):
+        return left.keys() == right.keys() and all(same(left[name], right[name]) for name in left)
     if isinstance(left, OwnRows) and isinstance(right, OwnRows):
         return same(left.flat(), right.flat())
     if isinstance(left, tuple):

@@ -74,18 +74,6 @@ def test_many_local_iterations_solve_the_regularised_least_squares(
     )
 
 
-def test_without_bias_the_offset_stays_and_p_is_solved_beside_it() -> None:
-    world = World()
-    *_, p, offset = world.run(rates(bias=False))
-    _, rated, q, y = world.own(0, 0)
-    spread = world.v[world.rows.item[: world.rows.ptr[1]][rated]].sum()
-    hold = np.eye(FACTORS) * (0.7 + spread)
-    assert np.array_equal(offset, world.offset)
-    assert np.linalg.solve(
-        q[rated].T @ q[rated] + hold, q[rated].T @ (y[rated] - offset[0, 0])
-    ) == pytest.approx(p[0, 0], abs=2e-4)
-
-
 def test_gradients_are_those_of_half_the_squared_error_at_the_new_p() -> None:
     """By finite differences of 1/2 sum e^2 over q and b."""
     world = World()
@@ -138,7 +126,7 @@ def test_a_decoy_is_rated_by_the_mean_and_later_by_the_new_prediction() -> None:
     assert g_q[rows[~rated], 1] == pytest.approx(np.outer(late[rows[~rated], 1], p[0, 1]), abs=1e-5)
 
 
-def test_members_know_nothing_of_each_other_and_devices_neither() -> None:
+def test_members_know_nothing_of_each_other() -> None:
     world, how = World(), rates(noise=0.5, steps=4)
     whole = world.run(how)
     world.q[:, 1], world.p[:, 1] = 9, 7
@@ -146,16 +134,6 @@ def test_members_know_nothing_of_each_other_and_devices_neither() -> None:
     assert np.array_equal(whole[0][:, 0], changed[0][:, 0]) and np.array_equal(
         whole[2][:, 0], changed[2][:, 0]
     )
-    one = World()
-    low, high = one.rows.ptr[1:3]
-    rows = BiasedMFRows(
-        np.array([0, high - low]),
-        *(array[low:high] for array in one.rows[1:4]),
-        one.rows.start[1:2],
-    )
-    p, offset = one.p[1:2].copy(), one.offset[1:2].copy()
-    g_q, _ = gradients(one.q, one.b, one.v, p, offset, rows, how)
-    assert np.array_equal(g_q, whole[0][low:high]) and np.array_equal(p[0], whole[2][1])
 
 
 def test_a_device_without_ratings_is_drawn_to_its_prior() -> None:

@@ -154,27 +154,6 @@ def slopes(of: Any, at: np.ndarray, width: float = 1e-5) -> np.ndarray:
     )
 
 
-def test_a_node_without_rows_learns_nothing() -> None:
-    pool, own = models(), private()
-    before, user = pool[1].copy(), own.user[1].copy()
-    trained(pool, own, rates(epochs=3))
-    assert (
-        (pool[1] == before).all()
-        and (own.user[1] == user).all()
-        and own.steps.tolist() == [3, 0, 3]
-    )
-
-
-def test_training_lowers_the_loss_and_leaves_padding_alone() -> None:
-    pool, own = models(), private()
-    for _ in range(200):
-        trained(pool, own, rates(epochs=1, reg=0.1))
-    found = gmf_node.scores(pool, WHO, own.user, WHO, SHAPE)
-    assert found[0, ITEM[:4]].min() > np.delete(found[0], ITEM[:4]).mean() + 1
-    table = pool[:, : FACTORS * SHAPE.stride].reshape(NODES, FACTORS, SHAPE.stride)
-    assert (table[:, :, ITEMS:] == 0).all()
-
-
 def test_decay_divides_the_rates_of_later_steps() -> None:
     """With decay 1 the first step is half as long, and nothing else differs."""
     plain, other = (models(), private()), (models(), private())

@@ -140,18 +140,6 @@ def test_the_other_end_of_the_world_the_same_place_and_nowhere() -> None:
 # ---- a device's own sequence ---------------------------------------------------------------------
 
 
-def test_rows_follow_each_other_in_time() -> None:
-    order = visit_sequence.in_order(TIME[:5], ROW[:5])
-    assert order.tolist() == [1, 3, 4, 2, 0]
-    before = visit_sequence.previous(TIME[:5], order, 0)
-    assert {(int(ITEM[c]), int(ITEM[i])) for i, c in enumerate(before) if c >= 0} == {
-        (4, 9),
-        (9, 20),
-        (20, 8),
-        (8, 1),
-    }
-
-
 def test_equal_times_go_by_the_place_in_the_source_and_rows_without_a_time_stand_alone() -> None:
     time = np.array([5, 5, visit_sequence.NO_TIME, 5, visit_sequence.NO_TIME], np.int64)
     order = visit_sequence.in_order(time, np.array([8, 2, 9, 4, 1]))
@@ -290,28 +278,6 @@ def trained(
     prme.train(pool, WHO, user, WHO, own, how, folds(key(seed, "train"), WHO))
 
 
-def test_training_brings_what_follows_nearer_than_what_does_not() -> None:
-    pool, user, own = models(), users(), rows()
-    trained(pool, user, rates(epochs=200, reg=0.0005), own)
-    vectors, theta = table(pool[0]), user[0].astype(np.float64)
-    for c, i in ((4, 9), (9, 20), (20, 8), (8, 1)):
-        others = [distance(theta, vectors, c, j) for j in range(ITEMS) if j not in (c, i)]
-        assert distance(theta, vectors, c, i) < np.quantile(others, 0.15)
-
-
-def test_nodes_are_trained_by_their_names_each_on_its_own_rows() -> None:
-    before, whole, alone = models(), models(), models()
-    user, own = users(), rows()
-    trained(whole, user, rates(epochs=2), own)
-    some = np.array([2])
-    prme.train(alone, some, users(), some, own, rates(epochs=2), folds(key(5, "train"), some))
-    assert alone[2].tobytes() == whole[2].tobytes() and alone[0].tobytes() == before[0].tobytes()
-    assert (
-        whole[1].tobytes() == before[1].tobytes() and user[1].tobytes() == users()[1].tobytes()
-    )  # it has no rows
-    assert not np.array_equal(whole[0], before[0]) and not np.array_equal(user[0], users()[0])
-
-
 def test_what_is_avoided_is_never_pushed_away_and_who_avoids_everything_still_has_its_own() -> None:
     before, pool, everything = models(), models(), np.arange(ITEMS, dtype=np.int32)
     own = rows(
@@ -322,22 +288,6 @@ def test_what_is_avoided_is_never_pushed_away_and_who_avoids_everything_still_ha
     for node, mine in ((0, ITEM[:5]), (2, ITEM[5:])):
         moved = np.flatnonzero((table(pool[node]) != table(before[node])).any(axis=(1, 2)))
         assert moved.tolist() == mine.tolist()
-
-
-def test_a_device_with_one_venue_and_nothing_to_compare_learns_nothing() -> None:
-    own = prme.PRMERows(
-        np.array([0, 1]),
-        np.zeros(1, np.int32),
-        np.array([0, 1]),
-        np.zeros(1, np.int32),
-        np.zeros(1, np.int64),
-        np.zeros(1, np.int64),
-        Visits(np.arange(2), np.zeros(1, np.int64), np.zeros(1, np.int64)),
-        np.zeros(3, np.float32),
-    )
-    pool, user, here = np.ones((1, 16), np.float32), np.ones((1, FACTORS), np.float32), np.arange(1)
-    prme.train(pool, here, user, here, own, rates(), folds(key(0), here))
-    assert (pool == 1).all() and (user == 1).all()
 
 
 def test_moves_are_what_training_changes_item_by_item() -> None:

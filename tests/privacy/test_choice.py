@@ -33,11 +33,6 @@ def of(choice: Choice, *users: int) -> list[float]:
 # ---- which pi applies ----------------------------------------------------------------------------
 
 
-def test_the_default_is_for_all_who_did_not_choose() -> None:
-    assert of(Choice(0.25)) == [0.25] * 5
-    assert of(Choice(0.25, by_user={1: 0.75})) == [0.25, 0.25, 0.75, 0.75, 0.25]
-
-
 def test_an_item_wins_over_the_user_and_the_user_over_the_default() -> None:
     #         ann x  ann z  bob x  bob y  eve z
     choice = Choice(0.5, by_user={0: 0.25}, by_item={(0, 2): 1.0, (1, 0): 0.0})
@@ -49,15 +44,6 @@ def test_rows_follow_the_order_of_the_users_asked_for() -> None:
     assert of(choice, 2) == [0.5]
     assert of(choice, 1, 0) == [0.5, 1.0, 0.25, 0.25]
     assert of(choice, 2, 0) == [0.5, 0.25, 0.25]
-
-
-def test_a_choice_about_an_item_one_does_not_have_changes_nothing() -> None:
-    assert of(Choice(0.5, by_item={(2, 0): 0.0, (0, 1): 1.0})) == [0.5] * 5
-
-
-def test_numbers_are_float32() -> None:
-    assert Choice(0.1).of(EVERYONE, DATA.histories(EVERYONE)).dtype == np.float32
-    assert of(Choice(0.5, by_user={0: 0.1}))[0] == np.float32(0.1)
 
 
 CHANCE = st.floats(0, 1)

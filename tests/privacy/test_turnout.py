@@ -103,25 +103,6 @@ def test_the_same_bytes_on_any_threads_and_from_any_interruption() -> None:
     assert len(set(models)) == 1
 
 
-def test_a_sum_of_as_few_as_may_be_has_the_promised_noise() -> None:
-    """Shares are made for the fewest people: nobody who says that there are more makes them
-    smaller.
-    """
-    sums = []
-    for noise in (0.0, 0.5):
-        protection = BY_DEVICES.model_copy(update={"noise": noise, "answers": 0})
-        recorder = Recorder("sum")
-        rounds = Rounds(
-            FCF(factors=3, cohort=20), DATA, seed=3, protection=protection, recorder=recorder
-        )
-        rounds.one_round(rounds.start())
-        sums.append(recorder.rounds[0])
-    added = sums[1].sent["f"] - sums[0].sent["f"]
-    people = len(sums[0].users)
-    assert people >= 14
-    assert added.std() == pytest.approx(0.5 * (people / 14) ** 0.5, rel=0.15)
-
-
 @pytest.mark.parametrize(
     ("settings", "said"),
     [

@@ -5,7 +5,7 @@ of the manifests.
 import re
 
 import pytest
-from stored_runs import HOSTILE, Page, page, stored, tiny
+from stored_runs import HOSTILE, Page, page, stored
 
 from entrenous.core.errors import InputError
 from entrenous.evaluation.significance import paired_t, wilcoxon
@@ -144,36 +144,6 @@ def test_it_contains_every_number_of_the_manifests(read, runs):
         )
 
 
-def test_the_two_rankings_have_tables_of_their_own(read, runs):
-    fpl, popular = (run.manifest for run in runs)
-    for frame, kind in (("Sampled ranking", "metrics"), ("Full ranking", "full_ranking")):
-        first, second = read.row(frame, "ndcg@10")[1:]
-        assert first.startswith(f"{fpl[kind]['ndcg@10']:.4f}") and second.startswith(
-            f"{popular[kind]['ndcg@10']:.4f}"
-        )
-    assert fpl["metrics"]["ndcg@10"] != fpl["full_ranking"]["ndcg@10"]
-    names = {row[0] for frame in ("Sampled ranking", "Full ranking") for row in read.tables[frame]}
-    assert not {name for name in names if name.startswith(("gini", "item_coverage"))}
-    assert (
-        read.row("Lists", "item_coverage@10")[1] == f"{fpl['full_ranking']['item_coverage@10']:.0f}"
-    )
-
-
-def test_intervals_stand_where_the_users_values_are_those_of_the_ranking(read):
-    assert " to " in read.row("Sampled ranking", "ndcg@10")[1]
-    assert " to " not in read.row("Full ranking", "ndcg@10")[1]
-
-
-def test_the_spread_over_users(read, runs):
-    values = runs[0].users["ndcg@10"]
-    row = next(row for row in read.tables["ndcg@10 per user"] if row[0].startswith("fpl"))
-    assert (
-        row[1] == f"{values.mean():.4f}"
-        and row[3] == f"{values.std():.4f}"
-        and row[-1] == str(len(values))
-    )
-
-
 def test_paired_tests_over_common_users(read, runs):
     a, b = (run.users["ndcg@10"] for run in runs)
     row = read.tables["Tests of ndcg@10"][1]
@@ -197,20 +167,6 @@ def test_fairness_stands_beside_chance(read, runs):
         assert [row[1:] for row in read.tables[frame][1:]] == [
             [f"{v:.4f}" for v in of.values()] for of in (fpl, popular)
         ]
-
-
-def test_runs_older_than_the_record_of_fairness(runs, tmp_path):
-    fpl, popular = runs
-    old = popular._replace(
-        manifest={k: v for k, v in popular.manifest.items() if not k.startswith("fairness")}
-    )
-    found = page(tmp_path, old)
-    assert found.wrong == [] and "Fairness" not in found.text
-    both = page(tmp_path, fpl, old)
-    assert both.wrong == [] and [row[0] for row in both.tables["Fairness, sampled ranking"]] == [
-        "run",
-        "fpl factors=4, triples=10",
-    ]
 
 
 def test_the_learning_curve(read, runs):
@@ -324,12 +280,6 @@ def test_a_metric_under_two_names_has_one_row(read):
     assert "Tests of hr@10" in read.tables and "Tests of recall@10" not in read.tables
 
 
-def test_metrics_that_differ_keep_their_rows(tmp_path):
-    found = page(tmp_path, stored(tmp_path, "popular", protocol="kfold-2"))
-    heads = [row[0] for row in found.tables["Full ranking"]]
-    assert {"hr@10", "recall@10", "map@10", "mrr@10"} <= set(heads)
-
-
 # ---- what cannot be compared ---------------------------------------------------------------------
 
 
@@ -373,14 +323,6 @@ def test_an_unfinished_run_is_refused_and_nothing_is_written(runs, tmp_path):
 def test_a_folder_is_no_file(runs, tmp_path):
     with pytest.raises(InputError, match="is a folder; expected a file"):
         write_report(runs, tmp_path)
-
-
-def test_data_without_categories(tmp_path):
-    from dataclasses import replace
-
-    bare = replace(tiny(), features={})
-    found = page(tmp_path, stored(tmp_path, "popular", protocol="loo-5", data=bare))
-    assert found.wrong == [] and "Categories" not in found.text
 
 
 def test_runs_of_different_code_share_no_table(runs, tmp_path):

@@ -7,10 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 from entrenous_field.colr import CoLR, CoLRServer
-from entrenous_network.secure_sum.vector import pack, unpack
 from small_federations import same, shop, started
 
-from entrenous.core.contract.item_features import ItemFeatures
 from entrenous.core.contract.update import add_update, empty_total
 from entrenous.core.errors import InputError
 from entrenous.core.keys import key
@@ -61,15 +59,6 @@ def test_a_basis_is_new_in_each_round_and_follows_from_the_key(data: Interaction
     assert same(after.basis, colr.aggregate(again, total).basis)
 
 
-@pytest.mark.parametrize("rank", [1, 3, F])
-def test_all_updates_of_a_round_lie_in_one_subspace(rank: int, data: Interactions) -> None:
-    colr = CoLR(**{**SMALL, "rank": rank})
-    server, _, update, total = of_round(colr, data, np.arange(5))
-    assert update.rows["a"].shape == (len(update.item), rank) and update.rows["count"].ndim == 1
-    moved = colr.aggregate(server, total).item.astype(float) - server.item
-    assert np.linalg.matrix_rank(moved, tol=1e-4) == rank
-
-
 def test_the_server_divides_by_who_touched_an_item(data: Interactions) -> None:
     """Q + (sum A / c) B, in plain float64."""
     colr = CoLR(**SMALL)
@@ -113,46 +102,6 @@ def test_with_the_full_rank_a_device_takes_the_steps_of_fedmf(
     assert np.allclose(update.rows["a"] @ server.basis, learnt.row, atol=2e-5)
     assert np.abs(learnt.row).max() > 0.05
     assert np.allclose(after.user, learnt.user, atol=2e-5)
-
-
-def test_features_of_items_change_nothing(data: Interactions) -> None:
-    """As MovieLens has them: compiled code receives arrays alone."""
-    colr, users = CoLR(**SMALL), np.array([1, 4])
-    server, devices = started(colr, data)
-    history = data.histories(users)
-    known = history._replace(features=ItemFeatures({"genre": np.full(len(data.items), "a|b")}))
-    own = type(devices)(devices.user[users])
-    sent = [
-        colr.local(colr.download(server), own, one, users, key(1))[1].rows["a"]
-        for one in (history, known)
-    ]
-    assert same(sent[0], sent[1])
-
-
-def test_low_rank_sends_fewer_bytes_than_fedmf(data: Interactions) -> None:
-    """With each row goes the item's number, and a count."""
-    colr = CoLR(**{**SMALL, "factors": 64, "rank": 4})
-    _, _, update, _ = of_round(colr, data, np.arange(4))
-    assert update.nbytes == len(update.item) * 4 * (1 + 4 + 1)
-    assert update.nbytes < len(update.item) * 4 * (1 + 64) / 10
-
-
-def test_a_masked_sum_of_shards_gives_the_model_of_one_sum(data: Interactions) -> None:
-    """What clients mask is the vector of `pack`: the sum of these vectors is the sum of all."""
-    colr, users = CoLR(**SMALL), np.arange(9)
-    server, devices = started(colr, data)
-    whole, parts = None, []
-    for some in np.array_split(users, 3):
-        own = type(devices)(devices.user[some])
-        histories = data.histories(some)
-        _, update = colr.local(colr.download(server), own, histories, some, key(3, "round"))
-        parts.append(add_update(empty_total(update, len(data.items)), update))
-        whole = add_update(whole or empty_total(update, len(data.items)), update)
-    with np.errstate(over="ignore"):
-        masked = sum((pack(part) for part in parts[1:]), pack(parts[0]))
-    found = unpack(masked, parts[0])
-    assert whole is not None and same(pack(found), pack(whole))
-    assert same(colr.aggregate(server, found).item, colr.aggregate(server, whole).item)
 
 
 def test_noise_on_counts_divides_by_no_less_than_the_least(data: Interactions) -> None:

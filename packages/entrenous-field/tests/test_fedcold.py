@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from entrenous_field.fedcold import ColdServer, FedCold, backward, encode
+from entrenous_field.fedcold import FedCold, backward, encode
 from entrenous_lab.memory_link import MemoryServerLink
 from entrenous_network.agreement.catalogue import Items
 from entrenous_network.server.server import serve
@@ -108,15 +108,6 @@ def test_without_features_it_says_so() -> None:
     with pytest.warns(EntrenousWarning, match="nothing is known of the items but their ids"):
         server = FedCold(factors=2).init_server(ratings().catalogue, key(0, "server"))
     assert server.x.shape == (len(DATA.items), 0)
-
-
-def test_settings_at_nothing_move_nothing() -> None:
-    algorithm = FedCold(factors=2, own_rate=0, encoder_rate=0).configured(DATA.catalogue)
-    rounds = Rounds(algorithm, DATA, seed=1)
-    before = rounds.start()
-    after = rounds.advance(before, 1)
-    for name in ColdServer._fields:
-        assert np.array_equal(getattr(before.server, name), getattr(after.server, name))
 
 
 def test_a_simulation_and_a_federation_have_the_same_bytes(tmp_path: Path) -> None:

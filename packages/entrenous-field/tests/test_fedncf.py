@@ -68,13 +68,6 @@ def test_as_printed_it_has_the_protocol_of_the_field(name: str) -> None:
     assert made.server_rate_item == 1 and made.optimiser == "adam" and made.local_epochs == 1
 
 
-def test_the_printed_fedncf_is_the_tower_of_the_field() -> None:
-    """64 inputs, then 32, 16, 8 and the output."""
-    made = maker_of("fedncf-printed")()
-    assert (made.factors, made.layers) == (0, (32, 16, 8))
-    assert dict(maker_of("fedmf-printed")())["layers"] == ()
-
-
 ALONE = {**SMALL, "aggregation": "off"}
 
 
@@ -102,14 +95,6 @@ def test_without_aggregation_nothing_leaves_and_each_device_goes_on_alone(
     assert np.allclose(server.network + own.own_network, network, atol=1e-6)
     expected = ncf.scores(alone.shape, vector, item, network, one_network(1))
     assert np.allclose(alone.score(server, own, histories), expected, atol=1e-5)
-
-
-def test_without_aggregation_the_server_keeps_its_first_model(data: Interactions) -> None:
-    alone, users = fedncf.FedNCF(**ALONE), np.array([1, 2])
-    server, devices = started(alone, data)
-    _, _, total = sent(alone, server, devices, data, users)
-    after = alone.aggregate(server, total)
-    assert same(after.item, server.item) and same(after.network, server.network)
 
 
 @pytest.mark.parametrize("aggregation", ["on", "off"])

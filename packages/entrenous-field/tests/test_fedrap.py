@@ -16,8 +16,8 @@ from entrenous.core.keys import draw, folds, key
 from entrenous.data.interactions import Interactions
 from entrenous.data.synthetic import synthetic
 from entrenous.federation.rounds import Rounds
-from entrenous.federation.shard import Threads
 from entrenous.kernels.sampling import negative
+from entrenous.runs.conformance import conform
 
 USERS, ITEMS = 10, 24
 SMALL: dict[str, Any] = {
@@ -83,15 +83,6 @@ def test_a_round_is_the_plain_reading_of_the_equations(data: Interactions, readi
         assert np.allclose(server.common[item] + moved, c[item], atol=1e-4)
 
 
-@pytest.mark.parametrize("settings", [{}, {"aggregation": "off"}, {"reading": "as-run"}])
-def test_threads_give_the_same_bits(settings: dict[str, Any], data: Interactions) -> None:
-    ends = []
-    for how in ({}, {"executor": Threads(2), "block": 3}):
-        rounds = Rounds(FedRAP(**SMALL, **settings), data, seed=3, **how)
-        ends.append(rounds.advance(rounds.start(), 4))
-    assert same(ends[1].server, ends[0].server) and same(ends[1].devices, ends[0].devices)
-
-
 def test_alone_the_common_view_stays_and_each_device_has_its_own_of_it(data: Interactions) -> None:
     rounds = Rounds(FedRAP(**SMALL, aggregation="off"), data)
     first = rounds.start()
@@ -108,3 +99,8 @@ def test_views_that_move_apart_without_end_are_an_error_of_one_line(data: Intera
     rounds = Rounds(FedRAP(**{**SMALL, "apart": 1000.0, "reading": "as-run"}), data)
     with pytest.raises(NonFiniteError, match="the model is unchanged"):
         rounds.advance(rounds.start(), 30)
+
+
+@pytest.mark.parametrize("settings", [{}, {"aggregation": "off"}, {"reading": "as-run"}])
+def test_it_conforms(settings: dict[str, Any]) -> None:
+    conform(FedRAP(**SMALL, **settings))

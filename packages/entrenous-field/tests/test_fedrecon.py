@@ -116,26 +116,3 @@ def test_nothing_is_kept_and_everybody_can_be_scored(data: Interactions) -> None
     assert np.array_equal(scores, own.score_with_key(*asked, key(2, "score")))
     assert not np.array_equal(scores, own.score_with_key(*asked, key(3, "score")))
     assert (np.ptp(scores, axis=1) > 0).all()
-
-
-def test_the_run_has_the_same_scores_for_the_same_seed(data: Interactions, tmp_path: Any) -> None:
-    made = [
-        entrenous.run(FedRecon(factors=4), data, rounds=2, seed=seed, split="random-80-20")
-        for seed in (5, 5, 6)
-    ]
-    first, again, other = (run.scores() for run in made)
-    assert first.equals(again) and not first.equals(other)
-    path = made[0].save(tmp_path / "kept")
-    assert entrenous.open(path).scores().equals(first)
-
-
-def test_two_tastes_are_learnt_by_items_alone() -> None:
-    """Users of even and of odd items: the held-out item of each stands above the others' items."""
-    rows = [(u, i) for u in range(40) for i in range(u % 2, 30, 2) if (u + i) % 7]
-    run = entrenous.run(
-        FedRecon(factors=8, negatives=2), rows, rounds=40, seed=0, split="random-80-20"
-    )
-    assert run.metrics["ndcg@10"] > 0.5
-    given = [i for i in range(0, 30, 2)][:6]
-    newcomer = run.recommend_for(given, 5)
-    assert set(newcomer["item"].to_list()) <= set(range(0, 30, 2)) - set(given)

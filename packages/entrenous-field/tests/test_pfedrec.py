@@ -17,8 +17,8 @@ from entrenous.core.keys import draw, fold, folds, key
 from entrenous.data.interactions import Interactions
 from entrenous.data.synthetic import synthetic
 from entrenous.federation.rounds import Rounds
-from entrenous.federation.shard import Threads
 from entrenous.kernels.sampling import negative
+from entrenous.runs.conformance import conform
 
 USERS, ITEMS, FACTORS = 12, 30, 5
 
@@ -104,23 +104,6 @@ def test_scores_are_those_of_the_devices_own_view(data: Interactions) -> None:
         assert np.allclose(scores[u], expected, atol=1e-4)
 
 
-@pytest.mark.parametrize("settings", [{}, {"aggregation": "off"}, {"cohort": 5}])
-def test_threads_and_single_updates_give_the_same_bits(
-    settings: dict[str, Any], data: Interactions
-) -> None:
-    ends = []
-    for how in (
-        {},
-        {"executor": Threads(2), "block": 3},
-        {"limits": [lambda update, keys: update]},
-    ):
-        rounds = Rounds(PFedRec(factors=FACTORS, **settings), data, seed=3, **how)
-        ends.append(rounds.advance(rounds.start(), 4))
-    for other in ends[1:]:
-        assert same(other.server, ends[0].server) and same(other.devices, ends[0].devices)
-        assert other.ledger == ends[0].ledger
-
-
 def test_alone_nothing_is_sent_and_each_device_goes_on_from_its_own_view(
     data: Interactions,
 ) -> None:
@@ -149,3 +132,8 @@ def test_a_newcomer_tunes_on_the_device(data: Interactions) -> None:
     lists = run.recommend_for(given, n=ITEMS)
     assert len(lists) == ITEMS - 3 and np.isfinite(np.asarray(lists["score"])).all()
     assert not {*given} & set(map(str, lists["item"]))
+
+
+@pytest.mark.parametrize("settings", [{}, {"aggregation": "off"}, {"cohort": 5}])
+def test_it_conforms(settings: dict[str, Any]) -> None:
+    conform(PFedRec(factors=FACTORS, **settings))

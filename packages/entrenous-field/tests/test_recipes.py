@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from lookalikes import FILES, ITEMS, of_users, rows, write
 
-import entrenous
 from entrenous.core.errors import InputError
 from entrenous.data.dataset import dataset
 from entrenous.data.load import load
@@ -76,8 +75,6 @@ def test_a_data_set_by_its_name(name: str, home: Path) -> None:
     lost = 10 if name == "mind" else 0
     assert data.name == name and len(rows_of()) - lost <= len(data) <= len(rows_of())
     assert path.name in RECIPES[name].files
-    run = entrenous.run("popular", data, protocol="random-80-20", progress=False)
-    assert len(run.recommend(data.users[0], 3)) == 3
 
 
 def rows_of() -> list[tuple[int, int, int]]:
@@ -116,7 +113,6 @@ def test_what_was_shown_and_not_clicked_is_left_out_and_said(home: Path) -> None
 
 
 PAIRS = len(list(rows()))
-RUNS = {"popular": {}, "fcf": {"rounds": 1}, "pfpl+": {"rounds": 1}}
 UNRATED = {"book-crossing", "goodreads", "goodreads poetry"}
 WITHOUT_TIMES = {
     "anime",
@@ -164,11 +160,3 @@ def test_an_option_of_the_user_comes_first(tmp_path: Path) -> None:
     assert load(path, format="kuairec", value="").value.max() == 1
     # Without ratings, a book without one counts like the others.
     assert len(load(write("book-crossing", tmp_path), format="book-crossing", value="")) == PAIRS
-
-
-@pytest.mark.parametrize("kind", FILES)
-def test_algorithms_learn_from_a_published_file(kind: str, tmp_path: Path) -> None:
-    data = load(write(kind, tmp_path), format=kind.split(" ")[0])
-    for algorithm, options in RUNS.items():
-        run = entrenous.run(algorithm, data, protocol="random-80-20", progress=False, **options)
-        assert len(run.recommend(data.users[0], 3)) == 3

@@ -34,15 +34,9 @@ from tests.algorithms.test_prme import FedAvgPRME, made, visited
 
 pytest.importorskip("ray")
 
-PROMISED = ("pfpl+", "fcf", "fbalf-bayes", "cali3f-gmf")
-# What other papers compare with: item tables of their own, a half of the rows, low-rank uploads.
-FIELD = ("fedmf", "fedncf", "pfedrec", "fedrap", "gpfedrec", "fedrecon", "colr", "fedcold")
-SHOWING = (
-    "fedfast-gmf",
-    "metamf",
-    "ditto-gmf",
-    "rfrec",
-)  # what is shown or delivered to each, private state of several kinds
+# Rows alone, dense sums, ensembles, what is shown, networks and item tables of devices. That shards
+# add up for every other algorithm is said without Ray, in tests/federation/test_shard.py.
+KINDS = ("pfpl+", "fcf", "fbalf-bayes", "metamf", "ditto-gmf", "pfedrec")
 UNTIL = 5
 
 
@@ -67,7 +61,7 @@ def advanced(rounds: Any, until: int = UNTIL) -> tuple[str, Any]:
     return digest(rounds, rounds.advance(rounds.advance(rounds.start(), 2), until))
 
 
-@pytest.mark.parametrize("name", [*PROMISED, *SHOWING, *FIELD])
+@pytest.mark.parametrize("name", KINDS)
 def test_two_shards_end_with_the_model_of_one_process(
     name: str, data: Interactions, two: Crew
 ) -> None:
@@ -142,25 +136,12 @@ def sharded_on(hired: Crew) -> Any:
     return lambda *what, **how: ShardedRounds(hired, *what, **how)
 
 
-def test_federations_may_take_turns_on_the_same_workers(data: Interactions, two: Crew) -> None:
-    names = ("pfpl+", "fcf")
-    both = [ShardedRounds(two, make(name), data, seed=4) for name in names]
-    now = [rounds.start() for rounds in both]
-    for until in range(1, UNTIL + 1):
-        now = [rounds.advance(training, until) for rounds, training in zip(both, now, strict=True)]
-    expected = [advanced(Rounds(make(name), data, seed=4)) for name in names]
-    assert [
-        digest(rounds, training) for rounds, training in zip(both, now, strict=True)
-    ] == expected
-
-
-@pytest.mark.parametrize("dying", [1, 2])
 def test_after_kill_9_others_take_over_and_the_bytes_are_the_same(
-    dying: int, data: Interactions, two: Crew
+    data: Interactions, two: Crew
 ) -> None:
     rounds = ShardedRounds(two, make("fbalf-bayes"), data, seed=4)
     training = rounds.advance(rounds.start(), 2)
-    for about in list(two.about.values())[:dying]:
+    for about in list(two.about.values()):
         os.kill(about.process, signal.SIGKILL)
     with pytest.warns(
         EntrenousWarning,

@@ -45,22 +45,6 @@ def test_every_sweep_is_the_exact_solution(data, alpha):
     assert algorithm.score(model, data, np.arange(5)) == pytest.approx(P @ Q.T, abs=2e-4)
 
 
-def test_ratings_count_as_consumption_only(data):
-    pytest.importorskip("implicit")
-    rated = build(data.user, data.item, value=np.arange(1, 9), users=data.users, items=data.items)
-    assert (
-        Ials(epochs=2).fit(rated, key(0)).P.tobytes()
-        == Ials(epochs=2).fit(data, key(0)).P.tobytes()
-    )
-
-
-def test_progress_counts_sweeps(data):
-    pytest.importorskip("implicit")
-    reports = []
-    Ials(epochs=3).fit(data, key(0), lambda *report: reports.append(report))
-    assert reports == [(1, 3, "sweeps"), (2, 3, "sweeps"), (3, 3, "sweeps")]
-
-
 def test_a_singular_system_is_refused_in_one_line(data):
     pytest.importorskip("implicit")
     with pytest.raises(

@@ -1,8 +1,6 @@
-"""User-kNN and item-kNN: hand-computed examples, and a brute-force oracle."""
+"""User-kNN and item-kNN: a brute-force oracle, ties, and normalised scores by hand."""
 
 from __future__ import annotations
-
-from math import sqrt
 
 import numpy as np
 import pytest
@@ -14,7 +12,6 @@ from entrenous.systems.central._neighbours import (
     Neighbours,
     NeighbourTable,
     nearest,
-    reverse,
     transpose,
 )
 from entrenous.systems.central.item_knn import ItemKnn
@@ -48,31 +45,6 @@ def scattered():
     return interactions(
         [[] if u == 7 else np.flatnonzero(rng.random(25) < 0.3) for u in range(30)], 25
     )
-
-
-def test_user_similarities_by_hand(data):
-    found = rows_of(UserKnn(k=2).fit(data, key(0)))
-    assert found[0] == [(1, np.float32(2 / sqrt(2 * 3)))]
-    assert found[1] == [(0, np.float32(2 / sqrt(3 * 2))), (2, np.float32(1 / sqrt(3 * 2)))]
-    assert found[2] == [(4, np.float32(1 / sqrt(2 * 1))), (1, np.float32(1 / sqrt(2 * 3)))]
-    assert found[3] == []
-    assert found[4] == [(2, np.float32(1 / sqrt(1 * 2)))]
-
-
-def test_user_scores_by_hand(data):
-    scores = UserKnn(k=2).score(UserKnn(k=2).fit(data, key(0)), data, np.array([2, 3, 0]))
-    near, far = 1 / sqrt(2), 1 / sqrt(6)  # user 4 has item 3, user 1 has items 0, 1, 2
-    assert scores[0] == pytest.approx([far, far, far, near])
-    assert scores[1].tolist() == [0, 0, 0, 0]
-    assert scores[2] == pytest.approx([2 / sqrt(6)] * 3 + [0])
-
-
-def test_item_scores_by_hand(data):
-    # users of the items: 0 and 1 {0, 1}, 2 {1, 2}, 3 {2, 4}; the nearest item of 2 is 0 at 1/2,
-    # tied with 1 and 3
-    scores = ItemKnn(k=1).score(ItemKnn(k=1).fit(data, key(0)), data, np.array([0, 2]))
-    assert scores[0].tolist() == [2 / 2, 2 / 2, 1 / 2, 0]
-    assert scores[1].tolist() == [0, 0, 0, 1 / 2]
 
 
 def test_normalised_item_scores_by_hand(data):
@@ -125,16 +97,3 @@ def test_scores_agree_with_brute_force(scattered):
         expected = weights @ ones if by_row else ones @ weights.T
         scores = algorithm.score(algorithm.fit(scattered, key(0)), scattered, np.arange(30))
         assert scores == pytest.approx(expected, abs=1e-6)
-
-
-def test_reverse_turns_every_link_round(scattered):
-    links = nearest(NeighbourTable(scattered.ptr, scattered.item), 25, 4, silent)
-    forth = {(a, b, s) for a, row in enumerate(rows_of(links)) for b, s in row}
-    back = {(a, b, s) for b, row in enumerate(rows_of(reverse(links))) for a, s in row}
-    assert forth == back and len(forth) == len(links.other)
-
-
-def test_every_row_counts_whatever_its_value():
-    user, item = [0, 1, 1], [0, 0, 1]
-    data = build(user, item, value=[5, 0, -1], users=Vocabulary(size=2), items=Vocabulary(size=2))
-    assert rows_of(UserKnn(k=1).fit(data, key(0)))[0] == [(1, np.float32(1 / sqrt(1 * 2)))]

@@ -1,17 +1,13 @@
-"""Centralised GMF, MLP and NeuMF: against automatic differentiation and finite differences;
-pre-training; what they learn.
-"""
+"""Centralised GMF, MLP and NeuMF against automatic differentiation."""
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any
 
 import ncf_by_autograd
 import numpy as np
 import pytest
 from autograd import grad
-from plain_python import printed_both_ways
 
 from entrenous.core.errors import InputError
 from entrenous.core.keys import below, draw, folds, key, normals
@@ -20,7 +16,6 @@ from entrenous.kernels import ncf
 from entrenous.kernels.sampling import negative
 from entrenous.systems.central import ncf as central
 from entrenous.systems.central.ncf import CentralNCF, learn
-from entrenous.systems.central.popular import Popular
 
 MODELS: dict[str, dict[str, Any]] = {
     "gmf": {"factors": 5, "layers": ()},
@@ -172,53 +167,6 @@ def test_training_is_that_of_automatic_differentiation(name, way):
     assert (after["user"][2] == before["user"][2]).all()  # has no rows
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_one_step_goes_down_the_slope_of_finite_differences(name):
-    how, eps = rates(batch=1000, rate=1, reg=0.3), 1e-6
-    algorithm, before, after = trained(name, how, epochs=1)
-    batch = drawn(0)
-    assert len(batch) == 3 * len(ROWS) - 2 * ITEMS  # no negatives for who consumed everything
-    for part, values in before.items():
-        for place in np.ndindex(values.shape):
-            up, down = ({**before, part: values.copy()} for _ in range(2))
-            up[part][place] += eps
-            down[part][place] -= eps
-            slope = (loss(up, batch, algorithm, 0.3) - loss(down, batch, algorithm, 0.3)) / (
-                2 * eps
-            )
-            assert after[part][place] - values[place] == pytest.approx(-slope, abs=2e-5), (
-                part,
-                place,
-            )
-
-
-def test_negatives_are_what_the_user_did_not_consume():
-    item = np.array([9, 1, 4, 5, 9], np.int32)  # [1, 4, 5] is a history between two others
-    assert [central._other(item, 1, 3, k) for k in range(5)] == [0, 2, 3, 6, 7]
-    assert [central._other(item, 2, 0, k) for k in range(3)] == [0, 1, 2]
-    for length in range(1, 40):
-        history = np.unique(np.random.default_rng(length).integers(0, 60, length)).astype(np.int32)
-        free = np.setdiff1d(np.arange(60), history)
-        assert [
-            central._other(history, 0, len(history), k) for k in range(len(free))
-        ] == free.tolist()
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_numbers_that_fill_up_stay_zero(name):
-    how = rates(batch=3, adam=True, reg=0.1)
-    algorithm, state = start(name, how)
-    rows, shape = data(), algorithm.shape
-    room = central._room(shape, how, len(state.table), len(rows.item))
-    learn(shape, how, state, rows_of(rows), key(3), room)
-    rest = np.setdiff1d(
-        np.arange(shape.gmf + shape.mlp),
-        np.r_[: shape.factors, shape.gmf : shape.gmf + shape.embedding],
-    )
-    assert len(rest) and not state.table[:, rest].any()
-    assert not state.net[0, ncf_by_autograd.padding(shape, algorithm.layers)].any()
-
-
 # ---- settings and outcome ------------------------------------------------------------------------
 
 
@@ -233,63 +181,3 @@ def test_settings_that_make_no_model_are_refused_in_one_line(settings, expected)
     with pytest.raises(InputError, match=expected) as refused:
         CentralNCF.parse(settings)
     assert "\n" not in str(refused.value)
-
-
-@pytest.mark.parametrize("optimiser", ["adam", "sgd"])
-@pytest.mark.parametrize("name", MODELS)
-def test_it_learns_tastes_that_popularity_does_not_know(name, optimiser):
-    """Two tastes over 60 items; a fifth of the consumed items is hidden and ranked against all
-    those of the other taste.
-    """
-    rng, users, items = np.random.default_rng(8), 120, 60
-    same = np.arange(items) % 2 == np.arange(users)[:, None] % 2
-    has = same & (rng.random((users, items)) < 0.5)
-    shown = has & (rng.random((users, items)) < 0.8)
-    train = build(*np.nonzero(shown), users=Vocabulary(size=users), items=Vocabulary(size=items))
-    how = {"adam": {"learning_rate": 0.01, "batch": 64}, "sgd": {"learning_rate": 0.5, "batch": 5}}[
-        optimiser
-    ] | {
-        "reg": 0,
-        "negatives": 4,
-    }
-    algorithm = CentralNCF(**MODELS[name], epochs=30, optimiser=optimiser, **how)
-    scores = algorithm.score(algorithm.fit(train, key(9)), train, np.arange(users))
-    popular = Popular().score(Popular().fit(train, key(9)), train, np.arange(users))
-    ours, theirs = (
-        np.mean(
-            np.concatenate(
-                [(s[u][has[u] & ~shown[u]][:, None] > s[u][~same[u]]).ravel() for u in range(users)]
-            )
-        )
-        for s in (scores, popular)
-    )
-    assert ours > 0.9 > 0.6 > theirs
-
-
-PROGRAM = """
-import hashlib, sys
-import numpy as np
-from entrenous.systems.central.ncf import CentralNCF
-from entrenous.core.keys import key
-from entrenous.data.interactions import Vocabulary
-from entrenous.data.interactions import build
-
-user, item = np.nonzero(np.random.default_rng(0).random((7, 9)) < 0.4)
-data = build(user, item, users=Vocabulary(size=8), items=Vocabulary(size=9))
-for settings in (
-    {"factors": 5, "layers": (), "epochs": 2, "batch": 7},
-    {"factors": 0, "layers": (17, 3), "epochs": 1, "optimiser": "sgd", "reg": 0.1},
-    {"factors": 3, "layers": (4,), "epochs": 1, "negatives": 2},
-):
-    algorithm = CentralNCF(**settings)
-    model = algorithm.fit(data, key(3))
-    parts = [*model, algorithm.score(model, data, np.arange(8))]
-    print(hashlib.sha256(b"".join(part.tobytes() for part in parts)).hexdigest())
-"""
-
-
-def test_plain_python_gives_the_same_bytes():
-    compiled = printed_both_ways(PROGRAM).split()
-    assert len(set(compiled)) == 3 and all(
-        len(digest) == len(hashlib.sha256().hexdigest()) for digest in compiled
-    )

@@ -1,26 +1,21 @@
-"""PMF, biased MF and SVD++: their steps are the gradients they claim, what is unknown is left out,
-and they find what was planted.
+"""PMF, biased MF and SVD++: their steps are the gradients they claim, and what is unknown is left
+out.
 """
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from plain_python import printed_both_ways
 
 from entrenous.core.contract.protocols import silent
 from entrenous.core.errors import InputError
 from entrenous.core.keys import fold, key
-from entrenous.core.lanes.simd import inner_product
 from entrenous.data.interactions import Interactions, Vocabulary, build
 from entrenous.kernels.sampling import shuffle
 from entrenous.systems.central import biased_mf, pmf, svd_pp
 from entrenous.systems.central._ratings import (
     RatingRows,
     RatingStep,
-    implicit,
-    predictions,
-    pull,
 )
 from entrenous.systems.central.biased_mf import BiasedMf, BiasedMfModel
 from entrenous.systems.central.pmf import Pmf, PmfModel
@@ -115,24 +110,6 @@ def test_biased_mf_goes_down_the_gradient():
     assert_steps_down(before, after, objective)
 
 
-def test_svd_pp_goes_down_the_gradient_of_a_user_s_only_rating():
-    before = [table(1, 1), table(1, 2), table(1, 3), numbers(1, 4), numbers(1, 5)]
-    after = [part.copy() for part in before]
-    rows = np.array([0, 1]), np.zeros(1, np.int32), np.array([4.0], np.float32)
-    model = SvdPpModel(*after, np.array([3.5], np.float32))
-    svd_pp.learn(model, svd_pp.SvdPpRows(*rows), STEP, key(0), used_room())
-
-    def objective(p, q, y, b, c):
-        error = 4 - 3.5 - b[0] - c[0] - q[0] @ (p[0] + y[0])
-        return (
-            error**2
-            + REG * sum((part**2).sum() for part in (p, q, y))
-            + REG_BIAS * (b[0] ** 2 + c[0] ** 2)
-        )
-
-    assert_steps_down(before, after, objective)
-
-
 def koren(P, Q, Y, b, c, mean, data, own):
     """An epoch of Koren's steps as they are printed: at every rating, every y_j of the user
     moves.
@@ -166,15 +143,6 @@ def test_svd_pp_takes_koren_s_steps():
     for ours, theirs in zip(parts, printed, strict=True):
         np.testing.assert_allclose(ours, theirs, atol=2e-5)
     assert np.abs(first[:8] - parts[2][:8]).max() > 0.01
-
-
-def test_a_step_by_hand():
-    p, q = np.zeros((1, 16), np.float32), np.zeros((1, 16), np.float32)
-    p[0, :2], q[0, :2] = (2, 1), (3, 4)
-    assert inner_product(p, 0, q, 0, 16) == 2 * 3 + 1 * 4
-    pull(p, 0, q, 0, 16, np.float32(2), np.float32(0.5), np.float32(1))
-    assert p[0, :2].tolist() == [2 + 0.5 * (2 * 3 - 2), 1 + 0.5 * (2 * 4 - 1)]
-    assert q[0, :2].tolist() == [3 + 0.5 * (2 * 2 - 3), 4 + 0.5 * (2 * 1 - 4)]
 
 
 # ---- order and steps of an epoch -----------------------------------------------------------------
@@ -214,26 +182,6 @@ def test_tables_have_the_wanted_deviation_and_rows_of_their_own():
 
 
 # ---- predictions ---------------------------------------------------------------------------------
-
-
-def test_predictions_by_hand():
-    p, q = np.array([[1.0, 2.0]], np.float32), np.array([[3.0, 4.0], [-1.0, 0.5]], np.float32)
-    user, item = np.array([3.5], np.float32), np.array([0.25, -0.5], np.float32)
-    assert predictions(p, q, user, item).tolist() == [
-        [3.5 + 0.25 + 1 * 3 + 2 * 4, 3.5 - 0.5 - 1 * 1 + 2 * 0.5]
-    ]  # unclipped
-
-
-def test_the_set_of_rated_items_adds_to_the_user():
-    P, Y = np.ones((3, 2), np.float32), np.arange(10, dtype=np.float32).reshape(5, 2)
-    ptr, item = np.array([0, 4, 4, 5]), np.array([0, 1, 2, 4, 3], np.int32)
-    found = implicit(P, Y, ptr, item, np.array([2, 0, 1]))
-    assert found.tolist() == [
-        [1 + 6, 1 + 7],
-        [1 + (0 + 2 + 4 + 8) / 2, 1 + (1 + 3 + 5 + 9) / 2],
-        [1, 1],
-    ]
-    assert (P == 1).all()
 
 
 @pytest.mark.parametrize("kind", [BiasedMf, SvdPp])
@@ -287,34 +235,6 @@ def test_pmf_predicts_the_unknown_with_the_mean_vector():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_was_planted_is_found(kind):
-    """Rank 2 and biases, without noise: held-out ratings come out much closer than by the true
-    biases alone.
-    """
-    rng = np.random.default_rng(0)
-    b, c, p, q = (
-        rng.normal(0, 0.4, 150),
-        rng.normal(0, 0.4, 80),
-        rng.normal(0, 0.8, (150, 2)),
-        rng.normal(0, 0.8, (80, 2)),
-    )
-    truth = 3 + b[:, None] + c + p @ q.T
-    user, item = np.nonzero(rng.random(truth.shape) < 0.6)
-    whole = build(
-        user, item, value=truth[user, item], users=Vocabulary(size=150), items=Vocabulary(size=80)
-    )
-    held = rng.random(len(whole)) < 0.2
-    train, algorithm = (
-        whole.select(~held),
-        kind(factors=5, epochs=200, learning_rate=0.02, reg=0.01, init_std=0.1),
-    )
-    scores = algorithm.score(algorithm.fit(train, key(0)), train, np.arange(150))
-    error = scores[whole.user, whole.item][held] - whole.value[held]
-    biases_alone = (p @ q.T)[whole.user, whole.item][held]
-    assert np.sqrt((error**2).mean()) < 0.25 * np.sqrt((biases_alone**2).mean())
-
-
-@pytest.mark.parametrize("kind", KINDS)
 def test_one_rating_only_is_refused(kind):
     user, item = np.nonzero(np.ones((4, 4)))
     data = build(
@@ -322,41 +242,6 @@ def test_one_rating_only_is_refused(kind):
     )
     with pytest.raises(InputError, match=r"no ratings to learn from.*value=COLUMN"):
         kind().fit(data, key(0), silent)
-
-
-def test_models_are_cut_to_their_factors():
-    data = rated(5, 6)
-    plain, more = (
-        BiasedMf(factors=17, epochs=1).fit(data, key(0)),
-        SvdPp(factors=17, epochs=1).fit(data, key(0)),
-    )
-    assert (
-        isinstance(plain, BiasedMfModel) and plain.P.shape == (5, 17) and plain.Q.shape == (6, 17)
-    )
-    assert isinstance(more, SvdPpModel) and more.Y.shape == (6, 17)
-
-
-PROGRAM = """
-import hashlib, sys
-import numpy as np
-from entrenous.systems.named import algorithms
-from entrenous.core.keys import key
-from entrenous.data.interactions import Vocabulary
-from entrenous.data.interactions import build
-
-rng = np.random.default_rng(0)
-user, item = np.nonzero(rng.random((15, 12)) < 0.4)
-data = build(user, item, value=rng.integers(1, 6, len(user)), users=Vocabulary(size=16), items=Vocabulary(size=12))
-for name in ("pmf", "biased-mf", "svd++"):
-    algorithm = type(algorithms()[name]())(factors=18, epochs=3, learning_rate=0.05, decay=0.9, reg=0.1, init_std=0.1)
-    model = algorithm.fit(data, key(3))
-    parts = [*model, algorithm.score(model, data, np.arange(16))]
-    print(hashlib.sha256(b"".join(np.asarray(part).tobytes() for part in parts)).hexdigest())
-"""
-
-
-def test_plain_python_gives_the_same_bytes():
-    assert len(set(printed_both_ways(PROGRAM).split())) == 3
 
 
 def test_the_users_mean_predicts_all_items_alike_and_new_users_with_the_mean_of_all():

@@ -25,18 +25,6 @@ def test_popularity_counts_the_users_who_consumed_an_item():
     assert Popular().score(model, data, np.array([2, 0])).tolist() == [[1, 3, 0, 1], [1, 3, 0, 1]]
 
 
-def test_every_row_is_consumption_whatever_its_value():
-    data = interactions([(0, 0, 0), (0, 1, 1), (1, 0, 1), (1, 1, 0.5)], users=2, items=2)
-    assert Popular().fit(data, key(0)).popularity.tolist() == [2, 2]
-
-
-def test_the_scores_of_users_are_separate_memory():
-    data = interactions([(0, 0, 1), (1, 1, 1)], users=2, items=2)
-    scores = Popular().score(Popular().fit(data, key(0)), data, np.array([0, 1]))
-    scores[0, 0] = -np.inf
-    assert scores[1, 0] == 1
-
-
 def test_random_scores_are_uniform_and_independent_of_the_block():
     data = interactions([(0, 0, 1)], users=500, items=400)
     model = Random().fit(data, key(7, "fit"))
