@@ -54,26 +54,6 @@ def test_the_python_of_the_documentation_runs_as_written(
     page.test_my_algorithm_keeps_its_contract()
 
 
-PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_a_number_below_one_has_a_leading_zero(page: Path) -> None:
-    """In prose and tables; code and settings are as a program takes them."""
-    text = re.sub(r"```.*?```|`[^`]*`", "", page.read_text(encoding="utf-8"), flags=re.S)
-    assert re.findall(r"[^\n]*(?<![\w./\])-])\.\d+(?![\w.])[^\n]*", text) == []
-
-
-def test_every_command_of_the_pages_exists() -> None:
-    from entrenous.cli import _app
-
-    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
-    text = "\n".join(page.read_text() for page in pages)
-    named = set(re.findall(r"(?:^|`)(?:\.venv/bin/)?entrenous ([a-z]+)", text, re.M))
-    assert len(named) >= 15
-    assert named <= {name for name in _app() if not name.startswith("-")}
-
-
 def test_the_readme_opens_with_its_purpose_an_example_and_what_is_not_protected() -> None:
     readme = (ROOT / "README.md").read_text()
     opening = ("**A Python package", "pip install", "make demo", "## What is not protected")
@@ -183,10 +163,6 @@ def test_the_glossary_is_short_and_in_plain_sentences() -> None:
     assert len({term for term, _ in terms}) == len(terms)
     for term, said in terms:
         assert said.endswith(".") and len(re.findall(r"[.](?: |$)", said)) <= 2, term
-
-
-def test_the_glossary_can_be_found() -> None:
-    assert "(glossary.md)" in (ROOT / "docs" / "add-your-own.md").read_text()
 
 
 def test_no_public_docstring_is_too_short_to_stand_alone() -> None:

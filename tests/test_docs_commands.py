@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import numpy as np
 import pytest
@@ -100,11 +100,6 @@ def test_every_block_says_what_it_holds(page: Path) -> None:
     assert unmarked == [], "mark a block of output as text"
 
 
-def test_the_pages_have_commands() -> None:
-    of_ours = [each for block in SHELL for each in commands(block) if each.words[0] == "entrenous"]
-    assert len(of_ours) > 100
-
-
 @pytest.mark.filterwarnings("ignore::entrenous.core.errors.EntrenousWarning")
 @pytest.mark.parametrize("block", SHELL, ids=str)
 def test_the_commands_of_a_block_are_ones_that_can_be_typed(
@@ -190,24 +185,6 @@ def unknown_options(words: Sequence[str]) -> list[str]:
     for argument in path[-1].assemble_argument_collection():
         known |= set(argument.names)
     return [option for option in options if option not in known]
-
-
-def test_a_command_that_cannot_be_typed_is_seen(
-    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As the pages had one: `entrenous split ml-100k temporal-80-20`."""
-    wrong: list[Any] = [
-        ["split", "ml-100k", "temporal-80-20", "--out", "mysplit"],
-        ["run", "fpl", "--set", "colour=red"],
-        ["run", "fpl", "--load", "colour=red"],
-        ["server", "FOLDER", "--colour", "red"],
-        ["federation", "new", "...", "--colour", "red"],
-        ["predict", "latest", "--user", "196", "--item", "242"],
-    ]
-    newest(place, "fcf")
-    for words in wrong:
-        with pytest.raises(AssertionError):
-            typed("here", words, place, capsys, monkeypatch)
 
 
 def inline(page: Path) -> list[str]:

@@ -393,25 +393,6 @@ def test_core_imports_nothing_else():
     ] == []
 
 
-def test_relative_and_absolute_imports_are_both_seen():
-    here = SRC / "data" / "x.py"
-    lines = (
-        "from ..core.errors import InputError",
-        "from . import y",
-        "import entrenous.cli",
-        "from entrenous import runs",
-    )
-    source = "\n".join((*lines, "from .. import report"))
-    found = [name for node in ast.parse(source).body for name in imported(here, node)]
-    assert {name.split(".")[1] for name in found if "." in name} == {
-        "core",
-        "data",
-        "cli",
-        "runs",
-        "report",
-    }
-
-
 def test_nothing_heavy_is_imported_at_import_time():
     found = [
         f"{where(path, node)}: {name}"

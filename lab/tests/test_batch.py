@@ -4,24 +4,16 @@ estimates of what is left.
 
 import json
 import re
-from dataclasses import replace
 
 import pytest
-from command_line import Command
-from entrenous_lab.commands.papers import papers
 from entrenous_lab.papers import batch, provenance
 from entrenous_lab.papers.batch import Asked, run_papers, stock
-from entrenous_lab.papers.cell import Cell, parts_of
 from entrenous_lab.papers.effort import Budget, RowSource
-from entrenous_lab.papers.estimate import TrainingCosts, WorkLeft, work_left
-from entrenous_lab.papers.remember import Cells
-from entrenous_lab.papers.result import Context
 from entrenous_lab.papers.stored import stored_in
 from entrenous_lab.papers.study import Study, System
 from entrenous_lab.papers.table import PaperTable
 
 from entrenous.core.errors import InputError
-from entrenous.data.split.protocol import splits
 from lab.tests.test_runner import tiny
 
 SYSTEMS = (System("popular"), System("fcf"))
@@ -115,43 +107,6 @@ def test_what_is_fresh_is_not_run_again_and_a_quick_result_takes_no_full_ones_pl
     )
 
 
-def test_a_part_takes_no_full_ones_place_and_is_seen(two, tmp_path):
-    (other,) = run(tmp_path, "good", only=("elsewhere",))
-    assert other.said == "nothing of elsewhere" and not other.failed and other.stored is None
-    run(tmp_path, "good", only=("tiny",))
-    (part,) = stock(["good"], tmp_path / "out")
-    assert (
-        part.stored.kind == "part"
-        and not part.wanted(Asked(only=("tiny",)))
-        and part.wanted() == "part"
-    )
-    assert part.wanted(Asked(only=("tiny", "more"))) == "part" and not part.wanted(
-        Asked(quick=True)
-    )
-    run(tmp_path, "good")
-    (full,) = stock(["good"], tmp_path / "out")
-    assert full.stored.kind == "full" and not full.wanted(Asked(only=("tiny",)))
-    (kept,) = run(tmp_path, "good", only=("tiny",))
-    assert (
-        kept.said == "fresh of all its data sets, which is more than was asked for, not run again"
-    )
-
-
-def test_data_sets_are_told_apart_by_commas_but_for_those_inside_a_name(two, tmp_path):
-    papers(
-        "good",
-        data=("tiny,elsewhere", "tiny, 10 or more ratings"),
-        out=tmp_path / "out",
-        cells=tmp_path / "cells",
-        threads=1,
-    )
-    (part,) = stock(["good"], tmp_path / "out")
-    assert part.stored.only == ("tiny", "elsewhere", "tiny, 10 or more ratings")
-    for empty in ("tiny,,elsewhere", ",", ""):
-        with pytest.raises(InputError, match="--data: an empty name"):
-            papers("good", data=(empty,), out=tmp_path / "out", cells=tmp_path / "cells")
-
-
 @pytest.mark.parametrize("part", provenance.PARTS)
 def test_a_result_of_another_program_is_seen(two, tmp_path, part):
     run(tmp_path, "good")
@@ -164,85 +119,6 @@ def test_a_result_of_another_program_is_seen(two, tmp_path, part):
     assert one.state == f"stale: {part}" and one.wanted() == f"stale: {part}"
     (line,) = run(tmp_path, "good")
     assert "0 trained" in line.said and stock(["good"], tmp_path / "out")[0].state == "fresh"
-
-
-def test_the_program_of_a_result_is_that_of_its_algorithms_settings_and_table():
-    one, other = (provenance.programs("fpl-table2", [name]) for name in ("pfpl", "fcf"))
-    assert one["training"] != other["training"] and one["settings"] == other["settings"]
-    assert provenance.programs("cali3f-table2", ["pfpl"])["table"] != one["table"]
-    places = [("tuned", "ncf", "tuned", "ml-1m"), ("tuned", "ncf", "tuned", "ml-100k")]
-    assert (
-        len(
-            {
-                provenance.programs("fpl-table2", [], used)["settings"]
-                for used in ([], places[:1], places[1:], places)
-            }
-        )
-        == 4
-    )
-
-
-def test_an_estimate_counts_what_is_not_remembered_and_trains_nothing(two, tmp_path):
-    cells = tmp_path / "cells"
-    context = Context(cells=Cells(cells))
-    left = work_left(GOOD, context, TrainingCosts(cells))
-    assert left.unknown == len(left.missing) == 5  # a curve of fcf; two seeds of both
-    assert not cells.exists() and context.cells.computed == 0
-    run(tmp_path, "good")
-    none = work_left(GOOD, context, TrainingCosts(cells))
-    assert none.missing == {} and none.studied
-    assert not work_left(
-        GOOD, Context(cells=Cells(cells), only=("elsewhere",)), TrainingCosts(cells)
-    ).studied
-    more = work_left(GOOD, Context(cells=Cells(cells), seeds=3), TrainingCosts(cells))
-    assert len(more.missing) == 2 and more.unknown == 0 and more.seconds > 0
-    assert WorkLeft.together([more, more]) == more
-
-
-def test_an_estimate_says_which_data_sets_are_not_in_it(monkeypatch, capsys, tmp_path):
-    def without(context, notes):
-        notes.append("Left out: x: it is not here")
-        return study(context, notes)
-
-    monkeypatch.setattr(batch, "experiments", lambda: {"good": replace(GOOD, data=without)})
-    told = Command(capsys)(
-        "papers", "--list", "--estimate", "--out", tmp_path, "--cells", tmp_path / "cells"
-    )
-    assert (
-        told.err.count("Not counted. Left out: x: it is not here") == 1
-        and "5 trainings" in told.err
-    )
-    found = Command(capsys)(
-        "papers", "--list", "--estimate", "--out", tmp_path, "--cells", tmp_path / "cells", "--json"
-    ).json
-    assert found["papers"][0]["absent"] == ["Left out: x: it is not here"]
-
-
-def test_costs_grow_with_rows_and_epochs(tmp_path):
-    part = parts_of(splits("temporal-80-20", tiny())[0])["test"]
-    for n, seconds in enumerate((1.0, 2.0, 9.0)):
-        kept = {
-            "algorithm": "fcf",
-            "seconds": seconds,
-            "rows": len(part.rows) // 2,
-            "looks": [{"epochs": 1}, {"epochs": 10}],
-        }
-        (tmp_path / f"{n}.json").write_text(json.dumps(kept))
-    (tmp_path / "damaged.json").write_text("{")
-    costs = TrainingCosts(tmp_path)
-    cell = Cell(algorithm="fcf", settings={}, part="test", looks=(5, 20))
-    assert costs.of(cell, part) == pytest.approx(2.0 * 2 * 2, rel=0.02)
-    assert costs.of(Cell(algorithm="popular", settings={}, part="test"), part) is None
-
-
-def test_costs_are_those_of_trainings_on_about_as_many_rows(tmp_path):
-    part = parts_of(splits("temporal-80-20", tiny())[0])["test"]
-    for times, pace in ((0.05, 9.0), (0.06, 9.0), (0.9, 1.0), (1.1, 1.0), (30, 5.0)):
-        rows = round(len(part.rows) * times)
-        kept = {"algorithm": "fcf", "seconds": pace * rows, "rows": rows, "looks": [{"epochs": 1}]}
-        (tmp_path / f"{times}.json").write_text(json.dumps(kept))
-    cell = Cell(algorithm="fcf", settings={}, part="test", looks=(1,))
-    assert TrainingCosts(tmp_path).of(cell, part) == pytest.approx(len(part.rows), rel=0.02)
 
 
 def test_a_file_that_is_no_result_is_one_line(tmp_path):

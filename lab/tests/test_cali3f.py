@@ -4,14 +4,12 @@ the words about it.
 
 import json
 import math
-import re
 from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import pytest
 from entrenous_lab.papers import (
-    cali3f_ablation,
     cali3f_accuracy,
     cali3f_clusters,
     cali3f_rounds,
@@ -20,7 +18,7 @@ from entrenous_lab.papers import (
     values,
 )
 from entrenous_lab.papers.cell import CurvePoint, Outcome
-from entrenous_lab.papers.effort import FULL, QUICK, Budget, Effort
+from entrenous_lab.papers.effort import Budget, Effort
 from entrenous_lab.papers.findings import against, verdict
 from entrenous_lab.papers.measures import pace, paces, reached
 from entrenous_lab.papers.opened import cali3f_study
@@ -30,33 +28,14 @@ from entrenous_lab.papers.runner import experiments, run_experiment
 from entrenous_lab.papers.study import Study, System, best_epochs, mean_curve
 from entrenous_lab.papers.table import Trained, system_rows
 from entrenous_lab.papers.values import Tuned, printed, settings_of_cali3f, stored
-from paths import ROOT
 from small_data import random_data
 from small_federations import PLAIN
 
-from entrenous.core.errors import InputError
 from entrenous.data.load import load
-from entrenous.data.split.protocol import splits
 from entrenous.runs import pipeline as experiment
-from entrenous.runs.options import RunPlan
-from entrenous.runs.plan import check
 from entrenous.systems._federated_ncf import NCFSettings
 from entrenous.systems.named import algorithms
 
-NAMES = [
-    "cali3f-ablation",
-    "cali3f-fig3",
-    "cali3f-fig4",
-    "cali3f-fig5",
-    "cali3f-metadata",
-    "cali3f-printed",
-    "cali3f-printed-fig5",
-    "cali3f-printed-metadata",
-    "cali3f-printed-rest",
-    "cali3f-speed",
-    "cali3f-table2",
-    "cali3f-table3",
-]
 BUDGET = Budget(protocol="loo-20", drawn=30, seeds=2, curve_seeds=2, horizon=4, every=2)
 EFFORT = Effort(quick=False, budgets={}, other=BUDGET, clusters=(2, 3))
 GMF, NEUMF, FEDAVG = System("cali3f-gmf"), System("cali3f-neumf"), System("fedavg-gmf")
@@ -73,8 +52,7 @@ def study(folder=None, effort=EFFORT, rows=None) -> Study:
     )
 
 
-CHOSEN = dict(values.read_tuned("ncf"))
-TABLE_2, TABLE_3, FIGURE_3 = (printed("cali3f", name) for name in ("table2", "table3", "fig3"))
+TABLE_2, TABLE_3 = (printed("cali3f", name) for name in ("table2", "table3"))
 
 
 def choose(monkeypatch, chosen) -> None:
@@ -106,22 +84,6 @@ def outcome(*values: float) -> Outcome:
 # ---- what the paper printed ----------------------------------------------------------------------
 
 
-def test_every_experiment_is_found_by_name():
-    assert [name for name in experiments() if name.startswith("cali3f-")] == NAMES
-    assert all("Cali3F" in experiments()[name].title for name in NAMES)
-
-
-def test_table_2_has_eight_systems_on_three_data_sets():
-    assert {
-        name: len(systems)
-        for name, systems in stored("printed", "cali3f")["table2"]["values"].items()
-    } == dict.fromkeys(FULL.budgets, 8)
-    assert len(TABLE_2) == 3 * 8 * 2
-    assert TABLE_2["ml-100k", "cali3f-neumf", "hr@10"] == 0.71
-    assert TABLE_2["ml-1m", "fedavg-neumf", "ndcg@10"] == 0.37
-    assert TABLE_2["pinterest-20", "cali3f-neumf", "ndcg@10"] == 0.36
-
-
 def test_table_3_is_consistent_with_itself():
     of = stored("printed", "cali3f")["table3"]["values"]["ml-1m"]
     for name, (std, seconds, ratio) in of.items():
@@ -131,42 +93,7 @@ def test_table_3_is_consistent_with_itself():
         )
 
 
-def test_the_text_about_figure_3_is_about_714_rounds():
-    within, omitted = (
-        FIGURE_3["ml-1m", "any", metric] for metric in (cali3f_rounds.NEAR, cali3f_rounds.OMITTED)
-    )
-    assert round(within / (1 - omitted)) == 714
-
-
-@pytest.mark.parametrize("name", [name for name in NAMES if experiments()[name].printed])
-def test_what_was_printed_belongs_to_systems_that_there_are(name):
-    for (where, system, metric), value in experiments()[name].printed.items():
-        assert where in FULL.budgets and system in algorithms() and metric and math.isfinite(value)
-
-
-def test_every_command_of_the_documentation_exists():
-    page = (ROOT / "docs" / "cali3f.md").read_text()
-    commands = re.findall(r"^entrenous (\w+) ([\w-]+)", page, re.M)
-    assert {command for command, _ in commands} == {"run", "explain", "leakcheck", "experiment"}
-    known = {
-        "run": algorithms(),
-        "explain": algorithms(),
-        "experiment": experiments(),
-        "leakcheck": algorithms(),
-    }
-    assert all(name in known[command] for command, name in commands)
-    assert set(NAMES) <= set(re.findall(r"cali3f-(?:[a-z]+-)?[a-z]+\d?", page))
-
-
 # ---- settings ------------------------------------------------------------------------------------
-
-
-def test_every_tuned_setting_is_one_that_its_algorithm_takes():
-    for (where, algorithm), found in CHOSEN.items():
-        check(
-            RunPlan(algorithm=algorithm, data=where, settings=found.settings, rounds=found.rounds)
-        )
-        assert where in FULL.budgets and found.by
 
 
 def test_with_cali3fs_settings_an_algorithm_keeps_what_only_it_has(monkeypatch):
@@ -196,34 +123,6 @@ def test_cali3fs_settings_are_its_defaults_too(model):
     }
 
 
-def test_settings_for_another_number_of_clusters_leave_the_rounds_open(monkeypatch):
-    choose(monkeypatch, {("d", "cali3f-gmf"): Tuned({"clusters": 9, "phi": 0.1}, 7, "s")})
-    mine = replace(study(), chosen_on="d")
-    assert mine.tuned(GMF) == Tuned({"clusters": 9, "phi": 0.1}, 7, "s")
-    other = cali3f_clusters.with_clusters("gmf", 2)
-    assert (
-        mine.settings(other) == {"clusters": 2, "phi": 0.1}
-        and mine.tuned(other).rounds is None
-        and str(other) == "cali3f-gmf, clusters 2"
-    )
-
-
-def test_quick_trainings_are_a_part_of_the_whole():
-    assert set(QUICK.budgets) <= set(FULL.budgets) and set(QUICK.clusters) <= set(FULL.clusters)
-    for name, budget in QUICK.budgets.items():
-        whole = FULL.budgets[name]
-        assert (
-            budget.protocol == whole.protocol
-            and budget.seeds <= whole.seeds
-            and budget.horizon <= whole.horizon
-        )
-
-
-def test_looks_of_a_curve_by_hand():
-    assert replace(BUDGET, horizon=7, every=3).looks == (1, 3, 6, 7)
-    assert replace(BUDGET, horizon=4, every=1).looks == (1, 2, 3, 4)
-
-
 # ---- what is trained and opened ------------------------------------------------------------------
 
 
@@ -246,24 +145,6 @@ def test_a_look_is_what_entrenous_run_finds(small_clusters):
         and second.ledger == told["ledger"]
         and first.metrics != second.metrics
     )
-
-
-def test_the_further_candidates_are_those_of_loo_k():
-    test = study().part("test", 1)
-    other = splits("loo-30", data(), seed=1)[0].test
-    assert list(test.also) == ["loo-30"] and np.array_equal(
-        test.also["loo-30"].candidates, other.candidates
-    )
-    assert np.array_equal(test.held.rows.item, other.rows.item)
-
-
-def test_what_is_ranked_is_part_of_what_is_remembered():
-    parts = [
-        study(effort=replace(EFFORT, other=replace(BUDGET, protocol=name, drawn=drawn)))
-        for name, drawn in (("loo-20", 30), ("loo-21", 30), ("loo-20", 31), ("loo-20", 0))
-    ]
-    assert len({one.part("test", 0).sha256 for one in parts}) == 4
-    assert len({one.part("validation", 0).sha256 for one in parts}) == 2
 
 
 def test_rounds_come_from_the_settings_or_from_the_mean_curve(monkeypatch):
@@ -311,21 +192,6 @@ def test_choosing_opens_no_test_rows(tmp_path, small_clusters):
     assert spoiled.rounds([GMF]) == mine.rounds([GMF])
 
 
-def test_a_training_that_diverges_leaves_its_figures_empty(monkeypatch):
-    choose(
-        monkeypatch,
-        {("small", "fedavg-gmf"): Tuned({"learning_rate": 90, "init_std": 1e30}, 2, "s")},
-    )
-    mine = study()
-    assert mine.tested([FEDAVG]) == {FEDAVG: []}
-    (line,) = system_rows(Trained(study=mine, systems=[FEDAVG]), FEDAVG, {"hr@10": []}, {})
-    assert (
-        line["obtained"] is None
-        and line["spread"] is None
-        and line["protocol"].endswith("; training diverged")
-    )
-
-
 def test_clusters_beyond_the_devices_of_a_round_are_left_out_and_named(monkeypatch):
     choose(monkeypatch, {("small", "cali3f-neumf"): Tuned({"cohort": 4}, None, "s")})
     mine = study(effort=replace(EFFORT, clusters=(2, 4, 5, 31)))
@@ -338,20 +204,6 @@ def test_clusters_beyond_the_devices_of_a_round_are_left_out_and_named(monkeypat
 
 
 # ---- time ----------------------------------------------------------------------------------------
-
-
-def test_seconds_that_are_compared_were_measured_in_one_run(tmp_path, small_clusters):
-    first = study(tmp_path)
-    curves = first.curves([GMF, FEDAVG], (0, 1), timed=True)
-    runs = [{outcomes[seed].measured for outcomes in curves.values()} for seed in (0, 1)]
-    assert all(len(some) == 1 and some != {""} for some in runs) and first.cells.computed == 4
-    for one in curves[GMF]:
-        assert (
-            0 < one.looks[0].cpu_seconds < one.looks[-1].cpu_seconds
-            and 0 < one.looks[0].seconds < one.looks[-1].seconds
-        )
-    again = study(tmp_path)
-    assert again.curves([GMF, FEDAVG], (0, 1), timed=True) == curves and again.cells.computed == 0
 
 
 def test_what_was_measured_apart_is_measured_again_together(tmp_path, small_clusters):
@@ -513,66 +365,6 @@ def chosen(**fedavg):
     }
 
 
-# The moves of a few users' items are small, and the program says so.
-@pytest.mark.filterwarnings("ignore:most moves of item embeddings")
-def test_tables_and_figures_share_trainings(tmp_path, monkeypatch):
-    choose(monkeypatch, chosen())
-    table = run("cali3f-table3", tmp_path)
-    of = {(line["system"], line["metric"]): line for line in table.rows}
-    assert of["fedavg-neumf", cali3f_rounds.RATIO]["values"] == [1.0, 1.0]
-    assert of["fedavg-neumf, Cali3F's settings", cali3f_rounds.RATIO]["values"] == [1.0, 1.0]
-    assert all(
-        0 < line["obtained"] < 1
-        for line in table.rows
-        if line["metric"] in ("std_ndcg@10", "std_by_chance")
-    )
-    figure = run("cali3f-fig3", tmp_path)
-    assert (
-        figure.computed == 2 * 4
-    )  # GMF and MLP, two seeds; of each Cali3F and FedAvg, whose two settings are one here
-    assert run("cali3f-fig3", tmp_path).rows == figure.rows and list(figure.figures) == [
-        f"convergence-small-{model}" for model in ("gmf", "mlp", "neumf")
-    ]
-    whole = run("cali3f-table2", tmp_path)
-    assert any("are the same here" in note for note in whole.notes)
-    metrics = {line["metric"] for line in whole.rows}
-    assert {
-        "hr@10",
-        "ndcg@10",
-        "hr@10, loo-30",
-        "ndcg@10, loo-30",
-        "hr@10, full ranking",
-        "ndcg@10, full ranking",
-    } == metrics
-    assert all(len(line["values"]) == 2 for line in whole.rows)
-    compared = {test["b"] for test in whole.tests}
-    assert compared == {"fedavg-neumf", "fedavg-neumf, Cali3F's settings", "central-neumf"}
-
-
-# The moves of a few users' items are small, and the program says so.
-@pytest.mark.filterwarnings("ignore:most moves of item embeddings")
-def test_fedavg_with_settings_of_its_own_is_trained_with_both(tmp_path, monkeypatch):
-    choose(monkeypatch, chosen(learning_rate=0.2))
-    figure = run("cali3f-fig3", tmp_path)
-    assert (
-        figure.computed == 2 * 9
-    )  # three models, two seeds; of each Cali3F, FedAvg and FedAvg with Cali3F's settings
-    whole = run("cali3f-table2", tmp_path)
-    (said,) = (note for note in whole.notes if "both readings of FedAvg" in note)
-    own, theirs = (
-        next(
-            line["obtained"]
-            for line in whole.rows
-            if (line["system"], line["metric"]) == (name, "ndcg@10")
-        )
-        for name in ("fedavg-neumf", "fedavg-neumf, Cali3F's settings")
-    )
-    assert (
-        f"NDCG@10 {own:.4f} with its own settings, {theirs:.4f} with Cali3F's" in said
-        and own != theirs
-    )
-
-
 def test_a_data_set_that_is_absent_is_named_and_left_out(tmp_path, monkeypatch):
     monkeypatch.setenv("ENTRENOUS_DATA", str(tmp_path))
     monkeypatch.setattr(effort, "load", lambda name, **how: load(name, fetch=False, **how))
@@ -582,12 +374,6 @@ def test_a_data_set_that_is_absent_is_named_and_left_out(tmp_path, monkeypatch):
         assert all(note.startswith("Left out: ") and "\n" not in note for note in result.notes)
 
 
-def test_data_without_validation_rows_are_refused_in_one_line():
-    few = data().select(np.concatenate([np.arange(n) < 2 for n in data().counts]))
-    with pytest.raises(InputError, match=r"^small: "):
-        study(rows=few).part("validation", 0)
-
-
 def test_what_cannot_be_split_is_left_out_with_a_note():
     effort = replace(EFFORT, other=replace(BUDGET, protocol="ncf-99"))
     found = experiments()["cali3f-table2"].run(
@@ -595,23 +381,4 @@ def test_what_cannot_be_split_is_left_out_with_a_note():
     )
     assert found.rows == [] and found.notes[0].startswith(
         "Left out: small: no rows that ncf held out"
-    )
-
-
-def test_the_ablation_trains_each_change_and_says_which_matter(tmp_path, monkeypatch):
-    choose(monkeypatch, chosen())
-    monkeypatch.setattr(
-        cali3f_ablation, "CHANGES", ({"fast": False}, {"one_pass": True}, {"clusters": 10_000})
-    )
-    found = run("cali3f-ablation", tmp_path)
-    assert {line["system"] for line in found.rows} == {
-        "cali3f-neumf",
-        "cali3f-neumf, fast false",
-        "cali3f-neumf, one_pass true",
-    }
-    assert {"std_hr@10", "std_ndcg@10", "worst_decile_auc"} <= {
-        line["metric"] for line in found.rows
-    }
-    assert len(found.tests) == 2 and any(
-        "of 2 changes to Cali3F-NeuMF" in note for note in found.notes
     )

@@ -3,7 +3,6 @@ called highest observed, and clusters of metadata.
 """
 
 import json
-import math
 from dataclasses import replace
 from functools import cache
 
@@ -27,14 +26,8 @@ from entrenous_lab.papers.measures import paces
 from entrenous_lab.papers.opened import cali3f_study
 from entrenous_lab.papers.remember import Cells, written
 from entrenous_lab.papers.result import Context
-from entrenous_lab.papers.runner import run_experiment
-from entrenous_lab.papers.study import System
 from entrenous_lab.papers.table import Trained
-from entrenous_lab.papers.values import printed, read_tuned, stored
 from small_data import random_data
-
-from entrenous.runs.options import RunPlan
-from entrenous.runs.plan import check
 
 BUDGET = Budget(protocol="loo-20", seeds=2, horizon=60, every=30)
 EFFORT = Effort(quick=False, budgets={}, other=BUDGET, clusters=(1, 2, 30))
@@ -117,17 +110,6 @@ def test_the_goal_of_fedavg_by_hand():
     assert goal[own] == {}
 
 
-def test_a_training_that_diverges_has_no_figure(tmp_path):
-    mine = study(tmp_path)
-    systems = with_neumf(mine)
-    wild = systems[1]._replace(more=(("learning_rate", 100.0), ("init_std", 1e30)))
-    trained = seen(mine, [systems[0], wild, *systems[2:]])
-    assert trained.more[wild] == []
-    lines = [row for row in cali3f_printed.rows_of(trained) if row["system"] == str(wild)]
-    assert lines and all(row["obtained"] is None for row in lines)
-    assert f"Diverged: {wild}" in " ".join(cali3f_printed.notes_of(trained))
-
-
 def with_users(tmp_path, monkeypatch):
     """Gives the small data set metadata of its users, in another order than that of the data."""
     ids = data().users.ids.tolist()
@@ -188,31 +170,3 @@ def test_two_users_of_another_gender_differ_by_one():
     table = pl.DataFrame({"occupation": ["a", "a"], "gender": ["F", "M"], "age": [30, 40]})
     apart = cali3f_metadata.distances(cali3f_metadata.vectors(table, with_age=False))
     assert apart == pytest.approx(np.array([[0, 1], [1, 0]]), abs=1e-6)
-
-
-def test_figure_5_leaves_out_more_clusters_than_devices():
-    assert [str(one) for one in cali3f_printed.each_number(study())] == [
-        "cali3f-gmf, clusters 1",
-        "cali3f-gmf, clusters 2",
-    ]
-
-
-@pytest.mark.parametrize("name", sorted(cali3f_printed.EXPERIMENTS))
-def test_an_experiment_gives_rows_words_and_figures(name):
-    found = run_experiment(name, data=data(), effort=EFFORT, threads=1)
-    assert found.rows and found.notes and found.figures
-    assert all(math.isfinite(row["obtained"]) for row in found.rows)
-
-
-def test_what_was_chosen_is_taken_and_what_was_printed_has_a_system():
-    for (where, algorithm), chosen in read_tuned("ncf-printed").items():
-        check(RunPlan(algorithm=algorithm, data=where, settings=chosen.settings))
-        assert chosen.by
-    names = {system for _, system, _ in cali3f_printed.PRINTED}
-    assert {"cali3f-neumf", "fedavg-neumf", "ditto-neumf"} <= names
-    assert stored("printed", "cali3f")["table2"]["values"].keys() >= {"ml-100k"}
-    assert (
-        printed("cali3f", "table2")["ml-100k", "cali3f-neumf", "hr@10"]
-        == (cali3f_printed.PRINTED["ml-100k", "cali3f-neumf", f"hr@10, {HIGHEST}"])
-    )
-    assert System("cali3f-neumf") not in with_neumf(study())

@@ -2,7 +2,6 @@
 threads.
 """
 
-import json
 import sys
 from dataclasses import replace
 from threading import Event
@@ -55,40 +54,6 @@ def test_a_cell_is_computed_once_and_then_remembered(tmp_path):
     )
 
 
-def test_without_a_folder_cells_are_remembered_as_long_as_the_object_lives():
-    cells = Cells(None)
-    cells.outcomes_of(with_parts([cell(factors=3)]))
-    cells.outcomes_of(with_parts([cell(factors=3), cell(factors=3)]))
-    assert cells.computed == 1
-
-
-def test_looks_on_the_way_are_those_of_separate_trainings():
-    (together,) = Cells(None).outcomes_of(with_parts([cell("sfpl+", looks=(1, 3), factors=3)]))
-    (alone,) = Cells(None).outcomes_of(with_parts([cell("sfpl+", looks=(3,), factors=3)]))
-    assert untimed(together.looks[1]) == untimed(alone.looks[0])
-    assert [look.epochs for look in together.looks] == [1, 3]
-    assert together.looks[0].metrics != together.looks[1].metrics
-
-
-def test_threads_change_nothing():
-    several = [cell(name, factors=3, pi=pi) for name in ("sfpl", "pfpl+") for pi in (0.0, 0.5, 1.0)]
-    one, four = (
-        without_seconds(Cells(None, threads=threads).outcomes_of(with_parts(several)))
-        for threads in (1, 4)
-    )
-    assert one == four
-
-
-def test_the_part_decides_the_rows_and_only_test_cells_keep_per_user_values():
-    validation, test = Cells(None).outcomes_of(
-        with_parts([cell("popular", looks=(0,)), cell("popular", "test", looks=(0,))])
-    )
-    assert validation.looks[0].per_user == {}
-    per_user = test.looks[0].per_user["precision@10"]
-    assert sum(per_user) / len(per_user) == pytest.approx(test.looks[0].metrics["precision@10"])
-    assert validation.looks[0].metrics != test.looks[0].metrics
-
-
 def test_a_killed_run_computes_only_what_is_missing(tmp_path, monkeypatch):
     several = [cell(factors=factors) for factors in (2, 3, 4, 5)]
 
@@ -121,17 +86,6 @@ def test_a_damaged_file_is_computed_again(tmp_path, damage):
     assert read(path, path.stem) is not None
 
 
-def test_a_file_says_what_it_is(tmp_path):
-    Cells(tmp_path).outcomes_of(with_parts([cell(factors=3)]))
-    (path,) = tmp_path.glob("*.json")
-    kept = json.loads(path.read_text())
-    assert (
-        kept["algorithm"] == "pfpl"
-        and kept["settings"] == {"factors": 3}
-        and kept["cell"] == path.stem
-    )
-
-
 def test_a_training_that_diverges_says_so_and_is_remembered(tmp_path):
     several = [
         cell("bpr-mf", looks=(0,), learning_rate=1e30, epochs=3),
@@ -159,12 +113,6 @@ def test_identity_depends_on_settings_seed_looks_part_and_rows():
     assert len({base, *changed}) == 7
     # a setting that has its default value is the same training
     assert base == identity(cell(factors=3, learning_rate=0.05), PARTS["validation"])
-
-
-def test_an_outcome_of_other_libraries_is_another(monkeypatch):
-    base = identity(cell(factors=3), PARTS["validation"])
-    monkeypatch.setattr("entrenous_lab.papers.cell.libraries", lambda: {"numpy": "0"})
-    assert identity(cell(factors=3), PARTS["validation"]) != base
 
 
 def test_the_program_counts_without_its_comments_and_docstrings():
@@ -299,15 +247,6 @@ def test_whatever_runs_in_a_training_is_part_of_its_identity(algorithm):
         run
     ) > 12
     assert run - covered == set()
-
-
-def test_progress_counts_looks():
-    seen = []
-    several = [cell(factors=2), cell(factors=3), cell("popular", looks=(0,))]
-    Cells(None, progress=lambda done, total, what: seen.append((done, total))).outcomes_of(
-        with_parts(several)
-    )
-    assert seen == [(n, 5) for n in range(1, 6)]
 
 
 def test_training_may_know_the_items_with_training_rows_alone():

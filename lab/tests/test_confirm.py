@@ -4,15 +4,12 @@ and compared to the last digit.
 
 import json
 import subprocess
-from dataclasses import replace
 
 import pytest
 from entrenous_lab.papers import batch, provenance
 from entrenous_lab.papers.batch import Asked, run_papers, stock
-from entrenous_lab.papers.cell import CurvePoint, Outcome
-from entrenous_lab.papers.confirm import BEGUN, MOST, confirm, drawn, outcome_sha256
+from entrenous_lab.papers.confirm import confirm
 from entrenous_lab.papers.documents import caption
-from entrenous_lab.papers.made_up import recorded_sha256, table_sha256
 from entrenous_lab.papers.stored import stored_in
 from paths import ROOT
 
@@ -104,12 +101,6 @@ def test_a_training_that_gives_something_else_is_named_and_leaves_the_result_sta
     assert stock(["good"], results)[0].state == "stale: training"
 
 
-def test_no_sample_tells_of_other_settings(results):
-    another(results, "training", "settings")
-    assert "settings changed; make it again" in confirmed(results).said
-    assert stock(["good"], results)[0].state == "stale: training, settings"
-
-
 @pytest.mark.parametrize("parts", [("table",), ("training", "table")])
 def test_a_table_that_makes_the_same_of_made_up_outcomes_is_confirmed(results, parts):
     assert len(origin(results)["table_sample"]) == 64
@@ -126,57 +117,6 @@ def test_a_table_that_makes_something_else_leaves_the_result_stale(results):
     line = confirmed(results)
     assert line.differ == ["the table"] and "makes something else" in line.said
     assert stock(["good"], results)[0].state == "stale: table"
-
-
-def test_a_table_that_cannot_be_made_is_no_other_table(results, monkeypatch):
-    monkeypatch.setattr("entrenous_lab.papers.confirm.table_sha256", lambda *_, **__: 1 / 0)
-    another(results, "table")
-    line = confirmed(results)
-    assert line.failed == "ZeroDivisionError: division by zero" and not line.differ
-
-
-def test_a_changed_table_of_which_nothing_was_recorded_is_to_be_made_again(results):
-    change(results, table_sample="")
-    another(results, "table")
-    assert "nothing was recorded while it was fresh" in confirmed(results).said
-
-
-def test_a_fresh_result_gets_the_identity_of_its_table(results):
-    first = origin(results)["table_sample"]
-    content = json.loads((results / "good.json").read_text())
-    del content["origin"]["table_sample"]
-    (results / "good.json").write_text(json.dumps(content))
-    assert confirmed(results).said == "fresh, 5 trainings recorded"
-    assert origin(results)["table_sample"] == first
-
-
-def test_a_made_up_outcome_follows_from_what_is_trained_alone():
-    """Another seed gives other figures; a change of the table's own code gives another table."""
-    found = table_sha256(GOOD)
-    assert found and found == table_sha256(GOOD)
-    assert found != table_sha256(GOOD, seed=1)
-    assert found != table_sha256(replace(GOOD, findings=(lambda trained: ["another"],)))
-    assert table_sha256(replace(GOOD, before=lambda context: 1 / 0)) == ""
-    bad = replace(GOOD, findings=(lambda trained: 1 / 0,))
-    assert recorded_sha256(bad) == ""
-    with pytest.raises(ZeroDivisionError):
-        table_sha256(bad)
-
-
-def test_a_stale_result_without_a_sample_is_to_be_made_again(results):
-    change(results, sample={})
-    another(results, "training")
-    assert (
-        confirmed(results).said
-        == "stale: no training was recorded while it was fresh; make it again"
-    )
-    assert not origin(results)["sample"]
-
-
-def test_a_failure_is_told_and_stops_nothing(results, monkeypatch):
-    another(results, "training")
-    monkeypatch.setattr("entrenous_lab.papers.confirm.sample", lambda *_: 1 / 0)
-    assert confirmed(results).failed == "ZeroDivisionError: division by zero"
 
 
 def test_the_command_fails_where_something_differs(results, capsys):
@@ -225,34 +165,3 @@ def test_no_result_stays_of_a_program_that_nobody_can_have(tmp_path, monkeypatch
         assert ended.value.code == 2
         assert "changes that 0123456789ab-dirty does not have" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
-
-
-def test_every_algorithm_and_data_set_is_drawn_once_before_any_is_drawn_twice():
-    groups = {
-        f"{algorithm} {data} {n}": (algorithm, data)
-        for algorithm in "abc"
-        for data in "xy"
-        for n in range(9)
-    }
-    chosen = drawn(groups)
-    assert len(chosen) == MOST and {groups[label] for label in chosen} == set(groups.values()) == {
-        groups[c] for c in chosen
-    }
-    assert (
-        sorted(chosen.count(label) for label in chosen) == [1] * MOST
-        and drawn(dict(reversed(groups.items()))) == chosen
-    )
-
-
-def test_what_a_training_gave_is_all_but_its_time():
-    look = CurvePoint(BEGUN[0], 1, {"hr@10": 0.5}, {}, {}, {"hr@10": [0.0, 1.0]}, 1.0, 2.0)
-    one = outcome_sha256(Outcome([look], "", 3.0))
-    assert one == outcome_sha256(
-        Outcome([look._replace(seconds=9.0, cpu_seconds=9.0)], "", 9.0, "elsewhere")
-    )
-    for other in (
-        look._replace(metrics={"hr@10": 0.5000000000000001}),
-        look._replace(per_user={"hr@10": [1.0, 0.0]}),
-    ):
-        assert one != outcome_sha256(Outcome([other], "", 3.0))
-    assert one != outcome_sha256(Outcome([look], "diverged", 3.0))

@@ -5,13 +5,12 @@ files.
 from dataclasses import replace
 
 import numpy as np
-import polars as pl
 import pytest
 from entrenous_lab.papers.effort import GRIDS
 from entrenous_lab.papers.fpl_accuracy import order_control, top_pop
 from entrenous_lab.papers.fpl_bias import source_rows
 from entrenous_lab.papers.fpl_shape import sizes_of
-from entrenous_lab.papers.opened import COUNTRIES, countries, fpl_study, rows_of
+from entrenous_lab.papers.opened import COUNTRIES, fpl_study, rows_of
 from entrenous_lab.papers.remember import Cells
 from entrenous_lab.papers.result import Context
 from entrenous_lab.papers.study import Study
@@ -69,37 +68,3 @@ def test_every_source_bias_of_italy_stands_on_the_side_of_1_that_table_5_prints(
     assert len(rows) == 9
     assert all((row["paper"] > 1) == (row["obtained"] > 1) for row in rows)
     assert np.mean([abs(row["paper"] - row["obtained"]) for row in rows]) < 0.1
-
-
-def test_brazil_is_run_from_files_if_the_user_has_them(tmp_path, monkeypatch):
-    monkeypatch.setenv(VARIABLE, str(tmp_path))
-    for name, users in (("foursquare-italy", 4), ("foursquare-brazil", 3)):
-        write(tmp_path / name, users)
-    names = {
-        quick: [study.data.name for study in countries(Context(quick=quick, cells=Cells(None)))]
-        for quick in (False, True)
-    }
-    assert names == {False: ["foursquare-italy", "foursquare-brazil"], True: ["foursquare-italy"]}
-    brazil = rows_of(COUNTRIES["Brazil"])
-    assert len(brazil.users) == 3 and set(brazil.features["category"]) == {"Food"}
-
-
-def write(folder, users):
-    """A folder laid out like foursquare-italy: users with 20 venues each, and one with 19."""
-    folder.mkdir()
-    pairs = [
-        (user, f"v{user + venue}")
-        for user in range(users + 1)
-        for venue in range(20 - (user == users))
-    ]
-    user, venue = zip(*pairs, strict=True)
-    rows = {
-        "user_id": user,
-        "item_id": venue,
-        "timestamp": list(range(len(pairs))),
-        "city": ["x"] * len(pairs),
-    }
-    venues = sorted(set(venue))
-    of = {"item_id": venues, "category": "Bar", "root_category": "Food", "city": "x"}
-    pl.DataFrame(rows).write_parquet(folder / "interactions.parquet")
-    pl.DataFrame(of).write_parquet(folder / "items.parquet")

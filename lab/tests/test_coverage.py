@@ -4,7 +4,6 @@ not there.
 
 from __future__ import annotations
 
-import os
 import re
 from collections import Counter
 from pathlib import Path
@@ -20,16 +19,12 @@ from entrenous_lab.papers.coverage import (
     claims_in,
     covered,
     items_of,
-    share_done,
 )
 from entrenous_lab.papers.runner import experiments
 from entrenous_lab.papers.stored import StoredResult, stored_in
 from entrenous_lab.papers.values import stored
-from entrenous_lab.papers.verdicts import in_short
 
 ROOT = Path(__file__).parents[2]
-TEXTS = Path(os.environ.get("ENTRENOUS_SHARED", "absent")).parent / "papers"
-FILES = {"fpl": "fpl-journal", "cali3f": "cali3f", "fbalf": "fbalf", "pepper": "pepper"}
 ROMAN = {"I": 1, "II": 2, "III": 3}
 ROW = {
     "data": "d",
@@ -87,26 +82,6 @@ def test_a_printed_figure_needs_one_of_ours(monkeypatch: pytest.MonkeyPatch) -> 
         assert line.state == OPEN and "1 of 1 printed figures have none of ours" in line.why
 
 
-def test_a_result_of_few_seeds_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    only(monkeypatch, by=["t", "more"], data=["ml-100k, some", "larger"])
-    rows = [{**ROW, "data": data, "values": [1, 2, 3]} for data in ("ml-100k, some", "larger")]
-    few = result("t", rows=rows)
-    (line,) = covered("p", {"t": few, "more": few}, ROOT)
-    assert line.state == OPEN and line.why == "3 seeds on ml-100k, some, 5 are wanted"
-    more = result("more", rows=[{**rows[0], "values": [1, 2, 3, 4, 5]}])
-    assert covered("p", {"t": few, "more": more}, ROOT)[0].state == DONE
-    only(monkeypatch, by=["t"], data=["ml-100k, some"], once=True)
-    assert covered("p", {"t": few}, ROOT)[0].state == DONE
-
-
-def test_the_share_leaves_out_what_is_impossible(monkeypatch: pytest.MonkeyPatch) -> None:
-    items = [{"where": "1", "what": "x", **more} for more in ({"by": ["t"]}, {"open": "no"})]
-    items.append({"where": "1", "what": "x", "impossible": "no rows"})
-    monkeypatch.setattr(coverage, "items_of", lambda paper: items)
-    monkeypatch.setattr(coverage, "in_short", lambda paper, results: [])
-    assert share_done(covered("p", {"t": result("t")}, ROOT)) == 0.5
-
-
 @pytest.mark.parametrize("paper", PAPERS)
 def test_every_table_and_figure_has_an_item(paper: str) -> None:
     said = " | ".join(item["where"] for item in items_of(paper))
@@ -124,17 +99,6 @@ def numbers(text: str, kind: str) -> set[int]:
         words = re.findall(r"\d+|[IV]+", named)
         found |= {ROMAN.get(word, 0) or int(word) for word in words}
     return found
-
-
-@pytest.mark.parametrize("paper", PAPERS)
-@pytest.mark.skipif(not TEXTS.is_dir(), reason="no texts of the papers")
-def test_the_numbers_of_tables_and_figures_are_those_of_the_text(paper: str) -> None:
-    text = (TEXTS / f"{FILES[paper]}.txt").read_text(encoding="utf-8")
-    known = stored("covered", paper)
-    for kind, short in (("table", "table"), ("figure", r"(?:figure|fig\.)")):
-        named = re.findall(rf"\b{short} (\d+|[IV]+)\b", text, re.I)
-        last = max(ROMAN.get(word.upper(), 0) or int(word) for word in named)
-        assert known[f"{kind}s"] == last
 
 
 @pytest.mark.parametrize("paper", PAPERS)
@@ -170,12 +134,3 @@ def test_every_stored_result_of_a_paper_belongs_to_an_item(paper: str) -> None:
 
 # Results that are about what the paper does not have.
 BEYOND = {"pepper": {"pepper-ablation", "pepper-bad", "pepper-many"}}
-
-
-@pytest.mark.parametrize("paper", PAPERS)
-def test_the_verdicts_of_claims_stand_with_their_items(paper: str) -> None:
-    results = stored_in(ROOT / "lab" / "results", experiments())
-    lines = covered(paper, results, ROOT)
-    judged = [verdict for claim in in_short(paper, results) for verdict in claim.verdicts]
-    assert sum(sum(line.verdicts.values()) for line in lines) == len(judged)
-    assert any(line.state == DONE for line in lines)

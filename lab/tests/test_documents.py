@@ -16,36 +16,12 @@ from entrenous_lab.papers.documents import filled, pages, unmarked
 from entrenous_lab.papers.runner import experiments
 from entrenous_lab.papers.stored import StoredResult, stored_in
 from entrenous_lab.papers.values import stored
-from entrenous_lab.papers.verdicts import JudgedClaim, claims_of, in_short, judged, with_rows_of
+from entrenous_lab.papers.verdicts import JudgedClaim, claims_of, judged, with_rows_of
 from paths import ROOT
 
 from entrenous.core.errors import InputError
 
 PAGES = pages(ROOT)
-# How many tables with figures stand in no block: typed from runs, or made by another command than
-# `entrenous papers`. The numbers may only fall but for a page that is new, and a page that is not here
-# has none.
-TYPED = {
-    "docs/audit.md": 1,
-    "docs/data.md": 2,  # one of them by entrenous_lab.cold_items
-    "docs/fcf.md": 2,
-    "docs/flower.md": 1,
-    "docs/install.md": 1,  # tests/fresh_environment.py
-    "docs/protocols.md": 2,  # entrenous run, one run a row
-    "docs/participation.md": 1,  # entrenous compare and audit, the commands below it
-    "docs/reference/declarations.md": 40,  # entrenous_lab.site: defaults of settings
-    "docs/results/audits.md": 4,
-    "docs/results/defaults.md": 1,
-    "docs/results/measured.md": 1,  # entrenous_lab.survey
-    "docs/results/poisoning.md": 4,
-    "docs/results/privacy.md": 3,
-    "docs/results/speed.md": 3,  # entrenous bench
-    "docs/speed.md": 1,  # entrenous bench
-    "docs/tune.md": 1,
-    "lab/notes/fbalf-settings.md": 1,
-    "lab/notes/fpl-choices.md": 1,
-    "lab/notes/pepper-choices.md": 1,
-}
 ORIGIN = {"date": "2026-01-02", "commit": "abc", "pins": {"d": "0123456789abcdef"}}
 TEST = {
     "data": "d",
@@ -108,32 +84,6 @@ def test_a_table_has_a_line_for_each_system_and_says_where_it_comes_from() -> No
     )
 
 
-def test_figures_inside_a_sentence() -> None:
-    assert filled(block("t; show=value; data=d; system=x; metric=m; digits=2"), STORED) == block(
-        "t; show=value; data=d; system=x; metric=m; digits=2", "0.65"
-    )
-    said = filled(block("t; show=interval; data=d; system=y; other=x; metric=m"), STORED)
-    assert "-->-0.100 (95 % -0.150 to -0.050, p = 0.012)<!--" in said  # turned round
-
-
-def test_an_interval_over_seeds_is_asked_for_where_users_were_tested_too() -> None:
-    rows = [
-        row("x", "m", 2.0, values=[1.0, 2.0, 3.0]),
-        row("y", "m", 0.0, values=[0.0, 0.0, 0.0]),
-    ]
-    results = {"t": StoredResult("t", {**CONTENT, "rows": rows})}
-    asked = "t; show=interval; data=d; system=x; other=y; metric=m"
-    assert "-->+0.100 (95 % 0.050 to 0.150, p = 0.012)<!--" in filled(block(asked), results)
-    said = filled(block(f"{asked}; over=seeds"), results)
-    # t = 3.46 of two degrees of freedom.
-    assert "-->+2 (95 % -0.484 to 4.484, p = 0.074)<!--" in said
-
-
-def test_findings_are_quoted_whole() -> None:
-    said = filled(block("t; show=findings; with=good"), STORED)
-    assert "- x is good." in said and "y is not" not in said
-
-
 @pytest.mark.parametrize(
     ("spec", "problem"),
     [
@@ -162,14 +112,6 @@ def test_what_stands_in_no_block_is_seen() -> None:
     table = "| a | b |\n| --- | --- |\n| x | 0.65 |\n"
     assert unmarked(f"{table}\n| a |\n| --- |\n| 3 |\n") == ["| a | b |"]
     assert unmarked(block("t", f"\n{table}")) == []
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_typed_tables_become_fewer(page: Path) -> None:
-    typed = unmarked(page.read_text(encoding="utf-8"))
-    assert len(typed) <= TYPED.get(page.relative_to(ROOT).as_posix(), 0), (
-        f"fill it from a stored result (entrenous papers, make papers-docs): {typed}"
-    )
 
 
 # ---- claims --------------------------------------------------------------------------------------
@@ -221,49 +163,6 @@ def test_a_verdict_follows_from_what_is_stored(
     assert found.verdict == verdict and said in found.text
 
 
-def test_a_verdict_on_an_excerpt_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "entrenous_lab.papers.verdicts.stored",
-        lambda folder, name: {"claims": [claim(above=[["x", "y"]])]},
-    )
-    (found,) = judged("p", {"t": StoredResult("t", {**CONTENT, "quick": True})})
-    assert found.verdict == "reproduced (excerpt)"
-
-
-def test_a_verdict_on_some_data_sets_says_which(monkeypatch: pytest.MonkeyPatch) -> None:
-    part = {"t": StoredResult("t", {**CONTENT, "only": ["d"]})}
-    monkeypatch.setattr(
-        "entrenous_lab.papers.verdicts.stored",
-        lambda folder, name: {"claims": [claim(above=[["x", "y"]])]},
-    )
-    assert [found.verdict for found in judged("p", part)] == ["reproduced (d alone)"]
-    monkeypatch.setattr(
-        "entrenous_lab.papers.verdicts.stored",
-        lambda folder, name: {"claims": [claim(above=[["x", "z"]])]},
-    )
-    assert [found.verdict for found in judged("p", part)] == ["not run yet"]
-
-
-def test_without_a_test_over_users_seeds_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = [
-        row("a", "m", 2.0, values=[1.0, 2.0, 3.0]),
-        row("b", "m", 0.0, values=[0.0, 0.0, 0.0]),
-        row("c", "m", 1.0),
-    ]
-    results = {"t": StoredResult("t", {**CONTENT, "rows": rows, "tests": []})}
-    asked = claim(above=[["a", "b"], ["a", "c"]])
-    monkeypatch.setattr(
-        "entrenous_lab.papers.verdicts.stored", lambda folder, name: {"claims": [asked]}
-    )
-    (found,) = judged("p", results)
-    assert (
-        found.verdict == "undecided"
-    )  # t = 3.46 of two degrees of freedom: p = .074; one value of c allows no test
-    assert (
-        "+2 (95 % -0.4841 to 4.4841, p = 0.074)" in found.text and "one value of each" in found.text
-    )
-
-
 def judged_rows(
     monkeypatch: pytest.MonkeyPatch, rows: list[dict[str, object]], **asked: object
 ) -> JudgedClaim:
@@ -292,22 +191,6 @@ def test_several_comparisons_over_seeds_have_holms_p(monkeypatch: pytest.MonkeyP
     )  # judged by the interval, of which there is one
 
 
-def test_opposite_signs_and_unlike_changes_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = [
-        row("a", "m", 0.2, values=[0.199, 0.201]),
-        row("b", "m", -0.1, values=[-0.1, -0.1]),
-        row("c", "m", 0.2, values=[0.199, 0.201]),
-    ]
-    assert judged_rows(monkeypatch, rows, same_sign=[["a", "b"]]).verdict == "refuted"
-    assert judged_rows(monkeypatch, rows, same_sign=[["a", "b"], ["a", "c"]]).verdict == "partly"
-    alike = judged_rows(monkeypatch, rows, alike=[["a", "b", "c", "b"]], margin=0.01)
-    assert alike.verdict == "reproduced" and "`a` 0.3000, `c` 0.3000" in alike.text
-    assert (
-        judged_rows(monkeypatch, rows, alike=[["a", "b", "b", "c"]], margin=0.01).verdict
-        == "refuted"
-    )  # .3 and -.3
-
-
 @pytest.mark.parametrize("paper", ["fpl", "cali3f", "fbalf", "pepper"])
 def test_a_claim_names_an_experiment_and_rows_that_there_are(paper: str) -> None:
     results = stored_in(ROOT / "lab" / "results", experiments())
@@ -315,26 +198,6 @@ def test_a_claim_names_an_experiment_and_rows_that_there_are(paper: str) -> None
         assert asked.get("by", "fpl-table2") in experiments() and (
             found.text or found.verdict == "not run yet"
         ), asked["says"]
-
-
-def test_a_claim_is_judged_at_each_of_its_points(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = [
-        row("a, rate 1", "m", 2.0, values=[1.9, 2.1]),
-        row("a, rate 2", "m", None, protocol="on rows; training diverged"),
-        row("b", "m", 1.0, values=[0.9, 1.1]),
-    ]
-    asked = claim(says="a leads at {at}", at=["rate 1", "rate 2"], above=[["a, {at}", "b"]])
-    monkeypatch.setattr(
-        "entrenous_lab.papers.verdicts.stored", lambda folder, name: {"claims": [asked]}
-    )
-    first, second = judged("p", {"t": StoredResult("t", {**CONTENT, "rows": rows, "tests": []})})
-    assert (first.says, first.on, first.verdict) == (
-        "a leads at rate 1",
-        "`a, rate 1`",
-        "reproduced",
-    )
-    assert (second.says, second.verdict) == ("a leads at rate 2", "refuted")
-    assert "`a, rate 2` diverged" in second.text
 
 
 # ---- what a comparison can decide ----------------------------------------------------------------
@@ -363,38 +226,6 @@ def test_identical_censored_and_diverged_values_are_counted_apart(
     assert "of 2 comparisons 1 refuted, 1 dropped" in counted.text
 
 
-def test_an_interval_that_holds_the_claim_is_not_a_refutation(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    rows = [
-        row("a", "m", 2.0, values=[1.0, 2.0, 3.0]),
-        row("b", "m", 2.1, values=[3.1, 2.1, 1.1]),
-        row("c", "m", 9.0, values=[8.0, 9.0, 10.0]),
-    ]
-    undecided = judged_rows(monkeypatch, rows, above=[["a", "b"]])
-    # The differences are -2.1, -0.1 and 1.9: mean -0.1, standard error 2 / sqrt 3.
-    assert undecided.verdict == "undecided" and "could show 6.1" in undecided.text
-    assert judged_rows(monkeypatch, rows, above=[["a", "c"]]).verdict == "refuted"
-    assert judged_rows(monkeypatch, rows, lower=[["c", "a"]]).verdict == "refuted"
-
-
-def test_a_trivial_predictor_is_never_near_a_printed_figure(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    rows = [
-        row("ours", "m", 0.70, values=[0.699, 0.701], paper=0.68),
-        row("mean", "m", 0.83, values=[0.829, 0.831], paper=0.68),
-    ]
-    # A quarter of the way from 0.68 to 0.83 is 0.0375.
-    near = judged_rows(monkeypatch, rows, near=["ours"], trivial="mean")
-    assert near.verdict == "reproduced" and "`mean` 0.830" in near.text
-    assert judged_rows(monkeypatch, rows, near=["mean"], trivial="mean").verdict == "refuted"
-    # Without a predictor it would be within a quarter of the printed figure.
-    assert judged_rows(monkeypatch, rows, near=["mean"]).verdict == "reproduced"
-    unknown = judged_rows(monkeypatch, rows, near=["ours"], trivial="elsewhere")
-    assert unknown.verdict == "undecided" and "no figure of `elsewhere`" in unknown.text
-
-
 def test_a_margin_is_half_of_a_difference_that_the_paper_printed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -415,12 +246,6 @@ def test_a_margin_is_half_of_a_difference_that_the_paper_printed(
     level = judged_rows(monkeypatch, rows, level=[["a", "b"]], **asked)
     assert level.verdict == "reproduced" and "margin 0.0208" in level.text
     assert judged_rows(monkeypatch, rows, level=[["a", "c"]], **asked).verdict == "refuted"
-
-
-def test_a_claim_says_what_it_was_judged_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = [row("a", "m", 2.0, values=[1.9, 2.1]), row("b", "m", 1.0, values=[0.9, 1.1])]
-    line = judged_rows(monkeypatch, rows, above=[["a", "b"]], near=["b"])
-    assert line.on == "`a`, `b`"
 
 
 @pytest.mark.parametrize("paper", ["fpl", "cali3f", "fbalf", "pepper"])
@@ -582,19 +407,3 @@ def test_a_change_is_wider_and_a_figure_is_bounded(monkeypatch: pytest.MonkeyPat
     for kind in ("least", "most"):
         diverged = judged_rows(monkeypatch, rows, **{kind: [["lost", 1.0]]})
         assert diverged.verdict == "refuted" and "`lost` diverged" in diverged.text
-
-
-def test_a_claim_stands_in_one_line_with_its_points(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = [
-        row("a, rate 1", "m", 2.0, values=[1.9, 2.1]),
-        row("a, rate 2", "m", 0.5, values=[0.4, 0.6]),
-        row("b", "m", 1.0, values=[0.9, 1.1]),
-    ]
-    asked = claim(says="a leads, {at}", at=["rate 1", "rate 2"], above=[["a, {at}", "b"]])
-    monkeypatch.setattr(
-        "entrenous_lab.papers.verdicts.stored", lambda folder, name: {"claims": [asked]}
-    )
-    (line,) = in_short("p", {"t": StoredResult("t", {**CONTENT, "rows": rows, "tests": []})})
-    assert (line.says, line.on) == ("a leads", "`a`")
-    assert line.shown == "reproduced: rate 1; refuted: rate 2"
-    assert line.verdicts == ["reproduced", "refuted"]

@@ -5,13 +5,12 @@ federations hold out rows of some users.
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from entrenous_lab.papers.epsilon import DpCell, DpRows, of_some_users, rehearsed
-from entrenous_lab.papers.privacy_epsilon import SCALES, DpScale, before, cheap_from
+from entrenous_lab.papers.privacy_epsilon import DpScale, before, cheap_from
 from entrenous_lab.papers.remember import Cells
 from entrenous_lab.papers.result import Context, row
 from entrenous_lab.planted import planted
@@ -53,32 +52,6 @@ def test_validation_chooses_whatever_the_test_rows_say(
     assert rows.chosen(cells, Context(cells=Cells(None))) == cells[1]
 
 
-def test_a_finished_training_is_remembered(
-    rows: DpRows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    context = Context(cells=Cells(tmp_path))
-    found = rows.measured(FPL, context)
-    assert 0 < found["validation"] < 1 and found["z"] == 0
-    monkeypatch.delattr(DpRows, "_trained")
-    assert rows.measured(FPL, context) == found
-    with pytest.raises(AttributeError):
-        rows.measured(replace(FPL, rounds=4), context)
-
-
-@pytest.mark.parametrize(
-    "text", ["", "[]", "{", '{"found": {"test": 0.5}}', '{"found": {"validation": "x"}}']
-)
-def test_a_damaged_file_is_trained_anew(rows: DpRows, tmp_path: Path, text: str) -> None:
-    context = Context(cells=Cells(tmp_path))
-    found = rows.measured(FPL, context)
-    (path,) = tmp_path.iterdir()
-    path.write_text(text)
-    again = rows.measured(FPL, context)
-    assert {name: again[name] for name in ("validation", "test")} == {
-        name: found[name] for name in ("validation", "test")
-    }
-
-
 def test_where_it_is_cheap() -> None:
     def line(metric: str, epsilon: float | None, obtained: float | None) -> dict[str, Any]:
         return row("d", "fcf", metric, paper=None, obtained=obtained, protocol="", epsilon=epsilon)
@@ -117,17 +90,6 @@ def test_a_figure_is_the_mean_over_seeds_each_with_its_own_rows(
     for line, *each in zip(found.rows, *alone, strict=True):
         assert line["values"] == [one["obtained"] for one in each]
         assert line["obtained"] == pytest.approx(np.mean(line["values"]))
-
-
-def test_federations_are_chosen_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "entrenous_lab.papers.privacy_epsilon.SCALES", (small(), small(name="other"))
-    )
-    found = before(Context(cells=Cells(None), seeds=1, only=("other",)))
-    assert {line["data"] for line in found.rows} == {"other"}
-    assert len({scale.name for scale in SCALES}) == len(SCALES) and not any(
-        "," in scale.name for scale in SCALES
-    )
 
 
 @pytest.mark.parametrize("quantile", [0.0, 0.5])

@@ -12,22 +12,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from entrenous_lab.papers import fbalf_accuracy, fbalf_cpu, fbalf_reg, fbalf_variants, values
+from entrenous_lab.papers import fbalf_accuracy, fbalf_reg, values
 from entrenous_lab.papers.cell import parts_of
 from entrenous_lab.papers.effort import Budget, ratings
 from entrenous_lab.papers.fbalf_variance import (
-    BIASES,
-    FACTORS,
-    ITEMS,
-    USERS,
     biases_alone,
     full_model,
 )
-from entrenous_lab.papers.measures import KB_UP
-from entrenous_lab.papers.opened import FOLDS, rated
+from entrenous_lab.papers.opened import FOLDS
 from entrenous_lab.papers.remember import Cells
 from entrenous_lab.papers.restate import restate
-from entrenous_lab.papers.result import Context, row
+from entrenous_lab.papers.result import row
 from entrenous_lab.papers.runner import experiments, run_experiment
 from entrenous_lab.papers.stored import stored_in
 from entrenous_lab.papers.study import Study, System
@@ -40,10 +35,7 @@ from entrenous.core.errors import InputError
 from entrenous.data.interactions import Interactions, Vocabulary, build
 from entrenous.data.split.protocol import splits
 from entrenous.runs import pipeline as experiment
-from entrenous.runs.options import RunPlan
-from entrenous.runs.plan import check
 
-NAMES = ["fbalf-bias", "fbalf-factors", "fbalf-filter", "fbalf-reg", "fbalf-rho", "fbalf-table3"]
 FEW = {
     name: value
     for name, value in {**SMALL_BAYES, "rounds": 3}.items()
@@ -73,9 +65,6 @@ QUICK = {
 }
 
 
-CHOSEN = dict(values.read_tuned("rating"))  # before these tests replace it
-
-
 @cache
 def data() -> Interactions:
     return replace(rows(30, 25), name="small")
@@ -84,43 +73,6 @@ def data() -> Interactions:
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(values, "read_tuned", lambda family, own=QUICK: own)
-
-
-def test_every_experiment_is_found_by_name() -> None:
-    assert set(NAMES) <= set(experiments())
-
-
-def test_the_paper_has_36_figures_of_six_systems() -> None:
-    assert (
-        len(fbalf_accuracy.PAPER) == 42
-        and len({system for _, system, _ in fbalf_accuracy.PAPER}) == 7
-    )  # FBALF in both forms
-    assert (
-        fbalf_accuracy.PAPER["ml-1m", "fbalf", "rmse"]
-        == fbalf_accuracy.PAPER["ml-1m", "fbalf-bayes", "rmse"]
-        == 0.8442
-    )
-    assert fbalf_accuracy.PAPER["ml-1m", "fedrec, stochastic", "mae"] == 0.6867
-    assert fbalf_accuracy.PAPER["yahoo-r3", "fedrec++, batch", "rmse"] == 1.1794
-
-
-def test_every_tuned_setting_is_one_that_its_system_takes() -> None:
-    systems = {
-        system.name: system
-        for system in (
-            *fbalf_accuracy.FEDERATED,
-            *fbalf_accuracy.CENTRAL,
-            *fbalf_variants.SYSTEMS.values(),
-        )
-    }
-    for (_, name), found in CHOSEN.items():
-        check(
-            RunPlan(
-                algorithm=systems[name].algorithm,
-                settings={**found.settings, **dict(systems[name].own)},
-            )
-        )
-        assert found.by
 
 
 def test_a_system_follows_the_one_that_it_is_compared_with() -> None:
@@ -150,25 +102,6 @@ def test_a_test_cell_is_what_entrenous_run_finds_in_each_fold(system: System) ->
     assert looks[0].by_category["rmse"]["all"] == pytest.approx(looks[0].metrics["rmse"])
 
 
-def test_the_table_has_every_system_with_its_folds_and_the_statistics_say_what_they_are_of(
-    tmp_path: Path,
-) -> None:
-    result = run_experiment("fbalf-table3", data=data(), out=tmp_path, threads=1)
-    rows = [row for row in result.rows if row["data"] == "small"]
-    systems = [str(system) for system in (*fbalf_accuracy.FEDERATED, *fbalf_accuracy.CENTRAL)]
-    assert [row["system"] for row in rows] == [name for name in systems for _ in range(2)]
-    assert all(
-        len(row["values"]) == 5 and row["obtained"] == pytest.approx(np.mean(row["values"]))
-        for row in rows
-    )
-    assert all(
-        "kfold-5" in row["protocol"] and "clipped to 1 .. 5" in row["protocol"] for row in rows
-    )
-    assert (tmp_path / "fbalf-table3" / "rmse-small.svg").is_file()
-    again = run_experiment("fbalf-table3", data=data(), out=tmp_path, threads=1)
-    assert again.computed == 0 and again.rows == result.rows
-
-
 def test_the_statistics_of_the_printed_errors_are_the_printed_ones() -> None:
     """The table's own arithmetic on the paper's numbers gives the paper's loss/win, p and
     F-ranks.
@@ -192,31 +125,6 @@ def test_the_statistics_of_the_printed_errors_are_the_printed_ones() -> None:
     assert [round(row["obtained"], 4) for row in printed] == pytest.approx(
         [round(row["paper"], 4) for row in printed]
     )
-
-
-def test_what_the_biases_buy_is_told_for_every_group() -> None:
-    result = run_experiment("fbalf-bias", data=data(), threads=1)
-    shares = {USERS, ITEMS, BIASES, FACTORS}
-    assert {row["system"] for row in result.rows} == {
-        *(f"fbalf, {name}" for name in fbalf_variants.VARIANTS),
-        *shares,
-    }
-    metrics = {row["metric"] for row in result.rows}
-    assert {
-        "rmse",
-        "rmse, strict users",
-        "mae, popular items",
-        "mean error, generous users",
-    } <= metrics
-    both, none = (
-        next(
-            row["obtained"]
-            for row in result.rows
-            if row["system"] == f"fbalf, {name}" and row["metric"] == "rmse"
-        )
-        for name in ("both biases", "no bias")
-    )
-    assert f"all {none - both:+.4f}" in result.notes[0]
 
 
 def test_biases_alone_explain_what_they_made_and_nothing_of_noise() -> None:
@@ -246,19 +154,6 @@ def test_biases_alone_explain_what_they_made_and_nothing_of_noise() -> None:
     assert full_model(part, 0.0) == 1
 
 
-def test_decoys_cost_bytes_in_proportion_and_fedrec_plus_plus_nothing_else() -> None:
-    result = run_experiment("fbalf-rho", data=data(), threads=1)
-    of = {(row["system"], row["metric"]): row["obtained"] for row in result.rows}
-    none, one = (of[f"fbalf-bayes, rho {rho}", KB_UP] for rho in (0, 1))
-    assert one / none == pytest.approx(2, abs=0.05)
-    assert (
-        of["fedrec++, rho 3", "rmse"]
-        == of["fedrec++, rho 0", "rmse"]
-        == of["fedrec, hybrid filling, rho 0", "rmse"]
-    )
-    assert of["fedrec, user average, rho 3", "rmse"] != of["fedrec, user average, rho 0", "rmse"]
-
-
 def test_reg_is_chosen_on_validation_rows_and_its_test_rows_are_opened_once(tmp_path: Path) -> None:
     found = run_experiment("fbalf-reg", data=data(), cache=tmp_path, threads=1)
     validation = {
@@ -279,41 +174,6 @@ def test_reg_is_chosen_on_validation_rows_and_its_test_rows_are_opened_once(tmp_
         assert f"{system} {best:g}" in found.notes[0]
     tested = {row["system"] for row in found.rows if row["metric"] == "mae"}
     assert tested == {*(f"{s}, reg chosen" for s in fbalf_reg.SEARCHED), "fbalf, reg chosen, rho 0"}
-
-
-def test_processor_time_is_measured_one_after_another_and_stands_over_rho_0() -> None:
-    result = run_experiment("fbalf-cpu", data=data(), threads=1)
-    of = {(row["system"], row["metric"]): row["values"] for row in result.rows}
-    none, three = (f"fbalf, p_u learns from ratings, rho {rho}" for rho in (0, 3))
-    assert of[none, fbalf_cpu.TIMES_RHO_0] == [1.0] * FOLDS
-    spent = zip(of[three, "CPU s"], of[none, "CPU s"], strict=True)
-    assert of[three, fbalf_cpu.TIMES_RHO_0] == [a / b for a, b in spent]
-    assert "rho 0 1.00, rho 1 " in result.notes[0]
-
-
-def test_absent_data_are_named_and_left_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("ENTRENOUS_DATA", str(tmp_path))
-    notes: list[str] = []
-    assert (
-        rated(ratings("yahoo-r3"), ratings("hetrec-ml"))(Context(cells=Cells(threads=1)), notes)
-        == []
-    )
-    assert [note.split(":")[1].strip() for note in notes] == ["yahoo-r3", "hetrec-ml"]
-    assert all(note.startswith("Left out: ") and "\n" not in note for note in notes)
-
-
-def test_filtered_sources_say_so() -> None:
-    assert (
-        str(ratings("ml-1m", 10)) == "ml-1m, 10 or more ratings"
-        and str(ratings("ml-1m")) == "ml-1m"
-    )
-
-
-def test_results_are_written_as_json(tmp_path: Path) -> None:
-    run_experiment("fbalf-bias", data=data(), out=tmp_path, threads=1)
-    assert json.loads((tmp_path / "fbalf-bias" / "result.json").read_text())["rows"]
 
 
 def test_a_stored_table_is_restated_from_its_rows_without_training(tmp_path: Path) -> None:

@@ -3,22 +3,18 @@ sizes, and a researcher's own file as a further line."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from entrenous_lab.papers import field, field_run
-from entrenous_lab.papers.field import FieldBudget, FieldSystem, Measured
-from entrenous_lab.papers.field_run import FieldPoint, FieldRunner
-from entrenous_lab.papers.runner import experiments, run_experiment
-from entrenous_lab.papers.stored import stored_in
+from entrenous_lab.papers.field import FieldSystem, Measured
+from entrenous_lab.papers.field_run import FieldPoint
+from entrenous_lab.papers.runner import run_experiment
 from entrenous_lab.search.before import Chosen
-from paths import ROOT
 
 from entrenous.core.errors import InputError
-from entrenous.report.figures import FigureFormat
 from entrenous.runs.pipeline import RunRequest
 from lab.tests.test_runner import tiny
 
@@ -77,19 +73,6 @@ def test_each_reading_is_trained_once_and_remembered(
     assert len(trained) == count and again.rows == result.rows and again.computed == 0
 
 
-def test_a_damaged_memory_is_trained_again(trained: list[RunRequest], tmp_path: Path) -> None:
-    runner = FieldRunner(data=tiny(), protocol="loo-20", folder=tmp_path)
-    runner.point("fcf", {}, seed=0, rounds=2)
-    (file,) = tmp_path.iterdir()
-    for wrong in ("{", "{}", json.dumps({"format": 1, "cell": "other", "found": {}})):
-        file.write_text(wrong)
-        assert runner.point("fcf", {}, seed=0, rounds=2).metrics["hr@10"] == 0.5
-    assert runner.counts == {"computed": 4, "remembered": 0} and len(trained) == 4
-    runner.point("fcf", {"reg": 2.0}, seed=0, rounds=2)
-    runner.point("fcf", {}, seed=1, rounds=2)
-    assert len(list(tmp_path.iterdir())) == 3
-
-
 def test_tests_are_paired_over_users_with_effect_sizes() -> None:
     measured = [
         Measured(
@@ -121,59 +104,8 @@ def test_a_diverged_seed_leaves_no_figure() -> None:
     assert one.values("chosen", "hr@10") == [] and one.users("chosen", "hr@10") is None
 
 
-def test_a_real_training_and_a_real_search_of_few_rounds() -> None:
-    """Bytes of a device and round, seconds of its processor, and rounds, of FedMF on tiny data."""
-    runner = FieldRunner(data=tiny(), protocol="loo-20", folder=None)
-    best = runner.searched("fedmf", {"factors": 4}, trials=1, rounds=3)
-    assert best.settings["factors"] == 4 and 1 <= (best.rounds or 0) <= 3
-    found = runner.point("fedmf", {"factors": 4}, seed=0, rounds=3, negatives="leaky")
-    assert found.rounds == 3 and not found.failed and len(found.per_user["hr@10"]) == 40
-    assert {"hr@10", "full ndcg@10", "worst_decile_auc", "up", "down", "cpu"} <= set(found.metrics)
-    popular = runner.searched("popular", {}, trials=3, rounds=5)
-    assert popular.settings == {} and popular.rounds is None
-    assert "up" not in runner.point("popular", {}, seed=0, rounds=None).metrics
-
-
 def test_only_the_table_of_the_field_takes_own_files(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="--with: anchors has the systems of its paper alone"):
         run_experiment("anchors", data=tiny(), cache=tmp_path, own=(str(OWN),))
     with pytest.raises(InputError, match=r"nothing\.py"):
         run_experiment("field", data=tiny(), cache=tmp_path, own=("./nothing.py",))
-
-
-def test_budgets_are_equal_for_all_systems_of_a_data_set() -> None:
-    for quick in (False, True):
-        budgets = field.budgets(quick)
-        assert "" in budgets and all(isinstance(each, FieldBudget) for each in budgets.values())
-    assert field.budgets(False)["ml-100k"].seeds == 5
-
-
-def test_who_can_switch_aggregation_off() -> None:
-    """PEPPER's setting of that name chooses how models are joined, and has no such value."""
-    alone = {each.label for each in (*field.THEIRS, *field.OURS) if each.can_be_alone}
-    assert alone >= {"FedMF", "FedNCF", "PFedRec", "FedRAP", "GPFedRec"}
-    assert not alone & {"PEPPER", "FPL", "EASE"}
-
-
-def test_every_system_of_the_table_is_here() -> None:
-    notes: list[str] = []
-    assert len(field.systems_of(False, (), notes)) == 17 and notes == []
-
-
-def test_the_diagonal_is_drawn_through_equal_values() -> None:
-    svg = field.diagonal({"a": (0.5, 0.9), "b": (0.2, 0.2)}, FigureFormat("t", "honest", "leaky"))
-    assert svg.count("<circle") + svg.count("<polygon") >= 2 and ">equal<" in svg
-
-
-def test_the_page_says_how_short_the_search_was() -> None:
-    page = (ROOT / "docs" / "benchmark.md").read_text(encoding="utf-8")
-    rows = stored_in(ROOT / "lab" / "results", experiments())["field"].content["rows"]
-    chosen = [row for row in rows if row["metric"] == field.ROUNDS]
-    trained = [row["obtained"] for row in chosen if row["obtained"] is not None]
-    cap = field.budgets(False)["ml-1m"].rounds
-    capped = sum(rounds == cap for rounds in trained)
-    assert f"Of the {len(trained)} choices" in page
-    assert f"{capped} end at the cap of {cap} rounds" in page
-    small = [row["protocol"] for row in chosen if row["data"] == "ml-100k"]
-    kept = sum(": as they come;" in protocol for protocol in small)
-    assert f"{kept} of {len(small)} choices there kept the default" in page

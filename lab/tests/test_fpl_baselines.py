@@ -63,27 +63,6 @@ def test_both_forms_are_tested_against_each_other_and_against_the_untuned_system
     assert ("fcf-huawei, chosen rate", "user-knn") in pairs
 
 
-def test_a_difference_is_the_first_system_minus_the_second() -> None:
-    done = trained("fpl-fcf")
-    values = figures(done)
-    for test in done.tests:
-        a, b = (values[test[side], test["metric"]] for side in ("a", "b"))
-        assert test["difference"] == pytest.approx(a - b, abs=1e-6)
-
-
-def test_a_diverged_form_of_fcf_has_rows_without_figures_and_a_name_in_the_note() -> None:
-    done = trained("fpl-fcf")
-    label = "fcf-huawei, rate 0.5"
-    rows = [row._replace(looks=[]) if row.label == label else row for row in done.more]
-    failed = replace(done, more=rows)
-    without = [row for row in fpl_baselines.rows_of(failed) if row["system"] == label]
-    assert len(without) == len(fpl_baselines.METRICS)
-    assert all(row["obtained"] is None and "diverged" in row["protocol"] for row in without)
-    assert not any(label in (test["a"], test["b"]) for test in fpl_baselines.tests_of(failed))
-    (note,) = fpl_baselines.choices_note(failed)
-    assert note.endswith(f"diverged: {label}.")
-
-
 def test_vae_chooses_a_topology_on_validation_rows() -> None:
     pytest.importorskip("torch")
     done = trained("fpl-vae")

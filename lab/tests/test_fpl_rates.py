@@ -9,7 +9,6 @@ from functools import cache
 
 import pytest
 from entrenous_lab.papers import fpl_goal, fpl_rates
-from entrenous_lab.papers.cell import CurvePoint, Outcome
 from entrenous_lab.papers.effort import GRIDS
 from entrenous_lab.papers.opened import fpl_study
 from entrenous_lab.papers.remember import Cells
@@ -66,15 +65,6 @@ def test_a_pi_chooses_its_epochs_and_a_rate_its_pi_on_validation_rows_alone() ->
         assert max(other.chosen.validation for other in of_rate) == point.chosen.validation
 
 
-def test_both_tables_have_one_precision_at_the_pi_that_was_chosen() -> None:
-    table, over_pi = figures(trained("fpl-rates")), figures(trained("fpl-rates-pi"))
-    for point in trained("fpl-rates").more.points:
-        if point.system in fpl_rates.FPL:
-            pi = point.chosen.settings["pi"]
-            same = over_pi[f"{point.label}, pi {pi:g}", "precision@10"]
-            assert table[point.label, "precision@10"] == same
-
-
 def test_a_diverged_training_has_a_row_without_a_figure_and_a_name_in_the_note() -> None:
     done = trained("fpl-rates")
     points = [
@@ -103,36 +93,6 @@ def test_the_cost_is_that_of_section_6_3(name: str) -> None:
     assert figures(done)[name, fpl_rates.COST] == pytest.approx(cost, rel=1e-9)
 
 
-def test_a_pi_at_which_training_diverges_has_rows_without_a_figure() -> None:
-    done = trained("fpl-rates-pi")
-    over_pi = [
-        point._replace(chosen=None, looks=[])
-        if point.label_of_pi == "pfpl+ (run), rate 0.5, pi 0.4"
-        else point
-        for point in done.more.over_pi
-    ]
-    failed = replace(done, more=done.more._replace(over_pi=over_pi))
-    rows = {row["system"]: row for row in fpl_rates.rows_over_pi(failed)}
-    without = rows["pfpl+ (run), rate 0.5, pi 0.4"]
-    assert without["obtained"] is None and "diverged" in without["protocol"]
-    assert len(rows) == len(fpl_rates.FPL) * 4 * len(fpl_rates.PI)
-    pairs = {(test["a"], test["b"]) for test in fpl_rates.tests_over_pi(failed)}
-    kept = ("pfpl+ (run), rate 0.5, pi 0.1", "pfpl+ (run), rate 0.5, pi 1")
-    assert kept in pairs and not any(
-        "rate 0.5, pi 0.4" in a for a, _ in pairs if "pfpl+ (run)" in a
-    )
-    assert len(fpl_rates.figures_over_pi(failed)) == 8
-
-
-def test_the_figures_are_drawn_for_every_rate() -> None:
-    done = trained("fpl-rates-pi")
-    drawn = fpl_rates.figures_over_pi(done)
-    assert len(drawn) == 8 and all("<svg" in figure for figure in drawn.values())
-    assert len(fpl_rates.cost_figures(trained("fpl-rates"))) == 4
-    (note,) = fpl_rates.top_note(done)
-    assert "chosen rate: " in note
-
-
 def test_a_goal_is_reached_by_t_1_and_what_is_below_it_is_a_bound() -> None:
     done = trained("fpl-goal")
     goals, reached = done.more
@@ -148,19 +108,3 @@ def test_a_goal_is_reached_by_t_1_and_what_is_below_it_is_a_bound() -> None:
         marked = rows[one.label].get("censored", [False, False])
         assert marked == one.censored
     assert f"{goals[0.5]:.4f} at rate 0.5" in fpl_goal.goal_note(done)[0]
-
-
-def test_a_curve_that_diverges_below_the_goal_leaves_its_t_without_a_figure() -> None:
-    def curve(precision: float, failed: str) -> Outcome:
-        look = CurvePoint(3, 30, {"precision@10": precision}, {}, {}, {})
-        return Outcome([look], failed, 0.0)
-
-    done = trained("fpl-goal")
-    fine, low = curve(0.3, "diverged later"), curve(0.1, "")
-    reached = fpl_goal._reached(0.5, 5, [fine, low], 0.2)
-    assert (reached.rounds, reached.censored, reached.diverged) == ([30, 30], [False, True], False)
-    spoilt = fpl_goal._reached(0.5, 5, [fine, curve(0.1, "diverged")], 0.2)
-    rows = fpl_goal.goal_rows(replace(done, more=({0.5: 0.2}, [spoilt])))
-    assert all(row["obtained"] is None and "diverged" in row["protocol"] for row in rows)
-    (note,) = fpl_goal.goal_note(replace(done, more=({0.5: 0.2}, [spoilt])))
-    assert "diverges before: T = 5, rate 0.5." in note

@@ -6,18 +6,14 @@ import json
 from dataclasses import replace
 
 import pytest
-from entrenous_lab.papers import batch
 from entrenous_lab.papers.batch import Asked, run_papers, stock
-from entrenous_lab.papers.documents import caption
 from entrenous_lab.papers.effort import Budget, RowSource
-from entrenous_lab.papers.joined import joined
 from entrenous_lab.papers.result import Found
 from entrenous_lab.papers.runner import run_experiment
 from entrenous_lab.papers.stored import stored_in
 from entrenous_lab.papers.study import Study, System
 from entrenous_lab.papers.table import PaperTable
 
-from entrenous.core.errors import InputError
 from lab.tests.test_runner import tiny
 
 ITEMS = {"one": 60, "two": 50}
@@ -103,50 +99,6 @@ def test_a_part_grows_and_the_whole_is_what_one_run_gives(known, tmp_path):
     assert "good-of-one.svg" in text and "good-of-two.svg" in text and "trained now: 8" in text
 
 
-def test_the_rest_of_a_table_is_added_to_its_part(known, tmp_path):
-    run(tmp_path, "one")
-    known["good"] = replace(
-        TABLE,
-        data=lambda context, notes: [
-            *studies(replace(context, done=(*context.done, "three")), notes)
-        ],
-    )
-    assert "4 trained" in run(tmp_path).said
-    (one,) = stock(["good"], tmp_path / "out")
-    assert one.stored.kind == "full" and not one.wanted()
-    assert run(tmp_path).said.endswith("not run again")
-
-
-def test_what_is_not_here_leaves_a_part_as_it_is(known, tmp_path):
-    run(tmp_path, "one", "two")
-    before = content(tmp_path)
-    line = run(tmp_path)
-    assert (
-        line.said == "nothing of its other data sets. Left out: three: it is not here"
-        and content(tmp_path) == before
-    )
-    assert (
-        run(tmp_path, "three").said.startswith("nothing of three. Left out: three")
-        and content(tmp_path) == before
-    )
-
-
-def test_each_data_set_keeps_its_day_and_program(known, tmp_path, monkeypatch):
-    run(tmp_path, "one")
-    path = tmp_path / "out" / "good.json"
-    first = json.loads(path.read_text())
-    first["origin"] |= {"date": "2026-01-01", "commit": "of-before"}
-    path.write_text(json.dumps(first))
-    run(tmp_path, "two")
-    found = stored_in(tmp_path / "out", ["good"])["good"]
-    assert found.origin["earlier"] == {"one": {"date": "2026-01-01", "commit": "of-before"}}
-    assert "2026-01-01, commit of-before; sha256" in caption(
-        found, ["one"]
-    ) and "of-before" not in caption(found, ["two"])
-    assert caption(found).count("commit") == 2
-    assert len(found.origin["sample"]) == 8  # of both data sets, recorded once they stand together
-
-
 def stale(tmp_path):
     """Makes what is stored that of another program."""
     path = tmp_path / "out" / "good.json"
@@ -168,67 +120,3 @@ def test_what_cannot_be_added_to_is_made_whole(why, known, tmp_path):
     )
     assert f"{12 if why == 'seeds' else 8} trained" in line.said
     assert "earlier" not in content(tmp_path)["origin"]
-
-
-def test_a_part_of_other_data_is_not_replaced_where_it_cannot_grow(known, tmp_path):
-    known["good"] = replace(TABLE, after=lambda done: Found(notes=["of all"]))
-    run(tmp_path, "one")
-    before = content(tmp_path)
-    assert "more than was asked for" in run(tmp_path, "two").said and content(tmp_path) == before
-
-
-def test_again_loses_no_data_set_that_was_not_asked_for(known, tmp_path):
-    run(tmp_path, "one")
-    assert "4 trained" in run(tmp_path, "two", again=True).said and content(tmp_path)["only"] == [
-        "one",
-        "two",
-    ]
-
-
-def test_rows_of_another_program_stay_and_the_whole_is_stale(known, tmp_path):
-    run(tmp_path, "one")
-    stale(tmp_path)
-    assert "4 trained" in run(tmp_path, "two").said
-    (shelf,) = stock(["good"], tmp_path / "out")
-    assert shelf.changed == ["training"] and shelf.stored.only == ("one", "two")
-    assert [made["commit"] for made in shelf.stored.made(["one"])] == ["of-before"]
-    assert [made["commit"] for made in shelf.stored.made(["two"])] != ["of-before"]
-
-
-def test_one_data_set_of_a_whole_table_is_made_anew(known, tmp_path):
-    run(tmp_path)
-    before = content(tmp_path)
-    stale(tmp_path)
-    assert "4 trained" in run(tmp_path, "one").said
-    after = content(tmp_path)
-    assert after["only"] == [] and list(after["origin"]["earlier"]) == ["two"]
-    assert sorted(map(str, after["rows"])) == sorted(map(str, before["rows"]))
-    assert sorted(after["notes"]) == sorted(
-        note for note in before["notes"] if not note.startswith("Left out: ")
-    )
-
-
-def test_an_estimate_of_a_part_is_of_what_it_lacks(known, tmp_path):
-    run(tmp_path, "one")
-    ((name, left),) = batch.estimates(
-        stock(["good"], tmp_path / "out"), tmp_path / "none", Asked(only=("one", "two"))
-    )
-    assert name == "good" and len(left.missing) == 4
-
-
-@pytest.mark.parametrize("wrong", ["twice", "no figure"])
-def test_what_does_not_go_together_is_refused_and_nothing_is_written(wrong, known, tmp_path):
-    run(tmp_path, "one")
-    if wrong == "no figure":
-        (tmp_path / "out" / "good-of-one.svg").unlink()
-    stored = stored_in(tmp_path / "out", ["good"])["good"]
-    other = run_experiment(
-        "good",
-        only=("one" if wrong == "twice" else "two",),
-        cache=tmp_path / "cells-more",
-        threads=1,
-    )
-    with pytest.raises(
-        InputError, match="stored already" if wrong == "twice" else "the figure of a stored result"
-    ):
-        joined(stored, ["one"], other, tmp_path / "out")

@@ -7,8 +7,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from entrenous_audit.plan import AuditPlan
-from entrenous_lab.papers.leakage import LeakPoint, found_of, front, mean, said_of, table_rows
-from entrenous_lab.papers.privacy_pi import figure
+from entrenous_lab.papers.leakage import LeakPoint, found_of, front, said_of, table_rows
 from entrenous_lab.papers.remember import Cells
 from entrenous_lab.papers.result import Context
 
@@ -81,18 +80,3 @@ def test_a_table_has_means_over_seeds_and_every_value() -> None:
     )
     assert rows["a", "hr@10"]["seeds"] == [0, 1] and "seeds 0, 1" in rows["a", "hr@10"]["protocol"]
     assert "a 0.500 (signs or regression; popularity 0.300" in found.notes[0]
-
-
-def test_what_no_attack_applies_to_has_no_mean() -> None:
-    assert mean([point("a", 0.5, None), point("a", 0.7, None)])[4:7] == (0.6, None, 0.3)
-
-
-def test_a_table_of_other_data_is_empty() -> None:
-    found = found_of(lambda _: 1 / 0, lambda points: ["said"])(
-        Context(cells=Cells(None), only=("ml-1m",))
-    )
-    assert not found.rows and not found.notes
-
-
-def test_a_figure_has_what_was_attacked_alone() -> None:
-    assert figure([point("a", 0.5, None)]) == {}

@@ -5,11 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from command_line import Command, shop, write_shop
-from paths import SHARED, real
-from published_splits import write_all
 from small_data import interactions
 
 from entrenous.data.interactions import Interactions
@@ -47,18 +44,6 @@ def test_honest_protocols_pass_and_leaky_negatives_do_not(
     assert leaky["checks"][0]["obtained"] > 0.6
 
 
-def test_rows_that_ncf_held_out_are_as_honest(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("ENTRENOUS_DATA", str(tmp_path))
-    write_all(tmp_path, shop(tmp_path, users=150, items=160, rows=14))
-    honest, leaky = (
-        leakcheck("ml-1m", protocol="ncf-99", rounds=200, negatives=of) for of in ("train", "leaky")
-    )
-    assert honest["passed"] and [one["metric"] for one in honest["checks"]] == ["auc", "hr@10"]
-    assert not leaky["passed"] and distances(leaky)["auc"] > 4
-
-
 def test_chance_is_what_it_says(data: Interactions) -> None:
     """30 candidates and the item itself: chance puts it among the first 10 with probability 10 /
     31, and 150 users vary by that.
@@ -77,20 +62,6 @@ def test_chance_is_what_it_says(data: Interactions) -> None:
     assert auc["standard_errors"] == pytest.approx(
         (auc["obtained"] - 0.5) / (32 / 360 / 150) ** 0.5, rel=0.05
     )
-
-
-def test_honest_runs_stay_within_chance_over_many_seeds(data: Interactions) -> None:
-    """Distances are standard normal: over 20 seeds their mean square is 1, within three standard
-    deviations of sqrt(2 / 20).
-    """
-    found = np.array(
-        [
-            list(distances(leakcheck(data, protocol="loo-30", seed=seed, rounds=5)).values())
-            for seed in range(20)
-        ]
-    )
-    assert np.abs(found).max() < 4
-    assert 1 - 3 * (2 / 20) ** 0.5 < (found**2).mean() < 1 + 3 * (2 / 20) ** 0.5
 
 
 def test_items_that_training_never_saw_are_no_sign_of_a_leak() -> None:
@@ -128,30 +99,13 @@ def test_the_command_ends_with_1_when_there_is_a_leak(
     assert given.code == 0 and given.json["checks"] == honest.json["checks"]
 
 
-@pytest.mark.parametrize("protocol", ["loo-99", "temporal-80-20"])
-def test_movielens(protocol: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    real("ml-100k")
-    monkeypatch.setenv("ENTRENOUS_DATA", str(SHARED))
-    honest, leaky = (
-        leakcheck("ml-100k", protocol=protocol, rounds=20, negatives=of)
-        for of in ("train", "leaky")
-    )
-    assert honest["passed"] and not leaky["passed"]
-    if protocol == "loo-99":
-        assert (
-            honest["checks"][1]["obtained"] == pytest.approx(0.10, abs=0.03)
-            and leaky["checks"][1]["obtained"] > 0.15
-        )
-
-
-@pytest.mark.parametrize("algorithm", ["fedavg-gmf", "pfpl+"])
-def test_any_algorithm_with_a_server_can_be_checked(
-    algorithm: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_another_algorithm_with_a_server_can_be_checked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path, command = write_shop(tmp_path / "shop.csv", users=100, items=60, rows=14), Command(capsys)
     how = [
         "leakcheck",
-        algorithm,
+        "fedavg-gmf",
         "--data",
         path,
         "--protocol",
@@ -161,7 +115,7 @@ def test_any_algorithm_with_a_server_can_be_checked(
         "--json",
     ]
     honest, leaky = command(*how), command(*how, "--negatives", "leaky")
-    assert (honest.code, leaky.code) == (0, 1) and honest.json["algorithm"] == algorithm
+    assert (honest.code, leaky.code) == (0, 1) and honest.json["algorithm"] == "fedavg-gmf"
     assert leaky.json["checks"][0]["obtained"] > 0.6
 
 

@@ -4,10 +4,6 @@ of its table, and no others.
 
 import pytest
 from entrenous_lab.papers import named, provenance, values
-from entrenous_lab.papers.effort import DEFAULTS, FULL, pepper_place
-from entrenous_lab.papers.remember import Cells
-from entrenous_lab.papers.result import Context
-from entrenous_lab.papers.study import System
 
 from entrenous.core.registry import program
 
@@ -41,62 +37,6 @@ def test_what_stands_at_a_place_is_its_own_data_set_alone(other):
     assert named.text_of([ML_1M]) != before
 
 
-def test_nothing_at_a_place_is_told_from_something():
-    assert named.text_of([("tuned", "ncf", "tuned", "nowhere")]) == "tuned/ncf/tuned/nowhere: []\n"
-    assert (
-        named.text_of([("trained", "budgets", "nowhere", "full")])
-        == "trained/budgets/nowhere/full: null\n"
-    )
-
-
-def test_a_budget_is_that_of_its_data_set_and_what_all_of_the_effort_share():
-    places = FULL.places("ml-1m")
-    assert ("trained", "budgets", "cali3f", "full", "budgets", "ml-1m") in places and len(
-        places
-    ) == 4
-    assert ("trained", "budgets", "defaults", "full", "other") in DEFAULTS[False].places(
-        "elsewhere"
-    )
-    text = named.text_of(places)
-    assert '"horizon": 120' in text and "pinterest" not in text
-    assert [
-        pepper_place(*of)[-1]
-        for of in (("ml-100k", False), ("gowalla-nyc", False), ("planted-2", False), ("x", True))
-    ] == [
-        "movielens",
-        "places",
-        "planted",
-        "quick",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("said", "places"),
-    [
-        (
-            'printed("fpl", "table2", "table3")',
-            {("printed", "fpl", "table2"), ("printed", "fpl", "table3")},
-        ),
-        (
-            'worded("fpl", "gain-explained" if sure else "gain-absent", 1)',
-            {("words", "fpl", "gain-explained"), ("words", "fpl", "gain-absent")},
-        ),
-        ('worded("fpl", f"computation-{cause}")', {("words", "fpl")}),
-        ('printed("fbalf", *sections)', {("printed", "fbalf")}),
-        ("printed(paper, 'table2')", set()),
-        ('other("fpl", "table2")', set()),
-    ],
-)
-def test_what_code_names_is_found_and_what_it_makes_up_is_the_whole_file(
-    said, places, tmp_path, monkeypatch
-):
-    (tmp_path / "table.py").write_text(f"x = {said}\n")
-    monkeypatch.setattr(named, "path_of", lambda module: tmp_path / f"{module}.py")
-    named._named_in.cache_clear()
-    assert named.named_by(["table"]) == places
-    named._named_in.cache_clear()
-
-
 def test_a_table_depends_on_its_own_printed_figures_and_words(other):
     names = ("cali3f-table2", "fpl-table2")
     before = {name: provenance.programs(name, [])["table"] for name in names}
@@ -123,15 +63,3 @@ def test_every_printed_section_is_named_by_some_table():
             if ("printed", paper, section) not in found
         }
         assert not missing or ("printed", paper) in found, (paper, missing)
-
-
-def test_a_study_notes_the_settings_that_it_reads():
-    from lab.tests.test_batch import study
-
-    context = Context(cells=Cells())
-    (one,) = study(context, [])
-    one.settings(System("fedavg-gmf"))
-    assert context.cells.settings == {
-        ("tuned", "ncf", "tuned", "tiny"),
-        ("tuned", "ncf", "follows"),
-    }

@@ -12,8 +12,6 @@ from entrenous_lab import paillier
 
 from entrenous.core.contract.update import Total, Update, add_update, empty_total
 from entrenous.core.errors import InputError
-from entrenous.core.keys import key
-from entrenous.systems.fedmf_ratings import FedMFRatings
 
 BITS, ITEMS = 256, 5  # far too short for anything but a test
 
@@ -78,71 +76,6 @@ def test_the_decrypted_sum_is_the_plain_total(
     plain = add_update(empty_total(update, ITEMS), update)
     assert (plain.senders == 0).any() and (plain.senders > 1).any()
     assert same(paillier.unseal(total, private), plain)
-
-
-def test_a_fedmf_round_ends_with_the_same_model() -> None:
-    from entrenous_lab.benches.paillier import ITEMS, USERS, small
-
-    from entrenous.federation.rounds import Rounds
-
-    for send in ("part", "full"):
-        fedmf = FedMFRatings.parse(
-            {"factors": 2, "send": send, "step": "mean", "learning_rate": 0.1}
-        )
-        rounds, everyone, private = (
-            Rounds(fedmf, small()),
-            np.arange(USERS),
-            paillier.new_key(BITS, slots=3),
-        )
-        start = rounds.start()
-        update = fedmf.local(
-            start.server, start.devices, small().histories(everyone), everyone, key(0)
-        )[1]
-        sealed = paillier.seal(update, private.public)
-        total = paillier.unseal(
-            paillier.add_sealed(paillier.empty_sealed(sealed, ITEMS), sealed, private.public),
-            private,
-        )
-        assert (
-            fedmf.aggregate(start.server, total).v.tobytes()
-            == rounds.one_round(rounds.start()).server.v.tobytes()
-        )
-
-
-def test_equal_values_are_not_equal_ciphertexts_and_need_the_private_key() -> None:
-    private = paillier.new_key(BITS)
-    update = some_update()
-    update.rows["v"][...] = 1
-    first, second = (paillier.seal(update, private.public).rows["v"] for _ in range(2))
-    seen = {int(c) for c in (*first.ravel(), *second.ravel())}
-    assert len(seen) == 2 * first.size
-    other = paillier.new_key(BITS)
-    sealed = paillier.seal(update, private.public)
-    total = paillier.add_sealed(paillier.empty_sealed(sealed, ITEMS), sealed, private.public)
-    wrong = paillier.PrivateKey(other.phi, private.public)
-    try:
-        read = same(paillier.unseal(total, wrong), add_update(empty_total(update, ITEMS), update))
-    except (AssertionError, OverflowError, ValueError, ZeroDivisionError):
-        read = False
-    assert not read
-
-
-def test_bytes_are_counted_as_ciphertexts() -> None:
-    update, one, packed = some_update(), paillier.new_key(BITS), paillier.new_key(BITS, slots=3)
-    assert (
-        paillier.seal(update, one.public).nbytes(one.public) == 6 * 4 + (6 * 3 + 3 * 4) * BITS // 4
-    )
-    assert (
-        paillier.seal(update, packed.public).nbytes(packed.public)
-        == 6 * 4 + (6 * 1 + 3 * 2) * BITS // 4
-    )
-
-
-def test_keys_differ_and_have_the_length_asked_for() -> None:
-    keys = [paillier.new_key(BITS) for _ in range(3)]
-    assert len({int(k.public.n) for k in keys}) == 3 and {
-        int(k.public.n).bit_length() for k in keys
-    } == {BITS}
 
 
 def test_what_cannot_be_encrypted_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 from entrenous_lab.planted import planted
 
 
@@ -14,17 +13,3 @@ def test_the_same_arguments_give_the_same_bytes_and_exact_counts() -> None:
         len(set(one.item[low:high].tolist())) == high - low
         for low, high in zip(one.ptr, one.ptr[1:], strict=False)
     )
-
-
-def test_users_of_a_taste_share_items_and_rate_their_own_higher() -> None:
-    data = planted(users=4000, items=400, each=20, tastes=4)
-    taste_of_row = data.user % 4
-    shares = np.array(
-        [np.bincount(data.item[taste_of_row == taste], minlength=400) for taste in range(4)]
-    )
-    own = shares.argmax(axis=0)[data.item] == taste_of_row
-    assert own.mean() > 0.6, (
-        "twelve times as likely as one of a quarter of all items: .8 of a history"
-    )
-    assert data.value[own].mean() - data.value[~own].mean() > 0.8
-    assert set(np.unique(data.value)) == {1, 2, 3, 4, 5}

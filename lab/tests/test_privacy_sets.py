@@ -5,16 +5,13 @@ a small table whole.
 from __future__ import annotations
 
 import pytest
-from entrenous_lab.papers.privacy_sets import SIZES, SizedSets, choice, found
-from entrenous_lab.papers.remember import Cells
-from entrenous_lab.papers.result import Context
+from entrenous_lab.papers.privacy_sets import SIZES, SizedSets, choice
 from entrenous_lab.papers.set_runner import VALIDATION
 from entrenous_lab.papers.set_trials import TELLS, Tried, candidates
 from entrenous_lab.papers.stored import FOLDER, stored_in
 
 from entrenous.core.contract.declared import private_set
 from entrenous.runs.plan import algorithm_of, in_words
-from lab.tests.test_runner import tiny
 
 
 def tried(accuracy: float, told: float) -> Tried:
@@ -50,23 +47,6 @@ def test_every_setting_that_is_tried_is_one_of_its_algorithm() -> None:
             for settings in candidates(grid):
                 own = {name: value for name, value in settings.items() if name != "noise"}
                 algorithm_of(algorithm, own)
-
-
-def test_a_small_table_has_all_candidates_and_the_choice() -> None:
-    steps = []
-    cells = Cells(None, progress=lambda step, total, what: steps.append((step, total)))
-    context = Context(cells=cells, data=tiny(), quick=True)
-    told = found(context)
-    systems = {row["system"] for row in told.rows}
-    assert systems == {
-        "fcf, alpha 1, rounds 2",
-        "fcf, alpha 3, rounds 2",
-        "fcf, as published",
-        "fcf, private",
-    }
-    assert steps == [(1, 2), (2, 2)]
-    assert all(row["obtained"] is not None for row in told.rows)
-    assert "choose alpha" in told.notes[0] and list(told.figures) == ["fcf-tiny"]
 
 
 @pytest.mark.parametrize(

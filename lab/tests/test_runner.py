@@ -18,7 +18,6 @@ from entrenous_lab.papers.batch import PaperStock, estimates
 from entrenous_lab.papers.confirm import confirm
 from entrenous_lab.papers.effort import GRIDS, Budget, Effort
 from entrenous_lab.papers.findings import agreement
-from entrenous_lab.papers.fpl_devices import ALL, variants
 from entrenous_lab.papers.fpl_search import FPL_SYSTEMS, SYSTEMS, Search
 from entrenous_lab.papers.opened import fpl_study
 from entrenous_lab.papers.remember import Cells
@@ -31,9 +30,8 @@ from entrenous.core.errors import InputError
 from entrenous.data.home import VARIABLE
 from entrenous.data.interactions import Interactions, Vocabulary, build
 
-FULL, QUICK = GRIDS[False], GRIDS[True]
 TINY = replace(
-    QUICK,
+    GRIDS[True],
     neighbours=(2, 5),
     factors=(2,),
     epochs=(1, 3),
@@ -172,55 +170,6 @@ def test_every_fpl_row_stands_under_both_readings(cache_folder):
     assert of["pfpl+", "printed"] != of["pfpl+", "run"]
 
 
-def test_devices_a_round_are_varied_with_the_settings_of_all_and_on_as_many_triples(cache_folder):
-    result = run("fpl-devices", cache_folder, seeds=2)
-    of = {row["system"]: row for row in result.rows if row["metric"] == "precision@10"}
-    assert list(of) == [str(system) for system in variants(40)]
-    settings = {
-        name: re.search(r"factors 50, (.*?), (\d) epochs", row["protocol"]).groups()
-        for name, row in of.items()
-    }
-    usual, epochs = settings[ALL]
-    assert all(said.startswith(usual) and n == epochs for said, n in settings.values())
-    assert settings["1 device, T = 1"][0].endswith("cohort 1") and settings["all devices, T = 5"][
-        0
-    ].endswith("triples 5")
-    assert {(test["a"], test["b"]) for test in result.tests} == {
-        (name, ALL) for name in of if name != ALL
-    }
-
-
-def test_the_first_row_of_every_system_is_there(cache_folder):
-    rows = run("fpl-table2", cache_folder).rows
-    named = [
-        System(r["system"], reading=r["reading"]) for r in rows if r["metric"] == "precision@10"
-    ]
-    assert named[: len(SYSTEMS)] == list(SYSTEMS)
-    (vae,) = (r for r in rows if r["system"] == "vae" and r["metric"] == "precision@10")
-    assert vae["obtained"] is None and "left out of the quick excerpt" in vae["protocol"]
-
-
-def test_figures_of_several_seeds_have_a_spread(cache_folder):
-    rows = (
-        run("fpl-table2", cache_folder, seeds=2).rows + run("fpl-fig2", cache_folder, seeds=2).rows
-    )
-    of = {
-        (r["metric"], r["system"], r["reading"], r.get("pi")): r
-        for r in rows
-        if r["obtained"] is not None
-    }
-    for line in of.values():
-        assert (
-            len(line["values"]) == 2
-            and line["obtained"] == pytest.approx(sum(line["values"]) / 2)
-            and "seeds 0, 1" in line["protocol"]
-        )
-        assert line["spread"] == pytest.approx(
-            abs(line["values"][0] - line["values"][1]) / math.sqrt(2)
-        )
-    assert any(line["spread"] for line in of.values())
-
-
 def test_pairwise_tests_cover_every_pair_once(cache_folder):
     tests = run("fpl-table2", cache_folder).tests
     systems = len(SYSTEMS) - 1 - 2  # without vae, and sfpl and pfpl once
@@ -289,18 +238,6 @@ def test_users_with_few_rows_are_refused_in_one_line():
 # ---- the rest ------------------------------------------------------------------------------------
 
 
-def test_quick_is_an_excerpt_of_the_full_grid():
-    for name in ("neighbours", "learning_rates", "factors", "epochs", "pi", "fcf_rounds", "run_pi"):
-        assert set(getattr(QUICK, name)) <= set(getattr(FULL, name))
-    assert FULL.pi == (0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
-    assert (
-        FULL.learning_rates == (0.005, 0.05, 0.5)
-        and FULL.factors == (10, 20, 50)
-        and FULL.neighbours == tuple(range(10, 101, 10))
-    )
-    assert QUICK.sentence() != FULL.sentence()
-
-
 def test_agreement_by_hand():
     rows = [
         row("d", name, "m", paper=p, obtained=o, protocol="", reading="")
@@ -336,18 +273,6 @@ def test_without_scipy_it_says_what_to_install_and_nothing_is_written(tmp_path, 
         with pytest.raises(InputError, match=r"SciPy is not installed.*pip install entrenous-lab"):
             call()
     assert not list(tmp_path.iterdir())
-
-
-def test_table_4_needs_no_data_for_its_arithmetic(tmp_path):
-    result = run_experiment("fpl-table4", quick=True, cache=tmp_path)
-    assert len(result.rows) == 4 * 2 * 10 + 4 and result.figures == {}
-    assert "foursquare-italy: the data set is not in" in result.notes[-1]
-
-
-def test_out_that_is_a_file_is_refused(tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match=r"--out: .* cannot be written to"):
-        run_experiment("fpl-table4", out=tmp_path / "file", cache=tmp_path)
 
 
 def test_cells_are_kept_beside_the_results_or_in_the_data_folder(tmp_path):

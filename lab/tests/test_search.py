@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import signal
 import subprocess
@@ -15,10 +14,9 @@ from typing import Any
 
 import pytest
 from command_line import shop, write_shop
-from entrenous_lab.search import tpe as module
 from entrenous_lab.search.__main__ import main
 from entrenous_lab.search.space import Choices, Range, read_space
-from entrenous_lab.search.tpe import COMPLETE, RANDOM, SearchFound, SearchRequest, try_space
+from entrenous_lab.search.tpe import COMPLETE, SearchFound, SearchRequest, try_space
 from forked import Forked
 
 from entrenous.core.errors import InputError
@@ -27,7 +25,6 @@ from entrenous.data.split.export import write
 from entrenous.data.split.types import Held
 from entrenous.runs.options import RunPlan
 from entrenous.runs.pipeline import material
-from entrenous.runs.tuning.grid import Tried, tune
 
 SPACE = {"learning_rate": "0.001..1:log", "factors": "2..6", "pi": "0.5,1"}
 
@@ -156,38 +153,6 @@ def test_the_same_search_every_time_and_the_same_beginning_of_a_longer_one(
     assert not any(line in other for line in one.split(b"\n")[1:] if line)
 
 
-def test_trials_are_best_first_and_score_as_a_grid_of_one_does(data: Interactions) -> None:
-    found = searched(data, every=3, seeds=2, trials=4, settings={"init_std": "0.2"})
-    values = [row["validation"]["ndcg@10"] for row in found["rows"]]
-    assert len(values) == 4 and values == sorted(values, reverse=True) and found["trials"] == 4
-    best = found["rows"][0]
-    assert best["settings"].keys() == {"init_std", *SPACE}
-    grid = {name: [str(value)] for name, value in best["settings"].items()}
-    first, _ = tune("pfpl+", data, protocol="loo-20", grid=grid, rounds=6, every=3, seeds=2)["rows"]
-    assert (first["rounds"], first["validation"]) == (best["rounds"], best["validation"])
-
-
-def test_it_looks_where_it_was_good(data: Interactions, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A made-up algorithm that is best at 0.01: 20 trials after the random ones are nearer to it
-    than those were.
-    """
-
-    def distance(rate: float) -> float:
-        return abs(math.log10(rate) + 2)
-
-    def attempt(task: Any, settings: dict[str, Any], stop: Any) -> Tried:
-        return Tried([{6: {"ndcg@10": 1 - distance(settings["learning_rate"]) / 10}}])
-
-    monkeypatch.setattr(module, "attempt", attempt)
-    found = searched(data, space={"learning_rate": "0.000001..1:log"}, trials=RANDOM + 20)
-    away = [
-        distance(row["settings"]["learning_rate"])
-        for row in sorted(found["rows"], key=lambda row: row["trial"])
-    ]
-    assert median(away[RANDOM:]) < 0.5 * median(away[:RANDOM])
-    assert distance(found["rows"][0]["settings"]["learning_rate"]) == min(away)
-
-
 def test_test_rows_change_nothing(data: Interactions, tmp_path: Path) -> None:
     """Half of the test rows are taken away; the search goes the same way to the last digit."""
     (part,) = material(RunPlan(algorithm="pfpl+", protocol="temporal-80-20"), data).parts
@@ -263,26 +228,6 @@ def test_what_diverges_or_does_not_go_together_is_told_and_the_search_goes_on(
         )
 
 
-def test_a_setting_that_comes_again_is_not_trained_again_and_told_once(
-    data: Interactions, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tried: list[dict[str, Any]] = []
-    attempt = module.attempt
-    monkeypatch.setattr(
-        module,
-        "attempt",
-        lambda task, settings, stop: (tried.append(settings), attempt(task, settings, stop))[1],
-    )
-    found = searched(data, space={"factors": "2,3"}, trials=6)
-    assert found["trials"] == 6 and len(tried) == 2 == len(found["rows"])
-
-
-def test_a_central_algorithm(data: Interactions) -> None:
-    found = search("user-knn", data, protocol="loo-20", space={"k": "1..20"}, trials=5)
-    assert [row["rounds"] for row in found["rows"]] == [0] * len(found["rows"])
-    assert all(isinstance(row["settings"]["k"], int) for row in found["rows"])
-
-
 # ---- going on ------------------------------------------------------------------------------------
 
 
@@ -349,11 +294,6 @@ def test_another_search_does_not_go_on(
     with pytest.raises(InputError) as refused:
         searched(data, out=begun, resume=True, **options)
     assert said in str(refused.value) and begun.read_bytes() == before
-
-
-def test_other_rows_do_not_go_on(data: Interactions, begun: Path) -> None:
-    with pytest.raises(InputError, match="another rows_sha256; expected the same rows"):
-        searched(data.select(data.item > 0), out=begun, resume=True)
 
 
 @pytest.mark.parametrize(

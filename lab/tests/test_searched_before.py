@@ -51,9 +51,3 @@ def test_the_defaults_come_first_and_the_best_is_chosen(
     assert tried[0] == {"factors": 4, **first} and len(tried) == 3
     assert chosen is not None and chosen.settings in tried
     assert chosen.rounds in (1, 2, 3, 4)
-
-
-def test_where_nothing_can_be_searched_nothing_is_chosen(tmp_path: Path) -> None:
-    data = shop(tmp_path)
-    assert chosen_before("popular", data, trials=2, **{**FEW, "settings": {}}) is None
-    assert chosen_before("ease", data, trials=2, **{**FEW, "settings": {"reg": 100}}) is None

@@ -3,16 +3,13 @@
 from types import SimpleNamespace
 
 from entrenous_lab.papers import side_by_side
-from entrenous_lab.papers.effort import Budget, RowSource
 from entrenous_lab.papers.field import THEIRS
-from entrenous_lab.papers.remember import Cells
 from entrenous_lab.papers.side_by_side import CENTRAL, FEDERATED, GOSSIP, QUICK, front_note
-from entrenous_lab.papers.study import Study, System
+from entrenous_lab.papers.study import System
 
 from entrenous.core.registry.discover import offers
 from entrenous.systems.named import algorithms
 from lab.tests.test_cali3f import look
-from lab.tests.test_runner import tiny
 
 # needs places (PRME-G), a sibling that stands there with another network, or the same under another
 # name or with other presets
@@ -50,22 +47,4 @@ def test_the_front_is_of_those_that_nobody_beats_in_both(monkeypatch):
     assert (
         "fcf (0.4000, 50.0 MB); pfpl+ (0.3000, 10.0 MB); sfpl (0.2000, 5.0 MB)." in said
         and "fbalf" not in said
-    )
-
-
-def test_a_curve_ends_at_so_many_times_what_an_algorithm_says_itself():
-    def looks(name: str, usual: int) -> tuple[int, ...]:
-        budget = Budget(horizon=100, every=20, first=False, usual=usual, gossip=(40, 20))
-        return Study(
-            source=RowSource("tiny", "loo-20"), data=tiny(), cells=Cells(), budget=budget
-        ).looks(System(name))
-
-    assert looks("fcf-newton", 0) == (20, 40, 60, 80, 100) and looks("fcf-newton", 3) == (
-        20,
-        24,
-    )  # it says 8 rounds
-    assert (
-        looks("fcf", 1) == looks("fcf", 0)
-        and looks("pepper-gmf", 1) == (20, 40)
-        and looks("popular", 1) == (0,)
     )

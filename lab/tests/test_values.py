@@ -10,6 +10,8 @@ from entrenous_lab.papers import values
 from entrenous_lab.papers.runner import experiments
 from entrenous_lab.papers.study import System
 
+from entrenous.runs.options import RunPlan
+from entrenous.runs.plan import check
 from entrenous.systems.named import algorithms
 
 PAPERS = ("cali3f", "fbalf", "field", "fpl", "pepper")
@@ -53,7 +55,9 @@ def test_a_table_names_known_systems_and_metrics(name):
         assert all(isinstance(metric, str) and metric for metric in table.metrics)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_tuned_settings_are_of_known_algorithms(family):
+@pytest.mark.parametrize("family", (*FAMILIES, "ncf-printed"))
+def test_tuned_settings_are_those_that_their_algorithms_take(family):
     for (data, system), found in values.read_tuned(family).items():
-        assert data and system.partition(",")[0] in algorithms() and found.by
+        name = system.partition(",")[0]
+        check(RunPlan(algorithm=name, settings=found.settings, rounds=found.rounds))
+        assert data and found.by

@@ -90,19 +90,6 @@ def test_each_other_is_tested_against_the_first_user_by_user(
         assert 0 <= one["wilcoxon_p"] <= 1
 
 
-def test_holm_corrects_the_tests_of_one_metric(found: dict[str, Any]) -> None:
-    for metric in ("hr@10", "ndcg@10"):
-        low, high = sorted(
-            (one for one in found["tests"] if one["metric"] == metric), key=lambda one: one["t_p"]
-        )
-        assert low["holm_p"] == pytest.approx(
-            min(1, 2 * low["t_p"])
-        )  # two tests: the smaller p counts twice
-        assert high["holm_p"] == pytest.approx(
-            max(min(1, 2 * low["t_p"]), high["t_p"])
-        )  # and never overtakes the larger
-
-
 def test_fairness_is_the_mean_over_seeds_and_its_std_is_tested(
     found: dict[str, Any], runs: dict[str, list[RunResult]]
 ) -> None:
@@ -132,19 +119,6 @@ def test_fairness_is_the_mean_over_seeds_and_its_std_is_tested(
     assert [one["holm_p"] for one in found["fairness_tests"]] == pytest.approx(
         holm([one["p"] for one in found["fairness_tests"]])
     )
-
-
-def test_two_users_are_too_few_to_test_their_spread() -> None:
-    data = interactions([(f"u{u}", f"i{i}") for u in range(2) for i in range(7) if i != u])
-    found = compare(["random", "popular"], data, seeds=1, protocol="random-80-20")
-    assert [one["users"] for one in found["tests"]] == [2, 2] and found["fairness_tests"] == []
-
-
-def test_a_user_of_several_folds_counts_once(data: Interactions) -> None:
-    found = compare(["popular", "random"], data, protocol="kfold-3", seeds=2, threads=1)
-    assert {one["users"] for one in found["tests"]} == {40}
-    row = found["rows"][0]
-    assert "full_ranking" not in row and len(row["per_seed"]["auc"]) == 2
 
 
 def test_a_user_who_is_absent_from_some_folds_counts_by_the_folds_that_have_them() -> None:
@@ -183,27 +157,6 @@ def test_without_any_difference_p_is_1() -> None:
     assert len(found["tests"]) == 4
     for one in found["tests"]:
         assert (one["difference"], one["t_p"], one["wilcoxon_p"], one["holm_p"]) == (0, 1, 1, 1)
-
-
-def test_a_split_in_files(data: Interactions, tmp_path: Path) -> None:
-    from entrenous.data.split.export import write
-    from entrenous.runs.options import RunPlan
-    from entrenous.runs.pipeline import material
-
-    (part,) = material(RunPlan(algorithm="popular", protocol="loo-20"), data).parts
-    folder = str(write(part, tmp_path / "split"))
-    by_data, by_given = (
-        compare(["popular", "random"], **options, protocol="given", seeds=1)
-        for options in ({"data": folder}, {"given": folder})
-    )
-    own = compare(["popular", "random"], data, protocol="loo-20", seeds=1)
-    assert by_data["data"] == by_given["data"] == folder
-    assert (
-        [row["metrics"] for row in by_data["rows"]]
-        == [row["metrics"] for row in by_given["rows"]]
-        == [row["metrics"] for row in own["rows"]]
-    )
-    assert by_data["tests"] == own["tests"]
 
 
 @pytest.mark.parametrize(
@@ -291,40 +244,6 @@ def test_trainings_under_a_budget_say_what_each_and_what_all_of_them_have_spent(
     assert found["trainings"] == 4 and found["delta"] == 1e-3
     assert found["epsilon"] == pytest.approx(accountant.get_epsilon(1e-3), abs=1e-6)
     assert found["epsilon"] > max(one["epsilon"] for one in found["runs"])
-
-
-def test_a_comparison_under_a_budget_prints_epsilon_in_every_form(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    pytest.importorskip("dp_accounting")
-    monkeypatch.chdir(tmp_path)
-    write_shop(tmp_path / "shop.csv")
-    protect = [
-        word for name, value in DP["protect"].items() for word in ("--protect", f"{name}={value}")
-    ]
-    asked = [
-        "compare",
-        "fcf",
-        "b=fcf",
-        "--data",
-        "shop.csv",
-        "--protocol",
-        "loo-20",
-        "--seeds",
-        "2",
-        "--rounds",
-        "3",
-    ]
-    command = Command(capsys)
-    asked += ["--set", "fcf:factors=3", "--set", "b:factors=4", "--profile", "dp", *protect]
-    found = command(*asked, "--json").json["privacy"]
-    printed = " ".join(command(*asked, "--table", "t.tex").out.split())
-    assert (
-        f"fcf, seed 1: epsilon {found['runs'][1]['epsilon']:.3f} at delta 0.001 of each user, of 1"
-        in printed
-    )
-    whole = f"{found['epsilon']:.3f} at delta 0.001 of each user, of all 4 trainings on the same"
-    assert whole in printed and whole in Path("t.tex").read_text()
 
 
 def test_a_training_without_a_budget_beside_others_leaves_no_bound_for_all(

@@ -173,23 +173,6 @@ def test_a_fit_that_fails_leaves_the_recommender_as_it_was() -> None:
     assert model.fit(by_name, user="who").recommend(100).equals(before)
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"rounds": 0}, "rounds: got 0"),
-        ({"rounds": float("nan")}, "rounds: got nan; expected a whole number from 1"),
-        ({"rounds": 1.5}, "rounds: got 1.5"),
-        ({"seed": -1}, "seed: got -1"),
-        ({"threads": -1}, "threads: got -1"),
-        ({"settings": {"factor": 3}}, r"settings\['factor'\]: unknown setting; did you mean"),
-        ({"profile": "none"}, "profile"),
-    ],
-)
-def test_a_recommender_refuses_what_it_cannot_do_at_once(options: Any, said: str) -> None:
-    with pytest.raises(InputError, match=said):
-        entrenous.Recommender("fcf", **options)
-
-
 def test_scores_are_those_behind_the_lists_and_candidates_those_that_compete() -> None:
     model = entrenous.Recommender("fcf", rounds=3).fit(PANDAS)
     lists = model.recommend(100, n=99)
@@ -217,11 +200,6 @@ def test_one_user_is_one_user(users: list[int], count: int) -> None:
         model.candidates(users)
     with pytest.raises(InputError, match=f"^user: got {count} users; expected one$"):
         model.predict(users, 3)
-
-
-def test_scores_of_nobody_are_a_frame_without_rows() -> None:
-    scores = entrenous.Recommender("popular").fit(PANDAS).scores([], [3])
-    assert list(scores.columns) == ["user", "item", "score"] and len(scores) == 0
 
 
 def test_a_missing_rating_is_refused_in_words_of_python() -> None:

@@ -138,16 +138,6 @@ def _idle(split: Split) -> str:
     return split.train.users[int(np.flatnonzero(split.test.rows.counts == 0)[0])]
 
 
-def test_three_files_are_compared_with_each_other(tmp_path: Path, split: Split) -> None:
-    rng = np.random.default_rng(0)
-    shape = (len(split.train.users), len(split.train.items))
-    files = [written(tmp_path / f"{n}.csv", split, rng.random(shape)) for n in range(3)]
-    found = entrenous.evaluate_files(*files, split=split)
-    pairs = found.tests().filter(pl.col("metric") == "ndcg@10")
-    assert pairs.height == 3 and (pairs["holm_p"] >= pairs["t_p"]).all()
-    assert "0.csv" in repr(found) and r"\toprule" in found.latex()
-
-
 HEAD = "user,item,score\n"
 BAD = {
     "unknown user": (HEAD + "u2,i1,1\nnobody,i1,2\n", ":3: user 'nobody' is not in the split"),

@@ -158,23 +158,3 @@ def test_ids_of_two_types_are_asked_about() -> None:
     narrow = whole.assign(user=whole["user"].astype("int8"))
     split = entrenous.split(train=narrow[~LAST], test=whole[LAST])
     assert entrenous.run("popular", split=split).recommend(3, n=1)["user"].dtype == np.int64
-
-
-def test_the_name_of_a_metric_that_is_there_anyway_is_understood() -> None:
-    split = halves(entrenous.from_frame(FRAME))
-    run = entrenous.run("popular", split=split, metrics=["ndcg@10", "auc"])
-    assert {"ndcg@10", "auc"} <= run.metrics.keys()
-    with pytest.raises(InputError, match="unknown metric 'ndgc@10'; did you mean 'ndcg'"):
-        entrenous.run("popular", split=split, metrics=["ndgc@10"])
-    with pytest.raises(InputError, match=r"'hr@7' has another cutoff; expected one of 5, 10, 20"):
-        entrenous.run("popular", split=split, metrics="hr@7")
-
-
-def test_the_caption_names_the_seeds_that_were_run() -> None:
-    runs = [
-        entrenous.run(name, FRAME, split="loo-10", seed=seed)
-        for name in ("popular", "random")
-        for seed in (3, 5)
-    ]
-    assert "over seeds 3, 5" in repr(entrenous.compare(runs))
-    assert repr(entrenous.compare([runs[0], runs[2]])).startswith("frame, loo-10, seed 3\n")

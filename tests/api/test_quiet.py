@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import logging
-import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 from command_line import write_shop
 
 import entrenous
-from entrenous.api.progress import is_notebook
 from entrenous.cli.screen import log_on_screen
 from entrenous.data.dataset import Dataset
 from entrenous.data.load import load
@@ -92,50 +89,3 @@ def test_a_command_shows_the_log_of_the_package_alone(
     logging.getLogger("entrenous.data").info("after the command")
     assert capsys.readouterr() == ("", "fetching ml-100k\\u001b[2K\n")
     assert logging.getLogger("entrenous").handlers == []
-
-
-class Kernel:
-    """What a notebook's kernel has: modules of this form, and a page that shows bundles."""
-
-    def __init__(self) -> None:
-        self.pages: list[list[dict[str, str]]] = []
-
-    def display(self, bundle: dict[str, str], *, raw: bool, display_id: bool) -> Kernel:
-        assert raw and display_id
-        self.pages.append([bundle])
-        return self
-
-    def update(self, bundle: dict[str, str], *, raw: bool) -> None:
-        assert raw
-        self.pages[-1].append(bundle)
-
-
-def test_a_notebook_has_a_bar_and_no_red_lines(
-    shop: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A run of ten rounds wrote 23 lines to stderr, which notebooks show in red."""
-    assert not is_notebook()
-    kernel, shell = Kernel(), ModuleType("IPython")
-    shell.display = ModuleType("IPython.display")
-    shell.display.display = kernel.display
-    shell.get_ipython = lambda: kernel
-    monkeypatch.setitem(sys.modules, "IPython", shell)
-    monkeypatch.setitem(sys.modules, "ipykernel", ModuleType("ipykernel"))
-    assert is_notebook()
-    entrenous.run("fcf", shop, split="random-80-20", rounds=3)
-    (page,) = kernel.pages
-    texts = [bundle["text/plain"] for bundle in page]
-    assert "round 3/3" in texts and texts[-1] == ""
-    assert page[texts.index("round 3/3")]["text/html"] == (
-        '<progress value="3" max="3"></progress> round 3/3'
-    )
-    # The bar goes away with an error too, and where nobody wants one there is none.
-    with pytest.raises(ZeroDivisionError):
-        entrenous.run("fcf", shop, on_round=lambda number, metrics: 1 // 0, **SMALL)
-    assert kernel.pages[-1][-1]["text/html"] == ""
-    entrenous.run("fcf", shop, progress=False, **SMALL)
-    assert len(kernel.pages) == 2
-    # IPython without a kernel is a terminal.
-    shell.get_ipython = lambda: None
-    assert not is_notebook()
-    assert capsys.readouterr() == ("", "")

@@ -13,10 +13,8 @@ import pytest
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 import entrenous
-from entrenous.api import arguments as frames
 from entrenous.api.results import Report
 from entrenous.core.errors import InputError
-from entrenous.data.interactions import POLARS
 from entrenous.report.figures import can_print
 from entrenous.runs.manifest import Look, Manifest
 
@@ -188,10 +186,3 @@ def test_what_is_installed_is_listed() -> None:
     assert any(entry.name == "ml-100k" for entry in entrenous.datasets())
     with pytest.raises(InputError, match="unknown algorithm 'fcff'; did you mean 'fcf'"):
         entrenous.explain("fcff")
-
-
-def test_columns_of_records_are_of_one_kind() -> None:
-    records = [{"a": 1, "b": 0.5}, {"a": "x", "c": None}]
-    table = frames.frame_of_records(records, POLARS, ("c",))
-    assert table.columns == ["c", "a", "b"] and table["a"].to_list() == ["1", "x"]
-    assert table["b"].to_list() == [0.5, None]

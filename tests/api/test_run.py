@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from command_line import shop, write_shop
+from command_line import shop
 from paths import ROOT
 from scipy import sparse
 
@@ -73,24 +73,6 @@ def test_an_instance_a_class_a_place_and_a_module_are_one_training(data: Interac
     hashes = {run.manifest["model_sha256"] for run in (by_place, by_object, by_class)}
     assert len(hashes) == 1 and by_object.manifest["settings"] == {"weight": 2.0, "factors": 6}
     assert entrenous.run(MyAlgorithm(), data, **SMALL).manifest["model_sha256"] not in hashes
-
-
-def test_threads_and_one_device_at_a_time_change_nothing(data: Interactions) -> None:
-    hashes = {
-        entrenous.run(MyAlgorithm, data, **{**SMALL, **options}).manifest["model_sha256"]
-        for options in ({}, {"threads": 4}, {"debug": True})
-    }
-    assert len(hashes) == 1
-
-
-def test_an_instance_of_the_package_has_its_name(data: Interactions, made: entrenous.Run) -> None:
-    from entrenous.systems.fpl import FPL
-
-    run = entrenous.run(FPL(), data, **SMALL)
-    assert (
-        run.manifest["algorithm"] in ("fpl", "pfpl+", "sfpl")
-        and run.name == run.manifest["algorithm"]
-    )
 
 
 def test_frames_tuples_and_matrices_are_data() -> None:
@@ -401,12 +383,6 @@ def test_a_table_is_compared_in_python(
         entrenous.compare([third, "random"], data.select(np.arange(len(data)) % 9 > 0), **SMALL)
     with pytest.raises(InputError, match="runs differ in protocol"):
         entrenous.compare([runs[0], entrenous.run("popular", data, protocol="random-80-20")])
-
-
-def test_a_pandas_user_needs_nothing_else(tmp_path: Path) -> None:
-    frame = pd.read_csv(write_shop(tmp_path / "shop.csv"))
-    run = entrenous.run("popular", frame, protocol="loo-20")
-    assert run.per_user().shape[0] == 40
 
 
 # ---- options are said once -----------------------------------------------------------------------

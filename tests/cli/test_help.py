@@ -35,19 +35,6 @@ OPTION = re.compile(
     r" +(?P<text>\S.*?) *│$",
     re.MULTILINE,
 )
-# what scripts rely on: the commands of issue 2, with their options
-PROMISED = {
-    "run": "data protocol rounds seed threads set out resume json",
-    "compare": "data protocol seeds json",
-    "recommend": "user n json",
-    "explain": "",
-    "algorithms": "",
-    "runs": "",
-    "report": "",
-    "bench": "json",
-    "experiment": "quick json",
-    "leakcheck": "",
-}
 
 
 @pytest.fixture
@@ -95,12 +82,6 @@ def test_every_command_explains_itself_and_each_of_its_options(name: str, comman
         "--no-refit",
         "--no-apart",
     }
-
-
-@pytest.mark.parametrize("name", PROMISED)
-def test_the_promised_options_are_there(name: str, command: Command) -> None:
-    found = described(command(name, "--help").out)
-    assert {f"--{option}" for option in PROMISED[name].split()} <= set(found)
 
 
 def test_without_arguments_every_command_is_listed(command: Command) -> None:

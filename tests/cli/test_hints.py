@@ -50,47 +50,6 @@ def test_a_delimiter_is_suggested_in_a_way_that_works(start: list[str], command:
     assert command(*start, "shop.csv", *suggested(said)).code == 0
 
 
-@pytest.mark.parametrize(
-    ("start", "more"), [(RUN, ["--load", "time=wann"]), (["data", "check"], [])]
-)
-def test_of_a_header_the_columns_are_named_that_are_there(
-    start: list[str], more: list[str], command: Command
-) -> None:
-    Path("shop.csv").write_text(shop("kunde,artikel,note,wann"))
-    said = command(*start, "shop.csv").error
-    assert "names=" not in said and suggested(said) == [
-        "--load",
-        "user=kunde",
-        "--load",
-        "item=artikel",
-    ]
-    assert command(*start, "shop.csv", *suggested(said), *more).code == 0
-    Path("half.csv").write_text(shop("kunde,item_id,rating,timestamp"))
-    said = command(*start, "half.csv").error
-    assert "no user column among kunde, item_id, rating, timestamp" in said and suggested(said) == [
-        "--load",
-        "user=kunde",
-    ]
-    assert command(*start, "half.csv", *suggested(said)).code == 0
-
-
-def test_names_are_suggested_for_a_file_without_a_header(command: Command) -> None:
-    lines = shop("").splitlines()
-    Path("bare.csv").write_text("\n".join(f"{n},{line}" for n, line in enumerate(lines)) + "\n")
-    said = command(*RUN, "bare.csv").error
-    assert (
-        "or name all 5 columns" in said
-        and "--load names=user_id,item_id,column3,column4,column5" in said
-        and "user='0'" not in said
-    )
-    assert (
-        command(*RUN, "bare.csv", "--load", "names=row,user_id,item_id,rating,timestamp").code == 0
-    )
-    Path("words.csv").write_text("bread,alice\nmilk,alice\nbread,bob\neggs,bob\n")
-    said = command("data", "check", "words.csv").error  # who can tell?
-    assert "user='bread'" in said and "if the first line is a row" in said
-
-
 def test_a_column_that_looks_like_times_is_named(command: Command) -> None:
     Path("shop.csv").write_text(
         re.sub(r",1(\d{6})$", r",881\1", shop("user_id,item_id,rating,when"), flags=re.MULTILINE)
@@ -109,25 +68,6 @@ def test_a_column_that_looks_like_times_is_named(command: Command) -> None:
     assert re.search(r"when +-  +looks like a column of times", said)
     assert "looks like" not in command("data", "check", "shop.csv", "--load", "time=").out
     assert "looks like" not in command("data", "check", "shop.csv", "--load", "time=when").out
-
-
-def test_repeats_and_encodings_are_suggested_as_options(command: Command) -> None:
-    Path("shop.csv").write_text(
-        shop("user_id,item_id,rating,timestamp") + "u0,i99,3,5\nu0,i99,4,6\n"
-    )
-    said = command(*RUN, "shop.csv").error
-    assert (
-        suggested(said) == ["--load", "duplicates=last"]
-        and command(*RUN, "shop.csv", *suggested(said)).code == 0
-    )
-    Path("café.csv").write_bytes(
-        shop("user_id,item_id,rating,timestamp").replace("i1,", "é1,").encode("latin-1")
-    )
-    said = command(*RUN, "café.csv").error
-    assert (
-        suggested(said) == ["--load", "encoding=latin-1"]
-        and command(*RUN, "café.csv", *suggested(said)).code == 0
-    )
 
 
 # ---- times with an offset ------------------------------------------------------------------------

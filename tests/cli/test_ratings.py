@@ -13,7 +13,7 @@ import pytest
 from command_line import Command
 from rated_rows import rated
 
-from tests.cli.test_cali3f import process
+import entrenous
 
 SMALL: dict[str, Any] = {
     "factors": 3,
@@ -24,7 +24,6 @@ SMALL: dict[str, Any] = {
     "init_std": 0.1,
     "style": "batch",
 }
-QUICK = [word for name, value in SMALL.items() for word in ("--set", f"{name}={value}")]
 WITHOUT = [
     word for name, value in SMALL.items() if name != "reg" for word in ("--set", f"{name}={value}")
 ]
@@ -44,9 +43,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def manifest(folder: Path) -> dict[str, Any]:
-    """What a real process prints of a run of `fbalf`."""
-    return process(folder, "run", "fbalf", *DATA, *QUICK)
+def manifest(folder: Path) -> Any:
+    """The manifest of a stored run of `fbalf`."""
+    rows = folder / "ratings.csv"
+    return entrenous.run("fbalf", rows, settings=SMALL, out=folder / "runs").manifest
 
 
 @pytest.fixture

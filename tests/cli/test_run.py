@@ -140,17 +140,6 @@ def test_a_split_in_files_gives_the_same_run(
     )
 
 
-def test_folds_in_files(command: Command, tmp_path: Path) -> None:
-    said = command("split", "shop.csv", "--protocol", "kfold-3", "--out", "folds")
-    assert said.out.splitlines() == ["folds/1", "folds/2", "folds/3"]
-    folds = command("run", "popular", "--data", "shop.csv", "--protocol", "kfold-3", "--json").json[
-        "folds"
-    ]
-    second = command("run", "popular", "--data", "folds/2", "--protocol", "given", "--json").json
-    assert second["metrics"] == folds[1]
-    assert (tmp_path / "folds" / "2" / "train.csv").is_file()
-
-
 def test_settings_and_reading_options(command: Command, tmp_path: Path) -> None:
     text = (tmp_path / "shop.csv").read_text()
     (tmp_path / "odd.txt").write_text(
@@ -173,53 +162,6 @@ def test_settings_and_reading_options(command: Command, tmp_path: Path) -> None:
     assert (
         command("recommend", found["run"], "--user", "u3").code == 0
     )  # reads the file as the run did
-
-
-def test_choices_of_users_and_items(command: Command, tmp_path: Path) -> None:
-    """pi = 0 for everybody sends negatives alone; a choice for all equals the number; a choice for
-    one lies in between.
-    """
-
-    def rows(*settings: str) -> int:
-        pairs = [text for one in settings for text in ("--set", one)]
-        return int(
-            command("run", "pfpl+", "--data", "shop.csv", *SMALL, *pairs, "--json").json["ledger"][
-                "rows_up"
-            ]
-        )
-
-    item = next(
-        line.split(",")[1]
-        for line in (tmp_path / "shop.csv").read_text().splitlines()
-        if line.startswith("u3,")
-    )
-    (tmp_path / "all.csv").write_text("user,pi\n*,0\n")
-    (tmp_path / "one.csv").write_text("user,pi\n*,0\nu3,1\n")
-    (tmp_path / "item.csv").write_text(f"user,item,pi\n*,,0\nu3,,1\nu3,{item},0\n")
-    nothing, everything = rows("pi=0"), rows("pi=1")
-    assert rows("pi=@all.csv") == nothing
-    assert nothing < rows("pi=@item.csv") < rows("pi=@one.csv") < everything
-
-
-def test_stopping_early_and_debugging(command: Command) -> None:
-    options = [
-        "--data",
-        "shop.csv",
-        "--protocol",
-        "loo-20",
-        "--rounds",
-        "40",
-        "--every",
-        "2",
-        "--patience",
-        "1",
-        "--json",
-    ]
-    usual = command("run", "pfpl+", *options).json
-    assert usual["rounds"] < 40 and usual["rounds"] % 2 == 0
-    assert (
-        command("run", "pfpl+", *options, "--debug").json["model_sha256"] == usual["model_sha256"]
-    )
 
 
 def test_compiling_is_spoken_of_after_all_was_checked(
@@ -407,28 +349,3 @@ def test_explain_shows_what_a_preset_changes(command: Command) -> None:
         settings["fpl"]["triples"] != "1"
         and settings["fpl"]["pi"] == settings["sfpl"]["pi"] == "1.0"
     )
-
-
-def test_no_refit_leaves_validation_rows_out_and_the_table_says_so(command: Command) -> None:
-    shop = ["run", "pfpl+", "--data", "shop.csv", *SMALL]
-    usual, without = command(*shop, "--json").json, command(*shop, "--no-refit", "--json").json
-    assert (
-        usual["refit"] is None
-        and without["refit"] is False
-        and usual["model_sha256"] != without["model_sha256"]
-    )
-    assert (
-        "loo-20 no-refit" in command(*shop, "--no-refit").out
-        and "no-refit" not in command(*shop).out
-    )
-    assert command(
-        "audit",
-        "pfpl+",
-        "--data",
-        "shop.csv",
-        "--protocol",
-        "loo-20",
-        "--no-refit",
-        "--quick",
-        "--json",
-    ).json["attacks"]

@@ -21,7 +21,7 @@ from entrenous_network.server.server_folder import LogLine, written
 
 import entrenous
 from entrenous.api.progress import progress_bar
-from entrenous.cli import _app, main
+from entrenous.cli import main
 from entrenous.cli.console import say, table, tell
 from entrenous.cli.screen import any_screen
 from entrenous.core.cells import harmless, is_formula
@@ -240,16 +240,3 @@ def test_a_run_ends_well_on_a_latin_1_terminal(
         with pytest.raises(SystemExit):
             main(asked)
         assert shown in out.getvalue().decode(encoding)
-
-
-HELPED = ["", *sorted(name for name in _app() if not name.startswith("-"))]
-
-
-@pytest.mark.parametrize("name", HELPED)
-def test_help_is_shown_on_an_ascii_terminal(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    out, err = narrow(monkeypatch, "ascii")
-    with pytest.raises(SystemExit) as ended:
-        main([*name.split(), "--help"])
-    sys.stdout.flush()
-    assert ended.value.code == 0 and out.getvalue().startswith(b"Usage: entrenous")
-    assert err.getvalue() == b""

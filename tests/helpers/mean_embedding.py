@@ -102,27 +102,21 @@ class Changed(MeanEmbedding):
     def change(self, update: Update, devices: Devices) -> Update:
         raise NotImplementedError
 
-    def local(
-        self, download: Server, devices: Devices, histories: Any, users: Any, key: Any
-    ) -> tuple[Devices, Update]:
-        after, update = super().local(download, devices, histories, users, key)
+    def local(self, *arguments: Any) -> tuple[Devices, Update]:
+        after, update = super().local(*arguments)
         return after, self.change(update, after)
 
 
 class WritesDownload(MeanEmbedding):
-    def local(
-        self, download: Server, devices: Devices, histories: Any, users: Any, key: Any
-    ) -> tuple[Devices, Update]:
+    def local(self, download: Server, *others: Any) -> tuple[Devices, Update]:
         download.q[0] += 1
-        return super().local(download, devices, histories, users, key)
+        return super().local(download, *others)
 
 
 class WritesOwnState(MeanEmbedding):
-    def local(
-        self, download: Server, devices: Devices, histories: Any, users: Any, key: Any
-    ) -> tuple[Devices, Update]:
+    def local(self, download: Server, devices: Devices, *others: Any) -> tuple[Devices, Update]:
         devices.p[:] += 1
-        return super().local(download, devices, histories, users, key)
+        return super().local(download, devices, *others)
 
 
 class Undeclared(Changed):

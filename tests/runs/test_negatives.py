@@ -5,7 +5,6 @@ one for the other.
 from __future__ import annotations
 
 import inspect
-import json
 import re
 import warnings
 from dataclasses import replace
@@ -15,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from command_line import Command, shop, write_shop
-from small_data import interactions, movielens
+from small_data import interactions
 from small_federations import when_and_where
 from stored_runs import Page
 
@@ -25,7 +24,6 @@ from entrenous.core.contract.protocols import arrays_of
 from entrenous.core.errors import EntrenousWarning, InputError
 from entrenous.data.interactions import Interactions
 from entrenous.data.split.protocol import splits
-from entrenous.evaluation.protocol import RANKING
 from entrenous.federation.rounds import Rounds
 from entrenous.report.html import write_report
 from entrenous.runs import store
@@ -33,7 +31,6 @@ from entrenous.runs.options import RunPlan
 from entrenous.runs.pipeline import LEAK, RunResult, run
 from entrenous.runs.plan import check
 from entrenous.runs.reopen import resume
-from entrenous.runs.train import Phase, Setup, Watch, best_round, train_phase
 from entrenous.runs.tuning.grid import tune
 from entrenous.systems.named import algorithms
 
@@ -146,55 +143,7 @@ def test_no_item_that_is_avoided_is_ever_sent() -> None:
             ]  # what is left of the catalogue, all of it in 40 draws
 
 
-def test_a_device_that_avoids_everything_sends_nothing() -> None:
-    data = interactions(
-        [
-            ("ann", "a"),
-            ("ann", "b"),
-            ("ann", "c"),
-            ("bob", "a"),
-            ("bob", "b"),
-            ("cas", "c"),
-            ("cas", "b"),
-        ]
-    )
-    train, sizes = data.select(data.item != 1), []
-
-    def watch(update: Any, keys: Any) -> Any:
-        sizes.append(np.diff(update.ptr).tolist())
-        return update
-
-    algorithm = FEDERATED["fpl"].parse({"factors": 2, "triples": 20})
-    rounds = Rounds(algorithm, train, avoid=data, limits=[watch], block=3)
-    rounds.advance(rounds.start(), 2)
-    assert sizes == [[0, 2, 2]] * 2  # bob: a and c, cas: c and a
-
-
 # ---- a leaky run ---------------------------------------------------------------------------------
-
-
-def test_the_leak_raises_the_figures() -> None:
-    """MovieLens-100K, FPL as it comes, 100 rounds: HR@10 .620 honest, .671 leaky. Here fewer
-    factors and rounds.
-    """
-    rows = replace(movielens(), name="ml-100k")
-    options: dict[str, Any] = {
-        "protocol": "loo-99",
-        "rounds": 60,
-        "settings": {"factors": 20},
-        "threads": 1,
-    }
-    honest, leaky = run("fpl", rows, **options), leaking("fpl", rows, **options)
-    assert leaky.metrics["hr@10"] > honest.metrics["hr@10"] + 0.02
-    assert leaky.metrics["ndcg@10"] > honest.metrics["ndcg@10"] + 0.02
-
-
-def test_an_honest_run_is_what_it_was_and_says_nothing(data: Interactions) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        usual, named = run("fpl", data, **SMALL), run("fpl", data, negatives="train", **SMALL)
-    assert usual.manifest["model_sha256"] == named.manifest["model_sha256"]
-    assert usual.manifest["negatives"] == "train" and "LEAKY" not in json.dumps(usual.manifest)
 
 
 def test_a_leaky_run_says_so_wherever_it_is_shown(data: Interactions, tmp_path: Path) -> None:
@@ -208,49 +157,6 @@ def test_a_leaky_run_says_so_wherever_it_is_shown(data: Interactions, tmp_path: 
     page = Page(write_report(stored, tmp_path / "report.html").read_text(encoding="utf-8"))
     assert "loo-20 LEAKY" in page.text and LEAK in page.text
     assert "They differ in data, protocol or code: their numbers cannot be compared" in page.text
-
-
-def test_the_search_for_the_best_round_leaks_too(data: Interactions) -> None:
-    """With patience the best round is the best of the looks in a leaky training."""
-    looked = leaking("fpl", data, every=2, patience=1, **SMALL).manifest
-    split = splits("loo-20", data)[0]
-    assert split.validation is not None
-    looks = {}
-    for avoid in (split.all_rows, None):
-        trace: list[dict[str, Any]] = []
-        train_phase(
-            FEDERATED["fpl"].parse({"factors": 5}),
-            split.train,
-            6,
-            Setup(seed=0, avoid=avoid),
-            Watch(every=2, patience=1),
-            Phase("final", "fpl", trace, split.validation),
-        )
-        looks[avoid is not None] = trace
-    assert looked["rounds"] == best_round(looks[True], "final", RANKING)
-    assert looks[True][0]["validation"] != looks[False][0]["validation"]
-
-
-def test_a_leaky_run_is_resumed_as_one(tmp_path: Path, command: Command) -> None:
-    path, out = str(write_shop(tmp_path / "shop.csv")), tmp_path / "runs"
-    whole = leaking("fpl", path, **SMALL)
-
-    def interrupt(done: int, total: int, what: str) -> None:
-        if done == 5:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt), pytest.warns(EntrenousWarning, match="LEAKY"):
-        run(
-            "fpl", path, negatives="leaky", checkpoint_every=2, out=out, progress=interrupt, **SMALL
-        )
-    with pytest.warns(EntrenousWarning, match="LEAKY"):
-        again = resume("fpl-shop-loo-20-leaky-seed0", root=out)
-    assert again.manifest["model_sha256"] == whole.manifest["model_sha256"]
-    assert (again.manifest["negatives"], again.manifest["notes"][0]) == ("leaky", LEAK)
-    refit = command(
-        "recommend", "fpl-shop-loo-20-leaky-seed0", "--user", "u1", "--runs", out, "--json"
-    ).json
-    assert len(refit["recommendations"]) == 10
 
 
 def test_a_run_cannot_change_its_negatives_when_it_is_resumed(
@@ -320,15 +226,6 @@ def test_an_algorithm_to_which_it_means_nothing_is_refused(algorithm: str, why: 
     with pytest.raises(InputError, match=f"^--negatives: {why}"):
         check(RunPlan(algorithm=algorithm, negatives="leaky"))
     check(RunPlan(algorithm=algorithm))
-
-
-def test_an_unknown_choice_is_refused_with_the_nearest(tmp_path: Path, command: Command) -> None:
-    with pytest.raises(
-        InputError,
-        match="--negatives: unknown choice 'leeky'; expected train or leaky; did you mean 'leaky'",
-    ):
-        check(RunPlan(algorithm="fpl", negatives="leeky"))
-    assert "leeky" in command("run", "fpl", "--negatives", "leeky", "--out", tmp_path).error
 
 
 def test_comparing_and_tuning_have_no_leaky_choice() -> None:

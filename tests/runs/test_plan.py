@@ -12,7 +12,6 @@ import pytest
 from command_line import shop, write_shop
 
 from entrenous.core.errors import InputError
-from entrenous.data.split.export import write
 from entrenous.privacy.choice import Choice
 from entrenous.runs import store
 from entrenous.runs.options import RunPlan
@@ -44,6 +43,10 @@ from entrenous.systems.fpl import FPL
             ),
         ),
         ({"given": "folder"}, "^--given: the protocol is loo-99; expected --protocol given$"),
+        (
+            {"negatives": "leeky"},
+            "--negatives: unknown choice 'leeky'; expected train or leaky; did you mean 'leaky'",
+        ),
         ({"protocol": "given", "load": {"venue": "item"}}, "^--load venue: unknown setting"),
         ({"load": {"usr": "venue"}}, "^--load usr: unknown setting; did you mean 'user'"),
         (
@@ -210,27 +213,6 @@ def test_material_is_the_rows_and_their_splits(tmp_path: Path) -> None:
     assert loo.rows.sha256() == folds.rows.sha256()
     assert [len(part.test.rows) for part in folds.parts] == [40, 40, 40]
     assert len(loo.parts[0].test.rows) == 10 and loo.parts[0].test.candidates is not None
-
-
-def test_a_given_split_is_the_split_and_all_its_rows_are_the_data(tmp_path: Path) -> None:
-    path = str(write_shop(tmp_path / "shop.csv", users=10))
-    own = material(RunPlan(algorithm="popular", data=path, protocol="loo-20", seed=3))
-    write(own.parts[0], tmp_path / "split")
-    given = material(RunPlan(algorithm="popular", data=str(tmp_path / "split"), protocol="given"))
-    assert given.rows.sha256() == own.rows.sha256()
-    assert np.array_equal(given.parts[0].test.candidates, own.parts[0].test.candidates)
-
-
-def test_rows_are_read_as_the_plan_says(tmp_path: Path) -> None:
-    path = tmp_path / "odd.csv"
-    path.write_text("who;what\na;x\na;x\na;y\na;v\na;w\na;z\nb;x\nb;y\nb;z\nb;v\nb;t\n")
-    plan = RunPlan(
-        algorithm="popular",
-        data=str(path),
-        protocol="random-80-20",
-        load={"user": "who", "item": "what", "delimiter": ";", "duplicates": "first"},
-    )
-    assert material(plan).rows.catalogue[:3] == (2, 6, 10)
 
 
 def test_patience_needs_validation_rows(tmp_path: Path) -> None:

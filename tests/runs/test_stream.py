@@ -213,12 +213,6 @@ def test_what_cannot_follow_a_stream_is_refused(name: str, options: dict, said: 
     assert said in str(refused.value) and "\n" not in str(refused.value)
 
 
-@pytest.mark.parametrize("name", ["stream-0", "stream-", "stream-year", "streams"])
-def test_windows_that_are_none_are_refused(name: str) -> None:
-    with pytest.raises(InputError, match="protocol"):
-        splits(name, DATA)
-
-
 def test_a_stream_needs_times() -> None:
     with pytest.raises(InputError, match="the data has no times"):
         splits("stream", replace(DATA, time=None))

@@ -62,16 +62,6 @@ def test_noise_hides_one_person(small: Any) -> None:
     assert abs(found(pairs(small, noise=20.0), small)["advantage"]) < 0.05
 
 
-def test_the_difference_of_two_sums_is_the_answer_of_those_who_are_in_one_alone(
-    small: Any,
-) -> None:
-    exact = observe("fcf", small, **{**PAIRS, "profile": "paper", "rounds": 2})
-    alone = differences(exact)[0]
-    single = observe("fcf", small, rounds=1, settings=PAIRS["settings"]).rounds[0]
-    (party,) = alone.users
-    assert np.allclose(alone.sent["f"][0], single.sent["f"][party], atol=2.0**-16)
-
-
 def test_what_masked_devices_say_of_two_models_is_no_difference_and_is_said_so(small: Any) -> None:
     transcript = observe("fcf", small, **PAIRS, protect={"noise": 0.05, "people": 10})
     assert not differences(transcript)

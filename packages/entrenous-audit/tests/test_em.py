@@ -56,11 +56,6 @@ def test_sums_of_changing_cohorts_come_apart_along_everybodys_direction(
     assert figures["verdict"] in ("LEAKS", "EXPOSED")
 
 
-def test_the_same_transcript_gives_the_same_claims(small: Any) -> None:
-    transcript = observe("fcf", small, **WEAK, rounds=8)
-    assert np.array_equal(em.ATTACK.run(transcript).score, em.ATTACK.run(transcript).score)
-
-
 def test_loud_sums_leave_popularity(small: Any) -> None:
     loud = {**WEAK, "protect": {"noise": 30.0, "people": 10}}
     figures = found(observe("fcf", small, **loud, rounds=20), small)
@@ -81,19 +76,6 @@ def test_known_items_are_certain_and_no_find(small: Any) -> None:
     known[place, item[watched]] = True
     nothing_else = claims._replace(claimed=claims.claimed & known)
     assert measured(nothing_else, transcript, small)["recall"] == 0
-
-
-def test_rounds_with_numbers_that_are_none_count_as_unseen(small: Any) -> None:
-    transcript = observe("fcf", small, **WEAK, rounds=30)
-    first = transcript.rounds[0]
-    broken = first.sent["f"].copy()
-    broken[0, 3] = np.nan
-    hostile = changed(transcript, 0, first._replace(sent={**first.sent, "f": broken}))
-    claims = em.ATTACK.run(hostile)
-    assert np.isfinite(claims.score).all()
-    without = em.ATTACK.run(transcript._replace(rounds=transcript.rounds[1:]))
-    assert np.array_equal(claims.users, without.users)
-    assert np.array_equal(claims.score, without.score)
 
 
 def test_empty_rounds_and_no_rounds_are_no_fault(small: Any) -> None:
@@ -160,14 +142,6 @@ def test_small_sums_of_vectors_that_are_learnt_come_apart(
     assert figures["advantage"] > beyond
 
 
-@some("algorithm", ["pfpl+", "fedmf"])
-def test_loud_sums_of_vectors_that_are_learnt_leave_popularity(small: Any, algorithm: str) -> None:
-    loud = {**FEW, "protect": {"noise": 100.0, "people": 5}}
-    asked: Any = {"settings": {"factors": 8}, "cohort": 5, "rounds": 20}
-    figures = found(observe(algorithm, small, **loud, **asked), small)
-    assert abs(figures["advantage"]) < 0.05
-
-
 @some("algorithm, name", [("pfpl+", "q"), ("fedmf", "item_")])
 def test_sums_that_are_no_numbers_move_no_vector(small: Any, algorithm: str, name: str) -> None:
     asked: Any = {"settings": {"factors": 8}, "cohort": 5, "rounds": 12}
@@ -197,16 +171,6 @@ def test_what_it_cannot_follow_is_said(small: Any, algorithm: str, settings: Any
     about = {**transcript.about, "settings": {**transcript.settings, **settings}}
     claims = em.ATTACK.run(transcript._replace(about=about))
     assert not claims.tried and why in claims.note
-
-
-@some("name", ["user", "share"])
-def test_messages_of_other_forms_are_left_to_other_attacks(small: Any, name: str) -> None:
-    """FedFast's devices show their vectors, Cali3F's weigh their moves."""
-    transcript = observe("fedmf", small, view="sum", cohort=5, rounds=1)
-    assert em.ATTACK.applies(transcript)
-    other = {"way": "rows", "name": name, "shape": [1], "usual": None}
-    about = {**transcript.about, "sends": [*transcript.about["sends"], other]}
-    assert not em.ATTACK.applies(transcript._replace(about=about))
 
 
 @some("share", [-0.1, 1.0, float("nan")])

@@ -83,33 +83,7 @@ def test_the_same_audit_finds_the_same(folder: Path) -> None:
         ).found
         for _ in range(2)
     )
-    for found in (one, other):
-        found.pop("seconds")
-        for attack in found["attacks"]:
-            attack.pop("seconds")
     assert one == other and one["accuracy"] == {}
-
-
-@pytest.mark.parametrize("form", ["printed", "gram"])
-def test_sums_of_the_same_items_are_counted_in_equations_in_either_form_of_fcf(
-    folder: Path, form: str
-) -> None:
-    asked = {
-        "settings": {"factors": 3, "form": form},
-        "view": "sum",
-        "cohort": 8,
-        "fixed": True,
-        "rounds": 3,
-        "quick": True,
-    }
-    found = entrenous.audit("fcf", "shop.csv", protocol="loo-20", **asked).found
-    assert found["equations"] == {"rounds": 3, "numbers": 3, "equations": 9, "parties": 8}
-    assert (
-        entrenous.audit("fpl", "shop.csv", protocol="loo-20", **{**asked, "settings": SMALL}).found[
-            "equations"
-        ]
-        is None
-    )
 
 
 def test_a_stored_run_is_audited_as_it_was_trained(folder: Path) -> None:
@@ -130,7 +104,6 @@ def test_a_stored_run_is_audited_as_it_was_trained(folder: Path) -> None:
         found["accuracy"] == {"hr@10": run.metrics["hr@10"]}
         and found["run"] == Path(str(run.path)).name
     )
-    assert found["equations"] == {"rounds": 3, "numbers": 3, "equations": 9, "parties": 8}
     with pytest.raises(InputError, match="a stored run has its own"):
         entrenous.audit("latest", root=folder / "runs", settings=SMALL)
 
@@ -197,7 +170,7 @@ def test_an_attack_that_failed_is_said_to_have_failed(
 ) -> None:
     monkeypatch.setattr(
         "entrenous_audit.examine.attempts",
-        lambda *_, **__: [Attempt("sign", None, 0.1, "ValueError: no rows")],
+        lambda *_, **__: [Attempt("sign", None, "ValueError: no rows")],
     )
     command = Command(capsys)
     arguments = ["audit", "fpl", "--data", "shop.csv", "--protocol", "loo-20", "--quick"]
@@ -208,49 +181,6 @@ def test_an_attack_that_failed_is_said_to_have_failed(
         and one["r_precision"] is None
     )
     assert "failed: ValueError: no rows" in command(*arguments).out
-
-
-def test_an_attack_that_had_nothing_to_attack_with_is_not_said_to_have_found_nothing(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Devices whose messages are masked answer a model once: there are no two sums of one model,
-    and nobody has tried to read them.
-    """
-    command = Command(capsys)
-    asked = [
-        "audit",
-        "fcf",
-        "--data",
-        "shop.csv",
-        "--protocol",
-        "loo-20",
-        "--set",
-        "factors=4",
-        "--quick",
-        "--view",
-        "difference",
-        "--attack",
-        "differencing",
-    ]
-    masked = [
-        *asked,
-        "--cohort",
-        "20",
-        "--rounds",
-        "4",
-        "--profile",
-        "private",
-        "--protect",
-        "people=10",
-    ]
-    (one,) = command(*masked, "--json").json["attacks"]
-    assert one["name"] == "differencing" and one["verdict"] == "NOT TRIED" and one.keys() >= FIGURES
-    assert one["users"] == 0 and one["note"] == "no two sums of one model differ by one party"
-    assert [name for name in FIGURES - {"name", "verdict"} if one[name] is not None] == []
-    printed = command(*masked).out
-    assert "NOT TRIED" in printed and "NO ADVANTAGE" not in printed
-    (one,) = command(*asked, "--cohort", "20", "--rounds", "4", "--json").json["attacks"]
-    assert one["verdict"] == "EXPOSED" and one["recall"] > 0.5
 
 
 def test_what_no_attack_could_try_is_said_in_that_word_wherever_it_is_repeated(
@@ -308,12 +238,7 @@ def test_a_table_is_printed_and_attacks_are_listed(
         "--fixed",
         "--quick",
     )
-    assert (
-        shown.code == 0
-        and "popularity alone" in shown.out
-        and "for 6 parties" in shown.out
-        and "safe" not in shown.out
-    )
+    assert shown.code == 0 and "popularity alone" in shown.out and "safe" not in shown.out
     listed = command("audit", "--attacks", "--json").json["attacks"]
     assert [one["name"] for one in listed] == sorted(known()) and all(
         one["source"] and one["views"] for one in listed

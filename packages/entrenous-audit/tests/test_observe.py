@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -161,11 +160,6 @@ def test_only_watched_users_are_kept_with_what_they_sent(data: Any) -> None:
             )
 
 
-def test_ids_of_items_and_an_array_called_item_are_both_there(data: Any) -> None:
-    sent = observe("fedavg-gmf", data, settings={"factors": 4}).rounds[0].sent
-    assert sent["item"].dtype == np.int32 and sent["item_"].shape == (len(sent["item"]), 4)
-
-
 def test_a_neighbour_sees_the_first_pushes_and_the_base_model(data: Any) -> None:
     seen = observe("pepper-gmf", data, view="neighbour", rounds=2)
     made: Any = algorithm_of("pepper-gmf", {})
@@ -220,15 +214,6 @@ def test_what_cannot_be_observed_is_refused(
 ) -> None:
     with pytest.raises(InputError):
         observe(algorithm, data, **wrong)
-
-
-def test_an_algorithm_of_one_device_a_round_is_watched_with_everybody(data: Any) -> None:
-    rated = replace(data, value=(1 + np.arange(len(data)) % 5).astype(np.float32))
-    assert len(observe("fbalf", rated, settings=FPL).rounds[0].users) == 30
-    assert (
-        len(observe("fbalf", rated, view="sum", cohort=9, fixed=True, settings=FPL).rounds[3].users)
-        == 9
-    )
 
 
 def test_an_epsilon_is_observed_with_the_noise_that_a_whole_training_needs(data: Any) -> None:

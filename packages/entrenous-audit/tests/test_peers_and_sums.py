@@ -12,7 +12,6 @@ from entrenous_audit.attacks import (
     differencing,
     drift,
     first_push,
-    lone_rows,
     membership,
     regression,
     replay,
@@ -102,15 +101,6 @@ def test_two_sums_that_differ_by_one_party_give_that_party(algorithm: str, setti
     assert found.precision > 0.99 and found.recall > (0.99 if algorithm == "fcf" else 0.4)
 
 
-def test_sums_of_one_round_each_have_no_difference_to_read(small: Any) -> None:
-    transcript = observe(
-        "fcf", small, view="difference", cohort=10, rounds=2, settings={"factors": 4}
-    )
-    shifted = transcript._replace(rounds=transcript.rounds[1:])
-    claims = differencing.ATTACK.run(shifted)
-    assert claims.claimed is None and claims.note.startswith("no two sums")
-
-
 def test_sums_of_changing_cohorts_leak_by_regression() -> None:
     transcript = observe(
         "pfpl+", movielens(), view="sum", cohort=100, rounds=200, settings={"factors": 8}
@@ -172,17 +162,6 @@ def test_sums_with_noise_are_not_tried_by_separation(protect: Any, form: str) ->
     assert right(claims, movielens()).ranked == guessed(transcript, claims, movielens())
 
 
-def test_noise_far_below_what_ends_it_leaves_what_came_apart_first() -> None:
-    """Further turns make parties of chance, which explain less than the first did: they are not
-    kept.
-    """
-    transcript = observe(
-        "fcf", movielens(), view="sum", cohort=30, fixed=True, rounds=2, protect={"noise": 0.0003}
-    )
-    found = measured(separation.ATTACK.run(transcript), transcript, movielens())
-    assert found["precision"] > 0.99 and found["recall"] > 0.4
-
-
 def test_changing_parties_are_not_taken_apart(small: Any) -> None:
     claims = separation.ATTACK.run(
         observe("fcf", small, view="sum", cohort=10, rounds=3, settings={"factors": 4})
@@ -200,36 +179,6 @@ def test_a_model_says_which_interactions_it_was_trained_on() -> None:
         and 0.48 < known.sum() / histories(movielens()).sum() < 0.52
         and (known & ~histories(movielens())).sum() == 0
     )
-
-
-def test_what_was_known_is_no_find(small: Any) -> None:
-    transcript = observe("pfpl+", small, view="model", rounds=1, settings={"factors": 4})
-    known, users = known_items(transcript), np.arange(transcript.users)
-    assert known is not None
-    score = np.where(known, 100, np.tile(prior(transcript), (len(users), 1))).astype(np.float32)
-    found = measured(Claims(users, score, known), transcript, small)
-    assert found["precision"] is None and found["r_precision"] == found["popularity_r_precision"]
-
-
-def test_rows_of_one_sender_in_sums_are_solved_linked_and_named() -> None:
-    transcript = observe(
-        "pfpl", movielens(), view="sum", cohort=100, rounds=150, settings={"factors": 20}
-    )
-    claims = lone_rows.ATTACK.run(transcript)
-    found = right(claims, movielens())
-    assert found.precision > 0.9 and found.ranked > guessed(transcript, claims, movielens()) + 0.1
-
-
-@some("triples", [0, 1])
-def test_noise_on_every_row_of_a_sum_leaves_nothing_to_solve(small: Any, triples: int) -> None:
-    settings, protect = {"factors": 4, "triples": triples}, {"noise": 0.1, "rows": "all"}
-    transcript = observe(
-        "fpl", small, view="sum", cohort=20, rounds=6, settings=settings, protect=protect
-    )
-    claims = lone_rows.ATTACK.run(transcript)
-    claimed = 0 if claims.claimed is None else int(claims.claimed.sum())
-    assert claimed < 0.02 * histories(small).sum() and claims.tried >= (claimed > 0)
-    assert right(claims, small).ranked > guessed(transcript, claims, small) - 0.03
 
 
 def summed(alone: Seen, cohort: Any) -> Any:

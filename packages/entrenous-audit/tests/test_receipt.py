@@ -321,16 +321,3 @@ def test_who_is_unknown_and_what_cannot_be_repeated_is_one_line(command: Command
     assert "ends with another model" in command("receipt", "--user", "u7").error
     store.write_manifest(made.path, {**manifest, "status": "running"})
     assert "not finished" in command("receipt", str(made.path), "--user", "u7").error
-
-
-def test_people_can_read_it(command: Command) -> None:
-    run("pfpl+", rounds=25, settings={"factors": 4})
-    said = command("receipt", "--user", "u7")
-    assert said.code == 0 and "1 to 3" in said.out and "all" in said.out
-    assert "What attacks are expected to know" in said.out or "no audit" in said.out
-
-
-def test_a_run_whose_data_changed_is_refused(command: Command, tmp_path: Path) -> None:
-    run("pfpl+", rounds=1, settings={"factors": 4})
-    write_shop(tmp_path / "shop.csv", seed=1)
-    assert "has changed since the run" in command("receipt", "--user", "u7").error

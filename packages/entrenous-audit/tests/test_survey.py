@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 
 import numpy as np
-from entrenous_lab.survey import LOOKS, PAGE, Look, keep, keep_only, page, survey, without
+from entrenous_lab.survey import LOOKS, PAGE, Look, keep, page, survey, without
 from onlooker import observe
 from small_data import random_data
 
@@ -41,15 +41,6 @@ def test_an_entry_replaces_its_like_and_no_other(tmp_path: Path) -> None:
     keep({**ABOUT, "attacks": [{"auc": 0.5}]}, path)
     found = json.loads(path.read_text())["entries"]
     assert [(one["rounds"], one["attacks"]) for one in found] == [(8, []), (20, [{"auc": 0.5}])]
-
-
-def test_what_a_whole_survey_no_longer_makes_is_taken_out(tmp_path: Path) -> None:
-    path, made = tmp_path / "evidence.json", {**ABOUT, "attacks": []}
-    path.write_text('{"entries": []}')
-    keep({**ABOUT, "cohort": 101, "attacks": []}, path)
-    keep(made, path)
-    keep_only([made], path)
-    assert json.loads(path.read_text())["entries"] == [made]
 
 
 def test_a_private_entry_takes_the_place_of_all_of_its_view(tmp_path):

@@ -35,7 +35,6 @@ class Attempt(NamedTuple):
     name: str
     claims: Claims | None
     """The attack's claims. None if it failed."""
-    seconds: float
     failed: str
     """The reason why it failed; "" if it did not."""
 
@@ -112,7 +111,7 @@ def _followed(process: subprocess.Popen[str], out: Path, progress: Progress) -> 
             name = news["attack"]
             failed = one_line(news["failed"], 200)
             claims = None if failed else read_claims(out / name)
-            done.append(Attempt(name, claims, news["seconds"], failed))
+            done.append(Attempt(name, claims, failed))
         now = "attacks"
         if len(done) < len(names):
             now = f"attack {names[len(done)]}"

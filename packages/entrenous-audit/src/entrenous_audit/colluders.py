@@ -116,37 +116,20 @@ class Poison(NamedTuple):
 # ---- profiles ------------------------------------------------------------------------------------
 
 
-def at_random(plot: Plot, draws: Generator) -> Int64Array:
-    """The target and fillers, each with the same chance."""
-    return _with_target(plot, draws.permutation(len(plot.popularity)))
-
-
 def by_popularity(plot: Plot, draws: Generator) -> Int64Array:
     """The target and fillers in proportion to their popularity."""
     # P. Efraimidis, P. Spirakis, 2006: the largest u^(1/w) are a weighted sample.
     weight = np.maximum(plot.popularity, 1e-9)
     luck = np.log(draws.uniform(len(weight)) + 1e-300) / weight
-    return _with_target(plot, np.argsort(luck)[::-1])
-
-
-def bandwagon(plot: Plot, draws: Generator) -> Int64Array:
-    """The target, a tenth of the fillers from the most popular items, and others at random."""
-    top = plot.best(max(1, FILLERS // 10))
-    order = draws.permutation(len(plot.popularity))
-    others = order[~np.isin(order, top)]
-    return _with_target(plot, np.concatenate([top, others]))
+    order = np.argsort(luck)[::-1]
+    many = int(plot.settings.get("fillers", FILLERS))
+    fillers = order[order != plot.target][:many]
+    return np.concatenate([[plot.target], fillers]).astype(np.int64)
 
 
 def without_target(plot: Plot, draws: Generator) -> Int64Array:
     """Fillers in proportion to their popularity, for attacks that promote nothing."""
     return by_popularity(plot, draws)[1:]
-
-
-def _with_target(plot: Plot, order: Int64Array) -> Int64Array:
-    """The target and the first items of an order."""
-    many = int(plot.settings.get("fillers", FILLERS))
-    fillers = order[order != plot.target][:many]
-    return np.concatenate([[plot.target], fillers]).astype(np.int64)
 
 
 def joined_by(data: Interactions, plot: Plot, poison: Poison) -> Interactions:

@@ -4,7 +4,7 @@ between peers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
@@ -28,9 +28,6 @@ from .colluders import Colluders, Plot, Poison, joined_by
 from .exposure import exposure
 from .peers import PEER_DEFENCES, PEERS, LyingPeers, honest_peers, with_nobody
 
-EXPOSED = 0.5  # ER@10 at which an item counts as promoted: how many rounds that takes is reported
-LOOKS = 10  # times that ER@10 is looked at during a training
-
 
 class AttackOutcome(NamedTuple):
     """The end of a training."""
@@ -39,8 +36,6 @@ class AttackOutcome(NamedTuple):
     """HR@10 of honest users."""
     exposed: float
     """ER@10 of the target."""
-    half: int | None
-    """Rounds until ER@10 was above EXPOSED; None = never."""
     refused: int
     """Updates or models that were not sound, of all rounds."""
 
@@ -83,35 +78,22 @@ def trained(contest: Contest, name: str, target: int, seed: int, *, lying: bool)
         rows = joined_by(contest.train, plot, contest.poison)
     # Both kinds of training are driven alike from here on.
     begin = _peers if is_gossip(contest.algorithm) else _devices
-    running = begin(contest, name, plot, rows, lying)
-    # Lists of everybody take long, so that they are made after some rounds only.
-    every = max(1, contest.rounds // LOOKS)
-    half = None
+    model, refused = begin(contest, name, plot, rows, lying)
+    # Attacks that promote nothing have no target to be exposed.
     exposed = 0.0
-    number = 0
-    while number < contest.rounds:
-        number = min(contest.rounds, number + every)
-        model = running.until(number)
-        if contest.poison.promotes:
-            exposed = exposure(model, contest.train, target)
-        # The first look at which half of the users have it: later ones do not change that.
-        if half is None and exposed > EXPOSED:
-            half = number
+    if contest.poison.promotes:
+        exposed = exposure(model, contest.train, target)
     # The other half of an attack: what it costs those whom it does not aim at.
     evaluation = tested(model, contest.split, label="the attacked model", seed=seed)
-    return AttackOutcome(evaluation.metrics["hr@10"], exposed, half, running.refused())
+    return AttackOutcome(evaluation.metrics["hr@10"], exposed, refused)
 
 
-class Running(NamedTuple):
-    """A training that goes on."""
-
-    until: Callable[[int], Scorer]
-    """Trains to a round, and gives the recommender of the honest users."""
-    refused: Callable[[], int]
-    """The number of updates or models that were refused so far."""
+# Both return the recommender of the honest users, and how many updates or models were refused.
 
 
-def _devices(contest: Contest, name: str, plot: Plot, rows: Interactions, lying: bool) -> Running:
+def _devices(
+    contest: Contest, name: str, plot: Plot, rows: Interactions, lying: bool
+) -> tuple[Scorer, int]:
     """A federation around a server that sees every update."""
     algorithm = contest.algorithm
     honest_users = len(contest.train.users)
@@ -126,20 +108,17 @@ def _devices(contest: Contest, name: str, plot: Plot, rows: Interactions, lying:
     # A defence needs single updates, so no sum is masked here.
     devices = VisibleRound(shard, sending=sending, defence=defence(name, known))
     federation = Rounds(algorithm, rows, seed=plot.seed, everybody=devices)
-    training = federation.start()
-
-    def until(number: int) -> Scorer:
-        nonlocal training
-        training = federation.advance(training, number)
-        # Colluders stand behind the honest users, whose lists are what counts.
-        own = type(training.devices)(*(array[:honest_users].copy() for array in training.devices))
-        download = algorithm.download(training.server)
-        return FederatedRecommender(algorithm, download, own, contest.train, plot.seed)
-
-    return Running(until, lambda: devices.refused)
+    training = federation.advance(federation.start(), contest.rounds)
+    # Colluders stand behind the honest users, whose lists are what counts.
+    own = type(training.devices)(*(array[:honest_users] for array in training.devices))
+    download = algorithm.download(training.server)
+    model = FederatedRecommender(algorithm, download, own, contest.train, plot.seed)
+    return model, devices.refused
 
 
-def _peers(contest: Contest, name: str, plot: Plot, rows: Interactions, lying: bool) -> Running:
+def _peers(
+    contest: Contest, name: str, plot: Plot, rows: Interactions, lying: bool
+) -> tuple[Scorer, int]:
     """A network of peers, which push models to each other."""
     defended = contest.algorithm.model_copy(update=dict(PEER_DEFENCES[name]))
     algorithm = defended.configured(rows.catalogue)
@@ -149,11 +128,9 @@ def _peers(contest: Contest, name: str, plot: Plot, rows: Interactions, lying: b
     if lying:
         lies = LyingPeers(PEERS[contest.attack], plot, algorithm.model)
     gossip = Gossip(algorithm, rows, seed=plot.seed, weighting=weighting, lies=lies)
-    swarm = gossip.start()
-    return Running(
-        lambda number: honest_peers(gossip, gossip.advance(swarm, number), contest.train),
-        lambda: int(swarm.counts.refused.sum()),
-    )
+    # Refusals of all nodes are counted, those of colluders among them.
+    swarm = gossip.advance(gossip.start(), contest.rounds)
+    return honest_peers(gossip, swarm, contest.train), int(swarm.counts.refused.sum())
 
 
 def plot_of(contest: Contest, target: int, seed: int) -> Plot:

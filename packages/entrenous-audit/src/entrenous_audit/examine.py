@@ -4,7 +4,6 @@ accuracy of that model.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NotRequired, cast
@@ -53,7 +52,6 @@ class AttackFigures(TypedDict):
     view: str
     source: str
     """The paper of the attack, or "ours"."""
-    seconds: float
     asks: str
     """histories, members or communities."""
     precision: float | None
@@ -81,15 +79,6 @@ class AttackFigures(TypedDict):
     participation: PartFigures
     """The share of histories that it guesses of people anyway, and the share that it knows because
     they took part."""
-
-
-class Equations(TypedDict):
-    """Equations that sums give for each item, against the unknowns."""
-
-    rounds: int
-    numbers: int
-    equations: int
-    parties: int
 
 
 class SeenAmounts(TypedDict):
@@ -134,8 +123,6 @@ class AuditFound(SeenPrivacy):
     knows: float
     """The share of every history that the onlooker knew beforehand."""
     seen: SeenAmounts
-    equations: Equations | None
-    seconds: float
 
 
 def audited(
@@ -159,7 +146,6 @@ def audited(
     check_scene(plan)
     if stored is not None and not plan.quick:
         refuse_forgotten(stored)
-    began = time.perf_counter()
     subject = subject_of(plan, rows, stored)
     plan = subject.audit
     if say is not None:
@@ -220,8 +206,6 @@ def audited(
         "chosen": plan.chosen,
         "knows": plan.knows,
         "seen": _amounts(seen),
-        "equations": equations(seen),
-        "seconds": round(time.perf_counter() - began, 1),
     }
 
 
@@ -251,7 +235,6 @@ def _entries(
             "name": attempt.name,
             "view": seen.about["view"],
             "source": known()[attempt.name].source,
-            "seconds": round(attempt.seconds, 2),
             "participation": part_untried(),
         }
         # A failed attack is an entry of its own: that it was tried is part of the report.
@@ -336,32 +319,6 @@ def _measured(
     if claims.asks == "communities":
         return communities_found(claims, seen, train)
     return measured(claims, seen, train)
-
-
-def equations(seen: Transcript) -> Equations | None:
-    """Counts the equations that sums give for each item, rounds x numbers, against the unknowns,
-    the parties. With as many equations as parties a fixed set of parties can come apart.
-
-    Dense arrays give equations, and so do rows where devices send those of the same items in every
-    round. None where nothing of the kind is summed.
-    """
-    # Arrays with numbers for every item: only those are of the same unknowns in each round.
-    widths = []
-    for sent in seen.about["sends"]:
-        shape = sent["shape"]
-        if sent["way"] == "dense" and shape[:1] == [seen.items]:
-            widths.append(shape[1:])
-        elif sent["way"] == "rows" and seen.about["same_rows"]:
-            widths.append(shape)
-    if seen.about["view"] != "sum" or not widths:
-        return None
-    numbers = sum(int(width[0]) if width else 1 for width in widths)
-    return {
-        "rounds": len(seen.rounds),
-        "numbers": numbers,
-        "equations": len(seen.rounds) * numbers,
-        "parties": len(seen_users(seen)) // seen.about["people"],
-    }
 
 
 def _amounts(seen: Transcript) -> SeenAmounts:

@@ -262,11 +262,11 @@ def _judged(
         )
     # Matched on one half of the items, judged on the other.
     half = _second(data)
-    matching = claims._replace(score=score)
-    rows, users = _matched(matching, histories_of(data, seen), ~half)
+    assert claimed is not None  # who does not know a name is sure of items
+    rows, users = _matched(claimed, histories_of(data, seen), ~half)
     return BesideTruth(
         score[rows][:, half],
-        None if claimed is None else claimed[rows][:, half],
+        claimed[rows][:, half],
         None if first is None else first[rows][:, half],
         histories_of(data, seen[users])[:, half],
         data.popularity[half],
@@ -282,19 +282,13 @@ def _second(data: Interactions) -> BoolArray:
 
 
 def _matched(
-    claims: Claims, histories: BoolArray, some: BoolArray
+    claims: BoolArray, histories: BoolArray, some: BoolArray
 ) -> tuple[Int64Array, Int64Array]:
-    """Pseudonyms and the users whose histories they fit best on some items, each user once, the
-    best fit of all first: places of rows, places of users.
+    """Pseudonyms and the users whose histories their claims fit best on some items, each user once,
+    the best fit of all first: places of rows, places of users.
     """
     theirs = histories[:, some].astype(np.float64)
-    if claims.claimed is None:
-        # An attack that only ranks is matched by the place of each item, lowest first.
-        mine = np.maximum(claims.score[:, some], np.finfo(np.float32).min)
-        place = np.argsort(np.argsort(mine, axis=1), axis=1)
-        weight = place / max(1, mine.shape[1])
-    else:
-        weight = claims.claimed[:, some].astype(np.float64)
+    weight = claims[:, some].astype(np.float64)
     # The cosine of a pseudonym's claims and a user's history.
     of_claims = np.sqrt(np.maximum(1.0, (weight**2).sum(axis=1)))
     of_histories = np.sqrt(np.maximum(1.0, theirs.sum(axis=1)))

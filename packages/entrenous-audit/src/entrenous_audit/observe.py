@@ -272,7 +272,6 @@ def _about(
         "interactions": len(data),
         "scale": list(data.rating_scale),
         "step": STEP,
-        "same_rows": contract.declaration.traits.same_rows,
         "sends": [
             {
                 "way": sent.way,

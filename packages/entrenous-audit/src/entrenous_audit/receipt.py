@@ -185,11 +185,13 @@ def receipt_of_run(
     if is_federated(made) and forgotten:
         unknown = {**about, **_without_rounds(again), "epsilon": epsilon}
         return cast(ReceiptFound, unknown)
-    given = list(_given(again, threads, progress))
+    if is_central(made):
+        # Nothing is repeated: there are no rounds, and no messages to count.
+        return cast(ReceiptFound, {**about, **_given_at_once(again)})
+    repeated = _pushed if is_gossip(made) else _answered
+    given = list(repeated(again, threads, progress))
     # One round stands for a training: the final model is the same for all.
     findings = _expected(again, max(1, len(given)))
-    if is_central(made):
-        findings = {"expected": [], "not_measured": ""}
     part = [*_part(given, again), *_uncounted(run)]
     told = account(part, findings, history, took_part=bool(given), proof=_proof(again, given))
     return cast(ReceiptFound, {**about, **summed(given, epsilon), **told})
@@ -207,8 +209,6 @@ def _in_force(again: Repetition) -> tuple[dict[str, Any], dict[str, Any]]:
     """
     plan = again.plan
     made = again.made
-    if is_central(made):
-        return {}, {}
     of_audits: Any = algorithm_of(plan.algorithm, {}, plan.profile)
     usual = dict(of_audits)
     chosen = {name for name, value in made if name == "cohort" or value != usual.get(name)}
@@ -253,10 +253,20 @@ def _without_rounds(again: Repetition) -> dict[str, Any]:
     }
 
 
+def _given_at_once(again: Repetition) -> dict[str, Any]:
+    """The receipt of a user whose whole list the server of a central algorithm was given."""
+    history = again.history
+    many = len(history)
+    part = [CENTRAL, *_uncounted(again.run)]
+    nothing = {"expected": [], "not_measured": ""}
+    return {
+        **summed([GivenAway(0, many, many, many, items=history)], None),
+        **account(part, nothing, many, proof=[ALL_KNOWN.format(many)]),
+    }
+
+
 def _part(given: list[GivenAway], again: Repetition) -> list[str]:
     """Sentences on the messages of a device and on who saw them, or on there being none."""
-    if is_central(again.made):
-        return [CENTRAL]
     if not given:
         return [NEVER.format(again.rounds)]
     times = f"{len(given)} times, in {again.rounds} rounds"
@@ -297,8 +307,6 @@ def _proof(again: Repetition, given: Sequence[object]) -> list[str]:
     """A sentence on the proven bound of what is known of each user; where something was given away,
     also on there being none.
     """
-    if is_central(again.made):
-        return [ALL_KNOWN.format(len(again.history))]
     privacy = again.run.manifest.get("privacy", {})
     if privacy:
         return [PROOF.format(epsilon_in_words(privacy["epsilon"], privacy["delta"]))]
@@ -334,22 +342,10 @@ def _different(given: list[GivenAway]) -> int:
 # ---- the repetition ------------------------------------------------------------------------------
 
 
-def _given(again: Repetition, threads: int, progress: Progress) -> Iterator[GivenAway]:
-    """The rounds of a run in which one device took part, by repeating it. Raises EntrenousError
-    where it comes to another model.
-    """
-    if is_central(again.made):
-        history = again.history
-        many = len(history)
-        yield GivenAway(0, many, many, many, items=history)
-    elif is_gossip(again.made):
-        yield from _pushed(again, threads, progress)
-    else:
-        yield from _answered(again, threads, progress)
-
-
 def _answered(again: Repetition, threads: int, progress: Progress) -> Iterator[GivenAway]:
-    """The rounds around a server in which the device answered."""
+    """The rounds around a server in which the device answered, by repeating the run. Raises
+    EntrenousError where it comes to another model, as `_pushed` does.
+    """
     history = again.history
     until = again.rounds
     federation = partial(

@@ -50,9 +50,8 @@ class AttackedItem(TypedDict):
     consumers: int
 
 
-# `defence`, `hr@10`, `hr@10_attacked`, `er@10_before`, `er@10`, `er@10_most`, `rounds_to_half`,
-# `refused`.
-DefenceRow: TypeAlias = dict[str, str | float | None]
+# `defence`, `hr@10`, `hr@10_attacked`, `er@10_before`, `er@10`, `er@10_most`, `refused`.
+DefenceRow: TypeAlias = dict[str, str | float]
 
 
 class AttackFound(TypedDict):
@@ -87,8 +86,8 @@ def attack(
     rows: the data, where it is at hand; None = loaded as the plan says.
 
     Returns a dictionary that is JSON: `rows` has one entry for each defence, with `hr@10` (no
-    attack), `hr@10_attacked`, `er@10` (mean and most over targets and seeds), `er@10_before` and
-    `rounds_to_half`. Raises InputError for options that do not go together.
+    attack), `hr@10_attacked`, `er@10` (mean and most over targets and seeds) and `er@10_before`.
+    Raises InputError for options that do not go together.
     """
     # Who colludes depends on who there is: devices around a server, or peers.
     kind = declared(maker_of(plan.algorithm)()).kind
@@ -198,9 +197,6 @@ def _outcomes(
 def _row(defence: str, clean: list[AttackOutcome], attacked: list[AttackOutcome]) -> DefenceRow:
     """The figures of one defence over all its trainings."""
     exposed = [outcome.exposed for outcome in attacked]
-    halves = [outcome.half for outcome in attacked if outcome.half is not None]
-    # The median is known once more than half of the trainings reached half of the users.
-    reached = len(halves) > len(attacked) / 2
     return {
         "defence": defence,
         "hr@10": float(np.mean([outcome.hit_rate for outcome in clean])),
@@ -208,7 +204,6 @@ def _row(defence: str, clean: list[AttackOutcome], attacked: list[AttackOutcome]
         "er@10_before": float(np.mean([outcome.exposed for outcome in clean])),
         "er@10": float(np.mean(exposed)),
         "er@10_most": float(np.max(exposed)),
-        "rounds_to_half": float(np.median(halves)) if reached else None,
         "refused": int(sum(outcome.refused for outcome in attacked)),
     }
 

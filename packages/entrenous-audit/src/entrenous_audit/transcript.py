@@ -32,8 +32,7 @@ class Transcript(NamedTuple):
     fixed-point grid).
 
     Of messages: `sends`, the declared arrays as {"way", "name", "shape", "usual"}, where `usual` is
-    the weight of every device if all weigh alike, else None; `same_rows`, true if a device's rows
-    are of the same items in every round.
+    the weight of every device if all weigh alike, else None.
 
     Of rounds: `cohort`, users in one; `fixed`, true if they are always the same; `people`, users of
     a party; `rate`, the probability with which Poisson sampling has a user in a round, 1 without

@@ -9,6 +9,7 @@ import numpy as np
 from entrenous.core.types import Float32Array, Float64Array
 
 from ..transcript import Transcript
+from ._followed import sums_noise
 from ._rows_seen import sends
 
 
@@ -25,11 +26,15 @@ class Terms(NamedTuple):
     """The variance of the noise of a number of a sum."""
 
 
+def of_implicit(transcript: Transcript) -> bool:
+    """Checks whether devices send a gradient of all item factors of an implicit factorisation."""
+    sent = sends(transcript, "f") or sends(transcript, "own")
+    return sent and "unobserved" in transcript.settings
+
+
 def gradients(transcript: Transcript) -> bool:
     """Checks whether devices send FCF's gradient, of consumed items and of others."""
-    settings = transcript.settings
-    sent = sends(transcript, "f") or sends(transcript, "own")
-    return sent and "unobserved" in settings and not settings["ratings"]
+    return of_implicit(transcript) and not transcript.setting("ratings")
 
 
 def terms_of(transcript: Transcript, sums: int) -> Terms:
@@ -38,11 +43,9 @@ def terms_of(transcript: Transcript, sums: int) -> Terms:
     c = 1.0
     if w:
         c = 1 + float(transcript.setting("alpha"))
-    noise = float(transcript.about["protect"]["noise"])
-    # Without noise there is rounding to the grid.
-    noise = max(noise, float(transcript.about["step"]))
+    noise = sums * sums_noise(transcript)
     reg = float(transcript.setting("reg"))
-    return Terms(w, c, reg, str(transcript.setting("reg_by")), sums * noise**2)
+    return Terms(w, c, reg, str(transcript.setting("reg_by")), noise)
 
 
 def vectors(y: Float32Array, chance: Float32Array, terms: Terms) -> Float32Array:

@@ -233,21 +233,3 @@ def spread(rows: RowsSeen) -> float:
         count += part.size
     variance = max(left, 0.0) / max(count, 1)
     return float(np.sqrt(variance))
-
-
-def taste(rows: RowsSeen, rates: PairwiseRates) -> Float32Array:
-    """p_u of each device of a round as the mean over its rows, weighted by their size, float32
-    [devices, F].
-    """
-    q = rows.seen.received["q"]
-    devices = len(rows.seen.users)
-    db = rows.bias.astype(np.float64)
-    reg = np.where(db > 0, rates.positive, rates.negative)[:, None]
-    # A row without its regularisation is +-s p_u, and db is +-s: their product is s^2 p_u.
-    push = rows.array("q") + reg * q[rows.item]
-    weighed = push * db[:, None]
-    sums = [np.bincount(rows.device, column, minlength=devices) for column in weighed.T]
-    size = np.bincount(rows.device, db * db, minlength=devices)
-    weight = np.maximum(size, 1e-12)
-    mean = np.stack(sums, axis=1) / weight[:, None]
-    return mean.astype(np.float32)

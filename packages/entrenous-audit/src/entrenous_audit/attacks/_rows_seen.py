@@ -154,10 +154,14 @@ def _with_numbers(seen: Seen, names: list[str]) -> Seen:
 # ---- odds ----------------------------------------------------------------------------------------
 
 
-def prior(transcript: Transcript) -> Float32Array:
-    """The log odds that somebody consumed each item by its popularity alone, float32 [items]."""
+def prior(transcript: Transcript, known: BoolArray | None = None) -> Float32Array:
+    """The log odds that somebody consumed each item by its popularity alone, float32 [items].
+    known: of whom it is known already, bool [users, items].
+    """
     consumers = transcript.popularity.astype(np.float64)
     others = np.maximum(transcript.users - consumers, 0)
+    if known is not None:
+        consumers = np.maximum(consumers - known.sum(axis=0), 0)
     # Half a user on each side keeps the odds of unknown items finite.
     odds = (consumers + 0.5) / (others + 0.5)
     return np.log(odds).astype(np.float32)

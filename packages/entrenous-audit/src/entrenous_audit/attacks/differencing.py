@@ -15,13 +15,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from entrenous.core.types import Array
 from entrenous.federation.recorder import Seen
 
 from ..claims import Attack, Claims
 from ..transcript import Transcript
 from ._rows_seen import declined
-from ._sums_seen import added_up, differences
+from ._sums_seen import added_up, as_updates, differences
 
 
 def run(transcript: Transcript) -> Claims:
@@ -86,22 +85,13 @@ def _singly(transcript: Transcript, seen: Seen) -> Seen:
     dense = {}
     for name, (way, left) in added_up(transcript, seen).items():
         if way == "rows":
-            rows[name] = left
+            # A device sent the rows in which the two sums differ.
+            rows[name] = left[None]
         else:
             # A party adds to one of the groups, the others do not differ.
             dense[name] = left.sum(axis=0, keepdims=True)
-    # The items in whose rows the two sums differ.
-    touched = np.zeros(transcript.items, np.bool_)
-    for left in rows.values():
-        touched |= left.reshape(transcript.items, -1).any(axis=1)
-    item = np.flatnonzero(touched)
-    ptr = np.array([0, len(item)])
-    sent: dict[str, Array] = {"ptr": ptr, "item": item.astype(np.int32)}
-    sent |= {name: left[item].astype(np.float32) for name, left in rows.items()}
-    sent |= {name: left.astype(np.float32) for name, left in dense.items()}
-    if "weight" in seen.sent:
-        sent["weight"] = np.atleast_1d(seen.sent["weight"].sum()).astype(np.float32)
-    return seen._replace(sent=sent)
+    weight = seen.sent["weight"].sum(keepdims=True)
+    return as_updates(transcript, seen, rows, dense, weight)
 
 
 def applies(transcript: Transcript) -> bool:

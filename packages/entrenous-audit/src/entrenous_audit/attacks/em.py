@@ -44,7 +44,7 @@ from ._fcf_cost import gradients
 from ._followed import Followed, Way, sigmoid
 from ._ncf_followed import averaged_filter
 from ._pairwise import pairwise
-from ._rows_seen import SURE, declined, empty_tally
+from ._rows_seen import SURE, declined, empty_tally, prior
 from ._sums_seen import differences
 
 TURNS = 20  # at most
@@ -114,9 +114,9 @@ def run(transcript: Transcript) -> Claims:
     certain = np.zeros((users, transcript.items), np.bool_)
     if known is not None:
         certain = known[tally.users]
-    prior = _prior(transcript, known)
+    popular = prior(transcript, known)
     odds = np.zeros(certain.shape, np.float32)
-    chance = _chance(prior + odds, certain)
+    chance = _chance(popular + odds, certain)
     first = chance
     every = np.ones(transcript.items, np.bool_)
     for turn in range(LEARNT if way.corrects else TURNS):
@@ -127,11 +127,11 @@ def run(transcript: Transcript) -> Claims:
             told = _even(_estimate(evidence, chance, way.noise))
         odds += np.float32(STEP) * (told - odds)
         before = chance
-        chance = _chance(prior + odds, certain)
+        chance = _chance(popular + odds, certain)
         moved = float(np.abs(chance - before).sum())
         if moved < SETTLED * float(before.sum()):
             break
-    score = prior + odds
+    score = popular + odds
     score[certain] = SURE
     interactions = max(1, int(transcript.about["interactions"]))
     beforehand = 100 * int(certain.sum()) / interactions
@@ -168,18 +168,6 @@ def _too_many(users: int, items: int, equations: int) -> str:
             f"{users} users x {items} items, of which it takes {CELLS}: more take too much memory"
         )
     return ""
-
-
-def _prior(transcript: Transcript, known: BoolArray | None) -> Float32Array:
-    """The log odds that somebody whose interest in an item is not known has consumed it, float32
-    [items].
-    """
-    consumers = transcript.popularity.astype(np.float64)
-    others = np.maximum(transcript.users - consumers, 0)
-    if known is not None:
-        consumers = np.maximum(consumers - known.sum(axis=0), 0)
-    odds = (consumers + 0.5) / (others + 0.5)
-    return np.log(odds).astype(np.float32)
 
 
 def _chance(odds: Float32Array, certain: BoolArray) -> Float32Array:

@@ -22,16 +22,11 @@ from entrenous.federation.recorder import Seen
 from ..claims import Attack, Claims
 from ..transcript import Transcript
 from ._directions import directions
-from ._rows_seen import chances, claims_of, device_of_rows, empty_tally, odds_of, sends
+from ._fcf_cost import of_implicit
+from ._rows_seen import chances, claims_of, device_of_rows, empty_tally, odds_of
 
 SURELY = 5.0  # standard deviations of the residual from which on an item is claimed
 LEAST = 1e-3  # of a typical residual of a consumed item: anything below is rounding
-
-
-def applies(transcript: Transcript) -> bool:
-    """Checks whether devices send a gradient of all item factors of an implicit factorisation."""
-    sent = sends(transcript, "f") or sends(transcript, "own")
-    return sent and "unobserved" in transcript.settings
 
 
 def run(transcript: Transcript) -> Claims:
@@ -109,4 +104,4 @@ def _squared_length(e: Float64Array, along: Float64Array, unobserved: float) -> 
     return max(float(ratio[middle]), 0.0)
 
 
-ATTACK = Attack("gradient", ("individual",), "ours", applies, run)
+ATTACK = Attack("gradient", ("individual",), "ours", of_implicit, run)

@@ -32,7 +32,7 @@ def run(transcript: Transcript) -> Claims:
     history.
     """
     tally = empty_tally(transcript)
-    sizes = history_sizes(transcript)[0]
+    sizes = history_sizes(transcript)
     visits = no_visits(tally)
     # Sizes that are all alike are no measurement, unless decoys tell them.
     differ = len(np.unique(sizes)) > 1

@@ -6,7 +6,7 @@ but for rated items; devices with decoys and `rho` 0 have none; MetaMF shows the
 name. FedRec++ splits a message between the server and a denoising device: an onlooker that has both
 sees, in their difference, a count of 1 for each rated item. Source: D. Chai, L. Wang, K. Chen, Q.
 Yang, "Secure federated matrix factorization", arXiv:1906.05108, for FedMF ("part" tells which items
-were rated); the others ours. Under noise a row counts that is longer than noise makes any.
+were rated); the others ours.
 """
 
 from __future__ import annotations
@@ -19,8 +19,6 @@ from entrenous.federation.recorder import Seen
 from ..claims import Attack, Claims
 from ..transcript import Transcript
 from ._rows_seen import claims_of, device_of_rows, empty_tally, sends
-
-SURELY = 8.0  # standard deviations of a squared length
 
 
 def applies(transcript: Transcript) -> bool:
@@ -62,9 +60,10 @@ def _listed(transcript: Transcript, seen: Seen) -> tuple[Array, Array, Array]:
     if sends(transcript, "v", "noise") and "ptr" in sent:
         rated = _rated(sent["v"], sent["noise"])
         return seen.users, device_of_rows(seen)[rated], sent["item"][rated]
-    # A table for each device that is zero elsewhere.
+    # A table for each device that is zero elsewhere; under noise no row is.
     if "v" in sent and sent["v"].ndim == 3 and not len(sent["item"]):
-        marked = np.stack([_longer(table) for table in sent["v"]])
+        marked: BoolArray = np.any(sent["v"], axis=2)
+        marked[np.all(marked, axis=1)] = False
         device, item = np.nonzero(marked)
         return seen.users, device, item
     # Rows of rated items alone, unless every item has one.
@@ -72,18 +71,6 @@ def _listed(transcript: Transcript, seen: Seen) -> tuple[Array, Array, Array]:
         return seen.users, device_of_rows(seen), sent["item"]
     nothing = np.empty(0, np.int64)
     return seen.users, nothing, nothing
-
-
-def _longer(table: Array) -> BoolArray:
-    """The rows of a table that are not 0, or longer than noise makes the median row."""
-    factors = table.shape[1]
-    squares = (table.astype(np.float64) ** 2).sum(axis=1)
-    if not squares.all():
-        return squares > 0  # type: ignore[no-any-return]
-    # The squared length of a row of noise has mean F and deviation sqrt(2 F), times its variance.
-    variance = float(np.median(squares)) / factors
-    longest = factors + SURELY * np.sqrt(2 * factors)
-    return squares > variance * longest  # type: ignore[no-any-return]
 
 
 def _rated(v: Array, noise: Array) -> BoolArray:

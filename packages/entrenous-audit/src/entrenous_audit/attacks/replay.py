@@ -13,14 +13,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from entrenous.core.lanes.memory import starts_of
 from entrenous.core.types import Array
 from entrenous.federation.recorder import Seen
 
 from ..claims import Attack, Claims
 from ..transcript import Transcript
-from ._rows_seen import declined, sends, users_seen
-from ._sums_seen import added_up, same_model
+from ._fcf_cost import of_implicit
+from ._rows_seen import declined, users_seen
+from ._sums_seen import added_up, as_updates, same_model
 from .differencing import best_of
 
 ALONE = 1e-6  # how far a combination of sums may be from one user alone
@@ -59,39 +59,21 @@ def _solved(transcript: Transcript, same: list[Seen]) -> Seen | None:
         return None
     # Each of these users' updates is its combination of the sums.
     combination = inverse[who]
-    least = float(transcript.about["step"]) / 2
-    touched = np.zeros((len(who), transcript.items), np.bool_)
-    rows = {}
-    dense = {}
+    rows: dict[str, Array] = {}
+    dense: dict[str, Array] = {}
     for name, (way, _) in added_up(transcript, same[0]).items():
         tables = [np.asarray(seen.sent[name], np.float64) for seen in same]
         sums = np.stack(tables)
         if way == "dense":
             # Summed over the groups of parties.
             sums = sums.sum(axis=1)
-        update = np.tensordot(combination, sums, 1).astype(np.float32)
-        if way == "dense":
-            dense[name] = update
-            continue
-        rows[name] = update
-        # Anything below half a step of the grid is an error of the solution.
-        numbers = np.abs(update).reshape(*touched.shape, -1)
-        largest = numbers.max(axis=2)
-        touched |= largest > least
-    sent: dict[str, Array] = {
-        **dense,
-        **{name: array[touched] for name, array in rows.items()},
-        "ptr": starts_of(touched.sum(axis=1)),
-        "item": np.nonzero(touched)[1].astype(np.int32),
-        "weight": np.ones(len(who), np.float32),
-    }
-    first = same[0]
-    return Seen(first.round, first.received, users[who], sent)
+        kept = dense if way == "dense" else rows
+        kept[name] = np.tensordot(combination, sums, 1).astype(np.float32)
+    # Anything below half a step of the grid is an error of the solution.
+    least = float(transcript.about["step"]) / 2
+    one = same[0]._replace(users=users[who])
+    return as_updates(transcript, one, rows, dense, np.ones(len(who)), least)
 
 
-def applies(transcript: Transcript) -> bool:
-    """Checks whether devices send updates that the model and the history decide: no draws."""
-    return sends(transcript, "f") or sends(transcript, "own")
-
-
-ATTACK = Attack("replay", ("sum",), "ours", applies, run)
+# Such updates are decided by the model and the history: no draws.
+ATTACK = Attack("replay", ("sum",), "ours", of_implicit, run)

@@ -21,6 +21,7 @@ from entrenous.core.types import BoolArray, Float64Array
 
 from ..claims import Attack, Claims
 from ..transcript import Transcript
+from ._fcf_cost import gradients, terms_of
 from ._peeling import Sums, peeled
 from ._rows_seen import SURE, declined, empty_tally, prior, sends
 
@@ -123,7 +124,6 @@ def _sent_alone(transcript: Transcript) -> tuple[Sums, BoolArray] | None:
     some = np.any([row.any(axis=1) for row in rows], axis=0)
     if some.all():
         return None
-    # Each of the parties rounds to the grid: a variance of step^2 / 12.
     parties = len(transcript.rounds[0].users)
     # Each party rounds its numbers to a step: an even error of each, of variance 1/12.
     spread = float(np.sqrt(parties / 12))
@@ -140,14 +140,11 @@ def _sums(transcript: Transcript, rows: list[Float64Array], some: BoolArray, noi
     be a step of the grid at least.
     """
     # On top of -w S y a consumed item has (c - (c - w) x . y) x of each of its parties.
-    w = float(transcript.setting("unobserved"))
-    c = 1.0
-    if w:
-        c = 1 + float(transcript.setting("alpha"))
+    terms = terms_of(transcript, sums=1)
     noise = max(noise, float(transcript.about["step"]))
     items = np.stack(_item_factors(transcript))
     tables = np.stack(rows)[:, some]
-    return Sums(tables, items[:, some], c, c - w, noise)
+    return Sums(tables, items[:, some], terms.c, terms.c - terms.w, noise)
 
 
 def _robust(total: Float64Array, y: Float64Array, transcript: Transcript) -> Float64Array:
@@ -191,11 +188,4 @@ def _stands_out(left: Float64Array, nobody: BoolArray) -> bool:
     return bool(left[~nobody].min() > 2 * left[nobody].max())
 
 
-def applies(transcript: Transcript) -> bool:
-    """Checks whether devices send FCF's gradient, of consumed items and of others."""
-    settings = transcript.settings
-    sent = sends(transcript, "f") or sends(transcript, "own")
-    return sent and "unobserved" in settings and not settings["ratings"]
-
-
-ATTACK = Attack("separation", ("sum",), "ours", applies, run)
+ATTACK = Attack("separation", ("sum",), "ours", gradients, run)

@@ -17,30 +17,26 @@ from ..transcript import Transcript
 from ._pairwise import pairwise
 from ._rows_seen import claims_of, empty_tally, rounds_of_rows, rows_sent, users_seen
 
-UNKNOWN = 9.99  # a standard error, as a share of a length, that says nothing
 
-
-def history_sizes(transcript: Transcript) -> tuple[Float64Array, Float64Array]:
-    """Estimates the lengths of the histories of the users seen. Returns them, and their standard
-    error as a share of them, float64 [m] each.
+def history_sizes(transcript: Transcript) -> Float64Array:
+    """Estimates the lengths of the histories of the users seen, float64 [m]; NaN where messages say
+    nothing of them.
     """
     users = users_seen(transcript)
-    exact = np.zeros(len(users))
     weights = _weights(transcript, users)
     if weights is not None:
-        return weights, exact
+        return weights
     # The mean number of rows of each user in a round.
     counts = np.zeros(len(users))
     rounds = np.zeros(len(users))
     for rows in rounds_of_rows(transcript):
         counts += np.bincount(rows.who, minlength=len(users))
         rounds[np.searchsorted(users, rows.seen.users)] += 1
-    rounds = np.maximum(rounds, 1)
-    mean = counts / rounds
+    mean = counts / np.maximum(rounds, 1)
     if pairwise(transcript):
-        return _lengths_for(transcript, mean, rounds)
+        return _lengths_for(transcript, mean)
     rho = float(transcript.settings.get("rho", 0.0))
-    return mean / (1 + rho), exact
+    return mean / (1 + rho)
 
 
 def _weights(transcript: Transcript, users: Int64Array) -> Float64Array | None:
@@ -54,16 +50,12 @@ def _weights(transcript: Transcript, users: Int64Array) -> Float64Array | None:
     return weights if different and whole else None
 
 
-def _lengths_for(
-    transcript: Transcript, mean: Array, rounds: Array
-) -> tuple[Float64Array, Float64Array]:
-    """The lengths at which FPL's devices send `mean` rows, and the standard error that chance
-    leaves after so many rounds, as a share of the length.
-    """
+def _lengths_for(transcript: Transcript, mean: Float64Array) -> Float64Array:
+    """The lengths at which FPL's devices send `mean` rows."""
     pi = transcript.setting("pi")
     triples = int(transcript.setting("triples"))
     items = transcript.items
-    # The expected number of rows, and its variance, at every length n.
+    # The expected number of rows at every length n.
     n = np.arange(1, items, dtype=np.float64)
     # Of a setting that is no number, one negative for each positive.
     known = 1.0
@@ -71,28 +63,11 @@ def _lengths_for(
         known = float(pi)
     positives = triples * known
     rows = _distinct(items - n, triples) + _distinct(n, positives)
-    variance = _variance(items - n, triples) + _variance(n, positives)
-    # Only where rows grow with the length does a number of rows have one length.
-    if (rows[1:2] > rows[:1]).all():
-        order = slice(0, int(rows.argmax()) + 1)
-    else:
-        # At pi = 0 rows get fewer with the length: read from the far end, they grow.
-        order = slice(None, None, -1)
-    rows = rows[order]
-    variance = variance[order]
-    n = n[order]
-    # With so few triples no length would show.
-    if np.ptp(rows) < 0.5:
-        usual = transcript.about["interactions"] / max(1, transcript.users)
-        return np.full(len(mean), usual), np.full(len(mean), UNKNOWN)
-    length = np.interp(mean, rows, n)
-    # The lengths one standard error below and above.
-    error = np.sqrt(np.interp(mean, rows, variance) / rounds)
-    low = np.interp(mean - error, rows, n)
-    high = np.interp(mean + error, rows, n)
-    half = np.abs(high - low) / 2
-    relative = half / np.maximum(length, 1)
-    return length, np.minimum(relative, UNKNOWN)
+    # Rows must grow with the length, up to some length: at pi = 0, or of few triples, none shows.
+    if rows[1] <= rows[0] or np.ptp(rows) < 0.5:
+        return np.full(len(mean), np.nan)
+    longest = int(rows.argmax()) + 1
+    return np.interp(mean, rows[:longest], n[:longest])
 
 
 def _distinct(m: Array, drawn: float) -> Array:
@@ -100,26 +75,16 @@ def _distinct(m: Array, drawn: float) -> Array:
     return m * (1 - (1 - 1 / m) ** drawn)
 
 
-def _variance(m: Array, drawn: float) -> Array:
-    """The variance of the number of different ones of m among `drawn` draws."""
-    # The chances that one of m, and that two of them, never come.
-    one = (1 - 1 / m) ** drawn
-    two = np.maximum(1 - 2 / m, 0) ** drawn
-    both = m * (m - 1) * two
-    mean = m * one
-    return np.maximum(mean + both - mean**2, 0)
-
-
 def run(transcript: Transcript) -> Claims:
     """Claims no items; the note says how long histories are."""
-    sizes, error = history_sizes(transcript)
-    tally = empty_tally(transcript)
-    if not len(sizes):
-        return claims_of(transcript, tally, "nobody was seen")
-    middle = np.median(sizes)
-    span = f"{middle:.0f} interactions (median; {sizes.min():.0f} to {sizes.max():.0f})"
-    within = f"each to within {100 * np.median(error):.1f} % (one standard error)"
-    return claims_of(transcript, tally, f"histories of {span}, {within}")
+    sizes = history_sizes(transcript)
+    # Without anybody, or where rows do not grow with the history, there is no median.
+    note = "messages say nothing of lengths"
+    if np.isfinite(sizes).any():
+        middle = np.median(sizes)
+        span = f"{middle:.0f} interactions (median; {sizes.min():.0f} to {sizes.max():.0f})"
+        note = f"histories of {span}"
+    return claims_of(transcript, empty_tally(transcript), note)
 
 
 ATTACK = Attack("sizes", ("individual",), "ours", rows_sent, run)

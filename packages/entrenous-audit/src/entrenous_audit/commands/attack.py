@@ -63,13 +63,9 @@ def _show(comparison: Mapping[str, Any]) -> None:
         "er@10_before",
         "er@10",
         "er@10_most",
-        "rounds_to_half",
         "refused",
     ]
-    rows = []
-    for row in comparison["rows"]:
-        # Some figures do not exist, such as rounds to half of a rise that never came.
-        rows.append(["-" if row[name] is None else row[name] for name in names])
+    rows = [[row[name] for name in names] for row in comparison["rows"]]
     about = (
         f"{comparison['algorithm']} on {comparison['data']}, {comparison['protocol']},"
         f" {comparison['rounds']} rounds"

@@ -5,6 +5,7 @@ limits of its figures.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from entrenous.core.printed import counted
 from entrenous.privacy.protection import epsilon_in_words
@@ -41,7 +42,7 @@ def caption(found: AuditFound) -> str:
     )
 
 
-def records(found: AuditFound) -> list[dict[str, object]]:
+def records(found: AuditFound) -> list[dict[str, Any]]:
     """A dictionary for each attack: its name, view, question, figures and verdict, the share that
     is `guessable` anyway and the one that is known `because` people took part; popularity alone is
     the first.
@@ -58,41 +59,38 @@ def records(found: AuditFound) -> list[dict[str, object]]:
 
 def cells(found: AuditFound) -> list[list[str]]:
     """A row for each attack, in the order of HEADERS."""
-    # The first row is the yardstick: a guess by popularity, which needs no message of anybody.
-    guess = found["popularity"]
-    popularity = {**dict.fromkeys(HEADERS, ""), "attack": "popularity alone"}
-    popularity["R-precision"] = _number(guess["r_precision"])
-    popularity["AUC"] = _number(guess["auc"])
-    return [list(popularity.values()), *map(_row, found["attacks"])]
+    # The first record is popularity alone, of which there is no attack.
+    rows = [_row(record) for record in records(found)]
+    for row, attack in zip(rows[1:], found["attacks"], strict=True):
+        if not attack["named"]:
+            row[0] += " (pseudonyms)"
+    return rows
 
 
-def _row(attack: AttackFigures) -> list[str]:
-    """Returns the row of one attack, in the order of HEADERS."""
+def _row(record: Mapping[str, Any]) -> list[str]:
+    """Returns the row of one attack, in the order of HEADERS; without figures if it was not
+    tried.
+    """
     # An attack that was not tried has a verdict and no figures.
-    if attack["r_precision"] is None:
-        return [attack["name"], attack["view"], *[""] * 9, attack["verdict"]]
     span = ""
     half = ""
-    if attack["low"] is not None:
-        span = f"{attack['advantage']:+.3f} ({attack['low']:+.3f} to {attack['high']:+.3f})"
-    if attack["rounds_to_half"] is not None:
-        half = counted(attack["rounds_to_half"], "round")
-    figures = (attack["precision"], attack["recall"], attack["r_precision"], attack["auc"])
-    part = attack["participation"]
     because = ""
-    if part["because"] is not None:
-        because = f"{part['because']:+.3f}"
-    name = attack["name"] if attack["named"] else f"{attack['name']} (pseudonyms)"
+    if record["low"] is not None:
+        span = f"{record['advantage']:+.3f} ({record['low']:+.3f} to {record['high']:+.3f})"
+    if record["rounds_to_half"] is not None:
+        half = counted(record["rounds_to_half"], "round")
+    if record["because"] is not None:
+        because = f"{record['because']:+.3f}"
     return [
-        name,
-        attack["view"],
-        *map(_number, figures),
+        record["name"],
+        record["view"],
+        *(_number(record[name]) for name in FIGURES[:4]),
         span,
-        _number(attack["worst"]),
+        _number(record["worst"]),
         half,
-        _number(part["guessable"]),
+        _number(record["guessable"]),
         because,
-        attack["verdict"],
+        record["verdict"] or "",
     ]
 
 
@@ -127,17 +125,6 @@ def sentences(found: AuditFound) -> list[str]:
         listed.append(
             "single messages are masked under this profile: this is what they would tell if the"
             " masks were broken"
-        )
-    # With as many equations as unknowns, sums could be solved for each party's part.
-    counts = found["equations"]
-    if counts is not None:
-        enough = "fewer than parties"
-        if counts["equations"] >= counts["parties"]:
-            enough = "as many as there are parties"
-        product = f"{counts['rounds']} rounds x {counts['numbers']} numbers = {counts['equations']}"
-        noise = f", under noise of {protect['noise']}" if protect["noise"] else ""
-        listed.append(
-            f"equations for each item: {product} for {counts['parties']} parties: {enough}{noise}"
         )
     if any(not attack.get("named", True) for attack in found["attacks"]):
         listed.append(
