@@ -94,7 +94,6 @@ def federation(
         terms["protect"] = {
             "secure_sum": True,
             "people": floors.people,
-            "parties": floors.parties,
             **terms.get("protect", {}),
         }
     rows = ratings() if data is None else data
@@ -129,7 +128,7 @@ def by_lot(
     settings = {"factors": 4, "cohort": cohort}
     if algorithm == "fcf":
         settings["alpha"] = alpha
-    floors = terms.pop("floors", Floors(people=people, parties=3, occupancy=0.0))
+    floors = terms.pop("floors", Floors(people=people, occupancy=0.0))
     protect = {
         "sampling": "poisson",
         "answers": answers,
@@ -175,7 +174,7 @@ def consented(nodes: Mapping[str, FederatedNode]) -> dict[int, frozenset[str]]:
     for node in nodes.values():
         rows = node.store.connection.execute("select round, parties from summed")
         for number, parties in rows:
-            found[number] = found.get(number, frozenset()) | json.loads(parties).keys()
+            found[number] = found.get(number, frozenset()).union(json.loads(parties))
     return found
 
 

@@ -33,7 +33,7 @@ FIRST = 30
 DATA = ratings(USERS)
 
 
-OWNER = JoinPlan(people=5, parties=3, occupancy=0.0, public_draws=True)
+OWNER = JoinPlan(people=5, occupancy=0.0, public_draws=True)
 
 
 class Growing:

@@ -47,7 +47,7 @@ PATIENCE = 120.0  # seconds for what takes five on an idle machine
 PEOPLE = 40  # of a federation by lot
 ROUNDS = 3
 SETTINGS: dict[str, dict[str, Any]] = {"fcf": {"factors": 5}, "fpl": {"factors": 18, "triples": 9}}
-OWNER: dict[str, Any] = {"people": 4, "parties": 3, "occupancy": 0}
+OWNER: dict[str, Any] = {"people": 4, "occupancy": 0}
 # What the owner of a device in JavaScript insists on.
 INSISTED = ["paper=1", "public=1", *(f"{floor}={value}" for floor, value in OWNER.items())]
 PLAIN: dict[str, Any] = {"profile": "paper", "draws": "public"}
@@ -289,7 +289,6 @@ def links_to(
         ([good[:-1]], "this is no link to join by"),
         ([good.replace("https:", "http:").replace("127.0.0.1", "10.0.0.1")], "plain text beyond"),
         ([good, "people=11"], "its terms have people=10; expected 11 or more"),
-        ([good, "parties=4"], "its terms have parties=3; expected 4 or more"),
         ([good, "noise=1"], "its terms have noise=0.2; expected 1 or more"),
         ([good, "public=0"], "its draws are public"),
         ([good, "people=x"], "got 'people=x'"),

@@ -35,7 +35,7 @@ PEOPLE = 12  # before anybody joins
 ROOM = 20
 ITEMS = Items.of(ratings(ROOM))
 DATA = ratings(ROOM)
-OWNER = JoinPlan(people=5, parties=3)
+OWNER = JoinPlan(people=5)
 PLAN = FoundingPlan(
     algorithm="fcf",
     endless=True,

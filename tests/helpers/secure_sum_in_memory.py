@@ -18,7 +18,7 @@ from entrenous_network.secure_sum.vector import SumRows
 
 MODEL, OTHER = bytes(range(32)), bytes(32)
 ALL = SumRows(1, 1)  # every row is filled by everyone
-SMALL = Floors(people=2, parties=2, occupancy=1)
+SMALL = Floors(people=2, occupancy=1)
 
 
 def terms(length: int = 40, **more: Any) -> SumTerms:
@@ -41,12 +41,10 @@ def name(number: int) -> str:
 
 
 def clients(
-    parties: int, about: SumTerms | None = None, floors: Floors = SMALL, people: int = 1
+    parties: int, about: SumTerms | None = None, floors: Floors = SMALL
 ) -> dict[str, SecureSumClient]:
     return {
-        name(k): SecureSumClient(
-            about or terms(), roll(parties), name(k), identity(k), floors, people=people
-        )
+        name(k): SecureSumClient(about or terms(), roll(parties), name(k), identity(k), floors)
         for k in range(parties)
     }
 

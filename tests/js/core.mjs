@@ -21,7 +21,7 @@ import { KINDS, MaskedSide } from "./masked.mjs";
 import { MODELS, best, settingsOf, unknownSetting } from "./models.mjs";
 import * as p from "./protocol.mjs";
 
-export const FORMAT = 4;
+export const FORMAT = 5;
 const LISTED = 10; // items of a list in which a new row is a hit
 const TESTS = 3; // numbers of tests of new rows
 const NO_TESTS = [0, 0, 0]; // rows, hits, sum of 1 / rank
@@ -99,7 +99,7 @@ export async function joinFederation(files, invitation, rows, insisted) {
 
 // What an invitation means, whoever is a member. Refuses what this device or its owner does not take.
 export function understood(invitation, rows, insisted) {
-  const floors = { people: 100, parties: 3, occupancy: 10, noise: 0, paper: 0, public: 0 };
+  const floors = { people: 100, occupancy: 10, noise: 0, paper: 0, public: 0 };
   for (const floor of insisted) {
     const [name, value] = floor.split("=");
     if (!(name in floors) || !(Number(value) >= 0))
@@ -197,8 +197,8 @@ function checkTerms(terms, floors) {
   const repeated = terms.draws === "public" || (noise && source === "seed");
   if (repeated && !floors.public)
     throw new BadInput("its draws are public; expected secret ones, or public=1");
-  const { people = 0, parties = 0 } = terms.protection;
-  const promised = { noise: noise ?? 0, ...(masked && { people, parties }) };
+  const { people = 0 } = terms.protection;
+  const promised = { noise: noise ?? 0, ...(masked && { people }) };
   for (const [name, least] of Object.entries(promised))
     if (!(least >= floors[name]))
       throw new BadInput(

@@ -1,7 +1,7 @@
 // The device of core.mjs for Node: its files in a folder, and a connection.
 //
 //   node device.mjs identity FOLDER NAME               makes a key, and request.json for the operator
-//   node device.mjs join FOLDER FROM ROWS.csv [people=100] [parties=3] [occupancy=10] [noise=0]
+//   node device.mjs join FOLDER FROM ROWS.csv [people=100] [occupancy=10] [noise=0]
 //                                     [paper=0] [public=0]
 //                                                      joins by an invitation, a folder, or by a link,
 //                                                      with the user's rows; the rest is the least that

@@ -45,15 +45,13 @@ export function timesWithNow({ terms, state, now }) {
 }
 
 // Why a device does not answer in a sum of some people; null if it does. past: the lists that it has
-// consented to, each as {model, parties}; members: all who are or were on the list; gone: how many
+// consented to, each as {model, people}; floor: of people; members: of the federation; gone: how many
 // answers count no more.
-export function refusal(parties, model, past, { people, answers, members, gone = 0 }) {
-  const listed = new Set(Object.keys(parties));
-  if (listed.size < people) return "few";
+export function refusal(people, model, past, { floor, answers, members, gone = 0 }) {
+  const listed = new Set(people);
   if (members < listed.size) return "population";
   if (listed.size > SHARE * members) return "many";
-  const away = past.map(({ parties: before }) => {
-    const names = Object.keys(before);
+  const away = past.map(({ people: names }) => {
     const both = names.filter((name) => listed.has(name)).length;
     return listed.size + names.length - 2 * both;
   });
@@ -61,19 +59,19 @@ export function refusal(parties, model, past, { people, answers, members, gone =
   if (same) return null;
   if (past.some((before) => before.model === model)) return "again";
   if (past.length - gone >= answers) return "spent";
-  return away.some((differ) => differ > 0 && differ <= CLOSE * people) ? "close" : null;
+  return away.some((differ) => differ > 0 && differ <= CLOSE * floor) ? "close" : null;
 }
 
 // The rule as a party of a sum has it.
 export function ruleOf(device, members) {
   const { protection } = device.terms;
   const demands = {
-    people: Math.max(protection.people, device.floors.people),
+    floor: Math.max(protection.people, device.floors.people),
     answers: protection.answers,
     members,
   };
-  return (parties, model, past) => {
-    const why = refusal(parties, model, past, { ...demands, gone: old(device) });
+  return (people, model, past) => {
+    const why = refusal(people, model, past, { ...demands, gone: old(device) });
     if (why) throw new SumRefused("contract", why);
   };
 }

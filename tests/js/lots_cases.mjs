@@ -11,8 +11,8 @@ import { boundOf } from "./masked.mjs";
 const cases = JSON.parse(readFileSync(process.argv[2], "utf8"));
 const { refusals, lists, lots, budgets, bounds } = cases;
 
-for (const { parties, model, past, demands, said } of refusals)
-  deepEqual(refusal(parties, model, past, demands), said);
+for (const { people, model, past, demands, said } of refusals)
+  deepEqual(refusal(people, model, past, demands), said);
 
 for (const { days, times, now, said, after } of budgets) {
   const device = { terms: { protection: { days } }, state: { times }, now: () => now };

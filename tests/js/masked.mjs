@@ -29,8 +29,7 @@ function sumTerms({ terms, listed, length }, { round, attempt, model }) {
     model,
     length,
     bits,
-    people,
-    parties,
+    people: Math.max(people, parties),
     noise: share,
   };
 }
@@ -160,10 +159,6 @@ export class MaskedSide {
     this.members = list.nodes;
     const keys = Object.entries(rollOf(list));
     this.roll = Object.fromEntries(keys.map(([name, key]) => [name, p.unhex(key)]));
-    const count = (users) => users.reduce((sum, [first, last]) => sum + last - first + 1, 0);
-    const most = Object.entries(list.nodes).map(([name, { users }]) => [name, count(users)]);
-    // Nobody who was shut out is in a sum.
-    this.most = Object.fromEntries(most);
   }
 
   async answer(head, body, about) {
@@ -213,7 +208,8 @@ export class MaskedSide {
       name: device.name,
       identity: device.key,
       floors: this.floors,
-      most: this.most,
+      // Nobody who was shut out is in a sum.
+      members: this.members,
       rule: ruleOf(device, Object.keys(this.members).length),
       past,
     });
@@ -269,7 +265,7 @@ export class MaskedSide {
       newest: device.kept(download),
     };
     this.leaving = { changes, told, forgotten };
-    return p.writeArrays({ message: ["U8", [message.length], message] });
+    return message;
   }
 
   vectorOf(update, { people, noise }, round) {

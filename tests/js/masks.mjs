@@ -5,7 +5,7 @@ import * as f from "./forms.mjs";
 import * as p from "./protocol.mjs";
 
 const subtle = globalThis.crypto.subtle;
-const DOMAIN = "entrenous secure sum 4";
+const DOMAIN = "entrenous secure sum 5";
 const [ADVERT, SHARES, MASKED, CONSENT, UNMASKING, COMPLAINT, OPENING] = [0, 1, 2, 3, 4, 5, 6];
 const PRIME = 2n ** 256n + 297n;
 const SHARE = 33; // bytes of a share
@@ -19,7 +19,7 @@ export const SIGNATURE = f.bytes(64, 64);
 const NAME = f.text(1, 128);
 const SIGNED = [f.whole(0, OPENING), f.whole(), f.whole(), NAME, f.bytes(), SIGNATURE];
 export const ENVELOPE = f.row(f.one("signed"), ...SIGNED);
-export const ADVERTISED = f.row(HASH, HASH, HASH, HASH, f.whole(1, 2 ** 40));
+export const ADVERTISED = f.row(HASH, HASH, HASH, HASH);
 export const COMPLAINED = f.row(f.whole(), HASH);
 export const FROM_SERVER = {
   roster: f.row(f.one("roster"), f.list(ENVELOPE, MOST)),
@@ -172,22 +172,21 @@ export async function graphOf(names, view, members) {
 // ---- a party ------------------------------------------------------------------------------------
 
 export class Party {
-  // terms: of the sum; roll: {name: public key}; floors: what the owner insists on; most: {name: people}
-  // that are agreed on; past: sums consented to, as {model, parties: {name: people}}; rule(parties,
-  // model, past): refuses lists; random: for tests.
+  // terms: of the sum; roll: {name: public key}; floors: what the owner insists on; members: {name:
+  // anything}, who may be in a sum, null = the roll; past: sums consented to, as {model, people:
+  // [name]}; rule(people, model, past): refuses lists; random: for tests.
   constructor({
     terms,
     roll,
     name,
     identity,
-    people = 1,
     floors,
-    most = null,
+    members = null,
     past = [],
     rule = null,
     random = p.random,
   }) {
-    Object.assign(this, { terms, roll, name, identity, people, floors, most, past, rule, random });
+    Object.assign(this, { terms, roll, name, identity, floors, members, past, rule, random });
     // Fresh in every attempt: shares of an attempt that failed open nothing of the next one.
     this.secrets = { boxes: random(32), masks: random(32), seed: random(32) };
     this.answers = []; // the question and the answer of each stage so far
@@ -245,7 +244,7 @@ export class Party {
       return this.signed(
         ADVERT,
         NOTHING,
-        p.encode([this.terms.model, ...keys, await commitment(seed), this.people]),
+        p.encode([this.terms.model, ...keys, await commitment(seed)]),
       );
     });
   }
@@ -312,10 +311,10 @@ export class Party {
         "of another attempt",
       );
       await this.check(ADVERT, name, NOTHING, await p.sha256(message), signature);
-      const [model, boxes, masks, seed, people] = decoded(message, ADVERTISED);
+      const [model, boxes, masks, seed] = decoded(message, ADVERTISED);
       // A model made for one party alone would mark that party's numbers in the sum.
       demand(p.same(model, this.terms.model), "model", `'${name}' signed another model`);
-      adverts.push({ boxes, masks, seed, people });
+      adverts.push({ boxes, masks, seed });
       seen.push(p.bytesOf(name), message);
     }
     this.view = await digest(this.digest, seen);
@@ -328,33 +327,22 @@ export class Party {
   enough(places, rows) {
     const { floors } = this;
     const { faults, quorum } = this.graph;
-    const parties = Object.fromEntries(
-      places.map((place) => [this.names[place], this.adverts[place].people]),
-    );
-    for (const [name, people] of Object.entries(parties)) {
-      demand(
-        !this.most || people <= (this.most[name] ?? 0),
-        "floor",
-        `'${name}' says that it has more people than was agreed on`,
-      );
-    }
-    const count = (side) => Object.values(side).reduce((a, b) => a + b, 0);
-    const people = count(parties);
-    demand(people >= Math.max(floors.people, this.terms.people), "floor", `${people} people`);
-    const least = Math.max(floors.parties, quorum, faults + Math.min(2, floors.parties - 1));
-    demand(places.length >= least, "floor", `${places.length} parties; at least ${least}`);
-    if (this.rule) this.rule(parties, p.hex(this.terms.model), this.past);
-    const namesOf = (sum) => Object.keys(sum).sort().join("\n");
-    const same = ({ parties: before }) => namesOf(before) === namesOf(parties);
+    const people = places.map((place) => this.names[place]);
+    const members = this.members ?? this.roll;
+    for (const name of people) demand(name in members, "floor", `'${name}' is no member`);
+    const least = Math.max(floors.people, this.terms.people, quorum, faults + 2);
+    demand(people.length >= least, "floor", `${people.length} people; at least ${least}`);
+    if (this.rule) this.rule(people, p.hex(this.terms.model), this.past);
+    const same = ({ people: before }) => before.join("\n") === people.join("\n");
     const sums = 1 + this.past.filter(same).length;
     // A row that one device fills is that device's row.
     if (rows)
       demand(
-        floors.noise || rows(people, sums) >= floors.occupancy,
+        floors.noise || rows(people.length, sums) >= floors.occupancy,
         "occupancy",
         "too few devices fill a row",
       );
-    return parties;
+    return people;
   }
 
   // rows(people, sums): how many devices fill a row, on average.
@@ -377,8 +365,7 @@ export class Party {
         );
       }
       this.rows = rows;
-      const parties = Object.values(this.enough(sharers, rows));
-      const people = parties.reduce((a, b) => a + b, 0);
+      const { length: people } = this.enough(sharers, rows);
       const { bits = 64 } = this.terms;
       const words = wordsOf(vector, bits, people);
       const own = await derive(this.secrets.seed, "own", this.view, me, me);
@@ -440,7 +427,7 @@ export class Party {
     return this.once(CONSENT, survivors, async () => {
       const [, set, uploads] = decoded(survivors, FROM_SERVER.survivors);
       const alive = this.list(set, this.sharers, "survivors");
-      const parties = this.enough(alive, this.rows);
+      const people = this.enough(alive, this.rows);
       demand(this.graph.joined(alive), "survivors", "they fall apart into groups");
       const near = this.near(alive);
       demand(uploads.length === near.length, "survivors", "not an upload of each survivor");
@@ -451,7 +438,7 @@ export class Party {
       }
       this.alive = alive;
       this.views[3] = await digest(this.views[2], [set]);
-      this.consented = { model: p.hex(this.terms.model), parties };
+      this.consented = { model: p.hex(this.terms.model), people };
       return this.signed(CONSENT, this.views[3], NOTHING);
     });
   }
@@ -527,10 +514,7 @@ export async function termsDigest(terms, roll) {
     attempt,
     length,
     bits = 64,
-    dropout = 0.3,
-    malicious = 0.1,
     people,
-    parties,
     noise,
   } = terms;
   const about = [
@@ -539,10 +523,7 @@ export async function termsDigest(terms, roll) {
     attempt,
     length,
     bits,
-    new p.Float(dropout),
-    new p.Float(malicious),
     people,
-    parties,
     new p.Float(noise),
   ];
   const keys = Object.entries(roll).sort(([a], [b]) => (a < b ? -1 : 1));

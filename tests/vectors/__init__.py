@@ -403,14 +403,14 @@ def of_sum(names: Sequence[str], gone: str) -> dict[str, Any]:
     """Returns a secure sum in which party `gone` vanishes before its vector: the secrets that each
     party draws, every message, and the sum.
     """
-    terms = SumTerms(RUN, 2, 1, secret("model"), LENGTH, people=3, parties=3, noise=0.25)
+    terms = SumTerms(RUN, 2, 1, secret("model"), LENGTH, people=3, noise=0.25)
     roll = Roll({name: _public(identity(name)) for name in names})
-    floors = Floors(people=3, parties=3, noise=True)
+    floors = Floors(people=3, noise=True)
     sources = {name: Named(f"secrets of {name}") for name in names}
     parties = {}
     for name in names:
         with drawing(sources[name]):
-            parties[name] = SecureSumClient(terms, roll, name, secret(name), floors, people=1)
+            parties[name] = SecureSumClient(terms, roll, name, secret(name), floors)
     vectors = {name: _vector(place) for place, name in enumerate(names)}
     left = [name for name in names if name != gone]
     server = SecureSumServer(terms, roll)
@@ -450,10 +450,7 @@ def of_sum(names: Sequence[str], gone: str) -> dict[str, Any]:
             "model": terms.model.hex(),
             "length": LENGTH,
             "bits": terms.bits,
-            "dropout": terms.dropout,
-            "malicious": terms.malicious,
             "people": terms.people,
-            "parties": terms.parties,
             "noise": terms.noise,
         },
         "digest": terms.digest(roll).hex(),
@@ -488,7 +485,7 @@ def _ring() -> dict[str, Any]:
     """
     names = [f"node-{number:03d}" for number in range(130)]
     view = secret("view")
-    made = graph(names, view, SumTerms.dropout, SumTerms.malicious, 200)
+    made = graph(names, view, 200)
     once = made.ring[: made.reach]
     twice = [*once, *made.ring[60 : 60 + made.reach]]
     everybody = set(range(made.n))

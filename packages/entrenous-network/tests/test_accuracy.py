@@ -150,8 +150,9 @@ def test_numbers_that_nobody_can_have_are_left_out_and_the_round_counts(
     made = masked(tmp_path / "f")
     of = row_tests.with_tests
 
-    def lying(total: Any, tests: list[RowTests], *given: Any, **named: Any) -> Any:
-        tests = [RowTests(1, 1000, 0.0) if one.rows else one for one in tests]
+    def lying(total: Any, tests: RowTests, *given: Any, **named: Any) -> Any:
+        if tests.rows:
+            tests = RowTests(1, 1000, 0.0)
         return of(total, tests, *given, **named)
 
     monkeypatch.setattr("entrenous_network.node.secure_node.with_tests", lying)
@@ -166,21 +167,24 @@ def test_numbers_that_nobody_can_have_are_left_out_and_the_round_counts(
 
 def test_a_person_with_many_rows_counts_as_one_with_few() -> None:
     empty = zero_total(4, {}, {}, 1)
-    few, many = RowTests(1, 1, 0.5), RowTests(100, 25, 10.0)
-    total = with_tests(empty, [few, many, RowTests()], 1e-4, np.uint64(1), secret=False)
-    left, numbers = without_tests(total)
-    assert np.allclose(numbers, [2, 1.25, 0.6], atol=0.01)
-    assert left.dense == {}
+    for tests, told in (
+        (RowTests(1, 1, 0.5), [1, 1, 0.5]),
+        (RowTests(100, 25, 10.0), [1, 0.25, 0.1]),
+        (RowTests(), [0, 0, 0]),
+    ):
+        total = with_tests(empty, tests, 1e-4, np.uint64(1), secret=False)
+        left, numbers = without_tests(total)
+        assert np.allclose(numbers, told, atol=0.01)
+        assert left.dense == {}
 
 
 @pytest.mark.parametrize("secret", [False, True])
 def test_the_noise_is_what_the_terms_say(secret: bool) -> None:
-    """Shares of 50 devices add up to noise of 3 on each number."""
+    """A device's share is noise of 3 on each number."""
     empty = zero_total(4, {}, {}, 1)
-    share = 3 / np.sqrt(50)
     sums = np.zeros((200, 3))
     for place in range(len(sums)):
-        total = with_tests(empty, [RowTests()] * 50, share, np.uint64(place), secret=secret)
+        total = with_tests(empty, RowTests(), 3.0, np.uint64(place), secret=secret)
         sums[place] = without_tests(total)[1]
     assert sums.std() == pytest.approx(3, rel=0.12)
     assert abs(sums.mean()) < 0.5

@@ -115,13 +115,6 @@ def test_what_is_shown_is_shown_by_who_was_asked(name):
         )
 
 
-def test_some_algorithms_show_arrays_and_some_do_not():
-    assert {bool(sent(name, [2])[0].way("shown")) for name in ("fpl", "cali3f-gmf")} == {
-        True,
-        False,
-    }
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_b_mutated_bodies(name):
     """Whatever was changed: refused by code, or numbers that can be added; nothing else."""

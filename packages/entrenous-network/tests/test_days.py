@@ -75,7 +75,7 @@ def by_days(folder: Path, *, people: int = 10, **more: Any) -> FoundedFederation
         DATA,
         settings={"factors": 4, "cohort": COHORT},
         secure="masks",
-        floors=Floors(people=people, parties=3, occupancy=0.0),
+        floors=Floors(people=people, occupancy=0.0),
         protect={**own, **more.pop("protect", {})},
         deadline=5.0,
         **more,

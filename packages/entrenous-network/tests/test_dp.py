@@ -33,7 +33,7 @@ def bounded(folder: Path, **more: Any) -> FoundedFederation:
     protect = {"people": 8, **more.pop("protect", {})}
     terms = {"draws": "secret", "profile": "dp", "protect": protect, "deadline": 5.0, **more}
     settings = {"factors": 4, "cohort": COHORT}
-    floors = Floors(people=8, parties=3, noise=True)
+    floors = Floors(people=8, noise=True)
     rounds = 0 if terms.get("endless") else ROUNDS
     return federation(folder, USERS, rounds, "fcf", DATA, settings=settings, floors=floors, **terms)
 

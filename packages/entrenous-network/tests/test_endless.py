@@ -92,7 +92,7 @@ def test_a_server_keeps_the_newest_models_alone(
     ("terms", "said"),
     [
         (
-            {"secure": "masks", "floors": Floors(people=3, parties=3)},
+            {"secure": "masks", "floors": Floors(people=3)},
             "sampling=poisson and answers=N together",
         ),
         ({"rounds": 5}, "5 rounds, and without end"),

@@ -166,7 +166,6 @@ def test_what_a_node_runs_by_is_what_its_owner_said(made: FoundedFederation) -> 
     about = joining(made, invitation(made), least_users=2)
     assert about["floors"] == {
         "people": 100,
-        "parties": 3,
         "occupancy": 10.0,
         "noise": False,
     }

@@ -30,7 +30,7 @@ SIGNED = ["signed", 0, 3, 1, "node-1", b"advert", SIGNATURE]
 # A good message of each kind that a device opens.
 GOOD: dict[str, Any] = {
     "signed": SIGNED,
-    "advert": [HASH, HASH, HASH, HASH, 20],
+    "advert": [HASH, HASH, HASH, HASH],
     "complaint": [2, HASH],
     "roster": ["roster", [SIGNED, [*SIGNED[:4], "node-2", *SIGNED[5:]]]],
     "inbox": ["inbox", b"\7", [BOX, BOX], bytes(128)],

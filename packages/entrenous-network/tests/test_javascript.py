@@ -37,8 +37,8 @@ pytestmark = pytest.mark.skipif(NODE is None, reason="Node is absent")
 NOON = 1_790_000_000.0
 USERS = 40
 DATA = ratings(USERS)
-OWNER = JoinPlan(people=5, parties=3, occupancy=0.0, public_draws=True)
-INSISTED = ["people=5", "parties=3", "occupancy=0", "public=1"]
+OWNER = JoinPlan(people=5, occupancy=0.0, public_draws=True)
+INSISTED = ["people=5", "occupancy=0", "public=1"]
 SETTINGS: dict[str, dict[str, Any]] = {
     "fcf": {"factors": 4},
     "fpl": {"factors": 18, "triples": 9},
@@ -61,7 +61,7 @@ PLAN = FoundingPlan(
     profile="paper",
     protect={
         **{"sampling": "poisson", "answers": 9, "noise": 0.2, "rows": "all"},
-        **{"secure_sum": True, "people": 5, "parties": 3},
+        **{"secure_sum": True, "people": 5},
     },
     draws="public",
     deadline=5.0,

@@ -61,7 +61,7 @@ def test_a_person_without_rows_joins_and_their_first_row_is_learnt(
     running.start()
     link = make_link(running.folder, uses=1, days=1, an_hour=10)
     told: list[str] = []
-    with Device.join(tmp_path / "new", str(link), people=5, parties=3, tell=told.append) as device:
+    with Device.join(tmp_path / "new", str(link), people=5, tell=told.append) as device:
         running.run(tmp_path / "new")
         assert told[0].startswith(f"run {link.run}")
         until(lambda: _recommends(device))
@@ -105,16 +105,8 @@ def test_whoever_asks_again_has_one_place(running: Running, tmp_path: Path) -> N
 
 
 PLANS = [
-    (
-        JoinPlan(),
-        "--people, --parties: 100 and 3, and a sum here has 5.*--people 3 --parties 3, as",
-    ),
-    (
-        JoinPlan(people=5, parties=10),
-        "--people, --parties: 5 and 10, and a sum here has 5 people",
-    ),
+    (JoinPlan(), "--people: 100, and a sum here has 5 people: this node.*--people 3, as the terms"),
     (JoinPlan(people=0), "--people: got 0; expected a whole number from 1"),
-    (JoinPlan(people=5, parties=-1), "--parties: got -1; expected a whole number from 1"),
     (JoinPlan(people=5, occupancy=float("nan")), "--occupancy: got nan"),
     (JoinPlan(people=5, least_users=2), "--least-users: got 2; expected 1 to 1"),
     (JoinPlan(people=5, epsilon=4.0), "--link: its terms prove no epsilon"),
@@ -144,10 +136,10 @@ def test_nobody_joins_without_masks_by_a_link_who_did_not_say_so(tmp_path: Path)
         running.start(3600.0)
         link = make_link(running.folder, uses=4, days=1, an_hour=10)
         rows = DATA.of_users([1, 2])
-        says_no_more = JoinPlan(people=300, parties=5)
+        says_no_more = JoinPlan(people=300)
         doors: list[Callable[[], object]] = [
             lambda: join_by_link(tmp_path / "x", str(link), None, says_no_more),
-            lambda: Device.join(tmp_path / "x", str(link), people=300, parties=5),
+            lambda: Device.join(tmp_path / "x", str(link), people=300),
             lambda: join_shop(tmp_path / "x", str(link), rows, says_no_more, print),
         ]
         remedy = f"--profile {profile}, in Python profile='{profile}'"

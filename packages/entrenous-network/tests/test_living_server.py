@@ -25,7 +25,7 @@ from entrenous.core.errors import InputError
 USERS = 130
 PRESENT = 7
 DATA = ratings(USERS, 16)
-OWNER = JoinPlan(people=2, parties=2, occupancy=0.0)
+OWNER = JoinPlan(people=3, occupancy=0.0)
 
 
 def until(happens: Callable[[], bool]) -> None:
@@ -41,7 +41,7 @@ def test_somebody_joins_and_an_item_comes_while_the_server_runs(tmp_path: Path) 
         algorithm="fcf",
         endless=True,
         settings={"factors": 4, "cohort": 50},
-        protect={"sampling": "poisson", "answers": 500, "people": 2, "parties": 2, "noise": 0.1},
+        protect={"sampling": "poisson", "answers": 500, "people": 3, "noise": 0.1},
         deadline=1.0,
     ).with_catalogue(DATA.catalogue)
     folders = [tmp_path / f"device-{user}" for user in range(USERS)]

@@ -19,7 +19,6 @@ from entrenous_network.node.node_watch import node_status
 from entrenous_network.node.secure_node import inputs
 from entrenous_network.operate.founding import FoundedFederation
 from entrenous_network.operate.running import status
-from entrenous_network.secure_sum.client import SecureSumClient
 from entrenous_network.secure_sum.server import SecureSumServer
 from entrenous_network.secure_sum.terms import Floors
 from entrenous_network.server import exchange, secure_server
@@ -404,7 +403,7 @@ def test_each_round_has_other_groups_and_every_node_one_sum(tmp_path: Path) -> N
     lists: dict[bytes, list[set[str]]] = {}
     for node in running.nodes.values():
         for past in node.store.past_sums():
-            met = set(past.parties)
+            met = set(past.people)
             if met not in lists.setdefault(past.model, []):
                 lists[past.model].append(met)
     assert {len(sums) for sums in lists.values()} == {2}
@@ -482,25 +481,11 @@ def test_what_was_answered_is_remembered_after_a_restart(lying: SubtractingServe
     assert "contract: close" in lying.said["node-01"]
 
 
-def test_without_the_rule_the_difference_is_had(
-    lying: SubtractingServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """That the attack is one: nodes without the rule answer both lists."""
-    honest = SecureSumClient.__init__
-
-    def forgetful(self: SecureSumClient, *given: Any, **named: Any) -> None:
-        honest(self, *given, **{**named, "rule": lambda parties: None})
-
-    monkeypatch.setattr(SecureSumClient, "__init__", forgetful)
-    assert lying.sum_of(0, NAMES[:12]) is not None
-    assert lying.sum_of(1, NAMES[:11], 0.1) is not None
-
-
 def test_sums_of_a_message_with_every_row_end_before_they_come_apart(tmp_path: Path) -> None:
     """20 people, 4 numbers an item: the third sum of the very same people would be of 1.67 devices
     an equation. The contract counts none of them as close.
     """
-    floors = Floors(people=10, parties=3, occupancy=2.0)
+    floors = Floors(people=10, occupancy=2.0)
     held = SubtractingServer(by_lot(tmp_path / "f", noise=0.0, bits=64, floors=floors))
     offering(held.nodes)
     found = [held.sum_of(number, NAMES[:20], number / 10) is not None for number in range(3)]
@@ -554,7 +539,7 @@ def test_terms_that_the_contract_cannot_have_get_one_line(
             DATA,
             settings=settings,
             secure="masks",
-            floors=Floors(people=3, parties=3),
+            floors=Floors(people=3),
             protect={**protect, **changes},
             quorum=quorum,
         )

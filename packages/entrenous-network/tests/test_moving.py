@@ -13,7 +13,6 @@ from threading import Event
 from typing import Any
 
 import pytest
-from command_line import Command
 from entrenous_network.agreement.certificates import names_of
 from entrenous_network.agreement.files import read_identity, read_json
 from entrenous_network.agreement.invitation import INVITATION
@@ -69,7 +68,7 @@ LOTS: dict[str, Any] = {
     "nodes": 20,
     "algorithm": "fcf",
     "settings": {"factors": 4, "cohort": 5},
-    "floors": Floors(people=3, parties=3, occupancy=0.0),
+    "floors": Floors(people=3, occupancy=0.0),
     "deadline": 5.0,
     "protect": {
         **{"secure_sum": True, "people": 3, "parties": 3, "noise": 0.1, "rows": "all"},
@@ -356,11 +355,6 @@ def test_a_notice_that_lies_is_refused_and_nothing_is_written(tmp_path: Path) ->
 # ---- the operator and the owner ------------------------------------------------------------------
 
 
-@pytest.fixture
-def command(capsys: pytest.CaptureFixture[str]) -> Command:
-    return Command(capsys)
-
-
 NO_MOVES: list[tuple[list[str], int, str]] = [
     ([], 0, "--address: got 0 addresses"),
     ([f"h{n}.example:1" for n in range(5)], 0, "--address: got 5 addresses"),
@@ -434,22 +428,3 @@ def test_a_link_of_before_leads_in_and_sends_nobody_on(
         own.run(tmp_path / "late")
         until(lambda: known_number(tmp_path / "late") == 1)
         until(lambda: {known_number(device) for device in own.devices} == {1})
-
-
-def test_a_shop_takes_a_notice_for_all_its_customers(tmp_path: Path, command: Command) -> None:
-    made = federation(tmp_path / "f")
-    shop = tmp_path / "f" / "nodes"
-    file = tmp_path / "addresses.json"
-    file.write_text(noted(made, 4, "hub.example:443", "10.0.0.7:443"))
-    said = command("federation", "join", shop, "--moved", file)
-    assert said.code == 0
-    assert (
-        "looks for its server at hub.example:443, 10.0.0.7:443 from now on" in said.err + said.out
-    )
-    assert numbers(made) == {4}
-    # Once more changes nothing, and an older one is refused.
-    assert command("federation", "join", shop, "--moved", file).code == 0
-    file.write_text(noted(made, 3))
-    error = command("federation", "join", shop, "--moved", file).error
-    assert "has number 3, and number 4 is known here" in error
-    assert numbers(made) == {4}

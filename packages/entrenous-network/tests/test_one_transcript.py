@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 import pytest
-from entrenous_network.agreement.files import read_identity
 from entrenous_network.agreement.members import Members
 from entrenous_network.frames.agreed_model import OfferedModel, Word, check_agreed, written
 from entrenous_network.frames.frames import (
@@ -22,17 +21,14 @@ from entrenous_network.frames.frames import (
     FrameRefused,
     opened,
     seal,
-    seal_parts,
 )
 from entrenous_network.frames.request import RoundWork, announced, announced_of
 from entrenous_network.frames.secure import KINDS
 from entrenous_network.node.node import FederatedNode
 from entrenous_network.operate.founding import FoundedFederation
 from entrenous_network.secure_sum import messages as stages
-from entrenous_network.server import server
 from entrenous_network.server.collector import Collector
 from entrenous_network.server.secure_server import SecureRound
-from entrenous_network.server.server import serve
 from entrenous_network.server.server_folder import ServerFolder
 from federation_links import (
     FaultyLink,
@@ -41,10 +37,9 @@ from federation_links import (
     offering,
     server_of,
     unasked,
-    virtual_time,
 )
 
-from entrenous.core.contract.protocols import State, model_sha256
+from entrenous.core.contract.protocols import State
 from entrenous.systems.named import kind_of
 
 VICTIM = "node-02"
@@ -189,54 +184,6 @@ def test_all_that_a_node_trains_from_is_of_the_digest(tmp_path: Path, algorithm:
 def of_four(folder: Path) -> FoundedFederation:
     """A federation in which a model is kept that four nodes have."""
     return by_lot(folder, rounds=2, people=4, algorithm="fpl")
-
-
-class TwoModels(FaultyLink):
-    """A server's link that gives some nodes another trained model than the rest."""
-
-    def __init__(self, made: FoundedFederation, nodes: dict[str, FederatedNode], others: set[str]):
-        super().__init__({name: node.answer for name, node in nodes.items()})
-        self._key = read_identity(made.server / "identity.key")
-        self._run, self._others = made.terms.run, others
-
-    def send(self, address: str, frame: FrameParts, seconds: float) -> None:
-        found = opened(bytes(frame))
-        if found.head.kind == "model" and address in self._others:
-            body = bytearray(found.body)
-            body[-1] ^= 1  # the last bit of the last number
-            head = found.head
-            frame = seal_parts(
-                self._key,
-                "model",
-                [bytes(body)],
-                run=self._run,
-                node="server",
-                round=head.round,
-                items=head.items,
-                about=head.about,
-            )
-        super().send(address, frame, seconds)
-
-
-@pytest.mark.parametrize("liked", [0, 1, 5, 37])
-def test_no_node_keeps_another_trained_model_than_the_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, liked: int
-) -> None:
-    """Of forty nodes so many get another model, and the server passes on what the others say."""
-    virtual_time(monkeypatch)
-    monkeypatch.setattr(server, "FAREWELL", 0.5)
-    made = of_four(tmp_path / "f")
-    nodes = nodes_of(made)
-    others = set(sorted(nodes)[:liked])
-    assert serve(TwoModels(made, nodes, others), made.server)
-    kept = {name: node.store.model() for name, node in nodes.items()}
-    trained = {name for name, model in kept.items() if model is not None and model[0] == 2}
-    # Three are too few.
-    assert trained == (set() if liked == 37 else set(nodes) - others)
-    bodies = {model_sha256(kept[name][1]) for name in trained}  # type: ignore[index]
-    assert len(bodies) <= 1
-    for node in nodes.values():
-        node.close()
 
 
 def test_a_node_says_of_one_trained_model_a_round_that_it_has_come(tmp_path: Path) -> None:

@@ -322,7 +322,7 @@ def test_a_node_tells_of_itself_while_it_runs_and_afterwards(tmp_path: Path) -> 
         until(lambda: samples(metrics)["finished"] == 1)
         found = samples(metrics)
         assert found["rounds_done"] == found["rounds"] == found["model_round"] == 3
-        assert found["last_contact_seconds"] >= began and found["last_answer_seconds"] >= began
+        assert found["last_contact_seconds"] >= began
         assert found['answers_total{code="given"}'] >= 4
         node.send_signal(signal.SIGTERM)
         assert node.wait(PATIENCE) == 0

@@ -140,7 +140,7 @@ def test_it_is_the_default_and_founds_a_lot(tmp_path: Path) -> None:
     own = made.terms.protection
     assert (own.sampling, own.answers, own.people) == ("poisson", 12, PROFILES["private"]["people"])
     assert made.terms.settings["cohort"] == 360
-    said = "masked sums of at least 300 people and 3 nodes, in at most 12 of which a device answers"
+    said = "masked sums of at least 300 people, in at most 12 of which a device answers"
     assert said in made.terms.limits()
     asked = replace(plan, settings={"cohort": 400}, protect={"answers": 5, "people": 200})
     made = found_federation(tmp_path / "g", Items.of(DATA), [], asked)
@@ -156,7 +156,7 @@ def test_it_is_the_default_and_founds_a_lot(tmp_path: Path) -> None:
             "a message of fedmf-ratings was not measured",
         ),
         ({"algorithm": "sfpl", "settings": {}, "protect": CLIP}, "asks one device a round"),
-        ({"algorithm": "fedfast-gmf", "settings": FAST, "protect": CLIP}, "shows '"),
+        ({"algorithm": "fedfast-gmf", "settings": FAST, "protect": CLIP}, "no mask hides"),
         ({"protect": {"noise_by": "server"}}, "a node cannot see that a server adds noise"),
         ({"protect": {"people": 21}}, "12 devices here; expected at least 21 in a sum"),
         ({"protect": FIXED}, "secure_sum, sampling=poisson and answers=N together: under masks"),

@@ -125,7 +125,7 @@ def test_a4_rows_that_too_few_devices_fill_are_in_no_sum(tmp_path: Path) -> None
     """Nodes withhold, say why, and the model stays what it was: each round is lost, since masked
     inputs were asked for.
     """
-    floors = Floors(people=6, parties=3, occupancy=1e6)
+    floors = Floors(people=6, occupancy=1e6)
     made = by_lot(tmp_path / "f", people=6, noise=0.0, bits=64, floors=floors)
     with pytest.raises(RoundsLost, match="the model is untrained"):
         serve(FaultyLink(answers_of(nodes_of(made))), made.server)
@@ -179,7 +179,7 @@ def test_a_node_that_restarts_in_the_middle_is_missing_and_never_masks_a_round_t
     # Its masked input had come; a quorum of the others unmasked it.
     assert found == server_sha256(simulated(made, DATA))
     key = read_identity(made.server / "identity.key")
-    about = {"round": 0, "attempt": 7, "model": bytes(32)}
+    about = {"round": 0, "attempt": 7, "model": bytes(32), "about": {"users": 1}}
     again = seal(key, "advert", run=made.terms.run, node="server", **about)
     assert b"has left before" in bytes(opened(nodes[who].answer(again)).body)
 

@@ -79,12 +79,14 @@ def test_what_is_said_of_sums_names_what_is_in_none(algorithm: str) -> None:
         )
 
 
-def test_masked_fedfast_is_among_what_can_be_joined() -> None:
-    """The review's case; without it the test above could be empty."""
-    of = terms("fedfast-gmf", **MASKS)
+def test_masks_are_not_for_an_algorithm_that_shows_devices_singly() -> None:
+    """No mask hides such a vector. Without masks an owner hears of it."""
+    with pytest.raises(InputError, match="each device of fedfast-gmf shows user singly, which no"):
+        terms("fedfast-gmf", **MASKS).make()
+    of = terms("fedfast-gmf")
     assert shown_by(of) == ["user"]
     assert "no audit of fedfast-gmf has measured" in of.reveals()[0]
-    (measured,) = terms("fedfast-neumf", **MASKS).reveals()
+    (measured,) = terms("fedfast-neumf").reveals()
     assert "without this array" in measured and "popularity alone" in measured
 
 

@@ -96,7 +96,7 @@ def test_the_command_says_where_to_look(tmp_path: Path, capsys: pytest.CaptureFi
     [
         ({"load": {"item": "x"}}, "--load: a file of events is read in one way"),
         ({"rounds": 0}, "--rounds: got 0; expected a whole number from 1"),
-        ({"nodes": 1}, "1 people have joined by a quarter of the rows; expected at least 2"),
+        ({"nodes": 1}, "1 people have joined by a quarter of the rows; expected at least 3"),
         ({"stream": "no-such-data"}, "no-such-data"),
     ],
 )
@@ -119,4 +119,4 @@ def test_a_full_folder_is_refused_before_any_data_is_fetched(
     with pytest.raises(InputError, match="is not empty"):
         Trial(tmp_path, TrialPlan().complete(), print)
     with pytest.raises(InputError, match="is not empty"):
-        trial_peers.show(tmp_path, TrialPlan(peers=True, seconds=1.0).complete(), print)
+        trial_peers.show(tmp_path, TrialPlan(peers=True).complete(), print)

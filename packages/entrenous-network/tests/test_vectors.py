@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 import threading
 import time
@@ -83,22 +82,22 @@ def test_the_page_has_every_refusal_over_http_with_its_status(page: str) -> None
     refusals = set(re.findall(r'Denied\((\d+), "([a-z-]+)"\)', source))
     assert len(refusals) > 10
     for status, word in refusals:
-        assert f"| {status} | `{word}` |" in page, (status, word)
+        assert re.search(rf"\n\* {status}: .*`{word}`", page), (status, word)
 
 
 def test_the_page_has_every_text_that_begins_a_signature_or_hash(page: str) -> None:
-    sources = NETWORK.rglob("*.py")
-    text = "\n".join(path.read_text() for path in sources if "peers" not in path.parts)
+    sources = [path for path in NETWORK.rglob("*.py") if "peers" not in path.parts]
+    text = "\n".join(path.read_text() for path in sources if path.name != "tickets.py")
     begun = set(re.findall(r'b?"(entrenous [a-z ]+\d?)(?:\\0|\\n)?[^"]*"', text))
     signed = {each for each in begun if re.search(r"\d$|seed|share|group", each)}
-    assert {"entrenous frame 1", "entrenous secure sum 4"} <= signed
+    assert {"entrenous frame 1", "entrenous secure sum 5"} <= signed
     for each in signed:
         assert f'"{each}"' in page, each
 
 
 def test_the_page_has_every_field_of_a_head_and_every_route(page: str) -> None:
     for field in Head.__struct_fields__:
-        assert f"| `{field}` |" in page, field
+        assert f"\n* `{field}` " in page, field
     routes = re.findall(r'Route\("(/v1/[a-z]+)"', (LINKS / "application.py").read_text())
     assert len(set(routes)) == 5
     for route in (*routes, *ROUTES):
@@ -130,20 +129,6 @@ def test_javascript_reproduces_a_sum_of_parties_round_a_ring(tmp_path: Path) -> 
     (tmp_path / "sum.json").write_text(json.dumps(made))
     ended = done(DEVICE.with_name("vectors.mjs"), tmp_path / "sum.json")
     assert ended.returncode == 0, ended.stderr
-
-
-@needs_node
-@pytest.mark.parametrize("name", ["keys", "round"])
-def test_javascript_sees_a_vector_that_is_wrong(tmp_path: Path, name: str) -> None:
-    shutil.copytree(DEVICE.parent, tmp_path / "js")
-    shutil.copytree(FOLDER, tmp_path / "vectors")
-    path = tmp_path / "vectors" / f"{name}.json"
-    text = path.read_text()
-    # The last digit of the last output of the file.
-    at = max(found.start() for found in re.finditer(r"[0-9](?=[^0-9]*$)", text))
-    path.write_text(text[:at] + str((int(text[at]) + 1) % 10) + text[at + 1 :])
-    ended = done(tmp_path / "js" / "vectors.mjs")
-    assert ended.returncode == 1 and "AssertionError" in ended.stderr
 
 
 @pytest.fixture
@@ -234,7 +219,7 @@ def test_a_device_in_javascript_takes_part_by_lot_and_the_model_is_that_of_the_s
     state = json.loads((mixed.nodes["browser"] / "state.json").read_text())
     assert 0 < state["inputs"] <= 3 and state["trained"]
     assert len(state["past"]) == state["inputs"]
-    assert all(len(past["parties"]) >= 10 for past in state["past"])
+    assert all(len(past["people"]) >= 10 for past in state["past"])
 
 
 @needs_node
@@ -245,7 +230,7 @@ def test_the_contract_in_javascript_says_what_ours_says(tmp_path: Path) -> None:
     made["bounds"] = bound_cases()
     (tmp_path / "cases.json").write_text(json.dumps(made))
     said = {case["said"] for case in made["refusals"]}
-    assert said == {None, "few", "many", "again", "spent", "close"}
+    assert said == {None, "many", "again", "spent", "close"}
     ended = done(DEVICE.with_name("lots_cases.mjs"), tmp_path / "cases.json")
     assert ended.returncode == 0, ended.stderr
     assert int(ended.stdout) == sum(len(cases) for cases in made.values())
@@ -274,7 +259,7 @@ def contract_cases() -> list[dict[str, Any]]:
     drawn = np.random.default_rng(3)
     cases = []
     for _ in range(400):
-        demands = Demands(people=10, answers=3, close=0)
+        demands = Demands(people=10, answers=3)
         old = int(drawn.integers(0, 3))
         lists = [
             sorted(drawn.choice(40, drawn.integers(8, 23), replace=False).tolist())
@@ -288,21 +273,18 @@ def contract_cases() -> list[dict[str, Any]]:
         models = [f"{number}" for number in range(len(lists))]
         model = str(drawn.integers(0, 6))
         answered = [
-            PartyList(0, each.encode(), 40, tuple(map(str, people)))
+            PartyList(each.encode(), tuple(map(str, people)))
             for each, people in zip(models, lists, strict=True)
         ]
-        asked = PartyList(0, model.encode(), 40, tuple(map(str, listed)))
-        past = [
-            {"model": each, "parties": {str(person): 1 for person in people}}
-            for each, people in zip(models, lists, strict=True)
-        ]
+        asked = PartyList(model.encode(), tuple(map(str, listed)))
+        past = [{"model": one.model.decode(), "people": one.people} for one in answered]
         cases.append(
             {
-                "parties": {str(person): 1 for person in listed},
+                "people": asked.people,
                 "model": model,
                 "past": past,
-                "demands": {"people": 10, "answers": 3, "members": 40, "gone": old},
-                "said": refusal(asked, asked.people[0], answered, demands, old),
+                "demands": {"floor": 10, "answers": 3, "members": 40, "gone": old},
+                "said": refusal(asked, 40, answered, demands, old),
             }
         )
     return cases

@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 from adversary.leaves import Arrays, leaves, take_apart
 from adversary.watch import OWN, Masking, add_masks, combine, opened_vector, public_of
-from adversary.world import ATTACKED, EACH, Asked, Attack, Trace, World
+from adversary.world import ATTACKED, Asked, Attack, Trace, World
 from entrenous_network.frames.frames import opened, reason
 from entrenous_network.secure_sum import messages
 
@@ -388,10 +388,7 @@ def _sums(world: World, trace: Trace, colluders: frozenset[str]) -> list[Found]:
         theirs = set(names)
         for node in names & agreed.keys():
             theirs |= honest & (agreed[node] or revealed)
-        people = sum(_people(trace.asked[masked[k].asked]) for k in one.weights) + EACH * len(
-            colluders
-        )
-        few = len(names) + len(colluders) < world.floors.parties or people < world.floors.people
+        few = len(names) + len(colluders) < world.floors.people
         if (
             len(set(one.weights.values())) > 1
             or len(names) < len(one.weights)
@@ -405,11 +402,6 @@ def _sums(world: World, trace: Trace, colluders: frozenset[str]) -> list[Found]:
                 )
             )
     return found
-
-
-def _people(one: Asked) -> int:
-    body = take_apart(one.sent).body
-    return len(body.arrays["users"]) if isinstance(body, Arrays) else 0
 
 
 def _kinds(trace: Trace, colluders: frozenset[str]) -> list[Found]:

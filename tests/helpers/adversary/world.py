@@ -40,7 +40,6 @@ ATTACKED = 1  # the round that is attacked: there is an earlier one whose frames
 VICTIM = "node-01"
 PAIRS = {"b": (0, 1), "c": (1, 2)}  # whose histories are exchanged in the copies of the world
 FIRST = "advert"  # the first question of an attempt
-EACH = 1  # users of a node
 MEMBERS_OF_ONE = (
     3  # members of the federation for each node that is there: at most half are in a sum
 )
@@ -203,7 +202,7 @@ class World:
         loaded()
         self.folder, self.floors = (
             folder,
-            floors or Floors(people=3, parties=3, occupancy=0.0),
+            floors or Floors(people=3, occupancy=0.0),
         )
         users = MEMBERS_OF_ONE * nodes
         made = by_lot(
@@ -352,11 +351,10 @@ def histories(users: int, items: int, exchanged: tuple[int, int] = (0, 0)) -> In
         np.arange(items) % 2 == np.arange(users)[:, None] % 2
     )
     liking[:, 0] += 2.0
-    liking[:EACH, 1:4] += 2.0  # the victims' are longer
-    order = np.arange(users).reshape(-1, EACH)
+    liking[0, 1:4] += 2.0  # the victim's is longer
+    order = np.arange(users)
     one, other = exchanged
     order[[one, other]] = order[[other, one]]
-    order = order.reshape(-1)
     user, item = np.nonzero(liking[order] > 1.0)
     return build(
         user,
@@ -374,12 +372,11 @@ def _exchanged(
     data = histories(users, items, exchanged=pair)
     for number in pair:
         folder = made.nodes[names[number]]
-        rows = data.of_users(np.arange(number * EACH, (number + 1) * EACH))
+        rows = data.of_users([number])
         (folder / "store.sqlite").unlink()
         invitation = made.server.parent / "invitations" / names[number]
         plan = JoinPlan(
             people=floors.people,
-            parties=floors.parties,
             occupancy=floors.occupancy,
             public_draws=True,
         )

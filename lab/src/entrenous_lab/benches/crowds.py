@@ -21,7 +21,6 @@ import numpy as np
 from entrenous.core.contract.protocols import Progress, State
 from entrenous.core.contract.update import Total
 from entrenous.core.keys import key, local_key
-from entrenous.core.types import Int64Array
 from entrenous.federation.shard import Shard
 
 from .nodes import Line, ServerGone, data_of
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from entrenous_network.frames.request import NodeRequest, Responder
     from entrenous_network.frames.row_tests import RowTests
     from entrenous_network.node.node_store import MaskedVector
-    from entrenous_network.secure_sum.memory import PastSum
+    from entrenous_network.secure_sum.party_list import PartyList
 
 ENROLLED, PRESENT, COHORT, GROUPS = 100_000, 10_000, 1000, 3
 PEOPLE, ANSWERS = 250, 1000
@@ -155,7 +154,7 @@ class MemoryStore:
 
     def __init__(self) -> None:
         self.facts: dict[str, str] = {}
-        self.sums: list[PastSum] = []
+        self.sums: list[PartyList] = []
 
     def fact(self, name: str) -> str | None:
         """Returns a fact; None if there is none."""
@@ -165,11 +164,11 @@ class MemoryStore:
         """Returns a stored count; 0 before the first."""
         return int(self.fact(name) or 0)
 
-    def past_sums(self) -> tuple[PastSum, ...]:
+    def past_sums(self) -> tuple[PartyList, ...]:
         """Returns the sums that the device has consented to."""
         return tuple(self.sums)
 
-    def remember_sum(self, number: int, summed: PastSum) -> None:
+    def remember_sum(self, number: int, summed: PartyList) -> None:
         """Keeps a sum."""
         self.sums.append(summed)
 
@@ -283,9 +282,9 @@ class LotDevice:
         total, _ = self.shard.work(request.download, devices, request.users, drawn, delivered=True)
         return devices, total
 
-    def tests(self, users: Int64Array) -> dict[int, RowTests]:
+    def tests(self) -> RowTests | None:
         """Returns no tests of new rows."""
-        return {}
+        return None
 
     def test_key(self, number: int) -> np.uint64:
         """Returns the key of noise on tests, of which there are none."""

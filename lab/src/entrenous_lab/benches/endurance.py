@@ -39,7 +39,7 @@ def endurance(
     from entrenous_network.operate.plans import JoinPlan
 
     data = synthetic(users=PEOPLE, items=ITEMS, interactions=20 * PEOPLE, seed=0)
-    owner = JoinPlan(people=3, parties=3)
+    owner = JoinPlan(people=3)
     with tempfile.TemporaryDirectory() as place:
         made = founded(Path(place), data, PEOPLE, _plan(), owner)
         watched, *others = made.devices

@@ -50,7 +50,7 @@ def footprint(threads: int, progress: Progress) -> dict[str, Any]:
     from entrenous_network.operate.plans import JoinPlan
 
     data = synthetic(users=MEMBERS, items=ITEMS, interactions=20 * MEMBERS, seed=0)
-    owner = JoinPlan(people=PEOPLE, parties=3)
+    owner = JoinPlan(people=PEOPLE)
     with tempfile.TemporaryDirectory() as place:
         progress(0, 4, "founds")
         made = founded(Path(place), data, MEMBERS, _plan(), owner)

@@ -38,7 +38,7 @@ def joining(threads: int, progress: Progress) -> dict[str, Any]:
 
     users = PEOPLE + JOINERS
     data = synthetic(users=users, items=ITEMS, interactions=20 * users, seed=0)
-    owner = JoinPlan(people=5, parties=3)
+    owner = JoinPlan(people=5)
     waited = []
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)

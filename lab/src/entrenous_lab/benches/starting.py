@@ -72,7 +72,7 @@ def starting(threads: int, progress: Progress) -> dict[str, Any]:
     )
     starts: dict[str, list[Start]] = {kind: [] for kind in KINDS}
     with tempfile.TemporaryDirectory() as place:
-        made = found(Path(place) / "f", data, plan, nodes=20, floors=Floors(people=5, parties=3))
+        made = found(Path(place) / "f", data, plan, nodes=20, floors=Floors(people=5))
         folder = made.nodes["node-01"]
         # The first ones are not counted: one says what it imports, one compiles what no cache has.
         sizes = _sizes(_started(folder, "uncompiled", listing=True).loaded)

@@ -101,7 +101,7 @@ def test_bad_input_to_new_and_identity_is_one_line_and_writes_nothing(
         "at most 3, as the terms say": [*whole, "--users", "3"],
         "is or was a node": [*whole, *nodes],
     }.items():
-        (folder / "a" / "wrong.json").write_text('{"format": 4}')
+        (folder / "a" / "wrong.json").write_text('{"format": 5}')
         assert line in command(*words).error, words
         (folder / "a" / "wrong.json").unlink()
         assert contents(folder) == before, words
@@ -172,7 +172,7 @@ def test_an_owner_who_says_nothing_joins_under_masks_alone(folder: Path, command
     before = contents(folder)
     join = ["federation", "join", "a", "--invitation", "book/invitations/a", "--data", "a.csv"]
     read = "profile paper: the server can read what each node sends, of one user or their sum"
-    for more in ((), ("--people", "300", "--parties", "5")):
+    for more in ((), ("--people", "300")):
         error = command(*join, *more).error
         assert f"book/invitations/a: {read}" in error and "R-precision 0.9" in error
         assert error.strip().endswith(
@@ -227,7 +227,7 @@ def test_the_certificate_is_for_where_nodes_reach_the_server(
 
     keys = folder / "book" / "server" / "keys"
     assert json.loads((folder / "book/invitations/a/invitation.json").read_text()) == {
-        "format": 4,
+        "format": 5,
         "server": "10.1.2.3:9000",
         "tls": True,
     }

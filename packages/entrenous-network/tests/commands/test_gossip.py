@@ -4,21 +4,15 @@ comparing, reporting, recommending.
 
 from __future__ import annotations
 
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from command_line import Command, Printed, write_shop
-from paths import SHARED, real
-from stored_runs import Page
 
-from entrenous.data.load import load
 from entrenous.federation.network import Network
 from entrenous.runs import pipeline as experiment
 from entrenous.runs import store
-from entrenous.runs.leakcheck import leakcheck
 from entrenous.runs.plan import usual_protocol
 from entrenous.systems.named import algorithms
 
@@ -98,19 +92,6 @@ def test_the_usual_protocol_is_that_of_the_algorithms_and_the_data(
     assert usual_protocol(data, *named) == protocol
 
 
-def test_pepper_runs_as_its_authors_ran_it(
-    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    real("ml-100k", "pepper_splits.parquet")
-    monkeypatch.setenv("ENTRENOUS_DATA", str(SHARED))
-    made = command("run", "pepper-gmf", "--rounds", 2, "--out", tmp_path, "--json").json
-    assert (made["data"], made["protocol"], made["catalogue"]["users"]) == (
-        "ml-100k",
-        "pepper-given",
-        100,
-    )
-
-
 # ---- run -----------------------------------------------------------------------------------------
 
 
@@ -161,36 +142,6 @@ def test_a_run_says_what_was_between_the_nodes_and_what_became_of_messages(
         lossy["model_sha256"] != clean["model_sha256"]
         and lossy["data_sha256"] == clean["data_sha256"]
     )
-
-
-def test_the_console_speaks_of_peers_and_of_no_server(command: Command, tmp_path: Path) -> None:
-    said = ran(command, tmp_path, *LOSSY)
-    ledger = store.read("latest", tmp_path).manifest["ledger"]
-    counted = [f"{ledger[name]:,}" for name in ("messages", "lost", "refused")]
-    line = "{} messages between peers: {} reached nobody, {} were refused by their receivers"
-    assert (
-        said.code == 0 and line.format(*counted) in said.out and "server" not in said.out + said.err
-    )
-    assert "round 4/4" in said.err
-    assert (
-        "messages"
-        not in command(
-            "run", "popular", "--data", "shop.csv", "--protocol", "pepper-85-15", "--out", tmp_path
-        ).out
-    )
-
-
-def test_in_python_it_is_the_same_run(command: Command, folder: Path, tmp_path: Path) -> None:
-    made = ran(command, tmp_path, *LOSSY, "--json").json
-    network = {"loss": 0.3, "latency": "uniform:0:2", "churn": 0.2, "bad": 0.2}
-    for data in (str(folder / "shop.csv"), load(str(folder / "shop.csv"))):
-        again = experiment.run(
-            "pepper-gmf", data, rounds=4, settings=SETTINGS, network=network, threads=2
-        )
-        assert (
-            again.manifest["model_sha256"] == made["model_sha256"]
-            and again.metrics == made["metrics"]
-        )
 
 
 RUN = ["run", "pepper-gmf", "--data", "shop.csv"]
@@ -316,43 +267,3 @@ def test_explain_network_says_what_every_setting_is(command: Command) -> None:
     helped = command("run", "--help").out
     assert [name for name in Network.model_fields if f"{name}=" not in helped] == []
     assert "explain network" in helped
-
-
-# ---- report --------------------------------------------------------------------------------------
-
-
-def test_a_report_of_one_run_without_a_server_names_none_but_to_say_so(
-    command: Command, tmp_path: Path
-) -> None:
-    ran(command, tmp_path, *LOSSY)
-    page = Page(Path(command("report", "--runs", tmp_path).out.strip()).read_text())
-    assert page.text.replace("There is no server", "").count("server") == 0
-    assert "a node, a push" in page.text and "a device, a round" not in page.text
-    assert "loss=0.3, latency=uniform:0:2, churn=0.2, bad=0.2" in page.text
-
-
-# ---- beside run ----------------------------------------------------------------------------------
-
-
-def test_patience_ends_at_the_best_look(command: Command, tmp_path: Path) -> None:
-    made = ran(command, tmp_path, "--every", 2, "--patience", 2, "--json", *LOSSY, rounds=20).json
-    trace = store.read(made["run"], tmp_path).trace
-    looks = {
-        line["round"]: line["validation"]["ndcg@10"]
-        for line in trace
-        if line["phase"] == "fold0-select"
-    }
-    assert made["rounds"] == max(looks, key=lambda number: (looks[number], -number))
-    assert all(later["bytes_up"] > earlier["bytes_up"] for earlier, later in pairwise(trace))
-
-
-def test_weighting_sets_tell_no_model_the_answer(folder: Path) -> None:
-    data = load(str(folder / "shop.csv"))
-    honest, leaky = (
-        leakcheck(data, protocol="pepper-85-15", rounds=60, negatives=of)
-        for of in ("train", "leaky")
-    )
-    assert (
-        honest["passed"] and np.abs([one["standard_errors"] for one in honest["checks"]]).max() < 4
-    )
-    assert not leaky["passed"]

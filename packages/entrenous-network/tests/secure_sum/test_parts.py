@@ -13,7 +13,7 @@ import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from entrenous_network.secure_sum import messages as m
 from entrenous_network.secure_sum import primitives as p
-from entrenous_network.secure_sum.graph import COMPLETE, degree, graph, quorum
+from entrenous_network.secure_sum.graph import COMPLETE, degree, faults, graph, quorum
 from entrenous_network.secure_sum.refusal import SumRefused
 from entrenous_network.secure_sum.shamir import PRIME, combine, split, weights
 from entrenous_network.secure_sum.terms import MOST_MEMBERS, Roll
@@ -28,20 +28,30 @@ from entrenous.core.errors import InputError
 # ---- graph ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("parties", "dropout", "k", "t"),
-    [(1000, 0.1, 28, 16), (10_000, 0.1, 34, 19), (1000, 0.3, 60, 24), (10_000, 0.3, 70, 28)],
-)
-def test_the_ring_has_the_neighbours_and_the_threshold_of_the_study(
-    parties: int, dropout: float, k: int, t: int
-) -> None:
-    assert degree(parties, dropout, 0.1) == (k, t)
+def test_the_ring_has_the_neighbours_and_the_threshold_of_the_study() -> None:
+    assert degree(1000) == (60, 24)
+    assert degree(10_000) == (70, 28)
+
+
+def test_a_quorum_counts_one_fault_at_least_and_a_tenth() -> None:
+    for parties in range(3, 200):
+        tenth = -(-parties // 10)
+        least = next(q for q in range(2 * parties) if 2 * q > parties + max(1, tenth))
+        assert quorum(parties) == least <= parties
+
+
+@pytest.mark.parametrize("members", [3, 9, 10, 11, 20, 127, 128])
+def test_who_is_left_out_makes_nobody_harmless(members: int) -> None:
+    """A server that asks 10 of 11 members has two on its side all the same."""
+    for parties in range(2, members + 1):
+        assert faults(parties, members=members) == faults(members)
+        assert 2 * quorum(parties, members=members) > parties + faults(members)
 
 
 @pytest.mark.parametrize("parties", [2, 5, COMPLETE, COMPLETE + 1, 300])
 def test_neighbours_are_mutual(parties: int) -> None:
     names = [str(k) for k in range(parties)]
-    found = graph(names, b"view", 0.3, 0.1)
+    found = graph(names, b"view")
     k, t = degree(parties)
     near = [found.neighbours(u) for u in range(parties)]
     assert all(
@@ -50,11 +60,11 @@ def test_neighbours_are_mutual(parties: int) -> None:
     assert all(u in near[v] for u, each in enumerate(near) for v in each)
     assert found.threshold == t and found.quorum == quorum(parties)
     if parties > COMPLETE:
-        assert found.ring != graph(names, b"another view", 0.3, 0.1).ring
+        assert found.ring != graph(names, b"another view").ring
 
 
 def test_survivors_that_fall_apart_are_seen() -> None:
-    found = graph([str(k) for k in range(200)], b"view", 0.3, 0.1)
+    found = graph([str(k) for k in range(200)], b"view")
     half = found.reach
 
     def without(*runs: range) -> list[int]:
@@ -188,8 +198,6 @@ def test_signatures() -> None:
         {"length": 0},
         {"round": -1},
         {"attempt": -1},
-        {"dropout": -0.1},
-        {"dropout": 0.95},
     ],
 )
 def test_terms_that_cannot_be(wrong: dict[str, object]) -> None:
@@ -216,8 +224,6 @@ def test_every_term_and_the_roll_are_in_the_digest() -> None:
         {"attempt": 1},
         {"length": 9},
         {"bits": 32},
-        {"dropout": 0.1},
-        {"malicious": 0.2},
     ]
     digests = {terms(**other).digest(roll) for other in others} | {
         terms().digest(roll),
@@ -230,14 +236,14 @@ def test_every_term_and_the_roll_are_in_the_digest() -> None:
 
 
 def test_messages_are_read_strictly() -> None:
-    good = m.encode(m.Advert(bytes(32), bytes(32), bytes(32), bytes(32), 1))
+    good = m.encode(m.Advert(bytes(32), bytes(32), bytes(32), bytes(32)))
     assert m.decode(good, m.Advert, 1000).boxes == bytes(32)
     for bad in (
         good + b"\0",
         good[:-1],
         b"",
         b"\xc1",
-        m.encode([bytes(32)] * 5),
+        m.encode([bytes(32)] * 4 + [1]),
         m.encode([bytes(32)] * 3 + [bytes(31)]),
         b"\x91" * 9000,
     ):
@@ -319,13 +325,13 @@ def test_what_is_no_vector_of_the_total() -> None:
 
 def test_row_occupancy() -> None:
     total = some_total(4, 2, 1, 0)._replace(
-        senders=np.array([3, 0, 0, 1]), devices=2, dense={"net": np.zeros((1, 5, 3), np.int64)}
+        senders=np.array([1, 0, 0, 1]), dense={"net": np.zeros((1, 5, 3), np.int64)}
     )
-    assert rows_of(total) == SumRows(4, 4, 2) and rows_of(total._replace(rows={})) == SumRows(
-        4, 0, 2
-    )
-    assert SumRows(85, 1700).occupancy(100) == 5.0 and SumRows(85, 1700, 5).occupancy(100) == 1.0
-    assert SumRows(4, 0, 1).occupancy(7) == 7.0  # no message says anything of an item
+    assert rows_of(total) == SumRows(2, 4)
+    assert rows_of(total._replace(rows={})) == SumRows(2, 0)
+    assert SumRows(85, 1700).occupancy(100) == 5.0
+    # No message says anything of an item.
+    assert SumRows(4, 0).occupancy(7) == 7.0
 
 
 def test_a_message_with_a_row_for_every_item_is_counted_in_equations() -> None:
@@ -333,18 +339,13 @@ def test_a_message_with_a_row_for_every_item_is_counted_in_equations() -> None:
     20 numbers an item and sum.
     """
     every = some_total(4, 2, 1, 0)._replace(
-        rows={}, devices=5, dense={"f": np.zeros((1, 4, 20), np.int64)}
+        rows={}, senders=np.ones(4, np.int64), dense={"f": np.zeros((1, 4, 20), np.int64)}
     )
-    assert rows_of(every) == SumRows(int(every.senders.sum()), 0, 5, 20)
+    assert rows_of(every) == SumRows(4, 0, 20)
     assert [rows_of(every).occupancy(100, sums) for sums in (1, 2, 5, 8)] == [5.0, 2.5, 1.0, 0.625]
-    same = every._replace(
-        rows={"own": np.zeros((4, 20), np.int64)}, dense={}, senders=np.full(4, 5)
-    )
-    assert (
-        rows_of(same, same_rows=True).occupancy(100, 8) == 0.625
-        and rows_of(same).occupancy(100, 8) == 100
-    )
-    both = rows_of(every._replace(rows={"q": np.zeros((4, 2), np.int64)}, senders=np.full(4, 5)))
-    assert both.occupancy(100) == 5.0 and both.occupancy(100, 1) < both._replace(width=0).occupancy(
-        100
-    )
+    same = every._replace(rows={"own": np.zeros((4, 20), np.int64)}, dense={})
+    assert rows_of(same, same_rows=True).occupancy(100, 8) == 0.625
+    assert rows_of(same).occupancy(100, 8) == 100
+    both = rows_of(every._replace(rows={"q": np.zeros((4, 2), np.int64)}))
+    assert both.occupancy(100) == 5.0
+    assert both._replace(width=0).occupancy(100) == 100

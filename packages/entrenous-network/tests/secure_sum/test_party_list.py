@@ -14,8 +14,6 @@ from entrenous_network.secure_sum.party_list import (
     Demands,
     PartyList,
     Refusal,
-    close_lists,
-    difference,
     refusal,
 )
 
@@ -23,85 +21,45 @@ DEMANDS = Demands(people=20, answers=3)
 
 
 def names(low: int, high: int) -> tuple[str, ...]:
-    return tuple(f"u{number}" for number in range(low, high))
+    return tuple(f"u{number:02d}" for number in range(low, high))
 
 
-def listed(
-    number: int, people: tuple[str, ...], population: int = 100, model: int = 0
-) -> PartyList:
-    return PartyList(number, bytes([model or number]) * 32, population, people)
+def listed(model: int, people: tuple[str, ...]) -> PartyList:
+    return PartyList(bytes([model]) * 32, ("me", *people))
 
 
-FIRST = listed(1, ("me", *names(0, 24)))
-SECOND = listed(2, ("me", *names(24, 50)))
-THIRD = listed(3, ("me", *names(50, 76)))
+FIRST = listed(1, names(0, 24))
+SECOND = listed(2, names(24, 50))
+THIRD = listed(3, names(50, 76))
+ALL = (FIRST, SECOND, THIRD)
+ONE_LESS = FIRST.people[1:-1]
 
 
 @pytest.mark.parametrize(
-    ("new", "answered", "why"),
+    ("new", "answered", "old", "why"),
     [
-        (FIRST, (), None),
-        (SECOND, (FIRST,), None),
-        (FIRST, (FIRST,), None),  # the same answer again
-        (FIRST._replace(people=FIRST.people[::-1]), (FIRST,), None),
-        (listed(2, ("me", *names(0, 23), "u0")), (), "repeats"),
-        (listed(2, ("me", "me", *names(0, 24))), (), "repeats"),
-        (listed(2, names(0, 25)), (), "absent"),
-        (listed(2, ()), (), "absent"),
-        (listed(2, ("me", *names(0, 18))), (), "few"),
-        (listed(2, ("me", *names(0, 24)), population=20), (), "population"),
-        (listed(2, ("me", *names(24, 48)), population=79), (FIRST,), "population"),
-        (listed(2, ("me", *names(24, 48)), population=80), (FIRST,), None),
-        (listed(2, ("me", *names(0, 50))), (), "many"),
-        (listed(2, ("me", *names(24, 50)), model=1), (FIRST,), "again"),
-        (listed(4, ("me", *names(0, 40))), (FIRST, SECOND, THIRD), "spent"),
-        (THIRD, (FIRST, SECOND, THIRD), None),  # answered already: no new answer
+        (FIRST, (), 0, None),
+        (SECOND, (FIRST,), 0, None),
+        # The same answer again, and one that was given already: no new answers.
+        (FIRST, (FIRST,), 0, None),
+        (THIRD, ALL, 0, None),
+        (listed(2, names(0, 100)), (), 0, "population"),
+        (listed(2, names(0, 50)), (), 0, "many"),
+        (listed(1, names(24, 50)), (FIRST,), 0, "again"),
+        (listed(4, names(0, 40)), ALL, 0, "spent"),
+        # The very same people are no difference that shows anybody; one person less is.
+        (FIRST._replace(model=bytes(32)), (FIRST,), 0, None),
+        (listed(2, ONE_LESS), (FIRST,), 0, "close"),
+        # Of answers that count no more the lists are remembered for ever.
+        (listed(4, names(0, 40)), ALL, 1, None),
+        (listed(1, ONE_LESS), ALL, 3, "again"),
+        (listed(4, ONE_LESS), ALL, 3, "close"),
     ],
 )
 def test_a_device_answers_only_what_its_owner_allows(
-    new: PartyList, answered: tuple[PartyList, ...], why: Refusal | None
+    new: PartyList, answered: tuple[PartyList, ...], old: int, why: Refusal | None
 ) -> None:
-    assert refusal(new, "me", answered, DEMANDS) == why
-
-
-def too_near(before: PartyList, new: PartyList) -> bool:
-    """Whether the memory of sums that devices had beside the contract refused a second sum of one
-    person a device: of one model, of other people."""
-    return before.model == new.model and set(before.people) != set(new.people)
-
-
-def test_what_a_memory_of_sums_beside_the_contract_refused_the_contract_refuses() -> None:
-    """The argument by which that memory could leave: no list that it refused is answered, whatever
-    else a device demands, however many close lists it takes, and though an answer counts no more.
-    """
-    drawn = np.random.default_rng(7)
-    demands = Demands(people=2, answers=50, share=1.0, close=50)
-    refused = 0
-    for _ in range(300):
-        answered: list[PartyList] = []
-        for number in range(8):
-            others = drawn.choice(12, drawn.integers(2, 6), replace=False)
-            people = ("me", *(f"u{other}" for other in others))
-            new = listed(number, people, model=int(drawn.integers(1, 4)))
-            old = int(drawn.integers(0, len(answered) + 1))
-            why = refusal(new, "me", answered, demands, old)
-            if any(too_near(before, new) for before in answered):
-                refused += 1
-                assert why == "again"
-            if why is None:
-                answered.append(new)
-    assert refused > 300
-
-
-def test_of_answers_that_count_no_more_the_lists_are_remembered_for_ever() -> None:
-    all_given = (FIRST, SECOND, THIRD)
-    new = listed(4, ("me", *names(0, 40)))
-    assert refusal(new, "me", all_given, DEMANDS, old=1) is None
-    exchanged = FIRST.people[:-1]
-    assert refusal(listed(4, exchanged, model=1), "me", all_given, DEMANDS, old=3) == "again"
-    strict = DEMANDS._replace(close=0)
-    assert refusal(listed(4, exchanged), "me", all_given, strict, old=3) == "close"
-    assert refusal(new._replace(population=79), "me", all_given, DEMANDS, old=3) == "population"
+    assert refusal(new, 100, answered, DEMANDS, old) == why
 
 
 # ---- answers that come free with time ------------------------------------------------------------
@@ -161,15 +119,3 @@ def test_a_budget_is_told_in_words() -> None:
     assert spent._replace(most=6, days=1).told(0) == (
         "at most 6 answers in any 24 hours; so far 4 in these, 4 in all"
     )
-
-
-def test_lists_that_differ_by_one_person_are_answered_as_often_as_noise_hides_them() -> None:
-    without = listed(2, FIRST.people[:-1])
-    joined = listed(3, (*FIRST.people, "late"))
-    assert difference(FIRST, without) == 1 and difference(without, joined) == 2
-    assert refusal(without, "me", (FIRST,), DEMANDS) is None
-    assert refusal(joined, "me", (FIRST, without), DEMANDS) == "close"
-    assert refusal(without, "me", (FIRST,), DEMANDS._replace(close=0)) == "close"
-    # The very same people are no difference that shows anybody.
-    assert refusal(listed(2, FIRST.people), "me", (FIRST,), DEMANDS._replace(close=0)) is None
-    assert close_lists(2.0, 1.5) == 1 and close_lists(0.3, 0.5) == 0

@@ -4,7 +4,7 @@ sends: each by its code.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from functools import partial
 
 import numpy as np
@@ -78,22 +78,22 @@ def again(data: bytes, signer: SecureSumClient, **fields: object) -> bytes:
 
 def test_a4_a_cohort_below_the_floor() -> None:
     """A4. At the roster, at the list of sharers and at the list of survivors."""
-    parties, server = started(6, floors=Floors(people=1, parties=7, occupancy=1))
+    parties, server = started(6, floors=Floors(people=7, occupancy=1))
     advertised(parties, server)
     refused("floor", lambda: parties[name(0)].share(server.roster()))
 
-    parties, server = started(6, floors=Floors(people=1, parties=6, occupancy=1))
+    parties, server = started(6, floors=Floors(people=6, occupancy=1))
     shared(advertised(parties, server), server, [name(5)])
     refused("floor", lambda: parties[name(0)].mask(server.inbox(name(0)), vectors(6)[name(0)], ALL))
 
-    parties, server = started(6, floors=Floors(people=1, parties=6, occupancy=1))
+    parties, server = started(6, floors=Floors(people=6, occupancy=1))
     shared(advertised(parties, server), server)
     masked(parties, server, vectors(6), [name(5)])
     refused("floor", lambda: parties[name(0)].consent(server.survivors(name(0))))
 
 
 def test_rows_that_too_few_devices_fill() -> None:
-    parties, server = started(6, floors=Floors(people=2, parties=2, occupancy=10))
+    parties, server = started(6, floors=Floors(people=2, occupancy=10))
     shared(advertised(parties, server), server)
     values = vectors(6)[name(0)]
     for rows in (SumRows(10, 10), SumRows(16, 10), SumRows(0, 5), SumRows(1, 0)):
@@ -101,14 +101,13 @@ def test_rows_that_too_few_devices_fill() -> None:
             "occupancy",
             lambda rows=rows: parties[name(0)].mask(server.inbox(name(0)), values, rows),
         )
-    assert parties[name(0)].used == frozenset()
     assert parties[name(0)].mask(
         server.inbox(name(0)), values, SumRows(17, 10)
     )  # 10.2 devices a row
 
 
 def test_rows_that_too_few_are_left_to_fill() -> None:
-    parties, server = started(6, floors=Floors(people=2, parties=2, occupancy=10))
+    parties, server = started(6, floors=Floors(people=2, occupancy=10))
     shared(advertised(parties, server), server)
     for k in range(5):
         server.add(
@@ -119,7 +118,7 @@ def test_rows_that_too_few_are_left_to_fill() -> None:
 
 
 def test_noise_on_every_row_makes_up_for_empty_ones() -> None:
-    parties, server = started(6, floors=Floors(people=2, parties=2, occupancy=10, noise=True))
+    parties, server = started(6, floors=Floors(people=2, occupancy=10, noise=True))
     shared(advertised(parties, server), server)
     assert parties[name(0)].mask(server.inbox(name(0)), vectors(6)[name(0)], SumRows(1, 1000))
 
@@ -151,32 +150,6 @@ def test_a7_another_model_is_seen_by_all() -> None:
         for a in adverts
     ]
     refused("signature", lambda: victim.share(m.encode(m.Roster(lied))))
-
-
-def test_a_round_is_summed_once() -> None:
-    """Another attempt after the masked input left, also by the next client after a restart; not
-    before it left.
-    """
-    (parties, server), values = until_masked(4), vectors(4)
-    used = parties[name(0)].used
-    assert used == {("a run", 3)}
-    for attempt, before, allowed in (
-        (1, used, False),
-        (1, frozenset(), True),
-        (0, used | {("another run", 3)}, False),
-    ):
-        about = terms(attempt=attempt)
-        others, server = clients(4, about), SecureSumServer(about, roll(4))
-        others[name(0)] = SecureSumClient(about, roll(4), name(0), identity(0), SMALL, before)
-        shared(advertised(others, server), server)
-        ask = lambda: others[name(0)].mask(server.inbox(name(0)), values[name(0)], ALL)  # noqa: B023, E731
-        if allowed:
-            ask()
-        else:
-            refused("used", ask)
-            assert others[name(0)].used == before
-    fresh = terms(round=4)
-    assert SecureSumClient(fresh, roll(4), name(0), identity(0), SMALL, used).used == used
 
 
 def test_a4_never_both_kinds_of_share() -> None:
@@ -305,7 +278,7 @@ def test_rosters_that_the_server_made_up() -> None:
         return lambda: client.share(m.encode(m.Roster(some)))
 
     mallory = identity(99)
-    body = m.encode(m.Advert(MODEL, *(p.public_of(bytes([k]) * 32) for k in (1, 2)), bytes(32), 1))
+    body = m.encode(m.Advert(MODEL, *(p.public_of(bytes([k]) * 32) for k in (1, 2)), bytes(32)))
     forged = m.Signed(
         m.ADVERT,
         3,
@@ -346,11 +319,11 @@ def test_a_key_that_no_one_can_agree_with() -> None:
     for at in range(2):
         keys = [p.public_of(b"\1" * 32), p.public_of(b"\2" * 32)]
         keys[at] = bytes(32)  # a point of low order: what is agreed on would be 0
-        bad = client._signed(m.ADVERT, b"", m.encode(m.Advert(MODEL, *keys, bytes(32), 1)))
+        bad = client._signed(m.ADVERT, b"", m.encode(m.Advert(MODEL, *keys, bytes(32))))
         refused("keys", lambda bad=bad: server.add(m.ADVERT, bad))
     roster = [signed(parties[name(k)].advertise()) for k in range(2)]
     bad = client._signed(
-        m.ADVERT, b"", m.encode(m.Advert(MODEL, bytes(32), p.public_of(b"\1" * 32), bytes(32), 1))
+        m.ADVERT, b"", m.encode(m.Advert(MODEL, bytes(32), p.public_of(b"\1" * 32), bytes(32)))
     )
     refused("keys", lambda: parties[name(0)].share(m.encode(m.Roster([*roster, signed(bad)]))))
 
@@ -615,50 +588,18 @@ def test_thousands_of_mutated_messages_are_refused_and_change_nothing() -> None:
     assert np.array_equal(server.total(), plain(values, values))
 
 
-# ---- people, and sums over rounds ----------------------------------------------------------------
-
-
-def of_people(people: Sequence[int], floors: Floors, most: Mapping[str, int] | None = None) -> Sum:
-    """Clients that each say how many people they have."""
+def test_who_is_no_member_now_is_in_no_sum() -> None:
+    """Somebody who was shut out has a key on the roll, by which words from before are checked."""
+    members = [name(k) for k in range(3)]
     agreed = terms()
     parties = {
-        name(k): SecureSumClient(
-            agreed, roll(len(people)), name(k), identity(k), floors, people=each, most=most
-        )
-        for k, each in enumerate(people)
+        name(k): SecureSumClient(agreed, roll(4), name(k), identity(k), SMALL, members=members)
+        for k in range(4)
     }
-    return parties, SecureSumServer(agreed, roll(len(people)))
-
-
-def test_people_are_counted_and_not_parties() -> None:
-    """At the roster, at the list of sharers and at the list of survivors."""
-    enough = Floors(people=30, parties=2, occupancy=0)
-    parties, server = of_people([10, 10, 9], enough)
+    server = SecureSumServer(agreed, roll(4))
     advertised(parties, server)
-    refused("floor", lambda: parties[name(0)].share(server.roster()))
-
-    parties, server = of_people([10, 10, 10, 9], enough)
-    shared(advertised(parties, server), server, [name(2)])
-    refused("floor", lambda: parties[name(0)].mask(server.inbox(name(0)), vectors(4)[name(0)], ALL))
-
-    parties, server = of_people([10, 10, 10, 9], enough)
-    shared(advertised(parties, server), server)
-    masked(parties, server, vectors(4), [name(3)])
-    parties[name(0)].consent(server.survivors(name(0)))
-    assert (
-        parties[name(0)].consented is not None
-        and sum(parties[name(0)].consented.parties.values()) == 30
-    )
-
-
-def test_who_says_more_people_than_it_was_enrolled_with_is_found_out() -> None:
-    parties, server = of_people(
-        [10, 90, 10], Floors(people=100, parties=2, occupancy=0), {name(k): 10 for k in range(3)}
-    )
-    advertised(parties, server)
-    assert (
-        "more people than" in refused("floor", lambda: parties[name(0)].share(server.roster())).text
-    )
+    told = refused("floor", lambda: parties[name(0)].share(server.roster())).text
+    assert told == f"'{name(3)}' is no member"
 
 
 def test_a_sum_takes_no_more_parties_than_a_roster_can_list(

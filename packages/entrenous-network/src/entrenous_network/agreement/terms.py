@@ -527,8 +527,8 @@ class FederationTerms(Settings):
         )
 
     def _check_masks(self, contract: Contract) -> None:
-        """Raises InputError for an algorithm whose sums may be of one device, in which masks hide
-        nothing, and for too few people.
+        """Raises InputError for an algorithm whose sums may be of one device, or that shows devices
+        singly, where masks hide nothing, and for too few people.
         """
         # The sum of one device is what it sent, and masks come off a sum.
         if contract.cohort == 1:
@@ -541,6 +541,11 @@ class FederationTerms(Settings):
                 " nothing"
             )
             fix = f"choose an algorithm with one sum a round, such as fpl; or {SINGLY}"
+            raise InputError(MASKS, problem, fix=fix)
+        shown = ", ".join(contract.way("shown"))
+        if shown:
+            problem = f"each device of {self.algorithm} shows {shown} singly, which no mask hides"
+            fix = f"choose an algorithm that only adds up, such as fpl; or {SINGLY}"
             raise InputError(MASKS, problem, fix=fix)
         most = most_by_lot(self.users, self.protection.groups)
         if contract.cohort > most:
@@ -580,8 +585,8 @@ class FederationTerms(Settings):
             )
 
     def singly(self, place: str = "") -> tuple[SentArray, ...] | None:
-        """Returns the arrays that leave each device as they are and that nobody adds up, not even
-        under masks: the server sees whose they are. None where this program cannot know, since
+        """Returns the arrays that leave each device as they are and that nobody adds up: the server
+        sees whose they are. None where this program cannot know, since
         `place`, the file of an algorithm of the owner's own, was not given.
 
         These are the arrays that the contract declares `shown`, so that people are told what is
@@ -639,10 +644,7 @@ class FederationTerms(Settings):
         read = f"; as published: {measured}"
         if own.secure_sum:
             read = ""
-            sums = (
-                f"the server sees masked sums of at least {own.people} people and"
-                f" {own.parties} nodes"
-            )
+            sums = f"the server sees masked sums of at least {own.people} people"
             if own.groups > 1:
                 sums += f", one of each of {own.groups} groups"
             often = f"in at most {own.answers} of which a device answers{in_days(own.days)}"
@@ -681,6 +683,14 @@ class FederationTerms(Settings):
         if names:
             return f"{SINGLE}: {names}"
         return ""
+
+    @property
+    def fewest(self) -> int:
+        """The people whom a sum of a round must have: for fewer, shares of noise would be less than
+        was promised.
+        """
+        # Each is one party, so that the two floors of a protection are of the same.
+        return max(self.protection.people, self.protection.parties)
 
     @property
     def in_sum(self) -> float:

@@ -364,22 +364,15 @@ class Responder:
         return announced(self.contract, download) == model
 
     def asked_for(self, frame: Frame) -> int:
-        """Returns how many users a request is about. Raises FrameRefused for none, or more than the
-        node has.
-        """
-        m = self.enough(frame)
-        if not 1 <= m <= len(self.users):
-            raise FrameRefused(Code.WRONG_COUNT, f"asked for {m} users")
-        return m
-
-    def enough(self, frame: Frame) -> int:
-        """Returns how many users a request is about. Raises FrameRefused for fewer than the node's
-        owner lets it answer for at once.
+        """Returns how many users a request is about. Raises FrameRefused for none, for more than
+        the node has, and for fewer than its owner lets it answer for at once.
         """
         m = frame.head.about.get("users", 0)
+        if not 1 <= m <= len(self.users):
+            raise FrameRefused(Code.WRONG_COUNT, f"asked for {m} users")
         least = self._least
         # An answer for fewer users tells the server more of each.
-        if 0 < m < least:
+        if m < least:
             raise FrameRefused(Code.TOO_FEW_USERS, f"asked for {m} users; at least {least}")
         return m
 

@@ -83,18 +83,17 @@ def ranked(scores: Float32Array, candidates: BoolArray, items: Int64Array) -> Ro
 
 
 def with_tests(
-    total: Total, tests: list[RowTests], sigma: float, key: np.uint64, *, secret: bool
+    total: Total, tests: RowTests, sigma: float, key: np.uint64, *, secret: bool
 ) -> Total:
-    """Returns a sum of one node's devices with their tests, to go under masks.
+    """Returns a device's message with its tests, to go under masks.
 
-    tests: of each device. sigma: the standard deviation of the noise of one device. secret: draws
-    the noise from the operating system's generator in place of `key`.
+    sigma: the standard deviation of its noise. secret: draws the noise from the operating system's
+    generator in place of `key`.
     """
     shares = np.zeros(NUMBERS)
-    for one in tests:
-        if one.rows:
-            shares += (1.0, one.hits / one.rows, one.ranks / one.rows)
-    noise = _noise(sigma * math.sqrt(len(tests)), key, secret)
+    if tests.rows:
+        shares[:] = (1.0, tests.hits / tests.rows, tests.ranks / tests.rows)
+    noise = _noise(sigma, key, secret)
     numbers = np.zeros((len(total.weight), NUMBERS), np.int64)
     numbers[0] = fixed(shares) + noise
     return total._replace(dense={**total.dense, TESTS: numbers})

@@ -4,11 +4,7 @@ and the content of a masked answer.
 
 from __future__ import annotations
 
-import numpy as np
-
 from entrenous.core.contract.declared import Contract
-from entrenous.core.contract.update import ShownArrays
-from entrenous.core.types import Array, Int64Array
 from entrenous.privacy.protection import ProtectionInForce
 
 from ..agreement.members import Members
@@ -16,10 +12,8 @@ from ..agreement.terms import FederationTerms
 from ..secure_sum.messages import limit_of
 from ..secure_sum.terms import SumTerms
 from ..secure_sum.vector import size
-from ..wire import tensors
-from ..wire.tensors import Malformed, TensorField
 from . import contribution
-from .frames import HEAD, SIGNATURE, START, Code, Frame, FrameRefused
+from .frames import HEAD, SIGNATURE, START
 
 KINDS = ("advert", "share", "mask", "consent", "unmask")  # in the order of secure_sum's stages
 # Asks for the key of a box that somebody complained of; brings that key.
@@ -29,14 +23,6 @@ COMPLAINT = "complaint"  # the answer to `mask` of a node that got a bad box
 ANSWERED = {OPEN: OPENED}  # kinds of answers, where they are not those of their requests
 MESSAGE = 1 << 30  # bytes of a message, at most
 SPARE = 1.125  # of the bytes of an answer, for items that come
-
-
-def fewest_people(terms: FederationTerms, contract: Contract) -> int:
-    """Returns the people whom a sum of a round must have. contract: as in `sum_terms`."""
-    # A sum of fewer people would have less noise than was promised. The difference of two sums need
-    # not be of as many: it has the noise of both.
-    protection = terms.protection
-    return max(protection.people, ProtectionInForce(protection, contract).fewest)
 
 
 def sum_terms(
@@ -55,35 +41,9 @@ def sum_terms(
         model=model,
         length=size(contract.empty_total()),
         bits=protection.bits,
-        people=fewest_people(terms, contract),
-        parties=protection.parties,
+        people=terms.fewest,
         noise=ProtectionInForce(protection, contract).share,
     )
-
-
-def upload(message: bytes, shown: dict[str, Array]) -> bytes:
-    """Returns the body of a masked answer: the masked vector, and the arrays that the server must
-    see for each device.
-    """
-    return tensors.write({"message": np.frombuffer(message, np.uint8), **shown})
-
-
-def uploaded(
-    frame: Frame, contract: Contract, users: Int64Array
-) -> tuple[bytes, tuple[ShownArrays, ...]]:
-    """Returns the masked vector of an answer, and what each device of `users` shows besides it.
-    Raises FrameRefused.
-    """
-    if frame.head.kind != "mask":
-        return bytes(frame.body), ()
-    schema = contribution.shown_schema(contract, len(users))
-    schema["message"] = TensorField("u1", ((0, MESSAGE),))
-    try:
-        arrays = tensors.read(frame.body, schema)
-    except Malformed as bad:
-        raise FrameRefused(Code.MALFORMED, bad.code) from None
-    shown = contribution.checked_shown(arrays, contract, users)
-    return arrays["message"].tobytes(), shown
 
 
 def largest_answer(terms: FederationTerms, members: Members, place: str = "") -> int:

@@ -338,13 +338,13 @@ class FederatedNode:
         key = np.uint64(local_key(self._rounds, number))
         return state_of(private, arrays), key
 
-    def tests(self, users: Int64Array) -> dict[int, RowTests]:
-        """Returns the tests of new rows that an answer of these users carries, by user; none where
-        the terms ask for none.
+    def tests(self) -> RowTests | None:
+        """Returns the tests of new rows that an answer under masks carries; None where the terms
+        ask for none.
         """
         if not self.terms.accuracy:
-            return {}
-        return {user: self.store.tests_of(user) for user in users.tolist()}
+            return None
+        return self.store.tests_of(int(self.shard.users[0]))
 
     def test_key(self, number: int) -> np.uint64:
         """Returns the key of the noise on this node's tests in a round."""

@@ -38,7 +38,7 @@ from entrenous.data.visits import VisitColumns, visit_columns, with_visits
 from ..agreement.catalogue import Items
 from ..agreement.files import FORMAT, check_format, missing
 from ..frames.row_tests import RowTests
-from ..secure_sum.memory import PastSum
+from ..secure_sum.party_list import PartyList
 from ..secure_sum.terms import Floors
 
 STORE = "store.sqlite"
@@ -82,7 +82,7 @@ create table given_away (number integer primary key, round integer not null, use
 create table summed (round integer primary key, model blob not null,
                      parties text not null) strict;
 create table masked (one integer primary key check (one = 1), model blob not null,
-                     users blob not null, vector blob not null) strict;
+                     vector blob not null) strict;
 """
 
 
@@ -96,14 +96,13 @@ class GivenAnswer(NamedTuple):
 
 
 class MaskedVector(NamedTuple):
-    """The sum that a node put under masks last."""
+    """The message that a node put under masks last."""
 
     model: bytes
-    """The sha256 of the model from which its devices trained."""
-    users: Int64Array
+    """The sha256 of the model from which its device trained."""
     vector: Int64Array
-    carries: Mapping[int, RowTests] = NO_TESTS
-    """The tests in it that no answer has carried before, by user; of one from the store none."""
+    carries: RowTests | None = None
+    """The tests in it that no answer has carried before; of one from the store none."""
 
 
 class LeftDevice(NamedTuple):
@@ -156,8 +155,6 @@ class StoreStanding(NamedTuple):
     """The rounds that it has trained in or missed."""
     model: int | None
     """The round of its newest model; None before the first."""
-    sums: int
-    """The secure sums that it remembers."""
 
 
 @final
@@ -428,11 +425,10 @@ class NodeStore:
 
     def standing(self) -> StoreStanding:
         """Returns how far the node is, without reading an array."""
-        rounds, model, sums = self._one(
-            "select (select max(round) from state), (select max(round) from model),"
-            " (select count(*) from summed)"
+        rounds, model = self._one(
+            "select (select max(round) from state), (select max(round) from model)"
         )
-        return StoreStanding(int(rounds or 0), model, sums)
+        return StoreStanding(int(rounds or 0), model)
 
     def version(self) -> int:
         """Returns a number that changes when another connection has written to the store."""
@@ -490,11 +486,13 @@ class NodeStore:
             db.executemany("insert or replace into fact values (?, ?)", facts.items())
             db.executemany(f"insert into given_away ({columns}) values (?, ?, ?, ?, ?, ?)", left)
             if masked is not None:
-                blobs = masked.model, masked.users.tobytes(), masked.vector.tobytes()
-                db.execute("insert or replace into masked values (1, ?, ?, ?)", blobs)
-                for user, tests in masked.carries.items():
+                blobs = masked.model, masked.vector.tobytes()
+                db.execute("insert or replace into masked values (1, ?, ?)", blobs)
+                if masked.carries is not None:
+                    user = int(self.users[0])
                     # Others may have come meanwhile.
-                    self._note_tests(user, self.tests_of(user).plus(tests, times=-1))
+                    told = self.tests_of(user).plus(masked.carries, times=-1)
+                    self._note_tests(user, told)
             if download is not None:
                 self._keep_model(given.round, download)
 
@@ -521,22 +519,21 @@ class NodeStore:
 
     def masked(self) -> MaskedVector | None:
         """Returns what the node put under masks last; None before the first."""
-        row = self._one("select model, users, vector from masked")
+        row = self._one("select model, vector from masked")
         if row is None:
             return None
-        model, users, vector = row
+        model, vector = row
         # Copied, so that it may be written to.
-        numbers = np.frombuffer(vector, np.int64).copy()
-        return MaskedVector(model, np.frombuffer(users, np.int64), numbers)
+        return MaskedVector(model, np.frombuffer(vector, np.int64).copy())
 
-    def past_sums(self) -> tuple[PastSum, ...]:
+    def past_sums(self) -> tuple[PartyList, ...]:
         """Returns the secure sums that the node has consented to, from the first one."""
         rows = self.connection.execute("select model, parties from summed order by round")
-        return tuple(PastSum(model, json.loads(parties)) for model, parties in rows)
+        return tuple(PartyList(model, tuple(json.loads(parties))) for model, parties in rows)
 
-    def remember_sum(self, number: int, summed: PastSum) -> None:
+    def remember_sum(self, number: int, summed: PartyList) -> None:
         """Stores the secure sum of a round, before the node's consent leaves."""
-        row = number, summed.model, json.dumps(summed.parties)
+        row = number, summed.model, json.dumps(summed.people)
         with self.connection:
             self.connection.execute("insert or replace into summed values (?, ?, ?)", row)
 

@@ -244,16 +244,6 @@ def told_of(watches: Sequence[NodeWatch]) -> list[Family]:
             "When the server was last heard, since 1970; 0 before.",
             min(tally.contact for tally in tallies),
         ),
-        gauge(
-            "last_answer_seconds",
-            "When the last request was answered, since 1970; 0 before.",
-            max(tally.answer for tally in tallies),
-        ),
-        gauge(
-            "sums_remembered",
-            "Secure sums that this node has consented to.",
-            sum(standing.sums for standing in standings),
-        ),
         counters(
             "answers_total",
             "Requests of the server: answers that were given, and refusals by code.",
@@ -292,7 +282,6 @@ def node_status(folder: Path) -> dict[str, Any]:
         "finished": (standing.model or 0) >= terms.rounds,
         "users": users,
         "rows": rows,
-        "sums_remembered": standing.sums,
     }
     if budget.days:
         status["budget"] = budget.told(time.time())

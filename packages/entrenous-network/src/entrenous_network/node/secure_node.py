@@ -7,8 +7,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
-from functools import partial
+from collections.abc import Callable, Mapping
 from typing import NamedTuple, Protocol, final
 
 import numpy as np
@@ -17,19 +16,16 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from entrenous.core.contract.declared import Contract
 from entrenous.core.contract.protocols import State
 from entrenous.core.contract.update import Total
-from entrenous.core.types import Int64Array
 from entrenous.federation.shard import Shard
 from entrenous.privacy.noise import share_of
 
 from ..agreement.members import Members
 from ..agreement.terms import FederationTerms
-from ..frames import contribution
 from ..frames.frames import KNOWN, AnswerFacts, Code, Frame, FrameRefused
 from ..frames.request import NodeRequest, Responder, announced
 from ..frames.row_tests import RowTests, with_tests
-from ..frames.secure import ANSWERED, COMPLAINT, KINDS, MESSAGE, fewest_people, sum_terms, upload
+from ..frames.secure import ANSWERED, COMPLAINT, KINDS, MESSAGE, sum_terms
 from ..secure_sum.client import SecureSumClient
-from ..secure_sum.memory import PastSum
 from ..secure_sum.party_list import AnswerBudget, Demands, PartyList, refusal
 from ..secure_sum.primitives import Verify, verified
 from ..secure_sum.refusal import SumRefused, require
@@ -61,7 +57,7 @@ class TrainingNode(Protocol):
     def facts(self, frame: Frame) -> AnswerFacts: ...
     def before(self, request: NodeRequest) -> tuple[State, np.uint64]: ...
     def train_sum(self, request: NodeRequest) -> tuple[State, Total]: ...
-    def tests(self, users: Int64Array) -> dict[int, RowTests]: ...
+    def tests(self) -> RowTests | None: ...
     def test_key(self, number: int) -> np.uint64: ...
     def keep(
         self,
@@ -111,13 +107,13 @@ class SecureSide:
         self._floors = floors
         self._roll = members.roll
         self._next_user = members.next_user
-        # Each node is one person's, and the list may have a hundred thousand. Nobody who was shut
-        # out is in a sum.
-        self._most = OneEach(members.nodes.keys())
-        self._demands = demands(node.terms, floors)
+        # Nobody who was shut out is in a sum.
+        self._members = members.nodes.keys()
+        own = node.terms.protection
+        self._demands = Demands(max(own.people, floors.people), own.answers)
         self._past = node.store.past_sums()
         self._length = size(node.contract.empty_total())
-        self._remembered: PastSum | None = None  # the newest of `_past`, as its client has it
+        self._remembered: PartyList | None = None  # the newest of `_past`, as its client has it
         self._client: SecureSumClient | None = None
         self._answers: dict[bytes, bytes] = {}  # of this attempt, by the sha256 of the question
 
@@ -127,7 +123,8 @@ class SecureSide:
 
         A box with wrong content is answered by a complaint. Raises FrameRefused.
         """
-        self._node.responder.enough(frame)
+        # Each party of a sum is one person's device.
+        self._node.responder.asked_for(frame)
         question = frame.head.kind.encode() + frame.head.digest
         asked = hashlib.sha256(question).digest()
         client = self._of_attempt(frame)
@@ -180,42 +177,30 @@ class SecureSide:
             self._node.name,
             self._node.key.private_bytes_raw(),
             self._floors,
-            people=self._node.responder.asked_for(frame),
-            most=self._most,
+            members=self._members,
             past=self._past,
-            rule=partial(self._listed, head.round, head.model),
+            rule=self._rule,
             verify=self._verify,
         )
         self._answers = {}
         return self._client
 
-    def _listed(self, number: int, model: bytes, parties: Mapping[str, int]) -> None:
+    def _rule(self, listed: PartyList) -> None:
         """Holds the people of a sum against the participation contract. Raises SumRefused."""
         # Who may be in a sum is agreed on, so that no server can claim more members.
-        members = len(self._most)
-        listed = PartyList(number, model, members, tuple(parties))
-        answered = [
-            PartyList(number, past.model, members, tuple(past.parties)) for past in self._past
-        ]
+        members = len(self._members)
         budget = budget_of(self._node.store, self._node.terms)
         old = budget.given - budget.recent(self._clock())
-        why = refusal(listed, self._node.name, answered, self._demands, old)
-        require(why is None, "contract", f"{why}: {len(parties)} people of {members}")
+        why = refusal(listed, members, self._past, self._demands, old)
+        require(why is None, "contract", f"{why}: {len(listed.people)} people of {members}")
 
     def _as_agreed(self, client: SecureSumClient, frame: Frame) -> None:
-        """Raises FrameRefused unless a stage is about what this node signed at the first stage.
-
-        All parties signed the same transcript. A server that asks this node about anything else
-        asks about something that the others do not know of.
-        """
-        head = frame.head
-        if head.model != client.terms.model:
+        """Raises FrameRefused unless a stage is about the model that this node has signed."""
+        # All parties signed the same transcript. A server that asks this node about another model
+        # asks about something that the others do not know of.
+        if frame.head.model != client.terms.model:
             text = "another model than this node and the others have signed for this attempt"
             raise FrameRefused(Code.WRONG_MODEL, text)
-        users = head.about.get("users", 0)
-        if users != client.people:
-            text = f"asked about {users} users, where this node has signed {client.people}"
-            raise FrameRefused(Code.WRONG_COUNT, text)
 
     def _said(self, client: SecureSumClient, frame: Frame) -> bytes:
         """Returns the node's whole answer to a stage. Raises SumRefused, FrameRefused."""
@@ -256,11 +241,10 @@ class SecureSide:
             same_rows = node.shard.contract.declaration.traits.same_rows
             rows = rows_of(total, same_rows)
             message = client.mask(inbox, work.masked.vector, rows)
-            body = upload(message, contribution.shown_of(total))
         finally:
             if work.trained:
                 node.shard.release(total)
-        answer = node.responder.seal_for(frame, "mask", body, node.facts(frame))
+        answer = node.responder.seal_for(frame, "mask", message, node.facts(frame))
         budget = budget_of(node.store, node.terms)
         facts = {MASKED: str(request.round), INPUTS: str(budget.given + 1)}
         if budget.days:
@@ -272,38 +256,30 @@ class SecureSide:
     def _vector(self, request: NodeRequest, model: bytes) -> MaskedWork:
         """Trains the devices, and returns what they send.
 
-        For the model and users that were masked last it is the same numbers again, noise and all.
+        For the model that was masked last it is the same numbers again, noise and all.
         """
         node = self._node
         contract = node.contract
         kept = node.store.masked()
         # New numbers would tell more each time that a server has a model summed.
-        if (
-            kept is not None
-            and kept.model == model
-            and np.array_equal(kept.users, request.users)
-            and len(kept.vector) == self._length
-            and not contract.way("shown")
-        ):
+        if kept is not None and kept.model == model and len(kept.vector) == self._length:
             devices, _ = node.before(request)
             total = unpack(kept.vector, contract.empty_total())
             return MaskedWork(devices, total, kept, False)
         devices, total = node.train_sum(request)
-        sent = total._replace(shown=())
-        tests = node.tests(request.users)
-        if tests:
-            sent = self._with_tests(sent, list(tests.values()), request.round)
+        sent = total
+        tests = node.tests()
+        if tests is not None:
+            sent = self._with_tests(total, tests, request.round)
         vector = pack(sent)
-        return MaskedWork(devices, total, MaskedVector(model, request.users, vector, tests), True)
+        return MaskedWork(devices, total, MaskedVector(model, vector, tests), True)
 
-    def _with_tests(self, total: Total, tests: list[RowTests], number: int) -> Total:
-        """Returns a sum with the tests of its devices, each with its share of noise."""
+    def _with_tests(self, total: Total, tests: RowTests, number: int) -> Total:
+        """Returns a message with the device's tests, with its share of noise."""
         node = self._node
-        own = node.terms.protection
         # As of the model's numbers: in a sum of the fewest people there is as much as was promised.
-        people = fewest_people(node.terms, node.contract)
-        sigma = share_of(node.terms.accuracy, people)
-        secret = own.noise_from == "system"
+        sigma = share_of(node.terms.accuracy, node.terms.fewest)
+        secret = node.terms.protection.noise_from == "system"
         return with_tests(total, tests, sigma, node.test_key(number), secret=secret)
 
     def _consent(self, client: SecureSumClient, body: bytes) -> bytes:
@@ -316,33 +292,6 @@ class SecureSide:
             self._past = (*self._past, consented)
             self._remembered = consented
         return answer
-
-
-@final
-class OneEach(Mapping[str, int]):
-    """The number 1 for each of some names, however many they are."""
-
-    def __init__(self, names: Collection[str]) -> None:
-        self._names = names
-
-    def __getitem__(self, name: str) -> int:
-        if name not in self._names:
-            raise KeyError(name)
-        return 1
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
-
-
-def demands(terms: FederationTerms, floors: Floors) -> Demands:
-    """Returns the demands of a node's owner on lists of people, no lower than the terms'."""
-    own = terms.protection
-    people = max(own.people, floors.people)
-    # No close lists at all: lots hardly ever draw two, and then the noise need not hide one person.
-    return Demands(people, own.answers, close=0)
 
 
 def budget_of(store: NodeStore, terms: FederationTerms) -> AnswerBudget:

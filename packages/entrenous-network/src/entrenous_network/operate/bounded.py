@@ -32,7 +32,7 @@ NOT_KNOWN: Final = 1
 """Stands for the answers of a device until its algorithm is known."""
 # Settings that others may be asked for in place of; the first three stand in for those that follow
 # from the epsilon, until these are known.
-USUAL: Final[Mapping[str, Any]] = {"answers": NOT_KNOWN, "people": 2, "noise": 1.0, "parties": 3}
+USUAL: Final[Mapping[str, Any]] = {"answers": NOT_KNOWN, "people": 2, "noise": 1.0}
 ANSWERS: Final = 100
 """The answers of a device that a line proposes where rounds have no end."""
 # Settings that the profile has, whatever is asked for.

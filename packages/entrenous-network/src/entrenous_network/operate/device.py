@@ -98,21 +98,19 @@ class Device:
         *,
         profile: TrialProfile = "private",
         people: int = 100,
-        parties: int = 3,
         tell: Callable[[str], None] = lambda line: None,
     ) -> Self:
         """Joins a federation by a link, as a person without rows, and opens the new device.
 
-        profile: with "paper" this device joins also where all that it sends can be read. people,
-        parties: this device
-        sends nothing to a sum over fewer users, or fewer nodes. tell: is called with the lines of
-        what the owner agrees to, before the server hears of the device. Raises InputError for a
-        link that leads nowhere, and for terms that others can see through. Not to be called from an
-        event loop.
+        profile: with "paper" this device joins also where all that it sends can be read. people:
+        this device sends nothing to a sum over fewer. tell: is called with the lines of what the
+        owner agrees to, before the server hears of the device. Raises InputError for a link that
+        leads nowhere, and for terms that others can see through. Not to be called from an event
+        loop.
         """
         from .joining import join_by_link  # with the network's libraries
 
-        plan = JoinPlan(profile=profile, people=people, parties=parties)
+        plan = JoinPlan(profile=profile, people=people)
         join_by_link(Path(folder), link, None, plan, tell)
         return cls(folder)
 

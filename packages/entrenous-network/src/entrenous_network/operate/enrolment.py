@@ -237,7 +237,7 @@ def join(
     take(folder, invitation)
     about: dict[str, Any] = {"name": request.name}
     if terms.has_server:
-        floors = Floors(plan.people, plan.parties, plan.occupancy)
+        floors = Floors(plan.people, plan.occupancy)
         about |= {
             "floors": asdict(floors),
             "own": dict(plan.own),
@@ -257,7 +257,6 @@ def check_terms(invitation: Path, terms: FederationTerms, plan: JoinPlan, users:
     a member, and for a plan that makes no sense.
     """
     at_least("--people", plan.people, 1)
-    at_least("--parties", plan.parties, 1)
     if not plan.occupancy >= 0:
         raise InputError("--occupancy", f"got {plan.occupancy:g}", expected="a number from 0")
     if not 1 <= plan.least_users <= users:
@@ -297,16 +296,15 @@ def _check_reach(terms: FederationTerms, plan: JoinPlan) -> None:
     """
     # A lot draws more than two standard deviations above the mean in one round of forty.
     most = terms.in_sum + 2 * sqrt(terms.in_sum)
-    if Floors(plan.people, plan.parties).unmet(most, most) is None:
+    if Floors(plan.people).unmet(most) is None:
         return
-    own = terms.protection
     raise InputError(
-        "--people, --parties",
-        f"{plan.people} and {plan.parties}, and a sum here has {ceil(terms.in_sum)} people: this"
-        " node would send nothing, in any round",
+        "--people",
+        f"{plan.people}, and a sum here has {ceil(terms.in_sum)} people: this node would send"
+        " nothing, in any round",
         fix=(
-            f"--people {own.people} --parties {own.parties}, as the terms say, if so few hide"
-            " enough for you; or do not join"
+            f"--people {terms.protection.people}, as the terms say, if so few hide enough for you;"
+            " or do not join"
         ),
     )
 

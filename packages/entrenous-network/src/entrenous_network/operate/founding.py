@@ -444,7 +444,6 @@ def found(
     owner = JoinPlan(
         profile="paper",
         people=insisted.people,
-        parties=insisted.parties,
         occupancy=insisted.occupancy,
         public_draws=True,
         algorithm=plan.algorithm if is_place(plan.algorithm) else "",
@@ -458,7 +457,7 @@ def _with_floors(plan: FoundingPlan, floors: Floors) -> FoundingPlan:
     """Returns a plan whose sums meet the owners' floors, unless the plan says otherwise."""
     protect = dict(plan.protect)
     if plan.profile != PAPER:
-        protect = {"people": floors.people, "parties": floors.parties, **protect}
+        protect = {"people": floors.people, **protect}
     return replace(plan, protect=protect)
 
 

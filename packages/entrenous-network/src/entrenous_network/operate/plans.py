@@ -125,9 +125,7 @@ class JoinPlan:
     """private: join only where masks hide this node in a sum, or between peers noise. paper: join
     also where all that this node sends can be read."""
     people: int = 100
-    """For secure sums: this node sends nothing to a sum over fewer users (of all nodes)."""
-    parties: int = 3
-    """For secure sums: this node sends nothing to a sum over fewer nodes."""
+    """For secure sums: this node sends nothing to a sum over fewer people."""
     occupancy: float = 10.0
     """For secure sums: this node sends nothing if fewer devices fill a row of the sum on average,
     unless every row carries noise."""
@@ -176,8 +174,6 @@ class TrialPlan:
     protect: Mapping[str, Any] = field(default_factory=dict)
     """A setting of the protection that differs from the usual one, name=value; may be repeated,
     such as noise=0.2."""
-    seconds: float = 24.0
-    """Seconds for which peers run after all have begun."""
     load: Mapping[str, Any] = field(default_factory=dict)
     """How to read a file, name=value; may be repeated, such as item=venue."""
 

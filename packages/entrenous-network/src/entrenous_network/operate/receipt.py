@@ -28,7 +28,7 @@ GATEWAY = (
     "This node added its users up before anything left it: the server saw sums of {} users, and"
     " nothing of one alone."
 )
-MASKED = "The server saw masked sums of several nodes, of at least {} people and {} parties."
+MASKED = "The server saw masked sums of at least {} people."
 BUDGET = "Your device gives {}."
 WHOLE = (
     "Each answer contains your whole list of {} items: it has numbers for every item at once, and"
@@ -124,7 +124,7 @@ def _part(terms: FederationTerms, left: Sequence[LeftDevice]) -> list[str]:
         return [PEER.format(len(left))]
     answered = ANSWERED.format(len(left))
     if terms.masked:
-        return [answered, MASKED.format(terms.protection.people, terms.protection.parties)]
+        return [answered, MASKED.format(terms.protection.people)]
     # A gateway adds the updates of its users up; the smallest of its sums says most about one.
     least = min(device.people for device in left)
     return [answered, SINGLY if least == 1 else GATEWAY.format(least)]

@@ -103,11 +103,10 @@ class Trial:
     def _found(self, rows: int) -> None:
         """Founds the federation with the people and items that are there."""
         cohort = most_by_lot(len(self.users))
-        people = max(2, cohort // 2)
-        parties = min(3, people)
+        people = max(3, cohort // 2)
         noise = NOISE * cohort / USUAL
-        floors = {"people": people, "parties": parties}
-        usual = {"sampling": "poisson", "answers": ANSWERS, "noise": noise, **floors}
+        lot = {"sampling": "poisson", "answers": ANSWERS}
+        usual = {**lot, "noise": noise, "people": people}
         founding = FoundingPlan(
             algorithm=self.plan.algorithm,
             settings={"cohort": cohort, **self.plan.settings},
@@ -134,7 +133,7 @@ class Trial:
         made = found_federation(self.folder, self.items, requests, founding, place)
         self.server = made.server
         self.terms = made.terms
-        self._owner = JoinPlan(people=people, parties=parties, public_draws=True)
+        self._owner = JoinPlan(people=people, public_draws=True)
         for user in there:
             self._join(user, made.nodes[self.of(user).name])
         self.say(made.terms.limits())

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from entrenous.core.errors import EntrenousError
@@ -29,8 +29,6 @@ KILLED = 5
 RESTARTED = 3
 FIRST = 4  # peers that are started first
 PERIOD = 0.5  # seconds
-PARTS = 3  # of the time, between which peers are killed
-LOOK = 3.0  # seconds between two lines
 # Seconds in which all must have pushed, and in which one whose neighbours were killed must find
 # others.
 PATIENCE = 600.0
@@ -54,67 +52,52 @@ def show(out: Path | None, trial: TrialPlan, say: Say) -> bool:
         say(f"{trial.nodes} peers, each a process with its own key; no server")
         paths = list(made.nodes.values())
         with Processes() as processes:
-            gained = _lived(paths, processes, trial.seconds, say)
-            ended = processes.ended() + processes.stop()
+            _live(paths, processes, say)
+            failed = processes.stop()
         verdicts = check(paths)
         same = sum(verdict.kept == verdict.replayed for verdict in verdicts)
-        for holds, claim in (
-            (gained, "every peer that was left alone went on pushing, and was answered"),
-            (not ended, "no process ended by itself"),
-            (same == len(paths), f"{same} of {len(paths)} recordings replay to the same bytes"),
-        ):
-            say(f"{'yes' if holds else 'NO '}: {claim}")
-        return gained and not ended and same == len(paths)
+        say(f"{same} of {len(paths)} recordings replay to the same bytes")
+        return not failed and same == len(paths)
 
 
-def _lived(paths: list[Path], processes: Processes, seconds: float, say: Say) -> bool:
-    """Starts peers, and kills some. Returns whether those that are left had pushes accepted since
-    the last were killed.
-    """
+def _live(paths: list[Path], processes: Processes, say: Say) -> None:
+    """Starts peers and kills some. Raises EntrenousError if the others do not go on."""
     # The first peers compile what all need, if nobody has yet.
     for some in (paths[:FIRST], paths[FIRST:]):
         for path in some:
             processes.start(path)
-        begun = dict.fromkeys(some, 0)
-        if not _gained(begun, processes, PATIENCE):
-            raise EntrenousError(f"not all peers have pushed in {PATIENCE:g} s; see */{LOG}")
+        _push(some, processes)
     victims = paths[-KILLED:]
-    for killed in (victims, paths[:BOOTSTRAPS]):
-        _watch(paths, seconds / PARTS, say)
-        for path in killed:
-            processes.kill(path)
-        say(f"kill -9: {', '.join(path.name for path in killed)}")
-        if killed == victims:
-            for path in victims[:RESTARTED]:
-                processes.start(path)
-            say(f"{RESTARTED} of them are started again, with the state they had")
-    time.sleep(4 * PERIOD)  # pushes to them that were under way end
-    before = {path: _pushed(path) for path in processes.of}
-    _watch(paths, seconds / PARTS, say)
-    return _gained(before, processes, PATIENCE)
+    _kill(victims, processes, say)
+    for path in victims[:RESTARTED]:
+        processes.start(path)
+    say(f"{RESTARTED} of them are started again, with the state they had")
+    _push(victims[:RESTARTED], processes)
+    _kill(paths[:BOOTSTRAPS], processes, say)
+    time.sleep(4 * PERIOD)  # pushes that were under way to the killed end
+    _push(processes.of, processes)
+    say("every peer that was left alone went on pushing, and was answered")
+
+
+def _kill(peers: Iterable[Path], processes: Processes, say: Say) -> None:
+    """Kills some peers."""
+    for path in peers:
+        processes.kill(path)
+        say(f"kill -9: {path.name}")
+
+
+def _push(peers: Iterable[Path], processes: Processes) -> None:
+    """Waits until others have accepted a further push of each of some peers. Raises EntrenousError
+    if that takes too long, or a process ends.
+    """
+    before = {path: _pushed(path) for path in peers}
+    until = time.monotonic() + PATIENCE
+    while any(_pushed(path) <= count for path, count in before.items()):
+        if time.monotonic() > until or processes.ended():
+            raise EntrenousError(f"not all peers have pushed in {PATIENCE:g} s; see */{LOG}")
+        time.sleep(PERIOD)
 
 
 def _pushed(path: Path) -> int:
     """Returns the number of pushes of a peer that others have accepted."""
     return int(status(path).get("tally", {}).get("pushed.ok", 0))
-
-
-def _gained(before: dict[Path, int], processes: Processes, seconds: float) -> bool:
-    """Waits until each of some peers has more pushes accepted. Returns False if that takes too
-    long, and if a process ends.
-    """
-    until = time.monotonic() + seconds
-    while any(_pushed(path) <= count for path, count in before.items()):
-        if time.monotonic() > until or processes.ended():
-            return False
-        time.sleep(PERIOD)
-    return True
-
-
-def _watch(paths: list[Path], seconds: float, say: Say) -> None:
-    """Says a line every few seconds, for some time."""
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        time.sleep(min(LOOK, max(0.0, until - time.monotonic())))
-        alive = sum(status(path)["running"] for path in paths)
-        say(f"{alive} peers run; {sum(map(_pushed, paths))} pushes were accepted")

@@ -105,13 +105,9 @@ class PeerTold:
 
         saved = "When this was saved, since 1970; 0 before the first push."
         errors = "Messages that broke the protocol, and faults of a loop."
-        pushes = "Models that were pushed, each to all its receivers."
         tally = "What became of pushes, models and exchanges of addresses."
         families = [
-            counter("events_total", "Trainings, pushes and merged models.", number("events")),
-            counter("pushes_total", pushes, number("pushes")),
             gauge("peers_known", "Peers whose address is known.", number("known")),
-            gauge("connections_open", "Connections now.", number("connections")),
             counter("errors_total", errors, number("errors")),
             gauge("last_saved_seconds", saved, number("time")),
             gauge(

@@ -35,7 +35,7 @@ part, how full a row is, which model, one sum a round, one kind of share) are en
 client.
 
 What it promises, with at most a tenth of the parties in league with the server (rounded up, and one
-at least): only sums over the floor's people and parties come out, those in league among them. A
+at least): only sums over the floor's people come out, those in league among them. A
 client reveals shares only under a list of survivors that a quorum q has signed, with
 2 q > parties + those in league. So there is one list. Each message is signed over the transcript so
 far: the terms with floors and noise, all signed keys, the model, and the list of sharers.

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple, final
@@ -20,7 +20,7 @@ from entrenous.core.types import Array, Int64Array
 from . import messages as m
 from . import primitives as p
 from .graph import Graph, graph
-from .memory import PastSum, sums_of
+from .party_list import PartyList, sums_of
 from .refusal import Code, SumRefused, require
 from .shamir import split
 from .statements import (
@@ -38,8 +38,6 @@ from .statements import (
 from .terms import Floors, Roll, SumTerms
 from .vector import SumRows
 
-Used = frozenset[tuple[str, int]]
-"""(run, round) of every masked input that has left."""
 SharePair = tuple[bytes, bytes]
 """One holder's shares of the masks' key and of the seed of one party."""
 LIST_LIMIT = 512  # bytes of a list from the server for each party, at most
@@ -72,9 +70,9 @@ class Met(NamedTuple):
         """The places of all parties that hold shares of this client's secrets, itself included."""
         return self.graph.around(self.me)
 
-    def with_people(self, places: Iterable[int]) -> dict[str, int]:
-        """Some parties by name, with the number of people that each says its vector is of."""
-        return {self.names[place]: self.adverts[place].people for place in places}
+    def named(self, places: Iterable[int]) -> tuple[str, ...]:
+        """The names of some parties."""
+        return tuple(self.names[place] for place in places)
 
     def near(self, among: list[int]) -> list[int]:
         """The places among `among` that are neighbours of this client, ascending."""
@@ -102,17 +100,14 @@ class SecureSumClient:
 
     Args: terms, roll: the terms of the sum and the parties' identities, as agreed beforehand and
         not as the server says. name, identity: the client's name in the roll, and the raw private
-        Ed25519 key that belongs to it (32 bytes). floors: the client's own demands. used: rounds of
-        which this client's masked input has left. `mask` adds to `client.used`; the caller stores
-        that before it sends the answer of `mask`, and gives it to the next client, also after a
-        restart. A round is summed once, whatever became of it: the difference of two sums of one
-        round over different parties is what a party sent.
-        people: of how many users the client's vector will be the sum. most: how many people each
-        party can have at most, as agreed beforehand; None: as many as each says. rule: raises
-        SumRefused for parties, with their people, in whose sum the client will not be, held against
-        earlier ones. past: the sums that this client has consented to. `consent` sets
-        `client.consented`, which the caller stores before it sends the answer of `consent`, and
-        gives to all later clients, also after a restart.
+        Ed25519 key that belongs to it (32 bytes). floors: the client's own demands. The caller
+        stores the round before it sends the answer of `mask`, and makes no further client for it:
+        the difference of two sums of one round over different parties is what a party sent.
+        members: who may be in a sum, each one person's; None: everybody of the roll. rule: raises
+        SumRefused for parties in whose sum the client will not be, held against earlier ones.
+        past: the sums that this client has consented to. `consent` sets `client.consented`, which
+        the caller stores before it sends the answer of `consent`, and gives to all later clients,
+        also after a restart.
         verify: checks signatures; clients in one process may share a `VerifiedOnce`.
     """
 
@@ -123,12 +118,10 @@ class SecureSumClient:
         name: str,
         identity: bytes,
         floors: Floors | None = None,
-        used: Used = frozenset(),
         *,
-        people: int = 1,
-        most: Mapping[str, int] | None = None,
-        past: tuple[PastSum, ...] = (),
-        rule: Callable[[Mapping[str, int]], None] | None = None,
+        members: Collection[str] | None = None,
+        past: tuple[PartyList, ...] = (),
+        rule: Callable[[PartyList], None] | None = None,
         verify: p.Verify = p.verified,
     ) -> None:
         self.terms = terms
@@ -137,13 +130,11 @@ class SecureSumClient:
         own = floors or Floors()
         # The terms may ask for more people, and never for fewer.
         self.floors = replace(own, people=max(own.people, terms.people))
-        self.used = used
         self.past = past
-        self.people = people
-        self._most = most
+        self._members = members
         self._rule = rule
         self._verify = verify
-        self.consented: PastSum | None = None
+        self.consented: PartyList | None = None
         if self.roll.get(name) != p.identity_of(identity):
             raise InputError("secure sum", f"'{name}' is not in the roll with this identity")
         self._identity = identity
@@ -250,7 +241,6 @@ class SecureSumClient:
             self._secrets.boxes.public_key().public_bytes_raw(),
             self._secrets.masks.public_key().public_bytes_raw(),
             commitment(self._secrets.seed),
-            self.people,
         )
         return self._signed(m.ADVERT, b"", m.encode(advert))
 
@@ -292,9 +282,6 @@ class SecureSumClient:
         names = [advert.sender for advert in roster]
         require(all(a < b for a, b in pairwise(names)), "roster", "the names are not in order")
         require(self.name in names, "roster", "this client is not in it")
-        # A sum of two hides nothing from one that knows the other.
-        least = max(2, self.floors.parties)
-        require(len(names) >= least, "floor", f"{len(names)} parties; at least {least}")
         # Signed by identities that are known beforehand: a server that puts in keys of its own
         # would read every share.
         verify = self._verify
@@ -315,30 +302,21 @@ class SecureSumClient:
             f"{others} of {len(names)} parties signed another model than this client: the"
             " server shows different models",
         )
-        people = [advert.people for advert in adverts]
-        self._check_people(dict(zip(names, people, strict=True)))
+        self._check_people(names)
         # The view is in every later signature: two groups with two rosters cannot take each other's
         # messages.
         view = m.roster_view(self._digest, roster)
-        terms = self.terms
-        around = graph(names, view, terms.dropout, terms.malicious, len(self.roll))
+        around = graph(names, view, len(self.roll))
         return Met(names, adverts, around, me, view)
 
     # ---- stage 3: the masked vector --------------------------------------------------------------
 
     def _mask(self, inbox: bytes, vector: Int64Array, rows: SumRows) -> bytes:
         met = self._others()
-        # Two sums of one round over different parties differ by what a party sent.
-        about = (self.terms.run, self.terms.round)
-        require(
-            about not in self.used,
-            "used",
-            f"round {about[1]} of run {about[0]}: this client's masked input has left before",
-        )
         said, sharers, held = self._read_inbox(inbox)
         # Nothing leaves for a sum that could not come out, or that would not hide this client.
         self._enough(sharers, rows)
-        words = self._words(vector, sum(met.with_people(sharers).values()))
+        words = self._words(vector, len(sharers))
         # Of every pair the lower place adds the common mask, and the higher subtracts it. The own
         # mask hides the vector from a server that says the client was gone, and has the others
         # reveal the pairs' masks, while the vector was only late.
@@ -355,7 +333,6 @@ class SecureSumClient:
         self._held = {**held, met.me: self._own}
         self._rows = rows
         self._views.append(view)
-        self.used = self.used | {about}
         return answer
 
     def _read_inbox(self, inbox: bytes) -> Opened:
@@ -405,9 +382,9 @@ class SecureSumClient:
         """The vector in words of the sum, in which a sum of so many people cannot overflow."""
         if self.terms.bits == 32 and len(vector):
             largest = max(int(vector.max()), -int(vector.min()))
-            # If all have at most as much for each of their people, the sum is below 2^31.
+            # If all have at most as much, the sum is below 2^31.
             require(
-                largest * people < self.people << 31,
+                largest * people < 1 << 31,
                 "range",
                 f"{largest} x {people} people does not fit 32-bit words",
             )
@@ -444,7 +421,7 @@ class SecureSumClient:
         view = m.seen(self._views[2], said.survivors)
         answer = self._signed(m.CONSENT, view, b"")
         self._survivors = alive
-        self.consented = PastSum(self.terms.model, met.with_people(alive))
+        self.consented = PartyList(self.terms.model, met.named(alive))
         self._views.append(view)
         return answer
 
@@ -505,20 +482,17 @@ class SecureSumClient:
         self._answers.append((asked, answer()))
         return self._answers[stage][1]
 
-    def _check_people(self, parties: Mapping[str, int]) -> None:
-        """Refuses too few people, parties that say they have more than was agreed on, and a sum
-        that the rule refuses.
-        """
-        if self._most is not None:
-            for name, people in parties.items():
-                require(
-                    people <= self._most.get(name, 0),
-                    "floor",
-                    f"'{name[:40]}' says that it has more people than was agreed on",
-                )
-        self._hold(self.floors.unmet(sum(parties.values()), len(parties)))
+    def _check_people(self, parties: Sequence[str]) -> None:
+        """Refuses too few people, parties that are no members, and a sum that the rule refuses."""
+        for name in parties:
+            require(
+                self._members is None or name in self._members,
+                "floor",
+                f"'{name[:40]}' is no member",
+            )
+        self._hold(self.floors.unmet(len(parties)))
         if self._rule is not None:
-            self._rule(parties)
+            self._rule(PartyList(self.terms.model, tuple(parties)))
 
     def _list(self, bits: bytes, among: range | list[int], code: Code) -> list[int]:
         """The parties of a list. All are in `among`; this client and enough of its neighbours are
@@ -544,14 +518,13 @@ class SecureSumClient:
         sums.
         """
         met = self._others()
-        least = met.graph.least(self.floors.parties)
+        least = met.graph.least(self.floors.people)
         require(len(alive) >= least, "floor", f"{len(alive)} parties are left; at least {least}")
-        parties = met.with_people(alive)
+        parties = met.named(alive)
         self._check_people(parties)
-        people = sum(parties.values())
         # A row that one device fills is that device's row.
-        occupancy = rows.occupancy(people, 1 + sums_of(self.past, parties))
-        self._hold(self.floors.unmet(people, len(alive), occupancy))
+        occupancy = rows.occupancy(len(alive), 1 + sums_of(self.past, parties))
+        self._hold(self.floors.unmet(len(alive), occupancy))
 
     def _hold(self, unmet: tuple[Code, str] | None) -> None:
         """Refuses a sum that does not meet a floor."""

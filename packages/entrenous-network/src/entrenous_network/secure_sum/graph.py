@@ -13,9 +13,9 @@ from itertools import pairwise
 from math import ceil, comb
 from typing import NamedTuple
 
-from entrenous.core.errors import InputError
-
 COMPLETE = 128  # parties up to which everyone is everyone's neighbour
+MISSING = 0.3  # the share of the parties that may be missing
+IN_LEAGUE = 0.1  # the share that may be in league with the server, which is one at least
 TOO_FEW = 1e-3  # the chance, over all parties, of fewer than t surviving neighbours
 TOO_MANY = 1e-6  # the same of t or more neighbours in league with the server
 
@@ -51,10 +51,9 @@ class Graph(NamedTuple):
 
     def least(self, floor: int) -> int:
         """The fewest parties of a sum, where clients insist on `floor` of them: the parties
-        that may be in league, and two others who hide each other, unless clients ask for no more
-        than two parties.
+        that may be in league, and two others who hide each other.
         """
-        return max(floor, self.quorum, self.faults + min(2, floor - 1))
+        return max(floor, self.quorum, self.faults + 2)
 
     def joined(self, survivors: Collection[int]) -> bool:
         """Checks whether the survivors are connected in the graph, so that no sum over a part of
@@ -69,9 +68,9 @@ class Graph(NamedTuple):
         return sum(gap > self.reach for gap in gaps) < 2
 
 
-def faults(parties: int, malicious: float = 0.1, members: int = 0) -> int:
-    """The number of parties of a sum that may be in league with the server: the share `malicious`,
-    rounded up, and never fewer than one.
+def faults(parties: int, members: int = 0) -> int:
+    """The number of parties of a sum that may be in league with the server: a tenth, rounded up,
+    and never fewer than one.
 
     members: all who can be parties, 0 = those of this sum. Up to COMPLETE members the share is of
     all of them: a server that leaves some out has no fewer on its side. Of more members the server
@@ -82,10 +81,10 @@ def faults(parties: int, malicious: float = 0.1, members: int = 0) -> int:
     """
     counted = max(parties, members) if members <= COMPLETE else parties
     # 1e-9, since 0.1 * 30 is a little above 3 in binary.
-    return max(1, ceil(counted * malicious - 1e-9))
+    return max(1, ceil(counted * IN_LEAGUE - 1e-9))
 
 
-def quorum(parties: int, malicious: float = 0.1, members: int = 0) -> int:
+def quorum(parties: int, members: int = 0) -> int:
     """The fewest signatures q with 2 q > parties + faults, by which a list becomes binding.
 
     Two lists of q signatures have at least 2 q - parties signers in common. That is more than the
@@ -95,38 +94,33 @@ def quorum(parties: int, malicious: float = 0.1, members: int = 0) -> int:
     >>> quorum(2), quorum(5), quorum(10), quorum(100), quorum(10, members=11)
     (2, 4, 6, 56, 7)
     """
-    return (parties + faults(parties, malicious, members)) // 2 + 1
+    return (parties + faults(parties, members)) // 2 + 1
 
 
-def degree(parties: int, dropout: float = 0.3, malicious: float = 0.1) -> tuple[int, int]:
+def degree(parties: int) -> tuple[int, int]:
     """(k, t): the number of neighbours of each party, and of shares that give a secret.
 
     In a complete graph t is the quorum. On a ring k is the smallest for which there is a t such
     that, by binomial tails and the union over all parties, the chance that some party has fewer
     than t surviving neighbours is below 1e-3, and the chance that some party has t or more
-    neighbours in league with the server is below 1e-6. Raises InputError if no k below the number
-    of parties will do.
+    neighbours in league with the server is below 1e-6.
 
-    >>> degree(100), degree(1000), degree(10_000, dropout=0.1)
-    ((99, 56), (60, 24), (34, 19))
+    >>> degree(100), degree(1000)
+    ((99, 56), (60, 24))
     """
     if parties <= COMPLETE:
-        return parties - 1, quorum(parties, malicious)
-    for k in range(2, parties, 2):
-        t = threshold(k, parties, dropout, malicious)
-        if t:
-            return k, t
-    raise InputError(
-        "secure sum",
-        f"no graph for {parties} parties, dropout {dropout}, malicious {malicious}",
-        fix="lower one of them",
-    )
+        return parties - 1, quorum(parties)
+    k = 2
+    # Some k below COMPLETE will do, however many parties there are.
+    while not threshold(k, parties):
+        k += 2
+    return k, threshold(k, parties)
 
 
-def threshold(k: int, parties: int, dropout: float, malicious: float) -> int:
+def threshold(k: int, parties: int) -> int:
     """The smallest t that both tails allow with k neighbours; 0 if none does."""
-    in_league = _binomial(k, malicious)
-    surviving = _binomial(k, 1 - dropout)
+    in_league = _binomial(k, IN_LEAGUE)
+    surviving = _binomial(k, 1 - MISSING)
     for t in range(1, k + 1):
         if parties * sum(in_league[t:]) < TOO_MANY:
             # A larger t only makes it more likely that too few survive.
@@ -136,17 +130,15 @@ def threshold(k: int, parties: int, dropout: float, malicious: float) -> int:
     return 0
 
 
-def graph(
-    names: Sequence[str], view: bytes, dropout: float, malicious: float, members: int = 0
-) -> Graph:
+def graph(names: Sequence[str], view: bytes, members: int = 0) -> Graph:
     """The graph of a roster. view: hash of all its signed keys, which decides the order round the
     ring; members: as for `faults`."""
     n = len(names)
-    in_league = faults(n, malicious, members)
-    least = quorum(n, malicious, members)
+    in_league = faults(n, members)
+    least = quorum(n, members)
     if n <= COMPLETE:
         return Graph(n, least, least, in_league)
-    k, t = degree(n, dropout, malicious)
+    k, t = degree(n)
     # Nobody can choose a place on the ring: the order follows from everybody's keys.
     ring = sorted(range(n), key=lambda u: hashlib.sha256(view + names[u].encode()).digest())
     return Graph(n, t, least, in_league, tuple(ring), k // 2)

@@ -18,10 +18,9 @@ from msgspec import Meta
 from ..wire.completed import completed
 from .refusal import SumRefused, require
 
-DOMAIN = "entrenous secure sum 4"
+DOMAIN = "entrenous secure sum 5"
 MAX_PARTIES = 4096  # of one sum
 MAX_NAME = 128
-MAX_PEOPLE = 1 << 40
 SHARE = 33  # bytes of a share: a number below 2^256 + 297
 KEY = 32  # bytes of an x25519 public key
 BOX = KEY + 12 + 2 * SHARE + 16  # its own public key, nonce, a share of each secret, tag
@@ -82,8 +81,6 @@ class Advert(Strict, frozen=True):
     """The x25519 public key of the masks that it shares."""
     seed: Hash
     """The sha256 of the seed of its own mask."""
-    people: Annotated[int, Meta(ge=1, le=MAX_PEOPLE)]
-    """The number of people of whom its vector will be the sum."""
 
 
 @completed

@@ -23,7 +23,6 @@ Code = Literal[
     "floor",  # too few parties or people
     "contract",  # a list of people against the participation contract
     "occupancy",  # rows that too few devices fill
-    "used",  # this client's masked input of this round has left already
     "both",  # the other kind of share of a party whose one kind was agreed on
     "quorum",  # a list that too few have signed
     "vector",  # not int64 of the length agreed on

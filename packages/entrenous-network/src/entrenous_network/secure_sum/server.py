@@ -437,9 +437,8 @@ class SecureSumServer:
         self._place = {name: place for place, name in enumerate(self._names)}
         adverts = [self._envelopes[name] for name in self._names]
         view = m.roster_view(self._digest, adverts)
-        terms = self.terms
         self._views[m.SHARES] = view
-        self._graph = graph(self._names, view, terms.dropout, terms.malicious, len(self.roll))
+        self._graph = graph(self._names, view, len(self.roll))
 
     def _on(self, stage: int, name: str) -> int:
         """The place of a party that was heard at a closed stage."""

@@ -74,14 +74,8 @@ class SumTerms:
     """Values of the vector."""
     bits: int = 64
     """Bits of a value, 64 or 32."""
-    dropout: float = 0.3
-    """The share of the parties that may be missing. With `malicious` below 1."""
-    malicious: float = 0.1
-    """The share of the parties that may be in league with the server, which is one at least."""
     people: int = 0
-    """The users of all parties together that a sum has at least, as the federation agreed."""
-    parties: int = 0
-    """The parties that a sum has at least, as the federation agreed."""
+    """The parties that a sum has at least, as the federation agreed: each is one person's."""
     noise: float = 0.0
     """The standard deviation of the noise that each device adds as its share; 0: none."""
 
@@ -95,12 +89,6 @@ class SumTerms:
         # These numbers come from a server that may lie.
         if self.length < 1 or min(self.round, self.attempt) < 0:
             raise InputError("secure sum", "a length below 1, or a negative round or attempt")
-        if min(self.dropout, self.malicious) < 0 or self.dropout + self.malicious >= 1:
-            raise InputError(
-                "secure sum",
-                f"dropout {self.dropout}, malicious {self.malicious}",
-                expected="shares, together below 1",
-            )
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -128,25 +116,19 @@ class Floors:
     """The demands of a client, which hold before anything leaves it."""
 
     people: int = 100
-    """Users of all parties together whose updates are in one sum, the client's own included."""
-    parties: int = 3
-    """Parties of a sum, the client included."""
+    """The parties of one sum, each one person's, the client included."""
     occupancy: float = 10.0
     """Devices that fill a row on average (`SumRows.occupancy`). From the measurements of MATCH: at
     10, one touched row in 2,000 is one device's alone."""
     noise: bool = False
     """True if there is noise on every row, with which no occupancy is asked for."""
 
-    def unmet(
-        self, people: float, parties: float, occupancy: float = math.inf
-    ) -> tuple[Code, str] | None:
+    def unmet(self, people: float, occupancy: float = math.inf) -> tuple[Code, str] | None:
         """Returns the code and the words of the first demand that a sum does not meet; None if it
         meets all. Everybody who judges floors asks here.
         """
         if people < self.people:
             return "floor", f"{people:g} people; at least {self.people}"
-        if parties < self.parties:
-            return "floor", f"{parties:g} parties are left; at least {self.parties}"
         if self.noise or occupancy >= self.occupancy:
             return None
         said = f"{occupancy:.2f} devices a row of {people:g} people; at least {self.occupancy:g}"

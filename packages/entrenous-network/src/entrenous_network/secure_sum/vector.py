@@ -16,18 +16,16 @@ class SumRows(NamedTuple):
     """The occupancy of the rows of a client's vector."""
 
     sent: int
-    """The item rows that its devices add to, of all of them together, decoys included."""
+    """The item rows that it adds to, decoys included."""
     out_of: int
     """The items of the catalogue; 0 where no rows are sent."""
-    devices: int = 1
-    """The devices of this client."""
     width: int = 0
-    """The numbers that a device sends for an item, in a message that has all items, or the same
+    """The numbers that it sends for an item, in a message that has all items, or the same
     ones in every round."""
 
     def occupancy(self, people: int, sums: int = 1) -> float:
         """Devices that fill a row, on average, if all `people` of the sum send as many rows as
-        those of this client do.
+        this client does.
 
         A message that has a row for every item is full of everybody, and its numbers alone tell the
         consumed items. Each of `sums` sums of the same people is then `width` equations for each
@@ -37,15 +35,15 @@ class SumRows(NamedTuple):
         """
         filled = float(people)
         if self.out_of:
-            filled = people * self.sent / (self.out_of * max(1, self.devices))
+            filled = people * self.sent / self.out_of
         if self.width:
             filled = min(filled, people / (self.width * sums))
         return filled
 
 
 def rows_of(total: Total, same_rows: bool = False) -> SumRows:
-    """Counts the rows of a client's total that are filled. same_rows: its devices send rows of the
-    same items in every round (`Traits.same_rows`).
+    """Counts the rows of a client's total that are filled. same_rows: it sends rows of the same
+    items in every round (`Traits.same_rows`).
     """
     items = len(total.senders)
     width = 0
@@ -55,7 +53,7 @@ def rows_of(total: Total, same_rows: bool = False) -> SumRows:
             width += array[0, 0].size
     if same_rows:
         width += sum(array[0].size for array in total.rows.values())
-    return SumRows(int(total.senders.sum()), items if total.rows else 0, total.devices, width)
+    return SumRows(int(total.senders.sum()), items if total.rows else 0, width)
 
 
 def pack(total: Total) -> Int64Array:

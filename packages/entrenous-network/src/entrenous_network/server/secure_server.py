@@ -16,15 +16,12 @@ from collections.abc import Callable, Collection, Generator, Iterator, Mapping, 
 from functools import partial
 from typing import NamedTuple, Protocol, TypeVar, final
 
-import numpy as np
-
-from entrenous.core.contract.update import ShownArrays, Total
-from entrenous.core.types import Int64Array
+from entrenous.core.contract.update import Total
 
 from ..frames.contribution import check_sent, check_total, largest_body
 from ..frames.frames import AnswerFacts, Code, Frame, FrameParts, FrameRefused, opened, reason
 from ..frames.request import Requests, RoundWork
-from ..frames.secure import COMPLAINT, KINDS, OPEN, OPENED, sum_terms, uploaded
+from ..frames.secure import COMPLAINT, KINDS, OPEN, OPENED, sum_terms
 from ..links.admission import GONE
 from ..secure_sum import messages as stages
 from ..secure_sum.refusal import SumRefused
@@ -106,8 +103,8 @@ class SecureRound:
         if of_group:
             self._what += f", group {group + 1}"
             self._unsummed = "the group is left out"
-        # The fewest people of a sum, as the nodes compute them.
-        self._least = sum_terms(terms, self._contract, work.round, 0, work.model).people
+        # The fewest people of a sum, as the nodes compute them. Each node is one person's.
+        self._least = terms.fewest
         # Nodes that have lied are asked no more.
         liars = self._memory.liars()
         honest = {name: users for name, users in work.asked.items() if name not in liars}
@@ -127,7 +124,6 @@ class SecureRound:
         self._looked = 0.0
         self._in_touch = 0.0
         self._stage_ends = False
-        self._shown: dict[str, tuple[ShownArrays, ...]] = {}
         # None: a damaged journal does not tell what was asked for.
         self._sum: SecureSumServer | None = None
         self._attempt_number = 0
@@ -161,9 +157,7 @@ class SecureRound:
         """Returns why nobody needs to be asked, since no sum of the asked nodes could be made;
         empty where one can.
         """
-        if len(self._now.asked) < 2:
-            return "all who were asked are of one node, whom a sum would not hide"
-        people = sum(len(users) for users in self._now.asked.values())
+        people = len(self._now.asked)
         if people < self._least:
             return f"{people} people are asked, and a sum is of at least {self._least}"
         return ""
@@ -204,7 +198,6 @@ class SecureRound:
         """
         self._gone = set()
         self._reasons = {}
-        self._shown = {}
         self._sum = None
         self._attempt_number = attempt
         now = self._now
@@ -311,7 +304,6 @@ class SecureRound:
         if not are_gone:
             self._in_touch = now
             return False
-        # Each node is one person's.
         needed = max(self._least, own.least)
         if len(own.heard(number)) >= needed:
             return True
@@ -352,10 +344,9 @@ class SecureRound:
 
     def _enough(self, heard: Collection[str]) -> bool:
         """Returns whether these nodes are enough for their sum to count; logs it if not."""
-        people = sum(len(self._now.asked[name]) for name in heard)
-        if people < self._least:
-            self._log(f"{self._what}: {people} people, at least {self._least}", "few")
-        return people >= self._least
+        if len(heard) < self._least:
+            self._log(f"{self._what}: {len(heard)} people, at least {self._least}", "few")
+        return len(heard) >= self._least
 
     def _kept(self, what: str, act: Callable[[], T]) -> T:
         """Writes something to the disk, however long that takes. Raises ServerStopped."""
@@ -433,17 +424,14 @@ class SecureRound:
         if kind in (COMPLAINT, OPENED):
             self._read_aside(answer, node)
             return
-        message, shown = uploaded(answer, self._contract, self._now.asked[node])
         secure_sum = self._sum
         # There is one while frames are taken.
         assert secure_sum is not None
         self._taking = frame
         try:
-            secure_sum.add(KINDS.index(kind), message)
+            secure_sum.add(KINDS.index(kind), bytes(answer.body))
         finally:
             self._taking = None
-        if kind == "mask":
-            self._shown[node] = shown
 
     def _read_aside(self, answer: Frame, node: str) -> None:
         """Takes a complaint about a box, whose author is missing from this sum; or the key of that
@@ -469,18 +457,12 @@ class SecureRound:
 
     def _restored(self, terms: SumTerms, attempt: int) -> SecureSumServer:
         """Returns the sum as the journal has it."""
-        nobody: Int64Array = np.empty(0, np.int64)
         records = []
         for record in self._folder.recorded(self._now.round, attempt):
-            if record.kind != FRAME:
-                records.append(record.content)
-                continue
-            answer = opened(record.content)
-            users = self._now.asked.get(answer.node, nobody)
-            message, shown = uploaded(answer, self._contract, users)
+            message = record.content
+            if record.kind == FRAME:
+                message = bytes(opened(message).body)
             records.append(message)
-            if answer.head.kind == "mask":
-                self._shown[answer.node] = shown
         return SecureSumServer.rebuilt(terms, self._roll, records, self._record)
 
     # ---- the end ---------------------------------------------------------------------------------
@@ -491,7 +473,7 @@ class SecureRound:
         """
         names = sorted(own.heard(stages.MASKED))
         total = unpack(own.total(), self._empty)
-        devices = sum(len(self._now.asked[name]) for name in names)
+        devices = len(names)
         try:
             if total.devices != devices:
                 raise FrameRefused(Code.WRONG_COUNT, "of devices")
@@ -505,5 +487,4 @@ class SecureRound:
             )
             raise SumRefused("vector", f"{problem} ({bad.code.value})") from None
         self.names = frozenset(names)
-        shown = tuple(part for name in names for part in self._shown.get(name, ()))
-        return total._replace(shown=shown)
+        return total

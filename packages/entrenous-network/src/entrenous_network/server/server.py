@@ -31,7 +31,6 @@ from ..frames.contribution import RoundHalted, agreed_by, halted, moved
 from ..frames.frames import AnswerFacts
 from ..frames.request import RoundWork, announced_of
 from ..frames.row_tests import SummedTests
-from ..frames.secure import fewest_people
 from ..links.port import ServerLink
 from ..secure_sum.vector import size
 from .accuracy import newest_rate, note_tests, noted_tests
@@ -419,13 +418,12 @@ class FederationServer:
         """
         # Each node is one person's.
         drawn = self.collecting.present * self._protected.rate / self.terms.protection.groups
-        return drawn >= fewest_people(self.terms, self.contract)
+        return drawn >= self.terms.fewest
 
     def _hear_tests(self, numbers: Float64Array, devices: int) -> None:
         """Stores what a sum of so many devices says of tests of new rows."""
         # Each device adds the share that a sum of the fewest people needs.
-        least = fewest_people(self.terms, self.contract)
-        noise = self.terms.accuracy * float(np.sqrt(devices / least))
+        noise = self.terms.accuracy * float(np.sqrt(devices / self.terms.fewest))
         people, hits, ranks = numbers.tolist()
         tests = SummedTests(self.round, people, hits, ranks, noise, devices)
         if tests.believable:
