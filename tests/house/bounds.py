@@ -23,7 +23,7 @@ LEAST_COMMENTS = {
 }
 MORE_THAN_8 = 11
 MOST_PARAMETERS = 14
-CSV_TO_RECOMMENDATION = 48
+CSV_TO_RECOMMENDATION = 47
 HTTPS_ROUND = 29
 FILES_OF_AN_ALGORITHM = 23
 WEAK_OPENINGS = 0
@@ -35,13 +35,8 @@ NOT_MET = frozenset(
     {
         "nodes of entrenous",
         "nodes of entrenous-network",
-        "nodes of entrenous-audit",
         "nodes of data",
-        "nodes of core",
-        "nodes of api",
-        "nodes of cli",
         "nodes of federation",
         "nodes of tests",
-        "words of protocol.md",
     }
 )
