@@ -26,28 +26,24 @@ def no_trouble() -> Trouble | None:
 @final
 class DiskHealth:
     """The disk under a folder, as its process finds it. errors: writes that failed since the
-    process began.
+    process began. failing: why something could not be written when that was last tried, by what it
+    is; a caller that has written it takes it out.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self.errors = 0
-        # Why something could not be written when that was last tried, by what it is.
-        self._failing: dict[str, str] = {}
+        self.failing: dict[str, str] = {}
 
     def failed(self, what: str, cause: OSError) -> None:
         """Notes that something could not be written."""
         self.errors += 1
-        self._failing[what] = failed(cause)
-
-    def wrote(self, what: str) -> None:
-        """Notes that something was written."""
-        self._failing.pop(what, None)
+        self.failing[what] = failed(cause)
 
     def trouble(self) -> Trouble | None:
         """Returns why no write can be relied on now: the last write of something failed, or that of
         a block does. None where all is well. Waits for the disk."""
-        for what, why in list(self._failing.items()):
+        for what, why in list(self.failing.items()):
             return Trouble("disk", f"{what} cannot be written ({why})")
         probe = self._folder / f".health-{os.getpid()}.tmp"
         try:

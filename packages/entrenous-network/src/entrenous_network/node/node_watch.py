@@ -187,7 +187,7 @@ class NodeWatch:
             # A full disk stops no training: it is noted, and told.
             try:
                 write_text(self._folder / STATUS, status)
-                self.disk.wrote(STATUS)
+                self.disk.failing.pop(STATUS, None)
             except OSError as cause:
                 self.disk.failed(STATUS, cause)
 

@@ -250,7 +250,7 @@ class ServerFolder:
         """
         try:
             os.write(self._log, written(text, self.log_format))
-            self.disk.wrote(LOG)
+            self.disk.failing.pop(LOG, None)
         except OSError as cause:
             self.disk.failed(LOG, cause)
 
@@ -438,7 +438,7 @@ class ServerFolder:
         self.said = {**said, **self.standing()}
         try:
             write_text(self.path / STATUS, json.dumps({"pid": os.getpid(), **self.said}, indent=1))
-            self.disk.wrote(STATUS)
+            self.disk.failing.pop(STATUS, None)
         except OSError as cause:
             self.disk.failed(STATUS, cause)
 
@@ -590,7 +590,7 @@ def kept(folder: Logged, what: str, act: Callable[[], T], pause: Callable[[float
     while True:
         try:
             result = act()
-            folder.disk.wrote(what)
+            folder.disk.failing.pop(what, None)
             return result
         except OSError as cause:
             folder.disk.failed(what, cause)
