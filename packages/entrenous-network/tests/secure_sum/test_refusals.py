@@ -5,6 +5,7 @@ sends: each by its code.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -90,6 +91,14 @@ def test_a4_a_cohort_below_the_floor() -> None:
     shared(advertised(parties, server), server)
     masked(parties, server, vectors(6), [name(5)])
     refused("floor", lambda: parties[name(0)].consent(server.survivors(name(0))))
+
+
+def test_a_cohort_below_the_people_of_the_terms() -> None:
+    """M6: noise is shared among so many, whatever a device asks for by itself."""
+    agreed = replace(terms(), people=7)
+    parties, server = started(6, agreed, Floors(people=2, occupancy=1))
+    advertised(parties, server)
+    refused("floor", lambda: parties[name(0)].share(server.roster()))
 
 
 def test_rows_that_too_few_devices_fill() -> None:
