@@ -74,6 +74,7 @@ def small_place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "5,row,ann,fargo,4\n7,row,bob,fargo,5\n"
     )
     (place / "choices.csv").write_text("user,pi\n196,0.5\n")
+    (place / "stock.txt").write_text("242\n302\n286\n")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ENTRENOUS_DATA", str(place / "data"))
         patch.chdir(place)

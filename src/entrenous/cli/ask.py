@@ -88,13 +88,14 @@ def _ids(option: str, path: Path) -> list[str]:
     """Returns the ids in a file, one a line. Raises InputError for a file that is no text, and for
     one without an id.
     """
-    from ..data.files import read_bytes
-
-    expected = "UTF-8 text, one id a line"
+    expected = "a file of UTF-8 text, one id a line"
     try:
-        lines = read_bytes(path).decode("utf-8-sig").splitlines()
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
     except UnicodeDecodeError:
-        raise InputError(f"{option} {path}", "the file is not UTF-8", expected=expected) from None
+        raise InputError(f"{option} {path}", "it is not UTF-8", expected=expected) from None
+    except OSError as wrong:
+        reason = (wrong.strerror or str(wrong)).lower()
+        raise InputError(f"{option} {path}", reason, expected=expected) from None
     ids = [line.strip() for line in lines if line.strip()]
     if not ids:
         raise InputError(f"{option} {path}", "there is no id", expected=expected)
