@@ -138,7 +138,7 @@ def _given(
 # ---- folders of `write` --------------------------------------------------------------------------
 
 
-class About(NamedTuple):
+class AboutSplit(NamedTuple):
     """The content of split.json."""
 
     name: str
@@ -191,15 +191,15 @@ def _exported(folder: Path, repeats: Repeats) -> Split:
     return split
 
 
-def _about(path: Path) -> About:
+def _about(path: Path) -> AboutSplit:
     """Returns the content of split.json. Raises InputError for anything else."""
     try:
-        return TypeAdapter(About).validate_json(path.read_bytes())
+        return TypeAdapter(AboutSplit).validate_json(path.read_bytes())
     except (ValueError, OSError):
         raise InputError(
             str(path),
             "does not describe a split",
-            expected=f"an object with {', '.join(About._fields)}",
+            expected=f"an object with {', '.join(AboutSplit._fields)}",
             fix="export the split again, or remove the file if the parts are your own",
         ) from None
 
@@ -243,7 +243,7 @@ def _load(folder: Path, stem: str) -> ColumnTable:
     return ColumnTable(frame=frame, source=str(folder / stem), first_line=2)
 
 
-def _part(folder: Path, part: str, ids: SplitIds, about: About) -> Interactions:
+def _part(folder: Path, part: str, ids: SplitIds, about: AboutSplit) -> Interactions:
     table = _load(folder, part)
     columns = table.frame.columns
     time = None
