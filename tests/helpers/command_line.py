@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from shlex import split
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -82,3 +83,17 @@ class Command:
         with pytest.raises(SystemExit) as ended:
             main([str(argument) for argument in arguments])
         return Printed(int(ended.value.code or 0), *self._capsys.readouterr())
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """The files of a folder."""
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+def refuses(command: Command, lines: dict[str, str], folder: Path) -> None:
+    """What a command says, and the command as a person writes it, which changes nothing."""
+    before = contents(folder)
+    for said, line in lines.items():
+        assert said in command(*split(line)).error, line
+        assert contents(folder) == before, line

@@ -16,7 +16,7 @@ from entrenous_network.node.node import FederatedNode
 from entrenous_network.server.intake import Open
 from entrenous_network.server.server import serve
 from entrenous_network.server.server_folder import ServerFolder
-from federation_links import FaultyLink, server_of
+from federation_links import linked, server_of
 
 from entrenous.core import files
 from entrenous.core.errors import InputError
@@ -100,7 +100,7 @@ def commit_and_die(root: str, step: str) -> None:
 
     ServerFolder.commit = dying  # type: ignore[method-assign]
     nodes = {path.name: FederatedNode(path) for path in sorted((founded / "nodes").iterdir())}
-    serve(FaultyLink({name: node.answer for name, node in nodes.items()}), founded / "server")
+    serve(linked(nodes), founded / "server")
 
 
 def serve_as_nobody(folder: str, said: str) -> None:

@@ -46,6 +46,7 @@ from entrenous_network.server.server_folder import ServerFolder
 
 from entrenous.core.contract.protocols import model_sha256
 from entrenous.core.contract.update import Total
+from entrenous.core.errors import InputError
 from entrenous.data.interactions import Interactions, Vocabulary, build
 from entrenous.federation.rounds import Rounds, Training
 from entrenous.runs.recommenders import checkpoint_arrays
@@ -236,6 +237,15 @@ def logged(folder: Path) -> list[str]:
     return [line.split(" ", 1)[1] for line in (folder / "server.log").read_text().splitlines()]
 
 
+@contextmanager
+def in_one_line(said: str) -> Iterator[None]:
+    """What cannot be is refused, in one line that says this."""
+    with pytest.raises(InputError) as refused:
+        yield
+    assert said in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
 # ---- a link with faults --------------------------------------------------------------------------
 
 Fate = Callable[
@@ -333,6 +343,21 @@ class FaultyLink:
 
     def close(self) -> None:
         pass
+
+
+def answers_of(nodes: Mapping[str, FederatedNode]) -> dict[str, Answer]:
+    """What a link asks of nodes."""
+    return {name: node.answer for name, node in nodes.items()}
+
+
+def linked(nodes: Mapping[str, FederatedNode]) -> FaultyLink:
+    """A link to nodes at which everything arrives."""
+    return FaultyLink(answers_of(nodes))
+
+
+def trained(made: FoundedFederation) -> str | None:
+    """The sha256 of the model with which the server ends, all nodes of which are there."""
+    return serve(linked(nodes_of(made)), made.server)
 
 
 class DyingLink(FaultyLink):

@@ -14,7 +14,7 @@ from entrenous_field.fedcold import FedCold, backward, encode
 from entrenous_lab.memory_link import MemoryServerLink
 from entrenous_network.agreement.catalogue import Items
 from entrenous_network.server.server import serve
-from federation_links import federation, nodes_of, ratings, server_sha256, simulated
+from federation_links import answers_of, federation, nodes_of, ratings, server_sha256, simulated
 
 import entrenous
 from entrenous import conform
@@ -118,7 +118,7 @@ def test_a_simulation_and_a_federation_have_the_same_bytes(tmp_path: Path) -> No
             tmp_path, nodes=3, rounds=3, algorithm="fedcold", settings={"factors": 4}, data=DATA
         )
         nodes = nodes_of(founded)
-        link = MemoryServerLink({name: node.answer for name, node in nodes.items()})
+        link = MemoryServerLink(answers_of(nodes))
         digest = serve(link, founded.server)
         assert digest == server_sha256(simulated(founded, data=DATA))
         assert digest == server_sha256(simulated(founded, data=DATA, executor=Threads(2)))

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from federation_links import (
     PATIENCE,
+    answers_of,
     by_lot,
     federation,
     logged,
@@ -48,7 +49,7 @@ def grid_of(nodes: dict[str, Answer]) -> GridInMemory:
 
 
 def answers(made: FoundedFederation) -> dict[str, Answer]:
-    return {name: node.answer for name, node in nodes_of(made).items()}
+    return answers_of(nodes_of(made))
 
 
 def met(link: GridLink) -> list[str]:

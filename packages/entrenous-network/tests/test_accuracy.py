@@ -29,12 +29,11 @@ from entrenous_network.server.accuracy import curve, note_tests, noted_tests
 from entrenous_network.server.server import serve
 from federation_links import (
     COHORT,
-    FaultyLink,
     by_lot,
     federation,
+    linked,
     logged,
     nodes_of,
-    quick_pauses,
     ratings,
 )
 
@@ -46,9 +45,7 @@ QUIET = 1e-3  # noise that hides nothing, so that sums can be compared with what
 BEST, WORST = "node-02", "node-05"
 
 
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    quick_pauses(monkeypatch)
+pytestmark = pytest.mark.usefixtures("quick")
 
 
 def masked(folder: Path, accuracy: float = QUIET, **protect: Any) -> FoundedFederation:
@@ -74,7 +71,7 @@ def run(made: FoundedFederation, at: int = 3) -> str | None:
     answering = list(nodes)[: int(made.terms.settings["cohort"])]
     for name, node in nodes.items():
         node.offers = lambda number, name=name: name in answering  # type: ignore[misc]
-    link = FaultyLink({name: node.answer for name, node in nodes.items()})
+    link = linked(nodes)
     sent = link.send
     happened: list[int] = []
 
@@ -242,10 +239,9 @@ def test_a_round_that_is_summed_again_is_stored_once_and_windows_follow_each_oth
     assert curve([]) == []
 
 
-def test_the_operator_sees_it_over_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_operator_sees_it_over_time(tmp_path: Path, command: Command) -> None:
     made = masked(tmp_path / "f", accuracy=0.01)
     assert run(made) is not None
-    command = Command(capsys)
     printed = command("federation", "status", tmp_path / "f", "--accuracy", "--json")
     found = json.loads(printed.out)["accuracy"]
     (window,) = [one for one in found if one["hit_rate"] is not None]

@@ -34,11 +34,6 @@ PUBLIC = JoinPlan(profile="paper", own={"pi": "0"}, public_draws=True)
 
 
 @pytest.fixture
-def command(capsys: pytest.CaptureFixture[str]) -> Command:
-    return Command(capsys)
-
-
-@pytest.fixture
 def made(tmp_path: Path) -> FoundedFederation:
     """A federation, and the invitation of its first node, which has not joined."""
     made = federation(tmp_path / "f")

@@ -25,14 +25,14 @@ from entrenous_network.operate.running import status
 from entrenous_network.server.server import ListsChanged, serve
 from entrenous_network.server.server_folder import ServerFolder
 from federation_links import (
-    FaultyLink,
     answer_to,
     by_lot,
     dying_in_a_round,
     federation,
+    in_one_line,
+    linked,
     logged,
     offering,
-    quick_pauses,
     ratings,
     server_sha256,
 )
@@ -47,9 +47,7 @@ FIRST = 12  # items of the founding
 MORE = 6
 
 
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    quick_pauses(monkeypatch)
+pytestmark = pytest.mark.usefixtures("quick")
 
 
 def bare(data: Interactions, items: int, keep: np.ndarray) -> Interactions:
@@ -99,7 +97,7 @@ class Growing:
 
     def served(self, stop_at: int | None = None, absent: set[str] | None = None) -> str | None:
         """Runs the server to its end, or until it has counted so many rounds."""
-        link = FaultyLink({name: node.answer for name, node in self.nodes.items()})
+        link = linked(self.nodes)
         link.absent = absent or set()
         stop = Event()
 
@@ -219,7 +217,7 @@ def test_items_come_twice_and_an_invitation_has_the_newest_list(tmp_path: Path) 
 def test_a_server_at_work_begins_anew_between_two_rounds(tmp_path: Path) -> None:
     """Its process catches what is raised, and goes on from the folder with the new list."""
     growing = Growing(tmp_path)
-    link = FaultyLink({name: node.answer for name, node in growing.nodes.items()})
+    link = linked(growing.nodes)
 
     def progress(done: int, total: int, what: str) -> None:
         if done == 2:
@@ -245,7 +243,7 @@ def test_an_open_round_ends_with_the_list_with_which_it_began(tmp_path: Path, ma
     """
     growing = Growing(tmp_path, masked=masked)
     growing.served(stop_at=2)
-    link = FaultyLink({name: node.answer for name, node in growing.nodes.items()})
+    link = linked(growing.nodes)
     # One node of the round is asked last, when the others have answered.
     with dying_in_a_round(link, 3):
         serve(link, growing.made.server)
@@ -319,9 +317,8 @@ def test_a_change_that_cannot_be_gets_one_line_and_writes_nothing(
     tmp_path: Path, more: Items | None, retired: list[str], said: str
 ) -> None:
     Growing(tmp_path)
-    with pytest.raises(InputError, match=said) as refused:
+    with in_one_line(said):
         change_items(tmp_path / "f", more, retired)
-    assert "\n" not in str(refused.value)
     assert not (tmp_path / "f" / "server" / NEXT).exists()
 
 
@@ -407,18 +404,10 @@ def _swapped(fields: dict[str, Any]) -> bytes:
 def test_a_node_that_keeps_numbers_of_all_items_takes_no_longer_list(tmp_path: Path) -> None:
     """Its private state would have the shape of the list before."""
     growing = Growing(tmp_path, "gpfedrec")
-    text = Items.of(BEFORE).with_more(_more()).text.encode()
+    text = Items.of(BEFORE).with_more(NEW).text.encode()
     assert "devices of GPFedRec keep 'table' of every item" in told(growing, text)
     assert not (growing.made.nodes["node-1"] / LONGER).exists()
     assert growing.served() is not None
-
-
-def _more() -> Items:
-    """One item more, with what is told of those before."""
-    first = Items.of(BEFORE)
-    features = {name: texts[:1] for name, texts in first.features.items()}
-    places = None if first.places is None else first.places[:1]
-    return Items(["new"], [""], places, features)
 
 
 def test_a_node_that_never_takes_the_list_holds_up_nobody(tmp_path: Path) -> None:

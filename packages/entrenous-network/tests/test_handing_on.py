@@ -28,7 +28,7 @@ from entrenous_network.server.server import (
     serve_opened,
 )
 from entrenous_network.server.server_folder import ServerFolder
-from federation_links import FaultyLink, logged, quick_pauses, until
+from federation_links import FaultyLink, answers_of, logged, quick_pauses, until
 from growing_federation import FIRST, USERS, Growing, _name
 from running_by_lot import DATA as ROWS
 from running_by_lot import OWNER, PEOPLE, PLAN, Running
@@ -44,7 +44,7 @@ class Counting(FaultyLink):
     """A link that counts the frames of each kind to each node."""
 
     def __init__(self, nodes: dict[str, Any]) -> None:
-        super().__init__({name: node.answer for name, node in nodes.items()})
+        super().__init__(answers_of(nodes))
         self.kinds: list[tuple[str, str]] = []
 
     def send(self, address: str, frame: Any, seconds: float) -> None:

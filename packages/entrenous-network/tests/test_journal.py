@@ -28,6 +28,7 @@ from federation_links import (
     FaultyLink,
     copied,
     federation,
+    linked,
     logged,
     nodes_of,
     server_sha256,
@@ -37,6 +38,10 @@ from federation_links import (
 from entrenous.core.errors import InputError
 
 SAID = [(FRAME, b"first"), (MARK, b""), (FRAME, bytes(range(256)) * 9), (MARK, b"\0\0\0")]
+
+
+def full(*arguments):
+    raise OSError(errno.ENOSPC, "No space left on device")
 
 
 def written(path) -> list[int]:
@@ -165,7 +170,7 @@ def test_a_server_logs_what_is_damaged_once_and_counts_the_rest(tmp_path):
     content[content.index(answers[1]) + 200] ^= 16
     path.write_bytes(content)
     nodes = nodes_of(founded)
-    digest = serve(FaultyLink({name: node.answer for name, node in nodes.items()}), founded.server)
+    digest = serve(linked(nodes), founded.server)
     assert digest == server_sha256(simulated(founded))
     lines = [line for line in logged(founded.server) if "damaged" in line]
     assert (
@@ -182,9 +187,6 @@ def test_a_server_logs_what_is_damaged_once_and_counts_the_rest(tmp_path):
 def test_r6_what_a_full_disk_did_not_take_is_not_there(when, tmp_path, monkeypatch):
     journal, write, cut = Journal(tmp_path / "j"), os.write, os.ftruncate
     journal.append(FRAME, b"first")
-
-    def full(*arguments):
-        raise OSError(errno.ENOSPC, "No space left on device")
 
     def half(file, content):
         monkeypatch.setattr(os, "write", full)
@@ -206,9 +208,6 @@ def test_records_that_wait_are_written_together_and_wait_on_while_the_disk_is_fu
     tmp_path, monkeypatch
 ):
     journal, flush, waits = Journal(tmp_path / "j"), os.fsync, []
-
-    def full(*arguments):
-        raise OSError(errno.ENOSPC, "No space left on device")
 
     def flushed(file):
         waits.append(file)
@@ -266,7 +265,7 @@ def trained(tmp_path_factory):
     """A federation after its 3 rounds."""
     founded = federation(tmp_path_factory.mktemp("trained") / "f", nodes=2)
     nodes = nodes_of(founded)
-    serve(FaultyLink({name: node.answer for name, node in nodes.items()}), founded.server)
+    serve(linked(nodes), founded.server)
     return founded
 
 
@@ -315,7 +314,7 @@ def test_r4_with_no_checkpoint_left_it_does_not_start_anew_by_itself(trained):
 def test_r4_the_rounds_of_a_damaged_checkpoint_are_done_again_to_the_same_bits(tmp_path):
     founded = federation(tmp_path / "f", nodes=3, rounds=5, settings=FPL)
     nodes = nodes_of(founded)
-    link = FaultyLink({name: node.answer for name, node in nodes.items()})
+    link = linked(nodes)
     digest = serve(link, founded.server)
     path = founded.server / "checkpoint-server-000000005.safetensors"
     path.write_bytes(path.read_bytes()[:-1])

@@ -14,6 +14,7 @@ import numpy as np
 from federation_links import (
     PATIENCE,
     Hub,
+    answers_of,
     federation,
     finished,
     logged,
@@ -35,7 +36,7 @@ def killed(
     answer after each part's last, so that no server ends before its kill, however fast it is.
     """
     nodes, alive = nodes_of(founded), 0
-    hub = Hub(tmp_path / "hub", {name: node.answer for name, node in nodes.items()})
+    hub = Hub(tmp_path / "hub", answers_of(nodes))
     for part in range(kills):
         first = max(hub.answered, answers * part // kills) + 1
         last = max(first, answers * (part + 1) // kills)

@@ -20,19 +20,17 @@ from entrenous_network.secure_sum.statements import box_digest
 from entrenous_network.server.server import serve
 from federation_links import (
     FaultyLink,
+    answers_of,
     by_lot,
     consented,
     logged,
     nodes_of,
-    quick_pauses,
 )
 
 ROUNDS = 3
 
 
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    quick_pauses(monkeypatch)
+pytestmark = pytest.mark.usefixtures("quick")
 
 
 @pytest.fixture
@@ -107,7 +105,7 @@ def trained(
     kind: str,
     lie: Callable[[SecureSumClient, bytes], bytes],
 ) -> str | None:
-    answers = {name: node.answer for name, node in nodes.items()}
+    answers = answers_of(nodes)
     answers[liar] = lying(nodes[liar], kind, lie)
     return serve(FaultyLink(answers), made.server)
 
@@ -145,7 +143,7 @@ def test_liars_are_remembered_over_a_restart(
     made: FoundedFederation, nodes: dict[str, FederatedNode], pair: tuple[str, str]
 ) -> None:
     liar, _ = pair
-    answers = {name: node.answer for name, node in nodes.items()}
+    answers = answers_of(nodes)
     answers[liar] = lying(nodes[liar], "unmask", wrong_shares)
 
     class Dying(FaultyLink):

@@ -24,11 +24,11 @@ from entrenous_network.server.server import serve
 from entrenous_network.server.server_folder import ServerFolder
 from federation_links import (
     FaultyLink,
+    answers_of,
     by_lot,
     logged,
     nodes_of,
     offering,
-    quick_pauses,
 )
 from lying_sums import SubtractingServer
 
@@ -40,14 +40,7 @@ ROUNDS = 10
 LIAR = "node-02"
 
 
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    quick_pauses(monkeypatch)
-
-
-@pytest.fixture
-def command(capsys: pytest.CaptureFixture[str]) -> Command:
-    return Command(capsys)
+pytestmark = pytest.mark.usefixtures("quick")
 
 
 @pytest.fixture
@@ -62,7 +55,7 @@ class Watched(FaultyLink):
 
     def __init__(self, made: FoundedFederation, stop_at: int = -1) -> None:
         self.real, self.stop, self.stop_at = nodes_of(made), Event(), stop_at
-        super().__init__({name: node.answer for name, node in self.real.items()})
+        super().__init__(answers_of(self.real))
         self.asked: list[tuple[str, str, int]] = []
 
     def send(self, address: str, frame: FrameParts, seconds: float) -> None:

@@ -28,10 +28,10 @@ from federation_links import (
     DyingLink,
     FaultyLink,
     by_lot,
+    linked,
     logged,
     nodes_of,
     noting_inputs,
-    quick_pauses,
 )
 from forked import run
 
@@ -39,9 +39,7 @@ ROUNDS = 6
 LIAR = "node-02"
 
 
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    quick_pauses(monkeypatch)
+pytestmark = pytest.mark.usefixtures("quick")
 
 
 def masked(folder: Path, rounds: int = ROUNDS, **terms: Any) -> FoundedFederation:
@@ -75,7 +73,7 @@ def spoiling(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, set[int]], None]
 
 def answers(made: FoundedFederation) -> tuple[dict[str, FederatedNode], FaultyLink]:
     nodes = nodes_of(made)
-    return nodes, FaultyLink({name: node.answer for name, node in nodes.items()})
+    return nodes, linked(nodes)
 
 
 Spoiling = Callable[[str, set[int]], None]

@@ -23,6 +23,7 @@ from entrenous_network.server.server import serve
 from entrenous_network.server.server_folder import ServerFolder
 from federation_links import (
     FaultyLink,
+    answers_of,
     federation,
     logged,
     nodes_of,
@@ -30,6 +31,7 @@ from federation_links import (
     server_of,
     server_sha256,
     simulated,
+    trained,
     virtual_time,
 )
 
@@ -88,7 +90,7 @@ def lying(node: FederatedNode, lie: Lie) -> Callable[[bytes], bytes]:
 
 def linked(made: FoundedFederation, lie: Lie | None) -> FaultyLink:
     nodes = nodes_of(made)
-    answers = {name: node.answer for name, node in nodes.items()}
+    answers = answers_of(nodes)
     return FaultyLink(answers | ({} if lie is None else {LIAR: lying(nodes[LIAR], lie)}))
 
 
@@ -136,9 +138,7 @@ def test_one_of_twenty_cannot_drive_the_model_away(tmp_path: Path) -> None:
 
 def test_limits_that_nobody_reaches_change_no_bit(tmp_path: Path) -> None:
     made = federation(tmp_path / "f", 4, 3, most_norm=50.0, most_weight=18.0, most_move=10.0)
-    assert serve(
-        FaultyLink({name: node.answer for name, node in nodes_of(made).items()}), made.server
-    ) == server_sha256(simulated(made))
+    assert trained(made) == server_sha256(simulated(made))
     status = json.loads((made.server / "status.json").read_text())
     assert status["said"]["users"] == {"least": 5, "median": 5.0, "most": 5}
     assert 0 < status["moved"] < 10 and 0 < status["longest_answer"] < 250
@@ -254,8 +254,7 @@ def test_a_server_goes_back_to_any_round_that_it_has_kept(tmp_path: Path) -> Non
     let it.
     """
     made = federation(tmp_path / "f", 4, 20)
-    link = FaultyLink({name: node.answer for name, node in nodes_of(made).items()})
-    whole = serve(link, made.server)
+    whole = trained(made)
     assert list(kept_rounds(made.server)) == [2, 4, 6, 8, 10, 12, 14, 16, 18, 19, 20]
     with pytest.raises(
         InputError, match="the model of round 7 is not kept; expected one of 0, 2, 4"
@@ -269,8 +268,7 @@ def test_a_server_goes_back_to_any_round_that_it_has_kept(tmp_path: Path) -> Non
     assert found is not None and found[0] == 6
     for folder in made.nodes.values():
         assert "from round 20 back to 6" in rewind(folder, 6)[0]
-    nodes = nodes_of(made)
-    again = serve(FaultyLink({name: node.answer for name, node in nodes.items()}), made.server)
+    again = trained(made)
     assert again is not None and again != whole  # with the vectors of now
     assert "from round 20 back to 0" in rewind(made.server.parent, 0)[0]
     assert kept_rounds(made.server) == {}

@@ -15,6 +15,7 @@ from entrenous_network.server.server import serve
 from federation_links import (
     FPL,
     Hub,
+    answers_of,
     federation,
     finished,
     nodes_of,
@@ -50,9 +51,7 @@ def through(folder: Path, name: str, settings: dict[str, Any], nodes: int, threa
     founded = federation(folder, nodes=nodes, rounds=ROUNDS, algorithm=name, settings=settings)
     opened = {name: FederatedNode(path, threads=threads) for name, path in founded.nodes.items()}
     digest, private = (
-        serve(
-            MemoryServerLink({name: node.answer for name, node in opened.items()}), founded.server
-        ),
+        serve(MemoryServerLink(answers_of(opened)), founded.server),
         simulated(founded).devices,
     )
     for node in opened.values():
@@ -82,7 +81,7 @@ def test_c7_every_other_algorithm_once(name, tmp_path):
 
 def test_c7_in_process_and_over_sockets(tmp_path):
     founded = federation(tmp_path / "f", nodes=7, rounds=ROUNDS)
-    hub = Hub(tmp_path / "hub", {name: node.answer for name, node in nodes_of(founded).items()})
+    hub = Hub(tmp_path / "hub", answers_of(nodes_of(founded)))
     assert finished(serving(founded.server, hub.addresses), founded.server) == server_sha256(
         simulated(founded)
     )

@@ -21,7 +21,7 @@ from entrenous_network.server import exchange
 from entrenous_network.server import server as server_module
 from entrenous_network.server.intake import RoundIntake
 from entrenous_network.server.server import serve
-from federation_links import FaultyLink, federation, logged, nodes_of, virtual_time
+from federation_links import FaultyLink, federation, linked, logged, nodes_of, virtual_time
 from small_data import movielens
 
 from entrenous.core.contract.protocols import arrays_of
@@ -194,7 +194,7 @@ def test_c1_a_third_of_the_nodes_away_in_every_round(tmp_path, record_property, 
             nodes, rng = nodes_of(founded), random.Random(seed)
 
             link, times = (
-                FaultyLink({name: node.answer for name, node in nodes.items()}),
+                linked(nodes),
                 [clock.now],
             )
             assert serve(link, founded.server, None, partial(next_round, link, rng, away, times))

@@ -32,6 +32,7 @@ from federation_links import (
     PATIENCE,
     FaultyLink,
     Hub,
+    answers_of,
     federation,
     finished,
     logged,
@@ -54,7 +55,7 @@ NOBODY = 65534
 
 def linked(founded, **how: Any) -> FaultyLink:
     """All nodes of a federation, on a link."""
-    return FaultyLink({name: node.answer for name, node in nodes_of(founded).items()}, **how)
+    return FaultyLink(answers_of(nodes_of(founded)), **how)
 
 
 # ---- R2, R3: killed between two steps ------------------------------------------------------------
@@ -149,7 +150,7 @@ def test_r3_killed_while_a_checkpoint_is_written(step, two_rounds_done, tmp_path
     assert number == (3 if step in ("open", "write", "flush", "replace") else 4)
     assert not list((root / "server").glob(".*.tmp"))  # what was left half-written is gone
     nodes = {path.name: FederatedNode(path) for path in sorted((root / "nodes").iterdir())}
-    digest = serve(FaultyLink({name: node.answer for name, node in nodes.items()}), root / "server")
+    digest = serve(FaultyLink(answers_of(nodes)), root / "server")
     assert digest == server_sha256(simulated(two_rounds_done))
 
 
@@ -198,7 +199,7 @@ def test_r7_a_folder_that_cannot_be_used_is_refused_before_round_1(how, tmp_path
 
 def test_r9_sigterm_ends_a_server_cleanly_and_it_goes_on_later(tmp_path, record_property):
     founded, rng, took = federation(tmp_path / "f", nodes=10, rounds=8), random.Random(9), []
-    hub = Hub(tmp_path / "hub", {name: node.answer for name, node in nodes_of(founded).items()})
+    hub = Hub(tmp_path / "hub", answers_of(nodes_of(founded)))
     for part in range(3):
         server, at = serving(founded.server, hub.addresses), 25 * part + rng.randint(5, 25)
         until(lambda at=at: hub.answered >= at)
@@ -271,7 +272,7 @@ def test_c2_below_the_quorum_a_round_is_not_counted(tmp_path, monkeypatch):
             return super().present()
 
     nodes = nodes_of(founded)
-    digest = serve(Returning({name: node.answer for name, node in nodes.items()}), founded.server)
+    digest = serve(Returning(answers_of(nodes)), founded.server)
     lines = [line for line in logged(founded.server) if "quorum" in line]
     assert 1 <= len(lines) <= 5
     assert (

@@ -36,10 +36,10 @@ from entrenous_ray.actors import LOCAL, HiredActor, RayWorkers, WorkerActor, ser
 from entrenous_ray.engine import EngineOptions, engine
 from federation_links import (
     PATIENCE,
-    FaultyLink,
     by_lot,
     copied,
     federation,
+    linked,
     logged,
     nodes_at,
     nodes_of,
@@ -120,7 +120,7 @@ def masked(folder: Path) -> FoundedFederation:
 def test_an_actor_that_is_killed_in_a_masked_sum_changes_nothing(tmp_path: Path) -> None:
     made = masked(tmp_path / "f")
     alone, actors = copied(made, tmp_path / "alone"), copied(made, tmp_path / "actors")
-    link = FaultyLink({name: node.answer for name, node in nodes_of(alone).items()})
+    link = linked(nodes_of(alone))
     whole = serve(link, alone.server)
     kill, killed = killing((80, 200))
     assert served(actors, kill) == whole
@@ -182,7 +182,7 @@ def test_actors_on_two_machines_end_with_the_model_of_one_process(
     """
     made = masked(tmp_path / "f")
     alone = copied(made, tmp_path / "alone")
-    link = FaultyLink({name: node.answer for name, node in nodes_of(alone).items()})
+    link = linked(nodes_of(alone))
     whole = serve(link, alone.server)
     for name in ("server.crt", "server.key"):
         (made.server / "keys" / name).unlink()
