@@ -21,16 +21,12 @@ from entrenous_network.operate.running import status
 from entrenous_network.secure_sum.terms import MOST_MEMBERS
 from federation_links import (
     answer_to,
-    quick_pauses,
 )
 from growing_federation import FIRST, USERS, Growing, _name
 
 from entrenous.core.errors import InputError
 
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    quick_pauses(monkeypatch)
+pytestmark = pytest.mark.usefixtures("quick")
 
 
 # ---- who comes -----------------------------------------------------------------------------------
@@ -67,17 +63,6 @@ def test_one_that_was_away_when_others_came_learns_of_them_later(tmp_path: Path)
     growing.nodes["device-04"] = FederatedNode(tmp_path / "device-04")
     assert growing.served() is not None
     assert growing.knows("device-04") == USERS
-
-
-def test_one_is_shut_out_and_the_others_go_on(tmp_path: Path) -> None:
-    growing = Growing(tmp_path)
-    growing.served(stop_at=2)
-    assert shut_out(tmp_path / "f", "device-07") == 1
-    before = inputs(growing.nodes["device-07"].store)
-    growing.come(range(FIRST, 33))
-    assert growing.served() is not None
-    assert inputs(growing.nodes["device-07"].store) == before
-    assert status(growing.made.server)["lost"] == 0
 
 
 def test_there_is_room_for_as_many_as_the_terms_say(tmp_path: Path) -> None:

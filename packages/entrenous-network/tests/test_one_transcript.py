@@ -22,7 +22,7 @@ from entrenous_network.frames.frames import (
     opened,
     seal,
 )
-from entrenous_network.frames.request import RoundWork, announced, announced_of
+from entrenous_network.frames.request import RoundWork, announced_of
 from entrenous_network.frames.secure import KINDS
 from entrenous_network.node.node import FederatedNode
 from entrenous_network.operate.founding import FoundedFederation
@@ -163,18 +163,6 @@ def test_each_stage_is_about_what_the_first_one_was_about(
     masked.hear(stage)
     own = round_._sum
     assert own is not None and own.heard(stage) == set(masked.nodes)
-    closed(masked)
-
-
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_all_that_a_node_trains_from_is_of_the_digest(tmp_path: Path, algorithm: str) -> None:
-    """Whatever number of a download changes, its digest changes: there is nothing beside it."""
-    masked = until(tmp_path, 0, algorithm)
-    contract = masked.round._contract
-    download = contract.delivered(masked.work.download, np.zeros(1, np.int64))
-    for field in contract.receives:
-        loud = louder(download, field.name)
-        assert announced(contract, loud) != announced(contract, download), field.name
     closed(masked)
 
 

@@ -30,13 +30,14 @@ from entrenous_network.server.server_folder import ServerFolder
 from federation_links import (
     DyingLink,
     FaultyLink,
+    answers_of,
     by_lot,
     consented,
     federation,
+    linked,
     logged,
     nodes_of,
     offering,
-    quick_pauses,
     ratings,
     server_of,
     server_sha256,
@@ -48,13 +49,7 @@ from entrenous.core.errors import InputError
 DATA = ratings(40)
 
 
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    quick_pauses(monkeypatch)
-
-
-def answers_of(nodes: Mapping[str, FederatedNode]) -> dict[str, Any]:
-    return {name: node.answer for name, node in nodes.items()}
+pytestmark = pytest.mark.usefixtures("quick")
 
 
 def made_from(made: FoundedFederation, sums: Mapping[int, frozenset[str]]) -> str:
@@ -128,7 +123,7 @@ def test_a4_rows_that_too_few_devices_fill_are_in_no_sum(tmp_path: Path) -> None
     floors = Floors(people=6, occupancy=1e6)
     made = by_lot(tmp_path / "f", people=6, noise=0.0, bits=64, floors=floors)
     with pytest.raises(RoundsLost, match="the model is untrained"):
-        serve(FaultyLink(answers_of(nodes_of(made))), made.server)
+        serve(linked(nodes_of(made)), made.server)
     assert not (made.server / "model.safetensors").exists()
     assert any("withheld" in line and "occupancy" in line for line in logged(made.server))
 
@@ -182,12 +177,6 @@ def test_a_node_that_restarts_in_the_middle_is_missing_and_never_masks_a_round_t
     about = {"round": 0, "attempt": 7, "model": bytes(32), "about": {"users": 1}}
     again = seal(key, "advert", run=made.terms.run, node="server", **about)
     assert b"has left before" in bytes(opened(nodes[who].answer(again)).body)
-
-
-def test_a_sum_of_one_hides_nothing_and_is_refused(tmp_path: Path) -> None:
-    """Algorithms that ask one device a round are refused when the federation is founded."""
-    with pytest.raises(InputError, match="a sum of one hides nothing"):
-        by_lot(tmp_path / "sfpl", algorithm="sfpl", settings={})
 
 
 @pytest.mark.parametrize(
