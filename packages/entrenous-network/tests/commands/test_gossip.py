@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from command_line import Command, Printed, write_shop
 
+from entrenous.core.errors import Interrupted
 from entrenous.federation.network import Network
 from entrenous.runs import pipeline as experiment
 from entrenous.runs import store
@@ -20,14 +21,9 @@ USERS, VIEW = 30, 3
 SMALL: list[object] = ["--set", "factors=4", "--set", f"view={VIEW}"]
 SETTINGS = {"factors": "4", "view": str(VIEW)}
 LOSSY = [
-    "--network",
-    "loss=0.3",
-    "--network",
-    "latency=uniform:0:2",
-    "--network",
-    "churn=0.2",
-    "--network",
-    "bad=0.2",
+    word
+    for setting in ("loss=0.3", "latency=uniform:0:2", "churn=0.2", "bad=0.2")
+    for word in ("--network", setting)
 ]
 GOSSIP = [
     name
@@ -55,12 +51,9 @@ def command(
     return Command(capsys)
 
 
-def ran(
-    command: Command, out: Path, *more: object, name: str = "pepper-gmf", rounds: int = 4
-) -> Printed:
-    return command(
-        "run", name, "--data", "shop.csv", "--rounds", rounds, *SMALL, "--out", out, *more
-    )
+def ran(command: Command, out: Path, *more: object) -> Printed:
+    asked = ("run", "pepper-gmf", "--data", "shop.csv", "--rounds", 4, "--out", out)
+    return command(*asked, *SMALL, *more)
 
 
 # ---- the usual protocol --------------------------------------------------------------------------
@@ -99,88 +92,29 @@ def test_a_run_says_what_was_between_the_nodes_and_what_became_of_messages(
     command: Command, tmp_path: Path
 ) -> None:
     clean, lossy = (ran(command, tmp_path, *network, "--json").json for network in ([], LOSSY))
-    assert (
-        clean["protocol"] == "pepper-85-15"
-        and clean["status"] == "finished"
-        and clean["rounds"] == 4
-    )
-    ledger = clean["ledger"]
-    assert (ledger["messages"], ledger["device_rounds"]) == (4 * USERS * VIEW, 4 * USERS)
-    assert (ledger["lost"], ledger["refused"], clean["network"]) == (0, 0, {})
-    assert (
-        clean["bytes"]["up"]
-        == clean["bytes"]["down"]
-        == ledger["messages"] * (ledger["bytes_up"] // ledger["messages"])
-    )
-    assert (
-        "between the nodes: all nodes push at once, and every message arrives at once"
-        in clean["notes"]
-    )
+    assert (clean["protocol"], clean["network"]) == ("pepper-85-15", {})
+    assert clean["ledger"]["messages"] == 4 * USERS * VIEW
+    at_once = "between the nodes: all nodes push at once, and every message arrives at once"
+    assert at_once in clean["notes"]
     assert "nodes weigh the models they receive by the validation rows" in clean["notes"]
-    own = ran(command, tmp_path, "--protocol", "loo-20", "--json").json["notes"]
-    assert (
-        "nodes weigh the models they receive by rows of their own that they do not train on" in own
-    )
-    assert not [
-        note
-        for note in ran(command, tmp_path, "--json", name="gossip-age-gmf").json["notes"]
-        if "weigh" in note
-    ]
-    assert lossy["network"] == {
-        "loss": "0.3",
-        "latency": "uniform:0:2",
-        "churn": "0.2",
-        "bad": "0.2",
-    }
     assert "between the nodes: loss=0.3, latency=uniform:0:2, churn=0.2, bad=0.2" in lossy["notes"]
-    assert (
-        0.2 < lossy["ledger"]["lost"] / lossy["ledger"]["messages"] < 0.8
-        and lossy["ledger"]["refused"] > 0
-    )
+    assert min(lossy["ledger"]["lost"], lossy["ledger"]["refused"]) > 0
     assert lossy["bytes"]["down"] < lossy["bytes"]["up"] < clean["bytes"]["up"]
-    assert (
-        lossy["model_sha256"] != clean["model_sha256"]
-        and lossy["data_sha256"] == clean["data_sha256"]
-    )
 
 
-RUN = ["run", "pepper-gmf", "--data", "shop.csv"]
-BAD = {
-    "no value": (
-        ["--network", "loss"],
-        "--network: got 'loss'; expected name=value; for example --network loss=0.3",
-    ),
-    "unknown": (["--network", "los=1"], "--network los: unknown setting; did you mean 'loss'?"),
-    "twice": (["--network", "loss=0", "--network", "loss=1"], "--network: loss is given twice"),
-    "everything lost": (
-        ["--network", "loss=1"],
-        "--network loss: got '1'; expected less than 1; loss is: share of the messages",
-    ),
-    "not a number": (
-        ["--network", "churn=nan"],
-        "--network churn: got 'nan'; expected a finite number",
-    ),
-    "spread": (
-        ["--network", "latency=uniform:5:1"],
-        "--network latency: got 'uniform:5:1'; expected constant:VALUE, uniform:LOW:HIGH",
-    ),
-    "clock": (
-        ["--network", "clock=sun"],
-        "--network clock: got 'sun'; expected 'lock-step', 'regular' or 'random'",
-    ),
-    "times": (
-        ["--network", "partition=9:3"],
-        "--network partition: got '9:3'; expected FROM:TO, two times, the second later",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", BAD)
-def test_a_network_that_cannot_be_is_one_line_and_nothing_is_written(
-    name: str, command: Command, tmp_path: Path
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["loss"], "--network: got 'loss'; expected name=value; for example --network loss=0.3"),
+        (["los=1"], "--network los: unknown setting; did you mean 'loss'?"),
+        (["loss=0", "--network", "loss=1"], "--network: loss is given twice"),
+    ],
+)
+def test_words_that_are_no_network_are_one_line_and_nothing_is_written(
+    words: list[str], said: str, command: Command, tmp_path: Path
 ) -> None:
-    options, said = BAD[name]
-    assert command(*RUN, *options, "--out", tmp_path / "runs").error.startswith(said)
+    """Values that cannot be are refused as in tests/federation/test_network.py."""
+    assert ran(command, tmp_path / "runs", "--network", *words).error.startswith(said)
     assert not (tmp_path / "runs").exists()
 
 
@@ -232,38 +166,29 @@ def test_an_interrupted_run_goes_on_with_its_own_network(
     shop = str(folder / "shop.csv")
     expected = experiment.run("pepper-gmf", shop, **options).manifest
 
-    class Interrupted(BaseException):
-        pass
-
     def stop(done: int, total: int, what: str) -> None:
         if done == 5:
-            raise Interrupted
+            raise KeyboardInterrupt
 
     runs = tmp_path / "runs"
     with pytest.raises(Interrupted):
         experiment.run("pepper-gmf", shop, out=runs, progress=stop, checkpoint_every=2, **options)
     (path,) = store.folders(runs)
-    for option, said in (
-        (["--network", "loss=0.1"], "another network; expected its own"),
-        (["--seed", "3"], "another seed"),
-    ):
-        assert said in command("run", "--resume", path, *option).error
+    refused = command("run", "--resume", path, "--network", "loss=0.1").error
+    assert "another network; expected its own" in refused
     finished = command("run", "--resume", path, "--json").json
-    for name in ("network", "model_sha256", "metrics", "ledger"):
-        assert finished[name] == expected[name]
+    assert finished["network"] == network
+    assert finished["model_sha256"] == expected["model_sha256"]
 
 
 # ---- what there is -------------------------------------------------------------------------------
 
 
 def test_explain_network_says_what_every_setting_is(command: Command) -> None:
-    found = command("explain", "network", "--json").json
-    assert [one["name"] for one in found["settings"]] == list(Network.model_fields)
-    assert Network.read({one["name"]: one["default"] for one in found["settings"]}) == Network()
+    found = command("explain", "network", "--json").json["settings"]
+    assert Network.read({one["name"]: one["default"] for one in found}) == Network()
     said = command("explain", "network").out
-    assert all(one["name"] in said and one["description"] in said for one in found["settings"])
-    assert "uniform:LOW:HIGH" in said and "time between two pushes" in said
-    assert "did you mean 'network'?" in command("explain", "netwrok").error
     helped = command("run", "--help").out
-    assert [name for name in Network.model_fields if f"{name}=" not in helped] == []
+    for name in Network.model_fields:
+        assert name in said and f"{name}=" in helped
     assert "explain network" in helped
