@@ -6,27 +6,19 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from shlex import split
 
 import pytest
-from command_line import Command, write_shop
+from command_line import Command, contents, refuses, write_shop
 
 pytest.importorskip("uvicorn")
 pytest.importorskip("msgspec")
 
 LARGE = 20  # users of each gateway; the device has one
-NEW = [
-    "federation",
-    "new",
-    "book",
-    "--algorithm",
-    "fpl",
-    "--items",
-    "items.csv",
-    "--interactions",
-    "300",
-]
-PAPER = [*NEW, "--profile", "paper"]
-JOIN = ["federation", "join", "--profile", "paper"]
+NEW = "federation new book --algorithm fpl --items items.csv --interactions 300"
+PAPER = f"{NEW} --profile paper"
+JOIN = "federation join --profile paper"
+JOINED = f"{JOIN} a --invitation book/invitations/a --data a.csv"
 
 
 @pytest.fixture
@@ -48,64 +40,45 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.fixture
-def command(capsys: pytest.CaptureFixture[str]) -> Command:
-    return Command(capsys)
-
-
-def asked(command: Command, *names: str) -> list[str]:
-    """Identities, and the options of `federation new` for them."""
+def asked(command: Command, *names: str) -> str:
+    """Makes identities. Returns the options of `federation new` for them."""
     for name in names:
         assert command("federation", "identity", name, "--name", name).code == 0
     users = {"a": LARGE, "b": LARGE - 1, "one": 1}
-    return [
-        part for name in names for part in ("--node", f"{name}/request.json:{users.get(name, 5)}")
-    ]
+    return " ".join(f"--node {name}/request.json:{users.get(name, 5)}" for name in names)
 
 
-def founded(command: Command, *options: str) -> None:
-    profile = () if "--profile" in options else ("--profile", "paper")
-    done = command(*NEW, "--rounds", "4", *asked(command, "a", "b", "one"), *profile, *options)
+def founded(command: Command, options: str = "") -> None:
+    nodes = asked(command, "a", "b", "one")
+    done = command(*split(f"{PAPER} --rounds 4 {nodes} {options}"))
     assert done.code == 0, done.err
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
 
 
 def test_bad_input_to_new_and_identity_is_one_line_and_writes_nothing(
     folder: Path, command: Command
 ) -> None:
     nodes = asked(command, "a")
-    twice = folder / "twice.csv"
-    twice.write_text("item\nx\nx\n")
+    (folder / "twice.csv").write_text("item\nx\nx\n")
     (folder / "no-item.csv").write_text("thing\nx\n")
-    before = contents(folder)
-    whole = [*PAPER, "--rounds", "4", *nodes]
-    for line, words in {
-        "there is a key already": ["federation", "identity", "a", "--name", "a"],
-        "--name: got 'A b'": ["federation", "identity", "other", "--name", "A b"],
-        "expected REQUEST.json:USERS": [*PAPER, "--rounds", "4", "--node", "a/request"],
-        "none.json: no such file": [*PAPER, "--rounds", "4", "--node", "none.json:3"],
-        "not a request to take part": [*PAPER, "--rounds", "4", "--node", "a/wrong.json:3"],
-        "did you mean 'fpl'": [*PAPER[:4], "fppl", *PAPER[5:], "--rounds", "4", *nodes],
-        "rounds": [*PAPER, "--rounds", "0", *nodes],
-        "no column `item`": [*PAPER[:6], "no-item.csv", *PAPER[7:], "--rounds", "4", *nodes],
-        "an item occurs twice": [*PAPER[:6], "twice.csv", *PAPER[7:], "--rounds", "4", *nodes],
-        "--name: missing, with --host 0.0.0.0": [*whole, "--host", "0.0.0.0"],
-        "--port: got 0": [*whole, "--port", "0"],
-        "at most 3, as the terms say": [*whole, "--users", "3"],
-        "is or was a node": [*whole, *nodes],
-    }.items():
-        (folder / "a" / "wrong.json").write_text('{"format": 5}')
-        assert line in command(*words).error, words
-        (folder / "a" / "wrong.json").unlink()
-        assert contents(folder) == before, words
-        assert not (folder / "book").exists()
+    (folder / "wrong.json").write_text('{"format": 5}')
+    whole = f"{PAPER} --rounds 4 {nodes}"
+    lines = {
+        "there is a key already": "federation identity a --name a",
+        "--name: got 'A b'": "federation identity other --name 'A b'",
+        "expected REQUEST.json:USERS": f"{PAPER} --rounds 4 --node a/request",
+        "none.json: no such file": f"{PAPER} --rounds 4 --node none.json:3",
+        "not a request to take part": f"{PAPER} --rounds 4 --node wrong.json:3",
+        "did you mean 'fpl'": whole.replace("fpl", "fppl"),
+        "rounds": f"{PAPER} --rounds 0 {nodes}",
+        "no column `item`": whole.replace("items.csv", "no-item.csv"),
+        "an item occurs twice": whole.replace("items.csv", "twice.csv"),
+        "--name: missing, with --host 0.0.0.0": f"{whole} --host 0.0.0.0",
+        "--port: got 0": f"{whole} --port 0",
+        "at most 3, as the terms say": f"{whole} --users 3",
+        "is or was a node": f"{whole} {nodes}",
+    }
+    refuses(command, lines, folder)
+    assert not (folder / "book").exists()
 
 
 def test_bad_input_to_join_and_to_what_runs_is_one_line_and_writes_nothing(
@@ -116,58 +89,29 @@ def test_bad_input_to_join_and_to_what_runs_is_one_line_and_writes_nothing(
     (folder / "unknown.csv").write_text(
         "user,item,value,time\n" + "".join(f"u{n % LARGE},nothing{n},1,1\n" for n in range(300))
     )
-    before = contents(folder)
-    invitation = "book/invitations/a"
-    for line, words in {
-        "is not for 'stranger'": [
-            *JOIN,
-            "stranger",
-            "--invitation",
-            invitation,
-            "--data",
-            "a.csv",
-        ],
-        "19 users; expected 20": [
-            *JOIN,
-            "a",
-            "--invitation",
-            invitation,
-            "--data",
-            "b.csv",
-        ],
-        "300 rows of items that are not on the federation's list": [
-            *JOIN,
-            "a",
-            "--invitation",
-            invitation,
-            "--data",
-            "unknown.csv",
-        ],
-        "none.csv": [*JOIN, "a", "--invitation", invitation, "--data", "none.csv"],
-        "terms.json: no such file": [
-            *JOIN,
-            "a",
-            "--invitation",
-            "nowhere",
-            "--data",
-            "a.csv",
-        ],
-        "place.json: no such file": ["server", "a"],
-        "node.json: no such file": ["node", "a"],
-        "a/store.sqlite: no such file": ["federation", "backup", "a", "--out", "copy.sqlite"],
-        "no node 'c' on the membership list": ["federation", "shut-out", "book", "c"],
-        "is or was a node": ["federation", "invite", "book", "--node", "a/request.json:5"],
-        "and 0 are left": ["federation", "invite", "book", "--node", "stranger/request.json:5"],
-        "--rounds: got -1": ["federation", "rewind", "a", "--rounds", "-1"],
-        "a/server/terms.json: no such file": ["federation", "renew", "a"],
-        "terms.json: no such file; ": ["federation", "shut-out", "nowhere", "a"],
-    }.items():
-        assert line in command(*words).error, words
-        assert contents(folder) == before, words
+    unlisted = "300 rows of items that are not on the federation's list"
+    lines = {
+        "is not for 'stranger'": JOINED.replace(" a ", " stranger "),
+        "19 users; expected 20": JOINED.replace("a.csv", "b.csv"),
+        unlisted: JOINED.replace("a.csv", "unknown.csv"),
+        "none.csv": JOINED.replace("a.csv", "none.csv"),
+        "terms.json: no such file": JOINED.replace("book/invitations/a", "nowhere"),
+        "place.json: no such file": "server a",
+        "node.json: no such file": "node a",
+        "a/store.sqlite: no such file": "federation backup a --out copy.sqlite",
+        "no node 'c' on the membership list": "federation shut-out book c",
+        "is or was a node": "federation invite book --node a/request.json:5",
+        "and 0 are left": "federation invite book --node stranger/request.json:5",
+        "--rounds: got -1": "federation rewind a --rounds -1",
+        "a/server/terms.json: no such file": "federation renew a",
+        "terms.json: no such file; ": "federation shut-out nowhere a",
+    }
+    refuses(command, lines, folder)
 
 
 def test_an_owner_who_says_nothing_joins_under_masks_alone(folder: Path, command: Command) -> None:
-    done = command(*NEW, "--rounds", "4", "--profile", "paper", *asked(command, "a", "b", "one"))
+    nodes = asked(command, "a", "b", "one")
+    done = command(*split(f"{PAPER} --rounds 4 {nodes}"))
     assert "each owner who agrees says join --profile paper" in done.err
     before = contents(folder)
     join = ["federation", "join", "a", "--invitation", "book/invitations/a", "--data", "a.csv"]
@@ -189,7 +133,7 @@ def test_an_owner_who_says_nothing_joins_under_masks_alone(folder: Path, command
 def test_what_a_federation_by_lot_lacks_is_said_at_once_and_can_be_pasted(
     folder: Path, command: Command
 ) -> None:
-    asked = [*NEW, "--endless", "--users", "40"]
+    asked = split(f"{NEW} --endless --users 40")
     line = command(*asked).error
     assert "of 40 users no lot draws the 300 of a sum; rounds have no end, and nobody" in line
     options = line.partition("; add ")[2].partition(", or other")[0].split()
@@ -211,18 +155,16 @@ def test_what_a_federation_by_lot_lacks_is_said_at_once_and_can_be_pasted(
 def test_a_place_or_a_number_that_cannot_be_founds_nothing(
     folder: Path, command: Command, options: list[str], line: str
 ) -> None:
-    lot = ["sampling=poisson", "answers=9", "people=11"]
-    protect = [word for setting in lot for word in ("--protect", setting)]
-    asked = [*NEW, "--endless", *protect, "--set", "cohort=13"]
+    lot = "--protect sampling=poisson --protect answers=9 --protect people=11 --set cohort=13"
     users = [] if "--users" in options else ["--users", "40"]
-    assert line in command(*asked, *users, *options).error
+    assert line in command(*split(f"{NEW} --endless {lot}"), *users, *options).error
     assert not (folder / "book").exists()
 
 
 def test_the_certificate_is_for_where_nodes_reach_the_server(
     folder: Path, command: Command
 ) -> None:
-    founded(command, "--host", "10.1.2.3", "--port", "9000")
+    founded(command, "--host 10.1.2.3 --port 9000")
     from entrenous_network.agreement.certificates import expiry, names_of
 
     keys = folder / "book" / "server" / "keys"
@@ -255,29 +197,19 @@ def test_a_node_with_a_new_key_keeps_its_users_and_its_store(
     from entrenous_network.node.node import FederatedNode
 
     founded(command)
-    assert command(*JOIN, "a", "--invitation", "book/invitations/a", "--data", "a.csv").code == 0
-    old, members = (
-        public_bytes(read_identity(folder / "a/identity.key")).hex(),
-        folder / "book/server/members.json",
-    )
+    assert command(*split(JOINED)).code == 0
+    old = public_bytes(read_identity(folder / "a/identity.key")).hex()
+    members = folder / "book/server/members.json"
     before = json.loads(members.read_text())["nodes"]["a"]
+    accept = split("federation join a --invitation book/invitations/a")
     assert command("federation", "rotate", "a").code == 0
-    assert (
-        "is not for 'a' with this key"
-        in command("federation", "join", "a", "--invitation", "book/invitations/a").error
-    )
+    assert "is not for 'a' with this key" in command(*accept).error
     assert command("federation", "invite", "book", "--node", "a/request.json").code == 0
-    assert (
-        "is to another federation"
-        not in command("federation", "join", "a", "--invitation", "book/invitations/a").err
-    )
+    assert command(*accept).code == 0
     new = public_bytes(read_identity(folder / "a/identity.key")).hex()
     found = json.loads(members.read_text())
-    assert (
-        found["nodes"]["a"] == before | {"key": new}
-        and new != old
-        and not (folder / "a/next.key").exists()
-    )
+    assert found["nodes"]["a"] == before | {"key": new}
+    assert new != old and not (folder / "a/next.key").exists()
     assert [(one["name"], one["key"]) for one in found["former"]] == [("a", old)]
     node = FederatedNode(folder / "a")
     assert public_bytes(node.key).hex() == new and len(node.rows.users) == LARGE
@@ -288,9 +220,9 @@ def test_an_invitation_to_another_federation_is_not_accepted(
     folder: Path, command: Command
 ) -> None:
     founded(command)
-    assert command(*JOIN, "a", "--invitation", "book/invitations/a", "--data", "a.csv").code == 0
-    again = [*PAPER[:2], "other", *PAPER[3:], "--rounds", "4", "--node", f"a/request.json:{LARGE}"]
-    assert command(*again).code == 0
+    assert command(*split(JOINED)).code == 0
+    again = f"{PAPER} --rounds 4 --node a/request.json:{LARGE}".replace("book", "other")
+    assert command(*split(again)).code == 0
     before = contents(folder / "a")
     assert (
         "is to another federation"

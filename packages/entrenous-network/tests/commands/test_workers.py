@@ -7,14 +7,7 @@ from typing import Any
 
 import pytest
 from command_line import Command
-
-pytest.importorskip("uvicorn")
-pytest.importorskip("msgspec")
-
-
-@pytest.fixture
-def command(capsys: pytest.CaptureFixture[str]) -> Command:
-    return Command(capsys)
+from entrenous_network.operate import running
 
 
 @pytest.mark.parametrize("count", ["0", "-2"])
@@ -24,41 +17,33 @@ def test_fewer_than_one_worker_is_one_line(tmp_path: Path, command: Command, cou
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(("words", "workers"), [([], 1), (["--workers", "3"], 3)])
-def test_the_server_gets_as_many_workers_as_were_asked_for(
+@pytest.mark.parametrize(
+    ("words", "workers", "ray"),
+    [
+        ([], 1, None),
+        (["--workers", "3"], 3, None),
+        (["--ray", "local", "--workers", "3"], 3, "local"),
+    ],
+)
+def test_the_server_gets_the_workers_that_were_asked_for(
     tmp_path: Path,
     command: Command,
     monkeypatch: pytest.MonkeyPatch,
     words: list[str],
     workers: int,
+    ray: str | None,
 ) -> None:
-    from entrenous_network.operate import running
-
     given: list[Any] = []
     monkeypatch.setattr(
         running, "run_server", lambda folder, stop, say, **options: given.append(options)
     )
     assert command("server", str(tmp_path), *words).code == 0
-    assert [one["workers"] for one in given] == [workers]
-
-
-@pytest.mark.parametrize("words", [[], ["--ray", "local", "--workers", "3"]])
-def test_only_who_asks_for_ray_gets_it(
-    tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch, words: list[str]
-) -> None:
-    from entrenous_network.operate import running
-
-    given: list[Any] = []
-    monkeypatch.setattr(
-        running, "run_server", lambda folder, stop, say, **options: given.append(options)
-    )
-    assert command("server", str(tmp_path), *words).code == 0
-    ray = given[0]["ray"]
-    if not words:
-        assert ray is None
-    else:
-        assert (ray.address, ray.journal) == ("local", (tmp_path / "actors").absolute())
-        assert given[0]["workers"] == 3
+    (options,) = given
+    assert options["workers"] == workers
+    actors = options["ray"]
+    assert (actors and actors.address) == ray
+    if ray:
+        assert actors.journal == (tmp_path / "actors").absolute()
 
 
 def test_what_is_of_actors_is_refused_without_ray(tmp_path: Path, command: Command) -> None:

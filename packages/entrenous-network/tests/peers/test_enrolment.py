@@ -7,9 +7,10 @@ from __future__ import annotations
 import json
 from contextlib import closing
 from pathlib import Path
+from shlex import split
 
 import pytest
-from command_line import Command, write_shop
+from command_line import Command, Printed, contents, refuses, write_shop
 
 pytest.importorskip("iroh")
 pytest.importorskip("msgspec")
@@ -17,7 +18,7 @@ pytest.importorskip("msgspec")
 from entrenous_network.agreement.files import public_bytes
 from entrenous_network.peers.folder import PeerFolder
 
-FOUND = ["federation", "new", "reading", "--peers", "--items", "items.csv"]
+FOUND = "federation new reading --peers --items items.csv"
 
 
 @pytest.fixture
@@ -36,42 +37,31 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.fixture
-def command(capsys: pytest.CaptureFixture[str]) -> Command:
-    return Command(capsys)
-
-
-def requests(command: Command) -> list[str]:
+def requests(command: Command) -> str:
     for n in range(4):
-        port = ["--listen", f"10.0.0.{n + 1}:9411"] if n < 3 else []
-        assert command("federation", "identity", f"p{n}", "--name", f"p{n}", *port).code == 0
-    return [part for n in range(3) for part in ("--node", f"p{n}/request.json")]
+        port = f"--listen 10.0.0.{n + 1}:9411" if n < 3 else ""
+        assert command(*split(f"federation identity p{n} --name p{n} {port}")).code == 0
+    return " ".join(f"--node p{n}/request.json" for n in range(3))
 
 
-def joined(command: Command, n: int) -> None:
-    done = command(
-        "federation",
-        "join",
-        f"p{n}",
-        "--invitation",
-        f"reading/invitations/p{n}",
-        "--data",
-        f"{n}.csv",
-    )
+def founded(command: Command, options: str = "") -> None:
+    done = command(*split(f"{FOUND} {requests(command)} {options}"))
     assert done.code == 0, done.err
 
 
-def contents(folder: Path) -> dict[str, bytes]:
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
+def joined(command: Command, n: int) -> None:
+    line = f"federation join p{n} --invitation reading/invitations/p{n} --data {n}.csv"
+    done = command(*split(line))
+    assert done.code == 0, done.err
+
+
+def invites(command: Command, request: str) -> Printed:
+    return command("federation", "invite", "reading", "--node", request)
 
 
 def test_a_peer_that_was_invited_is_ready_to_run(folder: Path, command: Command) -> None:
-    assert command(*FOUND, *requests(command), "--users", "5").code == 0
-    assert command("federation", "invite", "reading", "--node", "p3/request.json").code == 0
+    founded(command, "--users 5")
+    assert invites(command, "p3/request.json").code == 0
     for n in range(4):
         joined(command, n)
         with closing(PeerFolder(folder / f"p{n}")) as peer:
@@ -100,9 +90,9 @@ def test_a_peer_that_was_invited_is_ready_to_run(folder: Path, command: Command)
 def test_a_peer_whose_pushes_carry_no_noise_has_an_owner_who_said_so(
     folder: Path, command: Command
 ) -> None:
-    assert command(*FOUND, *requests(command), "--profile", "paper").code == 0
+    founded(command, "--profile paper")
     before = contents(folder)
-    join = ["federation", "join", "p0", "--invitation", "reading/invitations/p0", "--data", "0.csv"]
+    join = split("federation join p0 --invitation reading/invitations/p0 --data 0.csv")
     error = command(*join).error
     assert "who receives a model can hold it against the base model" in error
     assert "expected noise; --profile paper" in error
@@ -111,85 +101,43 @@ def test_a_peer_whose_pushes_carry_no_noise_has_an_owner_who_said_so(
 
 
 def test_bad_input_is_one_line_and_writes_nothing(folder: Path, command: Command) -> None:
+    """What else `new` refuses is in commands/test_federation.py."""
     asked = requests(command)
-    before = contents(folder)
-    for line, words in {
-        "there is a key already": ["federation", "identity", "p0", "--name", "p0"],
-        "--name: got 'A b'": ["federation", "identity", "other", "--name", "A b"],
-        "--listen: got 'here'": [
-            "federation",
-            "identity",
-            "other",
-            "--name",
-            "x",
-            "--listen",
-            "here",
-        ],
-        "--advertise: got ':1'": [
-            "federation",
-            "identity",
-            "other",
-            "--name",
-            "x",
-            "--advertise",
-            ":1",
-        ],
-        "'p3' is to be a bootstrap": [*FOUND, "--node", "p3/request.json", *asked],
-        "'p0' with 2 users; expected one": [*FOUND, "--node", "p0/request.json:2", *asked[2:]],
-        "how often: got 1": [*FOUND, *asked[:2], "--users", "5"],
-        "'p0' or its key is or was a node": [*FOUND, *asked, *asked[:2]],
-        "'p2' with 1 user, and 0 are left": [*FOUND, *asked, "--users", "2"],
-        "cannot be read": [*FOUND, *asked, "--node", "items.csv:1"],
-        "no rounds where the topology is 'peers'": [*FOUND, *asked, "--rounds", "3"],
-        "fpl needs a server": [*FOUND, *asked, "--algorithm", "fpl"],
-        "period: got '0.0'": [*FOUND, *asked, "--period", "0"],
-        "none.csv": [*FOUND[:5], "none.csv", *asked],
-        "terms.json: no such file": [
-            "federation",
-            "invite",
-            "nowhere",
-            "--node",
-            "p3/request.json",
-        ],
-        "nodes/*": ["federation", "status"],
-        "no folder was named": ["federation", "replay"],
-    }.items():
-        said = command(*words).error
-        assert line in said or line == "nodes/*", (words, said)
-        assert contents(folder) == before, words
+    first = "--node p0/request.json"
+    lines = {
+        "--listen: got 'here'": "federation identity other --name x --listen here",
+        "--advertise: got ':1'": "federation identity other --name x --advertise :1",
+        "'p3' is to be a bootstrap": f"{FOUND} --node p3/request.json {asked}",
+        "'p0' with 2 users; expected one": f"{FOUND} {asked}".replace(first, f"{first}:2"),
+        "how often: got 1": f"{FOUND} {first} --users 5",
+        "'p0' or its key is or was a node": f"{FOUND} {asked} {first}",
+        "'p2' with 1 user, and 0 are left": f"{FOUND} {asked} --users 2",
+        "no rounds where the topology is 'peers'": f"{FOUND} {asked} --rounds 3",
+        "fpl needs a server": f"{FOUND} {asked} --algorithm fpl",
+        "period: got '0.0'": f"{FOUND} {asked} --period 0",
+        "terms.json: no such file": "federation invite nowhere --node p3/request.json",
+        "no folder was named": "federation replay",
+        "": "federation status",
+    }
+    refuses(command, lines, folder)
 
 
 def test_an_invitation_is_for_one_key_and_one_user(folder: Path, command: Command) -> None:
-    assert command(*FOUND, *requests(command)).code == 0
-    (folder / "unknown.csv").write_text("user,item\nu,nothing\n")
-    before = contents(folder)
-    own = ["--invitation", "reading/invitations/p0"]
-    for line, words in {
-        "is not for 'p1' with this key": ["federation", "join", "p1", *own, "--data", "1.csv"],
-        "40 users; expected 1": ["federation", "join", "p0", *own, "--data", "all.csv"],
-        "such as 'nothing'": ["federation", "join", "p0", *own, "--data", "unknown.csv"],
-        "terms.json: no such file": [
-            "federation",
-            "join",
-            "p0",
-            "--invitation",
-            "p1",
-            "--data",
-            "0.csv",
-        ],
-        "and 0 are left": ["federation", "invite", "reading", "--node", "p3/request.json"],
-        "peers have no rounds": ["federation", "rewind", "reading/operator", "--rounds", "1"],
-    }.items():
-        assert line in command(*words).error, words
-        assert contents(folder) == before, words
+    founded(command)
+    own = "federation join p0 --invitation reading/invitations/p0 --data"
+    lines = {
+        "is not for 'p1' with this key": f"{own} 1.csv".replace("join p0", "join p1"),
+        "40 users; expected 1": f"{own} all.csv",
+        "and 0 are left": "federation invite reading --node p3/request.json",
+        "peers have no rounds": "federation rewind reading/operator --rounds 1",
+    }
+    refuses(command, lines, folder)
     joined(command, 0)
-    assert (
-        "has joined already" in command("federation", "join", "p0", *own, "--data", "0.csv").error
-    )
+    assert "has joined already" in command(*split(f"{own} 0.csv")).error
 
 
 def test_a_ticket_ends_and_is_renewed(folder: Path, command: Command) -> None:
-    assert command(*FOUND, *requests(command), "--days", "-1").code == 0
+    founded(command, "--days -1")
     for n in range(3):
         joined(command, n)
     assert "its ticket ended on 2" in command("node", "p2").error
@@ -204,22 +152,19 @@ def test_a_ticket_ends_and_is_renewed(folder: Path, command: Command) -> None:
 def test_a_peer_that_was_shut_out_is_told_and_comes_back_under_no_name(
     folder: Path, command: Command
 ) -> None:
-    assert command(*FOUND, *requests(command), "--users", "5").code == 0
+    founded(command, "--users 5")
     joined(command, 2)
     assert "revoked.json" in command("federation", "shut-out", "reading", "p2").err
     first = (folder / "reading/operator/revoked.json").read_text()
     (folder / "p2" / "revoked.json").write_text(first)
     assert "its key was shut out by the operator" in command("node", "p2").error
-    assert (
-        "is or was a node"
-        in command("federation", "invite", "reading", "--node", "p2/request.json").error
-    )
+    assert "is or was a node" in invites(command, "p2/request.json").error
     said = json.loads(first)
     (folder / "p2" / "revoked.json").write_text(json.dumps(said | {"keys": []}))
     assert "is not signed by this federation's operator" in command("node", "p2").error
     (folder / "p2" / "revoked.json").write_text(json.dumps(said | {"keys": ["zz"]}))
     assert "no list of revoked keys" in command("node", "p2").error
-    assert command("federation", "invite", "reading", "--node", "p3/request.json").code == 0
+    assert invites(command, "p3/request.json").code == 0
     joined(command, 3)
     with closing(PeerFolder(folder / "p3")) as peer:
         assert peer.me.number == 3, "nobody gets the number of somebody else"
@@ -228,7 +173,7 @@ def test_a_peer_that_was_shut_out_is_told_and_comes_back_under_no_name(
 def test_a_new_key_has_the_old_ones_number_and_the_old_one_is_revoked(
     folder: Path, command: Command
 ) -> None:
-    assert command(*FOUND, *requests(command)).code == 0
+    founded(command)
     joined(command, 1)
     with closing(PeerFolder(folder / "p1")) as peer:
         old, mine = peer.me.ticket, public_bytes(peer.me.key)
@@ -237,7 +182,7 @@ def test_a_new_key_has_the_old_ones_number_and_the_old_one_is_revoked(
     assert "there is a key already" in command("federation", "rotate", "p1").error
     with closing(PeerFolder(folder / "p1")) as peer:
         assert public_bytes(peer.me.key) == mine, "the old key counts until the new one is invited"
-    assert command("federation", "invite", "reading", "--node", "p1/request.json").code == 0
+    assert invites(command, "p1/request.json").code == 0
     assert command("federation", "join", "p1", "--invitation", "reading/invitations/p1").code == 0
     with closing(PeerFolder(folder / "p1")) as peer:
         assert (peer.me.number, peer.rows.users.ids.tolist()) == (1, ["u1"])
@@ -247,17 +192,14 @@ def test_a_new_key_has_the_old_ones_number_and_the_old_one_is_revoked(
     key = json.loads(asked)["key"]
     assert json.loads((folder / "reading/operator/revoked.json").read_text())["keys"] == [key]
     (folder / "p1" / "request.json").write_text(asked)
-    assert (
-        "is or was a node"
-        in command("federation", "invite", "reading", "--node", "p1/request.json").error
-    )
+    assert "is or was a node" in invites(command, "p1/request.json").error
 
 
 def test_a_new_key_is_for_the_member_to_ask(folder: Path, command: Command) -> None:
     """Requests that are well formed and signed, by somebody who may not, or for what has been
     changed since.
     """
-    assert command(*FOUND, *requests(command)).code == 0
+    founded(command)
     for n in (1, 2):
         joined(command, n)
         assert command("federation", "rotate", f"p{n}").code == 0
@@ -274,7 +216,7 @@ def test_a_new_key_is_for_the_member_to_ask(folder: Path, command: Command) -> N
         good | {"name": "nobody"},
     ):
         (folder / "wrong.json").write_text(json.dumps(wrong))
-        line = command("federation", "invite", "reading", "--node", "wrong.json").error
+        line = invites(command, "wrong.json").error
         assert "does not show that its old key wants this" in line, wrong
         assert contents(folder / "reading") == before
     for wrong in (
@@ -286,12 +228,6 @@ def test_a_new_key_is_for_the_member_to_ask(folder: Path, command: Command) -> N
         {"advertise": 3},
     ):
         (folder / "wrong.json").write_text(json.dumps(good | wrong))
-        assert (
-            "not a request"
-            in command("federation", "invite", "reading", "--node", "wrong.json").error
-        ), wrong
-    assert command("federation", "invite", "reading", "--node", "p1/request.json").code == 0
-    assert (
-        "does not show"
-        in command("federation", "invite", "reading", "--node", "p1/request.json").error
-    ), "a second time"
+        assert "not a request" in invites(command, "wrong.json").error, wrong
+    assert invites(command, "p1/request.json").code == 0
+    assert "does not show" in invites(command, "p1/request.json").error, "a second time"
