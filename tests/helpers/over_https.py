@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
 import threading
 from collections import Counter
@@ -9,7 +10,10 @@ from contextlib import closing
 from pathlib import Path
 
 import httpx
-from entrenous_network.links.admission import Admission
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from entrenous_network.agreement.members import Member
+from entrenous_network.links.admission import Admission, here
 from entrenous_network.links.application import Front, Traffic, application
 from entrenous_network.links.https import HttpsPlan, HttpsServerLink
 from entrenous_network.links.polling import serve
@@ -19,10 +23,51 @@ from entrenous_network.operate.founding import FoundedFederation
 from entrenous_network.operate.running_node import polling
 from entrenous_network.server.server import serve_opened
 from entrenous_network.server.server_folder import ServerFolder
+from federation_links import PATIENCE, until
 from gathered_model import gathered
 from starlette.routing import Route
 
 from entrenous.core.contract.protocols import Progress, silent
+
+RUN = "ab" * 16
+KEY = Ed25519PrivateKey.generate()
+
+
+def shown(node: str = "node-1") -> dict[str, str]:
+    """The header by which a node shows its key."""
+    return {"authorization": here(KEY, RUN, node)}
+
+
+def members(count: int = 4) -> dict[str, Member]:
+    """Nodes of one key, each with a user."""
+    return {f"node-{n}": Member(KEY.public_key(), np.array([n])) for n in range(count)}
+
+
+def received(link: HttpsServerLink) -> list[tuple[str, bytes]]:
+    """The next answers that a server has got."""
+    found: list[tuple[str, bytes]] = []
+
+    def some() -> bool:
+        found.extend(link.receive(0.1))
+        return bool(found)
+
+    until(some)
+    return found
+
+
+def connected(link: HttpsServerLink, keys: Path) -> ssl.SSLSocket:
+    """A connection to a server, on which nothing has been said."""
+    host, port = link.address.split(":")
+    context = ssl.create_default_context(cafile=str(keys / "ca.crt"))
+    plain = socket.create_connection((host, int(port)), PATIENCE)
+    plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return context.wrap_socket(plain, server_hostname="127.0.0.1")
+
+
+def socket_there(port: int) -> bool:
+    """Tells whether somebody listens at a port."""
+    with socket.socket() as trying:
+        return trying.connect_ex(("127.0.0.1", port)) == 0
 
 
 def routes() -> list[str]:

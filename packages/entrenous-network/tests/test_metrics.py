@@ -22,9 +22,10 @@ from entrenous_network.frames.frames import Code
 from entrenous_network.links.metrics import LinkTally, Metrics, exposition, served
 from entrenous_network.node import node_watch
 from entrenous_network.operate import running
+from entrenous_network.operate.founding import free_ports
 from entrenous_network.server import server
 from entrenous_network.server.server_folder import ServerFolder
-from federation_links import federation, nodes_at, nodes_of
+from federation_links import answers_of, federation, nodes_at, nodes_of
 from paths import ROOT
 
 from entrenous.core.errors import InputError
@@ -71,21 +72,13 @@ def fetched(port: int, path: str = "/metrics") -> str:
         return str(found.read().decode())
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        return int(found.getsockname()[1])
-
-
 @pytest.mark.parametrize("workers", [1, 2])
 def test_metrics_count_rounds_requests_and_connections_and_name_nobody(
     tmp_path: Path, workers: int
 ) -> None:
-    made, own, port, scraped = (
-        federation(tmp_path / "f", nodes=4, rounds=4),
-        free_port(),
-        free_port(),
-        list[str](),
-    )
+    made = federation(tmp_path / "f", nodes=4, rounds=4)
+    own, port = free_ports(2)
+    scraped: list[str] = []
     began = int(time.time())
     make_keys(made.server / "keys")
     place = json.loads((made.server / "place.json").read_text())
@@ -143,7 +136,7 @@ def test_a_log_of_json_says_time_level_event_round_node_and_code_and_nothing_pri
 
     nodes = nodes_of(made)
     with closing(ServerFolder(made.server, log_format="json")) as held:
-        server.serve_opened(Twice({name: node.answer for name, node in nodes.items()}), held)
+        server.serve_opened(Twice(answers_of(nodes)), held)
     text = (made.server / "server.log").read_text()
     lines: list[dict[str, Any]] = [json.loads(line) for line in text.splitlines()]
     assert all(

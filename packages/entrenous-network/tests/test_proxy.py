@@ -17,18 +17,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 import httpx
-import numpy as np
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from entrenous_network.agreement.certificates import make_keys
-from entrenous_network.agreement.members import Member
 from entrenous_network.frames.frames import FrameParts
-from entrenous_network.links.admission import here
 from entrenous_network.links.https import HttpsPlan, HttpsServerLink
-from over_https import routes
+from entrenous_network.operate.founding import free_ports
+from federation_links import until
+from over_https import RUN, members, routes, shown, socket_there
 from paths import ROOT
 
-RUN, KEY, PATIENCE, LARGEST = "cd" * 16, Ed25519PrivateKey.generate(), 60.0, 100_000
+PATIENCE, LARGEST = 60.0, 100_000
 OWN = "client_body", "proxy", "fastcgi", "uwsgi", "scgi"  # folders of nginx
 NODE, STRANGER, SILENT = "127.0.0.1", "127.0.0.2", "127.0.0.3"
 
@@ -50,11 +48,6 @@ class Behind(NamedTuple):
             trust_env=False,
             timeout=PATIENCE,
         )
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        return int(found.getsockname()[1])
 
 
 def configured(program: str, folder: Path, keys: Path, port: int, server: int) -> list[str]:
@@ -92,11 +85,11 @@ def behind(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Behind]:
     program = str(request.param)
     if shutil.which(program) is None:
         pytest.skip(f"no {program}")
-    keys, port = tmp_path / "keys", free_port()
+    keys = tmp_path / "keys"
     make_keys(keys)
-    members = {f"node-{n}": Member(KEY.public_key(), np.array([n])) for n in range(4)}
+    (port,) = free_ports()
     with ExitStack() as after:
-        link = HttpsServerLink(HttpsPlan(port=0, proxy="127.0.0.1"), RUN, members, LARGEST)
+        link = HttpsServerLink(HttpsPlan(port=0, proxy="127.0.0.1"), RUN, members(), LARGEST)
         link.start()
         after.callback(link.close)
         command = configured(program, tmp_path, keys, port, int(link.address.rpartition(":")[2]))
@@ -105,21 +98,8 @@ def behind(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Behind]:
         proxy = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         after.callback(proxy.wait)
         after.callback(proxy.terminate)
-        reached(port)
+        until(lambda: socket_there(port))
         yield Behind(program, link, port, keys)
-
-
-def reached(port: int) -> None:
-    end = time.monotonic() + PATIENCE
-    while True:
-        with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1.0):
-            return
-        assert time.monotonic() < end
-        time.sleep(0.05)
-
-
-def shown(node: str = "node-1") -> dict[str, str]:
-    return {"authorization": here(KEY, RUN, node)}
 
 
 def test_a_question_is_held_for_20_s_and_answers_are_acknowledged(behind: Behind) -> None:
@@ -127,9 +107,7 @@ def test_a_question_is_held_for_20_s_and_answers_are_acknowledged(behind: Behind
     with ThreadPoolExecutor(2) as pool, behind.client() as one, behind.client() as other:
         held, began = pool.submit(other.get, "/v1/work", headers=shown("node-2")), time.monotonic()
         asking = pool.submit(one.get, "/v1/work", headers=shown())
-        while not {"node-1", "node-2"} <= set(link.present()):
-            assert time.monotonic() - began < PATIENCE
-            time.sleep(0.01)
+        until(lambda: {"node-1", "node-2"} <= set(link.present()))
         link.send("node-1", FrameParts([b"work"]), PATIENCE)
         assert asking.result(PATIENCE).content == b"work"
         sending = pool.submit(one.post, "/v1/answer", content=b"x" * 50_000, headers=shown())
@@ -148,10 +126,7 @@ def test_who_hangs_up_behind_a_proxy_is_not_there(behind: Behind) -> None:
         with suppress(httpx.HTTPError):
             asking.result(PATIENCE)
         other.close()
-    end = time.monotonic() + PATIENCE
-    while "node-3" in behind.link.present():
-        assert time.monotonic() < end
-        time.sleep(0.05)
+    until(lambda: "node-3" not in behind.link.present())
 
 
 def test_a_flood_of_one_address_is_refused_by_the_proxy_and_nodes_of_another_are_answered(
@@ -194,9 +169,7 @@ def test_silent_connections_of_one_address_leave_others_alone(behind: Behind) ->
         assert node.get("/v1/work", headers=shown()).content == b"work"
     assert behind.link.guard.open < 10
     if behind.program == "haproxy":  # it counts before TLS
-        end = time.monotonic() + PATIENCE
-        while sum(closed(each) for each in silent) < 80:
-            assert time.monotonic() < end
+        until(lambda: sum(closed(each) for each in silent) >= 80)
     for each in silent:
         each.close()
 

@@ -14,35 +14,23 @@ from pathlib import Path
 from threading import Event
 
 import httpx
-import numpy as np
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from entrenous_network.agreement.certificates import make_keys
-from entrenous_network.agreement.members import Member
 from entrenous_network.frames.frames import FrameParts
 from entrenous_network.links import admission, application
-from entrenous_network.links.admission import Bounds, here
+from entrenous_network.links.admission import Bounds
 from entrenous_network.links.https import HttpsPlan, HttpsServerLink
-from over_https import client_of
+from federation_links import until
+from over_https import RUN, client_of, connected, members, received, shown
 
 from entrenous.core.errors import InputError
 
-RUN, KEY, LARGEST, PATIENCE = "ab" * 16, Ed25519PrivateKey.generate(), 100_000, 60.0
-
-
-@pytest.fixture(scope="module")
-def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("keys")
-    make_keys(folder)
-    return folder
+LARGEST, PATIENCE = 100_000, 60.0
 
 
 @pytest.fixture
 def link(keys: Path) -> Iterator[HttpsServerLink]:
-    members = {f"node-{n}": Member(KEY.public_key(), np.array([n])) for n in range(4)}
-    own = HttpsServerLink(
-        HttpsPlan(port=0, keys=keys, bounds=Bounds(patience=1.0)), RUN, members, LARGEST
-    )
+    plan = HttpsPlan(port=0, keys=keys, bounds=Bounds(patience=1.0))
+    own = HttpsServerLink(plan, RUN, members(), LARGEST)
     own.start()
     yield own
     own.close()
@@ -54,24 +42,12 @@ def client(link: HttpsServerLink, keys: Path) -> Iterator[httpx.Client]:
         yield own
 
 
-def shown(node: str = "node-1") -> dict[str, str]:
-    return {"authorization": here(KEY, RUN, node)}
-
-
-def received(link: HttpsServerLink) -> list[tuple[str, bytes]]:
-    end = time.monotonic() + PATIENCE
-    while not (found := link.receive(0.1)):
-        assert time.monotonic() < end
-    return found
-
-
 def test_a_question_is_held_until_there_is_work_and_work_waits_for_its_question(
     link: HttpsServerLink, client: httpx.Client
 ) -> None:
     with ThreadPoolExecutor(1) as pool:
         asking = pool.submit(client.get, "/v1/work", headers=shown())
-        while "node-1" not in link.present():
-            time.sleep(0.01)
+        until(lambda: "node-1" in link.present())
         link.send("node-1", FrameParts([b"first"]), 60.0)
         assert asking.result(PATIENCE).content == b"first"
     assert (
@@ -90,8 +66,7 @@ def test_a_server_that_ends_answers_whoever_asks(
     """Before: 500, after the second that it gives its connections."""
     with ThreadPoolExecutor(1) as pool:
         asking = pool.submit(client.get, "/v1/work", headers=shown())
-        while "node-1" not in link.present():
-            time.sleep(0.01)
+        until(lambda: "node-1" in link.present())
         link.close()
         assert asking.result(PATIENCE).status_code == 204
 
@@ -99,18 +74,11 @@ def test_a_server_that_ends_answers_whoever_asks(
 def test_requests_of_nodes_that_have_gone_are_not_kept(
     link: HttpsServerLink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from entrenous_network.links import application
-
     monkeypatch.setattr(application, "KEPT", 0.2)
     for n in range(4):
         link.send(f"node-{n}", FrameParts([b"x" * 1000]), 600.0)
-    end = time.monotonic() + PATIENCE
-    while len(link._parked) < 4:
-        assert time.monotonic() < end
-        time.sleep(0.01)
-    while link._parked:
-        assert time.monotonic() < end
-        time.sleep(0.05)
+    until(lambda: len(link._parked) == 4)
+    until(lambda: not link._parked)
 
 
 def test_an_answer_is_acknowledged_when_the_server_says_so_and_not_before(
@@ -125,54 +93,36 @@ def test_an_answer_is_acknowledged_when_the_server_says_so_and_not_before(
         assert sending.result(PATIENCE).status_code == 200
 
 
-def connected(link: HttpsServerLink, keys: Path) -> ssl.SSLSocket:
-    host, port = link.address.split(":")
-    context = ssl.create_default_context(cafile=str(keys / "ca.crt"))
-    return context.wrap_socket(
-        socket.create_connection((host, int(port)), PATIENCE), server_hostname="127.0.0.1"
-    )
+def ask(own: ssl.SSLSocket, node: str) -> None:
+    """Asks for work, and waits for no answer."""
+    key = shown(node)["authorization"]
+    own.sendall(f"GET /v1/work HTTP/1.1\r\nhost: x\r\nauthorization: {key}\r\n\r\n".encode())
 
 
 def test_who_hangs_up_is_not_there(link: HttpsServerLink, keys: Path) -> None:
     with connected(link, keys) as own:
-        own.sendall(
-            "GET /v1/work HTTP/1.1\r\nhost: x\r\nauthorization:"
-            f" {shown('node-3')['authorization']}\r\n\r\n".encode()
-        )
-        end = time.monotonic() + PATIENCE
-        while "node-3" not in link.present():
-            assert time.monotonic() < end
-            time.sleep(0.01)
-    while "node-3" in link.present():
-        assert time.monotonic() < end
-        time.sleep(0.01)
+        ask(own, "node-3")
+        until(lambda: "node-3" in link.present())
+    until(lambda: "node-3" not in link.present())
 
 
 def asking(link: HttpsServerLink, keys: Path, node: str) -> ssl.SSLSocket:
     """A connection on which a node has got a request."""
     link.send(node, FrameParts([b"request"]), PATIENCE)
     own = connected(link, keys)
-    key = shown(node)["authorization"]
-    own.sendall(f"GET /v1/work HTTP/1.1\r\nhost: x\r\nauthorization: {key}\r\n\r\n".encode())
+    ask(own, node)
     assert own.recv(1)
     return own
 
 
-def until_left(link: HttpsServerLink, nodes: set[str]) -> None:
-    end = time.monotonic() + PATIENCE
-    while set(link.left()) != nodes:
-        assert time.monotonic() < end
-        time.sleep(0.01)
-
-
 def test_who_hangs_up_while_computing_has_left_until_it_comes_back(
-    link: HttpsServerLink, keys: Path, monkeypatch: pytest.MonkeyPatch
+    link: HttpsServerLink, keys: Path
 ) -> None:
     first = asking(link, keys, "node-1")
     other = asking(link, keys, "node-2")
     assert not set(link.left()) and {"node-1", "node-2"} <= set(link.present())
     first.close()
-    until_left(link, {"node-1"})
+    until(lambda: set(link.left()) == {"node-1"})
     assert "node-1" not in link.present()
     back = asking(link, keys, "node-1")
     assert not set(link.left()) and "node-1" in link.present()
@@ -180,16 +130,9 @@ def test_who_hangs_up_while_computing_has_left_until_it_comes_back(
     newest = asking(link, keys, "node-1")
     back.close()
     other.close()
-    until_left(link, {"node-2"})
+    until(lambda: set(link.left()) == {"node-2"})
     newest.close()
-    until_left(link, {"node-1", "node-2"})
-
-
-def until_over(link: HttpsServerLink, node: str) -> None:
-    end = time.monotonic() + PATIENCE
-    while node in link._lines:
-        assert time.monotonic() < end
-        time.sleep(0.01)
+    until(lambda: set(link.left()) == {"node-1", "node-2"})
 
 
 def test_who_comes_back_soon_was_never_away(
@@ -198,10 +141,10 @@ def test_who_comes_back_soon_was_never_away(
     """A client may renew its line before it brings an answer."""
     monkeypatch.setattr(application, "BACK", 2 * PATIENCE)
     asking(link, keys, "node-1").close()
-    until_over(link, "node-1")
+    until(lambda: "node-1" not in link._lines)
     assert not set(link.left()) and "node-1" in link.present()
     asking(link, keys, "node-1").close()
-    until_over(link, "node-1")
+    until(lambda: "node-1" not in link._lines)
     monkeypatch.setattr(application, "BACK", 0.0)
     assert set(link.left()) == {"node-1"}
     # The next word of it, on any line.

@@ -12,12 +12,10 @@ from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from entrenous_network.agreement import certificates
 from entrenous_network.agreement.certificates import make_keys
-from entrenous_network.agreement.members import Member
 from entrenous_network.frames.frames import FrameParts, seal
 from entrenous_network.links import admission, polling
 from entrenous_network.links.admission import here
@@ -25,10 +23,11 @@ from entrenous_network.links.https import HttpsPlan, HttpsServerLink
 from entrenous_network.links.polling import Backoff, PollingNode, Unwatched, serve
 from entrenous_network.operate.founding import free_ports
 from federation_links import until
+from over_https import KEY, RUN, members, received
 
 from entrenous.core.errors import InputError
 
-RUN, KEY, PATIENCE = "ab" * 16, Ed25519PrivateKey.generate(), 120.0
+PATIENCE = 120.0
 
 
 class Running:
@@ -56,12 +55,7 @@ def node(key: Ed25519PrivateKey = KEY) -> PollingNode:
 
 
 def link_at(port: int, keys: Path | None) -> HttpsServerLink:
-    own = HttpsServerLink(
-        HttpsPlan(port=port, keys=keys),
-        RUN,
-        {"node-1": Member(KEY.public_key(), np.arange(2))},
-        1000,
-    )
+    own = HttpsServerLink(HttpsPlan(port=port, keys=keys), RUN, members(), 1000)
     own.start()
     return own
 
@@ -69,9 +63,7 @@ def link_at(port: int, keys: Path | None) -> HttpsServerLink:
 def exchanged(link: HttpsServerLink, said: bytes) -> bytes:
     """What the node answers."""
     link.send("node-1", FrameParts([said]), 60.0)
-    end = time.monotonic() + PATIENCE
-    while not (found := link.receive(0.1)):
-        assert time.monotonic() < end
+    found = received(link)
     link.acknowledge()
     return found[0][1]
 
@@ -117,10 +109,7 @@ def test_an_answer_that_fails_is_said_and_the_node_goes_on(tmp_path: Path) -> No
         closing(Running(link.address, None, PollingNode(node().here, fails), tls=False)) as running,
     ):
         link.send("node-1", FrameParts([b"bad"]), 60.0)
-        end = time.monotonic() + PATIENCE
-        while not running.said:
-            assert time.monotonic() < end
-            time.sleep(0.01)
+        until(lambda: running.said)
         assert running.said[0] == "a request was not answered: RuntimeError: no such thing"
         assert exchanged(link, b"good") == b"good"
 
@@ -133,10 +122,7 @@ def test_r10_a_clock_an_hour_off_is_named_and_tried_again(monkeypatch: pytest.Mo
         closing(link_at(0, None)) as link,
         closing(Running(link.address, None, late, tls=False)) as running,
     ):
-        end = time.monotonic() + PATIENCE
-        while not running.said:
-            assert time.monotonic() < end
-            time.sleep(0.05)
+        until(lambda: running.said)
         assert re.search(
             r"this machine's clock is 3[56]\d\d s behind the server's: set both by a time server",
             running.said[0],
@@ -222,10 +208,7 @@ def test_a_certificate_whose_time_is_not_this_is_named_and_waited_for(
         renewed(365 if wrong == "early" else -0.5)
     with closing(Running(f"127.0.0.1:{port}", tmp_path / "ca.crt", node())) as running:
         with closing(link_at(port, tmp_path)):
-            end = time.monotonic() + PATIENCE
-            while not any(word in line for line in running.said):
-                assert time.monotonic() < end and not running.ended, (running.said, running.ended)
-                time.sleep(0.05)
+            until(lambda: any(word in line for line in running.said))
         renewed(365)
         with closing(link_at(port, tmp_path)) as link:
             assert exchanged(link, b"abc") == b"cba"

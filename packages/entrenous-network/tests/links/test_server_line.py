@@ -18,8 +18,8 @@ from pathlib import Path
 import httpx
 import numpy as np
 import pytest
+from bad_answers import mutated
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from entrenous_network.agreement.certificates import make_keys
 from entrenous_network.frames.contribution import agreed
 from entrenous_network.frames.request import largest_request, write_download
 from entrenous_network.links import polling
@@ -113,13 +113,6 @@ class LyingServer:
                 return b""
             body += piece
         return head + body
-
-
-@pytest.fixture(scope="module")
-def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("keys")
-    make_keys(folder)
-    return folder
 
 
 @pytest.fixture
@@ -296,27 +289,6 @@ def test_m4_a_server_without_work_cannot_keep_a_node_busy() -> None:
     assert pause_of(at_once._replace(later=1e15), 20.0) <= 600.0
 
 
-def mutated(draw: random.Random, said: bytes) -> bytes:
-    """A response with some bytes changed, left out, or said again."""
-    found = bytearray(said)
-    for _ in range(draw.randint(1, 6)):
-        at = draw.randrange(len(found))
-        kind = draw.randrange(4)
-        if kind == 0:
-            found[at] = draw.randrange(256)
-        elif kind == 1:
-            del found[at : at + draw.randint(1, 8)]
-        elif kind == 2:
-            found[at:at] = found[max(0, at - 20) : at] * draw.randint(1, 5)
-        else:
-            found[at:at] = draw.choice(
-                [b"\r\n", b"\xb2", b"\x00", b": ", b"9" * 50, b"content-length: 3\r\n", b"\xff" * 9]
-            )
-        if not found:
-            return b"\n"
-    return bytes(found)
-
-
 def test_m4_hundreds_of_responses_with_bytes_changed_raise_what_a_node_expects() -> None:
     draw = random.Random(36)
     whole = [
@@ -337,7 +309,7 @@ def test_m4_hundreds_of_responses_with_bytes_changed_raise_what_a_node_expects()
     def ending(lie: bytes) -> Answer:
         return lambda own: own.sendall(lie)
 
-    lies = [ending(mutated(draw, draw.choice(whole))) for _ in range(400)]
+    lies = [ending(mutated(draw, draw.choice(whole)) or b"\n") for _ in range(400)]
 
     async def ask_all(port: int) -> None:
         for _ in lies:

@@ -9,20 +9,15 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 import httpx
-import numpy as np
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from entrenous_network.agreement.members import Member
 from entrenous_network.frames.frames import FrameParts
 from entrenous_network.links import application
-from entrenous_network.links.admission import here
 from entrenous_network.links.application import Traffic
 from entrenous_network.links.https import HttpsPlan, HttpsServerLink
 from entrenous_network.links.siblings import Siblings
 from federation_links import until
+from over_https import RUN, members, shown
 
-RUN = "ab" * 16
-KEY = Ed25519PrivateKey.generate()
 LARGEST = 100_000
 PATIENCE = 60.0
 NODE = "node-1"
@@ -33,9 +28,8 @@ class TwoWorkers:
 
     def __init__(self) -> None:
         self.siblings = [Siblings({NODE: 0}, own) for own in (0, 1)]
-        members = {NODE: Member(KEY.public_key(), np.array([1]))}
         self.links = [
-            HttpsServerLink(HttpsPlan(port=0), RUN, members, LARGEST, siblings=each)
+            HttpsServerLink(HttpsPlan(port=0), RUN, members(), LARGEST, siblings=each)
             for each in self.siblings
         ]
         for link in self.links:
@@ -65,9 +59,8 @@ def two() -> Iterator[TwoWorkers]:
 
 
 def asks(address: str) -> httpx.Response:
-    header = {"authorization": here(KEY, RUN, NODE)}
     with httpx.Client(base_url=f"http://{address}", trust_env=False, timeout=PATIENCE) as client:
-        return client.get("/v1/work", headers=header)
+        return client.get("/v1/work", headers=shown(NODE))
 
 
 def waits_at(link: HttpsServerLink) -> Callable[[], bool]:
