@@ -14,6 +14,7 @@ from entrenous_network.secure_sum.client import SecureSumClient
 from entrenous_network.secure_sum.refusal import SumRefused
 from entrenous_network.secure_sum.server import SecureSumServer
 from entrenous_network.secure_sum.statements import box_digest, sealed, unsealed
+from msgspec.structs import replace
 from secure_sum_in_memory import (
     ALL,
     advertised,
@@ -177,11 +178,11 @@ def test_a_complaint_that_nobody_made_opens_nothing() -> None:
     (here, _), complaint = with_a_bad_box()
     signed = m.decode(complaint, m.Signed, 4096)
     forged = [
-        m.Signed(m.COMPLAINT, 3, 0, name(4), signed.body, signed.signature),
-        m.Signed(m.COMPLAINT, 3, 1, VICTIM, signed.body, signed.signature),
-        m.Signed(m.SHARES, 3, 0, VICTIM, signed.body, signed.signature),
-        m.Signed(m.COMPLAINT, 3, 0, "zoe", signed.body, signed.signature),
-        m.Signed(m.COMPLAINT, 3, 0, VICTIM, signed.body + b"\0", signed.signature),
+        replace(signed, sender=name(4)),
+        replace(signed, attempt=1),
+        replace(signed, stage=m.SHARES),
+        replace(signed, sender="zoe"),
+        replace(signed, body=signed.body + b"\0"),
     ]
     for each in forged:
         with pytest.raises(SumRefused):

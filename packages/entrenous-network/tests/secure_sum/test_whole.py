@@ -4,6 +4,9 @@ upload looks like noise.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 import pytest
 from entrenous_network.secure_sum import messages as m
@@ -190,43 +193,26 @@ def test_a_server_made_again_from_its_journal_gives_the_same_total(every: int) -
 
 def test_the_same_question_again_has_the_same_answer() -> None:
     """A receipt that was lost costs nothing, on either side."""
-    agreed, values = terms(), vectors(4)
-    server, parties = SecureSumServer(agreed, roll(4)), clients(4, agreed)
+    values = vectors(4)
+    server, parties = SecureSumServer(terms(), roll(4)), clients(4)
+
+    def twice(stage: int, message: Callable[[], bytes]) -> None:
+        assert [server.add(stage, message()) for _ in range(2)] == [True, False]
+
     for client in parties.values():
-        assert client.advertise() == client.advertise()
-        assert [server.add(m.ADVERT, client.advertise()) for _ in range(2)] == [True, False]
+        twice(m.ADVERT, client.advertise)
     roster = server.roster()
     assert roster == server.roster()
     for client in parties.values():
-        assert [server.add(m.SHARES, client.share(roster)) for _ in range(2)] == [True, False]
+        twice(m.SHARES, partial(client.share, roster))
     for each, client in parties.items():
-        assert [
-            server.add(m.MASKED, client.mask(server.inbox(each), values[each], ALL))
-            for _ in range(2)
-        ] == [True, False]
+        twice(m.MASKED, partial(client.mask, server.inbox(each), values[each], ALL))
     for each, client in parties.items():
-        assert [
-            server.add(m.CONSENT, client.consent(server.survivors(each))) for _ in range(2)
-        ] == [
-            True,
-            False,
-        ]
-    consents = server.consents()
+        twice(m.CONSENT, partial(client.consent, server.survivors(each)))
     for client in parties.values():
-        assert [server.add(m.UNMASKING, client.unmask(consents)) for _ in range(2)] == [True, False]
-        assert server.add(m.ADVERT, client.advertise()) is False  # also when the stage is over
-    assert np.array_equal(server.total(), plain(values, values)) and np.array_equal(
-        server.total(), server.total()
-    )
-    assert [server.heard(stage) for stage in range(5)] == [frozenset(parties)] * 5
-
-
-def test_two_sums_of_the_same_vectors_share_no_byte_string() -> None:
-    """Fresh keys each time: equal vectors are not equal uploads."""
-    agreed, values = terms(), vectors(3)
-    sent = []
+        twice(m.UNMASKING, partial(client.unmask, server.consents()))
+        # Also when the stage is over.
+        assert server.add(m.ADVERT, client.advertise()) is False
     for _ in range(2):
-        server, parties = SecureSumServer(agreed, roll(3)), clients(3, agreed)
-        shared(advertised(parties, server), server)
-        sent.append([parties[each].mask(server.inbox(each), values[each], ALL) for each in parties])
-    assert not {*sent[0]} & {*sent[1]}
+        assert np.array_equal(server.total(), plain(values, values))
+    assert [server.heard(stage) for stage in range(5)] == [frozenset(parties)] * 5
