@@ -13,15 +13,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from asked_node import Asked
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from entrenous_network.agreement.files import read_identity
-from entrenous_network.frames.frames import opened, seal
-from entrenous_network.frames.request import announced, announced_of, write_download
+from entrenous_network.frames.frames import opened
+from entrenous_network.frames.request import announced, announced_of
 from entrenous_network.node.node import FederatedNode
-from entrenous_network.operate.membership import rewind
 from entrenous_network.server import exchange
 from entrenous_network.server.server import serve
-from entrenous_network.wire import tensors
 from federation_links import (
     SocketLink,
     federation,
@@ -32,57 +30,8 @@ from federation_links import (
     until,
 )
 
-from entrenous.core.contract.protocols import arrays_of, model_sha256
+from entrenous.core.contract.protocols import arrays_of
 from entrenous.core.errors import EntrenousError, InputError
-from entrenous.core.keys import key
-
-
-class Asked:
-    """One node of a federation, and what its server would ask it."""
-
-    def __init__(self, founded) -> None:
-        self.founded, self.node = founded, FederatedNode(founded.nodes["node-1"])
-        self.key = read_identity(founded.server / "identity.key")
-        self.algorithm, self.catalogue = founded.terms.make(), founded.terms.catalogue
-
-    def model(self, seed: int = 1):
-        return arrays_of(
-            self.algorithm.download(self.algorithm.init_server(self.catalogue, key(seed, "server")))
-        )
-
-    def request(
-        self, number: int, *, seed: int = 1, start: int = 5, users=None, signer=None, **changed
-    ) -> bytes:
-        users = self.node.shard.users if users is None else np.asarray(users, np.int64)
-        about, model = (
-            {"users": len(users), "start": start},
-            bytes.fromhex(model_sha256(self.model(seed))),
-        )
-        said = {
-            "run": self.founded.terms.run,
-            "node": "server",
-            "round": number,
-            "items": self.catalogue.items,
-            "model": model,
-        }
-        said |= {"about": about, **changed}
-        return seal(
-            signer or self.key,
-            said.pop("kind", "work"),
-            tensors.write({**self.model(seed), "users": users}),
-            **said,
-        )
-
-    def said(self, request: bytes) -> tuple[str, str]:
-        """Kind of the answer, and the code of a refusal."""
-        frame = opened(self.node.answer(request))
-        return frame.head.kind, bytes(frame.body).decode().split("\n")[
-            0
-        ] if frame.head.kind == "refused" else ""
-
-    def private(self):
-        number, state = self.node.store.newest_state()
-        return number, {name: array.tobytes() for name, array in state.items()}
 
 
 @pytest.fixture
@@ -112,16 +61,6 @@ def test_a_round_that_was_answered_is_never_opened_again(one):
             assert one.said(one.request(0, start=start, **other)) == ("refused", "past-round")
             assert one.private() == state
         assert one.node.answer(one.request(0, start=start)) == first
-
-
-def test_the_owner_of_a_node_may_rewind_it(one):
-    """Then the round is done again, with the private vectors of now."""
-    first = bytes(opened(one.node.answer(one.request(0))).body)
-    one.node.close()
-    assert "from round 1 back to 0" in rewind(one.node.folder, 0)[0]
-    one.node = FederatedNode(one.node.folder)
-    assert one.said(one.request(0, seed=2))[0] == "sum"
-    assert bytes(opened(one.node.answer(one.request(0, seed=2))).body) != first
 
 
 def test_a_node_answers_for_no_fewer_users_than_its_owner_says(tmp_path):
@@ -289,50 +228,27 @@ def test_every_part_that_all_receive_is_bound_to_the_announced_model(tmp_path, n
     hash: a lying server cannot show one node another table, another number of the round, or another
     kind of round.
     """
-    clustered = (
-        {"factors": 4, "clusters": 3} if name in ("cali3f-gmf", "fedfast-gmf") else {"factors": 4}
-    )
-    made = federation(tmp_path / "f", 4, 2, name, settings=clustered)
-    node, key_ = FederatedNode(made.nodes["node-1"]), read_identity(made.server / "identity.key")
-    algorithm, catalogue, users = made.terms.make(), made.terms.catalogue, node.shard.users
-    whole = algorithm.download(algorithm.init_server(catalogue, key(1, "server")))
-    model, tried = announced_of(node.contract, whole), 0
-    honest = node.contract.delivered(whole, users)
+    clustered = {"clusters": 3} if name in ("cali3f-gmf", "fedfast-gmf") else {}
+    one = Asked(federation(tmp_path / "f", 4, 2, name, settings={"factors": 4, **clustered}))
+    contract = one.node.contract
+    model = announced_of(contract, one.download())
+    honest = contract.delivered(one.download(), one.node.shard.users)
+    tried = 0
 
-    def asked(download, number: int) -> tuple[str, str]:
-        about = {
-            "round": number,
-            "items": catalogue.items,
-            "model": model,
-            "about": {"users": len(users), "start": 5},
-        }
-        frame = opened(
-            node.answer(
-                seal(
-                    key_,
-                    "work",
-                    b"".join(write_download(download, {"users": users})),
-                    run=made.terms.run,
-                    node="server",
-                    **about,
-                )
-            )
-        )
-        return frame.head.kind, bytes(frame.body).decode().split("\n")[
-            0
-        ] if frame.head.kind == "refused" else ""
+    def asked(download) -> tuple[str, str]:
+        return one.said(one.request(0, download=download, model=model))
 
-    for field in node.contract.shared:
+    for field in contract.shared:
         other = arrays_of(honest)[field].copy()
         other.reshape(-1)[-1] = (
             not other.reshape(-1)[-1] if other.dtype == bool else other.reshape(-1)[-1] + 1
         )
-        said = asked(honest._replace(**{field: other}), 0)
+        said = asked(honest._replace(**{field: other}))
         assert said[0] == "refused" and said[1] in ("wrong-model", "malformed"), field
         tried += said[1] == "wrong-model"
-    assert tried >= len(node.contract.shared) - 1 > -1 and node.contract.shared
-    assert asked(honest, 0)[0] == "sum"
-    node.close()
+    assert tried >= len(contract.shared) - 1 > -1 and contract.shared
+    assert asked(honest)[0] == "sum"
+    one.node.close()
 
 
 def test_a_round_after_the_last_one_is_refused_and_changes_nothing(one):
@@ -381,34 +297,19 @@ def test_numbers_within_their_range_that_fit_nothing_else_are_refused(
     """No network for a device, other sums than there are: compiled loops would read and write
     beyond their arrays.
     """
-    clustered = {"factors": 4, "clusters": 3} if name == "cali3f-gmf" else {"factors": 4}
-    made = federation(tmp_path / "f", 4, 2, name, settings=clustered)
-    node, server, asked = (
-        FederatedNode(made.nodes["node-1"]),
-        read_identity(made.server / "identity.key"),
-        np.arange(users),
-    )
-    algorithm, catalogue = made.terms.make(), made.terms.catalogue
-    whole = algorithm.download(algorithm.init_server(catalogue, key(1, "server")))
-    honest = node.contract.delivered(whole, asked)
-    about = {
-        "items": catalogue.items,
-        "about": {"users": users},
-        "run": made.terms.run,
-        "node": "server",
-    }
+    clustered = {"clusters": 3} if name == "cali3f-gmf" else {}
+    one = Asked(federation(tmp_path / "f", 4, 2, name, settings={"factors": 4, **clustered}))
+    asked = np.arange(users)
+    honest = one.node.contract.delivered(one.download(), asked)
 
     def said(download) -> str:
-        body, model = (
-            b"".join(write_download(download, {"users": asked})),
-            announced(node.contract, download),
-        )
-        return opened(node.answer(seal(server, "work", body, model=model, **about))).head.kind
+        model = announced(one.node.contract, download)
+        return one.said(one.request(0, users=asked, download=download, model=model))[0]
 
     lying = honest._replace(**{field: np.full_like(getattr(honest, field), lie)})
-    assert said(lying) == "refused" and node.store.newest_state()[0] == 0
+    assert said(lying) == "refused" and one.private()[0] == 0
     assert said(honest) in ("sum", "update")
-    node.close()
+    one.node.close()
 
 
 def test_a_fault_in_an_algorithm_is_an_answer(one, monkeypatch):

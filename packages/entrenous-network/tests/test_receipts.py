@@ -8,23 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from asked_node import Asked
 from command_line import Command
-from entrenous_network.agreement.files import read_identity
 from entrenous_network.agreement.unsampled import epsilon_of_gaussian
-from entrenous_network.frames.frames import opened, seal
 from entrenous_network.node.node import FederatedNode
 from entrenous_network.operate.receipt import receipt_of_node
 from entrenous_network.operate.shop import name_of
-from entrenous_network.wire import tensors
 from federation_links import by_lot, federation
-
-from entrenous.core.contract.protocols import arrays_of, model_sha256
-from entrenous.core.keys import key
-
-
-@pytest.fixture
-def command(capsys: pytest.CaptureFixture[str]) -> Command:
-    return Command(capsys)
 
 
 def test_a_receipt_tells_what_masked_sums_with_a_clip_have_spent(tmp_path: Path) -> None:
@@ -60,66 +50,39 @@ def test_the_first_user_is_meant_where_none_is_named_and_a_shop_finds_its_custom
     assert "--user: is missing" in command("receipt", str(tmp_path / "no-node")).error
 
 
-class Asking:
-    """The server of one node, which asks for rounds."""
-
-    def __init__(self, folder: Path, **terms: Any) -> None:
-        self._founded = federation(folder, rounds=9, **{"draws": "secret", **terms})
-        self._key, terms_ = (
-            read_identity(self._founded.server / "identity.key"),
-            self._founded.terms,
-        )
-        made = terms_.make()
-        self._model = arrays_of(made.download(made.init_server(terms_.catalogue, key(1, "server"))))
-        self.folder = self._founded.nodes["node-1"]
-        self.open()
-
-    def open(self) -> None:
-        self.node = FederatedNode(self.folder)
-        self.users, self.names = self.node.shard.users, self.node.rows.users.ids.tolist()
-
-    def ask(self, number: int, users: Any = None) -> bytes:
-        """The body of the answer."""
-        asked = self.users if users is None else users
-        terms, sha256 = self._founded.terms, bytes.fromhex(model_sha256(self._model))
-        body = tensors.write({**self._model, "users": asked})
-        request = seal(
-            self._key,
-            "work",
-            body,
-            run=terms.run,
-            node="server",
-            round=number,
-            items=terms.catalogue.items,
-            model=sha256,
-            about={"users": len(asked), "start": 5},
-        )
-        answer = opened(self.node.answer(request))
-        assert answer.head.kind in ("sum", "update")
-        return bytes(answer.body)
+def asking(folder: Path, **terms: Any) -> Asked:
+    return Asked(federation(folder, rounds=9, **{"draws": "secret", **terms}))
 
 
-def answered(tmp_path: Path, **terms: Any) -> Asking:
+def ask(one: Asked, number: int, users: Any = None) -> None:
+    assert one.said(one.request(number, users=users))[0] in ("sum", "update")
+
+
+def names_of(one: Asked) -> list[str]:
+    return one.node.rows.users.ids.tolist()
+
+
+def answered(tmp_path: Path, **terms: Any) -> Asked:
     """Round 0 with all users of a node, round 1 with the first of them alone."""
-    one = Asking(tmp_path / "f", **terms)
-    one.ask(0)
-    one.ask(1, one.users[:1])
+    one = asking(tmp_path / "f", **terms)
+    ask(one, 0)
+    ask(one, 1, [0])
     return one
 
 
 def test_who_has_sent_nothing_is_told_so_and_of_no_attack_on_messages(
     tmp_path: Path, command: Command
 ) -> None:
-    one = Asking(tmp_path / "f")
-    one.ask(0, one.users[:1])
-    other, first = (receipt_of_node(one.folder, one.names[place]) for place in (1, 0))
+    one = asking(tmp_path / "f")
+    ask(one, 0, [0])
+    other, first = (receipt_of_node(one.node.folder, names_of(one)[place]) for place in (1, 0))
     assert (
         other["part"] == ["You took no part so far; nothing of you has left this node."]
         and other["because"] == ["Nothing: you did not take part."]
         and other["expected"] == []
     )
     assert "could read" in first["part"][1] and first["expected"]
-    printed = command("receipt", str(one.folder), "--user", one.names[1]).out
+    printed = command("receipt", str(one.node.folder), "--user", names_of(one)[1]).out
     assert (
         "nothing of you has left" in printed
         and "EXPOSED" not in printed
@@ -129,9 +92,9 @@ def test_who_has_sent_nothing_is_told_so_and_of_no_attack_on_messages(
 
 
 def test_of_messages_with_numbers_for_every_item_no_row_is_said_to_be_0(tmp_path: Path) -> None:
-    one = Asking(tmp_path / "f", algorithm="fcf", settings={"factors": 4})
-    one.ask(0, one.users[:1])
-    found = receipt_of_node(one.folder, one.names[0])
+    one = asking(tmp_path / "f", algorithm="fcf", settings={"factors": 4})
+    ask(one, 0, [0])
+    found = receipt_of_node(one.node.folder, names_of(one)[0])
     assert found["rows"] is found["positives"] is None and found["numbers"] > 0
     assert any("numbers for every item at once" in said for said in found["part"])
     assert not any("draws are public" in said for said in found["part"])
@@ -140,8 +103,8 @@ def test_of_messages_with_numbers_for_every_item_no_row_is_said_to_be_0(tmp_path
 
 def test_rows_and_positives_of_each_user_are_counted_as_they_leave(tmp_path: Path) -> None:
     one = answered(tmp_path)
-    users, ids = one.users, one.names
-    found = [receipt_of_node(one.folder, name) for name in ids]
+    users, ids = one.node.shard.users, names_of(one)
+    found = [receipt_of_node(one.node.folder, name) for name in ids]
     assert [len(each["rounds"]) for each in found] == [2] + [1] * (len(ids) - 1)
     kept = [one.node.store.given_away(int(user)) for user in users]
     assert kept[0][0].people == len(users) and kept[0][1].people == 1
@@ -160,15 +123,15 @@ def test_rows_and_positives_of_each_user_are_counted_as_they_leave(tmp_path: Pat
 
 def test_who_was_once_alone_in_an_answer_is_told_so_and_the_others_are_not(tmp_path: Path) -> None:
     one = answered(tmp_path)
-    first, other = (receipt_of_node(one.folder, name)["part"][1] for name in one.names[:2])
+    first, other = (receipt_of_node(one.node.folder, name)["part"][1] for name in names_of(one)[:2])
     assert "could read each answer by itself" in first
-    assert f"sums of {len(one.users)} users" in other
+    assert f"sums of {len(one.node.shard.users)} users" in other
     one.node.close()
 
 
 def test_with_public_draws_a_receipt_says_that_nothing_was_counted(tmp_path: Path) -> None:
     one = answered(tmp_path, draws="public")
-    found = receipt_of_node(one.folder, one.names[0])
+    found = receipt_of_node(one.node.folder, names_of(one)[0])
     assert found["rows"] is None and found["rounds_answered"] == 2
     assert any("draws are public" in said for said in found["part"])
     one.node.close()
