@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -16,11 +17,7 @@ from entrenous_network.operate.founding import FoundedFederation, found_federati
 from entrenous_network.operate.membership import invite
 from entrenous_network.operate.plans import FoundingPlan, JoinPlan
 from entrenous_network.server.server import serve
-from federation_links import (
-    FaultyLink,
-    ratings,
-    server_sha256,
-)
+from federation_links import linked, ratings, server_sha256
 
 from entrenous.federation.rounds import Rounds
 
@@ -34,6 +31,19 @@ DATA = ratings(USERS)
 
 
 OWNER = JoinPlan(people=5, occupancy=0.0, public_draws=True)
+PLAN = FoundingPlan(
+    algorithm="fcf",
+    rounds=6,
+    settings={"factors": 4, "cohort": 12},
+    profile="paper",
+    protect={
+        **{"sampling": "poisson", "answers": 9, "noise": 0.2, "rows": "all"},
+        **{"secure_sum": True, "people": 5},
+    },
+    draws="public",
+    deadline=5.0,
+    seed=1,
+).with_catalogue(DATA.catalogue)
 
 
 class Growing:
@@ -43,27 +53,9 @@ class Growing:
         self,
         folder: Path,
         rounds: int = 6,
-        deadline: float = 5.0,
-        cohort: int = 12,
-        **more: Any,
     ) -> None:
-        """more: settings of protection."""
         self.folder = folder
-        protect = {
-            **{"sampling": "poisson", "answers": 9, "noise": 0.2, "rows": "all"},
-            **{"secure_sum": True, "people": 5, "parties": 3},
-            **more,
-        }
-        plan = FoundingPlan(
-            algorithm="fcf",
-            rounds=rounds,
-            settings={"factors": 4, "cohort": cohort},
-            profile="paper",
-            protect=protect,
-            draws="public",
-            deadline=deadline,
-            seed=1,
-        ).with_catalogue(DATA.catalogue)
+        plan = replace(PLAN, rounds=rounds)
         requests = [self._request(user) for user in range(FIRST)]
         self.made: FoundedFederation = found_federation(
             folder / "f", Items.of(DATA), requests, plan
@@ -88,7 +80,7 @@ class Growing:
 
     def served(self, stop_at: int | None = None, absent: set[str] | None = None) -> str | None:
         """Runs the server to its end, or until it has counted so many rounds."""
-        link = FaultyLink({name: node.answer for name, node in self.nodes.items()})
+        link = linked(self.nodes)
         link.absent = absent or set()
         stop = Event()
 

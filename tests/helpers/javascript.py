@@ -118,7 +118,7 @@ def founded_with(
     device; without one it comes later, to `folder`/book."""
     rows = rows_of(terms)
     users = len(rows.users)
-    settings = {**SETTINGS[name], **terms.get("settings", {})}
+    settings = {**SETTINGS.get(name, {}), **terms.get("settings", {})}
     shares = {"shop-1": [0, 1], "shop-2": [2, 3], "shop-3": [4]}
     if users == PEOPLE:
         settings = {**settings, "cohort": 12}

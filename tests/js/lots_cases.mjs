@@ -5,19 +5,14 @@
 import { deepEqual, throws } from "node:assert/strict";
 import { readFileSync } from "node:fs";
 
-import { longer, offers, old, refusal, timesWithNow } from "./lots.mjs";
+import { longer, refusal } from "./lots.mjs";
 import { boundOf } from "./masked.mjs";
 
 const cases = JSON.parse(readFileSync(process.argv[2], "utf8"));
-const { refusals, lists, lots, budgets, bounds } = cases;
+const { refusals, lists, bounds } = cases;
 
 for (const { people, model, past, demands, said } of refusals)
   deepEqual(refusal(people, model, past, demands), said);
-
-for (const { days, times, now, said, after } of budgets) {
-  const device = { terms: { protection: { days } }, state: { times }, now: () => now };
-  deepEqual([old(device), timesWithNow(device)], [said, after]);
-}
 
 for (const { known, sent, users, said } of lists) {
   let found = null;
@@ -27,11 +22,6 @@ for (const { known, sent, users, said } of lists) {
     // Refused, in whatever words.
   }
   deepEqual(found === null ? null : Object.keys(found).sort(), said);
-}
-
-for (const { seed, users, cohort, user, round, drawn } of lots) {
-  const device = { terms: { draws: "public", seed }, settings: { users, cohort }, user };
-  deepEqual(await offers(device, round), drawn);
 }
 
 for (const { protection, settings, share, said } of bounds) {

@@ -25,19 +25,16 @@ from entrenous_network.operate.device import Device
 from entrenous_network.operate.enrolment import identity, join
 from entrenous_network.operate.founding import found_federation
 from entrenous_network.operate.membership import change_items, invite
-from entrenous_network.operate.plans import FoundingPlan, JoinPlan
 from entrenous_network.secure_sum.party_list import DAY
 from entrenous_network.server.accuracy import noted_tests
 from entrenous_network.server.server import ListsChanged, serve
-from federation_links import FaultyLink, logged, quick_pauses, ratings
+from federation_links import FaultyLink, logged, quick_pauses
+from growing_federation import DATA, OWNER, PLAN, USERS
 from javascript import DEVICE, NODE, JavaScript, csv_of, done, joined, requested
 
 pytestmark = pytest.mark.skipif(NODE is None, reason="Node is absent")
 
 NOON = 1_790_000_000.0
-USERS = 40
-DATA = ratings(USERS)
-OWNER = JoinPlan(people=5, occupancy=0.0, public_draws=True)
 INSISTED = ["people=5", "occupancy=0", "public=1"]
 SETTINGS: dict[str, dict[str, Any]] = {
     "fcf": {"factors": 4},
@@ -53,20 +50,6 @@ NEW_ITEMS = Items(
     ["", "漢字"],
     np.array([[40.0, 1e-05], [-0.0, 123456789.125]]),
 )
-
-PLAN = FoundingPlan(
-    algorithm="fcf",
-    rounds=6,
-    settings={**SETTINGS["fcf"], "cohort": 12},
-    profile="paper",
-    protect={
-        **{"sampling": "poisson", "answers": 9, "noise": 0.2, "rows": "all"},
-        **{"secure_sum": True, "people": 5},
-    },
-    draws="public",
-    deadline=5.0,
-    seed=1,
-).with_catalogue(DATA.catalogue)
 
 
 @pytest.fixture(autouse=True)

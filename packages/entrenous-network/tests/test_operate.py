@@ -5,9 +5,7 @@ both ends, a pace, a halted server.
 from __future__ import annotations
 
 import errno
-import json
 import resource
-import shutil
 import signal
 import socket
 import sqlite3
@@ -15,7 +13,7 @@ import ssl
 import time
 import urllib.error
 import urllib.request
-from contextlib import ExitStack, closing
+from contextlib import closing
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
@@ -43,14 +41,10 @@ from federation_links import (
     simulated,
     until,
 )
+from over_https import socket_there
 from service_processes import at_a_port, process
 
 from entrenous.core.errors import InputError, NotYet, StartAgain, may_pass
-
-SOON = (
-    "from entrenous_network.links import polling; polling.PATIENCE = 0.5; from entrenous.cli import"
-    " main; main()"
-)
 
 
 def ended(*words: object, **more: Any) -> tuple[int, str]:
@@ -121,35 +115,6 @@ def test_r8_a_folder_that_another_process_runs_is_to_be_tried_again(
     assert code == 75 and f"process {first.pid} is at work on it" in line
 
 
-def test_a_node_that_came_before_its_server_was_told_is_to_be_tried_again(tmp_path: Path) -> None:
-    """Of another list of members, and of other terms, which no restart of the server mends."""
-    made, port = at_a_port(tmp_path / "f", nodes=3)
-    members = made.server / "members.json"
-    whole = members.read_text()
-    said = json.loads(whole)
-    del said["nodes"]["node-1"]
-    members.write_text(json.dumps(said))
-    with process("server", made.server):
-        until(lambda: socket_there(port))
-        code, line = ended("node", made.nodes["node-1"], code=SOON)
-        assert code == 75 and "does not let this node in (unknown-node)" in line
-        other, _ = at_a_port(tmp_path / "g", nodes=3, nonce="another")
-        stranger = other.nodes["node-1"]
-        shutil.copyfile(made.server / "keys" / "ca.crt", stranger / "ca.crt")
-        about = json.loads((stranger / "node.json").read_text())
-        (stranger / "node.json").write_text(json.dumps({**about, "server": f"127.0.0.1:{port}"}))
-        code, line = ended("node", stranger, code=SOON)
-        assert code == 2 and "does not let this node in (wrong-run)" in line
-        shutil.copyfile(other.server / "keys" / "ca.crt", made.nodes["node-2"] / "ca.crt")
-        code, line = ended("node", made.nodes["node-2"], code=SOON)
-        assert code == 2 and "not to be trusted" in line
-
-
-def socket_there(port: int) -> bool:
-    with socket.socket() as trying:
-        return trying.connect_ex(("127.0.0.1", port)) == 0
-
-
 def test_what_a_person_must_mend_has_exit_code_2(tmp_path: Path) -> None:
     made, _ = at_a_port(tmp_path / "f", nodes=2)
     for words in (
@@ -177,6 +142,8 @@ def test_of_errors_of_the_system_those_pass_that_a_restart_may_survive() -> None
     corrupt.sqlite_errorcode, full.sqlite_errorcode = 11, 13
     assert may_pass(full) and not may_pass(corrupt)
     found = refusal_of(Refused(401, "unknown-node", ""))
+    # No restart of the server mends this.
+    assert not isinstance(refusal_of(Refused(401, "wrong-run", "")), NotYet)
     assert (
         isinstance(found, NotYet)
         and isinstance(found, StartAgain)
@@ -385,19 +352,3 @@ def said(node: FederatedNode, watch: NodeWatch, frame: bytes) -> bytes:
     found = node.answer(frame)
     watch.answered(found)
     return found
-
-
-@pytest.mark.usefixtures("forked_children")
-def test_a_node_that_has_the_trained_model_says_so_and_ends(tmp_path: Path) -> None:
-    """Before: `lost: the server says 500; trying again`, and so on for ever."""
-    settings = {"factors": 4}
-    made, _ = at_a_port(tmp_path / "f", nodes=6, rounds=2, algorithm="fcf", settings=settings)
-    with process("server", made.server) as server, ExitStack() as stack:
-        until(lambda: status_of_server(made.server)["running"])
-        nodes = [stack.enter_context(process("node", each)) for each in made.nodes.values()]
-        assert server.wait(PATIENCE) == 0
-        for name, node in zip(made.nodes, nodes, strict=True):
-            out, err = node.communicate(timeout=PATIENCE)
-            assert node.returncode == 0
-            assert f"{name}: finished, the trained model is here" in out + err
-            assert "says 500" not in out + err

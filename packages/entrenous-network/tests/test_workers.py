@@ -5,7 +5,6 @@ killed, and however often a node answers.
 from __future__ import annotations
 
 import os
-import re
 import signal
 import threading
 from collections.abc import Callable
@@ -15,14 +14,8 @@ from pathlib import Path
 import pytest
 from entrenous_network.agreement.certificates import make_keys
 from entrenous_network.links.https import HttpsPlan
-from entrenous_network.links.polling import serve as serve_nodes
-from entrenous_network.node.node import FederatedNode
-from entrenous_network.node.secure_node import inputs
 from entrenous_network.operate import running
 from entrenous_network.operate.founding import FoundedFederation
-from entrenous_network.operate.joining import join_by_link
-from entrenous_network.operate.newcomers import make_link
-from entrenous_network.operate.running_node import polling
 from entrenous_network.server.channel import Order
 from entrenous_network.server.local_workers import LocalWorkers, WorkerProcess
 from entrenous_network.server.pool import WorkerPool
@@ -35,9 +28,7 @@ from federation_links import (
     ratings,
     server_sha256,
     simulated,
-    until,
 )
-from growing_federation import DATA, FIRST, OWNER, Growing
 
 PATIENCE = 240.0
 pytestmark = pytest.mark.usefixtures("forked_children")
@@ -205,64 +196,3 @@ def test_a_worker_that_is_killed_while_it_sums_groups_by_lot_loses_nobody(
     assert before[2].count(second_dead) == 2
     (third,) = set(before[3]) - {first_dead, second_dead}
     assert before[3].count(third) == 2
-
-
-def by_link(growing: Growing, address: str) -> int:
-    """Somebody joins by a link that leads to the workers."""
-    link = make_link(growing.folder / "f", uses=1, days=1, an_hour=10)._replace(server=address)
-    folder = growing.folder / "late"
-    join_by_link(folder, str(link), DATA.of_users([FIRST]), OWNER)
-    growing.nodes["late"] = FederatedNode(folder)
-    return FIRST + 1
-
-
-def test_people_who_come_to_two_workers_are_in_the_sums_from_then_on(tmp_path: Path) -> None:
-    """The bytes are those of a simulation, and the workers stay the same processes."""
-    growing = Growing(tmp_path, deadline=60.0, groups=2, cohort=24)
-    server = growing.made.server
-    over = threading.Event()
-    pools = list[WorkerPool[WorkerProcess]]()
-    trained = list[str | None]()
-    # Time to join before the second round, in which nodes wait for it all the same.
-    held = ServerFolder(server, pace=35.0)
-
-    def serve_all() -> None:
-        plan = HttpsPlan(port=0, keys=server / "keys")
-        with closing(held):
-            trained.append(running.serve_by_workers(held, plan, 2, over, pools.append))
-
-    def live(names: list[str]) -> threading.Thread:
-        polled = [polling(growing.nodes[name]) for name in names]
-        arguments = (pools[0].address, server / "keys" / "ca.crt", polled, over)
-        quiet = {"say": lambda line: None}
-        thread = threading.Thread(target=serve_nodes, args=arguments, kwargs=quiet)
-        thread.start()
-        return thread
-
-    threads = [threading.Thread(target=serve_all)]
-    threads[0].start()
-    try:
-        until(lambda: pools)
-        first = list(growing.nodes)
-        processes = [worker.process.pid for worker in pools[0].workers]
-        threads.append(live(first))
-        until(lambda: running.status(server).get("number"))
-        held.pace = 0.0
-        members = by_link(growing, pools[0].address)
-        threads.append(live([name for name in growing.nodes if name not in first]))
-        threads[0].join(PATIENCE)
-        assert [worker.process.pid for worker in pools[0].workers] == processes
-    finally:
-        over.set()
-        for thread in threads:
-            thread.join(PATIENCE)
-    (later,) = [line for line in logged(server) if "going on after round" in line]
-    changed = int(later.split("after round ")[1])
-    assert 0 < changed < 6
-    assert trained == [growing.simulated(lambda number: FIRST if number < changed else members)]
-    said = running.status(server)
-    assert said["lost"] == 0
-    # Each of five stages is answered by all who are in the sum, before the change and after it.
-    devices = re.findall(r"round \d+: (\d+) of \d+ devices", "\n".join(logged(server)))
-    assert said["answers"]["accepted"] == 5 * sum(map(int, devices))
-    assert any(inputs(node.store) for name, node in growing.nodes.items() if name not in first)
