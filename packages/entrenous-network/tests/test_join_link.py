@@ -36,7 +36,7 @@ from entrenous_network.operate.plans import JoinPlan
 from entrenous_network.operate.running import status
 from entrenous_network.server.local_workers import WorkerProcess
 from entrenous_network.server.pool import WorkerPool
-from federation_links import until
+from federation_links import in_one_line, until
 from running_by_lot import DATA, ITEMS, OWNER, PEOPLE, PLAN, Running
 
 from entrenous.core.errors import EntrenousError, InputError
@@ -95,7 +95,7 @@ def test_whoever_asks_again_has_one_place(running: Running, tmp_path: Path) -> N
     running.start(3600.0)
     link = make_link(running.folder, uses=1, days=1, an_hour=10)
     certificate = knocking.authority(link)
-    request = json.dumps(identity(tmp_path / "x", "device-x")._asdict()).encode()
+    request = request_of(tmp_path / "x")
     first = knocking.joined(link, certificate, request)
     assert knocking.joined(link, certificate, request) == first
     assert len(running.members().nodes) == PEOPLE + 1
@@ -176,9 +176,8 @@ def test_a_link_ends_and_is_used_up_and_is_slow(running: Running, tmp_path: Path
     desk = JoinDesk(running.made.server, clock=lambda: now[0])
 
     def join(name: str, address: str = "10.0.0.1", token: str = link.token) -> str:
-        request = json.dumps(identity(tmp_path / name, name)._asdict()).encode()
         try:
-            desk.joined(token, address, request)
+            desk.joined(token, address, request_of(tmp_path / name))
         except Denied as why:
             return why.code
         return "joined"
@@ -217,9 +216,8 @@ def test_a_request_that_is_none_costs_the_link_nothing(running: Running) -> None
 def test_nobody_takes_the_name_or_the_key_of_another(running: Running, tmp_path: Path) -> None:
     link = make_link(running.folder, uses=2, days=1, an_hour=10)
     desk = JoinDesk(running.made.server)
-    other = identity(tmp_path / "x", "person-3")
     with pytest.raises(Denied, match="not-taken"):
-        desk.joined(link.token, "10.0.0.1", json.dumps(other._asdict()).encode())
+        desk.joined(link.token, "10.0.0.1", request_of(tmp_path / "other" / "person-3"))
     shut_out(running.folder, "person-4")
     former = json.loads((running.devices[4] / "request.json").read_text())
     del former["format"]
@@ -317,25 +315,23 @@ def test_a_worker_that_is_killed_while_somebody_joins_costs_no_second_place(
 # ---- a server that lies --------------------------------------------------------------------------
 
 
-def test_another_authority_is_found_out_before_the_token_is_sent(
-    running: Running, tmp_path: Path
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        # Found out before the token is sent.
+        ({"authority": "ab" * 32}, "shows another authority than the link names"),
+        ({"run": "ab" * 16}, "and the link names abab"),
+    ],
+)
+def test_another_server_or_federation_than_the_link_names_is_refused(
+    running: Running, tmp_path: Path, other: dict[str, str], said: str
 ) -> None:
     running.start(3600.0)
-    link = make_link(running.folder, uses=1, days=1, an_hour=10)._replace(authority="ab" * 32)
-    with pytest.raises(InputError, match="shows another authority than the link names"):
+    link = make_link(running.folder, uses=1, days=1, an_hour=10)._replace(**other)
+    with pytest.raises(InputError, match=said):
         join_by_link(tmp_path / "x", str(link), None, OWNER)
     assert not (tmp_path / "x").exists()
     assert links_of(running.folder)[0].left == 1
-
-
-def test_another_federation_than_the_link_names_is_refused(
-    running: Running, tmp_path: Path
-) -> None:
-    running.start(3600.0)
-    link = make_link(running.folder, uses=1, days=1, an_hour=10)._replace(run="ab" * 16)
-    with pytest.raises(InputError, match="and the link names abab"):
-        join_by_link(tmp_path / "x", str(link), None, OWNER)
-    assert not (tmp_path / "x").exists()
 
 
 @pytest.mark.parametrize(
@@ -360,20 +356,22 @@ def test_files_that_are_no_invitation_are_refused(
     assert {path for path in tmp_path.rglob("*")} == before
 
 
+TOKENS = f"{'0' * 32}.{'0' * 32}."
+
+
 @pytest.mark.parametrize(
     "text",
     [
         "",
         "https://a:1/join#",
-        "https://a/join#" + "0" * 32 + "." + "0" * 32 + ".",
-        "ftp://a:1/join#" + "0" * 32 + "." + "0" * 32 + ".",
-        "https://a:1/join#" + "0" * 31 + "." + "0" * 32 + ".",
-        "https://a b:1/join#" + "0" * 32 + "." + "0" * 32 + ".",
-        "http://example.org:80/join#" + "0" * 32 + "." + "0" * 32 + ".",
+        f"https://a/join#{TOKENS}",
+        f"ftp://a:1/join#{TOKENS}",
+        f"https://a:1/join#{TOKENS[1:]}",
+        f"https://a b:1/join#{TOKENS}",
+        f"http://example.org:80/join#{TOKENS}",
     ],
 )
 def test_a_text_that_is_no_link_gets_one_line(tmp_path: Path, text: str) -> None:
-    with pytest.raises(InputError) as refused:
+    with in_one_line("--link"):
         join_by_link(tmp_path / "x", text, None, OWNER)
-    assert "--link" in str(refused.value) and "\n" not in str(refused.value)
     assert not (tmp_path / "x").exists()

@@ -235,15 +235,17 @@ def _paused(shop: Path, user: str) -> bool:
 STRANGE = ["", "nobody", "../person-1", "\0", "x" * 5000, "\U0001f600", USERS[0].upper()]
 
 
+def everywhere(client: httpx.Client, named: dict[str, str]) -> list[httpx.Response]:
+    """What each route that is of one customer answers. named: the customer."""
+    answers = [client.get(f"/v1/{what}", params=named) for what in ("recommend", "rows", "receipt")]
+    answers += [client.post(f"/v1/{what}", params=named) for what in ("pause", "take-part")]
+    return [*answers, client.post("/v1/events", json={"event": "forget", **named})]
+
+
 @pytest.mark.parametrize("user", STRANGE)
 def test_a_stranger_is_bad_input_in_one_line(shop: ServedShop, user: str) -> None:
     before = sorted(shop.folder.iterdir())
-    named = {"user": user}
-    answers = [shop.client.get(f"/v1/{what}", params=named) for what in ("recommend", "rows")]
-    answers += [shop.client.get("/v1/receipt", params=named)]
-    answers += [shop.client.post(f"/v1/{what}", params=named) for what in ("pause", "take-part")]
-    event = {"event": "forget", "user": user}
-    answers += [shop.client.post("/v1/events", json=event)]
+    answers = everywhere(shop.client, {"user": user})
     for answer in answers:
         assert answer.status_code == 400
         error = answer.json()["error"]
@@ -252,11 +254,8 @@ def test_a_stranger_is_bad_input_in_one_line(shop: ServedShop, user: str) -> Non
 
 
 def test_who_names_nobody_gets_nothing_of_the_first(shop: ServedShop) -> None:
-    client = shop.client
-    answers = [client.get(f"/v1/{what}") for what in ("recommend", "rows", "receipt")]
-    answers += [client.post(f"/v1/{what}") for what in ("pause", "take-part")]
-    answers += [client.post("/v1/events", json={"event": "forget"})]
-    answers += [client.post("/v1/events", json={"event": "forget", "user": None})]
+    answers = everywhere(shop.client, {})
+    answers += [shop.client.post("/v1/events", json={"event": "forget", "user": None})]
     for answer in answers:
         assert answer.status_code == 400
         error = answer.json()["error"]

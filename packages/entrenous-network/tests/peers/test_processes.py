@@ -164,8 +164,6 @@ def test_a_folder_is_run_once_and_says_what_is_wrong_with_it(tmp_path: Path) -> 
         pytest.raises(InputError, match="is at work on it"),
     ):
         run(made.peers[0], threading.Event(), lambda line: None)
-    with pytest.raises(InputError, match="has not learnt anything yet"):
-        recommend(made.peers[0], None, 3)
     for name in ("identity.key", STORE):
         assert (made.peers[0] / name).stat().st_mode & 0o077 == 0
     assert (made.folder / "identity.key").stat().st_mode & 0o077 == 0
