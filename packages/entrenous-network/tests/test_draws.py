@@ -1,6 +1,4 @@
-"""Draws of a node that are secret: no key of a round and user tells another, and all else is as
-with public ones.
-"""
+"""Draws of a node that are secret: no key of a round and user tells another."""
 
 from __future__ import annotations
 

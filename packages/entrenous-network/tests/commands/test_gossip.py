@@ -1,5 +1,5 @@
-"""Learning without a server, through the commands: --network, the usual protocol, tuning,
-comparing, reporting, recommending.
+"""Learning without a server, through the commands: --network, the usual protocol, recommending,
+going on.
 """
 
 from __future__ import annotations
