@@ -388,8 +388,6 @@ def test_nobody_without_the_token_gets_an_answer_about_a_user(served: httpx.Clie
         (b'{"event": "row", "item": 7}', "event 0 has 'item': 7"),
         (b'{"event": "row", "item": "film-1y", "value": true}', "event 0 has 'value': True"),
         (b'{"event": "row", "item": "film-1y", "value": NaN}', "value: is nan"),
-        (b'{"event": "row", "item": "film-1y", "time": 1e300}', "time: is 1e\\+300"),
-        (b'{"event": "row", "item": "film-1y", "time": 4e9}', "time: a row is of 4000000000 s"),
         (b'{"event": "row", "item": "nothing"}', "unknown item 'nothing'"),
         (b'{"event": "forget", "item": "film-1y", "user": "x"}', "event 0, user: no user of this"),
         (b'{"event": "row", "item": "film-1y", "rate": 3}', "event 0 has 'rate': 3"),

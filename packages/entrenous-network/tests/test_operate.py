@@ -115,19 +115,6 @@ def test_r8_a_folder_that_another_process_runs_is_to_be_tried_again(
     assert code == 75 and f"process {first.pid} is at work on it" in line
 
 
-def test_what_a_person_must_mend_has_exit_code_2(tmp_path: Path) -> None:
-    made, _ = at_a_port(tmp_path / "f", nodes=2)
-    for words in (
-        ("server", tmp_path / "none"),
-        ("node", tmp_path / "none"),
-        ("server", made.server, "--pace", "-1"),
-    ):
-        assert ended(*words)[0] == 2
-    (made.server / "identity.key").chmod(0o644)
-    code, line = ended("server", made.server)
-    assert code == 2 and "others may read it" in line
-
-
 def test_of_errors_of_the_system_those_pass_that_a_restart_may_survive() -> None:
     assert all(
         may_pass(OSError(number, ""))

@@ -97,6 +97,7 @@ def test_bad_input_to_join_and_to_what_runs_is_one_line_and_writes_nothing(
         "none.csv": JOINED.replace("a.csv", "none.csv"),
         "terms.json: no such file": JOINED.replace("book/invitations/a", "nowhere"),
         "place.json: no such file": "server a",
+        "--pace: got -1": "server book/server --pace -1",
         "node.json: no such file": "node a",
         "a/store.sqlite: no such file": "federation backup a --out copy.sqlite",
         "no node 'c' on the membership list": "federation shut-out book c",
