@@ -37,6 +37,5 @@ NOT_MET = frozenset(
         "nodes of entrenous-network",
         "nodes of data",
         "nodes of federation",
-        "nodes of tests",
     }
 )
