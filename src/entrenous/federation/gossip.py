@@ -209,6 +209,9 @@ class Gossip:
         for the next.
         """
         nodes = np.unique(now.node)
+        if len(nodes) <= self._group:
+            yield np.arange(len(now.node))
+            return
         for low in range(0, len(nodes), self._group):
             group = nodes[low : low + self._group]
             yield np.flatnonzero(np.isin(now.node, group))

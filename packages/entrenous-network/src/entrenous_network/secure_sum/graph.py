@@ -53,7 +53,7 @@ class Graph(NamedTuple):
         """The fewest parties of a sum, where clients insist on `floor` of them: the parties
         that may be in league, and two others who hide each other.
         """
-        return max(floor, self.quorum, self.faults + 2)
+        return max(floor, self.quorum, hiding(self.faults))
 
     def joined(self, survivors: Collection[int]) -> bool:
         """Checks whether the survivors are connected in the graph, so that no sum over a part of
@@ -84,6 +84,13 @@ def faults(parties: int, members: int = 0) -> int:
     return max(1, ceil(counted * IN_LEAGUE - 1e-9))
 
 
+def hiding(faults: int) -> int:
+    """The fewest parties of a sum of which so many may be in league: these, and two others who hide
+    each other.
+    """
+    return faults + 2
+
+
 def quorum(parties: int, members: int = 0) -> int:
     """The fewest signatures q with 2 q > parties + faults, by which a list becomes binding.
 
@@ -111,10 +118,12 @@ def degree(parties: int) -> tuple[int, int]:
     if parties <= COMPLETE:
         return parties - 1, quorum(parties)
     k = 2
+    t = threshold(k, parties)
     # Some k below COMPLETE will do, however many parties there are.
-    while not threshold(k, parties):
+    while not t:
         k += 2
-    return k, threshold(k, parties)
+        t = threshold(k, parties)
+    return k, t
 
 
 def threshold(k: int, parties: int) -> int:
