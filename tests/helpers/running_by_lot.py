@@ -31,7 +31,7 @@ from entrenous_network.server.pool import WorkerPool
 from entrenous_network.server.server_folder import ServerFolder
 from federation_links import PATIENCE, ratings, until
 
-PEOPLE = 12  # before anybody joins
+PEOPLE = 16  # before anybody joins
 ROOM = 20
 ITEMS = Items.of(ratings(ROOM))
 DATA = ratings(ROOM)
@@ -45,7 +45,7 @@ PLAN = FoundingPlan(
     profile="paper",
     protect={
         **{"sampling": "poisson", "answers": 1000, "noise": 0.2, "rows": "all"},
-        **{"secure_sum": True, "people": 3, "parties": 3},
+        **{"secure_sum": True, "people": 4, "parties": 3},
     },
     deadline=1.0,
 )

@@ -28,7 +28,6 @@ from entrenous_network.operate.running import status
 from entrenous_network.server.accuracy import curve, note_tests, noted_tests
 from entrenous_network.server.server import serve
 from federation_links import (
-    COHORT,
     by_lot,
     federation,
     linked,
@@ -40,7 +39,8 @@ from federation_links import (
 from entrenous import Device, InputError
 from entrenous.core.contract.update import zero_total
 
-DATA = ratings(40)
+DATA = ratings(60)
+COHORT = 18
 QUIET = 1e-3  # noise that hides nothing, so that sums can be compared with what went in
 BEST, WORST = "node-02", "node-05"
 
@@ -49,10 +49,10 @@ pytestmark = pytest.mark.usefixtures("quick")
 
 
 def masked(folder: Path, accuracy: float = QUIET, **protect: Any) -> FoundedFederation:
-    """A federation of 40 people, of whom 12 a group answer, the same in each of eight rounds."""
+    """A federation of 60 people, of whom 18 a group answer, the same in each of eight rounds."""
     cohort = COHORT * protect.get("groups", 1)
     return by_lot(
-        folder, rounds=8, people=3, cohort=cohort, data=DATA, accuracy=accuracy, protect=protect
+        folder, rounds=8, people=8, cohort=cohort, data=DATA, accuracy=accuracy, protect=protect
     )
 
 
@@ -156,7 +156,7 @@ def test_numbers_that_nobody_can_have_are_left_out_and_the_round_counts(
     assert run(made) == honest
     assert 3 not in [one.round for one in noted_tests(made.server)]
     (line,) = [line for line in logged(made.server) if "tests of new rows" in line]
-    assert "round 3: its tests of new rows are none that 12 devices can have" in line
+    assert "round 3: its tests of new rows are none that 18 devices can have" in line
 
 
 # ---- numbers -------------------------------------------------------------------------------------

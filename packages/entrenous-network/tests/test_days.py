@@ -90,7 +90,7 @@ def test_devices_answer_again_when_time_has_passed(
     tmp_path: Path,
 ) -> None:
     """A month passes before round 5, in which many have nothing left; nobody is started again."""
-    made = by_days(tmp_path / "f", people=3)
+    made = by_days(tmp_path / "f", people=6)
     clock = Clock()
     nodes = opened_by(made, clock)
     link = linked(nodes)

@@ -281,7 +281,7 @@ def test_a_device_in_javascript_that_is_spent_signs_nothing_until_it_may(tmp_pat
 NO_TERMS: dict[str, tuple[Any, list[Any]]] = {
     "days": (30, [-1, 1.5, "x", None]),
     "answers": (9, [-1, 1.5, "x", "9", None]),
-    "people": (5, ["5", 0, True]),
+    "people": (6, ["6", 0, True]),
     # By these, noise would be no number, and none would be added.
     "lost": (0.0, [2.0, "0.5"]),
     "cohort": (12, [-12, "-12", [12]]),

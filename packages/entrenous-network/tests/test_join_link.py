@@ -105,7 +105,7 @@ def test_whoever_asks_again_has_one_place(running: Running, tmp_path: Path) -> N
 
 
 PLANS = [
-    (JoinPlan(), "--people: 100, and a sum here has 5 people: this node.*--people 3, as the terms"),
+    (JoinPlan(), "--people: 100, and a sum here has 5 people: this node.*--people 4, as the terms"),
     (JoinPlan(people=0), "--people: got 0; expected a whole number from 1"),
     (JoinPlan(people=5, occupancy=float("nan")), "--occupancy: got nan"),
     (JoinPlan(people=5, least_users=2), "--least-users: got 2; expected 1 to 1"),
@@ -124,7 +124,7 @@ def test_an_owner_whose_device_would_send_nothing_takes_no_place(
         assert not (tmp_path / "x").exists()
         assert links_of(running.folder)[0].left == 1
     # What the line says to do works.
-    assert join_by_link(tmp_path / "x", str(link), None, JoinPlan(people=3)).tolist() == [PEOPLE]
+    assert join_by_link(tmp_path / "x", str(link), None, JoinPlan(people=4)).tolist() == [PEOPLE]
 
 
 def test_nobody_joins_without_masks_by_a_link_who_did_not_say_so(tmp_path: Path) -> None:

@@ -158,7 +158,7 @@ def test_too_few_are_asked_again_later_and_later(
 
 
 def test_a_device_whose_answers_are_spent_only_downloads(tmp_path: Path) -> None:
-    running = Running(by_lot(tmp_path / "f", rounds=9, people=5, answers=2))
+    running = Running(by_lot(tmp_path / "f", rounds=9, people=6, answers=2))
     training = simulated(running.made, DATA)
     assert running.trained() == server_sha256(training)
     assert max(running.answered()) == 2
@@ -281,7 +281,7 @@ def test_nobody_is_waited_for_who_has_hung_up_in_a_sum(
     monkeypatch.setattr(exchange, "GONE", 0.0)
     monkeypatch.setattr(exchange, "LOOK", 0.0)
     monkeypatch.setattr(secure_server, "LOOK", 0.0)
-    running = Running(by_lot(tmp_path / "f", people=4, deadline=3600.0, rounds=3))
+    running = Running(by_lot(tmp_path / "f", people=6, deadline=3600.0, rounds=3))
     gone = running.link.hung_up
     kinds = iter(["share", "mask", "consent", "unmask"])
     following = [next(kinds)]
@@ -504,9 +504,10 @@ def test_a_device_that_is_not_drawn_sends_nothing(tmp_path: Path) -> None:
         ),
         ({"quorum": 0.5}, "quorum=1 under masks"),
         ({"bits": 16}, "bits"),
-        ({"bits": 32, "noise": 9.0}, "a device's share of noise, of 5.2, may be beyond 32"),
-        ({"groups": 3}, "3 groups of 12 people in a round: one often has fewer than the 3 of a"),
+        ({"bits": 32, "noise": 14.0}, "a device's share of noise, of 5.72, may be beyond 32"),
+        ({"groups": 3}, "3 groups of 12 people in a round: one often has fewer than the 6 of a"),
         ({"cohort": 30}, "30 of 40 users in a round: a lot"),
+        ({"people": 5}, "expected people=6 or more, with 40 users: 4 of a sum may be in league"),
         ({"nodes": 20}, "with 2 users; expected one: under masks each device decides"),
     ],
 )
@@ -526,7 +527,7 @@ def test_terms_that_the_contract_cannot_have_get_one_line(
             DATA,
             settings=settings,
             secure="masks",
-            floors=Floors(people=3),
+            floors=Floors(people=6),
             protect={**protect, **changes},
             quorum=quorum,
         )

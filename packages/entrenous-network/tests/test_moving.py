@@ -69,10 +69,10 @@ LOTS: dict[str, Any] = {
     "nodes": 20,
     "algorithm": "fcf",
     "settings": {"factors": 4, "cohort": 5},
-    "floors": Floors(people=3, occupancy=0.0),
+    "floors": Floors(people=4, occupancy=0.0),
     "deadline": 5.0,
     "protect": {
-        **{"secure_sum": True, "people": 3, "parties": 3, "noise": 0.1, "rows": "all"},
+        **{"secure_sum": True, "people": 4, "parties": 3, "noise": 0.1, "rows": "all"},
         **{"sampling": "poisson", "answers": 9},
     },
 }

@@ -35,6 +35,7 @@ from federation_links import (
     by_lot,
     nodes_of,
     offering,
+    ratings,
     server_of,
     unasked,
 )
@@ -171,7 +172,8 @@ def test_each_stage_is_about_what_the_first_one_was_about(
 
 def of_four(folder: Path) -> FoundedFederation:
     """A federation in which a model is kept that four nodes have."""
-    return by_lot(folder, rounds=2, people=4, algorithm="fpl")
+    few = ratings(20)
+    return by_lot(folder, rounds=2, people=4, cohort=5, data=few, algorithm="fpl")
 
 
 def test_a_node_says_of_one_trained_model_a_round_that_it_has_come(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ from service_processes import process
 from entrenous.core.errors import InputError
 from entrenous.data.interactions import Vocabulary, build
 
-CUSTOMERS = DATA.of_users(np.arange(PEOPLE, PEOPLE + 5))
+CUSTOMERS = DATA.of_users(np.arange(PEOPLE, PEOPLE + 4))
 USERS = [str(user) for user in CUSTOMERS.users.ids]
 
 
@@ -44,7 +44,7 @@ def running(tmp_path: Path) -> Iterator[Running]:
         yield own
 
 
-def joined(running: Running, folder: Path, uses: int = 5) -> int:
+def joined(running: Running, folder: Path, uses: int = 4) -> int:
     link = make_link(running.folder, uses=uses, days=1, an_hour=100)
     return join_shop(folder, str(link), CUSTOMERS, OWNER, running.said.append)
 
@@ -54,8 +54,8 @@ def test_the_customers_of_a_shop_answer_by_lots_of_their_own(
 ) -> None:
     running.start()
     shop = tmp_path / "shop"
-    assert joined(running, shop) == 5
-    assert len(running.members().nodes) == PEOPLE + 5
+    assert joined(running, shop) == 4
+    assert len(running.members().nodes) == PEOPLE + 4
     devices = devices_of(shop)
     stop = threading.Event()
     run = threading.Thread(target=run_shop, args=(shop, stop, running.said.append))
@@ -88,7 +88,7 @@ def test_the_customers_of_a_shop_answer_by_lots_of_their_own(
     finally:
         stop.set()
         run.join(60)
-    assert any("5 customers" in line for line in running.said)
+    assert any("4 customers" in line for line in running.said)
 
 
 def _has_model(shop: Path, user: str) -> bool:
@@ -103,12 +103,12 @@ def test_a_shop_goes_on_where_joining_broke_off(running: Running, tmp_path: Path
     shop = tmp_path / "shop"
     with pytest.raises(InputError) as why:
         joined(running, shop, uses=2)
-    assert "2 of 5 customers have joined, then: --link" in str(why.value)
+    assert "2 of 4 customers have joined, then: --link" in str(why.value)
     assert "the same command goes on" in str(why.value)
     before = set(devices_of(shop))
     assert len(before) == 2
-    assert joined(running, shop) == 3
-    assert before < set(devices_of(shop)) and len(running.members().nodes) == PEOPLE + 5
+    assert joined(running, shop) == 2
+    assert before < set(devices_of(shop)) and len(running.members().nodes) == PEOPLE + 4
     assert [left.left for left in links_of(running.folder)] == [0, 2]
 
 
@@ -137,7 +137,7 @@ def test_rows_of_strangers_are_refused_and_nothing_is_added(
     assert _rows_of(shop) == before
     assert add_to_shop(shop, mixed, ignore_unknown=True) == 1
     assert stored == 5
-    with pytest.raises(InputError, match="none of the 5 customers has that id"):
+    with pytest.raises(InputError, match="none of the 4 customers has that id"):
         device_of(shop, "nobody")
     alone = tmp_path / "person-0"
     assert devices_of(alone) == [] and device_of(alone, None) == alone
@@ -249,7 +249,7 @@ def test_a_stranger_is_bad_input_in_one_line(shop: ServedShop, user: str) -> Non
     for answer in answers:
         assert answer.status_code == 400
         error = answer.json()["error"]
-        assert "none of the 5 customers has that id" in error and "\n" not in error
+        assert "none of the 4 customers has that id" in error and "\n" not in error
     assert sorted(shop.folder.iterdir()) == before
 
 

@@ -113,7 +113,7 @@ def killing(at: tuple[int, ...]) -> tuple[Each, list[int]]:
 
 
 def masked(folder: Path) -> FoundedFederation:
-    return by_lot(folder, rounds=2, data=ratings(60), people=4, groups=2, cohort=34, deadline=240.0)
+    return by_lot(folder, rounds=2, data=ratings(60), people=8, groups=2, cohort=34, deadline=240.0)
 
 
 @pytest.mark.usefixtures("ray")

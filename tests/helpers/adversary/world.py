@@ -20,7 +20,7 @@ import numpy as np
 from adversary.leaves import loaded
 from adversary.watch import SERVER, Watch, _put, watched
 from entrenous_network.agreement.files import read_identity
-from entrenous_network.agreement.terms import most_by_lot
+from entrenous_network.agreement.terms import least_people, most_by_lot
 from entrenous_network.frames.frames import FrameParts, Head, opened
 from entrenous_network.node.node import FederatedNode
 from entrenous_network.operate.enrolment import join
@@ -200,11 +200,9 @@ class World:
         **more: Any,
     ) -> None:
         loaded()
-        self.folder, self.floors = (
-            folder,
-            floors or Floors(people=3, occupancy=0.0),
-        )
         users = MEMBERS_OF_ONE * nodes
+        self.folder = folder
+        self.floors = floors or Floors(people=least_people(users), occupancy=0.0)
         made = by_lot(
             folder / "a",
             rounds=ATTACKED + 1,

@@ -38,6 +38,7 @@ from entrenous.privacy.told import HOLDS_AGAINST
 from entrenous.runs.plan import algorithm_of
 from entrenous.systems.gossip_learning import GossipLearning
 
+from ..secure_sum.graph import COMPLETE, faults, hiding
 from ..secure_sum.messages import MAX_PARTIES
 from ..secure_sum.party_list import Demands, in_days
 from ..wire.pushed import packed_bytes
@@ -271,6 +272,12 @@ class FederationTerms(Settings):
             raise ValueError(
                 "quorum=1 under masks: nobody knows whom the lot draws, so `people` alone says how"
                 " many must answer"
+            )
+        least = least_people(self.users)
+        if self.fewest < least:
+            raise ValueError(
+                f"people={least} or more, with {self.users} users: {least - 2} of a sum may be in"
+                " league with the server, and two others hide each other"
             )
 
     @cached_property
@@ -744,6 +751,16 @@ def most_by_lot(users: int, groups: int = 1) -> int:
         if in_group + 2 * spread <= most:
             return min(users, groups * in_group)
     return 1
+
+
+def least_people(users: int) -> int:
+    """Returns the fewest people whose sum hides each of them, whoever of so many users are parties:
+    up to COMPLETE members the share that may be in league is of all of them.
+
+    >>> least_people(12), least_people(40), least_people(10_000)
+    (4, 6, 15)
+    """
+    return hiding(faults(min(users, COMPLETE)))
 
 
 def further(rounds: int) -> int:

@@ -25,9 +25,8 @@ from entrenous.data.load import load, load_arguments
 
 from ..agreement.catalogue import Items
 from ..agreement.growth import NEXT
-from ..agreement.terms import most_by_lot
+from ..agreement.terms import least_people, most_by_lot
 from ..node.node import FederatedNode
-from ..secure_sum.graph import faults, hiding
 from .device import Device
 from .enrolment import EnrolmentRequest, identity, join
 from .founding import Place, found_federation, free_ports, must_be_new
@@ -104,7 +103,7 @@ class Trial:
     def _found(self, rows: int) -> None:
         """Founds the federation with the people and items that are there."""
         cohort = most_by_lot(len(self.users))
-        people = max(hiding(faults(cohort, len(self.users))), cohort // 2)
+        people = max(least_people(len(self.users)), cohort // 2)
         noise = NOISE * cohort / USUAL
         lot = {"sampling": "poisson", "answers": ANSWERS}
         usual = {**lot, "noise": noise, "people": people}

@@ -24,7 +24,6 @@ from ..frames.request import Requests, RoundWork
 from ..frames.secure import COMPLAINT, KINDS, OPEN, OPENED, sum_terms
 from ..links.admission import GONE
 from ..secure_sum import messages as stages
-from ..secure_sum.graph import faults, hiding
 from ..secure_sum.refusal import SumRefused
 from ..secure_sum.server import SecureSumServer
 from ..secure_sum.terms import SumTerms
@@ -97,7 +96,6 @@ class SecureRound:
         self._folder = collector.folder
         self._contract = collector.intake.contract
         self._memory = memory or self._folder
-        terms = self._folder.terms
         self._first = group * SPAN
         self._what = f"round {work.round}"
         self._unsummed = "the model is unchanged"
@@ -110,8 +108,7 @@ class SecureRound:
         self._work = work._replace(asked=honest)
         self._now = Open(work.round, work.model, self._work.asked)
         self._roll = self._folder.members.roll
-        # The fewest people of a sum, as the nodes compute them. Each node is one person's.
-        self._least = max(terms.fewest, hiding(faults(terms.fewest, len(self._roll))))
+        self._least = self._folder.terms.fewest
         self._empty = self._contract.empty_total()  # the sum of nobody
         # Nodes that have refused a stage of this attempt, or were not heard in time.
         self._gone: set[str] = set()
