@@ -24,8 +24,8 @@ PYTEST := $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal
 .PHONY: help setup lock demo federation gossip test tests test-slow test-all lint style types failures mutants model evidence papers papers-docs docs dist lowest clean
 help:
 	@echo "make demo   train FPL on MovieLens-100K, evaluate, recommend, write a report"
-	@echo "make federation  40 people over TLS on this machine, who come and leave while rounds are made"
-	@echo "make gossip 16 peers without a server; some are killed, the rest goes on"
+	@echo "make federation  40 people over TLS on this machine, who come while rounds are made"
+	@echo "make gossip 16 peers without a server; then what they did, again in one process"
 	@echo "make test   check style and types, run the tests; those of lab and packages only if what they test has changed"
 	@echo "make test-slow  the tests that take minutes"
 	@echo "make test-all   all tests, and record for which source those of lab and packages passed"
@@ -90,7 +90,7 @@ federation: $(VENV)/.with-all
 	@$(BIN)/entrenous federation try --rounds 6
 
 gossip: $(VENV)/.with-all
-	@$(BIN)/entrenous federation try --peers
+	@folder=$$(mktemp -d)/peers; $(BIN)/entrenous federation try $$folder --peers && $(BIN)/python -m entrenous_lab.trials.replayed $$folder
 
 # types are checked beside the tests, which leave a core idle now and then
 test: style $(VENV)/.torch

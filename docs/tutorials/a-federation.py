@@ -7,7 +7,7 @@
 # ## Try it
 #
 # `federation try` founds a federation of the first 40 readers, each with a device. The server sees
-# masked sums alone. While it runs, the rest of the rows arrives, items appear, and some leave.
+# masked sums alone. While it runs, the rest of the rows arrives, and items appear.
 
 # %% [bash]
 # entrenous federation try club --data books.csv --rounds 2 2>&1 | grep -oE "[0-9]+ of [0-9]+ people[a-z ]*"

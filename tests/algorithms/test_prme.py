@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from entrenous_network.peers.replay import joined
 from small_federations import sent, started
 
 from entrenous.core.contract.gossip import data_of
@@ -216,10 +215,14 @@ def parts(models: np.ndarray) -> np.ndarray:
 # ---- repeated visits -----------------------------------------------------------------------------
 
 
-def visited() -> Interactions:
-    """The same towns, in which everybody goes up to four times to where they go at all."""
-    again = np.arange(len(DATA)).repeat(np.arange(len(DATA)) % 4 + 1)
+def visited(once: int = -1) -> Interactions:
+    """The same towns, in which everybody goes up to four times to where they go at all, and
+    somebody once.
+    """
+    times = np.where(DATA.user == once, 1, np.arange(len(DATA)) % 4 + 1)
+    again = np.arange(len(DATA)).repeat(times)
     time = SECOND * np.random.default_rng(2).integers(0, 10**7, len(again))
+    time = np.where(DATA.user[again] == once, DATA.time[again], time)
     return with_visits(
         DATA,
         VisitColumns(
@@ -244,7 +247,7 @@ def test_all_visits_are_learnt_from_or_the_last_of_each_venue_alone(kind: Any) -
 
 def test_a_device_trains_alike_alone_and_among_others() -> None:
     """Also where its own rows are one visit each, and those of others are not."""
-    whole = visited()
+    whole = visited(once=0)
     assert whole.visits is not None
     algorithm: Any = made(GossipAveragePRME).configured(DATA.catalogue)
     together, who = device_data(whole, None), np.array([5, 0, 9])
@@ -254,7 +257,7 @@ def test_a_device_trains_alike_alone_and_among_others() -> None:
     start = algorithm.init_model(DATA.catalogue, key(0))[None].repeat(3, axis=0)
     keys, places, pool = folds(key(1), who), np.arange(3), start.copy()
     users = nodes.user.copy()
-    algorithm.model.train(pool, places, nodes, places, joined(apart), keys)
+    algorithm.model.train(pool, places, nodes, places, data_of(together, who), keys)
     for d, own in enumerate(apart):
         alone, mine = start[:1].copy(), nodes._replace(user=users[d : d + 1].copy())
         algorithm.model.train(alone, places[:1], mine, places[:1], own, keys[d : d + 1])

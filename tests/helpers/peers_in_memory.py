@@ -9,15 +9,16 @@ from typing import Any
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from entrenous_lab.trials.replayed import Recording, replay
 from entrenous_network.agreement.files import public_bytes
 from entrenous_network.agreement.invitation import Contact
 from entrenous_network.agreement.terms import FederationTerms
 from entrenous_network.agreement.tickets import RevocationList, Ticket
 from entrenous_network.node.node_store import NodeStore
+from entrenous_network.peers.events import PeerEvent
 from entrenous_network.peers.node import PeerNode
 from entrenous_network.peers.peer import Membership, Peer, pace
 from entrenous_network.peers.records import PeerIdentity
-from entrenous_network.peers.replay import PeerEvent, Recording
 from entrenous_network.peers.state import StateStore
 from memory_transport import EPOCH, Hub, MemoryPeerLink, VirtualHost
 from small_gossip import shop
@@ -128,10 +129,14 @@ class Street:
     def seed(self, number: int) -> int:
         return self.of.seed if self.of.draws == "public" else 1000 + number
 
+    def node(self, number: int) -> PeerNode:
+        """A peer's node before its first event."""
+        return PeerNode(self.of, number, self.rows[number], self.seed(number))
+
     def make(self, number: int) -> Peer:
         """A peer, from what it has kept if it has."""
         self.started += 1
-        node = PeerNode(self.of, number, self.rows[number], self.seed(number))
+        node = self.node(number)
         state = None
         if self.folder is not None:
             from entrenous_network.wire.tensors import schema_of
@@ -174,11 +179,17 @@ class Street:
         found = []
         for number, peer in sorted(self.peers.items()):
             events = self.old[number] if peer.state is None else peer.state.events()
-            found.append(Recording(number, peer.node.seed, peer.node.data, events))
+            found.append(Recording(self.node(number), events))
         return found
 
-    def models(self) -> np.ndarray:
-        return np.stack([peer.node.pool[0] for _, peer in sorted(self.peers.items())])
+    def check_replay(self) -> None:
+        """All that peers ended with is what their events lead to, byte for byte."""
+        recordings = self.recordings()
+        replay(recordings)
+        for again in recordings:
+            arrays = self.peers[again.node.number].node.arrays()
+            for name, array in again.node.arrays().items():
+                assert array.tobytes() == arrays[name].tobytes(), name
 
 
 def keep_all(node: PeerNode, events: list[PeerEvent]) -> None:

@@ -44,8 +44,6 @@ def test_what_is_wrong_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture
     ]
     for wrong, said in (
         (("federation", "recommend", made.nodes["node-3"]), "has not learnt anything yet"),
-        (("federation", "replay", folder), "no peer has recorded anything"),
-        (("federation", "try", folder, "--peers", "--nodes", "9"), "--nodes: got 9"),
         (("federation", "try", folder, "--peers"), "is not empty"),
         (("node", tmp_path), "node.json: no such file"),
         (("node", made.nodes["node-3"], "--serve", "8080"), "--serve: a peer does not have it"),

@@ -116,8 +116,7 @@ def test_bad_input_is_one_line_and_writes_nothing(folder: Path, command: Command
         "fpl needs a server": f"{FOUND} {asked} --algorithm fpl",
         "period: got '0.0'": f"{FOUND} {asked} --period 0",
         "terms.json: no such file": "federation invite nowhere --node p3/request.json",
-        "no folder was named": "federation replay",
-        "": "federation status",
+        "no folder was named": "federation status",
     }
     refuses(command, lines, folder)
 

@@ -8,7 +8,6 @@ import asyncio
 from typing import Any
 
 import pytest
-from entrenous_network.peers.replay import replay
 from memory_transport import Hub, in_virtual_time
 from peers_in_memory import Street, public_of, terms
 
@@ -94,8 +93,7 @@ def test_the_dead_come_back_with_their_state_and_all_of_it_can_be_replayed(tmp_p
         return street
 
     street = in_virtual_time(story())
-    again = replay(street.of.gossip, street.of.catalogue, street.of.seed, street.recordings())
-    assert again.models.tobytes() == street.models().tobytes()
+    street.check_replay()
 
 
 def test_g6_all_others_are_dead_a_peer_keeps_its_model_and_tries_again(tmp_path: Any) -> None:

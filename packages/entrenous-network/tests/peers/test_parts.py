@@ -24,6 +24,7 @@ from entrenous_network.agreement.terms import FederationTerms
 from entrenous_network.agreement.tickets import MOST, RevocationList
 from entrenous_network.node.node_store import STORE
 from entrenous_network.peers.address_book import LARGEST, AddressBook
+from entrenous_network.peers.events import PeerEvent
 from entrenous_network.peers.intake import BODIES, WAITING, PeerIntake
 from entrenous_network.peers.messages import (
     CARRIED,
@@ -40,7 +41,6 @@ from entrenous_network.peers.node import PeerNode, ReceivedModel
 from entrenous_network.peers.rate_limits import RateLimits
 from entrenous_network.peers.reachable import can_be_a_peers
 from entrenous_network.peers.records import Verifier
-from entrenous_network.peers.replay import PeerEvent
 from entrenous_network.peers.state import StateStore
 from entrenous_network.wire.pushed import digest, pack, packed_bytes, unpack
 from entrenous_network.wire.tensors import schema_of, write

@@ -9,10 +9,8 @@ from threading import Barrier, Thread, current_thread
 from time import sleep
 from typing import Any
 
-import numpy as np
 import pytest
 from entrenous_network.peers.port import Machine
-from entrenous_network.peers.replay import replay
 from memory_transport import in_virtual_time
 from peers_in_memory import Street, run, terms
 
@@ -23,17 +21,9 @@ N = 8
 
 @pytest.mark.parametrize("draws", ["public", "secret"])
 @pytest.mark.parametrize("algorithm", ["pepper-gmf", "gossip-average-gmf", "gossip-age-gmf"])
-def test_what_peers_did_happens_again_in_the_engine(algorithm: str, draws: str) -> None:
+def test_what_peers_did_happens_again(algorithm: str, draws: str) -> None:
     street = in_virtual_time(run(Street(terms(N, algorithm, draws=draws)), 60.0))
-    again = replay(street.of.gossip, street.of.catalogue, street.of.seed, street.recordings())
-    assert again.models.tobytes() == street.models().tobytes()
-    for name, array in again.nodes._asdict().items():
-        assert (
-            np.concatenate(
-                [getattr(p.node.nodes, name) for _, p in sorted(street.peers.items())]
-            ).tobytes()
-            == array.tobytes()
-        )
+    street.check_replay()
     merged = sum(peer.tally["merged"] for peer in street.peers.values())
     assert merged > 0.8 * 3 * sum(peer.node.pushes for peer in street.peers.values()), street.peers[
         0

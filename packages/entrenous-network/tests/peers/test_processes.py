@@ -16,14 +16,15 @@ from network_namespace import quiet
 
 pytest.importorskip("iroh")
 
+from entrenous_lab.trials.replayed import ReplayError, check
 from entrenous_network.node.node_store import STORE
 from entrenous_network.operate.device import recommend
 from entrenous_network.operate.founding import FoundedFederation, found
 from entrenous_network.operate.plans import FoundingPlan
 from entrenous_network.operate.processes import LOG, Processes
+from entrenous_network.peers.events import MESSAGE
 from entrenous_network.peers.folder import PeerFolder
-from entrenous_network.peers.replay import MESSAGE, ReplayError
-from entrenous_network.peers.running import check, run, status
+from entrenous_network.peers.running import run, status
 from small_gossip import shop
 
 from entrenous.core.errors import InputError
@@ -123,7 +124,7 @@ def same(made: Founded) -> None:
     verdicts = check(made.peers)
     assert len(verdicts) == len(made.peers)
     for one in verdicts:
-        assert one.kept == one.replayed and one.events > 4, one
+        assert one.same and one.events > 4, one
     assert sum(one.events for one in verdicts) > 20 * len(verdicts) / 2
 
 

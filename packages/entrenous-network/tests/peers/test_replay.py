@@ -1,22 +1,25 @@
-"""Recordings of peers, replayed: the data and the first state are the engine's, and recordings that
+"""Recordings of peers, replayed: a peer trains as the nodes of a simulation do, and recordings that
 cannot all be true are found.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 import pytest
 
 pytest.importorskip("msgspec")
 
-from entrenous_network.peers.replay import MESSAGE, PUSH, Recording, ReplayError, joined, replay
+from entrenous_lab.trials.replayed import ReplayError, replay
+from entrenous_network.peers.events import MESSAGE, PUSH
+from entrenous_network.peers.node import PeerNode, ReceivedModel
+from entrenous_network.wire.pushed import unpack
 from memory_transport import in_virtual_time
 from peers_in_memory import ITEMS, SMALL, Street, run, terms
 from small_gossip import shop
 
-from entrenous.federation.gossip import Gossip
+from entrenous.core.contract.gossip import ACCEPTED, Arrivals
+from entrenous.core.keys import folded
+from entrenous.federation.gossip import Gossip, node_keys
 from entrenous.systems.pepper import PepperGMF
 
 N = 5
@@ -27,26 +30,40 @@ def street() -> Street:
     return in_virtual_time(run(Street(terms(N)), 30.0))
 
 
-def again(street: Street, recordings: list[Recording]) -> Any:
-    return replay(street.of.gossip, street.of.catalogue, street.of.seed, recordings)
-
-
-def test_with_public_draws_peers_have_what_nodes_of_a_simulation_have(street: Street) -> None:
-    gossip = Gossip(PepperGMF(**SMALL), shop(N, items=ITEMS, each=9), seed=street.of.seed)
-    own, theirs = (
-        joined([peer.node.data for _, peer in sorted(street.peers.items())]),
-        gossip.private,
-    )
-    for mine, engine in zip(
-        (*own.histories, *own.weighing), (*theirs.histories, *theirs.weighing), strict=True
-    ):
-        assert (mine is None) == (engine is None) and (mine is None or np.array_equal(mine, engine))
+def test_peers_do_what_all_nodes_of_a_simulation_do_at_once() -> None:
+    """With public draws: they begin, push, and take the model of the next one."""
+    of = terms(N)
+    gossip = Gossip(PepperGMF(**SMALL), shop(N, items=ITEMS, each=9), seed=of.seed)
     begun = gossip.start()
-    starts = [one._replace(events=one.events[:1]) for one in street.recordings()]
-    found = again(street, starts)
-    assert found.models.tobytes() == begun.models.tobytes()
-    for name, array in begun.nodes._asdict().items():
-        assert getattr(found.nodes, name).tobytes() == array.tobytes(), name
+    everyone, pool, nodes = np.arange(N), begun.pool.values[begun.slot].copy(), begun.nodes
+    peers = [Street(of).node(number) for number in range(N)]
+    for peer in peers:
+        peer.start()
+
+    def same() -> None:
+        for number, peer in enumerate(peers):
+            assert peer.pool[0].tobytes() == pool[number].tobytes()
+            for name, array in nodes._asdict().items():
+                assert getattr(peer.nodes, name)[0].tobytes() == array[number].tobytes(), name
+
+    same()
+    keys = [folded(node_keys(of.seed, everyone), np.full(N, event)) for event in (1, 2)]
+    headers = gossip.algorithm.on_timer(nodes, everyone, gossip.private, keys[0]).headers
+    pushed = [peer.push() for peer in peers]
+    same()
+    following = np.roll(everyone, -1)
+    sent = np.concatenate([pool, pool[following]])
+    arrivals = Arrivals(
+        sent, everyone, everyone, everyone + N, everyone, headers.at(following), keys[1]
+    )
+    gossip.algorithm.on_message(arrivals, nodes, gossip.private)
+    pool = sent[:N]
+    for peer, sender in zip(peers, following.tolist(), strict=True):
+        own = pushed[sender]
+        model = unpack(own.body, len(pool[0]))
+        received = ReceivedModel(sender, own.number, own.headers, model, own.digest)
+        assert peer.receive(received) == ACCEPTED
+    same()
 
 
 def test_what_was_not_sent_is_found(street: Street) -> None:
@@ -54,33 +71,34 @@ def test_what_was_not_sent_is_found(street: Street) -> None:
     events = list(recordings[1].events)
     last = max(n for n, event in enumerate(events) if event.kind == MESSAGE)
     for kind in (MESSAGE, PUSH):
+        recordings = street.recordings()
         place = max(n for n, event in enumerate(events) if event.kind == kind)
         changed = [*events[:place], events[place]._replace(digest=b"\0" * 32), *events[place + 1 :]]
         with pytest.raises(
             ReplayError, match=rf"peer 1, event {place} .*: the model is .* here, 0000"
         ):
-            again(
-                street, [*recordings[:1], recordings[1]._replace(events=changed), *recordings[2:]]
-            )
+            replay([*recordings[:1], recordings[1]._replace(events=changed), *recordings[2:]])
     swapped = [
         *events[:last],
         events[last]._replace(push=events[last].push - 1),
         *events[last + 1 :],
     ]
+    recordings = street.recordings()
     with pytest.raises(ReplayError, match=r"peer 1, event"):
-        again(street, [*recordings[:1], recordings[1]._replace(events=swapped), *recordings[2:]])
+        replay([*recordings[:1], recordings[1]._replace(events=swapped), *recordings[2:]])
 
 
 def test_an_event_left_out_is_found(street: Street) -> None:
-    recordings = street.recordings()
     for number in (0, 3, 10):
+        recordings = street.recordings()
         events = [event for n, event in enumerate(recordings[2].events) if n != number]
         with pytest.raises(ReplayError):
-            again(street, [*recordings[:2], recordings[2]._replace(events=events), *recordings[3:]])
+            replay([*recordings[:2], recordings[2]._replace(events=events), *recordings[3:]])
 
 
 def test_other_rows_or_another_seed_are_found(street: Street) -> None:
-    recordings = street.recordings()
-    for wrong in (recordings[0]._replace(seed=99), recordings[0]._replace(data=recordings[1].data)):
+    for rows, seed in ((0, 99), (1, street.of.seed)):
+        recordings = street.recordings()
+        wrong = PeerNode(street.of, 0, street.rows[rows], seed)
         with pytest.raises(ReplayError, match="the model is"):
-            again(street, [wrong, *recordings[1:]])
+            replay([recordings[0]._replace(node=wrong), *recordings[1:]])

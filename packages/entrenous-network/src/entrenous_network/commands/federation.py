@@ -43,32 +43,31 @@ def try_(folder: Path | None = None, /, *, json: bool = False, **options: Any) -
     People join by invitation and leave, rows arrive on devices, items appear. Devices take part by
     lot, under masks, and test new rows before they learn them.
 
-    With --peers each peer is a process. Some are killed, also the two that others ask first; the
-    rest goes on, and a replay of what they recorded must end with the same bytes. Exit code 1 if it
-    does not.
+    With --peers each peer is a process with its own key. All push, and are stopped. Exit code 1 if
+    one of them failed.
 
     Parameters
     ----------
     folder:
         The folder that keeps everything. Default: runs/stream, or runs/stream-2 where that is
-        there; for peers, a folder that is removed at the end.
+        there.
     json:
         Print the state of the server at the end as one JSON object on stdout.
     """
     plan = TrialPlan(**options).complete()
     need_libraries("federation", *(PEERS if plan.peers else NETWORK))
-    if plan.peers:
-        from ..operate.trial_peers import show
-
-        return 0 if show(folder, plan, tell) else 1
-    from ..operate.running import status_of_server
-    from ..operate.trial import Trial
-
     number = 1
     home = folder or Path("runs/stream")
     while folder is None and home.exists():
         number += 1
         home = Path(f"runs/stream-{number}")
+    if plan.peers:
+        from ..operate.trial_peers import show
+
+        return 0 if show(home, plan, tell) else 1
+    from ..operate.running import status_of_server
+    from ..operate.trial import Trial
+
     trial = Trial(home, plan, say)
     trial.live()
     if json:
@@ -321,38 +320,6 @@ def show_list(node: str, user: str, number: int, items: Sequence[Mapping[str, An
     rows = [[item["item"], item["title"], f"{item['score']:.3f}"] for item in items]
     title = f"for user {user}, on {node}, by the model of round {number}"
     table(["item", "title", "score"], rows, title=title)
-
-
-@app.command
-def replay(*folders: Path, json: bool = False) -> int:
-    """Repeat, in one process, all events that the peers of a federation recorded, and compare the
-    models: they must be equal, byte for byte.
-
-    Exit code 1 if they are not.
-
-    Parameters
-    ----------
-    folders:
-        The folders of all peers, or one folder that holds them. No peer may be running.
-    json:
-        Print one JSON object on stdout.
-    """
-    need_libraries("federation", *NETWORK)
-    from ..peers.running import check
-
-    peers = check(_peers(folders))
-    same = all(peer.kept == peer.replayed for peer in peers)
-    if json:
-        events = sum(peer.events for peer in peers)
-        emit_json({"same": same, "events": events, "peers": [peer._asdict() for peer in peers]})
-        return 0 if same else 1
-    rows = []
-    for peer in peers:
-        verdict = "same" if peer.kept == peer.replayed else "DIFFERENT"
-        # The first digits of the digests are enough for the eye.
-        rows.append([peer.number, peer.events, peer.kept[:16], peer.replayed[:16], verdict])
-    table(["peer", "events", "its state", "replayed", "verdict"], rows)
-    return 0 if same else 1
 
 
 @app.command

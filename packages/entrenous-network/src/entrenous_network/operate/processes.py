@@ -68,10 +68,6 @@ class Processes:
         """Returns the folders whose process has ended without having been stopped."""
         return [folder for folder, process in self.of.items() if process.poll() is not None]
 
-    def failed(self) -> list[Path]:
-        """Returns the folders whose process has ended with another exit code than 0."""
-        return [folder for folder, process in self.of.items() if process.poll()]
-
 
 def _ended(process: subprocess.Popen[bytes], seconds: float) -> int:
     """Waits for a process, and kills it after some seconds. Returns its exit code."""

@@ -18,7 +18,7 @@ from ..agreement.files import read_json
 from ..agreement.terms import TERMS, FederationTerms
 from ..node.node_store import NODE, STORE, LeftDevice, NodeStore, floors_of
 from ..node.secure_node import budget_of
-from ..peers.replay import PUSH
+from ..peers.events import PUSH
 
 # Sentences of a receipt, for its user.
 NEVER = "You took no part so far; nothing of you has left this node."

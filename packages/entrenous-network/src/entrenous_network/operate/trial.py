@@ -45,7 +45,6 @@ DEADLINE = 3.0  # seconds of a stage of a round; all devices share the processor
 PATIENCE = 300.0  # seconds for a round, and for a part that ends
 ROUNDS = 2  # of a window
 LOOK = 0.1  # seconds between two looks at the server
-LEAVES = 10  # every tenth person, where no event says who leaves
 ANSWERS = 100_000  # sums of a device: a trial bounds none
 
 
@@ -64,13 +63,6 @@ def events_of(plan: TrialPlan, say: Say = lambda line: None) -> Events:
     if len(some) < len(events.users):
         say(f"the first {len(some)} of {len(events.users)} people who join")
     kept = [event for event in events if event.user in {"", *some}]
-    if all(event.kind != "leave" for event in kept):
-        say(f"one person in {LEAVES} leaves after three quarters of the events")
-        early = kept[: len(kept) * 3 // 4]
-        late = kept[len(early) :]
-        gone = {*some[LEAVES - 1 :: LEAVES]} & {event.user for event in early}
-        leaving = [Event(late[0].at, "leave", user) for user in sorted(gone)]
-        kept = [*early, *leaving, *(event for event in late if event.user not in gone)]
     return Events.of(kept, clock=events.clock, name=events.name)
 
 

@@ -13,9 +13,9 @@ serving.py       the receiver
 connections.py   connections to others
 sending.py       the sender
 node.py          one node of a gossip algorithm
+events.py        what it records, from which its training can be repeated
 state.py         its state on disk
 peer.py          all of it under supervision
 folder.py        a peer's folder, opened
-running.py       a peer's process, its status, and a replay of what all have recorded
-replay.py        the replay
+running.py       a peer's process, and its status
 """

@@ -132,10 +132,14 @@ class PeerFolder:
             return self.terms.seed
         return self.store.secret % (1 << SEED_BITS)
 
+    def new_node(self) -> PeerNode:
+        """Returns a node with this peer's settings and rows, before its first event."""
+        return PeerNode(self.terms, self.me.number, self.data, self.seed)
+
     def node(self) -> PeerNode:
-        """Returns a node with this peer's settings and rows, in its last saved state if there is
-        one. Raises EntrenousError if that state is damaged."""
-        node = PeerNode(self.terms, self.me.number, self.data, self.seed)
+        """Returns the peer's node in its last saved state if there is one. Raises EntrenousError if
+        that state is damaged."""
+        node = self.new_node()
         kept = self.state.load(schema_of(node.arrays()))
         if kept is not None:
             node.restore(kept)

@@ -41,7 +41,7 @@ from entrenous.systems.gossip_node import OLDEST, most_ageing
 
 from ..agreement.terms import FederationTerms
 from ..wire.pushed import digest, pack
-from .replay import MESSAGE, PUSH, START, PeerEvent
+from .events import MESSAGE, PUSH, START, PeerEvent
 
 TOO_OLD = -1  # a received model is further behind the own one than the terms allow
 RANKED = 20  # n of the HR@n by which a person sees how a node does
@@ -188,20 +188,26 @@ class PeerNode:
         """Merges a received model and trains, as the algorithm says. Returns ACCEPTED, or the
         reason of a refusal (`core.gossip.REFUSALS` or TOO_OLD), after which nothing has changed."""
         sender = received.sender
-        headers = received.headers
-        age = int(headers.age[0])
+        age = int(received.headers.age[0])
         own: int = int(self.nodes.age[0])  # type: ignore[attr-defined]  # of every PeerState
         if self._oldest is not None and age < own - self._oldest:
             return TOO_OLD
-        self.pool[1] = received.model
-        key = self._next_key()
-        oldest = np.array([self._ages.oldest(sender, own)])
-        arrivals = Arrivals(self.pool, OWN, OWN, RECEIVED, OWN, headers, key, oldest=oldest)
-        refused = int(self.algorithm.on_message(arrivals, self.nodes, self.data)[0])
+        refused = self.merge(received, self._ages.oldest(sender, own))
         # Noted after the judgement: no claim may confirm itself.
         self._ages.note(sender, age, refused != TOO_AHEAD)
+        return refused
+
+    def merge(self, received: ReceivedModel, oldest: int = OLDEST) -> int:
+        """Merges a received model of at most so many updates, and trains. Returns as `receive`
+        does."""
+        self.pool[1] = received.model
+        headers = received.headers
+        key = self._next_key()
+        most = np.array([oldest])
+        arrivals = Arrivals(self.pool, OWN, OWN, RECEIVED, OWN, headers, key, oldest=most)
+        refused = int(self.algorithm.on_message(arrivals, self.nodes, self.data)[0])
         if refused == ACCEPTED:
-            self._note(PeerEvent(MESSAGE, sender, received.push, received.digest))
+            self._note(PeerEvent(MESSAGE, received.sender, received.push, received.digest))
         return refused
 
     def _next_key(self) -> UInt64Array:

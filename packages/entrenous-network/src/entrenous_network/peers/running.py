@@ -1,5 +1,5 @@
-"""The process of a peer: its folder, a link, and the loop until it is told to end. Also its status,
-and a replay of the events that all peers have recorded.
+"""The process of a peer: its folder, a link, and the loop until it is told to end. Also its
+status.
 """
 
 from __future__ import annotations
@@ -7,14 +7,12 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Callable
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
-from entrenous.core.contract.protocols import arrays_of, model_sha256
-from entrenous.core.errors import InputError
 from entrenous.core.lock import holding
 
 from ..links.health import DiskHealth, Trouble
@@ -23,7 +21,6 @@ from .folder import PeerFolder
 from .node import PeerNode
 from .peer import Membership, Peer, pace
 from .port import Machine
-from .replay import Recording, Replayed, replay
 
 
 def run(
@@ -129,53 +126,3 @@ class PeerTold:
         if about.get("pushes") and not about.get("known"):
             return Trouble("alone", "no other peer's address is known: is a bootstrap up?")
         return None
-
-
-class Verdict(NamedTuple):
-    """Two hashes of one peer's final model."""
-
-    number: int
-    """The number of the peer."""
-    events: int
-    """The number of its recorded events."""
-    kept: str
-    """The hash of the model on the peer's disk."""
-    replayed: str
-    """The hash of the model that a replay of all recorded events computes."""
-
-
-def check(paths: Sequence[Path]) -> list[Verdict]:
-    """Replays the events that all peers of a federation recorded, and compares the models. Raises
-    ReplayError if the recordings contradict each other, InputError while a peer runs."""
-    with ExitStack() as opened:
-        folders = [opened.enter_context(closing(PeerFolder(path))) for path in paths]
-        for folder in folders:
-            if folder.is_running():
-                fix = "stop all peers of the federation first"
-                raise InputError(str(folder.folder), "is running", fix=fix)
-        # A peer that never ran has pushed to nobody.
-        folders = [folder for folder in folders if folder.state.about()]
-        if not folders:
-            raise InputError("FOLDER", "no peer has recorded anything", fix="run some first")
-        terms = folders[0].terms
-        nodes = []
-        recordings = []
-        for folder in folders:
-            node = folder.trained()
-            nodes.append(node)
-            events = folder.state.events()
-            recordings.append(Recording(node.number, node.seed, node.data, events))
-    replayed = replay(terms.gossip, terms.catalogue, terms.seed, recordings)
-    verdicts = []
-    for d, node in enumerate(nodes):
-        verdicts.append(_verdict(d, node, replayed, len(recordings[d].events)))
-    return verdicts
-
-
-def _verdict(d: int, node: PeerNode, replayed: Replayed, events: int) -> Verdict:
-    """Returns the verdict on peer d. The model and all private arrays count."""
-    kept = {name: array[0] for name, array in arrays_of(node.nodes).items()}
-    kept["model"] = node.pool[0]
-    repeated = {name: array[d] for name, array in arrays_of(replayed.nodes).items()}
-    repeated["model"] = replayed.models[d]
-    return Verdict(node.number, events, model_sha256(kept), model_sha256(repeated))

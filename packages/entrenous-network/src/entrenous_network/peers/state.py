@@ -21,8 +21,8 @@ from entrenous.core.types import Array
 
 from ..node.node_store import NodeStore
 from ..wire.tensors import Malformed, Schema, read, write
+from .events import MESSAGE, PeerEvent
 from .messages import AddressRecord
-from .replay import MESSAGE, PeerEvent
 
 SEEN = 4096  # newest accepted models of which a peer refuses a copy after a restart
 
