@@ -16,11 +16,13 @@ import numpy as np
 import pytest
 from entrenous_network.agreement.catalogue import Items
 from entrenous_network.agreement.growth import LONGER, NEXT, current_terms, in_corner
+from entrenous_network.agreement.members import MEMBERS, Members
 from entrenous_network.frames.frames import Code
 from entrenous_network.node.node import FederatedNode
 from entrenous_network.operate.device import Device
-from entrenous_network.operate.enrolment import accept, rotate
-from entrenous_network.operate.membership import change_items, invite
+from entrenous_network.operate.enrolment import accept
+from entrenous_network.operate.founding import write_invitations
+from entrenous_network.operate.membership import change_items
 from entrenous_network.operate.running import status
 from entrenous_network.server.server import ListsChanged, serve
 from entrenous_network.server.server_folder import ServerFolder
@@ -203,7 +205,8 @@ def test_items_come_twice_and_an_invitation_has_the_newest_list(tmp_path: Path) 
         part = Items(NEW.ids[number : number + 3], NEW.titles[number : number + 3], None)
         change_items(tmp_path / "f", part)
         growing.served(stop_at=2 + number)
-    (invitation,) = invite(tmp_path / "f", [(rotate(growing.made.nodes["node-1"]), 5)])
+    members = Members.read(growing.made.server / MEMBERS, USERS)
+    invitation = write_invitations(tmp_path / "f", ["node-1"], members)["node-1"]
     assert current_terms(invitation).items == FIRST + MORE
     assert current_terms(invitation).run == growing.made.terms.run
     # A node that lives takes no shorter list from an old invitation.

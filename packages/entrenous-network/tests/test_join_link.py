@@ -21,10 +21,10 @@ from entrenous_network.agreement.members import MEMBERS
 from entrenous_network.links import knocking
 from entrenous_network.links.admission import Denied, here
 from entrenous_network.operate.device import Device
-from entrenous_network.operate.enrolment import identity, rotate
+from entrenous_network.operate.enrolment import identity
 from entrenous_network.operate.founding import Place, found_federation, free_ports
 from entrenous_network.operate.joining import join_by_link, join_shop
-from entrenous_network.operate.membership import invite, shut_out
+from entrenous_network.operate.membership import shut_out
 from entrenous_network.operate.newcomers import (
     LINKS,
     JoinDesk,
@@ -153,21 +153,6 @@ def test_nobody_joins_without_masks_by_a_link_who_did_not_say_so(tmp_path: Path)
         # Whoever says paper has said that all can be read.
         agreed = JoinPlan(profile="paper")
         assert join_shop(tmp_path / "z", str(link), rows, agreed, print) == 2
-
-
-def test_no_device_of_a_masked_federation_gets_another_key(
-    running: Running, tmp_path: Path
-) -> None:
-    """The others would refuse the list for ever, and no further sum would be whole."""
-    before = (running.made.server / MEMBERS).read_bytes()
-    with pytest.raises(InputError, match="no node changes its key"):
-        rotate(running.devices[0])
-    assert not (running.devices[0] / "next.key").exists()
-    other = identity(tmp_path / "other", running.devices[0].name)
-    asks = other._replace(replaces="00" * 32, signature="00" * 64)
-    with pytest.raises(InputError, match="--node: under masks no node changes its key"):
-        invite(running.folder, [(asks, 1)])
-    assert (running.made.server / MEMBERS).read_bytes() == before
 
 
 def test_a_link_ends_and_is_used_up_and_is_slow(running: Running, tmp_path: Path) -> None:

@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 from entrenous_network.agreement.catalogue import Items
-from entrenous_network.operate.enrolment import accept, identity, join, rotate
+from entrenous_network.operate.enrolment import accept, identity, join
 from entrenous_network.operate.founding import found, found_federation
 from entrenous_network.operate.membership import (
-    invite,
     renew_certificate,
     renew_tickets,
     shut_out,
@@ -88,10 +87,7 @@ def test_a_federation_with_a_server_is_on_the_disk_at_each_step(tmp_path: Path, 
         JoinPlan(profile="paper", public_draws=True),
     )
     assert disk.lost(tmp_path) == []
-    request = rotate(folder)
-    assert disk.lost(tmp_path) == []
-    invitations = invite(tmp_path / "f", [(request, 2)])
-    accept(folder, next(path for path in invitations if path.name == "one"))
+    accept(folder, made.nodes["one"])
     assert disk.lost(tmp_path) == []
     make_link(tmp_path / "f", uses=1, days=1, an_hour=1)
     assert disk.lost(tmp_path) == []

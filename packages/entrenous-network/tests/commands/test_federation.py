@@ -191,32 +191,6 @@ def test_the_certificate_is_for_where_nodes_reach_the_server(
     assert (folder / "book/invitations/a/ca.crt").read_bytes() == (keys / "ca.crt").read_bytes()
 
 
-def test_a_node_with_a_new_key_keeps_its_users_and_its_store(
-    folder: Path, command: Command
-) -> None:
-    from entrenous_network.agreement.files import public_bytes, read_identity
-    from entrenous_network.node.node import FederatedNode
-
-    founded(command)
-    assert command(*split(JOINED)).code == 0
-    old = public_bytes(read_identity(folder / "a/identity.key")).hex()
-    members = folder / "book/server/members.json"
-    before = json.loads(members.read_text())["nodes"]["a"]
-    accept = split("federation join a --invitation book/invitations/a")
-    assert command("federation", "rotate", "a").code == 0
-    assert "is not for 'a' with this key" in command(*accept).error
-    assert command("federation", "invite", "book", "--node", "a/request.json").code == 0
-    assert command(*accept).code == 0
-    new = public_bytes(read_identity(folder / "a/identity.key")).hex()
-    found = json.loads(members.read_text())
-    assert found["nodes"]["a"] == before | {"key": new}
-    assert new != old and not (folder / "a/next.key").exists()
-    assert [(one["name"], one["key"]) for one in found["former"]] == [("a", old)]
-    node = FederatedNode(folder / "a")
-    assert public_bytes(node.key).hex() == new and len(node.rows.users) == LARGE
-    node.close()
-
-
 def test_an_invitation_to_another_federation_is_not_accepted(
     folder: Path, command: Command
 ) -> None:

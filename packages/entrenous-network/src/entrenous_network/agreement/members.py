@@ -33,7 +33,7 @@ class Member(NamedTuple):
 
 
 class FormerMember(NamedTuple):
-    """A key that is no member's any more, since its node was shut out or has another key."""
+    """A key that is no member's any more, since its node was shut out."""
 
     name: str
     key: str
@@ -134,16 +134,8 @@ class Members:
         return key in keys
 
     def with_nodes(self, nodes: Iterable[tuple[str, Member]]) -> Members:
-        """Returns the list with some nodes added, or with other keys; a key that is replaced is
-        noted as a former one.
-        """
-        members = dict(self.nodes)
-        former = list(self.former)
-        for name, member in nodes:
-            if name in members and members[name].key != member.key:
-                former.append(_former(name, members[name]))
-            members[name] = member
-        return Members(members, self.users, former)
+        """Returns the list with some nodes added, or with other tickets."""
+        return Members({**self.nodes, **dict(nodes)}, self.users, self.former)
 
     def without(self, name: str) -> Members:
         """Returns the list without a node, whose key is noted."""
@@ -158,7 +150,6 @@ class Members:
         (`party_list`). Raises InputError.
         """
         keys = {member.name: bytes.fromhex(member.key) for member in self.former}
-        # A member's key of now comes before a key that it had.
         for name, member in self.nodes.items():
             keys[name] = member.key.public_bytes_raw()
         return Roll(keys)
@@ -182,13 +173,11 @@ class Members:
 
     def since(self, known: int) -> str:
         """Returns, as JSON text, what the list of somebody lacks to whom nobody from the number
-        `known` on is known: further nodes, those with other keys, and all former ones.
+        `known` on is known: further nodes, and all former ones.
         """
-        gone = {member.name for member in self.former}
         nodes = {}
         for name, member in self.nodes.items():
-            is_new = bool(len(member.users)) and int(member.users[0]) >= known
-            if is_new or name in gone:
+            if len(member.users) and int(member.users[0]) >= known:
                 nodes[name] = _fields(member)
         former = [member._asdict() for member in self.former]
         lacks = {"after": known, "nodes": nodes, "former": former}

@@ -153,7 +153,7 @@ def _say_founded(plan: FoundingPlan, founded: FoundedFederation) -> None:
 
 def requested(text: str) -> tuple[Any, int]:
     """Reads the value of --node. Returns the request and the number of users that the node may
-    have, 1 for a peer and for a new key. Raises InputError.
+    have, 1 for a peer. Raises InputError.
     """
     from ..operate.enrolment import EnrolmentRequest
 
@@ -188,7 +188,7 @@ def join(
 
     Prints first what the node agrees to. Terms and addresses come from the invitation; everything
     else is decided by the options of this command. A node that has joined already accepts a further
-    invitation, with a new ticket, key or certificate, without --data, and a server's new address by
+    invitation, with a new ticket or certificate, without --data, and a server's new address by
     --moved, also while it runs.
 
     Parameters

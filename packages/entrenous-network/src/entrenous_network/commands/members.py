@@ -1,4 +1,4 @@
-"""`entrenous federation invite`, `shut-out`, `items`, `move`, `renew`, `rotate` and `rewind`:
+"""`entrenous federation invite`, `shut-out`, `items`, `move`, `renew` and `rewind`:
 changes of a federation that has been founded.
 """
 
@@ -23,7 +23,7 @@ from .libraries import NETWORK, OF_NODE, need_libraries
 def invite(
     folder: Path, /, *, node: Annotated[list[str], Parameter(negative="")], days: float = 365.0
 ) -> None:
-    """As the operator: invite further nodes, or confirm the new key of a node. Writes
+    """As the operator: invite further nodes. Writes
     FOLDER/invitations/NAME for each.
 
     Parameters
@@ -32,7 +32,7 @@ def invite(
         The federation's folder, which `entrenous federation new` made.
     node:
         REQUEST.json:USERS, the request of a node and the number of users that it may have; of a
-        peer, and for a new key made by `rotate`, REQUEST.json alone. May be repeated.
+        peer REQUEST.json alone. May be repeated.
     days:
         How many days the ticket of a peer is valid.
     """
@@ -217,26 +217,6 @@ def renew(folder: Path, /, *, name: list[str] | None = None, days: float = 365.0
             f"a new authority: send {authority} to every node, which puts it into its folder and"
             " starts again"
         )
-
-
-@app.command
-def rotate(folder: Path, /) -> None:
-    """On a node or a peer: make a new key, and a request for it that the old key signs. The old key
-    stays in use until `join`.
-
-    Parameters
-    ----------
-    folder:
-        The node's folder.
-    """
-    need_libraries("federation", *OF_NODE)
-    from ..operate.enrolment import rotate as make
-
-    name = make(folder).name
-    say(
-        f"new key of '{name}'; send {folder / 'request.json'} to the operator, then `join` with the"
-        " new invitation, without --data"
-    )
 
 
 @app.command

@@ -5,8 +5,7 @@ invited, and joins with its users' rows.
     operator  founding.found_federation(...)      -> the operator's folder, and an invitation for
                                                      each request
     node      join(folder, invitation, rows)      -> the node's folder, ready to run
-    node      rotate(folder)                      -> a request with a new key, signed by the old one
-    node      accept(folder, invitation)          -> the same folder with a new key, ticket or
+    node      accept(folder, invitation)          -> the same folder with a new ticket or
                                                      certificate
 
 No private key leaves the machine on which it was made, and no row leaves the node.
@@ -27,7 +26,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from entrenous.core.contract.protocols import some_visits
 from entrenous.core.errors import InputError
-from entrenous.core.files import copy_file, make_folder, rename_file
+from entrenous.core.files import copy_file, make_folder
 from entrenous.core.keywords import at_least
 from entrenous.core.printed import counted
 from entrenous.core.registry.discover import lasting, short
@@ -51,14 +50,11 @@ from ..agreement.members import MEMBERS, Member, Members
 from ..agreement.terms import TERMS, FederationTerms
 from ..node.node_store import NODE, STORE, NodeStore, check_times
 from ..secure_sum.party_list import in_days
-from ..secure_sum.primitives import verified
 from ..secure_sum.terms import Floors
 from .plans import JoinPlan
 
 REQUEST = "request.json"
-NEXT = "next.key"
 LONGEST = 56  # characters of an address
-ROTATION = b"entrenous new key 1\0"  # begins what an old key signs for a new one
 
 
 class EnrolmentRequest(NamedTuple):
@@ -72,10 +68,6 @@ class EnrolmentRequest(NamedTuple):
     """HOST:PORT on which a peer listens."""
     advertise: tuple[str, ...] = ()
     """HOST:PORT that other peers are told instead of `listen`."""
-    replaces: str = ""
-    """The key that a member had before, hexadecimal."""
-    signature: str = ""
-    """The signature by which the key in `replaces` asks for the new one, hexadecimal."""
 
     @classmethod
     def read(cls, path: Path) -> Self:
@@ -117,16 +109,6 @@ class EnrolmentRequest(NamedTuple):
         key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(self.key))
         return Member(key, np.arange(start, start + count), until)
 
-    def is_by_owner_of(self, key: str, run: str) -> bool:
-        """Returns whether the owner of a key, hexadecimal, asks to replace it in the federation
-        `run`."""
-        try:
-            signature = bytes.fromhex(self.signature)
-        except (TypeError, ValueError):
-            return False
-        asked = _rotation(run, self.name, self.key)
-        return self.replaces == key and verified(bytes.fromhex(key), signature, asked)
-
 
 def _is_address(address: str) -> bool:
     """Returns whether a text is empty, or HOST:PORT that fits into the record of a peer."""
@@ -135,11 +117,6 @@ def _is_address(address: str) -> bool:
     if not address:
         return True
     return is_host(host) and port_of(digits) is not None and len(address) <= LONGEST
-
-
-def _rotation(run: str, name: str, key: str) -> bytes:
-    """Returns the text that an old key signs for a new one."""
-    return ROTATION + f"{run} {name} {key}".encode()
 
 
 def identity(
@@ -159,7 +136,9 @@ def identity(
             expected = "HOST:PORT, such as 10.0.0.7:9411"
             raise InputError(option, f"got {address!r}", expected=expected)
     make_folder(folder, mode=0o700)
-    request = EnrolmentRequest(name, _new_key(folder / IDENTITY), listen, advertise)
+    key = Ed25519PrivateKey.generate()
+    write_identity(folder / IDENTITY, key)
+    request = EnrolmentRequest(name, public_bytes(key).hex(), listen, advertise)
     write_json(folder / REQUEST, request._asdict())
     return request
 
@@ -169,33 +148,6 @@ def _new_key(path: Path) -> str:
     key = Ed25519PrivateKey.generate()
     write_identity(path, key)
     return public_bytes(key).hex()
-
-
-def rotate(folder: Path) -> EnrolmentRequest:
-    """Makes a new key for a node that has joined, and a request for it that its old key has signed.
-    The old key counts until an invitation for the new one is accepted. Raises InputError for a
-    folder that waits for such an invitation already, and under masks.
-    """
-    # The new key is written next to the old one, which answers until the operator has taken it.
-    terms = FederationTerms.read(folder / TERMS)
-    check_rotation(str(folder), terms)
-    old = read_identity(folder / IDENTITY)
-    before = EnrolmentRequest.read(folder / REQUEST)
-    key = _new_key(folder / NEXT)
-    signature = old.sign(_rotation(terms.run, before.name, key)).hex()
-    request = before._replace(key=key, replaces=public_bytes(old).hex(), signature=signature)
-    write_json(folder / REQUEST, request._asdict())
-    return request
-
-
-def check_rotation(where: str, terms: FederationTerms) -> None:
-    """Raises InputError under masks: nodes take no list in which somebody whom they know has
-    another key, so that no further sum would be whole.
-    """
-    if terms.masked:
-        problem = "under masks no node changes its key, by which all others know it"
-        fix = "`entrenous federation shut-out` ends it, and its owner joins anew by a link"
-        raise InputError(where, problem, expected="the key that it joined with", fix=fix)
 
 
 def join(
@@ -368,8 +320,8 @@ def check_epsilon(
 
 
 def accept(folder: Path, invitation: Path) -> None:
-    """Accepts a further invitation for a node that has joined: after `rotate`, or with a new
-    ticket, address or certificate.
+    """Accepts a further invitation for a node that has joined, with a new ticket, address or
+    certificate.
 
     Raises InputError for an invitation to another federation, for another key, or for other
     users.
@@ -384,8 +336,7 @@ def accept(folder: Path, invitation: Path) -> None:
             "is to another federation",
             fix="make a new folder with `entrenous federation identity`",
         )
-    rotated = (folder / NEXT).exists()
-    key = public_bytes(read_identity(folder / (NEXT if rotated else IDENTITY)))
+    key = public_bytes(read_identity(folder / IDENTITY))
     users = invited(invitation, terms, str(about["name"]), key)
     with closing(NodeStore(folder / STORE)) as store:
         same = np.array_equal(users, store.users)
@@ -394,9 +345,6 @@ def accept(folder: Path, invitation: Path) -> None:
             str(invitation), "is for other users than this node's", fix="ask the operator why"
         )
     take(folder, invitation)
-    # Last: a node that dies before this line still has next.key, and can accept once more.
-    if rotated:
-        rename_file(folder / NEXT, folder / IDENTITY)
     write_json(folder / NODE, about | (of_server(invitation) if terms.has_server else {}))
 
 

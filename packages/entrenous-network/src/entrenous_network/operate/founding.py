@@ -77,7 +77,6 @@ from .bounded import (
 )
 from .enrolment import (
     EnrolmentRequest,
-    check_rotation,
     identity,
     join,
 )
@@ -483,17 +482,14 @@ def node_names(nodes: int) -> list[str]:
 
 def enrolled(terms: FederationTerms, members: Members, requests: Requests, until: int) -> Members:
     """Returns the membership list with the nodes that ask, numbered after all present and former
-    members, and with the new keys of members that ask to replace theirs.
+    members.
 
     until: the second in which tickets of peers end. Raises InputError for a name or a key that is
     known, and if no number is left.
     """
     until = 0 if terms.has_server else until
     for request, count in requests:
-        if request.replaces:
-            member = _replaced(terms, members, request, until)
-        else:
-            member = _added(terms, members, request, count, until)
+        member = _added(terms, members, request, count, until)
         members = members.with_nodes([(request.name, member)])
     return members
 
@@ -529,36 +525,6 @@ def _added(
             expected=f"at most {terms.users}, as the terms say",
         )
     return request.member(start, count, until)
-
-
-def _replaced(
-    terms: FederationTerms, members: Members, request: EnrolmentRequest, until: int
-) -> Member:
-    """Returns the member with its new key. Its ticket ends later than the old one, by which peers
-    know which of both counts.
-    """
-    check_rotation("--node", terms)
-    before = members.nodes.get(request.name)
-    # Without this signature anybody could take a member's place by asking in its name.
-    old_key = ""
-    if before is not None:
-        old_key = before.key.public_bytes_raw().hex()
-    if before is None or not request.is_by_owner_of(old_key, terms.run):
-        raise InputError(
-            "--node",
-            f"'{request.name}' does not show that its old key wants this",
-            expected="a request that the member's key has signed",
-            fix="make it with `entrenous federation rotate`",
-        )
-    if members.is_known("", request.key):
-        raise InputError(
-            "--node", f"the new key of '{request.name}' is or was a node's of this federation"
-        )
-    # Nodes of a server have no ticket, which ends at 0.
-    later = 0
-    if before.until:
-        later = max(until, before.until + 1)
-    return request.member(0, 1, later)._replace(users=before.users)
 
 
 def _bootstraps(requests: Requests, members: Members) -> list[dict[str, Any]]:

@@ -1,5 +1,4 @@
-"""Changes of an existing federation: nodes come, go and change their keys; certificates and tickets
-are renewed.
+"""Changes of an existing federation: nodes come and go; certificates and tickets are renewed.
 
 `folder` is the one that `founding.found_federation` made. A server at work takes up changes of its
 lists before its next round. Peers learn of a key that was shut out by a signed list, which they
@@ -22,7 +21,7 @@ from entrenous.core.lock import changing
 
 from ..agreement.catalogue import Items
 from ..agreement.certificates import expiry, make_keys, names_of
-from ..agreement.files import IDENTITY, read_identity, read_json, write_json
+from ..agreement.files import IDENTITY, read_identity
 from ..agreement.growth import NEXT, check_growing, current_items, read_items
 from ..agreement.members import MEMBERS, Members
 from ..agreement.terms import TERMS, FederationTerms
@@ -44,8 +43,8 @@ PARTS = "server.crt", "server.key"
 
 
 def invite(folder: Path, requests: Requests, days: float = DAYS) -> list[Path]:
-    """Adds nodes to the membership list of an existing federation, or gives a member its new key,
-    and writes their invitations. days: the time for which the tickets of peers are valid.
+    """Adds nodes to the membership list of an existing federation, and writes their invitations.
+    days: the time for which the tickets of peers are valid.
 
     Raises InputError, before anything is written, for a name or key that is or was a member's, and
     for more users than the terms have room for.
@@ -111,12 +110,9 @@ def renew_tickets(folder: Path, days: float = DAYS) -> list[Path]:
     with changing(operator_folder(folder)):
         operator, terms, members = _opened(folder)
         until = ends(days)
-        renewed = []
-        for name, member in members.nodes.items():
-            # Of two tickets for a number the one that ends later counts.
-            later = max(until, member.until + 1)
-            renewed.append((name, member._replace(until=later)))
-        members = members.with_nodes(renewed)
+        members = members.with_nodes(
+            (name, member._replace(until=until)) for name, member in members.nodes.items()
+        )
         written(operator, terms, members)
     return list(write_invitations(folder, members.names, members).values())
 
@@ -225,23 +221,14 @@ def _opened(folder: Path) -> tuple[Path, FederationTerms, Members]:
 
 
 def written(operator: Path, terms: FederationTerms, members: Members) -> None:
-    """Writes the membership list; for peers also the bootstraps with their present keys, and the
-    list of revoked keys. The caller holds the folder (`changing`).
+    """Writes the membership list; for peers also the list of revoked keys. The caller holds the
+    folder (`changing`).
     """
     revoked = None
     # Signed before anything is written, since that fails for too many keys.
     if members.former and not terms.has_server:
         revoked = _revoked(operator, terms, members)
     write_text(operator / MEMBERS, members.text())
-    if terms.has_server:
-        return
-    keys = {}
-    for member in members.nodes.values():
-        keys[int(member.users[0])] = member.key.public_bytes_raw().hex()
-    bootstraps = read_json(operator / PLACE)["bootstraps"]
-    for bootstrap in bootstraps:
-        bootstrap["key"] = keys.get(bootstrap["number"], bootstrap["key"])
-    write_json(operator / PLACE, {"bootstraps": bootstraps})
     if revoked is not None:
         revoked.write(operator)
 

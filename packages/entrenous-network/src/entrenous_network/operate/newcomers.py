@@ -220,7 +220,7 @@ def _request(body: bytes) -> EnrolmentRequest:
         asked = EnrolmentRequest.of(json.loads(body), "request")
     except (ValueError, RecursionError, InputError):
         raise Denied(400, "no-request") from None
-    # By a link somebody joins as a node of a server, for the first time.
-    if asked.listen or asked.advertise or asked.replaces:
+    # By a link somebody joins as a node of a server.
+    if asked.listen or asked.advertise:
         raise Denied(400, "no-request")
     return asked

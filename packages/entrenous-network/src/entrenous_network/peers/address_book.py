@@ -75,9 +75,7 @@ class AddressBook:
 
     def put(self, record: AddressRecord, wall: float) -> None:
         """Verifies a record and stores it unless a newer one is stored. Raises ProtocolError for a
-        forged, expired or revoked record, and for a number that belongs to another key. Of two keys
-        the number belongs to the one whose ticket ends last, since the operator gives a new key a
-        later ticket.
+        forged, expired or revoked record, and for a number that belongs to another key.
         """
         number = record.number
         entry = self.entries.get(number)
@@ -90,10 +88,7 @@ class AddressBook:
         self.verifier.check(record, wall, ticket=not is_same)
         self.expire(wall)
         if held is not None and number in self.entries and held.id != record.id:
-            if record.until <= held.until:
-                raise ProtocolError("number" if record.until == held.until else "stale")
-            # The owner of the number has a new key: nothing of the old one counts.
-            entry = held = None
+            raise ProtocolError("number")
         # Others hand on records of a dead peer for as long as these are fresh: one that has led
         # nowhere is not taken again.
         if number == self.own or record.issued <= self._gone.get(number, -1):
