@@ -130,7 +130,7 @@ def test_an_owner_says_how_much_of_differential_privacy_a_user_gives_up_at_most(
 def test_a_node_takes_the_floors_that_join_wrote(
     tmp_path: Path, command: Command, occupancy: float
 ) -> None:
-    floors = Floors(people=5, occupancy=occupancy)
+    floors = Floors(people=6, occupancy=occupancy)
     node = by_lot(tmp_path / "f", floors=floors, noise=0.0, bits=64).nodes["node-01"]
     assert json.loads((node / NODE).read_text())["floors"] == asdict(floors)
     assert FederatedNode(node)._floors == floors
@@ -147,7 +147,7 @@ FLOORS: list[object] = [
 def test_floors_that_join_cannot_have_written_get_one_line(
     tmp_path: Path, command: Command
 ) -> None:
-    node = by_lot(tmp_path / "f", people=5).nodes["node-01"]
+    node = by_lot(tmp_path / "f", people=6).nodes["node-01"]
     about = json.loads((node / NODE).read_text())
     for floors in FLOORS:
         (node / NODE).write_text(json.dumps({**about, "floors": floors}))

@@ -67,7 +67,7 @@ def endurance(
 
 
 def _plan() -> FoundingPlan:
-    return fcf_by_lot(PEOPLE, DRAWN, FACTORS, people=3, deadline=30.0, accuracy=3.0)
+    return fcf_by_lot(PEOPLE, DRAWN, FACTORS, people=7, deadline=30.0, accuracy=3.0)
 
 
 @contextmanager

@@ -68,7 +68,7 @@ def joining(threads: int, progress: Progress) -> dict[str, Any]:
 
 
 def _plan(users: int) -> FoundingPlan:
-    return fcf_by_lot(users, drawn=12, factors=8, people=5, deadline=1.0)
+    return fcf_by_lot(users, drawn=12, factors=8, people=7, deadline=1.0)
 
 
 def _first_list(folder: Path) -> None:

@@ -156,8 +156,8 @@ def test_what_a_federation_by_lot_lacks_is_said_at_once_and_can_be_pasted(
 def test_a_place_or_a_number_that_cannot_be_founds_nothing(
     folder: Path, command: Command, options: list[str], line: str
 ) -> None:
-    lot = "--protect sampling=poisson --protect answers=9 --protect people=11 --set cohort=13"
-    users = [] if "--users" in options else ["--users", "40"]
+    lot = "--protect sampling=poisson --protect answers=9 --protect people=15 --set cohort=15"
+    users = [] if "--users" in options else ["--users", "60"]
     assert line in command(*split(f"{NEW} --endless {lot}"), *users, *options).error
     assert not (folder / "book").exists()
 
