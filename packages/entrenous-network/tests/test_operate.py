@@ -26,7 +26,7 @@ from entrenous_network.links.polling import (
     refusal_of,
 )
 from entrenous_network.node.node import FederatedNode
-from entrenous_network.node.node_watch import AWAY, NodeWatch, node_status
+from entrenous_network.node.node_watch import AWAY, NodeWatch, ShopWatch, node_status
 from entrenous_network.operate.founding import free_ports
 from entrenous_network.operate.running import status_of_server
 from entrenous_network.server.server import serve
@@ -312,7 +312,7 @@ def test_a_node_counts_what_it_refuses_by_code_and_is_not_well_while_it_fails(
         stop.set()
         trouble = watch.trouble()
         assert trouble is not None and trouble.kind == "failed" and "OSError" in trouble.text
-        assert 'answers_total{code="failed"}' in watch.text()
+        assert 'answers_total{code="failed"}' in ShopWatch([watch]).text()
 
 
 def full(*arguments: Any) -> None:

@@ -24,7 +24,7 @@ from entrenous_network.operate.device import Device, add_to_shop, recommend
 from entrenous_network.operate.founding import free_ports
 from entrenous_network.operate.joining import join_shop
 from entrenous_network.operate.newcomers import links_of, make_link
-from entrenous_network.operate.running_node import run_node, run_shop
+from entrenous_network.operate.running_node import run_node
 from entrenous_network.operate.served_shop import ShopDevices
 from entrenous_network.operate.shop import device_of, devices_of
 from federation_links import until
@@ -58,7 +58,7 @@ def test_the_customers_of_a_shop_answer_by_lots_of_their_own(
     assert len(running.members().nodes) == PEOPLE + 4
     devices = devices_of(shop)
     stop = threading.Event()
-    run = threading.Thread(target=run_shop, args=(shop, stop, running.said.append))
+    run = threading.Thread(target=run_node, args=(shop, stop, running.said.append))
     run.start()
     try:
 
@@ -69,7 +69,7 @@ def test_the_customers_of_a_shop_answer_by_lots_of_their_own(
         until(lambda: all(answered(device) for device in devices))
         # Nobody may run one of them a second time.
         with pytest.raises(InputError, match="is at work on it"):
-            run_shop(shop, threading.Event(), running.said.append)
+            run_node(shop, threading.Event(), running.said.append)
         ended = threading.Event()
         ended.set()
         with pytest.raises(InputError, match="is at work on it"):

@@ -187,14 +187,6 @@ def _kind_of(folder: Path) -> str:
 # Each imports its own libraries: a gateway needs no iroh and no server, a peer no httpx.
 
 
-def _run_shop(folder: Path, stop: threading.Event, given: NodeOptions) -> None:
-    from ..operate.running_node import run_shop
-
-    run_shop(
-        folder, stop, say, insecure=given.insecure, metrics=given.metrics, served_at=given.serve
-    )
-
-
 def _run_node(folder: Path, stop: threading.Event, given: NodeOptions) -> None:
     from entrenous.federation.shard import Threads
 
@@ -225,7 +217,7 @@ def _run_peer(folder: Path, stop: threading.Event, given: NodeOptions) -> None:
 
 NODES: Mapping[str, NodeKind] = MappingProxyType(
     {
-        "shop": NodeKind(_run_shop, frozenset({"insecure", "metrics", "serve"})),
+        "shop": NodeKind(_run_node, frozenset({"insecure", "metrics", "serve"})),
         "node": NodeKind(_run_node, frozenset(NodeOptions._fields)),
         "peer": NodeKind(_run_peer, frozenset({"metrics"})),
     }

@@ -170,10 +170,6 @@ class NodeWatch:
             return Trouble("server", f"no word for {silent:.0f} s{lost}")
         return None
 
-    def text(self) -> str:
-        """Returns the text of /metrics."""
-        return text_of(told_of([self]))
-
     def _write(self, every: float | None = None) -> None:
         """Writes the status, unless that was done within so many seconds; None = as it comes."""
         every = self._every if every is None else every
@@ -194,7 +190,7 @@ class NodeWatch:
 
 @final
 class ShopWatch:
-    """The `Telling` of a shop: the watches of its customers' devices together."""
+    """The `Telling` of a node, or of a shop: the watches of its customers' devices together."""
 
     def __init__(self, watches: Sequence[NodeWatch]) -> None:
         self._watches = watches
@@ -209,6 +205,8 @@ class ShopWatch:
         if not found:
             return None
         first = found[0]
+        if len(self._watches) == 1:
+            return first
         of = f"{len(found)} of {len(self._watches)} devices"
         return Trouble(first.kind, f"{of}, the first: {first.text}")
 

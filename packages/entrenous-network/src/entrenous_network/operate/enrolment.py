@@ -194,7 +194,6 @@ def join(
             "floors": asdict(floors),
             "own": dict(plan.own),
             "least_users": plan.least_users,
-            "epsilon": plan.epsilon,
             "algorithm": lasting(plan.algorithm) if plan.algorithm else "",
             **of_server(invitation),
         }

@@ -42,79 +42,53 @@ def run_node(
     metrics: int | None = None,
     served_at: int | None = None,
 ) -> None:
-    """Runs a node until `stop` is set, or it has the trained model and serves no apps.
+    """Runs a node, or the devices of a shop, until `stop` is set, or each has the trained model and
+    serves no apps.
 
-    metrics: port on 127.0.0.1 that answers GET /metrics; None = none. served_at: port on 127.0.0.1
-    that serves the device to apps; None = none. Raises InputError for a folder, a port or a server
-    that cannot be used.
+    threads: of a node. metrics: port on 127.0.0.1 that answers GET /metrics; None = none.
+    served_at: port on 127.0.0.1 that serves the devices to apps; None = none. Raises InputError for
+    a folder, a port or a server that cannot be used.
     """
-    about = read_json(folder / NODE)
-    with holding(folder / "lock"), closing(FederatedNode(folder, threads=threads)) as node:
-        newest, *_ = known_addresses(folder, about["server"])
-        users = counted(len(node.shard.users), "user")
-        say(f"{node.name}: {users}, {counted(len(node.rows), 'row')}, server {newest}")
-        say(node.terms.limits())
-        if not INSTALLED:
-            say(UNCOMPILED)
-        if line := node.terms.other_source(str(about.get("algorithm", ""))):
-            say(f"warning: {line}")
-        watch = NodeWatch(folder, node.terms, node.store.standing)
-        with closing(watch), served(watch, metrics), _served_to_apps(folder, served_at, say):
-            ask(folder, [polling(node, watch)], stop, say, insecure)
-            _finish(node.name, stop, say, served_at)
-
-
-def _finish(name: str, stop: threading.Event, say: Say, served_at: int | None) -> None:
-    """Says that all nodes of a process have the trained model, unless `stop` is set. Goes on
-    serving apps, if it does, until then.
-    """
-    if not stop.is_set():
-        say(f"{name}: finished, the trained model is here")
-        if served_at is not None:
-            stop.wait()
-
-
-def run_shop(
-    folder: Path,
-    stop: threading.Event,
-    say: Say,
-    *,
-    insecure: bool = False,
-    metrics: int | None = None,
-    served_at: int | None = None,
-) -> None:
-    """Runs the devices of a shop until `stop` is set. metrics, served_at: as in `run_node`, for all
-    devices together. Raises InputError as `run_node` does.
-    """
-    if not INSTALLED:
-        say(UNCOMPILED)
+    shop = devices_of(folder)
+    devices = shop or [folder]
+    about = read_json(devices[0] / NODE)
+    # All customers know the same members, and in a sum are shown the same signatures.
+    common = Common()
+    every = EVERY * len(devices)
+    nodes = []
+    watches = []
     with ExitStack() as stack:
-        stack.enter_context(holding(folder / "lock"))
-        devices = devices_of(folder)
-        # All customers know the same members, and in a sum are shown the same signatures.
-        common = Common()
-        every = EVERY * len(devices)
-        nodes = []
-        watches = []
+        if shop:
+            threads = 1
+            stack.enter_context(holding(folder / "lock"))
         for device in devices:
             # Nobody may run one of them by itself meanwhile.
             stack.enter_context(holding(device / "lock"))
-            node = FederatedNode(device, common=common)
+            node = FederatedNode(device, threads=threads, common=common)
             stack.callback(node.close)
             watch = NodeWatch(device, node.terms, node.store.standing, every=every)
             stack.callback(watch.close)
             nodes.append(node)
             watches.append(watch)
-        stack.enter_context(served(ShopWatch(watches), metrics))
-        stack.enter_context(_served_to_apps(folder, served_at, say, common))
-        customers = counted(len(nodes), "customer")
+        who = str(folder) if shop else nodes[0].name
+        users = sum(len(node.shard.users) for node in nodes)
         rows = counted(sum(len(node.rows) for node in nodes), "row")
-        newest, *_ = known_addresses(devices[0], read_json(devices[0] / NODE)["server"])
-        say(f"{folder}: {customers}, {rows}, server {newest}")
+        newest, *_ = known_addresses(devices[0], about["server"])
+        say(f"{who}: {counted(users, 'customer' if shop else 'user')}, {rows}, server {newest}")
         say(nodes[0].terms.limits())
+        if not INSTALLED:
+            say(UNCOMPILED)
+        if line := nodes[0].terms.other_source(str(about.get("algorithm", ""))):
+            say(f"warning: {line}")
+        stack.enter_context(served(ShopWatch(watches), metrics))
+        own = common if shop else None
+        stack.enter_context(_served_to_apps(folder, served_at, say, own))
         asked = [polling(node, watch) for node, watch in zip(nodes, watches, strict=True)]
         ask(devices[0], asked, stop, say, insecure)
-        _finish(str(folder), stop, say, served_at)
+        if not stop.is_set():
+            say(f"{who}: finished, the trained model is here")
+            if served_at is not None:
+                stop.wait()
 
 
 def ask(
