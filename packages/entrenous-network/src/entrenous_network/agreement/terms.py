@@ -273,6 +273,7 @@ class FederationTerms(Settings):
                 "quorum=1 under masks: nobody knows whom the lot draws, so `people` alone says how"
                 " many must answer"
             )
+        # No honest device signs the list of a smaller sum, whatever a floor says.
         least = least_people(self.users)
         if self.fewest < least:
             raise ValueError(

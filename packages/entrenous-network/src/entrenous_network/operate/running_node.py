@@ -59,6 +59,7 @@ def run_node(
     watches = []
     with ExitStack() as stack:
         if shop:
+            # A customer's device has one user: there is nothing to divide among threads.
             threads = 1
             stack.enter_context(holding(folder / "lock"))
         for device in devices:

@@ -33,6 +33,7 @@ def show(folder: Path, trial: TrialPlan, say: Say) -> bool:
     say(made.terms.limits())
     say(f"{trial.nodes} peers, each a process with its own key; no server")
     with Processes() as processes:
+        # `found` has compiled what they need, in the fixed test round of their pins.
         for path in made.nodes.values():
             processes.start(path)
         _await_pushes(processes)
