@@ -43,6 +43,7 @@ FIRST = "advert"  # the first question of an attempt
 MEMBERS_OF_ONE = (
     3  # members of the federation for each node that is there: at most half are in a sum
 )
+LEAST = 15  # members of whom a lot draws as many as a sum must have
 ITEMS = 8
 IDLE = 1000  # times that the server may look around in vain before an attempt is given up
 MESSAGES = 2000  # questions in an attempt, at most
@@ -200,7 +201,7 @@ class World:
         **more: Any,
     ) -> None:
         loaded()
-        users = MEMBERS_OF_ONE * nodes
+        users = max(MEMBERS_OF_ONE * nodes, LEAST)
         self.folder = folder
         self.floors = floors or Floors(people=least_people(users), occupancy=0.0)
         made = by_lot(
