@@ -67,7 +67,7 @@ class Desk:
         intake.begin(
             Open(number, self.model, asked),
             self.journal,
-            [record.content for record in read(self.journal.path).records],
+            read(self.journal.path).records,
         )
         return intake
 

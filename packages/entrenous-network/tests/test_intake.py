@@ -143,9 +143,7 @@ def test_second_answer(bad, desk):
 
 
 def test_b27_nonce_is_remembered_over_a_restart(desk):
-    used = frames.opened(
-        next(record.content for record in read(desk.journal.path).records)
-    ).head.nonce
+    used = frames.opened(read(desk.journal.path).records[0]).head.nonce
     desk.intake = desk.begun(1)
     assert desk.intake.taken.keys() == {CALM}
     before, taken = desk.model_if_closed(), Taken(desk)

@@ -59,6 +59,12 @@ class LinkTally(NamedTuple):
             Counter(self.requests) + Counter(other.requests), self.refused + other.refused
         )
 
+    def since(self, before: LinkTally) -> LinkTally:
+        """Returns what was counted since `before`."""
+        return LinkTally(
+            Counter(self.requests) - Counter(before.requests), self.refused - before.refused
+        )
+
 
 def gauge(name: str, help: str, value: float) -> Family:
     """Returns one number that rises and falls."""
