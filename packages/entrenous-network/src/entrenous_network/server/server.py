@@ -332,8 +332,7 @@ class FederationServer:
         handed = self._handed_to(everyone, given, seconds, only_there=only_there)
         absent = len(everyone - _heard(handed))
         if absent:
-            missed = f"{counted(absent, 'node')} did not take the model"
-            line = f"{missed} of round {self.round}: not there"
+            line = f"{counted(absent, 'node')} did not take the model of round {self.round}"
             self._log(line, "absent", "warning")
         have = frozenset(handed.have)
         if self.terms.masked:
