@@ -67,7 +67,7 @@ class Desk:
         intake.begin(
             Open(number, self.model, asked),
             self.journal,
-            [record.content for record in read(self.journal.path).records],
+            read(self.journal.path).records,
         )
         return intake
 
@@ -193,20 +193,20 @@ def bomb(t: Taken) -> bytes:
 
 
 BADS: dict[str, tuple[Code, Callable[[Taken], bytes]]] = {
-    "b01-nan": (Code.NAN, lambda t: t.value(np.nan)),
-    "b02-inf": (Code.INF, lambda t: t.value(np.inf)),
-    "b03-minus-inf": (Code.MINUS_INF, lambda t: t.value(-np.inf)),
+    "b01-nan": (Code.NOT_FINITE, lambda t: t.value(np.nan)),
+    "b02-inf": (Code.NOT_FINITE, lambda t: t.value(np.inf)),
+    "b03-minus-inf": (Code.NOT_FINITE, lambda t: t.value(-np.inf)),
     "b05-1e30": (Code.TOO_LARGE, lambda t: t.value(1e30)),
     "b06-wrong-factors": (
-        Code.WRONG_FACTORS,
+        Code.WRONG_SHAPE,
         lambda t: t.arr(row_q=np.zeros((len(t.arrays["item"]), 5), np.float32)),
     ),
     "b07-wrong-items": (Code.WRONG_ITEMS, lambda t: t.head(items=19)),
     "b08-transposed": (
-        Code.TRANSPOSED,
+        Code.WRONG_SHAPE,
         lambda t: t.arr(row_q=np.ascontiguousarray(t.arrays["row.q"].T)),
     ),
-    "b09-broadcastable": (Code.BROADCAST, lambda t: t.arr(row_q=t.arrays["row.q"][:1])),
+    "b09-broadcastable": (Code.WRONG_SHAPE, lambda t: t.arr(row_q=t.arrays["row.q"][:1])),
     "b10-float64": (Code.WRONG_TYPE, lambda t: t.arr(row_q=t.arrays["row.q"].astype("f8"))),
     "b10-float16": (Code.WRONG_TYPE, lambda t: t.arr(row_q=t.arrays["row.q"].astype("f2"))),
     "b10-int32": (Code.WRONG_TYPE, lambda t: t.arr(row_q=t.arrays["row.q"].astype("i4"))),
@@ -226,7 +226,7 @@ BADS: dict[str, tuple[Code, Callable[[Taken], bytes]]] = {
         Code.WRONG_WEIGHT,
         lambda t: t.arr(weight=np.float32([2])),
     ),  # where every device weighs 1
-    "b17-weight-nan": (Code.NAN, lambda t: t.arr(weight=np.float32([np.nan]))),
+    "b17-weight-nan": (Code.NOT_FINITE, lambda t: t.arr(weight=np.float32([np.nan]))),
     "b18-round-before": (Code.PAST_ROUND, lambda t: t.head(round=0)),
     "b19-round-after": (Code.FUTURE_ROUND, lambda t: t.head(round=2)),
     "b20-wrong-run": (Code.WRONG_RUN, lambda t: t.head(run="0" * 32)),
@@ -266,7 +266,7 @@ BADS: dict[str, tuple[Code, Callable[[Taken], bytes]]] = {
     "head-says-more": (Code.BAD_HEAD, lambda t: t.head(more=1)),
     "sum-of-one": (Code.WRONG_COUNT, lambda t: t.head(kind="sum")),
     "other-arrays": (Code.WRONG_ARRAYS, lambda t: t.arr(more=np.zeros(1, np.float32))),
-    "array-of-other-length": (Code.WRONG_COUNT, lambda t: t.arr(row_b=t.arrays["row.b"][:-1])),
+    "array-of-other-length": (Code.WRONG_SHAPE, lambda t: t.arr(row_b=t.arrays["row.b"][:-1])),
     "refused": (Code.WITHHELD, lambda t: t.head(kind="refused")),
     "short-nonce": (Code.REPLAYED_NONCE, lambda t: t.head(nonce=b"")),
 }

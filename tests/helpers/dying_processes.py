@@ -36,7 +36,7 @@ def take_and_die(folder: str, frame: bytes) -> None:
     found = opened(frame)
     asked = held.members.by_node(np.arange(held.terms.users))
     journal = held.journal(found.head.round)
-    recorded = [record.content for record in held.recorded(found.head.round)]
+    recorded = held.recorded(found.head.round)
     intake.begin(Open(found.head.round, found.head.model, asked), journal, recorded)
     contribution.add = died  # type: ignore[assignment]
     intake.receive(frame)

@@ -435,6 +435,7 @@ def quick_pauses(patch: pytest.MonkeyPatch) -> None:
     virtual_time(patch)
     patch.setattr(secure_server, "LONGEST", 0.05)
     patch.setattr(exchange, "POLL", 0.02)
+    patch.setattr(handing_on, "POLL", 0.02)
     patch.setattr(server, "FAREWELL", 0.3)
 
 

@@ -115,8 +115,9 @@ export function floorsOf(parties, members) {
 }
 
 // The neighbours of each party, and the shares that give a secret.
-export function degreeOf(parties) {
-  if (parties <= COMPLETE) return { degree: parties - 1, threshold: floorsOf(parties, 0).quorum };
+export function degreeOf(parties, members = 0) {
+  const all = { degree: parties - 1, threshold: floorsOf(parties, members).quorum };
+  if (parties <= COMPLETE) return all;
   const tail = (numbers) => parties * numbers.reduce((a, b) => a + b, 0);
   for (let degree = 2; degree < parties; degree += 2) {
     const inLeague = binomial(degree, 0.1);
@@ -143,22 +144,19 @@ function binomial(k, chance) {
 // view: of the roster. Nobody can choose a place on the ring: the order follows from all keys.
 export async function graphOf(names, view, members) {
   const places = names.map((_, place) => place);
-  const { degree, threshold } = degreeOf(names.length);
+  const { degree, threshold } = degreeOf(names.length, members);
   const floors = floorsOf(names.length, members);
-  if (names.length <= COMPLETE) {
-    const around = () => places;
-    return { ...floors, threshold: floors.quorum, around, joined: () => true };
-  }
   const hashes = await Promise.all(
     names.map((name) => p.sha256(p.joined(view, p.bytesOf(name))).then(p.hex)),
   );
   const ring = [...places].sort((a, b) => (hashes[a] < hashes[b] ? -1 : 1));
   const n = names.length;
-  const reach = degree / 2;
+  // Where everybody is everybody's neighbour, the reach goes round the ring.
+  const reach = Math.ceil(degree / 2);
   const around = (place) => {
     const at = ring.indexOf(place);
-    const steps = Array.from({ length: degree + 1 }, (_, step) => at + step - reach + n);
-    return steps.map((step) => ring[step % n]).sort((a, b) => a - b);
+    const steps = Array.from({ length: 2 * reach + 1 }, (_, step) => at + step - reach + n);
+    return [...new Set(steps.map((step) => ring[step % n]))].sort((a, b) => a - b);
   };
   // Where `reach` in a row are missing at two places, the rest falls apart into two sums.
   const joined = (alive) => {

@@ -488,7 +488,7 @@ def _ring() -> dict[str, Any]:
     made = graph(names, view, 200)
     once = made.ring[: made.reach]
     twice = [*once, *made.ring[60 : 60 + made.reach]]
-    everybody = set(range(made.n))
+    everybody = set(range(len(made.ring)))
     assert made.joined(everybody - set(once)) and not made.joined(everybody - set(twice))
     return {
         "names": names,

@@ -83,12 +83,13 @@ def test_b_codes_differ():
         if bad[0] == "b" and bad[1:3].isdigit():
             by_code.setdefault(code, set()).add(bad[:3])
     shared = {code: kinds for code, kinds in by_code.items() if len(kinds) > 1}
-    # a body that is shorter than its head says was cut off, or its head lies; a weight or a value
-    # may be NaN; what is no array is
-    # malformed; whose a signature is that is not its sender's would take a search among all members
+    # a body that is shorter than its head says was cut off, or its head lies; any number may be not
+    # finite, and any array of another shape; what is no array is malformed; whose a signature is
+    # that is not its sender's would take a search among all members
     assert shared == {
         Code.TRUNCATED: {"b28", "b30"},
-        Code.NAN: {"b01", "b17"},
+        Code.NOT_FINITE: {"b01", "b02", "b03", "b17"},
+        Code.WRONG_SHAPE: {"b06", "b08", "b09"},
         Code.MALFORMED: {"b32", "b33"},
         Code.BAD_SIGNATURE: {"b25", "b26"},
     }
@@ -143,9 +144,7 @@ def test_second_answer(bad, desk):
 
 
 def test_b27_nonce_is_remembered_over_a_restart(desk):
-    used = frames.opened(
-        next(record.content for record in read(desk.journal.path).records)
-    ).head.nonce
+    used = frames.opened(read(desk.journal.path).records[0]).head.nonce
     desk.intake = desk.begun(1)
     assert desk.intake.taken.keys() == {CALM}
     before, taken = desk.model_if_closed(), Taken(desk)

@@ -14,11 +14,7 @@ import pytest
 from entrenous_network.frames.frames import opened
 from entrenous_network.server.journal import (
     BEFORE,
-    FRAME,
-    HEAD_BYTES,
-    MARK,
     Journal,
-    JournalRecord,
     read,
 )
 from entrenous_network.server.server import serve
@@ -37,7 +33,7 @@ from federation_links import (
 
 from entrenous.core.errors import InputError
 
-SAID = [(FRAME, b"first"), (MARK, b""), (FRAME, bytes(range(256)) * 9), (MARK, b"\0\0\0")]
+SAID = [b"first", b"", bytes(range(256)) * 9, b"\0\0\0"]
 
 
 def full(*arguments):
@@ -47,14 +43,11 @@ def full(*arguments):
 def written(path) -> list[int]:
     """A journal of SAID, and where each of its records ends."""
     journal, ends = Journal(path), [0]
-    for kind, content in SAID:
-        journal.append(kind, content)
+    for content in SAID:
+        journal.append(content)
         ends.append(path.stat().st_size)
     journal.close()
     return ends
-
-
-WHOLE = [JournalRecord(*said) for said in SAID]
 
 
 def test_r5_journal_cut_at_every_byte(tmp_path):
@@ -68,50 +61,43 @@ def test_r5_journal_cut_at_every_byte(tmp_path):
     ):
         path.write_bytes(content[:length])
         whole = sum(end <= length for end in ends[1:])
-        assert read(path)[:2] == (WHOLE[:whole], []), length
+        assert read(path) == (SAID[:whole], ends[whole], False), length
         journal = Journal(path)  # goes on after the last whole one
-        journal.append(MARK, b"after")
+        journal.append(b"after")
         journal.close()
-        assert read(path)[:2] == ([*WHOLE[:whole], JournalRecord(MARK, b"after")], []), length
+        assert read(path)[::2] == ([*SAID[:whole], b"after"], False), length
 
 
-def places(ends: list[int]) -> list[tuple[int, int | None]]:
-    """Bytes of a journal of SAID, each with the record that it is a part of, None for the head:
-    every byte of the head, of what is before and behind each content, and some of each content."""
-    found: list[tuple[int, int | None]] = [(at, None) for at in range(HEAD_BYTES)]
-    for number, (before, after) in enumerate(itertools.pairwise([HEAD_BYTES, *ends[1:]])):
-        chosen = {
-            *range(before, before + BEFORE + 3),
-            *range(before, after, 97),
-            *range(after - 7, after),
-        }
+def places(ends: list[int]) -> list[tuple[int, int]]:
+    """Bytes of a journal of SAID, each with the record that it is a part of: every byte of what is
+    before and behind each content, and some of each content."""
+    found: list[tuple[int, int]] = []
+    for number, (before, after) in enumerate(itertools.pairwise(ends)):
+        around = {*range(before, before + BEFORE + 3), *range(after - 7, after)}
+        chosen = around.union(range(before, after, 97))
         found += [(at, number) for at in sorted(chosen & set(range(before, after)))]
     return found
 
 
-def test_a_flipped_bit_costs_one_record_and_is_told(tmp_path):
-    """Of every bit of marks, lengths, kinds and checksums, and of some of each content: all other
-    records are read, and goes on so.
-    """
+def test_a_flipped_bit_ends_what_is_read_and_is_told(tmp_path):
+    """Of every bit of lengths, kinds and checksums, and of some of each content: the records before
+    it are read, and the journal goes on behind them. The whole file is put aside."""
     ends = written(tmp_path / "j")
-    content, path = (tmp_path / "j").read_bytes(), tmp_path / "flipped"
-    for at, number in places(ends):
+    content = (tmp_path / "j").read_bytes()
+    for number, (at, damaged) in enumerate(places(ends)):
+        path = tmp_path / f"flipped-{number}"
         for bit in range(8):
-            path.write_bytes(content[:at] + bytes([content[at] ^ (1 << bit)]) + content[at + 1 :])
-            others = [record for place, record in enumerate(WHOLE) if place != number]
-            found = read(path)
-            assert found.records == others, (at, bit)
-            assert len(found.damaged) == 1 and found.damaged[0].startswith("flipped: "), (at, bit)
-            said = (
-                "its head is damaged" if number is None else f"behind record {number}, are damaged"
-            )
-            assert found.damaged[0].endswith(said), (at, bit)
-            if bit == at % 8:
-                journal = Journal(path)
-                assert journal.damaged == found.damaged
-                journal.append(MARK, b"after")
-                journal.close()
-                assert read(path)[:2] == ([*others, JournalRecord(MARK, b"after")], found.damaged)
+            flipped = content[:at] + bytes([content[at] ^ (1 << bit)]) + content[at + 1 :]
+            path.write_bytes(flipped)
+            assert read(path) == (SAID[:damaged], ends[damaged], True), (at, bit)
+        for _ in "damaged", "opened again":
+            journal = Journal(path)
+            assert journal.damaged
+            journal.append(b"after")
+            journal.close()
+        after = [b"after"] * 2
+        assert read(path)[::2] == ([*SAID[:damaged], *after], False)
+        assert (tmp_path / f"{path.name}.damaged").read_bytes() == flipped
 
 
 def test_what_a_node_sends_is_never_taken_for_a_record(tmp_path):
@@ -121,34 +107,18 @@ def test_what_a_node_sends_is_never_taken_for_a_record(tmp_path):
     written(tmp_path / "other")
     inner = (tmp_path / "other").read_bytes()
     journal = Journal(tmp_path / "j")
-    journal.append(FRAME, b"first", inner * 3, b"last")
+    journal.append(b"first", inner * 3, b"last")
     journal.close()
     content = bytearray((tmp_path / "j").read_bytes())
     content[content.index(inner) - 1] ^= 1
     (tmp_path / "j").write_bytes(content)
-    found = read(tmp_path / "j")
-    assert [record.content for record in found.records] == [b"first", b"last"] and len(
-        found.damaged
-    ) == 1
-
-
-def test_a_file_in_which_nothing_can_be_read_is_put_aside_and_told(tmp_path):
-    path = tmp_path / "round.journal"
-    for said in (b"x" * 500, bytes(500)):
-        path.write_bytes(said)
-        assert read(path)[:2] == ([], ["round.journal: nothing in it can be read"])
-        journal = Journal(path)
-        assert journal.damaged == ["round.journal: nothing in it can be read"]
-        journal.append(FRAME, b"first")
-        journal.close()
-        assert read(path)[:2] == ([JournalRecord(FRAME, b"first")], [])
-        assert (tmp_path / "round.journal.damaged").read_bytes() == said
+    assert read(tmp_path / "j").records == [b"first"]
 
 
 def test_a_server_logs_what_is_damaged_once_and_counts_the_rest(tmp_path):
     """Three of four answers are in the journal when the server starts again; one bit of the second
-    is another. The node of that one is asked again, and the model is the one that it would have
-    been.
+    is another. The nodes of that one and of the third are asked again, and the model is the one
+    that it would have been.
     """
     founded, answers = federation(tmp_path / "f", nodes=4, rounds=1, settings=FPL), list[bytes]()
     other = copied(founded, tmp_path / "other")
@@ -164,7 +134,7 @@ def test_a_server_logs_what_is_damaged_once_and_counts_the_rest(tmp_path):
     serve(FaultyLink({name: kept(node) for name, node in nodes_of(other).items()}), other.server)
     path = founded.server / "round-000000000-000.journal"
     journal = Journal(path)
-    journal.append(FRAME, *answers[:3])
+    journal.append(*answers[:3])
     journal.close()
     content = bytearray(path.read_bytes())
     content[content.index(answers[1]) + 200] ^= 16
@@ -173,12 +143,9 @@ def test_a_server_logs_what_is_damaged_once_and_counts_the_rest(tmp_path):
     digest = serve(linked(nodes), founded.server)
     assert digest == server_sha256(simulated(founded))
     lines = [line for line in logged(founded.server) if "damaged" in line]
-    assert (
-        len(lines) == 1
-        and lines[0].startswith(f"{path.name}: ")
-        and lines[0].endswith("behind record 1, are damaged")
-    )
-    assert "round 0: 2 answers from the journal" in logged(founded.server)
+    said = "is damaged: what cannot be read is asked for again"
+    assert lines == [f"{path.name} {said}"]
+    assert "round 0: 1 answers from the journal" in logged(founded.server)
 
 
 @pytest.mark.parametrize(
@@ -186,7 +153,7 @@ def test_a_server_logs_what_is_damaged_once_and_counts_the_rest(tmp_path):
 )
 def test_r6_what_a_full_disk_did_not_take_is_not_there(when, tmp_path, monkeypatch):
     journal, write, cut = Journal(tmp_path / "j"), os.write, os.ftruncate
-    journal.append(FRAME, b"first")
+    journal.append(b"first")
 
     def half(file, content):
         monkeypatch.setattr(os, "write", full)
@@ -196,40 +163,27 @@ def test_r6_what_a_full_disk_did_not_take_is_not_there(when, tmp_path, monkeypat
     monkeypatch.setattr(os, "fsync", full if "fsync" in when else os.fsync)
     monkeypatch.setattr(os, "ftruncate", full if "cut" in when else cut)
     with pytest.raises(OSError, match=r"No space left on device: '.*j'"):
-        journal.append(FRAME, b"second, which is longer")
+        journal.append(b"second, which is longer")
     monkeypatch.undo()
-    journal.append(FRAME, b"third")
+    journal.append(b"third")
     journal.close()
-    assert read(tmp_path / "j").damaged == []
-    assert [record.content for record in read(tmp_path / "j").records] == [b"first", b"third"]
+    assert not read(tmp_path / "j").damaged
+    assert read(tmp_path / "j").records == [b"first", b"third"]
 
 
-def test_records_that_wait_are_written_together_and_wait_on_while_the_disk_is_full(
-    tmp_path, monkeypatch
-):
+def test_records_that_came_together_wait_for_the_disk_once(tmp_path, monkeypatch):
     journal, flush, waits = Journal(tmp_path / "j"), os.fsync, []
 
     def flushed(file):
         waits.append(file)
         return flush(file)
 
-    journal.add(FRAME, b"first")
-    journal.add(FRAME, b"second")
-    assert read(tmp_path / "j").records == []
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="No space left"):
-        journal.flush()
-    # A record of `append` is not there after a failure, and those that waited before it are not
-    # lost with it.
-    with pytest.raises(OSError, match="No space left"):
-        journal.append(MARK, b"decided")
     monkeypatch.setattr(os, "fsync", flushed)
-    journal.append(MARK, b"decided again")
-    journal.flush()
+    journal.append(b"first", b"second")
+    journal.append()
     assert len(waits) == 1
     journal.close()
-    contents = [record.content for record in read(tmp_path / "j").records]
-    assert contents == [b"first", b"second", b"decided again"]
+    assert read(tmp_path / "j").records == [b"first", b"second"]
 
 
 def test_r2_what_counts_is_on_the_disk_with_its_name(tmp_path, monkeypatch):
@@ -250,8 +204,8 @@ def test_r2_what_counts_is_on_the_disk_with_its_name(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fsync", flushed)
     journal = Journal(tmp_path / "j")
     assert names == {"j"} and (tmp_path / "j").stat().st_size == 0
-    for kind, content in SAID:
-        journal.append(kind, content)
+    for content in SAID:
+        journal.append(content)
         found = (tmp_path / "j").stat()
         assert bytes_[found.st_ino] == found.st_size
     journal.close()

@@ -274,7 +274,7 @@ def test_a_download_of_huge_finite_numbers_leaves_a_node_as_it_was(one, lie, use
     assert one.said(one.request(0, users=users)) in (
         ("refused", "too-large"),
         ("refused", "failed"),
-        ("refused", "nan"),
+        ("refused", "not-finite"),
     )
     assert one.private() == state and one.node.store.answered(0) is None
     one.model = lambda seed=1: honest

@@ -16,7 +16,6 @@ import pytest
 from entrenous_network.agreement.members import Members
 from entrenous_network.frames.agreed_model import OfferedModel, Word, check_agreed, written
 from entrenous_network.frames.frames import (
-    Frame,
     FrameParts,
     FrameRefused,
     opened,
@@ -209,13 +208,14 @@ def test_words_of_others_that_are_none_are_refused(tmp_path: Path) -> None:
     offered = OfferedModel(2, bytes(32), {})
     members = nodes[names[0]]._members
 
-    def word(name: str, **more: Any) -> Frame:
+    def word(name: str, **more: Any) -> Word:
         about = {"kind": "taken", "round": 2, "model": bytes(32), "run": made.terms.run, **more}
         key = nodes[about.pop("signer", name)].key
-        return opened(seal(key, about.pop("kind"), node=name, **about))
+        frame = opened(seal(key, about.pop("kind"), node=name, **about))
+        return Word(frame.said, frame.signature)
 
-    def check(words: list[Frame]) -> None:
-        passed_on = msgspec.msgpack.encode([Word(word.said, word.signature) for word in words])
+    def check(words: list[Word]) -> None:
+        passed_on = msgspec.msgpack.encode(words)
         check_agreed(memoryview(passed_on), offered, made.terms, members)
 
     good = [word(name) for name in names]

@@ -245,3 +245,25 @@ def test_a_sum_that_no_devices_can_have_is_lost(
     with pytest.raises(SumRefused, match=f"none that these devices can have.*{code}"):
         found._total(Summed())  # type: ignore[arg-type]
     held.close()
+
+
+def test_a_sum_whose_journal_is_damaged_is_lost(tmp_path: Path) -> None:
+    """Masked inputs may have been asked for: what is left of the journal does not tell."""
+    held = ServerFolder(by_lot(tmp_path / "f", people=6).server)
+    own = server_of(held)
+    download = own.algorithm.download(own.state)
+    work = RoundWork(0, bytes(32), held.members.by_node(np.arange(20)), download)
+    held.journal(0).append(b"what was said")
+    path = held.path / "round-000000000-000.journal"
+    content = path.read_bytes()
+    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    assert isinstance(own.collecting, Collector)
+    found = SecureRound(own.collecting, work)
+    # Started again, too.
+    for _ in range(2):
+        with pytest.raises(StopIteration) as over:
+            next(found.questions())
+        assert over.value.value.devices == 0
+        assert found.begun
+    assert "its journal is damaged; nothing was revealed" in " ".join(logged(held.path))
+    held.close()

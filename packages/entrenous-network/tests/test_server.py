@@ -87,7 +87,7 @@ def test_r2_killed_between_journal_and_acknowledgement(tmp_path, record_property
         child.join(PATIENCE)
         assert child.exitcode == KILLED
         held = ServerFolder(folder)
-        recorded = [record.content for record in held.recorded(number)]
+        recorded = held.recorded(number)
         intake, asked = (
             server_of(held).collecting.intake,
             held.members.by_node(np.arange(held.terms.users)),

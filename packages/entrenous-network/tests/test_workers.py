@@ -74,7 +74,7 @@ def test_who_answers_two_workers_counts_once(tmp_path: Path) -> None:
     """Answers that are in two journals, as of a node that did not hear the first worker's word: the
     sums come out as if it had sent one.
     """
-    from entrenous_network.server.journal import FRAME, Journal
+    from entrenous_network.server.journal import Journal
 
     made, copied = federation(tmp_path / "f", nodes=6, rounds=1), list[str]()
 
@@ -85,7 +85,7 @@ def test_who_answers_two_workers_counts_once(tmp_path: Path) -> None:
                 with closing(
                     Journal(made.server / f"round-{0:09d}-{part + 2:03d}.journal")
                 ) as extra:
-                    extra.append(FRAME, frame)
+                    extra.append(frame)
             for worker in pool.workers:  # read again with what lies there now
                 os.kill(worker.process.pid, signal.SIGKILL)
 

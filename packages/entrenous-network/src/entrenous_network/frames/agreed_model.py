@@ -22,7 +22,7 @@ from ..agreement.terms import FederationTerms
 from ..secure_sum.graph import quorum
 from ..secure_sum.messages import MAX_PARTIES
 from ..wire.completed import completed
-from .frames import HEAD, KNOWN, SIGNATURE, Code, Frame, FrameRefused, headed, signed_by
+from .frames import HEAD, KNOWN, SIGNATURE, Code, FrameRefused, headed, signed_by
 
 AGREED = "agreed"  # brings the words of the others
 # Answers: a model has come; it is the one that a quorum has.
@@ -47,21 +47,10 @@ class Word(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
     signature: Annotated[bytes, Meta(min_length=SIGNATURE, max_length=SIGNATURE)]
 
 
-class Agreement(NamedTuple):
-    """The end of an offer of a model to many nodes."""
-
-    words: bytes
-    """The words of nodes that took it, as `written`; b"" if they were too few."""
-    kept: set[str]
-    """The names of the nodes that keep it."""
-
-
 Words = Annotated[list[Word], Meta(max_length=MAX_PARTIES)]
 
 
-def written(
-    words: Mapping[str, Frame] | Mapping[str, Word], members: Members, terms: FederationTerms
-) -> bytes:
+def written(words: Mapping[str, Word], members: Members, terms: FederationTerms) -> bytes:
     """Returns the words of nodes that have taken a model, to be passed on: as many as a node needs,
     of those members whom all others know longest; b"" if there are too few. words: by node.
     """
@@ -70,11 +59,7 @@ def written(
         return b""
     # A few hundred words are enough, and every word goes to everybody.
     order = sorted(words, key=lambda name: members.nodes[name].users[:1].tolist())
-    passed_on = []
-    for name in order[:least]:
-        word = words[name]
-        passed_on.append(Word(word.said, word.signature))
-    return msgspec.msgpack.encode(passed_on)
+    return msgspec.msgpack.encode([words[name] for name in order[:least]])
 
 
 def enough(members: Members, terms: FederationTerms) -> int:

@@ -325,26 +325,17 @@ def _check_shapes(arrays: dict[str, Array], contract: Contract, n: int, m: int) 
     """Raises FrameRefused unless there is one row of the agreed width for each of n items, and one
     array for each of m devices or groups.
     """
+    agreed: dict[str, tuple[int, ...]] = {}
     for name, shape in _shapes(contract).items():
         count = n if name.startswith("row.") else m
-        _check_shape(name, arrays[name].shape, (count, *shape))
+        agreed[name] = (count, *shape)
     if "senders" in arrays:
-        _check_shape("senders", arrays["senders"].shape, (n,))
-
-
-def _check_shape(name: str, shape: tuple[int, ...], agreed: tuple[int, ...]) -> None:
+        agreed["senders"] = (n,)
     # Without this numpy would broadcast one row over all items, or take a transposed array.
-    if shape == agreed:
-        return
-    if shape == agreed[::-1]:
-        _refuse(Code.TRANSPOSED, f"'{name}'")
-    rows = shape[0]
-    width = shape[1:]
-    if width != agreed[1:]:
-        text = f"'{name}' has rows of {width}, agreed was {agreed[1:]}"
-        _refuse(Code.WRONG_FACTORS, text)
-    code = Code.BROADCAST if rows == 1 else Code.WRONG_COUNT
-    _refuse(code, f"'{name}' has {rows} rows, expected {agreed[0]}")
+    for name, shape in agreed.items():
+        found = arrays[name].shape
+        if found != shape:
+            _refuse(Code.WRONG_SHAPE, f"'{name}' is {found}, agreed was {shape}")
 
 
 def _check_items(item: Int32Array, contract: Contract) -> None:
@@ -366,12 +357,8 @@ def _check_numbers(name: str, array: Array, beyond: Code) -> None:
     if all_below(array.reshape(-1), LIMIT):
         return
     # Something is wrong; the rest finds out what.
-    if np.isnan(array).any():
-        _refuse(Code.NAN, f"'{name}'")
-    if np.isposinf(array).any():
-        _refuse(Code.INF, f"'{name}'")
-    if np.isneginf(array).any():
-        _refuse(Code.MINUS_INF, f"'{name}'")
+    if not np.isfinite(array).all():
+        _refuse(Code.NOT_FINITE, f"'{name}'")
     _refuse(beyond, f"'{name}': a value beyond +-{LIMIT:.0f}")
 
 

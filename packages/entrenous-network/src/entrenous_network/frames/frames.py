@@ -87,10 +87,8 @@ class Code(StrEnum):
     # the arrays
     MALFORMED = "malformed"
     WRONG_TYPE = "wrong-type"
-    WRONG_FACTORS = "wrong-factors"
+    WRONG_SHAPE = "wrong-shape"
     WRONG_ITEMS = "wrong-items"
-    TRANSPOSED = "transposed"
-    BROADCAST = "broadcast"
     WRONG_ARRAYS = "wrong-arrays"
     TOO_MANY_ROWS = "too-many-rows"
     NEGATIVE_ITEM = "negative-item"
@@ -101,9 +99,7 @@ class Code(StrEnum):
     WRONG_SENDER = "wrong-sender"
     WRONG_GROUP = "wrong-group"
     WRONG_PLACE = "wrong-place"
-    NAN = "nan"
-    INF = "inf"
-    MINUS_INF = "minus-inf"
+    NOT_FINITE = "not-finite"
     TOO_LARGE = "too-large"
     NOT_SUMMED = "not-summed"  # a message that the secure sum does not take
     # a node's own reasons

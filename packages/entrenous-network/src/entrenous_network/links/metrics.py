@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, final
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, final
 
 from entrenous.core.errors import InputError, NotYet, may_pass
 
@@ -33,16 +33,8 @@ PREFIX = "entrenous_"
 
 # ---- families ------------------------------------------------------------------------------------
 
-
-class Family(NamedTuple):
-    """Samples of one name."""
-
-    name: str
-    kind: str
-    """gauge or counter; the name of a counter ends in _total."""
-    help: str
-    samples: Sequence[tuple[Mapping[str, str], float]]
-    """Labels and value of each sample."""
+Family: TypeAlias = "Metric"
+"""Samples of one name."""
 
 
 class LinkTally(NamedTuple):
@@ -59,10 +51,18 @@ class LinkTally(NamedTuple):
             Counter(self.requests) + Counter(other.requests), self.refused + other.refused
         )
 
+    def since(self, before: LinkTally) -> LinkTally:
+        """Returns what was counted since `before`."""
+        return LinkTally(
+            Counter(self.requests) - Counter(before.requests), self.refused - before.refused
+        )
+
 
 def gauge(name: str, help: str, value: float) -> Family:
     """Returns one number that rises and falls."""
-    return Family(name, "gauge", help, [({}, float(value))])
+    from prometheus_client.core import GaugeMetricFamily
+
+    return GaugeMetricFamily(PREFIX + name, help, value)
 
 
 def rounds(most: float) -> Family:
@@ -72,14 +72,20 @@ def rounds(most: float) -> Family:
 
 
 def counter(name: str, help: str, value: float) -> Family:
-    """Returns one number that only grows while its process lives."""
-    return Family(name, "counter", help, [({}, float(value))])
+    """Returns one number that only grows while its process lives. name: ends in _total."""
+    from prometheus_client.core import CounterMetricFamily
+
+    return CounterMetricFamily(PREFIX + name, help, value)
 
 
 def counters(name: str, help: str, counts: Mapping[str, float], label: str = "code") -> Family:
-    """Returns a number that only grows, for each value of a label."""
-    samples = [({label: value}, float(count)) for value, count in sorted(counts.items())]
-    return Family(name, "counter", help, samples)
+    """Returns a number that only grows, for each value of a label. name: ends in _total."""
+    from prometheus_client.core import CounterMetricFamily
+
+    family = CounterMetricFamily(PREFIX + name, help, labels=[label])
+    for value, count in sorted(counts.items()):
+        family.add_metric([value], count)
+    return family
 
 
 @final
@@ -89,15 +95,8 @@ class _Families:
     def __init__(self, families: Sequence[Family]) -> None:
         self._families = families
 
-    def collect(self) -> Iterator[Metric]:
-        from prometheus_client import Metric
-
-        for family in self._families:
-            # The library writes the ending of a counter itself.
-            metric = Metric(PREFIX + family.name.removesuffix("_total"), family.help, family.kind)
-            for labels, value in family.samples:
-                metric.add_sample(PREFIX + family.name, dict(labels), value)
-            yield metric
+    def collect(self) -> Sequence[Family]:
+        return self._families
 
 
 def text_of(families: Sequence[Family]) -> str:

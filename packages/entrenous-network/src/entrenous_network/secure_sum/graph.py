@@ -21,33 +21,32 @@ TOO_MANY = 1e-6  # the same of t or more neighbours in league with the server
 
 
 class Graph(NamedTuple):
-    """The neighbours among n parties."""
+    """The neighbours among some parties, on a ring whose reach may go round it."""
 
-    n: int
     threshold: int
     """Shares that give a secret."""
     quorum: int
     """Signatures that make a list binding."""
     faults: int
     """Parties that may be in league with the server."""
-    ring: tuple[int, ...] = ()
-    """The order of the places round a ring; () where all are neighbours."""
-    reach: int = 0
-    """The number of neighbours on either side of the ring."""
+    ring: tuple[int, ...]
+    """The order of the places round a ring."""
+    reach: int
+    """The number of neighbours on either side of the ring; half of all where everyone is
+    everyone's neighbour."""
 
     def neighbours(self, place: int) -> list[int]:
         """The places of the parties with which a party exchanges masks and shares, ascending."""
-        if not self.ring:
-            return [*range(place), *range(place + 1, self.n)]
-        at = self.ring.index(place)
-        steps = [step for step in range(-self.reach, self.reach + 1) if step]
-        return sorted(self.ring[(at + step) % self.n] for step in steps)
+        return [other for other in self.around(place) if other != place]
 
     def around(self, place: int) -> list[int]:
         """The places of all parties that hold shares of a party's secrets: its neighbours and
         itself, ascending.
         """
-        return sorted((place, *self.neighbours(place)))
+        at = self.ring.index(place)
+        steps = range(at - self.reach, at + self.reach + 1)
+        # Once round, the last place may be the first one again.
+        return sorted({self.ring[step % len(self.ring)] for step in steps})
 
     def least(self, floor: int) -> int:
         """The fewest parties of a sum, where clients insist on `floor` of them: the parties
@@ -64,7 +63,9 @@ class Graph(NamedTuple):
         here = set(survivors)
         # The steps from each survivor on the ring to the next one, round to the first.
         alive = [at for at, place in enumerate(self.ring) if place in here]
-        gaps = [(after - before) % self.n for before, after in pairwise([*alive, *alive[:1]])]
+        gaps = [
+            (after - before) % len(self.ring) for before, after in pairwise([*alive, *alive[:1]])
+        ]
         return sum(gap > self.reach for gap in gaps) < 2
 
 
@@ -104,8 +105,9 @@ def quorum(parties: int, members: int = 0) -> int:
     return (parties + faults(parties, members)) // 2 + 1
 
 
-def degree(parties: int) -> tuple[int, int]:
-    """(k, t): the number of neighbours of each party, and of shares that give a secret.
+def degree(parties: int, members: int = 0) -> tuple[int, int]:
+    """(k, t): the number of neighbours of each party, and of shares that give a secret. members: as
+    for `faults`.
 
     In a complete graph t is the quorum. On a ring k is the smallest for which there is a t such
     that, by binomial tails and the union over all parties, the chance that some party has fewer
@@ -116,7 +118,7 @@ def degree(parties: int) -> tuple[int, int]:
     ((99, 56), (60, 24))
     """
     if parties <= COMPLETE:
-        return parties - 1, quorum(parties)
+        return parties - 1, quorum(parties, members)
     k = 2
     t = threshold(k, parties)
     # Some k below COMPLETE will do, however many parties there are.
@@ -143,14 +145,10 @@ def graph(names: Sequence[str], view: bytes, members: int = 0) -> Graph:
     """The graph of a roster. view: hash of all its signed keys, which decides the order round the
     ring; members: as for `faults`."""
     n = len(names)
-    in_league = faults(n, members)
-    least = quorum(n, members)
-    if n <= COMPLETE:
-        return Graph(n, least, least, in_league)
-    k, t = degree(n)
+    k, t = degree(n, members)
     # Nobody can choose a place on the ring: the order follows from everybody's keys.
     ring = sorted(range(n), key=lambda u: hashlib.sha256(view + names[u].encode()).digest())
-    return Graph(n, t, least, in_league, tuple(ring), k // 2)
+    return Graph(t, quorum(n, members), faults(n, members), tuple(ring), (k + 1) // 2)
 
 
 def _binomial(k: int, p: float) -> list[float]:

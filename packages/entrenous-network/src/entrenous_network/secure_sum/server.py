@@ -62,7 +62,7 @@ class SecureSumServer:
         # The parties in the order of the roster, and the place of each.
         self._names: list[str] = []
         self._place: dict[str, int] = {}
-        self._graph = Graph(0, 0, 0, 0)
+        self._graph = Graph(0, 0, 0, (), 0)
         # The hash of all that an honest client has seen when it answers at each stage.
         self._views = [b""] * len(m.STAGES)
         # The places of the parties that were heard at each closed stage.

@@ -12,18 +12,16 @@ from typing import Protocol, TypeVar, final
 from entrenous.core.contract.declared import Contract
 from entrenous.core.contract.update import Total
 
-from ..frames import agreed_model
-from ..frames.agreed_model import AGREED, KEPT, TAKEN, Agreement
 from ..frames.contribution import Caps
-from ..frames.frames import AnswerFacts, Code, Frame, FrameParts, FrameRefused, opened
+from ..frames.frames import AnswerFacts, Code, FrameRefused, opened
 from ..frames.request import Requests, RoundWork
 from ..links.port import ServerLink
-from .exchange import Exchange, News, SentRequest, WhileThere
+from .exchange import Exchange, News, SentRequest
 from .grouped_round import GroupSum, GroupWork, SumsAtOnce
-from .handing_on import HandingOn
+from .handing_on import Handed, HandingOn
 from .intake import CONTRIBUTIONS, Open, RoundIntake
-from .journal import FRAME, Journal
-from .secure_server import SecureRound, SumMemory
+from .journal import Journal
+from .secure_server import SecureRound
 from .server_folder import LogLine, ServerFolder, kept
 
 T = TypeVar("T")
@@ -95,16 +93,6 @@ class Collecting(Protocol):
         """
         ...
 
-    def offer(self, work: RoundWork) -> None:
-        """Makes a model ready to be given to all nodes."""
-        ...
-
-    def give(self, seconds: float, *, only_there: bool = False) -> None:
-        """Gives the offered model to every node that comes, until all have it or the time is up.
-        Raises ServerStopped. only_there: does not wait for those who are away.
-        """
-        ...
-
     def announce_rest(self, seconds: float) -> None:
         """Lets nodes know that no round begins for some seconds."""
         ...
@@ -113,27 +101,14 @@ class Collecting(Protocol):
         """Asks nobody for some seconds. Raises ServerStopped."""
         ...
 
-    @property
-    def without(self) -> Collection[str]:
-        """The names of the nodes that do not have the model."""
-        ...
-
-    def agree(self, digest: bytes, seconds: float) -> Agreement:
-        """Brings each other's words to the nodes that have taken the offered model: by these words
-        the nodes know that all have the same model, and keep it. Raises ServerStopped.
-
-        digest: sha256 of the part of the model that all nodes get alike.
-        """
-        ...
-
     def hand_on(
         self, work: RoundWork, words: bytes, have: Collection[str], seconds: float
-    ) -> Collection[str]:
-        """Hands a model that was given before to nodes that lack it as they come, for some seconds;
-        0 = only to those that are there and were not asked yet. Returns the names of all that have
-        it. Raises ServerStopped.
+    ) -> Handed:
+        """Hands a model to nodes that lack it as they come, for some seconds; 0 = only to those
+        that are there and were not asked yet. Raises ServerStopped.
 
-        words: of the nodes that took it, as in `GivenModel`. have: names of nodes that have it.
+        words: of the nodes that took it, as in `GivenModel`; b"" while they are not there, and
+        without masks. have: names of nodes that have it.
         """
         ...
 
@@ -172,8 +147,6 @@ class Collector:
         self._work: RoundWork | None = None
         self._sent: dict[str, SentRequest] = {}  # in this round
         self._journal: Journal | None = None
-        self.without: set[str] = set()
-        self.words: dict[str, Frame] = {}  # of the nodes that have got the model
         self._handing: HandingOn | None = None
 
     @property
@@ -210,7 +183,7 @@ class Collector:
 
     @property
     def work(self) -> RoundWork:
-        """The work that was begun or offered last."""
+        """The work that was begun last."""
         assert self._work is not None
         return self._work
 
@@ -220,8 +193,7 @@ class Collector:
         self._sent = {}
         self._journal = self.kept("journal", lambda: self.folder.journal(work.round, self._part))
         records = self.folder.recorded_of(work.round, self._part, self._of)
-        frames = [record.content for record in records if record.kind == FRAME]
-        recorded = [frame for frame in frames if opened(frame).node not in without]
+        recorded = [frame for frame in records if opened(frame).node not in without]
         self.intake.begin(Open(work.round, work.model, work.asked), self._journal, recorded)
         if recorded:
             line = f"round {work.round}: {len(self.intake.taken)} answers from the journal"
@@ -247,13 +219,11 @@ class Collector:
         self._journal = None
         return total
 
-    def sums(
-        self, works: Mapping[int, GroupWork], memory: SumMemory | None = None
-    ) -> Generator[GroupSum, None, None]:
-        """`Collecting.sums`: no group waits for another. memory: as for `SecureRound`."""
+    def sums(self, works: Mapping[int, GroupWork]) -> Generator[GroupSum, None, None]:
+        """`Collecting.sums`: no group waits for another."""
         self.intake.facts = {}
         rounds = {
-            number: SecureRound(self, work, number, of_group, memory)
+            number: SecureRound(self, work, number, of_group)
             for number, (work, of_group) in works.items()
         }
         asked = {}
@@ -261,99 +231,43 @@ class Collector:
             asked[number] = (one.questions(), one.asked)
         for number, total in SumsAtOnce(asked, self.exchange).totals():
             one = rounds[number]
-            yield GroupSum(number, total, one.begun, one.names)
-
-    def offer(self, work: RoundWork) -> None:
-        self._work = work
-        self._sent = {}
-        self.without = set(work.asked)
-        self.words = {}
-
-    def give(self, seconds: float, *, only_there: bool = False) -> None:
-        work = self.work
-        request = lambda name: self.requests.model(work, work.asked[name])  # noqa: E731
-        missing: Callable[[], Collection[str]] = lambda: self.without  # noqa: E731
-        if only_there:
-            missing = WhileThere(self.exchange, self.without).missing
-        self.exchange.gather(missing, request, self.thank, seconds, self._sent)
+            yield GroupSum(number, total, one.begun, one.names, one.liars)
 
     def announce_rest(self, seconds: float) -> None:
         self.exchange.announce_rest(seconds)
 
     def rest(self, seconds: float) -> None:
-        self.exchange.rest(seconds, self.thank)
+        self.exchange.rest(seconds, self._at_rest)
 
-    def thank(self, frames: Sequence[bytes]) -> None:
-        """Takes the words of nodes that have a model now."""
+    def _at_rest(self, frames: Sequence[bytes]) -> None:
+        """Takes frames of nodes that nobody waits for."""
+        if self._handing is not None:
+            self._handing.take(frames)
+            return
         for frame in frames:
-            with suppress(FrameRefused):
-                word = opened(frame)
-                # An answer that comes late is counted as such.
-                if word.head.kind in CONTRIBUTIONS:
-                    self.intake.receive(frame)
-                    continue
-                node = self.intake.identified(word)
-                self.words[node] = word
-                self.without.discard(node)
+            self._late(frame)
 
-    def words_of(self, digest: bytes) -> dict[str, Frame]:
-        """Returns the words of the nodes that have taken the offered model, by name."""
-        taken = (TAKEN, self.work.round, digest)
-        return {
-            name: word
-            for name, word in self.words.items()
-            if (word.head.kind, word.head.round, word.head.model) == taken
-        }
-
-    def agree(self, digest: bytes, seconds: float) -> Agreement:
-        words = self.words_of(digest)
-        body = agreed_model.written(words, self.intake.members, self.folder.terms)
-        if not body:
-            return Agreement(b"", set())
-        return Agreement(body, self.pass_on(digest, body, seconds))
+    def _late(self, frame: bytes) -> None:
+        """Counts an answer that comes late as such."""
+        with suppress(FrameRefused):
+            if opened(frame).head.kind in CONTRIBUTIONS:
+                self.intake.receive(frame)
 
     def hand_on(
         self, work: RoundWork, words: bytes, have: Collection[str], seconds: float
-    ) -> Collection[str]:
-        if self._handing is None or self._handing.work.round != work.round:
-            self._handing = HandingOn(
-                work,
-                words,
-                have,
-                self.requests,
-                self.intake.identified,
-                lambda frame: self.thank([frame]),
-            )
+    ) -> Handed:
+        handing = self._handing
+        if handing is None or handing.work.round != work.round:
+            handing = HandingOn(work, self.requests, self.intake.identified, self._late)
+            self._handing = handing
+        handing.words = words
         # Other processes may have handed it on too.
-        self._handing.kept.update(have)
+        handing.kept.update(have)
         if seconds:
-            self._handing.go_on(self.exchange, seconds)
+            handing.go_on(self.exchange, seconds)
         else:
-            self._handing.at_once(self.exchange)
-        return self._handing.kept
-
-    def pass_on(self, digest: bytes, body: bytes, seconds: float) -> set[str]:
-        """Brings the words of all nodes (`agreed_model.written`) to those that have given theirs
-        here. Returns the names of the nodes that keep the model then. Raises ServerStopped.
-        """
-        number = self.work.round
-        waiting = set(self.words_of(digest))
-        kept = set[str]()
-
-        def request(name: str) -> FrameParts:
-            return self.requests.seal(AGREED, body, round=number, model=digest)
-
-        def take(frames: Sequence[bytes]) -> None:
-            for frame in frames:
-                with suppress(FrameRefused):
-                    word = opened(frame)
-                    node = self.intake.identified(word)
-                    waiting.discard(node)
-                    if word.head.kind == KEPT:
-                        kept.add(node)
-
-        self.exchange.gather(lambda: waiting, request, take, seconds)
-        return kept
+            handing.at_once(self.exchange)
+        return handing.handed(self.exchange)
 
     def kept(self, what: str, act: Callable[[], T]) -> T:
         """Writes something to the disk, however long that takes."""

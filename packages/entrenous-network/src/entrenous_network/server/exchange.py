@@ -332,29 +332,6 @@ class Exchange:
             self.messages += 1
 
 
-@final
-class WhileThere:
-    """Waits for some nodes as long as any of them is there.
-
-    names: the nodes, from which the caller takes those that are done.
-    """
-
-    def __init__(self, exchange: Exchange, names: Set[str]) -> None:
-        self._exchange = exchange
-        self._names = names
-        self._looked = 0.0  # monotonic seconds
-        self._over = False
-
-    def missing(self) -> Collection[str]:
-        """Returns the nodes that are waited for."""
-        now = time.monotonic()
-        # Now and then, since there may be many thousands.
-        if self._looked + LOOK < now:
-            self._looked = now
-            self._over = self._exchange.are_away(self._names)
-        return () if self._over else self._names
-
-
 # ---- a row of questions --------------------------------------------------------------------------
 
 

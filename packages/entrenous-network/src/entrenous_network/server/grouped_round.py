@@ -37,8 +37,10 @@ class GroupSum(NamedTuple):
     """The sum, which has no devices where the group gave none."""
     begun: bool
     """True if any node was asked. A group of too few people is not."""
-    names: frozenset[str] = frozenset()
+    names: frozenset[str]
     """The nodes whose sum it is."""
+    liars: Mapping[str, str]
+    """The nodes that have lied in it, by name, each with its lie in words."""
 
 
 class GroupedSum(NamedTuple):
@@ -52,6 +54,8 @@ class GroupedSum(NamedTuple):
     """What the sums say of tests of new rows, `row_tests.NUMBERS`; 0 where there are none."""
     names: frozenset[str]
     """The nodes whose sum it is."""
+    liars: Mapping[str, str]
+    """The nodes that have lied in any group, by name."""
 
 
 class GroupWork(NamedTuple):
@@ -103,9 +107,11 @@ def grouped_sum(
     begun = False
     summed: set[int] = set()
     names = frozenset[str]()
+    liars: dict[str, str] = {}
     whole, tests = without_tests(contract.empty_total())
     for one in sums(works_of_groups(folder, work)):
         begun = begun or one.begun
+        liars |= one.liars
         if one.total.devices:
             total, told = without_tests(one.total)
             whole = add(whole, total)
@@ -113,7 +119,7 @@ def grouped_sum(
             names |= one.names
             summed.add(one.group)
     _tell_missing(folder, work, summed)
-    return GroupedSum(whole, begun, tests, names)
+    return GroupedSum(whole, begun, tests, names, liars)
 
 
 def _tell_missing(folder: ServerFolder, work: RoundWork, summed: Collection[int]) -> None:

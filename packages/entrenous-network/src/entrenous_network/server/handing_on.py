@@ -1,5 +1,6 @@
-"""A model that enough nodes have, handed to those who come for it later, between two rounds: who
-has joined, or was away, has the newest such model in seconds, however far apart rounds are.
+"""A model handed to nodes: to those who are there when it is given, and to those who come later,
+between two rounds. Who has joined, or was away, has the newest model that was given in seconds,
+however far apart rounds are.
 
 Under masks a node keeps a model if enough members have signed that they have the same
 (`frames/agreed_model.py`). Their words stay true, so the server repeats them, and nobody else is
@@ -10,8 +11,9 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple, Self, final
 
@@ -22,14 +24,14 @@ from entrenous.core.errors import EntrenousError
 from entrenous.runs import store
 from entrenous.runs.recommenders import restore_state
 
-from ..frames.agreed_model import AGREED, KEPT, TAKEN
+from ..frames.agreed_model import AGREED, KEPT, TAKEN, Word
 from ..frames.frames import Code, Frame, FrameParts, FrameRefused, opened, reason
 from ..frames.request import Requests, RoundWork
 from .exchange import POLL, Exchange, SentRequest
 from .server_folder import server_arrays
 
 GIVEN = "given.safetensors"
-MOMENT = 2.0  # seconds after which the server looks around
+MOMENT = 2.0  # seconds for nodes that were never asked, before a round
 REFUSALS = 2  # of one node, after which it is not asked again
 NAMES = "have"
 WORDS = "words"
@@ -79,9 +81,21 @@ class GivenModel(NamedTuple):
         return None
 
 
+class Handed(NamedTuple):
+    """What has become of a model that is handed on."""
+
+    have: Collection[str]
+    """The nodes that keep it."""
+    words: Mapping[str, Word]
+    """Under masks the words of the nodes that took it, before those of enough nodes are there."""
+    over: bool
+    """True if no node is there that lacks it, or it is not known yet who is there."""
+
+
 @final
 class HandingOn:
     """The handing of one model to nodes that lack it. kept: the names of the nodes that have it.
+    words: of the nodes that took it, as in `GivenModel`; b"" until they are there.
 
     identified: returns the node that signed a frame, or raises FrameRefused. late: takes a frame
     that is no answer to this.
@@ -90,19 +104,18 @@ class HandingOn:
     def __init__(
         self,
         work: RoundWork,
-        words: bytes,
-        kept: Collection[str],
         requests: Requests,
         identified: Callable[[Frame], str],
         late: Callable[[bytes], object],
     ) -> None:
         self.work = work
-        self.kept = set(kept)
-        self._words = words
+        self.words = b""
+        self.kept = set[str]()
         self._requests = requests
         self._identified = identified
         self._late = late
-        self._took = set[str]()  # that have it, and not yet the words of the others
+        # The words of nodes that have it, and not yet the words of the others.
+        self._took: dict[str, Word] = {}
         self._refusals: Counter[str] = Counter()  # by node
         self._asked = set[str]()
         self._sent: dict[str, SentRequest] = {}
@@ -111,15 +124,13 @@ class HandingOn:
         """Hands the model to nodes that lack it as they come, for some seconds. Raises
         ServerStopped.
         """
+        missing = partial(self._missing, exchange)
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:
-            moment = min(left, MOMENT)
-            if self._missing(exchange):
-                exchange.gather(
-                    lambda: self._missing(exchange), self._request, self._take, moment, self._sent
-                )
+            if missing():
+                exchange.gather(missing, self._request, self.take, left, self._sent)
             else:
-                exchange.rest(min(moment, POLL), self._take)
+                exchange.rest(min(left, POLL), self.take)
 
     def at_once(self, exchange: Exchange) -> None:
         """Hands the model to nodes that are there and were never asked, before a round that
@@ -130,44 +141,68 @@ class HandingOn:
         def missing() -> set[str]:
             return fresh & self._missing(exchange)
 
-        exchange.gather(missing, self._request, self._take, MOMENT, self._sent)
+        exchange.gather(missing, self._request, self.take, MOMENT, self._sent)
         self._asked |= fresh
 
+    def handed(self, exchange: Exchange) -> Handed:
+        """Returns what has become of the model so far."""
+        words = {} if self.words else self._took
+        over = exchange.knows_who_is_there and not self._missing(exchange)
+        return Handed(self.kept, words, over)
+
     def _missing(self, exchange: Exchange) -> set[str]:
-        """Returns the nodes that are there and lack the model."""
-        members = self.work.asked.keys() & set(exchange.present)
-        return {name for name in members - self.kept if self._refusals[name] < REFUSALS}
+        """Returns the nodes that are there, and lack the model or the words that there are."""
+        lacking = (self.work.asked.keys() & set(exchange.present)) - self.kept
+        if not self.words:
+            lacking -= self._took.keys()
+        return {name for name in lacking if self._refusals[name] < REFUSALS}
 
     def _request(self, name: str) -> FrameParts:
         """Makes the next frame for a node: the model, then the words of the others."""
         self._asked.add(name)
-        if name not in self._took:
-            return self._requests.model(self.work, self.work.asked[name])
         work = self.work
-        return self._requests.seal(AGREED, self._words, round=work.round, model=work.model)
+        if name not in self._took:
+            return self._requests.model(work, work.asked[name])
+        return self._requests.seal(AGREED, self.words, round=work.round, model=work.model)
 
-    def _take(self, frames: Sequence[bytes]) -> None:
+    def take(self, frames: Sequence[bytes]) -> None:
         """Takes what nodes say of the model."""
         for frame in frames:
             with suppress(FrameRefused):
                 answer = opened(frame)
-                kind = answer.head.kind
-                if kind not in (TAKEN, KEPT, "refused"):
+                head = answer.head
+                if head.kind not in (TAKEN, KEPT, "refused"):
                     self._late(frame)
                     continue
                 node = self._identified(answer)
                 # There is a next frame for it, or none.
                 self._sent.pop(node, None)
-                if kind == TAKEN and self._words:
-                    self._took.add(node)
-                elif kind == "refused" and not _has_newer(answer):
-                    # One that was restarted has to be given the model again before the words.
-                    self._took.discard(node)
-                    self._refusals[node] += 1
-                else:
+                # Without masks nobody else's word is needed, and the word names no model.
+                keeps = head.kind == KEPT or (head.kind == TAKEN and not head.model)
+                said = (head.kind, head.round, head.model)
+                if keeps or _has_newer(answer):
                     self.kept.add(node)
+                elif said == (TAKEN, self.work.round, self.work.model):
+                    self._took[node] = Word(answer.said, answer.signature)
+                else:
+                    # One that was restarted has to be given the model again before the words.
+                    self._took.pop(node, None)
+                    self._refusals[node] += 1
 
 
-def _has_newer(refusal: Frame) -> bool:
+def spread(
+    hand_on: Callable[[float], Handed], is_over: Callable[[Handed], bool], seconds: float
+) -> Handed:
+    """Hands a model on, moment after moment, until that is over or the time is up."""
+    until = time.monotonic() + seconds
+    while True:
+        handed = hand_on(POLL)
+        if is_over(handed) or time.monotonic() > until:
+            return handed
+
+
+def _has_newer(answer: Frame) -> bool:
     """Returns True if a node refuses a model because a newer one has come to it."""
-    return reason(bytes(refusal.body[:120])).split(",")[0] == Code.PAST_ROUND.value
+    if answer.head.kind != "refused":
+        return False
+    return reason(bytes(answer.body[:120])).split(",")[0] == Code.PAST_ROUND.value

@@ -20,7 +20,7 @@ from ..agreement.members import Members
 from ..frames import contribution
 from ..frames.contribution import Caps, largest_body
 from ..frames.frames import AnswerFacts, Code, Frame, FrameRefused, opened, reason, signed_by
-from .journal import FRAME, Journal
+from .journal import Journal
 from .server_folder import LogLine
 
 Log = Callable[[str], None]
@@ -145,7 +145,7 @@ class RoundIntake:
         good = [answer for answer in judged if isinstance(answer, ReadAnswer)]
         try:
             if self._journal is not None and good:
-                self._journal.append(FRAME, *(answer.frame for answer in good))
+                self._journal.append(*(answer.frame for answer in good))
         except OSError:
             for answer in good:
                 self._forget(answer)

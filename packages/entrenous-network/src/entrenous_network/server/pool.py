@@ -8,7 +8,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import suppress
-from functools import partial, reduce
 from threading import Event
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar, final
 
@@ -21,8 +20,7 @@ from entrenous.core.errors import StartAgain
 from entrenous.core.types import Int64Array
 
 from ..agreement.members import Member
-from ..frames import agreed_model
-from ..frames.agreed_model import Agreement
+from ..frames.agreed_model import Word
 from ..frames.contribution import add, read_sum
 from ..frames.frames import AnswerFacts, Code
 from ..frames.request import RoundWork
@@ -31,8 +29,9 @@ from ..links.metrics import LinkTally
 from .channel import Order
 from .exchange import POLL, ServerStopped, rest, watch
 from .grouped_round import GroupSum, GroupWork
+from .handing_on import Handed
 from .knocks import KNOCK, answered
-from .server_folder import LogLine, ServerFolder, kept
+from .server_folder import LogLine, ServerFolder
 from .worker import has_homes, homes, said_of
 
 STOP = Order("stop", {})
@@ -40,8 +39,6 @@ READY = 120.0  # seconds for a worker to come up, and to answer
 # So many deaths of workers within so many seconds have a cause that a restart does not mend.
 DEATHS = 10
 PERIOD = 60.0
-# The words by which orders are answered.
-ANSWERS = {"stop": "stopped", "words": "words"}
 
 
 class Hired(Protocol):
@@ -106,18 +103,10 @@ class WorkerStanding:
         """The groups whose sums it is making, where that is its order."""
         self.done: set[str] = set()
         """The nodes that it has heard, or that have the model."""
-        self.counts: Mapping[str, int] = {}
-        """Answers by what became of them."""
-        self.sent = [0, 0, 0]
-        """Bytes up, bytes down and messages so far."""
-        self.alone = False
-        """True if it gives a model, and none of the nodes that lack it is there."""
         self.present = 0
         """The nodes that are connected to it."""
         self.devices = 0
         """The devices in the answers that it has taken."""
-        self.link = LinkTally()
-        """The counts of its port."""
 
 
 @final
@@ -150,12 +139,11 @@ class WorkerPool(Generic[H]):
         self.facts: dict[str, AnswerFacts] = {}
         self.lengths: dict[str, float] = {}
         self._accepted = 0  # answers in the totals of all rounds
-        # The counts of workers that have died.
-        self._before = Counter[str]()
-        self._sent_before: Int64Array = np.zeros(3, np.int64)
-        self._link_before = LinkTally()
+        # The sums of what workers have reported, those that have died too.
+        self._counts = Counter[str]()
+        self._sent: Int64Array = np.zeros(3, np.int64)  # bytes up, bytes down and messages
+        self._link = LinkTally()
         self._deaths: list[float] = []
-        self._word = ""  # of what was begun last
         self._work: RoundWork | None = None
         self._works: Mapping[int, GroupWork] = {}  # of the secure sums of this round
         self._summed: list[Order] = []  # sums that have come
@@ -163,6 +151,8 @@ class WorkerPool(Generic[H]):
         self._words = b""
         self._have = set[str]()  # the nodes that have it
         self._new = set[str]()  # those that one worker knows of
+        self._took: dict[str, Word] = {}  # as `Handed.words`
+        self._over = False
         self.workers = [hiring.hire(part) for part in range(count)]
         self.address = hiring.address
         self.standing = [WorkerStanding() for _ in self.workers]
@@ -184,8 +174,6 @@ class WorkerPool(Generic[H]):
         self._waits = waits
         self._given = None
         self._deal(self._round, Order("lists", {"files": self._hiring.lists()}), "listed")
-        for at in range(self._count):
-            self._settle(at)
 
     # ---- rounds: `Collecting` --------------------------------------------------------------------
 
@@ -205,56 +193,43 @@ class WorkerPool(Generic[H]):
         return frozenset().union(*(standing.done for standing in self.standing))
 
     @property
-    def without(self) -> Collection[str]:
-        asked = set() if self._work is None else set(self._work.asked)
-        return asked - self.taken
-
-    @property
     def counts(self) -> Mapping[Code, int]:
         """The number of answers by what became of them."""
-        counts = self._before.copy()
-        for standing in self.standing:
-            counts.update(standing.counts)
-        by_code = {Code(name): count for name, count in counts.items()}
+        by_code = {Code(name): count for name, count in self._counts.items()}
         # A worker that is started again takes the answers of its journal again.
         if not self._folder.terms.masked:
-            now = 0
-            if self._word == "round":
-                now = len(self.taken)
-            by_code[Code.ACCEPTED] = self._accepted + now
+            by_code[Code.ACCEPTED] = self._accepted + len(self.taken)
         return by_code
 
     @property
     def bytes_up(self) -> int:
-        return self._sent(0)
+        return int(self._sent[0])
 
     @property
     def bytes_down(self) -> int:
-        return self._sent(1)
+        return int(self._sent[1])
 
     @property
     def messages(self) -> int:
-        return self._sent(2)
+        return int(self._sent[2])
 
     def tally(self) -> LinkTally:
         """Returns the counts of all workers' ports so far."""
-        links = [standing.link for standing in self.standing]
-        return reduce(LinkTally.plus, links, self._link_before)
+        return self._link
 
     def begin(self, work: RoundWork) -> None:
-        self._open("round", work)
-
-    def offer(self, work: RoundWork) -> None:
-        self._open("model", work)
+        self._work = work
+        self.facts = {}
+        self.lengths = {}
+        common = _said_of_work(work)
+        for at, standing in enumerate(self.standing):
+            standing.done = set()
+            self._order(at, Order("round", {**common, "asked": self._asked_of(at, work)}))
 
     def gather(self, seconds: float) -> None:
-        watch(lambda: self.without, lambda left: self._listen(), seconds, self._stop, self._waits)
-
-    def give(self, seconds: float, *, only_there: bool = False) -> None:
-        def missing() -> Collection[str]:
-            over = only_there and all(standing.alone for standing in self.standing)
-            return () if over else self.without
-
+        assert self._work is not None  # from `begin` on
+        asked = self._work.asked.keys()
+        missing = lambda: asked - self.taken  # noqa: E731
         watch(missing, lambda left: self._listen(), seconds, self._stop, self._waits)
 
     def announce_rest(self, seconds: float) -> None:
@@ -308,43 +283,25 @@ class WorkerPool(Generic[H]):
 
     def hand_on(
         self, work: RoundWork, words: bytes, have: Collection[str], seconds: float
-    ) -> Collection[str]:
-        if self._given is not work:
+    ) -> Handed:
+        if self._given is not work or self._words != words:
             self._given = work
             self._words = words
             self._have = set(have)
             self._new = set()
+            self._took = {}
             for at in range(self._count):
                 self._tell_given(at)
         order = Order("hand", {"have": sorted(self._new), "seconds": seconds})
         self._new = set()
+        self._over = True
         for at in range(self._count):
             self._order(at, order)
         while any(standing.order is not None for standing in self.standing):
             if self._stop.is_set():
                 raise ServerStopped
             self._listen()
-        return self._have
-
-    def agree(self, digest: bytes, seconds: float) -> Agreement:
-        words: dict[str, agreed_model.Word] = {}
-        asking = Order("words", {"model": digest})
-        for at in range(self._count):
-            self._tell(at, asking)
-        for at in range(self._count):
-            of_worker = self._answer(at, "words", [asking]).about["words"]
-            words |= {name: agreed_model.Word(*word) for name, word in of_worker.items()}
-        body = agreed_model.written(words, self._folder.members, self._folder.terms)
-        if not body:
-            return Agreement(b"", set())
-        kept: set[str] = set()
-        order = Order("agree", {"model": digest, "seconds": seconds}, body)
-        for at in range(self._count):
-            self._tell(at, order)
-        for at in range(self._count):
-            kept |= set(self._answer(at, "agreed", [asking, order]).about["kept"])
-        self._close()
-        return Agreement(body, kept)
+        return Handed(self._have, self._took, self._over)
 
     # ---- orders ----------------------------------------------------------------------------------
 
@@ -368,17 +325,6 @@ class WorkerPool(Generic[H]):
     def _count(self) -> int:
         return len(self.workers)
 
-    def _open(self, word: str, work: RoundWork) -> None:
-        self._work = work
-        self._word = word
-        self.facts = {}
-        self.lengths = {}
-        common = _said_of_work(work)
-        for at, standing in enumerate(self.standing):
-            standing.done = set()
-            standing.alone = False
-            self._order(at, Order(word, {**common, "asked": self._asked_of(at, work)}))
-
     def _asked_of(self, at: int, work: RoundWork) -> dict[str, bytes]:
         """Returns whom a worker asks: the nodes that it serves; without homes, all of them."""
         home = self._home
@@ -395,16 +341,12 @@ class WorkerPool(Generic[H]):
             self._tell(at, Order("given", {**_said_of_work(work), **about}, self._words))
 
     def _order_sums(self, at: int, numbers: Sequence[int]) -> None:
-        """Has a worker make the sums of some groups. It is told who has lied."""
+        """Has a worker make the sums of some groups."""
         groups = [self._works[number] for number in numbers]
         asked: dict[str, Int64Array] = {}
         for group in groups:
             asked |= group.work.asked
-        about = {
-            **_said_of_work(groups[0].work),
-            "asked": _said_of_asked(asked),
-            "liars": self._folder.liars(),
-        }
+        about = {**_said_of_work(groups[0].work), "asked": _said_of_asked(asked)}
         self.standing[at].summing = set(numbers)
         self._order(at, Order("sum", about))
 
@@ -419,9 +361,9 @@ class WorkerPool(Generic[H]):
             self.workers[at].send(order)
 
     def _close(self) -> None:
-        self._word = ""
         for standing in self.standing:
             standing.order = None
+            standing.done = set()
 
     # ---- messages of workers ---------------------------------------------------------------------
 
@@ -454,7 +396,7 @@ class WorkerPool(Generic[H]):
             except EOFError:
                 self._replace(at, orders)
                 if len(orders) > 1:
-                    self._heard(at, ANSWERS[orders[0].word])
+                    self._heard(at, "stopped")
 
     def _heard(self, at: int, word: str) -> Order:
         """Takes reports until the message that is waited for comes, and returns that message.
@@ -479,25 +421,20 @@ class WorkerPool(Generic[H]):
             if not standing.summing:
                 standing.order = None
             self._summed.append(order)
-        elif order.word == "remember":
-            remember = partial(self._folder.remember_liar, *about["liar"])
-            kept(self._folder, "the liars", remember, self._pause)
-            self._tell(at, Order("remembered", {}))
         elif order.word == "handed":
             self.standing[at].order = None
             self._new |= set(about["kept"])
             self._have |= self._new
+            self._took |= {name: Word(*word) for name, word in about["words"].items()}
+            self._over &= about["over"]
         elif order.word == KNOCK:
             self._tell(at, answered(self._joins, order))
         elif order.word == "report":
             standing = self.standing[at]
-            standing.alone = about["alone"]
-            # One that was sent before the last order is about something else.
-            if about["word"] == self._word:
-                standing.done |= set(about["done"])
-            standing.link = LinkTally(*about["link"])
-            standing.counts = about["counts"]
-            standing.sent = about["sent"]
+            standing.done |= set(about["done"])
+            self._link = self._link.plus(LinkTally(*about["link"]))
+            self._counts.update(about["counts"])
+            self._sent += np.array(about["sent"])
             standing.present = about["present"]
             standing.devices = about["devices"]
             self.facts |= {name: AnswerFacts(**said) for name, said in about["facts"].items()}
@@ -512,10 +449,6 @@ class WorkerPool(Generic[H]):
         for at in range(self._count):
             self._tell(at, order)
 
-    def _pause(self, seconds: float) -> None:
-        if self._stop.wait(seconds):
-            raise ServerStopped
-
     def _read(self, work: RoundWork, about: Mapping[str, Any], body: bytes) -> Total:
         return read_sum(body, self._contract, work.asked, about["names"])
 
@@ -524,10 +457,8 @@ class WorkerPool(Generic[H]):
         if body:
             # Added, since what was read cannot be written to, and noise is added in place.
             total = add(total, self._read(work, about, body))
-        return GroupSum(about["group"], total, about["begun"], frozenset(about["names"]))
-
-    def _sent(self, which: int) -> int:
-        return int(self._sent_before[which]) + sum(each.sent[which] for each in self.standing)
+        names = frozenset(about["names"])
+        return GroupSum(about["group"], total, about["begun"], names, about["liars"])
 
     # ---- workers that come and go ----------------------------------------------------------------
 
@@ -559,8 +490,6 @@ class WorkerPool(Generic[H]):
         # Whoever was connected to the dead worker has to come back before the others know who is
         # there, and its successor may take long to come up.
         self._introduce()
-        self._settle(at)
-        self._link_before = self._link_before.plus(dead.link)
         self._deaths = [*(when for when in self._deaths if now - when < PERIOD), now]
         line = f"worker {at} has ended (process {dead.process}); starting it again"
         self._folder.log(LogLine(line, "worker", level="error"))
@@ -572,23 +501,12 @@ class WorkerPool(Generic[H]):
         self._await_ready(at)
         self._introduce()
         self._tell_given(at)
-        # The dead worker may have named somebody who lied.
         if dead.summing:
             self._order_sums(at, sorted(dead.summing))
         elif dead.order is not None:
             self._order(at, dead.order)
         for further in orders:
             self._tell(at, further)
-
-    def _settle(self, at: int) -> None:
-        """Adds up what a worker has counted, which counts anew from now on."""
-        standing = self.standing[at]
-        self._before.update(standing.counts)
-        self._sent_before += np.array(standing.sent)
-        standing.counts = {}
-        standing.sent = [0, 0, 0]
-        standing.devices = 0
-        standing.done = set()
 
 
 def _said_of_work(work: RoundWork) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple, Protocol, TypeVar, final
 
@@ -30,24 +30,12 @@ from ..secure_sum.terms import SumTerms
 from ..secure_sum.vector import unpack
 from .exchange import LOOK, Exchange, Question, Questions
 from .intake import Open, RoundIntake
-from .journal import FRAME, MARK, Journal
+from .journal import Journal
 from .server_folder import SPAN, LogLine, ServerFolder, kept
 
 T = TypeVar("T")
 LONGEST = 30.0  # seconds between two attempts, at most
 COMING = 3.0  # seconds without an answer, after which nobody else is on the way with an offer
-
-
-class SumMemory(Protocol):
-    """A server's memory of the nodes that have lied in secure sums."""
-
-    def liars(self) -> Mapping[str, str]:
-        """Returns the nodes that have lied in a sum, by name, each with its lie in words."""
-        ...
-
-    def remember_liar(self, name: str, lie: str) -> None:
-        """Stores who has lied, and how. Raises OSError."""
-        ...
 
 
 class Asks(Protocol):
@@ -77,11 +65,9 @@ class SecureRound:
     group: the number of the group whose sum this is, from 0. of_group: the members of the group, as
     in `GroupWork`; empty where there is one group. The attempts of each group are numbered apart.
 
-    memory: None = that of the collector's folder, which is the server's.
-
     begun: True once nodes are asked: without a sum the round is lost then, and otherwise passed
     over. It is False again where too few take part. names: the nodes whose sum it is, once the sum
-    is there.
+    is there. liars: the nodes that have lied in it, each with its lie in words.
     """
 
     def __init__(
@@ -90,23 +76,18 @@ class SecureRound:
         work: RoundWork,
         group: int = 0,
         of_group: Collection[str] = (),
-        memory: SumMemory | None = None,
     ) -> None:
         self._collector = collector
         self._folder = collector.folder
         self._contract = collector.intake.contract
-        self._memory = memory or self._folder
         self._first = group * SPAN
         self._what = f"round {work.round}"
         self._unsummed = "the model is unchanged"
         if of_group:
             self._what += f", group {group + 1}"
             self._unsummed = "the group is left out"
-        # Nodes that have lied are asked no more.
-        liars = self._memory.liars()
-        honest = {name: users for name, users in work.asked.items() if name not in liars}
-        self._work = work._replace(asked=honest)
-        self._now = Open(work.round, work.model, self._work.asked)
+        self._work = work
+        self._now = Open(work.round, work.model, work.asked)
         self._roll = self._folder.members.roll
         self._least = self._folder.terms.fewest
         self._empty = self._contract.empty_total()  # the sum of nobody
@@ -125,9 +106,10 @@ class SecureRound:
         # None: a damaged journal does not tell what was asked for.
         self._sum: SecureSumServer | None = None
         self._attempt_number = 0
-        self._taking: bytes | None = None  # the frame whose message is being taken
+        self._records: list[bytes] = []  # of the sum, not on the disk yet
         self.begun = False
         self.names = frozenset[str]()
+        self.liars: dict[str, str] = {}
 
     @property
     def asked(self) -> Collection[str]:
@@ -197,12 +179,16 @@ class SecureRound:
         self._gone = set()
         self._reasons = {}
         self._sum = None
+        self._records = []
         self._attempt_number = attempt
         now = self._now
         terms = sum_terms(self._folder.terms, self._contract, now.round, attempt, now.model)
         self._largest = max(stages.limit_of(stage, terms.nbytes) for stage in range(len(KINDS)))
         self._largest += largest_body(self._contract, self._now.asked)
         self._journal = journal
+        # What it does not tell any more may be that masked inputs were asked for.
+        if journal.damaged:
+            raise SumRefused("stage", "its journal is damaged")
         self._sum = own = self._restored(terms, attempt)
         if own.heard(stages.ADVERT) - self._now.asked.keys():
             raise SumRefused("roster", "nodes were in it that are asked no more, since a restart")
@@ -254,6 +240,7 @@ class SecureRound:
         # Before anybody is asked, since it may find that too few were heard.
         if number > stages.ADVERT:
             own.close(number - 1)
+            self._flush()
         self._stage_ends = False
         self._in_touch = time.monotonic()
         waited = partial(self._awaited, own, number)
@@ -330,7 +317,7 @@ class SecureRound:
             self._folder.log(LogLine(line, "unsettled", level="warning", node=name))
 
     def _name_liars(self) -> None:
-        """Stores and logs who has lied in an attempt."""
+        """Notes and logs who has lied in an attempt."""
         own = self._sum
         number = self._now.round
         if own is None:
@@ -338,7 +325,7 @@ class SecureRound:
         for name, lie in sorted(own.liars.items()):
             line = f"round {number}: {name} lied: {lie}"
             self._folder.log(LogLine(line, "liar", level="error", round=number, node=name))
-            self._kept("liars", partial(self._memory.remember_liar, name, line))
+            self.liars[name] = line
 
     def _enough(self, heard: Collection[str]) -> bool:
         """Returns whether these nodes are enough for their sum to count; logs it if not."""
@@ -359,7 +346,7 @@ class SecureRound:
             self._in_touch = time.monotonic()
         for frame in frames:
             self._take_one(frame)
-        self._kept("journal", self._journal.flush)
+        self._flush()
 
     def _take_one(self, frame: bytes) -> None:
         """Takes one answer, which is not on the disk yet. If it does not count, its node is not
@@ -376,7 +363,7 @@ class SecureRound:
             head = answer.head
             is_old = (head.round, head.attempt) < (self._now.round, self._attempt_number)
             self._check(answer)
-            self._read(frame, answer, node)
+            self._read(answer, node)
             intake.facts[node] = AnswerFacts.of(head)
             self._collector.bytes_up += len(frame)
         except FrameRefused as why:
@@ -416,8 +403,8 @@ class SecureRound:
         if head.kind not in (*KINDS, COMPLAINT, OPENED):
             raise FrameRefused(Code.WRONG_KIND)
 
-    def _read(self, frame: bytes, answer: Frame, node: str) -> None:
-        """Hands a message to the sum, which journals the frame before it counts."""
+    def _read(self, answer: Frame, node: str) -> None:
+        """Hands a message to the sum."""
         kind = answer.head.kind
         if kind in (COMPLAINT, OPENED):
             self._read_aside(answer, node)
@@ -425,11 +412,7 @@ class SecureRound:
         secure_sum = self._sum
         # There is one while frames are taken.
         assert secure_sum is not None
-        self._taking = frame
-        try:
-            secure_sum.add(KINDS.index(kind), bytes(answer.body))
-        finally:
-            self._taking = None
+        secure_sum.add(KINDS.index(kind), bytes(answer.body))
 
     def _read_aside(self, answer: Frame, node: str) -> None:
         """Takes a complaint about a box, whose author is missing from this sum; or the key of that
@@ -446,21 +429,17 @@ class SecureRound:
         self._folder.log(LogLine(line, "complaint", level="warning", node=node))
 
     def _record(self, record: bytes) -> None:
-        """Journals the message that is being taken, by its frame; or that a stage is closed."""
-        if self._taking is None:
-            self._kept("journal", lambda: self._journal.append(MARK, record))
-        else:
-            # On the disk with those that came together, before any of them is acknowledged.
-            self._journal.add(FRAME, self._taking)
+        self._records.append(record)
+
+    def _flush(self) -> None:
+        """Journals what the sum has accepted and decided, together, before anybody hears of it."""
+        records = self._records
+        self._records = []
+        self._kept("journal", lambda: self._journal.append(*records))
 
     def _restored(self, terms: SumTerms, attempt: int) -> SecureSumServer:
         """Returns the sum as the journal has it."""
-        records = []
-        for record in self._folder.recorded(self._now.round, attempt):
-            message = record.content
-            if record.kind == FRAME:
-                message = bytes(opened(message).body)
-            records.append(message)
+        records = self._folder.recorded(self._now.round, attempt)
         return SecureSumServer.rebuilt(terms, self._roll, records, self._record)
 
     # ---- the end ---------------------------------------------------------------------------------

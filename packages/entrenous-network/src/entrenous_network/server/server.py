@@ -5,7 +5,7 @@ counts, so the server may die at any moment.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -26,7 +26,6 @@ from entrenous.federation.shard import Ledger
 from entrenous.privacy.protection import ProtectionInForce
 
 from ..frames import agreed_model
-from ..frames.agreed_model import Agreement
 from ..frames.contribution import RoundHalted, agreed_by, halted, moved
 from ..frames.frames import AnswerFacts
 from ..frames.request import RoundWork, announced_of
@@ -37,7 +36,7 @@ from .accuracy import newest_rate, note_tests, noted_tests
 from .collector import Collecting, Collector
 from .exchange import ServerStopped, enough
 from .grouped_round import grouped_sum
-from .handing_on import GivenModel
+from .handing_on import GivenModel, Handed, spread
 from .server_folder import (
     HALTED,
     LogLine,
@@ -108,8 +107,8 @@ def round_work(
     draw: np.uint64 | None,
 ) -> RoundWork:
     """Returns the request of round `number`: the users that the algorithm selects, by their nodes,
-    and its download. draw: the key from which the users are drawn; None = everybody is asked, and
-    each device decides by itself.
+    and its download. draw: the key from which the users are drawn; None = everybody is asked who
+    has not lied, and each device decides by itself.
     """
     if draw is None:
         users = np.arange(folder.terms.users)
@@ -117,15 +116,9 @@ def round_work(
         users = algorithm.select(state, folder.terms.catalogue, draw)
     download = algorithm.download(state)
     asked = folder.members.by_node(users)
+    for liar in folder.liars():
+        asked.pop(liar, None)
     return RoundWork(number, announced_of(contract, download), asked, download, state=state)
-
-
-def model_work(
-    folder: ServerFolder, algorithm: FederatedAlgorithm, number: int, state: State
-) -> RoundWork:
-    """Returns the request that gives the model after `number` rounds to all users of all nodes."""
-    download = algorithm.download(state)
-    return RoundWork(number, b"", folder.members.everyone, download, state=state)
 
 
 def moved_on(state: State, algorithm: FederatedAlgorithm, contract: Contract) -> State:
@@ -308,13 +301,20 @@ class FederationServer:
             if seconds:
                 self.collecting.rest(seconds)
             return
-        if self._handed is None or self._handed.round != given.round:
-            work = model_work(self.folder, self.algorithm, given.round, given.state)
-            self._handed = work._replace(model=announced_of(self.contract, work.download))
-        kept = self.collecting.hand_on(self._handed, given.words, given.have, seconds)
-        have = frozenset(kept)
+        work = self._work_of(given)
+        handed = self.collecting.hand_on(work, given.words, given.have, seconds)
+        have = frozenset(handed.have)
         if have != given.have:
             self._keep_given(given._replace(have=have))
+
+    def _work_of(self, given: GivenModel) -> RoundWork:
+        """Returns the work that hands a model on."""
+        if self._handed is None or self._handed.round != given.round:
+            download = self.algorithm.download(given.state)
+            model = announced_of(self.contract, download)
+            everyone = self.members.everyone
+            self._handed = RoundWork(given.round, model, everyone, download, state=given.state)
+        return self._handed
 
     def _keep_given(self, given: GivenModel) -> None:
         """Remembers, on the disk too, which model was given and to whom."""
@@ -325,35 +325,57 @@ class FederationServer:
         """Gives the model to every node that comes for it in time, to recommend by. only_there:
         does not wait for those who are away.
         """
-        work = model_work(self.folder, self.algorithm, self.round, self.state)
-        self.collecting.offer(work)
-        self.collecting.give(seconds, only_there=only_there)
-        absent = len(self.collecting.without)
+        given = GivenModel(
+            self.round, self.count.counted, self.terms.items, self.state, b"", frozenset()
+        )
+        everyone = self.members.nodes.keys()
+        handed = self._handed_to(everyone, given, seconds, only_there=only_there)
+        absent = len(everyone - _heard(handed))
         if absent:
-            missed = f"{counted(absent, 'node')} did not take the model"
-            line = f"{missed} of round {self.round}: not there"
+            line = f"{counted(absent, 'node')} did not take the model of round {self.round}"
             self._log(line, "absent", "warning")
-        agreed = Agreement(b"", work.asked.keys() - set(self.collecting.without))
+        have = frozenset(handed.have)
         if self.terms.masked:
-            agreed = self._agree(work, seconds)
-        items = self.terms.items
-        have = frozenset(agreed.kept)
-        given = GivenModel(self.round, self.count.counted, items, self.state, agreed.words, have)
+            given, have = self._agreed(given, handed, seconds)
         if have:
-            self._keep_given(given)
+            self._keep_given(given._replace(have=have))
 
-    def _agree(self, work: RoundWork, seconds: float) -> Agreement:
-        """Has the nodes agree on a model: each keeps it if enough others have the same."""
-        agreed = self.collecting.agree(announced_of(self.contract, work.download), seconds)
-        kept = agreed.kept
+    def _agreed(
+        self, given: GivenModel, handed: Handed, seconds: float
+    ) -> tuple[GivenModel, frozenset[str]]:
+        """Has the nodes agree on a model: each keeps it if enough others have the same. Returns it
+        with their words, and the nodes that keep it.
+        """
+        have = frozenset[str]()
+        words = agreed_model.written(handed.words, self.members, self.terms)
+        if words:
+            given = given._replace(words=words)
+            took = handed.words.keys()
+            have = frozenset(self._handed_to(took, given, seconds, only_there=True).have)
         least = agreed_model.enough(self.members, self.terms)
-        if len(kept) < least:
+        if len(have) < least:
             line = (
-                f"{len(kept)} of {len(self.members.nodes)} nodes keep the model, which "
+                f"{len(have)} of {len(self.members.nodes)} nodes keep the model, which "
                 f"{least} must have before any does; the others recommend by an earlier one"
             )
             self._log(line, "absent", "warning")
-        return agreed
+        return given, have
+
+    def _handed_to(
+        self, names: Set[str], given: GivenModel, seconds: float, *, only_there: bool
+    ) -> Handed:
+        """Hands a model on until some nodes have it or the time is up; only_there: until no node is
+        there that lacks it.
+        """
+        work = self._work_of(given)
+
+        def hand_on(moment: float) -> Handed:
+            return self.collecting.hand_on(work, given.words, (), moment)
+
+        def is_over(handed: Handed) -> bool:
+            return (only_there and handed.over) or names <= _heard(handed)
+
+        return spread(hand_on, is_over, seconds)
 
     # ---- a round ---------------------------------------------------------------------------------
 
@@ -391,6 +413,8 @@ class FederationServer:
         sent. Without a sum the round does not count, and a further round makes up for it.
         """
         summed = grouped_sum(self.folder, self.contract, work, self.collecting.sums)
+        for name, lie in summed.liars.items():
+            self.kept("liars", partial(self.folder.remember_liar, name, lie))
         total = summed.total
         if total.devices:
             note = partial(self.folder.note_sum, self.round, summed.names)
@@ -624,6 +648,11 @@ class FederationServer:
                 "answers": answers,
             }
         )
+
+
+def _heard(handed: Handed) -> Set[str]:
+    """Returns the nodes that have a model, though it may be that they do not keep it yet."""
+    return handed.words.keys() | set(handed.have)
 
 
 def _shown(answers: Iterable[AnswerFacts]) -> dict[str, Mapping[str, float]]:

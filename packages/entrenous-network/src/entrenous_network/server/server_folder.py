@@ -8,7 +8,7 @@ import json
 import os
 import time
 import warnings
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol, Self, TypeVar, final
 
@@ -39,7 +39,7 @@ from ..agreement.growth import LONGER, NEXT, current_items, current_terms, grown
 from ..agreement.members import MEMBERS, Members
 from ..agreement.notice import ADDRESSES, known_number
 from ..links.health import DiskHealth, Trouble, failed
-from .journal import Journal, JournalRecord, read
+from .journal import Journal, read
 
 T = TypeVar("T")
 LogFormat = Literal["text", "json"]
@@ -194,7 +194,7 @@ class ServerFolder:
         self.said = dict[str, Any]()
         self.disk = DiskHealth(path)
         self.committed = _newest_write(path)
-        self._told = set[str]()  # what was logged of damaged journals
+        self._told = set[Path]()  # damaged journals that were logged
         self._lock: int | None = None
         try:
             if start is None:
@@ -337,19 +337,19 @@ class ServerFolder:
         few nodes were there.
         """
         journal = Journal(self._journal_path(number, attempt))
-        self._tell(number, journal.damaged)
+        if journal.damaged:
+            self._tell(number, journal.path)
         return journal
 
-    def recorded(self, number: int, attempt: int = 0) -> list[JournalRecord]:
+    def recorded(self, number: int, attempt: int = 0) -> list[bytes]:
         """Returns the records that were journalled for a round before the server restarted."""
         path = self._journal_path(number, attempt)
-        if not path.exists():
-            return []
         content = read(path)
-        self._tell(number, content.damaged)
+        if content.damaged:
+            self._tell(number, path)
         return content.records
 
-    def recorded_of(self, number: int, part: int, of: int) -> list[JournalRecord]:
+    def recorded_of(self, number: int, part: int, of: int) -> list[bytes]:
         """Returns the records of a round that are those of process `part` of as many now, however
         many there were before.
         """
@@ -402,12 +402,12 @@ class ServerFolder:
     def _journal_path(self, number: int, attempt: int) -> Path:
         return self.path / f"round-{number:09d}-{attempt:03d}.journal"
 
-    def _tell(self, number: int, damaged: Sequence[str]) -> None:
-        """Logs what is damaged in the journals of a round, each place once."""
-        for line in damaged:
-            if line not in self._told:
-                self._told.add(line)
-                self.log(LogLine(line, "damaged", level="error", round=number))
+    def _tell(self, number: int, damaged: Path) -> None:
+        """Logs that a journal of a round is damaged, once."""
+        if damaged not in self._told:
+            self._told.add(damaged)
+            line = f"{damaged.name} is damaged: what cannot be read is asked for again"
+            self.log(LogLine(line, "damaged", level="error", round=number))
 
     # ---- secure sums ----
 

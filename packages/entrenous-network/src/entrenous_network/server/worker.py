@@ -2,14 +2,13 @@
 sum: a process of the server's machine (`python -m entrenous_network.server.worker`), or an actor of
 Ray on another one (entrenous-ray).
 
-Orders come over a channel. `round`, `model` and `sum` bring work, with the server's state: to take
-updates, to give a model, and to make the secure sums of some groups. `stop` ends a round and is
+Orders come over a channel. `round`, `given` and `sum` bring work, with the server's state: to take
+updates, to hand a model on, and to make the secure sums of some groups. `stop` ends a round and is
 answered with the names that were taken; `total`, with names that another worker has taken too, is
-answered with the sum; `words` and `agree` have the nodes agree on a model. Reports of what is under
-way are sent meanwhile, and `summed` when the secure sum is there. Who has lied in one is on the
-server's disk alone: `remember` asks for that, and waits for `remembered`. `homes`
-names a round, whose groups say which nodes a worker serves from then on. It is answered with who
-was there and is served elsewhere now, and `there` tells each worker who has come to it so.
+answered with the sum; `hand` has the given model handed on, and is answered by `handed`. Reports
+of what is under way are sent meanwhile, and `summed` when the secure sum is there. `homes` names a
+round, whose groups say which nodes a worker serves from then on. It is answered with who was there
+and is served elsewhere now, and `there` tells each worker who has come to it so.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ import socket
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
@@ -30,16 +30,18 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from entrenous.core.files import write_private
-from entrenous.core.types import Array
+from entrenous.core.types import Array, Int64Array
 from entrenous.runs.recommenders import restore_state
 
 from ..agreement.members import Member, Members
 from ..agreement.terms import FederationTerms
 from ..frames.contribution import agreed_by, contract_of, of_total
+from ..frames.frames import Code
 from ..frames.request import RoundWork
 from ..frames.secure import SPARE, largest_answer
 from ..links.admission import STANDARD, Bounds
 from ..links.https import HttpsPlan, HttpsServerLink, listen
+from ..links.metrics import LinkTally
 from ..links.siblings import Siblings
 from .channel import Channel, Order, OrderChannel, next_order
 from .collector import Collector
@@ -167,9 +169,10 @@ class Worker:
         self._told = set[str]()  # names that were reported
         self._given: tuple[RoundWork, bytes] | None = None  # to hand on, with the words for it
         self._have = set[str]()  # the nodes that have that
-        self._memory = AskedMemory(channel)
         self._summing: threading.Thread | None = None
         self._failure: BaseException | None = None  # of the thread that makes a secure sum
+        self._link_told = LinkTally()  # what its port has counted and was reported
+        self._reporting = threading.Lock()  # both threads report
         self._take_lists()
 
     def _take_lists(self) -> None:
@@ -186,6 +189,9 @@ class Worker:
             part=self._part,
             of=self._of,
         )
+        # What the collector has counted and was reported.
+        self._counts_told = Counter[Code]()
+        self._sent_told: Int64Array = np.zeros(3, np.int64)
 
     def run(self) -> None:
         """Obeys orders until the channel is closed."""
@@ -204,7 +210,6 @@ class Worker:
             pass
         finally:
             self._stop.set()
-            self._memory.give_up()
             if self._summing is not None:
                 self._summing.join()
         if self._failure is not None:
@@ -226,21 +231,18 @@ class Worker:
         self._orders.put(None)
 
     def _busy(self) -> bool:
-        if self._doing == "round":
-            return bool(self._collector.intake.missing())
-        return self._doing == "model" and bool(self._collector.without)
+        return self._doing == "round" and bool(self._collector.intake.missing())
 
     def _obey(self, order: Order) -> None:
         about = order.about
-        if order.word in ("round", "model"):
-            self._begin(order.word, self._work(about))
+        if order.word == "round":
+            self._begin(self._work(about))
         elif order.word == "sum":
-            self._begin_sum(self._work(about), about)
-        elif order.word == "remembered":
-            self._memory.remembered()
+            self._begin_sum(self._work(about))
         elif order.word == "given":
             self._given = self._work(about), order.body
             self._have = set(about["have"])
+            self._told = set()
         elif order.word == "hand":
             self._hand_on(about["have"], about["seconds"])
         elif order.word == "rest":
@@ -264,14 +266,6 @@ class Worker:
             self._channel.send("stopped", {"taken": sorted(self._collector.taken)})
         elif order.word == "total":
             self._total(about["without"])
-        elif order.word == "words":
-            self._doing = ""
-            words = self._collector.words_of(about["model"])
-            said = {name: (word.said, word.signature) for name, word in words.items()}
-            self._channel.send("words", {"words": said})
-        elif order.word == "agree":
-            kept = self._collector.pass_on(about["model"], order.body, about["seconds"])
-            self._channel.send("agreed", {"kept": sorted(kept)})
 
     def _change_lists(self, files: Mapping[str, bytes]) -> None:
         """Goes on with lists that have changed. files: of the server's folder, by name, where this
@@ -300,13 +294,10 @@ class Worker:
         download = self._algorithm.download(state)
         return RoundWork(about["round"], about["model"], asked, download, state=state)
 
-    def _begin(self, word: str, work: RoundWork) -> None:
-        """Opens a round, or begins to give a model."""
-        if word == "model":
-            self._collector.offer(work)
-        else:
-            self._collector.begin(work)
-        self._doing = word
+    def _begin(self, work: RoundWork) -> None:
+        """Opens a round."""
+        self._collector.begin(work)
+        self._doing = "round"
         self._told = set()
         self._step(0.0)
 
@@ -317,9 +308,6 @@ class Worker:
         if self._doing == "round":
             collector.gather(seconds)
             done = set(collector.taken)
-        elif self._doing == "model":
-            collector.give(seconds)
-            done = set(collector.work.asked) - collector.without
         elif self._doing == "":
             return
         new = done - self._told
@@ -328,25 +316,39 @@ class Worker:
 
     def _report(self, new: set[str]) -> Mapping[str, Any]:
         own = self._collector
-        counts = {code.value: count for code, count in own.counts.copy().items()}
+        with self._reporting:
+            more, further, on_link = self._counted_since()
         lengths = {name: own.lengths[name] for name in new if name in own.lengths}
         facts = {name: own.facts[name].said() for name in own.facts.keys() & new}
         waiting = self._waiting
         self._waiting = []
-        alone = self._doing == "model" and own.exchange.are_away(own.without)
         return {
-            "word": self._doing,
-            "alone": alone,
             "done": sorted(new),
             "facts": facts,
             "lengths": lengths,
-            "counts": counts,
+            "counts": more,
             "present": own.present,
             "devices": own.devices,
-            "link": self._link.tally(),
-            "sent": [own.bytes_up, own.bytes_down, own.messages],
+            "link": on_link,
+            "sent": further,
             "waiting": waiting,
         }
+
+    def _counted_since(self) -> tuple[dict[str, int], list[int], LinkTally]:
+        """Returns what was counted since this was last called: answers by their codes, bytes up,
+        bytes down and messages, and the counts of the port.
+        """
+        own = self._collector
+        counts = Counter(own.counts)
+        sent = np.array([own.bytes_up, own.bytes_down, own.messages])
+        link = self._link.tally()
+        more = {code.value: count for code, count in (counts - self._counts_told).items()}
+        further = (sent - self._sent_told).tolist()
+        on_link = link.since(self._link_told)
+        self._counts_told = counts
+        self._sent_told = sent
+        self._link_told = link
+        return more, further, on_link
 
     def _hand_on(self, more: Sequence[str], seconds: float) -> None:
         """Hands on the model that was given, and says who has it now. more: nodes that have it
@@ -355,11 +357,14 @@ class Worker:
         self._doing = ""
         assert self._given is not None  # told before
         self._have.update(more)
-        kept = set(self._collector.hand_on(*self._given, self._have, seconds))
-        new = kept - self._have
-        self._have |= new
+        have, words, over = self._collector.hand_on(*self._given, self._have, seconds)
+        kept = set(have) - self._have
+        self._have |= kept
+        new = words.keys() - self._told
+        self._told |= new
+        took = {name: (words[name].said, words[name].signature) for name in new}
         self._channel.send("report", self._report(set()))
-        self._channel.send("handed", {"kept": sorted(new)})
+        self._channel.send("handed", {"kept": sorted(kept), "words": took, "over": over})
 
     def _total(self, without: list[str]) -> None:
         """Sends the sum of the answers that count here, without those that another worker has taken
@@ -378,13 +383,12 @@ class Worker:
 
     # ---- secure sums -----------------------------------------------------------------------------
 
-    def _begin_sum(self, work: RoundWork, about: Mapping[str, Any]) -> None:
+    def _begin_sum(self, work: RoundWork) -> None:
         """Begins the secure sums of its groups in a thread, while this one listens to the
         server."""
         # The thread of the sums before has sent them.
         if self._summing is not None:
             self._summing.join()
-        self._memory.told(about["liars"])
         self._summing = threading.Thread(target=self._sum, args=(work,), daemon=True, name="sum")
         self._doing = "sum"
         self._summing.start()
@@ -392,7 +396,7 @@ class Worker:
     def _sum(self, work: RoundWork) -> None:
         try:
             works = works_of_groups(self._held, work)
-            for summed in self._collector.sums(works, self._memory):
+            for summed in self._collector.sums(works):
                 self._channel.send("report", self._report(set(summed.names)))
                 self._send_sum(summed)
         # The server is gone, which the other thread sees too.
@@ -404,7 +408,12 @@ class Worker:
     def _send_sum(self, summed: GroupSum) -> None:
         total = summed.total
         names = sorted(summed.names)
-        about = {"group": summed.group, "begun": summed.begun, "names": names}
+        about = {
+            "group": summed.group,
+            "begun": summed.begun,
+            "names": names,
+            "liars": summed.liars,
+        }
         body = b""
         if total.devices:
             body = of_total(total)
@@ -412,41 +421,6 @@ class Worker:
 
     def _note_waiting(self, names: list[str]) -> None:
         self._waiting = names
-
-
-@final
-class AskedMemory:
-    """The `SumMemory` of a worker, which asks the server to remember."""
-
-    def __init__(self, channel: OrderChannel) -> None:
-        self._channel = channel
-        self._liars: Mapping[str, str] = {}
-        self._answered = threading.Event()
-        self._over = False
-
-    def told(self, liars: Mapping[str, str]) -> None:
-        """Takes over the server's memory."""
-        self._liars = dict(liars)
-
-    def liars(self) -> Mapping[str, str]:
-        return self._liars
-
-    def remember_liar(self, name: str, lie: str) -> None:
-        self._answered.clear()
-        if not self._over:
-            self._channel.send("remember", {"liar": (name, lie)})
-            self._answered.wait()
-        if self._over:
-            raise ServerStopped
-
-    def remembered(self) -> None:
-        """Notes that the server has stored what it was asked to remember."""
-        self._answered.set()
-
-    def give_up(self) -> None:
-        """Notes that the server is gone, so that nobody waits for it any more."""
-        self._over = True
-        self._answered.set()
 
 
 def said_of(array: Array) -> tuple[str, list[int], bytes]:

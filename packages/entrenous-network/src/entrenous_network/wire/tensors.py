@@ -14,12 +14,15 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from typing import Any, NamedTuple, NoReturn, TypeAlias, final
+from typing import Annotated, Any, NamedTuple, NoReturn, TypeAlias, final
 
+import msgspec
 import numpy as np
 
 from entrenous.core.errors import EntrenousError
 from entrenous.core.types import Array
+
+from .completed import completed
 
 LENGTH = 8  # bytes that hold the length of the header
 LONGEST_HEADER = 1 << 14  # bytes
@@ -75,6 +78,19 @@ class TensorField(NamedTuple):
     """A key of KINDS or another name of it in numpy ("f4")."""
     shape: tuple[Extent, ...]
     """Each dimension a number, or (low, high)."""
+
+
+Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
+
+
+@completed
+class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An array in a header, in the form that any array has."""
+
+    dtype: str
+    shape: list[Count]
+    data_offsets: tuple[Count, Count]
+    """Where it begins and ends, counted from the end of the header."""
 
 
 Schema: TypeAlias = Mapping[str, TensorField]
@@ -149,12 +165,11 @@ def read(buffer: Buffer, schema: Schema) -> dict[str, Array]:
     arrays = {}
     for name, field in schema.items():
         low, _ = spans[name]
-        shape = header[name]["shape"]
-        arrays[name] = _array(data, start + low, shape, field)
+        arrays[name] = _array(data, start + low, header[name].shape, field)
     return arrays
 
 
-def _header(data: memoryview) -> tuple[dict[str, Any], int]:
+def _header(data: memoryview) -> tuple[dict[str, Entry], int]:
     """Returns the header, and where the arrays begin. Raises Malformed."""
     if len(data) < LENGTH:
         _bad("short", f"{len(data)} bytes are not even a length")
@@ -166,50 +181,34 @@ def _header(data: memoryview) -> tuple[dict[str, Any], int]:
     start = LENGTH + length
     if len(data) < start:
         _bad("short", f"a header of {length} bytes in a message of {len(data)}")
+    text = bytes(data[LENGTH:start])
     try:
-        text = bytes(data[LENGTH:start]).decode("utf-8")
-        header = json.loads(text, object_pairs_hook=_once, parse_constant=_no_number)
+        header = msgspec.json.decode(text, type=dict[str, Entry])
+    except msgspec.ValidationError as cause:
+        raise Malformed("entry", f"the header is none ({cause})") from None
     except (ValueError, RecursionError) as cause:
-        # Not UTF-8, not JSON, a number of 5,000 digits, or 10,000 brackets.
         raise Malformed("json", f"the header cannot be read ({type(cause).__name__})") from None
-    if not isinstance(header, dict):
-        _bad("json", "the header is not an object")
+    # Of a name that is given twice, one reader takes the first value and another the last.
+    if text.count(b'"data_offsets"') != len(header):
+        _bad("duplicate", "a name is given twice")
     return header, start
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Returns an object whose names differ. Raises Malformed."""
-    fields = dict(pairs)
-    # Of a name that is given twice, one reader takes the first value and another the last.
-    if len(fields) != len(pairs):
-        _bad("duplicate", "a name is given twice")
-    return fields
-
-
-def _no_number(text: str) -> NoReturn:
-    raise ValueError(text)  # NaN and Infinity, which JSON does not have
-
-
-def _span(name: str, entry: Any, field: TensorField) -> tuple[int, int]:
+def _span(name: str, entry: Entry, field: TensorField) -> tuple[int, int]:
     """Returns where an array begins and ends, counted from the end of the header. Raises Malformed
     unless its type and shape are what was agreed.
     """
-    if not isinstance(entry, dict) or entry.keys() != {"dtype", "shape", "data_offsets"}:
-        _bad("entry", f"'{name}' has not exactly dtype, shape and data_offsets")
-    kind = entry["dtype"]
-    shape = entry["shape"]
-    offsets = entry["data_offsets"]
+    kind = entry.dtype
+    shape = entry.shape
     dtype = np.dtype(field.dtype)
     agreed_kind = KINDS[_kind(dtype)]
-    if not isinstance(kind, str) or kind != agreed_kind:
+    if kind != agreed_kind:
         _bad("dtype", f"'{name}' is {kind!r:.40}, agreed was {agreed_kind}")
-    if not _whole_numbers(shape) or len(shape) != len(field.shape):
+    if len(shape) != len(field.shape):
         _bad("shape", f"'{name}' has the shape {shape!r:.60}, agreed was {field.shape}")
     for extent, agreed in zip(shape, field.shape, strict=True):
         _check_extent(name, extent, agreed)
-    if not _whole_numbers(offsets) or len(offsets) != 2:
-        _bad("offsets", f"'{name}' lies at {offsets!r:.60}")
-    low, high = offsets
+    low, high = entry.data_offsets
     itemsize = dtype.itemsize
     # In Python's whole numbers, since those of numpy overflow.
     nbytes = math.prod(shape) * itemsize
@@ -268,14 +267,6 @@ def _kind(dtype: Any) -> str:
         known = ", ".join(KINDS)
         raise ValueError(f"arrays of type {native} do not travel; those that do: {known}")
     return kind
-
-
-def _whole_numbers(value: Any) -> bool:
-    """Returns whether a value is a list of whole numbers from 0."""
-    if not isinstance(value, list):
-        return False
-    # By type, since True is an instance of int.
-    return all(type(number) is int and number >= 0 for number in value)
 
 
 def _bad(code: str, text: str) -> NoReturn:
