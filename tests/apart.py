@@ -51,7 +51,7 @@ DISTRIBUTIONS = (
     Distribution(
         Path("packages/entrenous-network"),
         "entrenous_network",
-        ("docs/*.md", "ops/*", "tests/js/*", "tests/vectors/*"),
+        ("docs/*.md", "SECURITY.md", "ops/*", "tests/js/*", "tests/vectors/*"),
     ),
 )
 

@@ -61,3 +61,14 @@ main(["bench", "intake"])
     helped = lacking.replace("intake", "--help")
     shown = subprocess.run([sys.executable, "-c", helped], capture_output=True, text=True)
     assert shown.returncode == 0 and "fcf-round" in shown.stdout, shown.stderr
+
+
+def test_an_experiment_that_is_interrupted_says_that_what_it_has_trained_is_remembered(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("entrenous_lab.papers.runner.run_experiment", stop)
+    said = command("experiment", "fpl-fig2").err
+    assert "start it again: what it has trained is remembered" in said

@@ -8,14 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from entrenous_lab.planted import planted
 from small_federations import SMALL, same, sent, shop, started
 
 from entrenous.core.contract.declared import bound
 from entrenous.core.contract.protocols import Catalogue
 from entrenous.core.errors import InputError
 from entrenous.data.interactions import Interactions
-from entrenous.runs.pipeline import run
 from entrenous.systems._federated_ncf import NCFSettings
 from entrenous.systems.fedavg import FedAvg
 
@@ -112,14 +110,3 @@ def test_a_cohort_is_a_number_of_users() -> None:
     assert FedAvg.parse({"cohort": -1}) == FedAvg()
     with pytest.raises(InputError, match="expected greater than or equal to -1"):
         FedAvg.parse({"cohort": -2})
-
-
-@pytest.mark.slow
-def test_many_items_with_few_rows_each_do_not_end_at_popularity() -> None:
-    """2,000 users x 15,000 items, planted tastes, histories of 16 rows, the defaults."""
-    rows = planted(users=2000, items=15000, each=20, lean=100)
-    gmf, popular = (
-        run(name, rows, protocol="random-80-20", rounds=80).metrics["ndcg@10"]
-        for name in ("fedavg-gmf", "popular")
-    )
-    assert gmf > 2 * popular > 0

@@ -11,13 +11,11 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
 from command_line import Command, write_shop
-from entrenous_network.commands.federation import show_list
-from entrenous_network.server.server_folder import LogLine, written
+from hostile_text import HOSTILE, OBEYED
 
 import entrenous
 from entrenous.api.progress import progress_bar
@@ -28,10 +26,6 @@ from entrenous.core.cells import harmless, is_formula
 from entrenous.core.printed import plain
 from entrenous.data.split.read import read
 
-HOSTILE = (
-    "ok\x1b]0;owned\x07\x1b[2K\x1b[1A\x9b31m\u202egpj.exe\u2066\x7f\r\b\u2028\x85\ud800\U000e0041"
-)
-OBEYED = set(HOSTILE) - set("ok]0;owned[2K1A31mgpj.exe")
 SOURCE = Path(entrenous.__file__).parent
 PRINTS = {
     "cli/console.py",
@@ -62,26 +56,6 @@ def test_no_way_to_the_screen_is_past_the_filter(
     assert not (OBEYED - {"\n"}) & set(out + err)
     assert "WITHOUT TLS" in err and err.count("\n") == 1
     assert "[red]not markup[/red]" in out
-
-
-def test_titles_of_an_operators_items_are_shown_written_out(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """`federation recommend` shows titles of items.json, which the operator wrote."""
-    show_list(
-        f"node-{HOSTILE}",
-        HOSTILE,
-        3,
-        [{"item": HOSTILE, "title": f"{HOSTILE} [bold]", "score": 0.5}],
-    )
-    out = capsys.readouterr().out
-    assert not (OBEYED - {"\n"}) & set(out) and "\\u001b]0;owned" in out
-
-
-@pytest.mark.parametrize("form", ["text", "json"])
-def test_a_line_of_a_log_is_one_line_without_escapes(form: Any) -> None:
-    line = written(LogLine(f"refused withheld from {HOSTILE}\nforged", "refused"), form).decode()
-    assert not OBEYED & set(line) and line.count("\n") == 1
 
 
 def test_only_files_that_filter_print() -> None:

@@ -152,10 +152,6 @@ def test_work_that_stores_nothing_says_no_more_than_that(
     assert (said.code, said.err) == (130, "error: interrupted\n")
     monkeypatch.setattr("entrenous.runs.tuning.grid.try_grid", stop)
     assert command("tune", "fcf", *QUICK, "--grid", "factors=4,8").err == "error: interrupted\n"
-    monkeypatch.setattr("entrenous_lab.papers.runner.run_experiment", stop)
-    assert (
-        "start it again: what it has trained is remembered" in command("experiment", "fpl-fig2").err
-    )
 
 
 def test_runs_shows_when_they_began_and_in_what_they_differ(command: Command) -> None:

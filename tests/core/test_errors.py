@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import enum
 import importlib
+import importlib.util
 import inspect
 import multiprocessing
 import pickle
@@ -14,7 +15,6 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
-import entrenous_network
 import numpy as np
 import pytest
 
@@ -43,9 +43,12 @@ AROUND: dict[str, Callable[[Any], Any]] = {
 
 
 def public_errors() -> list[type[BaseException]]:
-    """The exception classes of all modules of the package and of its network."""
+    """The exception classes of all modules of the package, and of its network if it is here."""
     found = set()
-    for package in (entrenous, entrenous_network):
+    packages = [entrenous]
+    if importlib.util.find_spec("entrenous_network"):
+        packages.append(importlib.import_module("entrenous_network"))
+    for package in packages:
         before = f"{package.__name__}."
         for module in pkgutil.walk_packages(package.__path__, before):
             if module.name.endswith("__main__"):

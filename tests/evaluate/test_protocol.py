@@ -1,10 +1,7 @@
 """`evaluate`: one pass, both rankings, and what it says about them."""
 
-import tracemalloc
-
 import numpy as np
 import pytest
-from entrenous_lab.benches.evaluate import Factors, spread
 from small_data import Popular, Scores, interactions, random_data
 
 from entrenous.core.errors import InputError, NonFiniteError
@@ -241,23 +238,3 @@ def test_bias_disparity_is_reported_by_category():
     )
     assert set(found.by_category) == {"bias_disparity@5", "bias_disparity@10"}
     assert set(found.by_category["bias_disparity@5"]) == {"a", "b", "c"}
-
-
-def test_memory_is_bounded_by_the_block_not_by_users_times_items(monkeypatch):
-    """A tenth of 17,473 x 47,270 in each direction would be 33 MB of scores; a block is 1.2 MB
-    here, and 16 MB by default.
-    """
-    users, items, rows = 1_747, 4_727, 60_000
-    train, held, model = (
-        spread(users, items, rows * 4 // 5, 0),
-        Held(spread(users, items, rows // 5, 1)),
-        Factors(users, items, 20),
-    )
-    monkeypatch.setattr("entrenous.evaluation.recommend.BLOCK_SCORES", 64 * items)
-    evaluate(model, train, held, label="compile")
-    tracemalloc.start()
-    found = evaluate(model, train, held, label="bench")
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert len(found.user) == users
-    assert peak < 12e6

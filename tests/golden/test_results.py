@@ -30,7 +30,11 @@ def test_the_result_is_what_it_was(name: str, monkeypatch: pytest.MonkeyPatch) -
         pytest.skip("entrenous-field is not installed")
     real(CASES[name].data.removesuffix("-pepper"))
     monkeypatch.setenv("ENTRENOUS_DATA", str(SHARED))
-    assert result(CASES[name]) == EXPECTED[name]
+    found = result(CASES[name])
+    expected = EXPECTED[name]
+    # A metric that came later changes nothing that is recorded.
+    found["metrics"] = {metric: found["metrics"].get(metric) for metric in expected["metrics"]}
+    assert found == expected
 
 
 def test_every_result_has_a_case() -> None:

@@ -18,7 +18,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
-from multiprocessing import get_context
 from multiprocessing.connection import Client, Connection, Listener, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -43,6 +42,7 @@ from entrenous_network.server.collector import Collector
 from entrenous_network.server.exchange import Questions
 from entrenous_network.server.server import FederationServer, serve
 from entrenous_network.server.server_folder import ServerFolder
+from forked import process
 
 from entrenous.core.contract.protocols import model_sha256
 from entrenous.core.contract.update import Total
@@ -52,7 +52,6 @@ from entrenous.federation.rounds import Rounds, Training
 from entrenous.runs.recommenders import checkpoint_arrays
 
 FPL = {"factors": 4, "triples": 5}
-HERE = Path(__file__).resolve()
 PATIENCE = 240.0  # seconds for what takes one on an idle machine: nothing is measured by it
 
 
@@ -533,22 +532,6 @@ class Hub:
                     self.answered += 1
                     self.at.pop(self.answered, lambda: None)()
                     line.send_bytes(address + b"\0" + answer)
-
-
-def process(work: Callable[..., Any], *arguments: Any) -> BaseProcess:
-    """A process of its own, forked from one that has imported all of this: it starts at once, also
-    where many tests run.
-    """
-    context = get_context("forkserver")
-    context.set_forkserver_preload(["preloaded_server"])
-    # Preloading looks nowhere else. One thread for products of matrices: children that are asked to
-    # have one come too late, since the fork server has loaded the library.
-    below = [str(HERE.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
-    first = {"PYTHONPATH": os.pathsep.join(below), "OPENBLAS_NUM_THREADS": "1"}
-    with patch.dict(os.environ, first):
-        started = context.Process(target=work, args=arguments, daemon=True)
-        started.start()
-    return started
 
 
 def serving(folder: Path, addresses: Mapping[str, str]) -> BaseProcess:

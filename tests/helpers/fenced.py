@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from paths import ROOT
 
-# Tutorials and the page of every command are executed as they stand (tests/test_docs_site.py).
+# Tutorials and the page of every command are executed as they stand (lab/tests/test_docs_site.py).
 PAGES = [
     ROOT / "README.md",
     *sorted((ROOT / "docs").glob("*.md")),

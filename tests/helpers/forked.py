@@ -14,15 +14,18 @@ import os
 import runpy
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from multiprocessing import get_context
+from multiprocessing.process import BaseProcess
 from multiprocessing.reduction import DupFd
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from entrenous_network.operate.processes import PARENT
-from federation_links import process
 from network_namespace import CLONE_NEWNET
 from network_namespace import OWN as NETWORK
+
+PARENT = "ENTRENOUS_PARENT"  # as entrenous_network.operate.processes names it
 
 
 class Forked(subprocess.Popen[Any]):
@@ -203,3 +206,19 @@ def run(command: Sequence[str], **how: Any) -> subprocess.CompletedProcess[Any]:
     """`subprocess.run` with a forked child."""
     with patch.object(subprocess, "Popen", Forked):
         return subprocess.run(command, **how)
+
+
+def process(work: Callable[..., Any], *arguments: Any) -> BaseProcess:
+    """A process of its own, forked from one that has imported all of this: it starts at once, also
+    where many tests run.
+    """
+    context = get_context("forkserver")
+    context.set_forkserver_preload(["preloaded_server"])
+    # Preloading looks nowhere else. One thread for products of matrices: children that are asked to
+    # have one come too late, since the fork server has loaded the library.
+    below = [str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    first = {"PYTHONPATH": os.pathsep.join(below), "OPENBLAS_NUM_THREADS": "1"}
+    with patch.dict(os.environ, first):
+        started = context.Process(target=work, args=arguments, daemon=True)
+        started.start()
+    return started

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from entrenous_network.agreement.unsampled import epsilon_of_gaussian, proven_for_all_rounds
 
 from entrenous.core.contract.declared import bound
 from entrenous.core.errors import InputError
@@ -122,40 +121,6 @@ def test_what_the_proof_does_not_cover_is_refused() -> None:
         with pytest.raises(InputError, match="do not go together"):
             protected(**wrong)
     assert bound(FPL().configured(DATA.catalogue), DATA.catalogue).cohort == 200
-
-
-@pytest.mark.parametrize(("multiplier", "rounds"), [(5.0, 1), (5.0, 50), (0.7, 3), (60.0, 100)])
-def test_epsilon_without_sampling_is_that_of_dp_accounting(multiplier: float, rounds: int) -> None:
-    from dp_accounting import gaussian_mechanism
-
-    found, sigma = epsilon_of_gaussian(multiplier, rounds, 1e-5), multiplier / rounds**0.5
-    assert gaussian_mechanism.get_epsilon_gaussian(sigma, 1e-5) == pytest.approx(found, abs=1e-8)
-    assert epsilon_of(SampledGaussian(multiplier, 1.0), rounds, 1e-5) == pytest.approx(
-        found, rel=1e-3
-    )
-
-
-def test_shares_prove_by_the_people_in_a_sum_and_nothing_where_others_could_take_them_away() -> (
-    None
-):
-    own = Protection(clip=2, noise=20, secure_sum=True, noise_from="system", people=100)
-    assert proven_for_all_rounds(own, 100, 100, 8) == epsilon_of_gaussian(10, 8, 1e-5)
-    assert proven_for_all_rounds(own, 100, 400, 8) == epsilon_of_gaussian(5, 8, 1e-5), (
-        "a sum of a fourth has half the noise"
-    )
-    assert proven_for_all_rounds(
-        own.model_copy(update={"lost": 0.75}), 100, 400, 8
-    ) == epsilon_of_gaussian(10, 8, 1e-5)
-    changes: list[dict[str, Any]] = [
-        {"clip": 0},
-        {"noise": 0},
-        {"secure_sum": False},
-        {"noise_from": "seed"},
-        {"noise_by": "server"},
-        {"quantise": 0.1},
-    ]
-    for change in changes:
-        assert proven_for_all_rounds(own.model_copy(update=change), 100, 100, 8) is None
 
 
 def test_no_epsilon_stands_over_noise_that_anybody_can_draw_again() -> None:

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 from entrenous_network.agreement.terms import FederationTerms
-from entrenous_network.agreement.unsampled import epsilon_of_gaussian
+from entrenous_network.agreement.unsampled import epsilon_of_gaussian, proven_for_all_rounds
 from entrenous_network.operate.enrolment import check_epsilon, told
 from entrenous_network.operate.founding import FoundedFederation
 from entrenous_network.secure_sum.terms import Floors
 from federation_links import federation, in_one_line, nodes_of, ratings
 
 from entrenous.core.errors import InputError
+from entrenous.privacy.protection import Protection
 
 USERS, COHORT, ROUNDS = 40, 12, 8
 DATA = ratings(USERS)
@@ -98,3 +99,40 @@ def test_what_proves_nothing_is_refused_in_one_line(
     with in_one_line(said):
         bounded(tmp_path / "f", **more)
     assert not (tmp_path / "f").exists()
+
+
+@pytest.mark.parametrize(("multiplier", "rounds"), [(5.0, 1), (5.0, 50), (0.7, 3), (60.0, 100)])
+def test_epsilon_without_sampling_is_that_of_dp_accounting(multiplier: float, rounds: int) -> None:
+    dp_accounting = pytest.importorskip("dp_accounting")
+    from entrenous.privacy.accountant import SampledGaussian, epsilon_of
+
+    found, sigma = epsilon_of_gaussian(multiplier, rounds, 1e-5), multiplier / rounds**0.5
+    assert dp_accounting.gaussian_mechanism.get_epsilon_gaussian(sigma, 1e-5) == pytest.approx(
+        found, abs=1e-8
+    )
+    assert epsilon_of(SampledGaussian(multiplier, 1.0), rounds, 1e-5) == pytest.approx(
+        found, rel=1e-3
+    )
+
+
+def test_shares_prove_by_the_people_in_a_sum_and_nothing_where_others_could_take_them_away() -> (
+    None
+):
+    own = Protection(clip=2, noise=20, secure_sum=True, noise_from="system", people=100)
+    assert proven_for_all_rounds(own, 100, 100, 8) == epsilon_of_gaussian(10, 8, 1e-5)
+    assert proven_for_all_rounds(own, 100, 400, 8) == epsilon_of_gaussian(5, 8, 1e-5), (
+        "a sum of a fourth has half the noise"
+    )
+    assert proven_for_all_rounds(
+        own.model_copy(update={"lost": 0.75}), 100, 400, 8
+    ) == epsilon_of_gaussian(10, 8, 1e-5)
+    changes: list[dict[str, Any]] = [
+        {"clip": 0},
+        {"noise": 0},
+        {"secure_sum": False},
+        {"noise_from": "seed"},
+        {"noise_by": "server"},
+        {"quantise": 0.1},
+    ]
+    for change in changes:
+        assert proven_for_all_rounds(own.model_copy(update=change), 100, 100, 8) is None
