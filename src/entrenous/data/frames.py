@@ -12,7 +12,8 @@ import numpy as np
 from typing_extensions import TypeVar
 
 from ..core.errors import InputError
-from .formats.layout import SAMPLE, may_be_times
+from .fields import may_be_times
+from .formats.layout import SAMPLE
 from .interactions import POLARS
 from .table import ColumnTable
 

@@ -12,6 +12,7 @@ import numpy as np
 from ..core.errors import InputError
 from ..core.types import BoolArray, Float64Array, Int8Array, Int64Array
 from .dates import CLOCK, SHORT, YYYYMMDD, read_dates
+from .fields import FIRST, LATEST, NANOSECONDS, may_be_times
 from .interactions import BAD_TIMES, NO_TIME, SECOND
 from .options import LoadOptions
 from .reading import Guess
@@ -25,18 +26,14 @@ from .table import (
     shown,
 )
 
-# 2100-01-01; a later time is a mistake.
-LATEST = 4_102_444_800
 # The units, and how many are in a second. They are told apart by size: no time between 1973 and
 # 2100 fits two of them.
 UNITS = {
     "seconds": 1,
     "milliseconds": 1_000,
     "microseconds": SECOND,
-    "nanoseconds": 1_000_000_000,
+    "nanoseconds": NANOSECONDS,
 }
-# 1973: smaller numbers are read as seconds.
-FIRST = 100_000_000
 # The seconds of the year 9999, which stands for "never" in some programs. In milliseconds these
 # numbers would be a few hours of January 1978.
 NEVER = (253_370_764_800, 253_402_300_800)
@@ -127,12 +124,7 @@ def looks_like_times(table: ColumnTable, name: str) -> bool:
     column = table.frame[name].head(1)
     if column.dtype in (pl.Datetime, pl.Date):
         return True
-    first = str(column[0]).strip()
-    if first.isdigit():
-        return FIRST <= int(first) <= LATEST * UNITS["nanoseconds"]
-    if column.dtype != pl.String:
-        return False
-    return bool(read_dates(pl.Series([first]), "month-first").read[0])
+    return may_be_times([str(column[0]).strip()])
 
 
 def _resolution(micros: Int64Array) -> tuple[str, ...]:
