@@ -72,7 +72,7 @@ def events_of(plan: TrialPlan, say: Say = lambda line: None) -> Events:
         gone = {*some[LEAVES - 1 :: LEAVES]} & {event.user for event in early}
         leaving = [Event(late[0].at, "leave", user) for user in sorted(gone)]
         kept = [*early, *leaving, *(event for event in late if event.user not in gone)]
-    return Events.of(kept, clock=events.clock, name=events.name)
+    return Events.of(kept, name=events.name)
 
 
 class Trial:
