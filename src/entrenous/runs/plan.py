@@ -84,7 +84,7 @@ def _usual(traits: Traits, data: str) -> str:
     known = datasets()
     parts: tuple[str, ...] = ()
     if data in known and divided_here(known[data].path):
-        parts = tuple(known[data].divided)
+        parts = tuple(known[data].published)
     return next(
         protocol
         for protocol in traits.usual_protocols or usual
