@@ -9,7 +9,8 @@ import pytest
 
 from entrenous.core.errors import InputError
 from entrenous.data.interactions import Vocabulary, build
-from entrenous.data.user_groups import UserGroups, read_groups
+from entrenous.data.read_groups import read_groups
+from entrenous.data.user_groups import UserGroups
 
 DATA = build(
     np.array([0, 1, 2]),

@@ -204,7 +204,7 @@ def test_a_window_with_too_few_people_for_a_sum_has_no_round() -> None:
             "--protect answers: protocol stream",
         ),
         ("fpl", {"refit": True}, "protocol stream has no validation rows"),
-        ("fpl", {"given": "/nowhere/events.csv"}, "cannot be read"),
+        ("fpl", {"given": "/nowhere/events.csv"}, "no such file"),
     ],
 )
 def test_what_cannot_follow_a_stream_is_refused(name: str, options: dict, said: str) -> None:

@@ -13,10 +13,10 @@ from typing import NamedTuple, NoReturn
 from ...core.errors import InputError
 from ..columns import FEATURES, USUAL, plain
 from ..encoding import refuse_long
-from ..fields import MOST, is_date, is_number, may_be_times, most
 from ..options import LoadOptions
 from ..reading import Guess
 from ..table import NoRows
+from ..times import MOST, is_date, is_number, may_be_times, most
 
 # Bytes in one line.
 LINE_LIMIT = 65_536

@@ -13,10 +13,10 @@ import numpy as np
 
 from entrenous.core.errors import InputError
 from entrenous.data.encoding import control_in, plain_text, refuse_long
-from entrenous.data.fields import FIRST
 from entrenous.data.files import Format, RawFile, first_lines
 from entrenous.data.options import LoadOptions
 from entrenous.data.table import ColumnTable
+from entrenous.data.times import FIRST
 
 # Bytes in one line: a user may have a hundred thousand items.
 LINE_LIMIT = 1 << 24
