@@ -154,6 +154,19 @@ def test_lists_of_algorithms_name_those_that_are_not_installed(command: Command)
 
 
 @pytest.mark.usefixtures("nothing_beside")
+@pytest.mark.parametrize("name", ["book-crossing", "item-lists"])
+def test_formats_that_are_not_installed_are_one_line(
+    name: str, command: Command, tmp_path: Path
+) -> None:
+    shop = write_shop(tmp_path / "shop.csv")
+    refused = command("data", "check", str(shop), "--load", f"format={name}")
+    said = f"error: format: entrenous-field is not installed; {FIELD}\n"
+    assert (refused.code, refused.err) == (2, said)
+    for words in ("list", "formats"):
+        assert f"more published data sets: {FIELD}" in command("data", words).out
+
+
+@pytest.mark.usefixtures("nothing_beside")
 @pytest.mark.parametrize(
     "words", [("audit", "pfpl+", "--view", "sum"), ("attack", "--help"), ("receipt", "--user", "7")]
 )

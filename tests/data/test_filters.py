@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from small_data import interactions, random_data, rows_of
 
 from entrenous.core.errors import InputError
-from entrenous.data.filters import compact, k_core, min_user_rows
+from entrenous.data.filters import compact, k_core
 
 #   u1: a b c    u2: a b    u3: a d    u4: d
 ROWS = [
@@ -23,14 +23,6 @@ ROWS = [
     ("u3", "d"),
     ("u4", "d"),
 ]
-
-
-def test_min_user_rows_is_a_single_pass() -> None:
-    kept = min_user_rows(interactions(ROWS), 2)
-    assert rows_of(kept) == {row for row in map(tuple, ROWS) if row[0] != "u4"}
-    assert kept.users.ids.tolist() == ["u1", "u2", "u3"]
-    assert kept.items.ids.tolist() == ["a", "b", "c", "d"]  # c and d keep their single row
-    assert kept.notes == ("kept users with >= 2 rows; dropped rows: 1, users: 1, items: 0",)
 
 
 def test_k_core_is_iterated() -> None:
@@ -56,11 +48,9 @@ def test_features_times_and_source_positions_follow_the_rows() -> None:
     assert kept.row.tolist() == [0, 1, 3, 4, 5, 6, 7]
 
 
-def test_a_filter_that_leaves_nothing_or_makes_no_sense_is_refused() -> None:
+def test_a_filter_that_leaves_nothing_is_refused() -> None:
     with pytest.raises(InputError, match="no row is left"):
         k_core(interactions(ROWS), users=4)
-    with pytest.raises(InputError, match="at least 1"):
-        min_user_rows(interactions(ROWS), 0)
 
 
 def test_nothing_to_drop_changes_nothing() -> None:

@@ -24,7 +24,6 @@ import entrenous
 from entrenous.core.errors import InputError
 from entrenous.data.interactions import Vocabulary
 from entrenous.data.load import from_frame, load
-from entrenous.data.recipe import read_recipes
 from entrenous.data.split.export import write
 from entrenous.data.split.protocol import splits
 from entrenous.data.split.read import read
@@ -161,14 +160,6 @@ def a_slip_for_a_rule(tmp: Path) -> Case:
     yield lambda: load(path, likes=quoted(error))
 
 
-def a_misspelt_key_of_a_recipe(tmp: Path) -> Case:
-    wrong = '[fair]\nabuot = "stalls"\nfiles = [{name = "a.csv", user = "who", item = "stall"}]\n'
-    path = text(tmp / "more.toml", wrong)
-    error = yield lambda: read_recipes(path)
-    path.write_text(wrong.replace("abuot", quoted(error)))
-    yield lambda: read_recipes(path)
-
-
 def an_id_that_is_not_known(tmp: Path) -> Case:
     users = Vocabulary(["anna", "bert"], kind="user")
     error = yield lambda: users.index("ana")
@@ -206,22 +197,6 @@ def more_columns_than_can_be_guessed(tmp: Path) -> Case:
     error = yield lambda: load(path)
     assert "--load names=user_id,item_id,rating,column4,column5" in error.fix
     yield lambda: load(path, names="user_id,item_id,rating,other,timestamp")
-
-
-def lists_that_may_begin_with_a_count(tmp: Path) -> Case:
-    path = text(tmp / "lists.txt", "2 10 11\n3 10 11 12\n1 13\n")
-    error = yield lambda: load(path)
-    for name in ("item-lists", "counted-item-lists"):
-        assert f"--load format={name} " in error.fix
-    must_lead_further(error, lambda: load(path, format="item-lists"))
-    yield lambda: load(path, format="counted-item-lists")
-
-
-def a_list_with_another_count(tmp: Path) -> Case:
-    path = text(tmp / "lists.txt", "2 10 11\n2 10 11 12\n")
-    error = yield lambda: load(path, format="counted-item-lists")
-    assert "--load format=item-lists" in error.fix
-    yield lambda: load(text(path, "2 10 11\n3 10 13 12\n"), format="counted-item-lists")
 
 
 def a_control_character_in_a_longer_row(tmp: Path) -> Case:

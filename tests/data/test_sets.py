@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 
@@ -16,10 +15,10 @@ import pytest
 from paths import SHARED, absent
 
 from entrenous.core.errors import InputError
-from entrenous.data.dataset import dataset, datasets
+from entrenous.core.registry.discover import offers
+from entrenous.data.dataset import dataset
 from entrenous.data.interactions import NO_TIME, SECOND, Interactions
 from entrenous.data.load import load
-from entrenous.data.recipe import data_sets
 
 SHAPES = {  # users, items, rows
     "foursquare-italy": (1353, 29772, 66971),
@@ -105,7 +104,7 @@ def test_shape(name: str) -> None:
 
 def test_every_named_set_has_a_known_shape() -> None:
     # Those of recipes are read as look-alikes: packages/entrenous-field/tests/test_recipes.py.
-    assert set(SHAPES) == set(datasets()) - set(data_sets())
+    assert set(SHAPES) == set(offers("entrenous.data.sets", "DATASETS"))
 
 
 def test_movielens_titles_categories_and_first_row() -> None:
@@ -193,39 +192,10 @@ def test_the_files_above_are_those_of_the_wheel_and_the_archive(tmp_path: Path) 
 def test_foursquare_italy_is_the_papers_selection_and_says_so() -> None:
     data, whole = present("foursquare-italy"), present("foursquare-italy-all")
     assert data.counts.min() == 20
-    assert any("users with >= 20 rows" in note for note in data.notes)
+    assert any("users with >= 20 and" in note for note in data.notes)
     assert set(data.users.ids) <= set(whole.users.ids)
     assert len(set(data.features["category"])) == 9
     assert "Coffee Shop" in set(data.features["title"])
-
-
-def test_foursquare_italy_from_the_authors_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    whole = present("foursquare-italy-all")
-    rows = pl.read_parquet(SHARED / "foursquare-italy" / "interactions.parquet")
-    rows = rows.join(
-        pl.read_parquet(SHARED / "foursquare-italy" / "items.parquet").select(
-            "item_id", "category"
-        ),
-        on="item_id",
-        how="left",
-    )
-    folder = tmp_path / "foursquare-italy"
-    folder.mkdir()
-    for (city,), part in rows.group_by(["city"], maintain_order=True):
-        lines = ["user_id\tvenue_id\ttype\tutc"]
-        for user, item, time, _, category in part.iter_rows():
-            stamp = datetime.fromtimestamp(time, UTC).strftime("%a %b %d %H:%M:%S +0000 %Y")
-            lines.append(f"{user}\t{item}\t{category}\t{stamp}")
-        (folder / f"{city}.tsv").write_bytes(
-            "\n".join([*lines, ""]).encode().replace("Café".encode(), b"Caf\x1a\x1a")
-        )
-    monkeypatch.setenv("ENTRENOUS_DATA", str(tmp_path))
-    other = load("foursquare-italy-all")
-    assert np.array_equal(other.item, whole.item) and np.array_equal(other.time, whole.time)
-    assert np.array_equal(other.features["title"], whole.features["title"])
-    assert "Café" in set(other.features["title"])
 
 
 def test_missing_times_of_ml_1m_are_marked_and_said() -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from entrenous.core.errors import EntrenousError, InputError
-from entrenous.data.filters import k_core, min_user_rows
+from entrenous.data.filters import k_core
 from entrenous.data.interactions import NO_TIME, SECOND, Interactions, in_seconds
 from entrenous.data.kept import arrays_of_rows, rows_from_arrays
 from entrenous.data.load import load
@@ -87,7 +87,7 @@ def test_other_tables_have_no_visits(tmp_path: Path, text: str, options: dict[st
         lambda data: data.of_users(np.array([2, 0])),
         lambda data: data.of_users(np.array([1, 2])),
         lambda data: data.of_items(data.popularity > 1),
-        lambda data: min_user_rows(data, 3),
+        lambda data: k_core(data, users=3),
         lambda data: k_core(data, items=2),
         lambda data: splits("random-50-50", data)[0].train,
         lambda data: rows_from_arrays(arrays_of_rows(data)),

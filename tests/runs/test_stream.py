@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from events_file import write_events
 from small_data import random_data
 
 import entrenous
@@ -124,7 +125,7 @@ LIFE = [
 
 @pytest.fixture
 def lived(tmp_path: Path) -> entrenous.Run:
-    path = Events.of(LIFE).write(tmp_path / "life.csv")
+    path = write_events(LIFE, tmp_path / "life.csv")
     return entrenous.run(
         "fpl", protocol="stream", given=path, out=tmp_path / "runs", settings={"factors": 4}
     )
@@ -175,9 +176,8 @@ def test_a_stored_stream_is_opened_reported_and_exported(
 
 
 def test_events_made_in_python_are_run() -> None:
-    split = entrenous.stream(Events.of(LIFE, clock="round"), "stream")
-    made = entrenous.run("popular", split=split)
-    assert next(line["until"] for line in made.trace) == "round 0"
+    made = entrenous.run("popular", split=entrenous.stream(Events.of(LIFE), "stream"))
+    assert next(line["until"] for line in made.trace).startswith("1970-01-01")
 
 
 def test_a_window_with_too_few_people_for_a_sum_has_no_round() -> None:
@@ -204,7 +204,7 @@ def test_a_window_with_too_few_people_for_a_sum_has_no_round() -> None:
             "--protect answers: protocol stream",
         ),
         ("fpl", {"refit": True}, "protocol stream has no validation rows"),
-        ("fpl", {"given": "/nowhere/events.csv"}, "cannot be read"),
+        ("fpl", {"given": "/nowhere/events.csv"}, "no such file"),
     ],
 )
 def test_what_cannot_follow_a_stream_is_refused(name: str, options: dict, said: str) -> None:

@@ -9,14 +9,13 @@ import json
 from pathlib import Path
 
 import pytest
+from entrenous_field.sets.recipes import DATASETS, recipes
 from lookalikes import FILES, ITEMS, of_users, rows, write
 
 from entrenous.core.errors import InputError
 from entrenous.data.dataset import dataset
 from entrenous.data.load import load
-from entrenous.data.recipe import data_sets, recipes
 
-RECIPES = data_sets()
 # The look-alike of the rows of each data set, and the name of its file where that is another one.
 LIKE = {
     "amazon-video": ("amazon-2014 reviews", "reviews_Amazon_Instant_Video_5.json.gz"),
@@ -74,7 +73,7 @@ def test_a_data_set_by_its_name(name: str, home: Path) -> None:
     data = load(name, fetch=False)
     lost = 10 if name == "mind" else 0
     assert data.name == name and len(rows_of()) - lost <= len(data) <= len(rows_of())
-    assert path.name in RECIPES[name].files
+    assert path.name in DATASETS[name].files
 
 
 def rows_of() -> list[tuple[int, int, int]]:

@@ -15,11 +15,11 @@ from entrenous_network.operate import trial, trial_peers
 from entrenous_network.operate.plans import TrialPlan
 from entrenous_network.operate.trial import Trial
 from entrenous_network.server.accuracy import noted_tests
+from events_file import write_events
 from federation_links import in_one_line
 from short_stream import ITEMS, PEOPLE, events, plan
 
 from entrenous import Device, InputError
-from entrenous.data.events import Events
 
 pytest.importorskip("uvicorn")
 
@@ -28,7 +28,7 @@ pytest.importorskip("uvicorn")
 def lived(tmp_path_factory: pytest.TempPathFactory) -> tuple[Trial, list[str]]:
     """A federation to which all of it has happened, and what was said."""
     folder = tmp_path_factory.mktemp("stream")
-    path = Events.of(events(), clock="round").write(folder / "events.csv")
+    path = write_events(events(), folder / "events.csv")
     lines: list[str] = []
     tried = Trial(folder / "f", plan(path), lines.append)
     tried.live()
@@ -86,7 +86,7 @@ def test_new_rows_are_tested(lived: Any) -> None:
 
 def test_the_command_says_where_to_look(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """With an algorithm whose devices keep vectors."""
-    path = Events.of(events(), clock="round").write(tmp_path / "events.csv")
+    path = write_events(events(), tmp_path / "events.csv")
     asked = ("--stream", path, "--rounds", 1, "--algorithm", "fpl", "--set", "factors=4", "--json")
     printed = Command(capsys)("federation", "try", tmp_path / "f", *asked)
     assert printed.code == 0 and printed.json["round"] >= 2 and not printed.json["running"]
@@ -104,7 +104,7 @@ def test_the_command_says_where_to_look(tmp_path: Path, capsys: pytest.CaptureFi
 def test_what_makes_no_federation_gets_one_line(
     tmp_path: Path, changes: dict[str, Any], said: str
 ) -> None:
-    path = Events.of(events(), clock="round").write(tmp_path / "events.csv")
+    path = write_events(events(), tmp_path / "events.csv")
     with in_one_line(said):
         Trial(tmp_path / "f", plan(path, **changes), lambda line: None)
     assert not (tmp_path / "f").exists()

@@ -76,10 +76,17 @@ def list_(*, json: Json = False) -> None:
 def _tell_more() -> None:
     """Says where recipes of published data sets are, if none are installed."""
     from ..core.registry.neighbours import neighbour
-    from ..data.recipe import recipes
 
-    if not recipes():
+    if not _recipes():
         tell(f"more published data sets: {neighbour('field').line}")
+
+
+def _recipes() -> dict[str, Any]:
+    """Returns the recipes of published files by name, if a neighbour brings some."""
+    from ..core.registry.plugins import plugged_in
+
+    engine = plugged_in("engines", "recipes")
+    return {} if engine is None else engine.recipes()
 
 
 def _state(dataset: Dataset) -> str:
@@ -113,9 +120,8 @@ def formats_(*, json: Json = False) -> None:
     A format is recognised by the content of a file; format=NAME is for one that is not.
     """
     from ..data.files import formats
-    from ..data.recipe import recipes
 
-    published = recipes()
+    published = _recipes()
     known = {name: form.summary for name, form in formats().items()}
     if json:
         presets = {

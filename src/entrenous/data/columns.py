@@ -63,19 +63,14 @@ USUAL: dict[str, tuple[str, ...]] = {
         " parent_asin article_id pin_id video_id news_id anime_id app_id"
     ),
     "value": _names(
-        "rating ratings value score stars star count counts plays play_count weight overall"
+        "rating value ratings score stars star count counts plays play_count weight overall"
     ),
     "time": _names(
         "timestamp time utc utc_time unix_time unix_review_time datetime date ts created_at epoch"
     ),
 }
-# The plain forms of the names that say the role themselves.
-SURE = {
-    "user": ("userid", "user"),
-    "item": ("itemid", "item"),
-    "value": ("rating", "value"),
-    "time": ("timestamp", "time"),
-}
+# So many of them, the first ones, say the role themselves.
+SURE = 2
 # Those of the columns that describe items.
 FEATURES: dict[str, tuple[str, ...]] = {
     "title": _names("title movie_title name item_name item_title product_title book_title"),
@@ -424,7 +419,7 @@ def guesses_of(
         if others:
             listed = ", ".join(f"'{other}'" for other in others)
             yield Guess(f"the {role} column is '{name}', not {listed}", f"{role}={name}")
-        elif plain(name) not in SURE[role]:
+        elif plain(name) not in map(plain, USUAL[role][:SURE]):
             yield Guess(f"the {role} column is '{name}'", f"{role}={name}")
     for role in ("value", "time"):
         if getattr(roles, role) is None and getattr(options, role) is None:

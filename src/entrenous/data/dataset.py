@@ -8,15 +8,13 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import final
+from typing import Any, final
 
 from ..core.errors import InputError
 from ..core.registry.discover import pick, with_plugins
-from .divided import Divided
 from .fetch import FileSource, fetch
 from .home import VARIABLE, data_home, find
 from .interactions import Interactions
-from .published import Published
 from .table import BadRows
 
 LOG = logging.getLogger(__name__)
@@ -47,13 +45,9 @@ class Dataset:
     """
     sources: tuple[FileSource, ...] = ()
     """The sources of `fetch` in order of preference; empty if it cannot be fetched."""
-    published: Mapping[str, Callable[[Path], Published]] = field(default_factory=dict)
-    """Functions that read the test rows in the folder that somebody published, by whose they are
-    ("ncf").
-    """
-    divided: Mapping[str, Callable[[Path], Divided]] = field(default_factory=dict)
-    """Functions that read all parts, training rows too, that somebody published, by whose they are
-    ("pepper").
+    published: Mapping[str, Callable[[Path], Any]] = field(default_factory=dict)
+    """Functions that read what somebody published in the folder, by whose it is: `Published` test
+    rows ("ncf"), or all parts as `Divided` ("pepper").
     """
 
     @property
@@ -128,25 +122,11 @@ def dataset(name: str) -> Dataset:
     return pick("data set", name, datasets())
 
 
-def published(whose: str, name: str) -> Published:
-    """Returns the rows that `whose` ("ncf") held out of the data set `name`. Raises InputError if
-    none are known of this data, or their files are missing.
+def published(whose: str, name: str) -> Any:
+    """Returns what `whose` ("ncf") published of the data set `name`. Raises InputError if nothing
+    is known of this data, or the files are missing.
     """
     having = {data.name: data for data in datasets().values() if whose in data.published}
-    data = _known(having, whose, name)
-    return data.published[whose](data.path)
-
-
-def divided(whose: str, name: str) -> Divided:
-    """Returns the parts that `whose` published of the data set `name`. Raises InputError as
-    `published` does.
-    """
-    having = {data.name: data for data in datasets().values() if whose in data.divided}
-    data = _known(having, whose, name)
-    return data.divided[whose](data.path)
-
-
-def _known(having: Mapping[str, Dataset], whose: str, name: str) -> Dataset:
     if name not in having:
         raise InputError(
             name,
@@ -154,7 +134,8 @@ def _known(having: Mapping[str, Dataset], whose: str, name: str) -> Dataset:
             expected=f"one of {', '.join(having)}",
             fix="use loo-99 or another protocol",
         )
-    return having[name]
+    data = having[name]
+    return data.published[whose](data.path)
 
 
 def in_any_folder(name: str) -> str:

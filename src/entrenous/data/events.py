@@ -1,8 +1,7 @@
 """Everything that happens to a federation, in order: people join and leave, rows arrive and are
 forgotten, items appear and are retired, devices are present or away.
 
-An event has a time, in seconds since 1970 in files and microseconds here, or the number of a round.
-A file is CSV, whose header says which (`time` or `round`):
+An event has a time, in seconds since 1970 in files and microseconds here. A file is a table:
 
     time,event,user,item,value,title
     874724710,join,259,,,
@@ -16,25 +15,21 @@ draws the state of a new user or item from its number keeps all others as they a
 
 from __future__ import annotations
 
-import csv
-import io
 import math
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self, final
 
 import numpy as np
 
-from ..core.cells import ESCAPED, harmless
 from ..core.errors import InputError
-from ..core.files import write_atomically
 from ..core.types import Array, BoolArray, Float32Array, Int32Array, Int64Array
+from .files import read_without_options
 from .interactions import SECOND, Interactions, Vocabulary, build
+from .table import ColumnTable
 
 Kind = Literal["join", "leave", "present", "away", "item", "retire", "row", "forget"]
-Clock = Literal["time", "round"]
 KINDS: tuple[Kind, ...] = (
     "join",
     "leave",
@@ -48,19 +43,20 @@ KINDS: tuple[Kind, ...] = (
 NUMBER = {kind: number for number, kind in enumerate(KINDS)}
 # The events of items alone. A `row` has a user too, and a `forget` may have both.
 OF_ITEMS = {"item", "retire"}
-COLUMNS = ("event", "user", "item", "value")
-# The latest time, in microseconds or rounds: a whole number that float64 holds.
+COLUMNS = ("time", "event", "user", "item", "value")
+# The latest time, in microseconds: a whole number that float64 holds.
 LATEST = 1 << 53
 # The largest value: float32 cannot hold much larger ones.
 LARGEST = 1e30
 LONGEST_ID = 1000
+EXPECTED = "a table with the columns time, event, user, item, value"
 
 
 class Event(NamedTuple):
-    """One thing that happens to a federation, at a time or in a round."""
+    """One thing that happens to a federation."""
 
     at: int
-    """Its time in microseconds since 1970, or the number of its round."""
+    """Its time in microseconds since 1970."""
     kind: str
     """One of KINDS. A user or an item that joins or appears again is an error, but a user who left
     may join again, without any rows. `forget` without an item forgets all rows of its user."""
@@ -77,10 +73,8 @@ class Event(NamedTuple):
 class Events:
     """n events in order, checked to be possible one after the other."""
 
-    clock: Clock
-    """What `at` counts."""
     at: Int64Array
-    """int64 [n], not descending."""
+    """Microseconds since 1970, int64 [n], not descending."""
     kind: Int32Array
     """int32 [n], a place in KINDS."""
     user: Int32Array
@@ -127,11 +121,11 @@ class Events:
         return zip(*(column.tolist() for column in columns), strict=True)
 
     @classmethod
-    def of(cls, events: Iterable[Event], *, clock: Clock = "time", name: str = "events") -> Self:
+    def of(cls, events: Iterable[Event], *, name: str = "events") -> Self:
         """Checks events and numbers their users and items. Raises InputError for the first one that
         cannot be, by its place, counted from 1.
         """
-        return cls(**_Checked(clock, name, "{name}: event {line}").all(enumerate(events, 1)))
+        return cls(**_Checked(name, lambda row: f"{name}: event {row + 1}").all(events))
 
     @classmethod
     def of_rows(cls, data: Interactions) -> Self:
@@ -139,57 +133,21 @@ class Events:
         row. Rows of one time are in the order of the source. Raises InputError for rows without
         times.
         """
-        return cls(
-            **_Checked("time", data.name, "{name}: event {line}").all(enumerate(_of_rows(data), 1))
-        )
+        return cls.of(_of_rows(data), name=data.name)
 
     @classmethod
     def read(cls, path: str | Path) -> Self:
         """Reads a file of events. Raises InputError for the first bad line, by file and line."""
-        path = Path(path)
-        try:
-            text = path.read_text(encoding="utf-8-sig")
-        except (OSError, UnicodeDecodeError) as problem:
-            why = getattr(problem, "strerror", None) or "it is no UTF-8 text"
-            raise InputError(str(path), f"cannot be read: {why}", expected="events") from None
-        # The clock follows from the file: a column of times, or one of rounds.
-        checked = _Checked("time", str(path), "{name}:{line}")
-        return cls(**checked.all(_from_csv(text, checked)))
-
-    def write(self, path: str | Path) -> Path:
-        """Writes the events as CSV."""
-        path = Path(path)
-        write_atomically(path, self._as_csv().encode())
-        return path
-
-    def _as_csv(self) -> str:
-        cells = io.StringIO()
-        writer = csv.writer(cells, lineterminator="\n")
-        writer.writerow([self.clock, *COLUMNS, *self.features])
-        for event in self:
-            value = _shortest(event.value) if event.kind == "row" else ""
-            texts = [*_ids(event).values()]
-            about = [event.features.get(name, "") for name in self.features]
-            row = [self._moment(event.at), event.kind, *map(harmless, texts), value]
-            writer.writerow([*row, *map(harmless, about)])
-        return cells.getvalue()
-
-    def _moment(self, at: int) -> int | float:
-        if self.clock == "round":
-            return at
-        # A whole number of seconds where that is exact.
-        seconds, rest = divmod(at, SECOND)
-        return seconds if not rest else at / SECOND
+        table = read_without_options(Path(path), EXPECTED)
+        checked = _Checked(str(path), table.where)
+        return cls(**checked.all(_of_table(table, checked)))
 
     def windows(self, size: int, *, seconds: bool = False) -> Windows:
-        """The events in windows of `size` rows each, or of `size` seconds (rounds, if the clock
-        counts them) from the first event on; the last one may be shorter. A window without events
-        is left out.
+        """The events in windows of `size` rows each, or of `size` seconds from the first event on;
+        the last one may be shorter. A window without events is left out.
         """
         if seconds:
-            # Windows of equal length from the first event on.
-            width = size * SECOND if self.clock == "time" else size
-            number = (self.at - self.at[:1]) // width
+            number = (self.at - self.at[:1]) // (size * SECOND)
         else:
             rows = self.kind == NUMBER["row"]
             # An event before a row belongs to the window of that row.
@@ -300,12 +258,11 @@ class Standing:
         # Rows in the order in which they came.
         kept = np.flatnonzero(np.frombuffer(self._there, np.bool_))
         kept = kept[~np.isin(events.item[kept], list(self.retired))]
-        times = events.at[kept] if events.clock == "time" else None
         return build(
             events.user[kept],
             events.item[kept],
             value=events.value[kept],
-            time=times,
+            time=events.at[kept],
             users=events.users.some(np.arange(users)),
             items=events.items.some(np.arange(items)),
             features={name: texts[:items] for name, texts in events.features.items()},
@@ -326,15 +283,6 @@ class Standing:
 ALL = -1
 # A user or item that never came.
 UNKNOWN = -2
-
-
-def _ids(event: Event) -> dict[str, str]:
-    return {"user": event.user, "item": event.item}
-
-
-def _shortest(value: float) -> str:
-    """Returns the shortest text of a number of float32."""
-    return str(np.float32(value))
 
 
 def _of_rows(data: Interactions) -> Iterator[Event]:
@@ -362,10 +310,9 @@ def _of_rows(data: Interactions) -> Iterator[Event]:
 
 
 class _Checked:
-    """Events that are checked one after the other. where: names an event by `name` and `line`."""
+    """Events that are checked one after the other. where: names an event by its place, from 0."""
 
-    def __init__(self, clock: Clock, name: str, where: str) -> None:
-        self.clock = clock
+    def __init__(self, name: str, where: Callable[[int], str]) -> None:
         self.name = name
         self._where = where
         self._standing = Standing()
@@ -374,25 +321,23 @@ class _Checked:
         self._features: dict[str, dict[int, str]] = {}
         self._last = -LATEST
 
-    def error(self, line: int, problem: str, expected: str = "") -> InputError:
+    def error(self, row: int, problem: str, expected: str = "") -> InputError:
         """The error of one event."""
-        where = self._where.format(name=self.name, line=line)
-        return InputError(where, problem, expected=expected)
+        return InputError(self._where(row), problem, expected=expected)
 
-    def all(self, numbered: Iterable[tuple[int, Event]]) -> dict[str, Any]:
-        """Returns the fields of `Events`. numbered: each event with its line."""
+    def all(self, events: Iterable[Event]) -> dict[str, Any]:
+        """Returns the fields of `Events`."""
         # at, kind, user, item and value of each event.
         columns: tuple[list[Any], ...] = ([], [], [], [], [])
-        for line, event in numbered:
-            # Checks and numbers the event, or ends with its line.
-            cells = self._numbers(line, event)
+        for row, event in enumerate(events):
+            # Checks and numbers the event, or ends with its place.
+            cells = self._numbers(row, event)
             for column, cell in zip(columns, cells, strict=True):
                 column.append(cell)
         if not columns[0]:
             raise InputError(self.name, "there are no events", expected="at least one row")
         at, kind, user, item, value = columns
         return {
-            "clock": self.clock,
             "at": np.array(at, np.int64),
             "kind": np.array(kind, np.int32),
             "user": np.array(user, np.int32),
@@ -410,14 +355,14 @@ class _Checked:
             texts[item] = text
         return texts
 
-    def _numbers(self, line: int, event: Event) -> tuple[int, int, int, int, float]:
+    def _numbers(self, row: int, event: Event) -> tuple[int, int, int, int, float]:
         """Returns an event in numbers. Raises InputError for one that cannot be."""
         kind = event.kind
         if kind not in NUMBER:
-            raise self.error(line, f"unknown event {kind!r:.60}", ", ".join(KINDS))
+            raise self.error(row, f"unknown event {kind!r:.60}", ", ".join(KINDS))
         # What can be said of the event alone, before what was there before it.
-        self._check_ids(line, event)
-        self._check_numbers(line, event)
+        self._check_ids(row, event)
+        self._check_numbers(row, event)
         if kind == "join":
             # A join gives the next number; who comes back keeps the number of before.
             user = self._users.setdefault(event.user, len(self._users))
@@ -430,92 +375,75 @@ class _Checked:
         problem = self._standing.take(kind, user, item)
         if problem:
             said = problem.format(user=f"'{event.user}'", item=f"'{event.item}'")
-            raise self.error(line, said, "events that can follow each other")
+            raise self.error(row, said, "events that can follow each other")
         if kind == "item":
             for name, text in event.features.items():
                 self._features.setdefault(name, {})[item] = text
         self._last = event.at
         return event.at, NUMBER[kind], user, item, event.value
 
-    def _check_ids(self, line: int, event: Event) -> None:
+    def _check_ids(self, row: int, event: Event) -> None:
         """Raises InputError for an event without its user or item, or with one too many."""
         # Which ids a kind must have; it may have no others, but `forget` may name an item.
         needed = {
             "user": event.kind not in OF_ITEMS,
             "item": event.kind in OF_ITEMS or event.kind == "row",
         }
-        for name, text in _ids(event).items():
+        for name, text in {"user": event.user, "item": event.item}.items():
             if len(text) > LONGEST_ID:
-                raise self.error(line, f"{name} has more than {LONGEST_ID} characters")
+                raise self.error(row, f"{name} has more than {LONGEST_ID} characters")
             wanted = needed[name]
             if wanted and not text:
-                raise self.error(line, f"a {event.kind} without its {name}", f"{name}: an id")
+                raise self.error(row, f"a {event.kind} without its {name}", f"{name}: an id")
             if text and not wanted and not (event.kind == "forget" and name == "item"):
-                raise self.error(line, f"a {event.kind} has no {name}", "an empty cell")
+                raise self.error(row, f"a {event.kind} has no {name}", "an empty cell")
 
-    def _check_numbers(self, line: int, event: Event) -> None:
+    def _check_numbers(self, row: int, event: Event) -> None:
         """Raises InputError for a time that goes back or is none, and for a value that is none."""
         at = event.at
         if abs(at) >= LATEST:
-            raise self.error(line, f"{self.clock} is {at!r:.40}", "a time within 200 years of 1970")
-        if self.clock == "round" and at < 0:
-            raise self.error(line, f"round is {at}", "0 or more")
+            raise self.error(row, f"time is {at!r:.40}", "a time within 200 years of 1970")
         # Equal times are fine: a file may have days only.
         if at < self._last:
-            raise self.error(line, f"{self.clock} goes back", "events in the order of time")
+            raise self.error(row, "time goes back", "events in the order of time")
         if not abs(event.value) < LARGEST:
-            raise self.error(line, f"value is {event.value!r:.40}", "a finite number")
+            raise self.error(row, f"value is {event.value!r:.40}", "a finite number")
 
 
 # ---- files ---------------------------------------------------------------------------------------
 
 
-def _from_csv(text: str, checked: _Checked) -> Iterator[tuple[int, Event]]:
-    """Yields the events of a CSV file with their lines."""
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
-    try:
-        # One column of times or rounds; columns of other names are features of items.
-        header = next(reader, [])
-        clock = [name for name in ("time", "round") if name in header]
-        known = {*clock, *COLUMNS}
-        if len(clock) != 1 or "event" not in header or len({*header}) < len(header):
-            problem = f"its header is {','.join(header)!r:.80}"
-            raise checked.error(1, problem, "time or round, event, user, item, value, each once")
-        checked.clock = "time" if clock == ["time"] else "round"
-        for cells in reader:
-            line = reader.line_num
-            if len(cells) != len(header):
-                raise checked.error(line, f"{len(cells)} cells", f"{len(header)}, as in the header")
-            texts = [re.sub(ESCAPED, r"\1", cell) for cell in cells]
-            named = dict(zip(header, texts, strict=True))
-            about = {name: text for name, text in named.items() if name not in known and text}
-            yield line, _event(named, about, line, checked)
-    except csv.Error as bad:
-        raise checked.error(reader.line_num, f"no line of CSV: {bad}") from None
+def _of_table(table: ColumnTable, checked: _Checked) -> Iterator[Event]:
+    """Yields the events of a table."""
+    import polars as pl
+
+    names = table.frame.columns
+    if not {"time", "event"} <= {*names}:
+        problem = f"its columns are {','.join(names)!r:.80}"
+        raise InputError(table.source, problem, expected=EXPECTED)
+    frame = table.frame.cast(pl.String).fill_null("")
+    for row, cells in enumerate(frame.iter_rows(named=True)):
+        yield _event(cells, row, checked)
 
 
-def _event(
-    cells: Mapping[str, str], about: Mapping[str, str], line: int, checked: _Checked
-) -> Event:
-    """Returns the event of the cells of a line. Raises InputError for a cell that is none."""
-    at = _number(cells[checked.clock], checked.clock, line, checked)
+def _event(cells: Mapping[str, str], row: int, checked: _Checked) -> Event:
+    """Returns the event of the cells of a row. Raises InputError for a cell that is none."""
+    about = {name: text for name, text in cells.items() if name not in COLUMNS and text}
+    at = _number(cells["time"], "time", row, checked)
     # Without a value a row counts 1.
-    value = _number(cells.get("value") or "1", "value", line, checked)
-    event, user, item = (cells.get(name, "") for name in COLUMNS[:3])
+    value = _number(cells.get("value") or "1", "value", row, checked)
+    event, user, item = (cells.get(name, "") for name in COLUMNS[1:4])
     if about and event != "item":
-        raise checked.error(line, f"{min(about)} is said here", "features where an item appears")
-    whole = round(at * SECOND) if checked.clock == "time" else int(at)
-    if checked.clock == "round" and whole != at:
-        raise checked.error(line, f"round is {at}", "a whole number")
-    return Event(whole, event, user, item, value, about)
+        raise checked.error(row, f"{min(about)} is said here", "features where an item appears")
+    return Event(round(at * SECOND), event, user, item, value, about)
 
 
-def _number(cell: str, name: str, line: int, checked: _Checked) -> float:
+def _number(cell: str, name: str, row: int, checked: _Checked) -> float:
     """Returns a finite number from a cell."""
     try:
         number = float(cell)
     except ValueError:
         number = math.nan
     if not abs(number) < LATEST:
-        raise checked.error(line, f"{name} is {cell!r:.40}", "a finite number")
+        raise checked.error(row, f"{name} is {cell!r:.40}", "a finite number")
     return number

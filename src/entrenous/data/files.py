@@ -8,7 +8,6 @@ refused.
 from __future__ import annotations
 
 import bz2
-import codecs
 import gzip
 import io
 import lzma
@@ -20,7 +19,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, NamedTuple, NoReturn, cast, final
 
 from ..core.errors import InputError
-from ..core.registry.discover import offered, offers, pick
+from ..core.registry.discover import offered, pick, with_plugins
 from .options import LoadOptions
 from .table import ColumnTable, NoRows
 
@@ -124,16 +123,7 @@ def read_table(path: Path, options: LoadOptions) -> ColumnTable:
     """Returns the table in a file. Raises InputError with the file, the line if it has one, and a
     fix.
     """
-    _refuse_others(path, path.suffix.lower())
-    raw = read_bytes(path)
-    if not raw:
-        raise NoRows(
-            str(path),
-            "the file is empty",
-            expected="a header and rows of user, item, value, time",
-            fix="check the path, or get it again",
-        )
-    file = _unpacked(raw, path)
+    file = unpacked(path)
     return _format(file, options).read(file, options)
 
 
@@ -147,11 +137,30 @@ def _refuse_others(path: Path, ending: str) -> None:
         )
 
 
-def _unpacked(raw: bytes, path: Path) -> RawFile:
+def read_without_options(path: Path, expected: str) -> ColumnTable:
+    """Returns the table in a file that is read in one way, so that an error names no option.
+    expected: the form of the file, for errors.
+    """
+    try:
+        return read_table(path, LoadOptions())
+    except InputError as wrong:
+        raise InputError(wrong.where, wrong.problem, expected=expected) from None
+
+
+def unpacked(path: Path) -> RawFile:
     """Returns the content of a file, decompressed if its ending says so. `ratings.csv.gz` holds a
-    .csv.
+    .csv. Raises InputError as `read_table` does.
     """
     kind = path.suffix.lower()
+    _refuse_others(path, kind)
+    raw = read_bytes(path)
+    if not raw:
+        raise NoRows(
+            str(path),
+            "the file is empty",
+            expected="a header and rows of user, item, value, time",
+            fix="check the path, or get it again",
+        )
     _check_magic(raw, path, kind)
     name = path.name.lower()
     if kind == ".zip":
@@ -165,8 +174,10 @@ def _unpacked(raw: bytes, path: Path) -> RawFile:
 
 
 def formats() -> dict[str, Format]:
-    """Returns every format of files by name."""
-    return offers(FORMATS, "FORMATS")
+    """Returns every format of files by name: those of data/formats and those of installed packages
+    (`entrenous.formats`).
+    """
+    return with_plugins("formats", "FORMATS", FORMATS)
 
 
 def _format(file: RawFile, options: LoadOptions) -> Format:
@@ -364,24 +375,3 @@ OPENERS: dict[str, Callable[[IO[bytes]], IO[bytes]]] = {
     ".bz2": bz2.BZ2File,
     ".xz": lzma.LZMAFile,
 }
-
-
-def first_line(path: Path) -> str:
-    """Returns the first line of a file, decompressed, without a byte order mark. Raises InputError
-    as `read_table` does.
-    """
-    kind = path.suffix.lower()
-    try:
-        with open(path, "rb") as file:
-            if kind in OPENERS:
-                with OPENERS[kind](file) as unpacked:
-                    head = unpacked.read(HEAD)
-            elif kind == ".zip":
-                head = _unzip(file.read(), path).content
-            else:
-                head = file.read(HEAD)
-    # A damaged stream raises errors of a dozen kinds; reading all of it tells which.
-    except Exception:
-        head = _unpacked(read_bytes(path), path).content
-    line = head.removeprefix(codecs.BOM_UTF8).lstrip(b"\r\n").partition(b"\n")[0]
-    return line[:HEAD].decode("utf-8", "replace").rstrip("\r")

@@ -15,20 +15,10 @@ from ..core.types import BoolArray
 from .interactions import Interactions, Vocabulary
 
 
-def min_user_rows(data: Interactions, n: int) -> Interactions:
-    """Returns the users with at least `n` rows, in a single pass: items may keep any number of
-    rows.
-    """
-    _check("n", n)
-    keep = np.repeat(data.counts >= n, data.counts)
-    return only_rows(data, keep, f"users with >= {n} rows")
-
-
 def max_user_items(data: Interactions, n: int) -> Interactions:
     """Returns the users with at most `n` items: a program that follows every link has more than a
     person. Raises InputError if none is left.
     """
-    _check("n", n)
     keep = np.repeat(data.counts <= n, data.counts)
     what = f"users with <= {n} items"
     return only_rows(data, keep, what, fix="choose a larger number")
@@ -41,8 +31,6 @@ def k_core(data: Interactions, *, users: int = 1, items: int = 1) -> Interaction
 
     >>> k_core(data, users=10, items=10)  # the 10-core                           # doctest: +SKIP
     """
-    _check("users", users)
-    _check("items", items)
     what = f"the core of users with >= {users} and items with >= {items} rows"
     return only_rows(data, _core(data, users, items), what)
 
@@ -58,11 +46,6 @@ def _core(data: Interactions, users: int, items: int) -> BoolArray:
         if np.array_equal(still, keep):
             return keep
         keep = still
-
-
-def _check(name: str, n: int) -> None:
-    if n < 1:
-        raise InputError(name, f"got {n}", expected="a whole number of at least 1")
 
 
 def only_rows(

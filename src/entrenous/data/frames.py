@@ -12,9 +12,10 @@ import numpy as np
 from typing_extensions import TypeVar
 
 from ..core.errors import InputError
-from .formats.layout import SAMPLE, may_be_times
+from .formats.layout import SAMPLE
 from .interactions import POLARS
 from .table import ColumnTable
+from .times import may_be_times
 
 if TYPE_CHECKING:
     import polars as pl

@@ -30,12 +30,6 @@ RULES = "any, positive, at_least=X, or the name of a column of labels"
 # The plain forms of labels. -1 is the dislike of data that has dislikes beside likes.
 YES = frozenset(("1", "1.0", "true", "t", "yes", "y"))
 NO = frozenset(("0", "0.0", "-1", "-1.0", "false", "f", "no", "n"))
-# The usual names of columns of labels, as `columns.plain` compares them.
-LABELS = (
-    *("label", "labels", "target", "feedback", "click", "clicks", "clicked", "isclick"),
-    *("isclicked", "like", "liked", "islike", "isliked", "favorite", "isfavorite"),
-    *("purchased", "ispurchased", "bought"),
-)
 
 
 # ---- rules ---------------------------------------------------------------------------------------

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 
 from ..core.errors import InputError, did_you_mean
+from ..core.registry.neighbours import engine
 from ..core.values import SettingValue
 from .columns import assemble, inspect
 from .dataset import datasets
 from .features import features as features_of
-from .files import read_table
+from .files import formats, read_table
 from .filters import k_core, max_user_items
 from .folders import add_features, read_folder
 from .frames import CallersFrame, FrameT, OtherRows, from_any, library_of
@@ -121,10 +122,9 @@ def loaded(
     else:
         if isinstance(name_or_path, str):
             _check_path(name_or_path, list(named))
-        if options.format is not None:
-            from .recipe import preset_options
-
-            options = preset_options(path, options)
+        if options.format not in (None, *formats()):
+            # A published data set by its name, whose recipe a neighbour reads.
+            options = engine("recipes", "format").preset_options(path, options)
         data = _read(path, options, items_file)
     # A folder may have a file of items, which the user's own replaces.
     if items_file is not None and not path.is_dir():

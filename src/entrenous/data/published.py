@@ -4,21 +4,20 @@ when a protocol asks for them.
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..core.errors import InputError
-from ..core.types import Array, Int64Array
-from .files import read_bytes, read_table
+from ..core.types import Array
+from .files import read_table
 from .folders import pair
 from .home import find
 from .options import LoadOptions
 
-# (user,item), then its negatives. Nine digits fit in every integer.
-LINE = re.compile(r"\((\d{1,9}),(\d{1,9})\)((?:\t\d{1,9})+)")
+# The table of NCF's test rows, without its ending.
+NCF_TEST = "ncf_test"
 
 
 class Published(NamedTuple):
@@ -36,27 +35,28 @@ class Published(NamedTuple):
     """The file, for errors."""
 
 
-def from_tables(folder: Path, test: str, negatives: str | None = None) -> Published | None:
-    """Returns published test rows from the table `test` (user_id, item_id) and, if named, their
-    candidates from the table `negatives` (user_id, item_ids: a list). None if a table is absent.
-
-    test, negatives: names without ending (see `home.find`). Raises InputError for a malformed
-    table.
+def ncf(folder: Path, *, name: str, negatives: str = "") -> Published:
+    """Returns NCF's test row of each user of the data set `name`, from the table `ncf_test`
+    (user_id, item_id), and the candidates of each from the table `negatives` (user_id, item_ids: a
+    list), if it is named. Raises InputError that says where to get them.
     """
-    test_file = find(folder, test)
-    if test_file is None:
-        return None
-    where = str(test_file)
-    frame = read_table(test_file, LoadOptions()).frame
+    test = find(folder, NCF_TEST)
+    listed = find(folder, negatives) if negatives else None
+    if test is None or (negatives and listed is None):
+        raise InputError(
+            name,
+            f"NCF's test rows are not in {folder}",
+            expected=f"tables {NCF_TEST} (user_id, item_id) and {negatives or 'no other'}",
+            fix=f"make them of github.com/hexiangnan/neural_collaborative_filtering Data/{name}.*"
+            " (docs/data.md)",
+        )
+    where = str(test)
+    frame = read_table(test, LoadOptions()).frame
     user = text_column(frame, "user_id", where)
     item = text_column(frame, "item_id", where)
     candidates = None
-    if negatives is not None:
-        negatives_file = find(folder, negatives)
-        if negatives_file is None:
-            return None
-        lists = read_table(negatives_file, LoadOptions()).frame
-        candidates = _lists(lists, user, str(negatives_file))
+    if listed is not None:
+        candidates = _lists(read_table(listed, LoadOptions()).frame, user, str(listed))
     # Compared later with the data, to see that no filter was applied.
     rows = read_table(pair(folder).rows, LoadOptions()).frame.height
     return Published(user, item, candidates, rows, where)
@@ -111,42 +111,3 @@ def list_column(frame: Any, name: str, where: str, expected: str) -> Array | Non
     ids = frame[name].explode().cast(pl.String).fill_null("")
     width = lengths[0] if lengths else 0
     return ids.to_numpy().astype(np.str_).reshape(frame.height, width)
-
-
-class Numbered(NamedTuple):
-    """The content of a `.test.negative` file of NCF, in the numbers of NCF."""
-
-    user: Int64Array
-    """The user of each row, int64 [m]."""
-    item: Int64Array
-    """The item of each row, int64 [m]."""
-    candidates: Int64Array
-    """The negatives of each row, int64 [m, k]."""
-
-
-def read_negatives(path: Path) -> Numbered:
-    """Returns the lines `(user,item)<tab>negative<tab>negative...` of an NCF file. Raises
-    InputError with the first line of another form.
-    """
-    rows: list[list[int]] = []
-    text = read_bytes(path).decode("ascii", "replace")
-    for number, line in enumerate(text.split("\n"), start=1):
-        line = line.strip(" \r\t")
-        if not line:
-            continue
-        match = LINE.fullmatch(line)
-        if match is not None:
-            rows.append([int(part) for part in (match[1], match[2], *match[3].split())])
-        if match is None or len(rows[-1]) != len(rows[0]):
-            raise InputError(
-                f"{path}:{number}",
-                "not a line of held-out row and negatives",
-                expected="(user,item) and as many negatives as on the first line, between tabs",
-                fix="get it again",
-            )
-    if not rows:
-        raise InputError(
-            str(path), "there are no rows", expected="at least one row", fix="get it again"
-        )
-    table = np.array(rows, np.int64)
-    return Numbered(table[:, 0], table[:, 1], table[:, 2:])

@@ -5,6 +5,7 @@ smaller units, and dates (`dates`).
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -25,18 +26,25 @@ from .table import (
     shown,
 )
 
-# 2100-01-01; a later time is a mistake.
+# Numbers of seconds from 1973 to 2100, which a time may be in seconds or in a smaller unit, up to
+# nanoseconds; smaller ones are read as seconds, and larger ones are a mistake.
+FIRST = 100_000_000
 LATEST = 4_102_444_800
+NANOSECONDS = 1_000_000_000
+# The share of the fields of a column that tells what it is.
+MOST = 0.9
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_DATE = re.compile(
+    r"\d{4}[-/]\d\d?[-/]\d\d?([T ].*)?|\d\d?[/.]\d\d?[/.]\d{4}( .*)?|[A-Z][a-z]{2} [A-Z][a-z]{2} .*"
+)
 # The units, and how many are in a second. They are told apart by size: no time between 1973 and
 # 2100 fits two of them.
 UNITS = {
     "seconds": 1,
     "milliseconds": 1_000,
     "microseconds": SECOND,
-    "nanoseconds": 1_000_000_000,
+    "nanoseconds": NANOSECONDS,
 }
-# 1973: smaller numbers are read as seconds.
-FIRST = 100_000_000
 # The seconds of the year 9999, which stands for "never" in some programs. In milliseconds these
 # numbers would be a few hours of January 1978.
 NEVER = (253_370_764_800, 253_402_300_800)
@@ -127,12 +135,7 @@ def looks_like_times(table: ColumnTable, name: str) -> bool:
     column = table.frame[name].head(1)
     if column.dtype in (pl.Datetime, pl.Date):
         return True
-    first = str(column[0]).strip()
-    if first.isdigit():
-        return FIRST <= int(first) <= LATEST * UNITS["nanoseconds"]
-    if column.dtype != pl.String:
-        return False
-    return bool(read_dates(pl.Series([first]), "month-first").read[0])
+    return may_be_times([str(column[0]).strip()])
 
 
 def _resolution(micros: Int64Array) -> tuple[str, ...]:
@@ -147,6 +150,46 @@ def _resolution(micros: Int64Array) -> tuple[str, ...]:
     if (micros[:1000] % day).any() or (micros % day).any() or not micros.any():
         return ()
     return ("times are whole days, so that the rows of one day have equal times",)
+
+
+# ---- what fields look like -----------------------------------------------------------------------
+
+
+def is_number(field: str) -> bool:
+    """Returns True if a field of a text file is a number.
+
+    >>> is_number("3.5"), is_number("kunde")
+    (True, False)
+    """
+    return _NUMBER.fullmatch(field.strip()) is not None
+
+
+def is_date(field: str) -> bool:
+    """Returns True if a field looks like a date.
+
+    >>> is_date("2014-04-07T10:51:09.277Z"), is_date("20140407")
+    (True, False)
+    """
+    return _DATE.fullmatch(field.strip()) is not None
+
+
+def may_be_times(column: Sequence[str]) -> bool:
+    """Returns True if nearly all fields are dates or numbers of seconds since 1973, or of a smaller
+    unit.
+    """
+    return most(is_date, column) or most(_is_late, column)
+
+
+def _is_late(field: str) -> bool:
+    return is_number(field) and FIRST <= float(field) <= LATEST * NANOSECONDS
+
+
+def most(test: Callable[[str], bool], column: Sequence[str]) -> bool:
+    """Returns True if nearly all fields that are not empty pass a test: a single bad field is named
+    later, with its line.
+    """
+    present = [field for field in column if field]
+    return len(present) > 0 and sum(map(test, present)) >= MOST * len(present)
 
 
 # ---- the column ----------------------------------------------------------------------------------

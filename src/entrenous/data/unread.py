@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from .likes import LABELS, NO, YES, label_text
+from .likes import NO, YES, label_text
 from .table import ColumnTable
 from .times import looks_like_times
 
@@ -74,12 +74,7 @@ def labels_among(names: Sequence[str]) -> list[str]:
     >>> labels_among(["is_click", "verified_purchase", "isliked", "not_interested", "long_view"])
     ['is_click', 'isliked', 'not_interested', 'long_view']
     """
-    return [name for name in names if plain_label(name) or _tells(_words(name))]
-
-
-def plain_label(name: str) -> bool:
-    """Returns True for a usual name of labels, however it is written."""
-    return re.sub(r"[\s_\-.]", "", name).lower() in LABELS
+    return [name for name in names if _tells(_words(name))]
 
 
 def denies(name: str) -> bool:
@@ -90,6 +85,8 @@ def denies(name: str) -> bool:
 
 def _tells(words: set[str]) -> bool:
     own = LABEL_WORDS | DENIAL_WORDS
+    # `isliked` is one word.
+    words = {word.removeprefix("is") or word for word in words}
     return bool(words & own) and words <= own | AROUND
 
 

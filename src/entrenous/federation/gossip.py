@@ -274,7 +274,7 @@ class Gossip:
         headers = pushes.headers._replace(length=pushes.headers.length + too_long)
         pushes = pushes._replace(headers=headers)
         copies = self._noised(swarm, who, slot)
-        pushes, slot, lies = self._lied(swarm, who, pushes, slot)
+        pushes, lies = self._lied(swarm, who, pushes, slot)
         self._send(swarm, now, pushes, slot)
         # From now on messages alone need these slots.
         swarm.pool.drop(np.concatenate([copies, lies]))
@@ -287,38 +287,32 @@ class Gossip:
         noisy = noisy[~self._draws.bad[who[noisy]]]
         if not len(noisy):
             return noisy
-        copies = swarm.pool.take(len(noisy))
         models = swarm.pool.values[slot[noisy]]
         nodes = who[noisy]
         keys = self._node_keys[nodes]
         ages = swarm.nodes.age[nodes]  # type: ignore[attr-defined]
         add_push_noise(self.algorithm, models, keys, ages)
-        swarm.pool.values[copies] = models
-        slot[noisy] = copies
-        return copies
+        return _in_new_slots(swarm, slot, noisy, models)
 
     def _lied(
         self, swarm: Swarm, who: Int64Array, pushes: Pushes, slot: Int64Array
-    ) -> tuple[Pushes, Int64Array, Int64Array]:
-        """Replaces the pushes of colluders. Returns all pushes, their slots, and the slots of the
-        lies.
+    ) -> tuple[Pushes, Int64Array]:
+        """Replaces the pushes of colluders, and in `slot` their models. Returns all pushes, and the
+        slots of the lies.
         """
         if self._lies is None:
-            return pushes, slot, slot[:0]
+            return pushes, slot[:0]
         # Only copies change: the nodes keep their honest models.
         lying = np.flatnonzero(np.isin(who, self._lies.who))
         if not len(lying):
-            return pushes, slot, slot[:0]
+            return pushes, lying
         honest = swarm.pool.values[swarm.slot[who[lying]]]
         models, lies = self._lies(honest, self._base, pushes.headers.at(lying))
-        slots = swarm.pool.take(len(lying))
-        swarm.pool.values[slots] = models
-        slot = slot.copy()
-        slot[lying] = slots
         headers = {name: np.array(array) for name, array in arrays_of(pushes.headers).items()}
         for name, part in arrays_of(lies).items():
             headers[name][lying] = part
-        return pushes._replace(headers=Headers(**headers)), slot, slots
+        pushes = pushes._replace(headers=Headers(**headers))
+        return pushes, _in_new_slots(swarm, slot, lying, models)
 
     def _send(self, swarm: Swarm, now: Happening, pushes: Pushes, slot: Int64Array) -> None:
         """Sends the messages, peer by peer, as fast as each sender's uplink takes them."""
@@ -460,6 +454,16 @@ class Gossip:
         keys = folded(self._node_keys[who], swarm.counts.events[who])
         swarm.counts.events[who] += 1
         return keys
+
+
+def _in_new_slots(
+    swarm: Swarm, slot: Int64Array, places: Int64Array, models: Float32Array
+) -> Int64Array:
+    """Puts models into new slots, which stand in `slot` at `places` from then on. Returns them."""
+    new = swarm.pool.take(len(places))
+    swarm.pool.values[new] = models
+    slot[places] = new
+    return new
 
 
 # ---- named by the seed of a federation: the same in a simulation and on a device -----------------

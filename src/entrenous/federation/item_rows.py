@@ -4,7 +4,7 @@ algorithm.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy as np
 from ..core.contract.declared import Contract
 from ..core.contract.protocols import FederatedAlgorithm, State, arrays_of
 from ..core.contract.update import Update, fixed
-from ..core.lanes.memory import rows_of
+from ..core.lanes.memory import rows_of, starts_of
 from ..core.types import Array, Float32Array, Float64Array, Int64Array
 
 # A sum to try out: far above the effect of regularisation, far below the range of a sum.
@@ -112,25 +112,21 @@ def of_some(update: Update, devices: Int64Array) -> Update:
     )
 
 
-def side_by_side(left: Update, right: Update) -> Update:
-    """The updates of two cohorts as those of one."""
-    # The rows of the right cohort follow those of the left.
-    moved = right.ptr[1:] + left.ptr[-1]
-    ptr = np.concatenate([left.ptr, moved])
+def side_by_side(updates: Sequence[Update]) -> Update:
+    """The updates of some cohorts, at least one, as those of one."""
 
-    def both(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
-        return {name: np.concatenate([first[name], second[name]]) for name in first}
+    def joined(parts: Sequence[Any]) -> Any:
+        first = parts[0]
+        if isinstance(first, Mapping):
+            return {name: joined([part[name] for part in parts]) for name in first}
+        # The number of sums, which is that of all.
+        if isinstance(first, int):
+            return first
+        return np.concatenate(parts)
 
-    return left._replace(
-        ptr=ptr,
-        item=np.concatenate([left.item, right.item]),
-        rows=both(left.rows, right.rows),
-        dense=both(left.dense, right.dense),
-        weight=np.concatenate([left.weight, right.weight]),
-        group=np.concatenate([left.group, right.group]),
-        shown=both(left.shown, right.shown),
-        sender=np.concatenate([left.sender, right.sender]),
-    )
+    whole = Update(*map(joined, zip(*updates, strict=True)))
+    # The row ranges of cohorts begin at 0 each: lengths can be joined, ranges cannot.
+    return whole._replace(ptr=starts_of(joined([np.diff(update.ptr) for update in updates])))
 
 
 # ---- how rows move a model -----------------------------------------------------------------------

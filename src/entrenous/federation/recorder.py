@@ -18,9 +18,8 @@ from ..core.contract.declared import Contract
 from ..core.contract.gossip import Headers
 from ..core.contract.protocols import State, arrays_of
 from ..core.contract.update import Total, Update, gathered, real
-from ..core.lanes.memory import starts_of
 from ..core.types import Array, Float32Array, Float64Array, Int64Array
-from .item_rows import of_some
+from .item_rows import of_some, side_by_side
 
 NO_UPDATE = Update(np.zeros(1, np.int64), np.empty(0, np.int32), {}, {}, np.empty(0, np.float32))
 # Names in `Seen.sent` that are not those of declared arrays.
@@ -148,17 +147,12 @@ def _singly(contract: Contract, updates: list[Update]) -> dict[str, Array]:
     """Updates of blocks side by side, with the declared arrays in the order of the declaration."""
     if not updates:
         return {}
-    # The row ranges of blocks begin at 0 each: lengths can be joined, ranges cannot.
-    counts = np.concatenate([np.diff(update.ptr) for update in updates])
-    arrays: dict[str, Array] = {
-        "ptr": starts_of(counts),
-        "item": np.concatenate([update.item for update in updates]),
-    }
+    whole = side_by_side(updates)
+    arrays: dict[str, Array] = {"ptr": whole.ptr, "item": whole.item}
     for sent in contract.sends:
         if sent.way in ("rows", "dense", "shown"):
-            parts = [getattr(update, sent.way)[sent.name] for update in updates]
-            arrays[_named(sent.name)] = np.concatenate(parts)
-    arrays["weight"] = np.concatenate([update.weight for update in updates])
+            arrays[_named(sent.name)] = getattr(whole, sent.way)[sent.name]
+    arrays["weight"] = whole.weight
     return arrays
 
 

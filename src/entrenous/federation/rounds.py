@@ -5,6 +5,7 @@ same functions run on real devices.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -149,9 +150,11 @@ class Rounds:
         many = self.contract.declaration.many_rounds
         if self._unwatched():
             if solo is not None and self.contract.cohort == 1:
-                return self._advance_solo(training, until, solo)
+                return self._advance_itself(training, until, solo, alone=True)
             if many is not None:
-                return self._advance_many(training, until, many)
+                return self._advance_itself(
+                    training, until, partial(many, catalogue=self.catalogue)
+                )
         while training.round < until:
             training = self.one_round(training)
         return training
@@ -208,36 +211,29 @@ class Rounds:
         releases = 0 if self.budget is None else self.budget.spent
         return Training(server, training.devices, number + 1, ledger.plus(sent), releases, clip)
 
-    def _advance_solo(self, training: Training, until: int, solo: Callable[..., Any]) -> Training:
-        """Runs rounds of one device each by the algorithm's `solo_rounds`."""
-        rounds = range(training.round, until)
-        self._try_first(training)
+    def _advance_itself(
+        self, training: Training, until: int, run: Callable[..., Any], *, alone: bool = False
+    ) -> Training:
+        """Runs rounds by a function of the algorithm. alone: by its `solo_rounds`, each round of
+        one device, which counts the rows that were sent; else by its `many_rounds`, which counts
+        the devices that took part.
+        """
+        download = self._try_first(training)
         everyone = self.data.histories(np.arange(self.catalogue.users), self.avoid)
-        server, devices, rows, nbytes = solo(
+        rounds = range(training.round, until)
+        server, devices, counted, nbytes = run(
             training.server, training.devices, everyone, rounds, self._key
         )
-        # Every round downloads arrays of the same size.
-        received = self.algorithm.download(server)
-        ledger = training.ledger.down(received, len(rounds), self.catalogue.items)
-        return Training(server, devices, until, ledger.up_counts(rows, nbytes))
-
-    def _advance_many(self, training: Training, until: int, many: Callable[..., Any]) -> Training:
-        """Runs rounds by the algorithm's `many_rounds`."""
-        self._try_first(training)
-        everyone = self.data.histories(np.arange(self.catalogue.users), self.avoid)
-        rounds = range(training.round, until)
-        server, devices, took, nbytes = many(
-            training.server, training.devices, everyone, rounds, self._key, self.catalogue
-        )
+        took = len(rounds) if alone else counted
+        rows = counted if alone else 0
         # The part that any device receives has the size of all others.
-        download = self.algorithm.download(training.server)
         received = self.contract.delivered(download, np.zeros(1, np.int64))
         ledger = training.ledger.down(received, took, self.catalogue.items)
-        return Training(server, devices, until, ledger.up_counts(0, nbytes))
+        return Training(server, devices, until, ledger.up_counts(rows, nbytes))
 
-    def _try_first(self, training: Training) -> None:
+    def _try_first(self, training: Training) -> State:
         """Tries out devices of the next round, unless some were tried out before: a compiled run of
-        rounds makes no updates that could be checked.
+        rounds makes no updates that could be checked. Returns the download of that round.
         """
         # Unwatched rounds are those of devices that are here.
         assert isinstance(self.everybody, Shard)
@@ -246,3 +242,4 @@ class Rounds:
         download = self.algorithm.download(training.server)
         key = np.uint64(local_key(self._key, training.round))
         self.everybody.try_first(download, training.devices, users, key)
+        return download

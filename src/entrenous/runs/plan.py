@@ -27,10 +27,10 @@ from ..data.divided import present as divided_here
 from ..data.interactions import Interactions
 from ..data.likes import check_said
 from ..data.load import load_arguments
+from ..data.read_groups import read_groups
 from ..data.scales import check_counts
 from ..data.split.protocol import GIVEN, is_given, is_stream
 from ..data.split.types import Split
-from ..data.user_groups import read_groups
 from ..federation.network import Network
 from ..privacy.choice import read_choice
 from ..privacy.lengths import usual_length
@@ -84,7 +84,7 @@ def _usual(traits: Traits, data: str) -> str:
     known = datasets()
     parts: tuple[str, ...] = ()
     if data in known and divided_here(known[data].path):
-        parts = tuple(known[data].divided)
+        parts = tuple(known[data].published)
     return next(
         protocol
         for protocol in traits.usual_protocols or usual

@@ -115,7 +115,7 @@ def stream(
                 "seconds": round(time.perf_counter() - began, 3),
                 "bytes_up": learner.ledger.bytes_up,
                 "bytes_down": learner.ledger.bytes_down,
-                "until": iso(last) if events.clock == "time" else f"round {last}",
+                "until": iso(last),
                 "rows": len(ranked.user),
                 "users": len(standing.members),
                 "items": len(standing.items),

@@ -329,22 +329,6 @@ def test_the_file_of_items_is_read_as_the_rows_or_as_utf_8(tmp_path: Path) -> No
 # ---- other layouts -------------------------------------------------------------------------------
 
 
-def test_lists_of_items(tmp_path: Path) -> None:
-    """Case 14: LightGCN-PyTorch#9, NGCF-PyTorch#10."""
-    path = put(tmp_path, "train.txt", "0 5 6 7 9\n1 5 8\n2\n3 6 8 9 10\n")
-    data = load(path)
-    assert len(data) == 10 and said(
-        data, "users without items, who are left out: 1; the first is at"
-    )
-    assert load(put(tmp_path, "even.txt", "0 5 6 7\n1 5 8 9\n2 6 8 10\n"), format="item-lists")
-    counted = put(tmp_path, "users.dat", "2 5 6\n3 5 7 8\n1 9\n")
-    assert "format=counted-item-lists" in refused(counted)
-    assert pairs(load(counted, format="counted-item-lists"))[-1] == ("2", "9")
-    assert pairs(load(counted, format="item-lists"))[-1] == ("3", "8")
-    broken = put(tmp_path, "b.dat", "2 5 6\n3 5 7\n")
-    assert "b.dat:2: the line begins with 3" in refused(broken, format="counted-item-lists")
-
-
 def test_a_damaged_table_is_no_list_of_items(tmp_path: Path) -> None:
     times = "".join(f"{user} {user + 5} 3 88125094{user}\n" for user in range(1, 9))
     message = refused(put(tmp_path, "a.txt", times + "9 14 3\n"))

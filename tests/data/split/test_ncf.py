@@ -1,5 +1,5 @@
-"""NCF's own test rows: on a small data folder with every defect, on GroupLens's layout, and on the
-real files where they are.
+"""NCF's own test rows: on a small data folder with every defect, and on the real files where they
+are.
 """
 
 from __future__ import annotations
@@ -10,17 +10,14 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from command_line import Command
 from paths import SHARED, absent
 from published_splits import free, refused_split, write_ncf, write_rows
 from small_data import interactions, rows_of
 
-from entrenous.core.errors import InputError
 from entrenous.core.keys import key
 from entrenous.data.dataset import dataset
 from entrenous.data.interactions import NO_TIME, Interactions
 from entrenous.data.load import load
-from entrenous.data.published import read_negatives
 from entrenous.data.split.export import write
 from entrenous.data.split.leave_one_out import draw_candidates
 from entrenous.data.split.protocol import splits
@@ -61,11 +58,6 @@ def folder(home: Path) -> Path:
     made = write_rows(home, DATA)
     write_ncf(made, TEST, NEGATIVES)
     return made
-
-
-@pytest.fixture
-def command(capsys: pytest.CaptureFixture[str]) -> Command:
-    return Command(capsys)
 
 
 def refused(match: str, data: Interactions = DATA, protocol: str = "ncf-99") -> str:
@@ -261,110 +253,6 @@ def test_tables_without_their_columns_are_refused(folder: Path) -> None:
         folder / "ncf_test.csv"
     )
     refused("no column 'item_id'")
-
-
-# ---- NCF's own file beside GroupLens's -----------------------------------------------------------
-
-FIRST = [
-    ("1", "1193"),
-    ("1", "661"),
-    ("2", "914"),
-    ("2", "1193"),
-    ("2", "661"),
-    ("3", "50"),
-    ("3", "914"),
-]
-RATINGS = FIRST + [
-    (str(4 + n // 20), str(2000 + n)) for n in range(120)
-]  # users 4 to 9 have twenty films each
-LATEST = {
-    0: 1,
-    1: 1,
-    2: 2,
-    **{3 + n: 23 + 20 * n for n in range(6)},
-}  # in NCF's numbers: 1193, 661, 914, 50, 2000, 2001, ... are 0, 1, 2, ...
-
-
-def grouplens(home: Path, first: str = "") -> Path:
-    """`ml-1m` as GroupLens ships it; beside it NCF's file: the latest row of each user and the 99
-    lowest numbers they never had.
-    """
-    folder = home / "ml-1m"
-    folder.mkdir()
-    (folder / "ratings.dat").write_text(
-        "".join(f"{u}::{i}::4::{978300000 + n}\n" for n, (u, i) in enumerate(RATINGS))
-    )
-    films = list(dict.fromkeys(item for _, item in RATINGS))
-    lines = []
-    for user, item in LATEST.items():
-        own = {films.index(film) for name, film in RATINGS if name == str(user + 1)}
-        lines.append(
-            "\t".join([f"({user},{item})", *(str(n) for n in range(124) if n not in own)][:100])
-            + "\n"
-        )
-    (folder / "ml-1m.test.negative").write_text(first + "".join(lines))
-    return folder
-
-
-def test_ncfs_numbers_are_users_less_one_and_films_by_first_appearance(home: Path) -> None:
-    grouplens(home)
-    split = splits("ncf-99", load("ml-1m"))[0]
-    assert rows_of(split.test.rows) == {("1", "661"), ("2", "661"), ("3", "914")} | {
-        (str(4 + n), str(2019 + 20 * n)) for n in range(6)
-    }
-    assert split.test.candidates is not None
-    films = [split.train.items[item] for item in split.test.candidates[0].tolist()]
-    assert films == ["914", "50", *(str(2000 + n) for n in range(97))]
-    assert split.validation is not None and ("2", "1193") in rows_of(split.validation.rows)
-    assert split.notes[1] == "validation rows: the latest remaining row of 7 users"
-
-
-def test_it_runs_from_the_command_line(home: Path, command: Command) -> None:
-    grouplens(home)
-    said = command(
-        "run",
-        "popular",
-        "--data",
-        "ml-1m",
-        "--protocol",
-        "ncf-99",
-        "--out",
-        home / "runs",
-        "--json",
-    ).json
-    assert said["protocol"] == "ncf-99" and said["users_evaluated"] == 9
-    assert (
-        "sampled ranking: each held-out item against its own 99 frozen candidates"
-        in said["protocol_text"]
-    )
-
-
-def test_a_fetched_folder_lacks_ncfs_file_and_is_told_where_it_is(home: Path) -> None:
-    (grouplens(home) / "ml-1m.test.negative").unlink()
-    said = refused("NCF's test rows are not in", load("ml-1m"))
-    assert (
-        "put ml-1m.test.negative there, from github.com/hexiangnan/neural_collaborative_filtering,"
-        " folder Data" in said
-    )
-
-
-@pytest.mark.parametrize(
-    "first", ["(0,1)\n", "0,1\t5\n", "(0,1)\t5\n", "(0,1)\t5\tx\n", "<html>\n"]
-)
-def test_a_line_that_is_not_ncfs_is_named(first: str, home: Path) -> None:
-    path = grouplens(home, first) / "ml-1m.test.negative"
-    with pytest.raises(
-        InputError, match=r"test.negative:[12]: not a line of held-out row and negatives"
-    ):
-        read_negatives(path)
-
-
-def test_an_empty_file_and_one_of_other_ratings_are_refused(home: Path) -> None:
-    path = grouplens(home) / "ml-1m.test.negative"
-    path.write_text("\n")
-    refused("there are no rows", load("ml-1m"))
-    path.write_text("(0,1)\t124\n")
-    refused("it numbers a film 124, but ratings.dat has only 124", load("ml-1m"))
 
 
 # ---- the real files ------------------------------------------------------------------------------

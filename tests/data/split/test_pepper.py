@@ -404,7 +404,7 @@ def test_shares_that_cannot_be_are_refused(protocol: str, match: str) -> None:
 def test_a_catalogue_too_small_for_a_hundred_candidates_is_refused() -> None:
     data = random_data(items=110, rows=2000)
     said = refused("100 candidates are needed, but user '", data, "pepper-85-15")
-    assert "use random-80-20" in said
+    assert "or loo-full" in said
 
 
 # ---- the real files ------------------------------------------------------------------------------

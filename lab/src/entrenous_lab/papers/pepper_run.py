@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from entrenous.core.types import Float64Array
-from entrenous.data.dataset import divided
+from entrenous.data.dataset import published as published_by
 
 from .findings import tested_columns, verdict
 from .opened import pepper
@@ -131,7 +131,7 @@ def runs_of(study: Study, systems: Sequence[ProgramSystem]) -> Trained:
 def rows_of_program(study: Study) -> ProgramRows:
     """Returns the rows of a study as the program reads them."""
     given = study.source.protocol == "pepper-given"
-    published = divided("pepper", study.source.data) if given else None
+    published = published_by("pepper", study.source.data) if given else None
     return program_rows(study.part("test"), published)
 
 

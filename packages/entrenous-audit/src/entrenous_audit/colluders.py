@@ -209,7 +209,7 @@ class Colluders:
         mine = of_some(update, np.flatnonzero(lying))
         others = of_some(update, np.flatnonzero(~lying))
         sight = Sight(self._algorithm, self._contract, self._tables, arrays_of(model), mine, number)
-        return side_by_side(others, self._craft(sight))
+        return side_by_side([others, self._craft(sight)])
 
 
 # ---- what many attacks do ------------------------------------------------------------------------

@@ -49,6 +49,7 @@ NEIGHBOURS = (
     ),
     Neighbour(
         "field",
+        engines=("recipes",),
         algorithms=(
             "colr",
             "colr-printed",

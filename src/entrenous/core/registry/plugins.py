@@ -1,6 +1,6 @@
 """Extensions from installed packages: entry points of the groups `entrenous.algorithms`,
-`.datasets`, `.recipes` (paths of TOML files), `.metrics`, `.splits`, `.experiments`, `.commands`,
-`.engines`.
+`.datasets`, `.formats`, `.recipes` (paths of TOML files), `.metrics`, `.splits`, `.experiments`,
+`.commands`, `.engines`.
 
 [project.entry-points."entrenous.algorithms"]
 my-algorithm = "my_package.my_module:MyAlgorithm"

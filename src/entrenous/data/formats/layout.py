@@ -7,7 +7,7 @@ from __future__ import annotations
 import csv
 import re
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple, NoReturn
 
 from ...core.errors import InputError
@@ -16,6 +16,7 @@ from ..encoding import refuse_long
 from ..options import LoadOptions
 from ..reading import Guess
 from ..table import NoRows
+from ..times import MOST, is_date, is_number, may_be_times, most
 
 # Bytes in one line.
 LINE_LIMIT = 65_536
@@ -30,14 +31,8 @@ UNIT = 0x1F
 RECBOLE = ("token", "token_seq", "float", "float_seq")
 # A line that begins with one of these, before the table, is a comment: KONECT has %, SNAP has #.
 COMMENT = (b"#", b"%")
-# The share of the first rows that tells how long all are, and of the fields what a column is.
-MOST = 0.9
 # Lines in which a header is looked for that other lines precede.
 BEFORE = 20
-# A number of at least this much may be a time (1973), and is no rating.
-LATE = 1e8
-# The times that are told apart by size end here: the year 2100 in nanoseconds.
-LATEST = 4.2e18
 # No rating scale goes beyond this; a larger number may be an item.
 HIGHEST_RATING = 10
 # Rows by which columns are judged.
@@ -57,10 +52,6 @@ ORDERS = {
         (USER, ITEM, TIME, RATING),
     ),
 }
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
-_DATE = re.compile(
-    r"\d{4}[-/]\d\d?[-/]\d\d?([T ].*)?|\d\d?[/.]\d\d?[/.]\d{4}( .*)?|[A-Z][a-z]{2} [A-Z][a-z]{2} .*"
-)
 # Not those of books, which are numbers as a user may be.
 _PRODUCT = re.compile(r"B0[0-9A-Z]{8}")
 _DIVIDED = re.compile(r"[;|\t\s]|::")
@@ -536,24 +527,6 @@ def _refuse_readings(orders: list[tuple[str, ...]], where: str) -> NoReturn:
 # ---- columns without a header, judged by the first rows ------------------------------------------
 
 
-def is_number(field: str) -> bool:
-    """Returns True if a field of a text file is a number.
-
-    >>> is_number("3.5"), is_number("kunde")
-    (True, False)
-    """
-    return _NUMBER.fullmatch(field.strip()) is not None
-
-
-def is_date(field: str) -> bool:
-    """Returns True if a field looks like a date.
-
-    >>> is_date("2014-04-07T10:51:09.277Z"), is_date("20140407")
-    (True, False)
-    """
-    return _DATE.fullmatch(field.strip()) is not None
-
-
 def readings(rows: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
     """Returns the names that the columns of some rows may have, in the usual order first. None fits
     where a column is neither an id, a number nor a time, or where there are more than four.
@@ -573,7 +546,7 @@ def _products_first(rows: Sequence[Sequence[str]]) -> bool:
     2018.
     """
     first, second = list(zip(*rows, strict=False))[:2]
-    return _most(_is_product, first) and not _most(_is_product, second)
+    return most(_is_product, first) and not most(_is_product, second)
 
 
 def _is_product(field: str) -> bool:
@@ -595,7 +568,7 @@ def _fits(names: tuple[str, ...], columns: Sequence[Sequence[str]]) -> bool:
 
 
 def _may_be_ids(column: Sequence[str]) -> bool:
-    return _most(_is_id, column)
+    return most(_is_id, column)
 
 
 def _is_id(field: str) -> bool:
@@ -605,28 +578,9 @@ def _is_id(field: str) -> bool:
 
 
 def _may_be_ratings(column: Sequence[str]) -> bool:
-    return _most(is_number, column) and not may_be_times(column)
+    return most(is_number, column) and not may_be_times(column)
 
 
 def _must_be_ratings(column: Sequence[str]) -> bool:
     """Returns True for numbers so small that hardly any catalogue has only these items."""
-    return _most(lambda field: is_number(field) and abs(float(field)) <= HIGHEST_RATING, column)
-
-
-def may_be_times(column: Sequence[str]) -> bool:
-    """Returns True if nearly all fields are dates or numbers of seconds since 1973, or of a smaller
-    unit.
-    """
-    return _most(is_date, column) or _most(_is_late, column)
-
-
-def _is_late(field: str) -> bool:
-    return is_number(field) and LATE <= float(field) <= LATEST
-
-
-def _most(test: Callable[[str], bool], column: Sequence[str]) -> bool:
-    """Returns True if nearly all fields that are not empty pass a test: a single bad field is named
-    later, with its line.
-    """
-    present = [field for field in column if field]
-    return len(present) > 0 and sum(map(test, present)) >= MOST * len(present)
+    return most(lambda field: is_number(field) and abs(float(field)) <= HIGHEST_RATING, column)

@@ -5,40 +5,28 @@ authors published.
 >= 20 gives its 1,353 users and, after the 80/20 split, its 54,088 training records).
 `foursquare-italy-all` is everything in the files. One row is one (user, venue), the first visit.
 Venues have no names: `title` is the type of venue, `category` the root of that type (or the type,
-if the authors' files are read).
+if the tables were made of the authors' files).
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
-from ..columns import assemble
 from ..dataset import Dataset
-from ..features import features
-from ..files import read_bytes
-from ..filters import min_user_rows
+from ..filters import k_core
 from ..folders import read_parts
-from ..formats.delimited import read_text
-from ..home import find
 from ..interactions import Interactions
 from ..options import LoadOptions
-from ..table import stack
 
 LEAST = 20
-CITIES = ("Bologna", "Florence", "Milan", "Rome", "Turin", "Venice")
 FEATURES = {"title": "category", "category": "root_category", "city": "city"}
-# A broken name in the authors' files, and the name that was meant.
-BROKEN = (b"Caf\x1a\x1a", "Café".encode())
 
 
 def read(folder: Path) -> Interactions:
-    return min_user_rows(read_all(folder), LEAST)
+    return k_core(read_all(folder), users=LEAST)
 
 
 def read_all(folder: Path) -> Interactions:
-    if find(folder, "interactions") is None:
-        return _read_cities(folder)
     return read_parts(
         folder,
         ["interactions"],
@@ -47,21 +35,6 @@ def read_all(folder: Path) -> Interactions:
         items="items",
         columns=FEATURES,
     )
-
-
-def _read_cities(folder: Path) -> Interactions:
-    """Reads the authors' six files, with the columns user_id, venue_id, type, utc."""
-    tables = []
-    for city in CITIES:
-        path = folder / f"{city}.tsv"
-        raw = read_bytes(path).replace(*BROKEN)
-        tables.append(read_text(raw, str(path), LoadOptions(), delimiter="\t"))
-    table = stack(tables)
-    data = assemble(table, LoadOptions(), name="foursquare-italy-all")
-    # Their files have one column for both.
-    columns = {"title": "type", "category": "type"}
-    described = features(table, data.items, LoadOptions(), columns=columns)
-    return replace(data, features=described.columns)
 
 
 TERMS = "offered for research, cite Yang et al. 2016; no licence text known, so do not redistribute"
@@ -78,10 +51,10 @@ DATASETS = {
         citation=CITATION,
         origin=(
             "github.com/sisinflab/FedBPR, raw_datasets: Bologna.tsv Florence.tsv Milan.tsv Rome.tsv"
-            " Turin.tsv Venice.tsv"
+            " Turin.tsv Venice.tsv, as tables (docs/data.md)"
         ),
         folder="foursquare-italy",
-        files=("interactions", "Bologna.tsv"),
+        files=("interactions",),
         read=reader,
     )
     for name, summary, reader in (

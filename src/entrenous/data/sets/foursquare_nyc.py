@@ -95,6 +95,6 @@ DATASETS = {
         folder="foursquare-nyc",
         files=("checkins",),
         read=read,
-        divided={"pepper": pepper},
+        published={"pepper": pepper},
     )
 }

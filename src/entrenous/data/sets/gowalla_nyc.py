@@ -12,6 +12,7 @@ gaps: it orders the visits.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,7 @@ import numpy as np
 
 from ...core.errors import InputError
 from ..dataset import Dataset
-from ..divided import Divided
-from ..divided import pepper as read_divided
+from ..divided import pepper
 from ..files import read_table
 from ..folders import add_features, read_parts
 from ..home import find
@@ -103,11 +103,6 @@ def _ends_of_moves(path: Path) -> Any:
     return visits.with_columns(pl.col("user_id", "item").cast(pl.String))
 
 
-def pepper(folder: Path) -> Divided:
-    """Reads the division of Gowalla NYC that PEPPER's authors published, of 100 users."""
-    return read_divided(folder, "gowalla-nyc-pepper", tabled=100)
-
-
 DATASETS = {
     name: Dataset(
         name=name,
@@ -118,9 +113,9 @@ DATASETS = {
         folder="gowalla-nyc",
         files=(file,),
         read=reader,
-        divided={"pepper": pepper} if reader is read_pepper else {},
+        published=published,
     )
-    for name, summary, origin, file, reader in (
+    for name, summary, origin, file, reader, published in (
         (
             "gowalla-nyc",
             (
@@ -133,6 +128,7 @@ DATASETS = {
             ),
             "checkins",
             read,
+            {},
         ),
         (
             "gowalla-nyc-pepper",
@@ -146,6 +142,7 @@ DATASETS = {
             ),
             "pepper_splits",
             read_pepper,
+            {"pepper": partial(pepper, name="gowalla-nyc-pepper", tabled=100)},
         ),
     )
 }

@@ -8,13 +8,13 @@ wheel recbole 1.2.1, or from GroupLens's archive. All three hold the same rating
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from ..dataset import Dataset
-from ..divided import Divided
-from ..divided import pepper as read_pepper
+from ..divided import pepper
 from ..fetch import Archive, Wheel
 from ..folders import read_folder
 from ..interactions import Interactions
@@ -50,13 +50,6 @@ def read(folder: Path) -> Interactions:
     return replace(data, features={**data.features, "title": title})
 
 
-def pepper(folder: Path) -> Divided:
-    """Returns PEPPER's parts, of 943 users. Its tables 4 and 5 are on the first 100, since every
-    rate in them is a multiple of one row in 1,000.
-    """
-    return read_pepper(folder, "ml-100k", tabled=100)
-
-
 DATASETS = {
     "ml-100k": Dataset(
         name="ml-100k",
@@ -71,6 +64,8 @@ DATASETS = {
         files=("interactions", "ml-100k.inter", "u.data"),
         read=read,
         sources=(WHEEL, ARCHIVE),
-        divided={"pepper": pepper},
+        # Of 943 users. PEPPER's tables 4 and 5 are on the first 100, since every rate in them is a
+        # multiple of one row in 1,000.
+        published={"pepper": partial(pepper, name="ml-100k", tabled=100)},
     )
 }

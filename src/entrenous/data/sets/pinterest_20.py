@@ -8,14 +8,14 @@ with them could not be found.
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
-from ...core.errors import InputError
 from ..dataset import Dataset
 from ..folders import read_folder
 from ..interactions import Interactions
 from ..options import LoadOptions
-from ..published import Published, from_tables
+from ..published import ncf
 
 ORIGIN = (
     "github.com/hexiangnan/neural_collaborative_filtering Data/pinterest-20.*, as user_id, item_id,"
@@ -25,22 +25,6 @@ ORIGIN = (
 
 def read(folder: Path) -> Interactions:
     return read_folder(folder, LoadOptions(), name="pinterest-20")
-
-
-def ncf(folder: Path) -> Published:
-    """Returns NCF's test row of each user, without candidates. Raises InputError that says where to
-    get it.
-    """
-    table = from_tables(folder, "ncf_test")
-    if table is None:
-        raise InputError(
-            "pinterest-20",
-            f"NCF's test rows are not in {folder}",
-            expected="ncf_test.parquet (.csv, .tsv) with user_id, item_id",
-            fix="make it of github.com/hexiangnan/neural_collaborative_filtering"
-            " Data/pinterest-20.test.rating",
-        )
-    return table
 
 
 DATASETS = {
@@ -59,6 +43,6 @@ DATASETS = {
         folder="pinterest-20-partial",
         files=("interactions",),
         read=read,
-        published={"ncf": ncf},
+        published={"ncf": partial(ncf, name="pinterest-20")},
     )
 }

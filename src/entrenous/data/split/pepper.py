@@ -36,7 +36,7 @@ from ...core.contract.protocols import Moments, Visits, joined_visits, some_visi
 from ...core.errors import InputError
 from ...core.keys import key
 from ...core.types import Array, BoolArray, Int32Array, Int64Array
-from ..dataset import divided
+from ..dataset import published as published_by
 from ..divided import PARTS, Divided
 from ..interactions import (
     NO_TIME,
@@ -60,10 +60,9 @@ def given(data: Interactions, *, seed: int) -> list[Split]:
     """Splits as PEPPER's authors did, over the users of their tables: the protocol `pepper-given`.
     Nothing is drawn, so the seed has no effect. Raises InputError as `given_first` does.
     """
-    published = divided("pepper", data.name)
+    published = published_by("pepper", data.name)
     users = len(np.unique(published.user))
-    n = min(published.tabled, users)
-    return [_given(data, published, n, "pepper-given")]
+    return [_given(data, published, min(published.tabled, users), "pepper-given")]
 
 
 def given_first(data: Interactions, n: int, *, seed: int) -> list[Split]:
@@ -73,8 +72,7 @@ def given_first(data: Interactions, n: int, *, seed: int) -> list[Split]:
     and for rows or negatives that the data does not know (a filter was applied, or it comes from
     elsewhere).
     """
-    published = divided("pepper", data.name)
-    return [_given(data, published, n, f"pepper-given-{n}")]
+    return [_given(data, published_by("pepper", data.name), n, f"pepper-given-{n}")]
 
 
 def drawn(data: Interactions, train: int, test: int, *, seed: int) -> list[Split]:
@@ -96,7 +94,6 @@ def drawn(data: Interactions, train: int, test: int, *, seed: int) -> list[Split
     place = shuffled(data, key(seed, "split", "pepper"))
     tested = place < held
     weighing = ~tested & (place < 2 * held)
-    _check_free(data, tested)
     of_weighing = _draw(data, weighing, key(seed, "candidates", "validation"))
     of_tested = _draw(data, tested, key(seed, "candidates", "test"))
     candidates = of_weighing, of_tested
@@ -111,23 +108,6 @@ PROTOCOLS = {"pepper-given": given, "pepper-given-100": given_first, "pepper-85-
 def _draw(data: Interactions, held: BoolArray, key: np.uint64) -> Int32Array:
     """Draws 100 candidates for each row marked `held`, by the key of its user and item."""
     return draw_candidates(data, data.user[held], DRAWN, key, items=data.item[held])
-
-
-def _check_free(data: Interactions, tested: BoolArray) -> None:
-    """Raises InputError for a user with test rows who consumed too many items to draw
-    candidates.
-    """
-    users = np.unique(data.user[tested])
-    free_items = len(data.items) - data.counts[users]
-    few = users[free_items < DRAWN]
-    if len(few):
-        user = data.users[int(few[0])]
-        raise InputError(
-            data.name,
-            f"{DRAWN} candidates are needed, but user '{user}' has fewer items never consumed",
-            expected="a larger catalogue",
-            fix="use random-80-20 or temporal-80-20",
-        )
 
 
 # ---- published rows ------------------------------------------------------------------------------

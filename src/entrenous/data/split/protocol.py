@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -12,11 +11,12 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hint
 
 from ...core.errors import InputError, did_you_mean
 from ...core.registry.discover import with_plugins
+from ..events import Events
 from ..interactions import Interactions
 from .given import given as given_split
 from .given import with_features
 from .read import read
-from .stream import STREAM, of_file
+from .stream import STREAM, stream
 from .types import Split
 
 GIVEN = "given"
@@ -101,7 +101,7 @@ def splits(
         return [_given(given, data, load or {}, options)]
     if is_stream(name) and given is not None and not isinstance(given, Split):
         _parse(name)
-        return of_file(given, name)
+        return [stream(Events.read(given), name)]
     # The numbers in the name, such as 80 and 20, become arguments.
     build, numbers = _parse(name)
     _check_options(name, build, options)
@@ -122,17 +122,13 @@ def splits(
 
 def _check_options(name: str, build: Callable[..., Any], options: Mapping[str, str]) -> None:
     """Raises InputError for an option that a protocol does not have, and for a value that is none
-    of its choices. The options are the keywords of `build` that are declared as a Literal.
+    of its choices. The options are the parameters of `build` that are declared as a Literal.
     """
     # Without options nothing is inspected: a plug-in may offer any callable.
     if not options:
         return
-    choices = {}
     kinds = get_type_hints(build)
-    for parameter in inspect.signature(build).parameters.values():
-        kind = kinds.get(parameter.name)
-        if parameter.kind is inspect.Parameter.KEYWORD_ONLY and get_origin(kind) is Literal:
-            choices[parameter.name] = get_args(kind)
+    choices = {key: get_args(kind) for key, kind in kinds.items() if get_origin(kind) is Literal}
     for option, value in options.items():
         if option not in choices:
             known = ", ".join(choices) or "none"

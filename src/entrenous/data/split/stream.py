@@ -14,8 +14,6 @@ leaves, which item is retired, which row is forgotten (`data/events.py`).
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 
 from ...core.errors import InputError
@@ -54,11 +52,6 @@ PROTOCOLS = {
     "stream-week": by_weeks,
     "stream-1000": by_rows,
 }
-
-
-def of_file(path: Path | str, protocol: str) -> list[Split]:
-    """Returns the stream of a file of events. Raises InputError for a bad line."""
-    return [stream(Events.read(path), protocol)]
 
 
 def stream(events: Events, protocol: str = STREAM) -> Split:
@@ -109,8 +102,6 @@ def _windows(events: Events, protocol: str) -> Windows:
                 "protocol", f"'{protocol}' has windows without rows", fix="use stream-1000"
             )
         return events.windows(int(size))
-    if events.clock == "round":
-        return events.windows(1, seconds=True)
     return events.windows(7 * DAY if size == "week" else DAY, seconds=True)
 
 
@@ -122,9 +113,7 @@ def _about(events: Events, windows: Windows, protocol: str) -> tuple[str, ...]:
     parts = [f"{number['row']:,} rows of {len(events.users):,} users, {len(events.items):,} items"]
     others = [kind for kind in KINDS if kind not in ("row", "join", "item") and number[kind]]
     parts += [f"{kind} {number[kind]:,}" for kind in others]
-    first, last = (str(at) for at in events.at[[0, -1]].tolist())
-    if events.clock == "time":
-        first, last = (iso(at) for at in events.at[[0, -1]].tolist())
+    first, last = (iso(at) for at in events.at[[0, -1]].tolist())
     return (
         f"a stream from {first} to {last} in {len(windows.ptr) - 1:,} windows ({protocol}):"
         f" {'; '.join(parts)}",

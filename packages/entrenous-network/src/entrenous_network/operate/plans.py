@@ -159,7 +159,7 @@ class TrialPlan:
     """A data set, file or folder, whose rows come one after the other. Peers have them from the
     beginning."""
     stream: str = ""
-    """A file of events in place of --data: columns time or round, event, user, item, value."""
+    """A file of events in place of --data: columns time, event, user, item, value."""
     algorithm: str = ""
     """A name of `entrenous algorithms`, or the place of your own class: ./my_algo.py; default: fcf,
     and for peers pepper-gmf."""

@@ -63,7 +63,7 @@ def events_of(plan: TrialPlan, say: Say = lambda line: None) -> Events:
     if len(some) < len(events.users):
         say(f"the first {len(some)} of {len(events.users)} people who join")
     kept = [event for event in events if event.user in {"", *some}]
-    return Events.of(kept, clock=events.clock, name=events.name)
+    return Events.of(kept, name=events.name)
 
 
 class Trial:

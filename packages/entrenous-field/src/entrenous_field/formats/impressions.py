@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from ...core.errors import InputError
-from ..files import Format, RawFile, first_lines
-from ..options import LoadOptions
-from ..table import ColumnTable, refuse
-from .delimited import read_text
+from entrenous.core.errors import InputError
+from entrenous.data.files import Format, RawFile, first_lines
+from entrenous.data.formats.delimited import read_text
+from entrenous.data.options import LoadOptions
+from entrenous.data.table import ColumnTable, refuse
 
 NAMES = ("impression_id", "user_id", "timestamp", "history", "impressions")
 # Shown items, each with its click.

@@ -1,32 +1,37 @@
-"""`Recipe`: how the files of a published data set are read untouched, by the name of the data set
+"""Recipes: how the files of a published data set are read untouched, by the name of the data set
 (`format=book-crossing`), and which data sets among them are loaded by a name. A recipe is a table
-of a TOML file that an installed package brings (`entrenous.recipes`), as entrenous-field does.
+of a TOML file that an installed package brings (`entrenous.recipes`), as this one does. The library
+asks by the engine `recipes` (core/registry/neighbours.py).
 """
 
 from __future__ import annotations
 
+import codecs
 import re
 import tomllib
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, final
 
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
-from ..core.contract.settings import Settings
-from ..core.errors import InputError, did_you_mean
-from ..core.registry.discover import pick
-from ..core.registry.neighbours import neighbour
-from ..core.registry.plugins import plugged
-from .columns import assemble
-from .dataset import Dataset
-from .fetch import LARGEST, Archive
-from .files import first_line, formats, read_table
-from .folders import add_features, first_file, part_files, read_folder
-from .home import find
-from .interactions import Interactions
-from .options import LoadOptions
+from entrenous.core.contract.settings import Settings
+from entrenous.core.errors import InputError, did_you_mean
+from entrenous.core.registry.discover import pick
+from entrenous.core.registry.plugins import plugged
+from entrenous.data.columns import assemble
+from entrenous.data.dataset import Dataset
+from entrenous.data.fetch import LARGEST, Archive
+from entrenous.data.files import HEAD, OPENERS, formats, read_table, unpacked
+from entrenous.data.folders import add_features, first_file, part_files, read_folder
+from entrenous.data.home import find
+from entrenous.data.interactions import Interactions
+from entrenous.data.options import LoadOptions
+
+# The entry point `entrenous.recipes`.
+RECIPES = Path(__file__).with_name("recipes.toml")
 
 
 @final
@@ -126,19 +131,15 @@ def read_recipes(path: Path) -> dict[str, Recipe]:
 
 def preset_options(path: Path, options: LoadOptions) -> LoadOptions:
     """Returns the options with those of the recipe that `options.format` names, as far as the user
-    left them at their default; `options` itself if it names a format or nothing.
+    left them at their default.
 
-    Raises InputError for an unknown name, if no recipes are installed, and for a file that does not
-    begin like the published one.
+    Raises InputError for an unknown name, and for a file that does not begin like the published
+    one.
     """
-    if options.format is None or options.format in formats():
-        return options
-    known = recipes()
-    if not known:
-        raise neighbour("field").missing("format")
-    recipe = pick("format", options.format, {**formats(), **known})
+    assert options.format is not None
+    recipe = pick("format", options.format, {**formats(), **recipes()})
     rows = first_file(path) if path.is_dir() else path
-    line = first_line(rows).replace('"', "")
+    line = _first_line(rows).replace('"', "")
     for published in recipe.files:
         if published.begins_like(line):
             # The name of the recipe gives way to the format of its file, if that has to be said.
@@ -151,6 +152,23 @@ def preset_options(path: Path, options: LoadOptions) -> LoadOptions:
         expected=f"the published file of {options.format}",
         fix="leave format out, and name the columns (user=, item=, ...)",
     )
+
+
+def _first_line(path: Path) -> str:
+    """Returns the first line of a file, decompressed, without a byte order mark. Raises InputError
+    as `read_table` does.
+    """
+    packed = path.suffix.lower()
+    head = b""
+    # A damaged stream raises errors of a dozen kinds.
+    with suppress(Exception), open(path, "rb") as file:
+        opened = OPENERS[packed](file) if packed in OPENERS else file
+        head = opened.read(HEAD)
+    # An archive is read as a whole, and so is a damaged file, which then says what is wrong.
+    if not head or packed == ".zip":
+        head = unpacked(path).content
+    line = head.removeprefix(codecs.BOM_UTF8).lstrip(b"\r\n").partition(b"\n")[0]
+    return line[:HEAD].decode("utf-8", "replace").rstrip("\r")
 
 
 def _filled(options: LoadOptions, published: LoadOptions) -> LoadOptions:
@@ -211,3 +229,6 @@ def _read(recipe: str, each: NamedSet, folder: Path) -> Interactions:
     if items is None:
         return data
     return add_features(data, items, each.items_options, columns=each.items_columns)
+
+
+DATASETS = data_sets()

@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...core.errors import InputError
-from ..encoding import control_in, plain_text, refuse_long
-from ..files import Format, RawFile, first_lines
-from ..options import LoadOptions
-from ..table import ColumnTable
-from .layout import LATE
+from entrenous.core.errors import InputError
+from entrenous.data.encoding import control_in, plain_text, refuse_long
+from entrenous.data.files import Format, RawFile, first_lines
+from entrenous.data.options import LoadOptions
+from entrenous.data.table import ColumnTable
+from entrenous.data.times import FIRST
 
 # Bytes in one line: a user may have a hundred thousand items.
 LINE_LIMIT = 1 << 24
@@ -52,7 +52,7 @@ def recognises(head: bytes, name: str) -> bool:
     most, share = widths.most_common(1)[0]
     users = {line[0] for line in lines}
     # A damaged table of ratings ends in times.
-    late = sum(float(line[-1]) >= LATE for line in lines if len(line) == most)
+    late = sum(float(line[-1]) >= FIRST for line in lines if len(line) == most)
     return len(users) == len(lines) and share <= MOST * len(lines) and late <= share / 2
 
 

@@ -10,12 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from command_line import Command
+from entrenous_field.sets.recipes import data_sets, read_recipes, recipes
 
 from entrenous.core.errors import InputError
 from entrenous.data.fetch import Archive, Unavailable
 from entrenous.data.load import load
-from entrenous.data.recipe import data_sets, read_recipes, recipes
 
 RECIPE = """
 [fair]
@@ -50,7 +49,7 @@ def brought(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[st
     paths["fair"].write_text(RECIPE)
     paths["market"].write_text(OTHER)
     monkeypatch.setenv("ENTRENOUS_DATA", str(tmp_path / "home"))
-    monkeypatch.setattr("entrenous.data.recipe.plugged", lambda group: paths)
+    monkeypatch.setattr("entrenous_field.sets.recipes.plugged", lambda group: paths)
     recipes.cache_clear()
     yield paths
     recipes.cache_clear()
@@ -72,18 +71,6 @@ def test_a_recipe_of_another_file_is_not_replaced(brought: dict[str, Path]) -> N
     brought["market"].write_text(RECIPE)
     with pytest.raises(InputError, match=r"market\.toml: another file has 'fair'"):
         recipes()
-
-
-def test_without_recipes_a_line_says_how_to_install_some(
-    brought: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    brought.clear()
-    (tmp_path / "stalls.csv").write_text(STALLS)
-    with pytest.raises(InputError, match="entrenous-field is not installed; pip install"):
-        load(tmp_path / "stalls.csv", format="fair")
-    for command in ("list", "formats"):
-        said = Command(capsys)("data", command).out
-        assert 'more published data sets: pip install "entrenous[field]"' in said
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""Formats of published files, one file each; `FORMATS` in each maps names to readers."""

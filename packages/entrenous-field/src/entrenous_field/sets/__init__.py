@@ -1,0 +1,1 @@
+"""Data sets that recipes name, which the user downloads by hand."""
