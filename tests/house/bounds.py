@@ -31,11 +31,4 @@ AVOIDED_WORDS = 0
 
 # Budgets of `size.json` that are not met yet: a name leaves on the day on which it is met, and
 # comes no more.
-NOT_MET = frozenset(
-    {
-        "nodes of entrenous",
-        "nodes of entrenous-network",
-        "nodes of data",
-        "nodes of federation",
-    }
-)
+NOT_MET = frozenset({"nodes of entrenous-network"})

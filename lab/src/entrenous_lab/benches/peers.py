@@ -21,7 +21,6 @@ STUDIED_RATE, STUDIED_CPU = (
     10.0,
 )  # MB/s and CPU ms/MB of 20 iroh peers in research/p2p.md, on a quiet machine of two cores
 TURNS = 3
-SOAK, PAUSE = 600.0, 2.0  # seconds: of the long run, and between two rounds of it
 
 
 HOWS = ("protocol", "changing", "bare")
@@ -68,32 +67,6 @@ def peers(threads: int, progress: Progress) -> dict[str, Any]:
             f"bare iroh between the same processes, in turns; the study: {STUDIED_RATE:g} MB/s,"
             f" {STUDIED_CPU:g} ms/MB"
         ),
-    }
-
-
-def peers_soak(threads: int, progress: Progress) -> dict[str, Any]:
-    """Ten minutes of the same at a gentler pace: memory of the largest process a minute after the
-    start, and at the end.
-    """
-    with _running() as running:
-        _ask_all(running, {"meet": "protocol"})
-        began, seen = time.monotonic(), []
-        while (now := time.monotonic() - began) < SOAK:
-            _round(running, "protocol", 1)
-            seen.append((now, max(one["rss_mb"] for one in _ask_all(running, {"rss": 1}))))
-            progress(int(now), int(SOAK), "second")
-            time.sleep(PAUSE)
-        received = sum(one["bytes"] for one in _ask_all(running, {"rss": 1}))
-    warm = next(rss for when, rss in seen if when >= min(60.0, SOAK / 10))
-    return {
-        "seconds": SOAK,
-        "megabytes_received_per_peer": received / PEERS / 1e6,
-        "rss_mb_after_a_minute": warm,
-        "rss_mb_at_the_end": seen[-1][1],
-        "rss_mb_largest": max(rss for _, rss in seen),
-        "growth_mb": seen[-1][1] - warm,
-        "peers": PEERS,
-        "against": "flat: no growth after the first minute",
     }
 
 
@@ -183,4 +156,4 @@ def _heard(one: subprocess.Popen[str]) -> dict[str, Any]:
     return dict(json.loads(line))
 
 
-BENCHES = {"peers": peers, "peers-soak": peers_soak}
+BENCHES = {"peers": peers}
