@@ -82,7 +82,7 @@ class GivenModel(NamedTuple):
 
 
 class Handed(NamedTuple):
-    """What has become of a model that is handed on."""
+    """A model that is handed on, and who has it so far."""
 
     have: Collection[str]
     """The nodes that keep it."""

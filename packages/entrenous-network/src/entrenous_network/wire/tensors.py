@@ -84,7 +84,7 @@ Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 
 
 @completed
-class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ArrayEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """An array in a header, in the form that any array has."""
 
     dtype: str
@@ -169,7 +169,7 @@ def read(buffer: Buffer, schema: Schema) -> dict[str, Array]:
     return arrays
 
 
-def _header(data: memoryview) -> tuple[dict[str, Entry], int]:
+def _header(data: memoryview) -> tuple[dict[str, ArrayEntry], int]:
     """Returns the header, and where the arrays begin. Raises Malformed."""
     if len(data) < LENGTH:
         _bad("short", f"{len(data)} bytes are not even a length")
@@ -183,7 +183,7 @@ def _header(data: memoryview) -> tuple[dict[str, Entry], int]:
         _bad("short", f"a header of {length} bytes in a message of {len(data)}")
     text = bytes(data[LENGTH:start])
     try:
-        header = msgspec.json.decode(text, type=dict[str, Entry])
+        header = msgspec.json.decode(text, type=dict[str, ArrayEntry])
     except msgspec.ValidationError as cause:
         raise Malformed("entry", f"the header is none ({cause})") from None
     except (ValueError, RecursionError) as cause:
@@ -194,7 +194,7 @@ def _header(data: memoryview) -> tuple[dict[str, Entry], int]:
     return header, start
 
 
-def _span(name: str, entry: Entry, field: TensorField) -> tuple[int, int]:
+def _span(name: str, entry: ArrayEntry, field: TensorField) -> tuple[int, int]:
     """Returns where an array begins and ends, counted from the end of the header. Raises Malformed
     unless its type and shape are what was agreed.
     """
