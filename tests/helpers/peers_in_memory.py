@@ -182,6 +182,10 @@ class Street:
             found.append(Recording(self.node(number), events))
         return found
 
+    def models(self) -> np.ndarray:
+        """The models of all peers, in the order of their numbers."""
+        return np.stack([peer.node.arrays()["model"] for _, peer in sorted(self.peers.items())])
+
     def check_replay(self) -> None:
         """All that peers ended with is what their events lead to, byte for byte."""
         recordings = self.recordings()

@@ -424,15 +424,15 @@ class TwoModels(Attack):
         return [] if turn and kind == "agreed" and node not in self.group else [frame]
 
     def within(self, undo: ExitStack, watch: Watch, world: World) -> None:
-        made = server_module.model_work
+        made = server_module.FederationServer._work_of
         self.turn = 0
 
-        def model_work(*given: Any) -> Any:
-            return made(
-                *(_other_state(one, lambda array: array + 1) if self.turn else one for one in given)
-            )
+        def work_of(server: Any, given: Any) -> Any:
+            if self.turn:
+                given = given._replace(state=_other_state(given.state, lambda array: array + 1))
+            return made(server, given)
 
-        _put(undo, server_module, "model_work", model_work)
+        _put(undo, server_module.FederationServer, "_work_of", work_of)
 
 
 # ---- what nodes say about each other -------------------------------------------------------------

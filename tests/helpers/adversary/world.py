@@ -27,7 +27,7 @@ from entrenous_network.operate.enrolment import join
 from entrenous_network.operate.founding import FoundedFederation
 from entrenous_network.operate.plans import JoinPlan
 from entrenous_network.secure_sum.terms import Floors
-from entrenous_network.server import exchange, grouped_round, secure_server, server
+from entrenous_network.server import exchange, grouped_round, handing_on, secure_server, server
 from entrenous_network.server.server import serve
 from federation_links import Clock, by_lot, copied, logged, nodes_of
 
@@ -316,12 +316,13 @@ class World:
             (exchange, "time", exchange.time),
             (secure_server, "time", secure_server.time),
             (grouped_round, "time", grouped_round.time),
+            (handing_on, "time", handing_on.time),
             (server, "FAREWELL", server.FAREWELL),
         ]
         for owner, name, value in old:
             undo.callback(setattr, owner, name, value)
         clock: Any = Clock()
-        exchange.time = secure_server.time = grouped_round.time = clock
+        exchange.time = secure_server.time = grouped_round.time = handing_on.time = clock
         server.FAREWELL = 1.0
 
 

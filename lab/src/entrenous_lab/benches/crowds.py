@@ -48,28 +48,31 @@ def crowds(
     *,
     enrolled: int = ENROLLED,
     present: int = PRESENT,
+    drawn: int = COHORT,
     once: bool = True,
     workers: int = 1,
 ) -> dict[str, Any]:
     """Rounds of FPL under masks in which `present` of `enrolled` members are there, a lot draws
-    about a tenth of these, and three groups are summed: adverts, masks and words, over TLS 1.3 on
-    loopback. The devices live in two processes on the same machine; each has its own key, holds
+    `drawn` of these on average, and three groups are summed: adverts, masks and words, over TLS 1.3
+    on loopback. The devices live in two processes on the same machine; each has its own key, holds
     lists and sums against its own floor and contract, and trains. once: the devices of a process
     verify each signature once, as those of a shop do; False = each device verifies all. workers: of
     the server; the memory of its processes is added up, with what they share.
     """
+    from entrenous_network.agreement.terms import least_people
+
     lots = {
         "secure_sum": True,
         "sampling": "poisson",
-        "people": round(PEOPLE * present / PRESENT),
+        "people": max(least_people(enrolled), round(PEOPLE * present / PRESENT)),
         "answers": ANSWERS,
         "noise": 0.3,
         "noise_from": "seed",
         "rows": "all",
         "groups": GROUPS,
     }
-    # Of those who are there a lot is to draw `COHORT`, and the others are away.
-    cohort = round(COHORT * enrolled / PRESENT)
+    # The lot draws of everybody, and those who are away do not come.
+    cohort = round(drawn * enrolled / present)
     with tempfile.TemporaryDirectory() as folder:
         server = Path(folder) / "server"
         progress(0, 2, "keys")
