@@ -505,7 +505,7 @@ def test_a_device_that_is_not_drawn_sends_nothing(tmp_path: Path) -> None:
         ({"quorum": 0.5}, "quorum=1 under masks"),
         ({"bits": 16}, "bits"),
         ({"bits": 32, "noise": 14.0}, "a device's share of noise, of 5.72, may be beyond 32"),
-        ({"groups": 3}, "3 groups of 12 people in a round: one often has fewer than the 6 of a"),
+        ({"groups": 2}, "2 groups of 12 people in a round: one often has fewer than the 6 of a"),
         ({"cohort": 30}, "30 of 40 users in a round: a lot"),
         ({"people": 5}, "expected people=6 or more, with 40 users: 4 of a sum may be in league"),
         ({"nodes": 20}, "with 2 users; expected one: under masks each device decides"),
