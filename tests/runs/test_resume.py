@@ -92,11 +92,11 @@ ROUGH = [
 
 
 CASES = {
-    "pfpl+": Case("pfpl+", 2_500, 250, {"every": 500}),
+    "pfpl+": Case("pfpl+", 1_200, 120, {"every": 240}),
     "sfpl": Case("sfpl", 600_000, 50_000, {}),
-    "cali3f": Case("cali3f-gmf", 300, 25, {"set": "clusters=6", "every": 60}),
-    "patience": Case("pfpl+", 2_500, 250, {"every": 600, "patience": 3}, "fold0-select"),
-    "folds": Case("pfpl+", 1_500, 150, {"protocol": "kfold-3"}, "fold1-final"),
+    "cali3f": Case("cali3f-gmf", 150, 12, {"set": "clusters=6", "every": 30}),
+    "patience": Case("pfpl+", 1_200, 120, {"every": 300, "patience": 3}, "fold0-select"),
+    "folds": Case("pfpl+", 800, 80, {"protocol": "kfold-3"}, "fold1-final"),
     "pepper": Case("pepper-gmf", 60, 5, {"set": "factors=4", "network": LATE, "every": 20}),
     "reptile": Case(
         "gossip-reptile-gmf", 100, 8, {"set": "factors=4", "network": [*ROUGH, "session=2"]}
@@ -217,7 +217,7 @@ def test_killed_again_and_again(
 ) -> None:
     case, chance = CASES["pfpl+"], np.random.default_rng(2)
     arguments: list[object] = [*case.arguments, "--data", data, "--out", tmp_path]
-    for number in (250, 1_000):
+    for number in (120, 480):
         kill_after(start(*arguments), tmp_path, case.phase, number, float(chance.uniform(0, 0.02)))
         arguments = [
             "run",
@@ -233,7 +233,7 @@ def test_killed_again_and_again(
     assert_same(Printed(last.returncode, out, err), uninterrupted("pfpl+"), tmp_path)
     (path,) = store.folders(tmp_path)
     assert [line["round"] for line in store.read(path.name, tmp_path).trace] == list(
-        range(500, 2_501, 500)
+        range(240, 1_201, 240)
     )
     assert command("run", "--resume", path.name, "--out", tmp_path).error.startswith(
         f"{path}: this run is finished"
@@ -243,7 +243,7 @@ def test_killed_again_and_again(
 @pytest.mark.parametrize(
     ("step", "target"),
     [
-        ("fsync", "checkpoint-fold0-final-000000750"),
+        ("fsync", "checkpoint-fold0-final-000000360"),
         ("replace", "users.safetensors"),
         ("replace", "manifest.json"),
     ],
