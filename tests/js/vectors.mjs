@@ -16,7 +16,7 @@ const read = (name) =>
   JSON.parse(readFileSync(new URL(`../vectors/${name}.json`, import.meta.url), "utf8"));
 
 async function keys() {
-  const { ed25519, x25519, terms, rotation, ticket } = read("keys");
+  const { ed25519, x25519, terms, ticket } = read("keys");
   equal(p.hex(await p.publicOf("Ed25519", p.unhex(ed25519.private))), ed25519.public);
   const key = await p.signingKey(p.unhex(ed25519.private));
   const sealed = async (message) => p.hex(await p.sign(key, message));
@@ -28,9 +28,6 @@ async function keys() {
   equal(p.hex(await p.publicOf("X25519", p.unhex(x25519.other_private))), x25519.other_public);
   equal(p.hex(await p.agree(p.unhex(x25519.private), p.unhex(x25519.other_public))), x25519.secret);
   equal(p.hex(await p.sha256(p.bytesOf(terms.text))).slice(0, 32), terms.run);
-  const asked = `entrenous new key 1\0${rotation.run} ${rotation.name} ${rotation.key}`;
-  equal(p.hex(p.bytesOf(asked)), rotation.signed);
-  equal(await sealed(p.bytesOf(asked)), rotation.signature);
   const numbers = new DataView(new ArrayBuffer(12));
   numbers.setUint32(0, ticket.number, true);
   numbers.setBigUint64(4, BigInt(ticket.until), true);

@@ -25,7 +25,6 @@ from entrenous_network.agreement.terms import FederationTerms
 from entrenous_network.frames import contribution, frames
 from entrenous_network.frames.request import announced, write_download
 from entrenous_network.links.admission import SCHEME
-from entrenous_network.operate.enrolment import ROTATION
 from entrenous_network.secure_sum import client, messages, primitives, shamir
 from entrenous_network.secure_sum.client import SecureSumClient
 from entrenous_network.secure_sum.graph import degree, faults, graph, quorum
@@ -128,8 +127,6 @@ def of_keys() -> dict[str, Any]:
         operator=_public(key).hex(),
         draws="public",
     )
-    new = _public(identity("new key")).hex()
-    rotation = ROTATION + f"{RUN} shop-1 {new}".encode()
     number, until = 3, 2_000_000_000
     peer = _public(identity("peer"))
     ticket = tickets.Ticket.sign(key, bytes.fromhex(RUN), number, peer, until)
@@ -153,13 +150,6 @@ def of_keys() -> dict[str, Any]:
             "key": primitives.derive(common, "pair", secret("view"), 0, 300).hex(),
         },
         "terms": {"text": terms.text(), "run": terms.run},
-        "rotation": {
-            "run": RUN,
-            "name": "shop-1",
-            "key": new,
-            "signed": rotation.hex(),
-            "signature": key.sign(rotation).hex(),
-        },
         "ticket": {
             "run": RUN,
             "number": number,
