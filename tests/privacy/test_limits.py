@@ -243,6 +243,14 @@ def test_the_smallest_sum_that_may_come_out_has_all_the_noise_that_was_promised(
     assert ProtectionInForce(Protection(lost=lost), contract).fewest == 1
 
 
+def test_devices_that_do_not_arrive_leave_as_much_noise_as_was_promised() -> None:
+    """M6: shares are for those who arrive, measured in what they send."""
+    sent = noise(2.0, 40, ITEMS, "seed", lost=0.5)(message(20), keys(20))
+    plain = all_rows(ITEMS)(message(20), keys(20))
+    drawn = (sent.rows["q"] - plain.rows["q"]).reshape(20, -1)
+    assert abs(drawn.sum(0).var() / 2.0**2 - 1) < 0.3
+
+
 # ---- words of 32 bits ----------------------------------------------------------------------------
 
 
