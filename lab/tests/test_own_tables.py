@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -9,7 +10,9 @@ import numpy as np
 import polars as pl
 import pytest
 from command_line import Command
+from entrenous_lab import own_tables
 from entrenous_lab.own_tables import italy, ncf
+from entrenous_lab.trials import replayed
 from paths import SHARED, absent
 from small_data import rows_of
 
@@ -148,3 +151,15 @@ def test_foursquare_italy_from_the_authors_files(
     assert np.array_equal(other.item, whole.item) and np.array_equal(other.time, whole.time)
     assert np.array_equal(other.features["title"], whole.features["title"])
     assert "Café" in set(other.features["title"])
+
+
+@pytest.mark.parametrize("words", [[], ["ml-1m"], ["ml-1m", "nowhere"], ["other", "nowhere"]])
+@pytest.mark.parametrize("command", [own_tables.main, replayed.main])
+def test_what_cannot_be_read_is_one_line_and_exit_code_2(
+    command: Callable[[list[str]], object], words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        command(words)
+    assert ended.value.code == 2
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert "error: " in last

@@ -11,8 +11,9 @@ and one of venues.
 
 from __future__ import annotations
 
+import argparse
 import re
-import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +26,7 @@ from entrenous.data.options import LoadOptions
 from entrenous.data.table import stack
 
 # (user,item), then its negatives. Nine digits fit in every integer.
-LINE = re.compile(r"\((\d{1,9}),(\d{1,9})\)((?:\t\d{1,9})+)")
+LINE = re.compile(r"\(\d{1,9},\d{1,9}\)(\t\d{1,9})+")
 CITIES = ("Bologna", "Florence", "Milan", "Rome", "Turin", "Venice")
 # A broken name in the authors' files, and the name that was meant.
 BROKEN = (b"Caf\x1a\x1a", "Café".encode())
@@ -61,7 +62,7 @@ def _numbers(path: Path) -> np.ndarray:
     for number, line in enumerate(read_bytes(path).decode("ascii", "replace").splitlines(), 1):
         match = LINE.fullmatch(line.strip())
         if match is not None:
-            rows.append([int(part) for part in (match[1], match[2], *match[3].split())])
+            rows.append([int(part) for part in re.findall(r"\d+", line)])
         if match is None or len(rows[-1]) != len(rows[0]):
             raise InputError(
                 f"{path}:{number}",
@@ -96,5 +97,18 @@ def italy(folder: Path) -> None:
     )
 
 
+def main(words: Sequence[str] | None = None) -> None:
+    """Writes the tables of a data set, or ends with the line that says why not."""
+    tables = {"ml-1m": ncf, "foursquare-italy": italy}
+    parser = argparse.ArgumentParser(prog="python -m entrenous_lab.own_tables")
+    parser.add_argument("data", choices=tables)
+    parser.add_argument("folder", type=Path)
+    asked = parser.parse_args(words)
+    try:
+        tables[asked.data](asked.folder)
+    except InputError as why:
+        parser.error(str(why))
+
+
 if __name__ == "__main__":
-    {"ml-1m": ncf, "foursquare-italy": italy}[sys.argv[1]](Path(sys.argv[2]))
+    main()

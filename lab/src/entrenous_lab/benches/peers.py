@@ -16,10 +16,6 @@ from entrenous.core.contract.protocols import Progress
 
 PEERS, ROUNDS = 20, 5
 MODEL = {"factors": 74}  # times 1,682 items: 0.5 MB
-STUDIED_RATE, STUDIED_CPU = (
-    200.0,
-    10.0,
-)  # MB/s and CPU ms/MB of 20 iroh peers in research/p2p.md, on a quiet machine of two cores
 TURNS = 3
 
 
@@ -30,7 +26,7 @@ def peers(threads: int, progress: Progress) -> dict[str, Any]:
     """20 processes, each pushing models of 0.5 MB to 3 others at once, five rounds in a row: MB a
     second of all together and processor milliseconds for each MB, both ends. Nothing is learned,
     merged or stored. In turns: the protocol (offer, go, body, digest, strict reading, range of
-    every number, ok) over connections that are there, as the study had it; the same where a peer
+    every number, ok) over connections that are there; the same where a peer
     keeps only the newest few of 19, so that most pushes begin with a handshake (a real peer pushes
     to a view of 3 for ten pushes); and bare iroh (length, body, ok).
     """
@@ -59,14 +55,9 @@ def peers(threads: int, progress: Progress) -> dict[str, Any]:
         "failed_attempts": failed,
         "ratio": rate / bare_rate,
         "cpu_ratio": cpu / bare_cpu,
-        "rate_ratio_to_study": rate / STUDIED_RATE,
-        "cpu_ratio_to_study": cpu / STUDIED_CPU,
         "rss_mb_largest": max(rss),
         "peers": PEERS,
-        "against": (
-            f"bare iroh between the same processes, in turns; the study: {STUDIED_RATE:g} MB/s,"
-            f" {STUDIED_CPU:g} ms/MB"
-        ),
+        "against": "bare iroh between the same processes, in turns",
     }
 
 

@@ -10,6 +10,7 @@ matters: any order that respects both gives the same bytes, and so must this one
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -24,7 +25,7 @@ from entrenous_network.wire.pushed import unpack
 
 from entrenous.core.contract.gossip import ACCEPTED, REFUSALS
 from entrenous.core.contract.protocols import model_sha256
-from entrenous.core.errors import EntrenousError
+from entrenous.core.errors import EntrenousError, InputError
 
 KINDS = ("start", "push", "message")
 
@@ -141,8 +142,6 @@ def _at(node: PeerNode, event: PeerEvent) -> str:
 class Verdict(NamedTuple):
     """How a replay of all recorded events ended for one peer."""
 
-    number: int
-    """The number of the peer."""
     events: int
     """The number of its recorded events."""
     same: bool
@@ -165,18 +164,23 @@ def check(paths: Sequence[Path]) -> list[Verdict]:
     verdicts = []
     for sha256, one in zip(kept, recordings, strict=True):
         same = model_sha256(one.node.arrays()) == sha256
-        verdicts.append(Verdict(one.node.number, len(one.events), same))
+        verdicts.append(Verdict(len(one.events), same))
     return verdicts
 
 
-def main(folders: Sequence[str]) -> int:
+def main(words: Sequence[str] | None = None) -> int:
     """Prints whether each peer ends with the same bytes. Returns the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m entrenous_lab.trials.replayed")
+    parser.add_argument("folders", nargs="+", type=Path)
     peers: list[Path] = []
-    for name in folders:
+    for folder in parser.parse_args(words).folders:
         # The folder of a federation stands for all peers below it.
-        inside = sorted(Path(name).glob("nodes/*"))
-        peers += inside or [Path(name)]
-    verdicts = check(peers)
+        inside = sorted(folder.glob("nodes/*"))
+        peers += inside or [folder]
+    try:
+        verdicts = check(peers)
+    except EntrenousError as why:
+        parser.exit(2 if isinstance(why, InputError) else 1, f"error: {why}\n")
     same = sum(verdict.same for verdict in verdicts)
     events = sum(verdict.events for verdict in verdicts)
     print(f"{same} of {len(peers)} peers end with the same bytes, after {events} events")
@@ -184,4 +188,4 @@ def main(folders: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

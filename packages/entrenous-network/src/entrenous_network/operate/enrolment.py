@@ -143,13 +143,6 @@ def identity(
     return request
 
 
-def _new_key(path: Path) -> str:
-    """Writes a new key. Returns its public half, hexadecimal."""
-    key = Ed25519PrivateKey.generate()
-    write_identity(path, key)
-    return public_bytes(key).hex()
-
-
 def join(
     folder: Path,
     invitation: Path,
