@@ -121,6 +121,9 @@ def out_of_a_pool(errors: list[BaseException]) -> Iterator[BaseException | None]
             with pytest.raises(Exception) as why:
                 pool.apply_async(raised, (error,)).get(SECONDS)
             yield why.value
+        # Its process ends by itself: one that is ended by a signal has been seen to stay.
+        pool.close()
+        pool.join()
 
 
 @pytest.mark.parametrize("through", [out_of_an_executor, out_of_a_pool])
