@@ -57,8 +57,12 @@ export async function joinByLink(files, text, rows, insisted, connected, agree) 
   await agree(told(terms, link));
   if ((await files.read("request.json")) === null)
     await core.identity(files, `device-${p.hex(p.random(8))}`);
-  const request = core.fieldsOf(await files.read("request.json"), "request.json", core.REQUEST);
-  const invitation = await fetched("POST", p.bytesOf(JSON.stringify(request)));
+  const own = core.fieldsOf(await files.read("request.json"), "request.json", core.REQUEST);
+  // Signed by the new key: whoever shows the public half alone has not made it.
+  const asking = ["entrenous join", link.run, link.token, own.name].join("\n");
+  const signature = p.hex(await p.sign(await files.key(), p.bytesOf(asking)));
+  const place = { name: own.name, key: own.key, signature };
+  const invitation = await fetched("POST", p.bytesOf(JSON.stringify(place)));
   await core.joinFederation(files, invitation, rows, insisted);
 }
 

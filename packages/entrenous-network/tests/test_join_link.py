@@ -16,17 +16,18 @@ from typing import Any
 import httpx
 import pytest
 from entrenous_network.agreement.files import IDENTITY, read_identity
-from entrenous_network.agreement.join_link import JoinLink
+from entrenous_network.agreement.join_link import JoinLink, asking
 from entrenous_network.agreement.members import MEMBERS
 from entrenous_network.links import knocking
 from entrenous_network.links.admission import Denied, here
 from entrenous_network.operate.device import Device
-from entrenous_network.operate.enrolment import identity
+from entrenous_network.operate.enrolment import REQUEST, identity
 from entrenous_network.operate.founding import Place, found_federation, free_ports
 from entrenous_network.operate.joining import join_by_link, join_shop
 from entrenous_network.operate.membership import shut_out
 from entrenous_network.operate.newcomers import (
     LINKS,
+    REPEATS,
     JoinDesk,
     end_links,
     links_of,
@@ -95,7 +96,7 @@ def test_whoever_asks_again_has_one_place(running: Running, tmp_path: Path) -> N
     running.start(3600.0)
     link = make_link(running.folder, uses=1, days=1, an_hour=10)
     certificate = knocking.authority(link)
-    request = request_of(tmp_path / "x")
+    request = request_of(tmp_path / "x", link)
     first = knocking.joined(link, certificate, request)
     assert knocking.joined(link, certificate, request) == first
     assert len(running.members().nodes) == PEOPLE + 1
@@ -162,7 +163,8 @@ def test_a_link_ends_and_is_used_up_and_is_slow(running: Running, tmp_path: Path
 
     def join(name: str, address: str = "10.0.0.1", token: str = link.token) -> str:
         try:
-            desk.joined(token, address, request_of(tmp_path / name))
+            shown = link._replace(token=token)
+            desk.joined(token, address, request_of(tmp_path / name, shown))
         except Denied as why:
             return why.code
         return "joined"
@@ -183,9 +185,11 @@ def test_a_link_ends_and_is_used_up_and_is_slow(running: Running, tmp_path: Path
 REQUESTS = [
     b"",
     b"[" * 4000,
-    b'{"name": "a/../b", "key": "' + b"0" * 64 + b'"}',
-    b'{"name": "a", "key": "00"}',
-    b'{"name": "a", "key": "' + b"0" * 64 + b'", "listen": "10.0.0.1:1"}',
+    json.dumps({"name": "a/../b", "key": "0" * 64, "signature": "0" * 128}).encode(),
+    json.dumps({"name": "a", "key": "00", "signature": "0" * 128}).encode(),
+    json.dumps({"name": "a", "key": "0" * 64}).encode(),
+    json.dumps({"name": "a", "key": "0" * 64, "signature": 7}).encode(),
+    json.dumps({"name": "a", "key": "0" * 64, "signature": "0" * 128, "listen": ":1"}).encode(),
 ]
 
 
@@ -198,16 +202,45 @@ def test_a_request_that_is_none_costs_the_link_nothing(running: Running) -> None
         assert len(running.members().nodes) == PEOPLE
 
 
+def test_whoever_shows_the_key_of_another_gets_no_list_of_members(
+    running: Running, tmp_path: Path
+) -> None:
+    """A member's name and public key are known to all members, and by a link that is used up."""
+    link = make_link(running.folder, uses=1, days=1, an_hour=10)
+    more = make_link(running.folder, uses=1, days=1, an_hour=10)
+    desk = JoinDesk(running.made.server)
+    first = request_of(tmp_path / "x", link)
+    desk.joined(link.token, "10.0.0.1", first)
+    key = json.loads(first)["key"]
+    others = request_of(tmp_path / "y", link, "x", key)
+    for token, request in [(link.token, others), (more.token, first)]:
+        with pytest.raises(Denied, match="bad-signature"):
+            desk.joined(token, "10.0.0.1", request)
+    assert links_of(running.folder)[1].left == 1
+
+
+def test_a_member_who_asks_for_its_place_again_and_again_is_told_to_wait(
+    running: Running, tmp_path: Path
+) -> None:
+    link = make_link(running.folder, uses=2, days=1, an_hour=10)
+    desk = JoinDesk(running.made.server)
+    request = request_of(tmp_path / "x", link)
+    given = {desk.joined(link.token, "10.0.0.1", request) for _ in range(1 + REPEATS)}
+    assert len(given) == 1
+    with pytest.raises(Denied, match="too-often"):
+        desk.joined(link.token, "10.0.0.1", request)
+    # Others of the same address are not in its way.
+    desk.joined(link.token, "10.0.0.1", request_of(tmp_path / "y", link))
+
+
 def test_nobody_takes_the_name_or_the_key_of_another(running: Running, tmp_path: Path) -> None:
     link = make_link(running.folder, uses=2, days=1, an_hour=10)
     desk = JoinDesk(running.made.server)
     with pytest.raises(Denied, match="not-taken"):
-        desk.joined(link.token, "10.0.0.1", request_of(tmp_path / "other" / "person-3"))
+        desk.joined(link.token, "10.0.0.1", request_of(tmp_path / "other" / "person-3", link))
     shut_out(running.folder, "person-4")
-    former = json.loads((running.devices[4] / "request.json").read_text())
-    del former["format"]
     with pytest.raises(Denied, match="not-taken"):
-        desk.joined(link.token, "10.0.0.1", json.dumps(former).encode())
+        desk.joined(link.token, "10.0.0.1", request_of(running.devices[4], link))
     assert links_of(running.folder)[0].left == 2
 
 
@@ -225,8 +258,15 @@ def at_worker(pool: WorkerPool[WorkerProcess], at: int, link: JoinLink) -> JoinL
     return link._replace(server=pool.standing[at].address, tls=False)
 
 
-def request_of(folder: Path) -> bytes:
-    return json.dumps(identity(folder, folder.name)._asdict()).encode()
+def request_of(folder: Path, link: JoinLink, name: str = "", key: str = "") -> bytes:
+    """What a device asks, whose key is made. name, key: shown in place of its own."""
+    if not (folder / IDENTITY).exists():
+        identity(folder, folder.name)
+    own = json.loads((folder / REQUEST).read_text())
+    shown = name or own["name"]
+    signature = read_identity(folder / IDENTITY).sign(asking(link.run, link.token, shown))
+    said = {"name": shown, "key": key or own["key"], "signature": signature.hex()}
+    return json.dumps(said).encode()
 
 
 def code_of(link: JoinLink, request: bytes) -> str:
@@ -255,7 +295,7 @@ def test_people_join_at_each_worker_and_nobody_has_to_connect_anew(
         near = at_worker(pool, at, link)
         assert knocking.authority(near) == (running.made.server / "keys" / "ca.crt").read_text()
         assert json.loads(knocking.terms(near, ""))["terms.json"]
-        request = request_of(late)
+        request = request_of(late, link)
         assert code_of(near, request) == "joined"
         # Let in at once, before the server has looked at its lists.
         assert works(near, late, json.loads(request)["name"])
@@ -276,7 +316,7 @@ def test_a_worker_that_is_killed_while_somebody_joins_costs_no_second_place(
 ) -> None:
     """It dies when the server has taken the member, and before it has said so."""
     link = make_link(running.folder, uses=1, days=1, an_hour=10)
-    request = request_of(tmp_path / "x")
+    request = request_of(tmp_path / "x", link)
     victim = pool.workers[1].process
     joined = pool._joins.joined
 

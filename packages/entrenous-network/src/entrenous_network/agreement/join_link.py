@@ -55,6 +55,13 @@ class JoinLink(NamedTuple):
         return cls(server, scheme == "https", run, token, authority)
 
 
+def asking(run: str, token: str, name: str) -> bytes:
+    """Returns the bytes that a device signs by its new key when it asks for a place: whoever shows
+    the public half alone has not made the key. run, token: of the link; name: of the device.
+    """
+    return f"entrenous join\n{run}\n{token}\n{name}".encode()
+
+
 def authority_of(certificate: bytes) -> str:
     """Returns the name by which a link knows an authority: the sha256 of its file."""
     return hashlib.sha256(certificate).hexdigest()

@@ -24,10 +24,10 @@ from entrenous.core.types import Int64Array
 from entrenous.data.interactions import Interactions, Vocabulary
 
 from ..agreement.address import refuse_plain, split_address
-from ..agreement.files import IDENTITY, write_json
+from ..agreement.files import IDENTITY, read_identity, write_json
 from ..agreement.growth import current_items
 from ..agreement.invitation import INVITATION, INVITED
-from ..agreement.join_link import AGAIN, JoinLink
+from ..agreement.join_link import AGAIN, JoinLink, asking
 from ..agreement.terms import TERMS, FederationTerms
 from ..links import knocking
 from ..node.node_store import STORE
@@ -124,7 +124,11 @@ def _entered(
     with tempfile.TemporaryDirectory(prefix="entrenous-join-") as place:
         invitation = Path(place)
         request = _request(folder)
-        asked = json.dumps(request._asdict()).encode()
+        signature = read_identity(folder / IDENTITY).sign(
+            asking(link.run, link.token, request.name)
+        )
+        said = {"name": request.name, "key": request.key, "signature": signature.hex()}
+        asked = json.dumps(said).encode()
         _unpacked(invitation, knocking.joined(link, certificate, asked), link, certificate)
         return join(folder, invitation, rows, plan)
 

@@ -27,16 +27,18 @@ from entrenous.core.lock import changing
 
 from ..agreement.files import read_json, write_json
 from ..agreement.invitation import INVITATION
-from ..agreement.join_link import TOKEN, JoinLink, authority_of
+from ..agreement.join_link import TOKEN, JoinLink, asking, authority_of
 from ..agreement.members import MEMBERS, Member, Members
 from ..agreement.terms import TERMS, FederationTerms
 from ..links.admission import Denied, Rates
+from ..secure_sum.primitives import verified
 from ..wire.completed import completed
 from .enrolment import EnrolmentRequest
 from .founding import enrolled, operator_folder, parts_of_invitation
 from .membership import written
 
 LINKS = "links.json"
+REPEATS = 10  # times an hour that a member who asks for its place once more is answered
 HOUR = 3600.0
 DAY = 86_400
 
@@ -53,6 +55,17 @@ class LinkLeft(Struct, frozen=True, forbid_unknown_fields=True):
     """The second since 1970 in which it ends."""
     an_hour: Annotated[int, Meta(ge=1)]
     """How many may join from one address in an hour."""
+
+
+@completed
+class PlaceRequest(Struct, frozen=True, forbid_unknown_fields=True):
+    """A request for a place, by a link: the name that a device chose, its new key, and the
+    signature by this key (`asking`). Each as hexadecimal digits but for the name.
+    """
+
+    name: Annotated[str, Meta(max_length=64)]
+    key: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+    signature: Annotated[str, Meta(pattern="^[0-9a-f]{128}$")]
 
 
 def make_link(folder: Path, uses: int, days: float, an_hour: int) -> JoinLink:
@@ -147,6 +160,7 @@ class JoinDesk:
         self._welcomed = welcomed
         self._clock = clock
         self._rates: dict[int, Rates] = {}  # by the number an hour
+        self._repeats = Rates(REPEATS / HOUR, REPEATS)
 
     def authority(self) -> bytes:
         """Returns the certificate of the server's authority, as `Joins.authority` says."""
@@ -162,10 +176,12 @@ class JoinDesk:
         return packed(parts_of_invitation(self._server))
 
     def joined(self, token: str, address: str, request: bytes) -> bytes:
-        """Makes whoever asks a member, as `Joins.joined` says. Whoever asks again with the same
-        name and key gets the same again, and no second place.
+        """Makes whoever asks a member, as `Joins.joined` says. A member that asks again gets the
+        same again, and no second place.
         """
-        asked = _request(request)
+        self._standing(token)
+        # Before the lists are locked and read for it: a request is cheap to make up.
+        asked = self._request(token, request)
         try:
             # An operator's command may change the lists at this moment.
             with changing(self._server):
@@ -175,6 +191,21 @@ class JoinDesk:
         self._welcomed(asked.name, members.nodes[asked.name])
         return packed({**parts_of_invitation(self._server), MEMBERS: f"{members.text()}\n"})
 
+    def _request(self, token: str, body: bytes) -> EnrolmentRequest:
+        """Reads a request for a place, which the key in it has signed for this link. Raises
+        Denied.
+        """
+        try:
+            said = msgspec.json.decode(body, type=PlaceRequest)
+            asked = EnrolmentRequest.of({"name": said.name, "key": said.key}, "request")
+        except (msgspec.MsgspecError, RecursionError, InputError):
+            raise Denied(400, "no-request") from None
+        run = FederationTerms.read(self._server / TERMS).run
+        statement = asking(run, token, said.name)
+        if not verified(bytes.fromhex(said.key), bytes.fromhex(said.signature), statement):
+            raise Denied(401, "bad-signature")
+        return asked
+
     def _members(self, token: str, address: str, asked: EnrolmentRequest) -> Members:
         """Returns the list of members with whoever asks on it. Raises Denied."""
         terms = FederationTerms.read(self._server / TERMS)
@@ -182,6 +213,9 @@ class JoinDesk:
         standing = self._standing(token)
         before = members.nodes.get(asked.name)
         if before is not None and before.key.public_bytes_raw().hex() == asked.key:
+            # The list is long, and an answer is lost once, not a hundred times.
+            if not self._repeats.allow(asked.key):
+                raise Denied(429, "too-often")
             return members
         if not standing.left:
             raise Denied(403, "link-used-up")
@@ -212,15 +246,3 @@ class JoinDesk:
         if standing.until < self._clock():
             raise Denied(403, "link-ended")
         return standing
-
-
-def _request(body: bytes) -> EnrolmentRequest:
-    """Reads a request to join. Raises Denied."""
-    try:
-        asked = EnrolmentRequest.of(json.loads(body), "request")
-    except (ValueError, RecursionError, InputError):
-        raise Denied(400, "no-request") from None
-    # By a link somebody joins as a node of a server.
-    if asked.listen or asked.advertise:
-        raise Denied(400, "no-request")
-    return asked
