@@ -5,11 +5,12 @@ round on, and what was forgotten leaves no more and is in no file.
 from __future__ import annotations
 
 import re
+import socket
 import sqlite3
 import struct
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -319,6 +320,9 @@ def test_a_rating_is_asked_for_where_ratings_are_predicted(tmp_path: Path) -> No
         assert device.export(user=USER) == before
 
 
+MOST = 32 << 20  # bytes of a head, more than the buffers of two sockets hold
+
+
 # ---- over loopback HTTP --------------------------------------------------------------------------
 
 
@@ -363,6 +367,18 @@ def test_an_app_sees_over_http_what_a_program_sees(served: httpx.Client) -> None
     for user, said in ((USER, "users, who pause together; name none"), ("x", "no user of this")):
         refused = served.post("/v1/pause", params={"user": user})
         assert refused.status_code == 400 and said in refused.json()["error"]
+
+
+def test_an_endless_head_is_cut_off(served: httpx.Client) -> None:
+    """Any program of the machine may connect, without a token."""
+    sent = 0
+    with socket.create_connection((served.base_url.host, served.base_url.port or 0)) as line:
+        line.sendall(b"GET /v1/health HTTP/1.1\r\nx: ")
+        with suppress(ConnectionError):
+            while sent < MOST:
+                sent += line.send(b"a" * 65_536)
+    assert sent < MOST
+    assert served.get("/v1/health").status_code == 200
 
 
 def test_nobody_without_the_token_gets_an_answer_about_a_user(served: httpx.Client) -> None:

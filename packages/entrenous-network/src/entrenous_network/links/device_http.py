@@ -130,7 +130,9 @@ def serving(devices: ServedDevices, folder: Path, port: int) -> Iterator[int]:
     the port. Raises InputError for a port that is taken.
     """
     listening = listen(HOST, port)
-    server = uvicorn.Server(configured(DeviceRoutes(devices, token_of(folder)).application()))
+    routes = DeviceRoutes(devices, token_of(folder)).application()
+    # By this parser a head has 64 KiB at most; httptools keeps whatever a program sends.
+    server = uvicorn.Server(configured(routes, http="h11"))
     # The signals of the process are its main thread's.
     thread = threading.Thread(
         target=server.run, kwargs={"sockets": [listening]}, daemon=True, name="device"
