@@ -139,6 +139,23 @@ def test_before_the_first_model_nothing_is_tested(tmp_path: Path) -> None:
         assert store.tests_of(int(store.users[0])) == RowTests()
 
 
+def test_each_device_adds_its_share_of_the_noise_that_the_fewest_people_add_up_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = masked(tmp_path / "f")
+    of = row_tests.with_tests
+    shares = set[float]()
+
+    def watched(total: Any, tests: RowTests, sigma: float, *given: Any, **named: Any) -> Any:
+        shares.add(sigma)
+        return of(total, tests, sigma, *given, **named)
+
+    monkeypatch.setattr("entrenous_network.node.secure_node.with_tests", watched)
+    assert run(made) is not None
+    (share,) = shares
+    assert share * made.terms.fewest**0.5 == pytest.approx(QUIET)
+
+
 def test_numbers_that_nobody_can_have_are_left_out_and_the_round_counts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -197,6 +197,17 @@ DIFFERENCES: list[Callable[[dict[str, Any]], object]] = [
 ]
 
 
+def test_nobody_gets_the_number_of_somebody_who_was_shut_out(tmp_path: Path) -> None:
+    growing = Growing(tmp_path)
+    shut_out(tmp_path / "f", "device-07")
+    before = Members.read(growing.made.server / MEMBERS, USERS)
+    growing.come(range(FIRST, 33))
+    fields = json.loads(Members.read(growing.made.server / MEMBERS, USERS).since(FIRST))
+    fields["nodes"]["device-30"].update(users=[[7, 7]])
+    with pytest.raises(ValueError, match="the number of somebody who is or was one"):
+        before.taken(json.dumps(fields), "here")
+
+
 def test_a_difference_that_is_none_changes_nothing(tmp_path: Path) -> None:
     growing = Growing(tmp_path)
     growing.come(range(FIRST, 33))
