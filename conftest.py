@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from importlib.util import find_spec
 from multiprocessing.util import Finalize
 from pathlib import Path
 
@@ -24,9 +25,16 @@ if "hypothesis" in sys.modules:
 # begins at the start, with the algorithms, and compiles every kernel; the other one begins in the
 # middle, with tests that need hardly any. So few kernels are compiled twice.
 COMPILING = ("tests/algorithms", "packages/entrenous-field", "tests/kernels")
-COMPILED = ("packages/entrenous-ray", "packages/entrenous-audit", "packages/entrenous-network/tests")
+COMPILED = (
+    "packages/entrenous-ray",
+    "packages/entrenous-audit",
+    "packages/entrenous-network/tests",
+)
 FREE = len(COMPILING + COMPILED)
 LATER = ("tests/core", "tests/cli", "tests/golden", "tests/api", "tests/runs", "tests/federation")
+
+# What a clone installs beside the library, for tests with the mark `beside`.
+BESIDE = tuple(f"entrenous_{name}" for name in ("audit", "field", "network", "ray", "lab"))
 
 MEMORY = Path("/dev/shm")
 ROOM = 8 << 30  # bytes that must be free in memory for the files of all tests; they take about 1 GB
@@ -66,6 +74,14 @@ def _has_room(folder: Path) -> bool:
     if not folder.is_dir() or os.statvfs(folder).f_flag & os.ST_NOEXEC:
         return False
     return shutil.disk_usage(folder).free > ROOM and os.access(folder, os.W_OK)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Leaves out a test of the whole clone where the library is installed alone."""
+    if item.get_closest_marker("beside") is not None:
+        absent = [name for name in BESIDE if find_spec(name) is None]
+        if absent:
+            pytest.skip(f"needs {', '.join(absent)}, which a clone installs beside the library")
 
 
 def pytest_collection_finish() -> None:

@@ -31,6 +31,7 @@ def flower(tmp_path: Path) -> Distribution:
     return one
 
 
+@pytest.mark.beside
 def test_they_run_until_they_have_passed_and_then_no_more(
     flower: Distribution, tmp_path: Path
 ) -> None:
@@ -47,6 +48,7 @@ def test_they_run_until_they_have_passed_and_then_no_more(
 @pytest.mark.parametrize(
     "changed", ["packages/entrenous-flower/tests/test_it.py", "tests/helpers/helping.py", "page.md"]
 )
+@pytest.mark.beside
 def test_they_run_when_a_test_a_helper_or_a_file_that_is_read_has_changed(
     flower: Distribution, tmp_path: Path, changed: str
 ) -> None:
@@ -57,6 +59,7 @@ def test_they_run_when_a_test_a_helper_or_a_file_that_is_read_has_changed(
     assert needed and "has changed since they last passed" in line
 
 
+@pytest.mark.beside
 def test_the_source_that_counts_is_whole_packages(flower: Distribution) -> None:
     """An algorithm is found by its name, so no import tells that it is used."""
     assert {"entrenous.systems", "entrenous.systems.fpl"} <= set(apart.program_of(flower))
@@ -64,6 +67,7 @@ def test_the_source_that_counts_is_whole_packages(flower: Distribution) -> None:
     assert not any(name.startswith("entrenous_audit") for name in apart.program_of(flower))
 
 
+@pytest.mark.beside
 def test_other_source_is_another_identity(
     flower: Distribution, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -73,6 +77,7 @@ def test_other_source_is_another_identity(
     assert identity(flower, tmp_path) != before
 
 
+@pytest.mark.beside
 def test_what_is_recorded_has_passed(
     flower: Distribution, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

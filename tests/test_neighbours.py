@@ -89,6 +89,7 @@ def test_what_a_neighbour_imports_is_listed(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("one", NEIGHBOURS, ids=lambda one: one.extra)
+@pytest.mark.beside
 def test_a_neighbour_brings_what_the_table_says(one: Neighbour) -> None:
     assert (ROOT / "packages" / f"entrenous-{one.extra}").is_dir()
     for name in one.engines:
@@ -116,6 +117,7 @@ def test_workers_of_a_run_that_are_not_installed_are_one_line(
 
 
 @pytest.mark.usefixtures("nothing_beside")
+@pytest.mark.beside
 def test_actors_that_are_not_installed_are_one_line(tmp_path: Path) -> None:
     pytest.importorskip("uvicorn")
     from entrenous_network.commands.serve import server

@@ -101,6 +101,7 @@ def test_type_checkers_and_the_interpreter_find_the_same() -> None:
     assert told == entrenous.LAZY
 
 
+@pytest.mark.beside
 def test_every_public_function_is_typed() -> None:
     for name in dir(entrenous):
         thing = getattr(entrenous, name)
@@ -130,6 +131,7 @@ def checked(folder: Path, script: str, *command: str) -> subprocess.CompletedPro
     )
 
 
+@pytest.mark.beside
 def test_mypy_knows_what_a_user_calls_and_gets(tmp_path: Path) -> None:
     pytest.importorskip("mypy")
     # Errors inside the package are the business of `make lint`.

@@ -23,6 +23,7 @@ def shop(tmp_path: Path) -> Path:
     return write_shop(tmp_path / "shop.csv")
 
 
+@pytest.mark.beside
 def test_nothing_is_printed(shop: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """By capfd, which also sees what compiled code and other processes print."""
     run = entrenous.run("fcf", shop, out=str(tmp_path / "runs"), **SMALL)

@@ -18,6 +18,8 @@ from entrenous.core.errors import InputError
 from entrenous.report.figures import can_print
 from entrenous.runs.manifest import Look, Manifest
 
+pytestmark = pytest.mark.beside  # audits, attacks and receipts are among the results
+
 FRAME = pd.DataFrame(
     [
         (100 + user, (user * 5 + 3 * place) % 23, 1.0 + place % 5, 1000 * place + user)

@@ -48,6 +48,7 @@ def made(data: Interactions) -> entrenous.Run:
     return entrenous.run("fpl", data, every=2, **SMALL)
 
 
+@pytest.mark.beside
 def test_every_public_name_works_twice_after_a_plain_import() -> None:
     code = (
         "import entrenous as e\nfor name in 2 * dir(e):\n    assert getattr(e, name) is not"

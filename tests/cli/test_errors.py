@@ -168,6 +168,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
+@pytest.mark.beside
 def test_one_line_exit_code_2_nothing_written(name: str, folder: Path, command: Command) -> None:
     arguments, said = BAD[name]
     before = contents(folder)

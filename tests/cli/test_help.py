@@ -63,6 +63,7 @@ def parameters(function: Any) -> set[str]:
 
 
 @pytest.mark.parametrize("name", [*COMMANDS, *INSIDE])
+@pytest.mark.beside
 def test_every_command_explains_itself_and_each_of_its_options(name: str, command: Command) -> None:
     said = command(*name.split(), "--help")
     assert (said.code, said.err) == (0, "")
@@ -84,6 +85,7 @@ def test_every_command_explains_itself_and_each_of_its_options(name: str, comman
     }
 
 
+@pytest.mark.beside
 def test_without_arguments_every_command_is_listed(command: Command) -> None:
     bare, asked = command(), command("--help")
     assert bare.code == asked.code == 0 and bare.out == asked.out
@@ -185,6 +187,7 @@ def test_completion_for_the_shell(shell: str, command: Command, tmp_path: Path) 
 # ---- one name for one thing ----------------------------------------------------------------------
 
 
+@pytest.mark.beside
 def test_one_thing_has_one_name_on_all_commands(command: Command) -> None:
     """`--out` is where a command writes, `--runs` where runs are found, `--load` how a file is
     read, `--protocol`, `--negatives`.
@@ -231,6 +234,7 @@ def test_one_thing_has_one_name_on_all_commands(command: Command) -> None:
     assert "--seed" not in found["tune"]
 
 
+@pytest.mark.beside
 def test_the_page_on_the_command_line_names_what_there_is(command: Command) -> None:
     page = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
     found = {

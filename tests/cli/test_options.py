@@ -99,6 +99,7 @@ def test_the_help_of_an_option_is_the_text_of_its_field() -> None:
     ]
 
 
+@pytest.mark.beside
 def test_options_load_nothing_heavy() -> None:
     code = (
         "import sys; import entrenous.runs.options, entrenous_audit.plan,"

@@ -47,6 +47,7 @@ def data() -> Any:
 # ---- abilities -----------------------------------------------------------------------------------
 
 
+@pytest.mark.beside
 def test_abilities_have_the_signatures_of_the_protocol() -> None:
     """Parameters by name and order, of every federated algorithm that has the method."""
     assert {name for name in vars(Abilities) if not name.startswith("_")} == set(ABILITIES)

@@ -95,7 +95,7 @@ def raised(error: BaseException) -> None:
 def errors() -> list[BaseException]:
     """One error of each class, those with fields of their own among them."""
     every = [made(kind) for kind in public_errors()]
-    assert {"InputError", "ContractError", "BadRows", "Refused"} <= {
+    assert {"InputError", "ContractError", "BadRows", "BudgetSpent"} <= {
         type(error).__name__ for error in every
     }
     return every

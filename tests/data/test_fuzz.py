@@ -12,6 +12,7 @@ import zipfile
 from pathlib import Path
 
 import polars as pl
+import pytest
 
 from entrenous.core.errors import InputError
 from entrenous.data.interactions import Interactions
@@ -182,6 +183,7 @@ def check(data: Interactions) -> None:
     assert len(set(data.users.ids.tolist())) == len(data.users) >= 2
 
 
+@pytest.mark.beside
 def test_the_originals_load(tmp_path: Path) -> None:
     for name, raw in originals().items():
         (tmp_path / name).write_bytes(raw)

@@ -390,6 +390,7 @@ def cases() -> Iterator[Callable[[Path], Case]]:
             yield function
 
 
+@pytest.mark.beside
 def test_every_option_that_an_error_names_leads_further(tmp_path: Path) -> None:
     known = sites(*ROOMS)
     hit = set()

@@ -70,6 +70,7 @@ def test_files_from_a_csv_to_a_recommendation(tmp_path: Path) -> None:
     assert len(opened) <= bounds.CSV_TO_RECOMMENDATION
 
 
+@pytest.mark.beside
 def test_files_of_one_https_round(tmp_path: Path) -> None:
     opened = from_device_to_model(tmp_path)
     way = {"node/node.py", "server/intake.py", "links/application.py"}

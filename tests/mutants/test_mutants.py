@@ -113,6 +113,7 @@ def test_what_was_compiled_from_a_changed_module_is_left_out(tmp_path: Path) -> 
     assert mine.st_mtime == (root / PACKAGE / "core" / "keys.py").stat().st_mtime
 
 
+@pytest.mark.beside
 def test_one_that_is_noticed_one_that_is_not_and_one_that_is_stale(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

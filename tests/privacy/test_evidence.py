@@ -52,6 +52,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(evidence, "entries", lambda: (ENTRY,))
 
 
+@pytest.mark.beside
 def test_the_file_names_what_there_is() -> None:
     for one in evidence.entries():
         assert (
@@ -109,6 +110,7 @@ def test_a_figure_says_in_what_it_was_measured_otherwise() -> None:
     assert told_.otherwise({"view": "sum"}, {}, {}) == "settings that were not kept"
 
 
+@pytest.mark.beside
 def test_the_file_has_the_settings_in_which_each_figure_was_measured() -> None:
     """A run with the defaults is told of no other settings than its own."""
     for one in evidence.entries():

@@ -79,6 +79,7 @@ def test_rows_in_memory_are_forgotten_too(shop: Path) -> None:
     assert found(folder, run) == []
 
 
+@pytest.mark.beside
 def test_what_needs_the_devices_refuses_and_its_remedy_works(shop: Path) -> None:
     run = entrenous.run("fcf", "shop.csv", out="runs", forget_devices=True, **SMALL)
     with pytest.raises(InputError, match="train again without forget_devices"):
@@ -90,6 +91,7 @@ def test_what_needs_the_devices_refuses_and_its_remedy_works(shop: Path) -> None
     assert again.metrics == run.metrics
 
 
+@pytest.mark.beside
 def test_the_rest_goes_on(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A run without its devices can be listed, reported, repeated for a receipt, and audited as
     far as its messages go.

@@ -51,6 +51,7 @@ def test_a_run_and_its_data_move_together(
     assert moved.train.features["title"].tolist().count("One") == 1
 
 
+@pytest.mark.beside
 def test_data_that_was_moved_alone_is_named(
     project: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -52,6 +52,7 @@ def test_a_slip_of_the_keyboard_is_answered(typed: str, meant: str) -> None:
 
 
 @pytest.mark.parametrize("one", ELSEWHERE, ids=lambda one: one.name)
+@pytest.mark.beside
 def test_a_system_of_the_field_is_not_here_and_the_nearest_is(one: object) -> None:
     """However it is written; and each name that is offered can be run."""
     assert isinstance(one, tuple)
@@ -69,6 +70,7 @@ def test_a_family_is_answered_with_its_members() -> None:
     assert str(unknown("fedfast", KNOWN)).endswith("; known: fedfast-gmf, fedfast-mlp")
 
 
+@pytest.mark.beside
 def test_settings_of_what_a_name_meant_before_say_where_it_went() -> None:
     told = "^--set send: fedmf learns from implicit feedback; Chai et al.'s FedMF of ratings is"
     with pytest.raises(InputError, match=f"{told} fedmf-ratings; "):

@@ -142,6 +142,7 @@ def test_json_of_many_objects_keeps_late_keys(tmp_path: Path) -> None:
         ("Beauty.csv", "B00000000{u},A000000000{u},5.0,149000000{u}", "item_id,user_id,rating"),
     ],
 )
+@pytest.mark.beside
 def test_columns_that_could_be_read_two_ways(
     name: str, line: str, names: str, tmp_path: Path
 ) -> None:
