@@ -10,7 +10,7 @@ import time
 import warnings
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol, Self, TypeVar, final
+from typing import Any, Literal, NamedTuple, Self, TypeVar, final
 
 import numpy as np
 
@@ -575,15 +575,9 @@ def keep(folder: Path, number: int, counted: int, part: int) -> None:
 # ---- writing in spite of a full disk -------------------------------------------------------------
 
 
-class Logged(Protocol):
-    """A folder that has a log and knows how its disk is."""
-
-    @property
-    def disk(self) -> DiskHealth: ...
-    def log(self, text: str) -> None: ...
-
-
-def kept(folder: Logged, what: str, act: Callable[[], T], pause: Callable[[float], None]) -> T:
+def kept(
+    folder: ServerFolder, what: str, act: Callable[[], T], pause: Callable[[float], None]
+) -> T:
     """Writes something by calling `act`, and returns its result. While the disk fails nothing
     counts, and the write is tried again every second.
     """
