@@ -35,7 +35,6 @@ from entrenous.core.registry.program import source_sha256
 from entrenous.data.interactions import Interactions
 from entrenous.privacy.protection import (
     DP,
-    PAPER,
     PRIVATE,
     PROTECT,
     ROBUST,
@@ -65,7 +64,7 @@ from ..agreement.notice import known_addresses
 from ..agreement.terms import MOST_USERS, OWN, TERMS, FederationTerms
 from ..agreement.tickets import Ticket, ends
 from ..frames.contribution import contract_of
-from ..secure_sum.terms import MOST_MEMBERS, Floors
+from ..secure_sum.terms import MOST_MEMBERS
 from ..server.server_folder import FIRST
 from .bounded import (
     NOT_KNOWN,
@@ -401,12 +400,12 @@ def found(
     plan: FoundingPlan,
     *,
     nodes: int,
-    floors: Floors | None = None,
+    owner: JoinPlan | None = None,
     place: Place | None = None,
 ) -> FoundedFederation:
     """Founds a whole federation on this machine: the users of `train` are divided among `nodes`
-    nodes in order, or the first `nodes` users are peers. floors: the least that the nodes insist on
-    in secure sums.
+    nodes in order, or the first `nodes` users are peers. owner: how each joins; None = it agrees to
+    all that the plan says.
     """
     at_least("--nodes", nodes, BOOTSTRAPS + 1 if plan.peers else 1)
     if nodes > len(train.users):
@@ -416,8 +415,6 @@ def found(
             expected=f"at most {len(train.users)}, the users of {train.name}",
         )
     must_be_new(folder)
-    if floors is not None and not plan.peers:
-        plan = _with_floors(plan, floors)
     if plan.peers:
         train = train.of_users(np.arange(nodes))
         # The addresses of the bootstraps are in every invitation, so these have fixed ports.
@@ -439,25 +436,13 @@ def found(
     except BaseException:
         shutil.rmtree(folder)
         raise
-    insisted = floors or Floors()
-    owner = JoinPlan(
-        profile="paper",
-        people=insisted.people,
-        occupancy=insisted.occupancy,
-        public_draws=True,
-        algorithm=plan.algorithm if is_place(plan.algorithm) else "",
-    )
+    if owner is None:
+        owner = JoinPlan(profile="paper", people=founded.terms.fewest, public_draws=True)
+    if is_place(plan.algorithm):
+        owner = replace(owner, algorithm=plan.algorithm)
     for name, share in zip(names, shares, strict=True):
         join(folders[name], founded.nodes[name], train.of_users(share), owner)
     return founded._replace(nodes=folders)
-
-
-def _with_floors(plan: FoundingPlan, floors: Floors) -> FoundingPlan:
-    """Returns a plan whose sums meet the owners' floors, unless the plan says otherwise."""
-    protect = dict(plan.protect)
-    if plan.profile != PAPER:
-        protect = {"people": floors.people, **protect}
-    return replace(plan, protect=protect)
 
 
 def free_ports(count: int = 1, *, udp: bool = False) -> list[int]:
