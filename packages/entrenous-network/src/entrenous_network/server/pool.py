@@ -12,9 +12,9 @@ from threading import Event
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar, final
 
 import numpy as np
+from safetensors.numpy import save
 
 from entrenous.core.contract.declared import Contract
-from entrenous.core.contract.protocols import arrays_of
 from entrenous.core.contract.update import Total
 from entrenous.core.errors import StartAgain
 from entrenous.core.types import Int64Array
@@ -31,8 +31,8 @@ from .exchange import POLL, ServerStopped, rest, watch
 from .grouped_round import GroupSum, GroupWork
 from .handing_on import Handed
 from .knocks import KNOCK, answered
-from .server_folder import LogLine, ServerFolder
-from .worker import has_homes, homes, said_of
+from .server_folder import LogLine, ServerFolder, server_arrays
+from .worker import has_homes, homes
 
 READY = 120.0  # seconds for a worker to come up, and to answer
 # So many deaths of workers within so many seconds have a cause that a restart does not mend.
@@ -505,8 +505,8 @@ class WorkerPool(Generic[H]):
 def _said_of_work(work: RoundWork) -> dict[str, Any]:
     """Returns the part of an order that says what a round is, without the asked users."""
     assert work.state is not None  # of a server's own work
-    state = {f"server.{name}": said_of(array) for name, array in arrays_of(work.state).items()}
-    return {"round": work.round, "model": work.model, "state": state}
+    arrays = {name: np.ascontiguousarray(one) for name, one in server_arrays(work.state).items()}
+    return {"round": work.round, "model": work.model, "state": save(arrays)}
 
 
 def _said_of_asked(asked: Mapping[str, Any]) -> dict[str, bytes]:

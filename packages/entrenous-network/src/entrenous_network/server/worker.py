@@ -28,9 +28,10 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from safetensors.numpy import load
 
 from entrenous.core.files import write_private
-from entrenous.core.types import Array, Int64Array
+from entrenous.core.types import Int64Array
 from entrenous.runs.recommenders import restore_state
 
 from ..agreement.members import Member, Members
@@ -284,8 +285,7 @@ class Worker:
         return self._link.moved(self._siblings)
 
     def _work(self, about: Mapping[str, Any]) -> RoundWork:
-        arrays = {name: array_of(*array) for name, array in about["state"].items()}
-        state = restore_state(self._algorithm, "holds", "server", arrays)
+        state = restore_state(self._algorithm, "holds", "server", load(about["state"]))
         asked = {name: np.frombuffer(users, np.int64) for name, users in about["asked"].items()}
         download = self._algorithm.download(state)
         return RoundWork(about["round"], about["model"], asked, download, state=state)
@@ -419,17 +419,6 @@ class Worker:
 
     def _note_waiting(self, names: list[str]) -> None:
         self._waiting = names
-
-
-def said_of(array: Array) -> tuple[str, list[int], bytes]:
-    """Returns an array in the form that an order has: its type, shape and bytes."""
-    return array.dtype.str, list(array.shape), np.ascontiguousarray(array).tobytes()
-
-
-def array_of(kind: str, shape: list[int], content: bytes) -> Array:
-    """Returns the array of which `said_of` gave the form."""
-    array: Array = np.frombuffer(content, np.dtype(kind)).reshape(shape).copy()
-    return array
 
 
 if __name__ == "__main__":
