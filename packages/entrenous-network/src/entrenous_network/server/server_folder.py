@@ -89,12 +89,11 @@ class LogLine(str):
         return line
 
 
-def written(text: str, form: LogFormat) -> bytes:
+def written(line: LogLine, form: LogFormat) -> bytes:
     """Returns a line as it stands in the log, with the time."""
     when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     if form == "text":
-        return f"{when} {plain(text)}\n".encode()
-    line = text if isinstance(text, LogLine) else LogLine(text, "note")
+        return f"{when} {plain(line)}\n".encode()
     facts = {"time": when, "level": line.level, "event": line.event, **line.about}
     facts["text"] = str(line)
     return f"{json.dumps(facts)}\n".encode()
@@ -244,12 +243,12 @@ class ServerFolder:
         if self._lock is not None:
             os.close(self._lock)
 
-    def log(self, text: str) -> None:
+    def log(self, line: LogLine) -> None:
         """Appends a line with the time to the log. It never has an item, a user's name, a vector,
         or content of a frame. If the disk is full the line is lost, and the round goes on.
         """
         try:
-            os.write(self._log, written(text, self.log_format))
+            os.write(self._log, written(line, self.log_format))
             self.disk.failing.pop(LOG, None)
         except OSError as cause:
             self.disk.failed(LOG, cause)
