@@ -35,7 +35,7 @@ from entrenous_network.node.node import FederatedNode
 from entrenous_network.node.secure_node import inputs
 from entrenous_network.operate import founding
 from entrenous_network.operate.founding import FoundedFederation, found
-from entrenous_network.operate.plans import FoundingPlan
+from entrenous_network.operate.plans import FoundingPlan, JoinPlan
 from entrenous_network.secure_sum.terms import Floors
 from entrenous_network.server import exchange, grouped_round, handing_on, secure_server, server
 from entrenous_network.server.collector import Collector
@@ -100,9 +100,18 @@ def federation(
     nonce = terms.pop("nonce", None)
     floors, place = terms.pop("floors", None), terms.pop("place", None)
     terms = {"draws": "public", "seed": 1, "profile": "paper", **terms}
+    if floors is not None and terms["profile"] != "paper":
+        terms["protect"] = {"people": floors.people, **terms.get("protect", {})}
+    insisted = floors or Floors()
+    owner = JoinPlan(
+        profile="paper",
+        people=insisted.people,
+        occupancy=insisted.occupancy,
+        public_draws=True,
+    )
     plan = FoundingPlan(algorithm=algorithm, rounds=rounds, settings=settings, **terms)
     with nullcontext() if nonce is None else _same_nonce(nonce):
-        return found(folder, rows, plan, nodes=nodes, floors=floors, place=place)
+        return found(folder, rows, plan, nodes=nodes, owner=owner, place=place)
 
 
 COHORT = 12  # people whom a lot draws

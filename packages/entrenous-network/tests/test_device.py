@@ -20,9 +20,9 @@ import numpy as np
 import pytest
 from command_line import Command, Printed
 from entrenous_network.frames.frames import opened
-from entrenous_network.links import device_http
-from entrenous_network.links.device_http import TOKEN, OneDevice, serving
 from entrenous_network.node.node import FederatedNode
+from entrenous_network.operate import device_http
+from entrenous_network.operate.device_http import TOKEN, OneDevice, serving
 from entrenous_network.server.server import serve
 from federation_links import (
     FaultyLink,
@@ -396,17 +396,20 @@ def test_nobody_without_the_token_gets_an_answer_about_a_user(served: httpx.Clie
 @pytest.mark.parametrize(
     ("body", "line"),
     [
-        (b"[", "is no JSON"),
-        (b"[" * 5000, "is no JSON"),
-        (b"3", "event 0 is none of row, forget, not for me"),
-        (b'{"event": "buy"}', "event 0 is none of"),
+        (b"[", "is no event .Input data was truncated"),
+        (b"[" * 5000, "is no event .Expected"),
+        (b"3", "is no event .Expected `object . array`, got `int`"),
+        (b'{"event": "buy"}', "is no event .Invalid enum value 'buy'"),
         (b'{"event": "row"}', "item: is missing"),
-        (b'{"event": "row", "item": 7}', "event 0 has 'item': 7"),
-        (b'{"event": "row", "item": "film-1y", "value": true}', "event 0 has 'value': True"),
-        (b'{"event": "row", "item": "film-1y", "value": NaN}', "value: is nan"),
+        (b'{"event": "row", "item": 7}', "Expected `str . null`, got `int` - at `..item`"),
+        (
+            b'{"event": "row", "item": "film-1y", "value": true}',
+            "Expected `float . null`, got `bool`",
+        ),
+        (b'{"event": "row", "item": "film-1y", "value": NaN}', "is no event .JSON is malformed"),
         (b'{"event": "row", "item": "nothing"}', "unknown item 'nothing'"),
         (b'{"event": "forget", "item": "film-1y", "user": "x"}', "event 0, user: no user of this"),
-        (b'{"event": "row", "item": "film-1y", "rate": 3}', "event 0 has 'rate': 3"),
+        (b'{"event": "row", "item": "film-1y", "rate": 3}', "Object contains unknown field `rate`"),
     ],
 )
 def test_a_bad_event_is_one_line_and_changes_nothing(

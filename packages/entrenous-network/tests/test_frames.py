@@ -140,13 +140,6 @@ def test_deep_heads_end_no_process():
     assert code_of(framed(b"\xdf\xff\xff\xff\xff")) is Code.BAD_HEAD
 
 
-@pytest.mark.parametrize(
-    "packed", [b"\x1f\x8b", b"PK\x03\x04", b"\x28\xb5\x2f\xfd", b"BZh", b"\xfd7zXZ"]
-)
-def test_b33_compressed_frames_are_named(packed):
-    assert code_of(packed + GOOD) is Code.COMPRESSED
-
-
 def test_lengths():
     assert code_of(GOOD + b"x") is Code.WRONG_LENGTH
     assert code_of(GOOD[:-1] + b"x") is Code.WRONG_DIGEST

@@ -83,10 +83,12 @@ def test_b_codes_differ():
         if bad[0] == "b" and bad[1:3].isdigit():
             by_code.setdefault(code, set()).add(bad[:3])
     shared = {code: kinds for code, kinds in by_code.items() if len(kinds) > 1}
-    # a body that is shorter than its head says was cut off, or its head lies; any number may be not
-    # finite, and any array of another shape; what is no array is malformed; whose a signature is
-    # that is not its sender's would take a search among all members
+    # what does not begin as a frame is none; a body that is shorter than its head says was cut off,
+    # or its head lies; any number may be not finite, and any array of another shape; what is no
+    # array is malformed; whose a signature is that is not its sender's would take a search among
+    # all members
     assert shared == {
+        Code.NOT_A_FRAME: {"b32", "b33"},
         Code.TRUNCATED: {"b28", "b30"},
         Code.NOT_FINITE: {"b01", "b02", "b03", "b17"},
         Code.WRONG_SHAPE: {"b06", "b08", "b09"},

@@ -15,12 +15,12 @@ import httpx
 import numpy as np
 import pytest
 from command_line import Command
-from entrenous_network.links.device_http import TOKEN
 from entrenous_network.node.common import Common
 from entrenous_network.node.node_store import PAUSED, STORE, NodeStore
 from entrenous_network.node.secure_node import inputs
 from entrenous_network.operate import served_shop
 from entrenous_network.operate.device import Device, add_to_shop, recommend
+from entrenous_network.operate.device_http import TOKEN
 from entrenous_network.operate.founding import free_ports
 from entrenous_network.operate.joining import join_shop
 from entrenous_network.operate.newcomers import links_of, make_link

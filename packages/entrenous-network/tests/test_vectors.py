@@ -17,8 +17,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from entrenous_network.agreement.members import Member, Members
 from entrenous_network.frames.frames import Code, Head
-from entrenous_network.links.device_http import ROUTES
 from entrenous_network.links.https import HttpsServerLink
+from entrenous_network.operate.device_http import ROUTES
 from entrenous_network.operate.founding import (
     FoundedFederation,
 )

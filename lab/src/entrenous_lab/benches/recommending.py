@@ -88,7 +88,7 @@ def _calls(ask: Callable[[str], object], users: Sequence[str]) -> list[float]:
 def _requests(device: Device, folder: Path) -> list[float]:
     """Milliseconds of each of many requests of an app, over one connection."""
     import httpx
-    from entrenous_network.links.device_http import OneDevice, serving, token_of
+    from entrenous_network.operate.device_http import OneDevice, serving, token_of
 
     headers = {"Authorization": f"Bearer {token_of(folder)}"}
     with serving(OneDevice(device), folder, 0) as port, httpx.Client(headers=headers) as client:

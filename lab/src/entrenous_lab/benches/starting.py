@@ -64,7 +64,6 @@ def starting(threads: int, progress: Progress) -> dict[str, Any]:
     """
     from entrenous_network.operate.founding import found
     from entrenous_network.operate.plans import FoundingPlan
-    from entrenous_network.secure_sum.terms import Floors
 
     data = synthetic(users=20, items=10_000, interactions=2_000, seed=0)
     plan = FoundingPlan(
@@ -72,7 +71,7 @@ def starting(threads: int, progress: Progress) -> dict[str, Any]:
     )
     starts: dict[str, list[Start]] = {kind: [] for kind in KINDS}
     with tempfile.TemporaryDirectory() as place:
-        made = found(Path(place) / "f", data, plan, nodes=20, floors=Floors(people=5))
+        made = found(Path(place) / "f", data, plan, nodes=20)
         folder = made.nodes["node-01"]
         # The first ones are not counted: one says what it imports, one compiles what no cache has.
         sizes = _sizes(_started(folder, "uncompiled", listing=True).loaded)

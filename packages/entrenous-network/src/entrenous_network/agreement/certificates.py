@@ -8,16 +8,17 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives import serialization as form
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 
 from entrenous.core.errors import InputError
 from entrenous.core.files import make_folder, write_private
 
 from .address import is_loopback
-
-if TYPE_CHECKING:
-    from cryptography import x509
-    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 
 DAYS = 365  # of a certificate, unless asked otherwise; `expiry` tells when it ends
 CA_DAYS = 3650  # of an authority, at least: at its end every node needs the next ca.crt
@@ -69,17 +70,12 @@ def expiry(folder: Path) -> datetime:
 
 def names_of(certificate: Path) -> list[str]:
     """Returns the host names and addresses that a certificate is for. Raises InputError."""
-    from cryptography import x509
-
     extensions = _certificate(certificate).extensions
     alternatives = extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     return sorted({str(each.value) for each in alternatives})
 
 
 def _make_ca(folder: Path, days: int) -> None:
-    from cryptography import x509
-    from cryptography.hazmat.primitives.asymmetric import ec
-
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "Entrenous federation CA")])
     # An authority that signs no further authorities.
@@ -93,10 +89,6 @@ def _make_ca(folder: Path, days: int) -> None:
 
 
 def _make_server(folder: Path, names: Sequence[str], days: int) -> None:
-    from cryptography import x509
-    from cryptography.hazmat.primitives import serialization as form
-    from cryptography.hazmat.primitives.asymmetric import ec
-
     ca = _certificate(folder / "ca.crt")
     ca_key = form.load_pem_private_key(_read(folder / "ca.key"), None)
     key = ec.generate_private_key(ec.SECP256R1())
@@ -127,8 +119,6 @@ def _builder(
     subject: x509.Name, issuer: x509.Name, key: EllipticCurvePrivateKey, days: int
 ) -> x509.CertificateBuilder:
     """Returns a certificate for the public half of a key, without what it may be used for."""
-    from cryptography import x509
-
     now = datetime.now(UTC)
     public = key.public_key()
     builder = x509.CertificateBuilder().subject_name(subject).issuer_name(issuer)
@@ -143,9 +133,6 @@ def _store(
     stem: Path, key: EllipticCurvePrivateKey, builder: x509.CertificateBuilder, signer: object
 ) -> None:
     """Signs a certificate, and writes it and its private key as `stem`.crt and `stem`.key."""
-    from cryptography.hazmat.primitives import hashes
-    from cryptography.hazmat.primitives import serialization as form
-
     certificate = builder.sign(signer, hashes.SHA256())  # type: ignore[arg-type]
     pem = form.Encoding.PEM
     pkcs8 = form.PrivateFormat.PKCS8
@@ -158,8 +145,6 @@ def _general(name: str) -> x509.GeneralName:
     """Returns a name as certificates have it: clients look for an address and for a host's name in
     two different places.
     """
-    from cryptography import x509
-
     try:
         return x509.IPAddress(ip_address(name))
     except ValueError:
@@ -167,8 +152,6 @@ def _general(name: str) -> x509.GeneralName:
 
 
 def _certificate(path: Path) -> x509.Certificate:
-    from cryptography import x509
-
     try:
         return x509.load_pem_x509_certificate(_read(path))
     except ValueError as error:

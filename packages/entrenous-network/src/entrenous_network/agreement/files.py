@@ -18,8 +18,6 @@ from entrenous.core.errors import InputError
 from entrenous.core.files import others_may_read, write_private, write_text
 
 FORMAT = 5  # of all files of a federation, of its stores and checkpoints
-# Files that only folders of format 1 have.
-OLD = ("roll.json", "charter.json", "secret.json", "rows.csv", "flower.key")
 IDENTITY = "identity.key"
 # A node's name. It names files and is said to commands, so it begins with a letter or digit.
 NODE_NAME = re.compile(rb"[a-z0-9][a-z0-9.-]{0,63}")
@@ -35,9 +33,6 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         fields = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        # The folder of an old version has the same file under another name.
-        if any((path.parent / name).exists() for name in OLD):
-            check_format(path.parent, 1)
         raise missing(path) from None
     except (OSError, ValueError) as cause:
         problem = f"cannot be read ({cause})"

@@ -148,12 +148,12 @@ def of_total(total: Total) -> bytes:
         "weight": total.weight,
         **_named("row", rows),
         **_named("dense", total.dense),
-        **shown_of(total),
+        **_shown_of(total),
     }
     return tensors.write(arrays)
 
 
-def shown_of(total: Total) -> dict[str, Array]:
+def _shown_of(total: Total) -> dict[str, Array]:
     """Returns the arrays that devices show singly, by the names under which they travel."""
     if not total.shown:
         return {}
@@ -229,21 +229,24 @@ def read_update(body: memoryview, contract: Contract, user: int) -> Update:
 
 def read_total(body: memoryview, contract: Contract, users: Int64Array) -> Total:
     """Reads the sum of the devices of `users`. Raises FrameRefused."""
-    arrays = _read(body, _total_schema(contract, len(users)))
+    most = min(contract.sizes["items"], len(users) * _rows(contract))
+    arrays = _read(body, _schema(contract, len(users), "i8", most))
     item = arrays["item"]
     senders = arrays["senders"]
     _check_items(item, contract)
     _check_shapes(arrays, contract, len(item), contract.groups)
     if int(senders.min(initial=1)) < 1:
         _refuse(Code.WRONG_COUNT, "an item that nobody sends")
-    shown = checked_shown(arrays, contract, users)
+    shown = _checked_shown(arrays, contract, users)
     # What travels are the rows of some items; a sum has a row for every item.
     total = contract.empty_total()
     for name, rows in _part(arrays, "row").items():
         total.rows[name][item] = rows
     total.senders[item] = senders
     dense = _part(arrays, "dense")
-    total = total._replace(dense=dense, weight=arrays["weight"], devices=len(users), shown=shown)
+    total = total._replace(dense=dense, weight=arrays["weight"], devices=len(users))
+    if shown.arrays:
+        total = total._replace(shown=(shown,))
     check_total(total, contract, len(users))
     return total
 
@@ -256,12 +259,6 @@ def read_sum(
     """
     users = np.concatenate([asked[name] for name in names])
     return read_total(memoryview(body), contract, np.sort(users))
-
-
-def _total_schema(contract: Contract, m: int) -> dict[str, TensorField]:
-    """Returns the expected arrays of a sum of m devices."""
-    most = min(contract.sizes["items"], m * _rows(contract))
-    return _schema(contract, m, "i8", most)
 
 
 def add(total: Total, contribution: Update | Total) -> Total:
@@ -362,16 +359,10 @@ def _check_numbers(name: str, array: Array, beyond: Code) -> None:
     _refuse(beyond, f"'{name}': a value beyond +-{LIMIT:.0f}")
 
 
-def checked_shown(
-    arrays: dict[str, Array], contract: Contract, users: Int64Array
-) -> tuple[ShownArrays, ...]:
-    """Returns the arrays that the devices of `users` show, checked. Raises FrameRefused."""
-    shown = _checked_shown(arrays, contract, users)
-    return (shown,) if shown.arrays else ()
-
-
 def _checked_shown(arrays: dict[str, Array], contract: Contract, users: Int64Array) -> ShownArrays:
-    """Returns the same as one part, which is empty where the algorithm shows nothing."""
+    """Returns the arrays that the devices of `users` show, checked; none where the algorithm shows
+    nothing. Raises FrameRefused.
+    """
     if not contract.way("shown"):
         return ShownArrays(users[:0], {})
     sender = arrays["sender"]

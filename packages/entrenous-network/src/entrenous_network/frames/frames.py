@@ -45,8 +45,6 @@ MOVED = "moved"
 # that no member whom it knows has or had. 0 = it needs the whole list. Of addresses, the number of
 # the notice that it knows.
 KNOWN = "known"
-# The first bytes of gzip, zip, zstandard, bzip2 and xz.
-PACKED = (b"\x1f\x8b", b"PK\x03\x04", b"\x28\xb5\x2f\xfd", b"BZh", b"\xfd7zXZ")
 
 
 # ---- why a frame is refused ----------------------------------------------------------------------
@@ -61,7 +59,6 @@ class Code(StrEnum):
     ACCEPTED = "accepted"
     # the frame
     NOT_A_FRAME = "not-a-frame"
-    COMPRESSED = "compressed"
     TRUNCATED = "truncated"
     TOO_LONG = "too-long"
     WRONG_LENGTH = "wrong-length"
@@ -310,8 +307,6 @@ def head_length(start: memoryview | bytes) -> int:
     start = bytes(start)
     # Of a frame that is cut off, as much as is there must be right.
     if start[: len(MAGIC)] != MAGIC[: len(start)]:
-        if start.startswith(PACKED):
-            raise FrameRefused(Code.COMPRESSED, "frames are not compressed")
         raise FrameRefused(Code.NOT_A_FRAME)
     if len(start) < START.size:
         raise FrameRefused(Code.TRUNCATED, f"{len(start)} bytes")

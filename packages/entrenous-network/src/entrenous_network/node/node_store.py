@@ -31,7 +31,6 @@ from entrenous.data.interactions import (
     Interactions,
     Vocabulary,
     build,
-    from_seconds,
 )
 from entrenous.data.visits import VisitColumns, visit_columns, with_visits
 
@@ -46,9 +45,6 @@ NODE = "node.json"  # the decisions of a node's owner, and the address of the se
 # Private states and answers of so many newest rounds are kept: a server may ask for a round again,
 # and a request may come twice.
 KEPT = 4
-# The unit of times, a fact of the store; stores of earlier versions have seconds, and no such fact.
-TIMES = "times"
-MICROSECONDS = "microseconds"
 # Facts that change while a node lives: how often its rows have changed, how often some of them were
 # forgotten, whether its owner has paused it, and what a user wants no more (a JSON list of item
 # numbers, by user).
@@ -188,7 +184,7 @@ class NodeStore:
         write_private(path, b"")
         # The secret is drawn here, on the node, and never leaves this file.
         secret = str(secrets.randbits(256))
-        facts = {"format": str(FORMAT), "secret": secret, TIMES: MICROSECONDS}
+        facts = {"format": str(FORMAT), "secret": secret}
         times: list[int | None] = [None] * len(rows)
         if rows.time is not None:
             times = rows.time.tolist()
@@ -258,12 +254,10 @@ class NodeStore:
         retired = set(items.retired)
         table = [row for row in query if row[1] not in retired]
         user = np.array([row[0] for row in table], np.int64)
-        in_micros = self.fact(TIMES) == MICROSECONDS
         time = None
         if any(row[3] is not None for row in table):
             times = [NO_TIME if row[3] is None else row[3] for row in table]
             time = np.array(times, np.int64)
-            time = time if in_micros else from_seconds(time)
         features: dict[str, Array] = {}
         if items.known is not None:
             features = dict(items.known.texts)
@@ -285,9 +279,7 @@ class NodeStore:
         if not visits:
             return data
         visitor, item, visited, source = np.array(visits, np.int64).T
-        user_of_visit = np.searchsorted(numbers, visitor)
-        visited = visited if in_micros else from_seconds(visited)
-        columns = VisitColumns(user_of_visit, item, visited, source)
+        columns = VisitColumns(np.searchsorted(numbers, visitor), item, visited, source)
         return with_visits(data, columns, str(self.path))
 
     # ---- what happens to a user ------------------------------------------------------------------
@@ -300,17 +292,15 @@ class NodeStore:
         """Stores rows, in their order, with the tests of them by user, all or none. Each row takes
         the place of its user's row of the same item, if there is one.
         """
-        unit = self._unit()
         with self.connection as db:
             (source,) = db.execute("select coalesce(max(source), -1) from row").fetchone()
             (visit,) = db.execute("select max(source) from visit").fetchone()
             for place, row in enumerate(rows, start=1):
-                time = row.time // unit
-                stored = row.user, row.item, row.value, time, source + place
+                stored = row.user, row.item, row.value, row.time, source + place
                 db.execute("insert or replace into row values (?, ?, ?, ?, ?)", stored)
                 # Where single visits are kept, a row is one more.
                 if visit is not None:
-                    visited = row.user, row.item, time, visit + place
+                    visited = row.user, row.item, row.time, visit + place
                     db.execute("insert into visit values (?, ?, ?, ?)", visited)
             for user, tested in tests.items():
                 self._note_tests(user, self.tests_of(user).plus(tested))
@@ -325,19 +315,10 @@ class NodeStore:
         stored = TESTED.format(user), tests.text()
         self.connection.execute("insert or replace into fact values (?, ?)", stored)
 
-    def _unit(self) -> int:
-        """Returns the microseconds of one unit of the stored times."""
-        return 1 if self.fact(TIMES) == MICROSECONDS else SECOND
-
     def rows_of(self, user: int) -> list[StoredRow]:
         """Returns the rows of a user in the order in which they came."""
         query = "select item, value, time from row where user = ? order by source"
-        rows = self.connection.execute(query, (user,)).fetchall()
-        unit = self._unit()
-        return [
-            StoredRow(item, value, None if time is None else time * unit)
-            for item, value, time in rows
-        ]
+        return [StoredRow(*row) for row in self.connection.execute(query, (user,))]
 
     def unwanted(self, user: int) -> list[int]:
         """Returns the numbers of the items that a user wants no more."""

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 from threading import Lock
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
 from entrenous import __version__
 from entrenous.core.files import write_text
@@ -47,29 +47,14 @@ HAS_MODEL = ("taken", "kept")
 AWAY = 120.0
 
 
-class NodeTally(NamedTuple):
-    """The counts and observations of a node's process."""
-
-    given: Counter[str]
-    """Answers by kind of frame."""
-    refused: Counter[str]
-    """Refused requests by code."""
-    contact: float = 0.0
-    """The last word of the server, seconds since 1970; 0 = none."""
-    answer: float = 0.0
-    """The last answer, seconds since 1970; 0 = none."""
-    lost: str = ""
-    """Why the connection was lost; "" = it is there."""
-    failed: str = ""
-    """Why the last request was not answered; "" = it was."""
-
-
 @final
 class NodeWatch:
     """The status of a running node.
 
     look: returns how far its store is; it is called after an answer in the thread that gave it.
-    clock: seconds since 1970. every: seconds between two writes of the status."""
+    clock: seconds since 1970. every: seconds between two writes of the status. given: answers by
+    kind of frame. refused: refused requests by code. contact: the last word of the server, seconds
+    since 1970; 0 = none."""
 
     def __init__(
         self,
@@ -86,7 +71,12 @@ class NodeWatch:
         self._every = every
         self.disk = DiskHealth(folder)
         self.standing = look()
-        self.tally = NodeTally(Counter(), Counter())
+        self.given = Counter[str]()
+        self.refused = Counter[str]()
+        self.contact = 0.0
+        self._answer = 0.0  # when it answered last, seconds since 1970; 0 = never
+        self._lost = ""  # why the connection was lost; "" = it is there
+        self._failed = ""  # why the last request was not answered; "" = it was
         self._began = clock()
         self._again = 0.0  # when it asks the server next, where that is known
         self._written = 0.0
@@ -106,12 +96,13 @@ class NodeWatch:
                 # The text of a refusal may quote a server; only known words are counted.
                 text = bytes(frame.body[:120])
                 code = reason(text) or "unknown"
-                self.tally.refused[code] += 1
+                self.refused[code] += 1
                 if code == Code.FAILED.value:
                     failed = text.decode("ascii", "replace").partition("\n")[2]
             else:
-                self.tally.given[head.kind] += 1
-            self.tally = self.tally._replace(answer=self._clock(), failed=failed)
+                self.given[head.kind] += 1
+            self._answer = self._clock()
+            self._failed = failed
             if head.kind in TRAINED + HAS_MODEL:
                 self._trains = head.kind in TRAINED
                 self.standing = self._look()
@@ -119,13 +110,14 @@ class NodeWatch:
 
     def heard(self, again: float) -> None:
         """Notes a word of the server, and that the node asks it again after so many seconds."""
-        self._again = self._clock() + again
-        self.tally = self.tally._replace(contact=self._clock(), lost="")
+        self.contact = self._clock()
+        self._again = self.contact + again
+        self._lost = ""
         self._write()
 
     def lost(self, why: str) -> None:
         """Notes that the server cannot be reached."""
-        self.tally = self.tally._replace(lost=why)
+        self._lost = why
         self._write()
 
     def finished(self) -> bool:
@@ -141,16 +133,15 @@ class NodeWatch:
 
     def about(self) -> dict[str, Any]:
         """Returns the status as it is written."""
-        tally = self.tally
         return {
             "pid": os.getpid(),
             "version": __version__,
-            "last_contact": round(tally.contact, 3),
-            "last_answer": round(tally.answer, 3),
-            "connection_lost": tally.lost,
-            "failed": tally.failed,
-            "answers": dict(sorted(tally.given.items())),
-            "refused": dict(sorted(tally.refused.items())),
+            "last_contact": round(self.contact, 3),
+            "last_answer": round(self._answer, 3),
+            "connection_lost": self._lost,
+            "failed": self._failed,
+            "answers": dict(sorted(self.given.items())),
+            "refused": dict(sorted(self.refused.items())),
             "disk_errors": self.disk.errors,
         }
 
@@ -161,12 +152,11 @@ class NodeWatch:
         disk = self.disk.trouble()
         if disk is not None:
             return disk
-        tally = self.tally
-        if tally.failed:
-            return Trouble("failed", f"the last request was not answered: {tally.failed}")
-        silent = self._clock() - max(tally.contact, self._began, self._again)
+        if self._failed:
+            return Trouble("failed", f"the last request was not answered: {self._failed}")
+        silent = self._clock() - max(self.contact, self._began, self._again)
         if silent > AWAY and not self.finished():
-            lost = f": {tally.lost}" if tally.lost else ""
+            lost = f": {self._lost}" if self._lost else ""
             return Trouble("server", f"no word for {silent:.0f} s{lost}")
         return None
 
@@ -215,13 +205,12 @@ def told_of(watches: Sequence[NodeWatch]) -> list[Family]:
     """Returns what is told of the nodes of a process: counts added up, of progress the least, and
     the longest that a node has not heard its server.
     """
-    tallies = [watch.tally for watch in watches]
     standings = [watch.standing for watch in watches]
     models = [-1 if standing.model is None else standing.model for standing in standings]
     codes: Counter[str] = Counter()
-    for tally in tallies:
+    for watch in watches:
         # A copy: answers go on meanwhile.
-        codes.update(dict(tally.refused), given=tally.given.total())
+        codes.update(dict(watch.refused), given=watch.given.total())
     return [
         gauge(
             "rounds_done",
@@ -240,7 +229,7 @@ def told_of(watches: Sequence[NodeWatch]) -> list[Family]:
         gauge(
             "last_contact_seconds",
             "When the server was last heard, since 1970; 0 before.",
-            min(tally.contact for tally in tallies),
+            min(watch.contact for watch in watches),
         ),
         counters(
             "answers_total",

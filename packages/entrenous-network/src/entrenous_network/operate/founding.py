@@ -35,7 +35,6 @@ from entrenous.core.registry.program import source_sha256
 from entrenous.data.interactions import Interactions
 from entrenous.privacy.protection import (
     DP,
-    PAPER,
     PRIVATE,
     PROTECT,
     ROBUST,
@@ -65,7 +64,7 @@ from ..agreement.notice import known_addresses
 from ..agreement.terms import MOST_USERS, OWN, TERMS, FederationTerms
 from ..agreement.tickets import Ticket, ends
 from ..frames.contribution import contract_of
-from ..secure_sum.terms import MOST_MEMBERS, Floors
+from ..secure_sum.terms import MOST_MEMBERS
 from ..server.server_folder import FIRST
 from .bounded import (
     NOT_KNOWN,
@@ -171,6 +170,7 @@ def found_federation(
         problem = "a defence reads each update, and is measured in simulations alone"
         fix = f"`entrenous run {algorithm} --profile {ROBUST}` is one; found with private or paper"
         raise InputError(f"--profile {ROBUST}", problem, fix=fix)
+    # The place of an algorithm that is none of `entrenous algorithms`.
     own = algorithm if is_place(algorithm) else ""
     users = plan.users or sum(count for _, count in requests)
     if not users:
@@ -224,7 +224,7 @@ def found_federation(
     first = None
     if plan.from_model:
         first = _first_model(plan, terms, items, own)
-    return write_founding(Founding(operator, key, terms, items, own, members, about, first))
+    return _written(operator, key, terms, items, own, members, about, first)
 
 
 def _first_model(plan: FoundingPlan, terms: FederationTerms, items: Items, own: str) -> FirstModel:
@@ -254,8 +254,8 @@ def _with_set(plan: FoundingPlan, users: int, items: int) -> FoundingPlan:
 
 def _in_32_bits(terms: FederationTerms, own: str) -> FederationTerms:
     """Returns terms whose masked sums have words of 32 bits, which halve an answer. Warns
-    (EntrenousWarning) and returns the terms unchanged if sums do not fit these. own: see
-    `Founding`.
+    (EntrenousWarning) and returns the terms unchanged if sums do not fit these. own: the place
+    of an algorithm of the user's own.
     """
     narrow = with_protection(terms, bits=32)
     try:
@@ -289,7 +289,7 @@ def _check_groups(terms: FederationTerms, contract: Contract) -> None:
 
 def _pinned(terms: FederationTerms, own: str) -> FederationTerms:
     """Returns the terms with the pins of their algorithm. Warns (EntrenousWarning) if the algorithm
-    cannot run in the test round. own: see `Founding`.
+    cannot run in the test round. own: as of `_in_32_bits`.
     """
     warn_if_slow()
     pinned = terms.pinned(place=own)
@@ -341,50 +341,38 @@ def _protection(algorithm: Any, plan: FoundingPlan) -> dict[str, Any]:
     return {"protection": protection.model_dump(mode="json")}
 
 
-class Founding(NamedTuple):
-    """A new federation before it is written."""
-
-    operator: Path
-    """The operator's folder, which does not exist yet."""
-    key: Ed25519PrivateKey
-    """The operator's key."""
-    terms: FederationTerms
-    """The terms of the federation."""
-    items: Items
-    """The items that all nodes share."""
-    own: str
-    """The place of an algorithm that is none of `entrenous algorithms`, else ""."""
-    members: Members
-    """Those who asked to take part."""
-    about: Mapping[str, Any]
-    """The content of place.json."""
-    first: FirstModel | None = None
-    """The model that it begins with; None = a new one."""
-
-
-def write_founding(founding: Founding) -> FoundedFederation:
+def _written(
+    operator: Path,
+    key: Ed25519PrivateKey,
+    terms: FederationTerms,
+    items: Items,
+    own: str,
+    members: Members,
+    about: Mapping[str, Any],
+    first: FirstModel | None,
+) -> FoundedFederation:
     """Writes the operator's own files, a certificate if there is TLS, and an invitation for each
     member.
+
+    operator: the operator's folder, which does not exist yet. about: the content of place.json.
+    first: the model that it begins with; None = a new one.
     """
-    operator = founding.operator
-    members = founding.members
-    about = founding.about
     make_folder(operator, mode=0o700)
-    write_identity(operator / IDENTITY, founding.key)
-    write_text(operator / TERMS, founding.terms.text())
+    write_identity(operator / IDENTITY, key)
+    write_text(operator / TERMS, terms.text())
     write_text(operator / MEMBERS, members.text())
-    write_atomically(operator / ITEMS, founding.items.text.encode())
+    write_atomically(operator / ITEMS, items.text.encode())
     write_json(operator / PLACE, about)
     known = None
-    if founding.first is not None:
-        store.write_arrays(operator / FIRST, founding.first.arrays, run=founding.terms.run)
-        known = founding.first.known
+    if first is not None:
+        store.write_arrays(operator / FIRST, first.arrays, run=terms.run)
+        known = first.known
     if about.get("tls"):
         make_keys(operator / "keys", names=about["names"])
-    if founding.own:
-        write_text(operator / "algorithm", lasting(founding.own))
+    if own:
+        write_text(operator / "algorithm", lasting(own))
     sent = write_invitations(operator.parent, members.nodes, members)
-    return FoundedFederation(founding.terms, operator, sent, known)
+    return FoundedFederation(terms, operator, sent, known)
 
 
 def must_be_new(folder: Path) -> None:
@@ -401,12 +389,12 @@ def found(
     plan: FoundingPlan,
     *,
     nodes: int,
-    floors: Floors | None = None,
+    owner: JoinPlan | None = None,
     place: Place | None = None,
 ) -> FoundedFederation:
     """Founds a whole federation on this machine: the users of `train` are divided among `nodes`
-    nodes in order, or the first `nodes` users are peers. floors: the least that the nodes insist on
-    in secure sums.
+    nodes in order, or the first `nodes` users are peers. owner: how each joins; None = it agrees to
+    all that the plan says.
     """
     at_least("--nodes", nodes, BOOTSTRAPS + 1 if plan.peers else 1)
     if nodes > len(train.users):
@@ -416,8 +404,6 @@ def found(
             expected=f"at most {len(train.users)}, the users of {train.name}",
         )
     must_be_new(folder)
-    if floors is not None and not plan.peers:
-        plan = _with_floors(plan, floors)
     if plan.peers:
         train = train.of_users(np.arange(nodes))
         # The addresses of the bootstraps are in every invitation, so these have fixed ports.
@@ -439,25 +425,13 @@ def found(
     except BaseException:
         shutil.rmtree(folder)
         raise
-    insisted = floors or Floors()
-    owner = JoinPlan(
-        profile="paper",
-        people=insisted.people,
-        occupancy=insisted.occupancy,
-        public_draws=True,
-        algorithm=plan.algorithm if is_place(plan.algorithm) else "",
-    )
+    if owner is None:
+        owner = JoinPlan(profile="paper", people=founded.terms.fewest, public_draws=True)
+    if is_place(plan.algorithm):
+        owner = replace(owner, algorithm=plan.algorithm)
     for name, share in zip(names, shares, strict=True):
         join(folders[name], founded.nodes[name], train.of_users(share), owner)
     return founded._replace(nodes=folders)
-
-
-def _with_floors(plan: FoundingPlan, floors: Floors) -> FoundingPlan:
-    """Returns a plan whose sums meet the owners' floors, unless the plan says otherwise."""
-    protect = dict(plan.protect)
-    if plan.profile != PAPER:
-        protect = {"people": floors.people, **protect}
-    return replace(plan, protect=protect)
 
 
 def free_ports(count: int = 1, *, udp: bool = False) -> list[int]:

@@ -26,7 +26,6 @@ from ..node.node_watch import EVERY, NodeWatch, ShopWatch
 from .shop import devices_of
 
 if TYPE_CHECKING:
-    from ..links.device_http import ServedDevices
     from ..links.polling import PollingNode
 
 Say = Callable[[str], None]
@@ -122,8 +121,8 @@ def _served_to_apps(
         yield
         return
     # A server, and a node without apps, need none of these.
-    from ..links.device_http import HOST, TOKEN, OneDevice, serving
     from .device import Device
+    from .device_http import HOST, TOKEN, OneDevice, ServedDevices, serving
     from .served_shop import ShopDevices
 
     with ExitStack() as stack:

@@ -23,7 +23,7 @@ OPEN = 16  # devices at once: a shop may have more customers than a process may 
 
 @final
 class ShopDevices:
-    """The `ServedDevices` of a shop. `close` it.
+    """The devices of a shop, as one port serves them; see `OneDevice`. `close` it.
 
     folder: the shop's. common: what its devices share.
     """

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import suppress
 from threading import Event
-from typing import Protocol, TypeVar, final
+from typing import TypeVar, final
 
 from entrenous.core.contract.declared import Contract
 from entrenous.core.contract.update import Total
@@ -27,96 +27,10 @@ from .server_folder import LogLine, ServerFolder, kept
 T = TypeVar("T")
 
 
-class Collecting(Protocol):
-    """The collector of a server's rounds, in this process or in others."""
-
-    @property
-    def counts(self) -> Mapping[Code, int]:
-        """The number of answers by what became of them."""
-        ...
-
-    @property
-    def facts(self) -> Mapping[str, AnswerFacts]:
-        """The facts of the answers of the open round, by node."""
-        ...
-
-    @property
-    def lengths(self) -> Mapping[str, float]:
-        """The length of each node's answer of the open round."""
-        ...
-
-    @property
-    def bytes_up(self) -> int:
-        """Bytes of the answers that counted so far."""
-        ...
-
-    @property
-    def bytes_down(self) -> int:
-        """Bytes of the requests so far."""
-        ...
-
-    @property
-    def messages(self) -> int:
-        """The number of requests so far."""
-        ...
-
-    @property
-    def present(self) -> int:
-        """The number of nodes that are connected."""
-        ...
-
-    @property
-    def taken(self) -> Collection[str]:
-        """The names of the nodes whose answers count."""
-        ...
-
-    @property
-    def devices(self) -> int:
-        """The number of devices in the answers that were taken."""
-        ...
-
-    def begin(self, work: RoundWork) -> None:
-        """Opens a round, with the answers that its journals hold."""
-        ...
-
-    def gather(self, seconds: float) -> None:
-        """Asks and hears nodes until all have answered or the time is up. Raises ServerStopped."""
-        ...
-
-    def end(self) -> Total:
-        """Closes the round. Returns the sum of the answers that were taken."""
-        ...
-
-    def sums(self, works: Mapping[int, GroupWork]) -> Generator[GroupSum, None, None]:
-        """Makes secure sums of some groups of nodes, by their numbers; see `grouped_round.Sums`.
-        Raises ServerStopped.
-        """
-        ...
-
-    def announce_rest(self, seconds: float) -> None:
-        """Lets nodes know that no round begins for some seconds."""
-        ...
-
-    def rest(self, seconds: float) -> None:
-        """Asks nobody for some seconds. Raises ServerStopped."""
-        ...
-
-    def hand_on(
-        self, work: RoundWork, words: bytes, have: Collection[str], seconds: float
-    ) -> Handed:
-        """Hands a model to nodes that lack it as they come, for some seconds; 0 = only to those
-        that are there and were not asked yet. Raises ServerStopped.
-
-        words: of the nodes that took it, as in `GivenModel`; b"" while they are not there, and
-        without masks. have: names of nodes that have it.
-        """
-        ...
-
-
 @final
 class Collector:
-    """The `Collecting` of one process. part, of: the number of this process, and the number of
-    processes that share the round's journals.
+    """The rounds of a server in one process. part, of: the number of this process, and the number
+    of processes that share the round's journals.
     """
 
     def __init__(
@@ -151,34 +65,42 @@ class Collector:
 
     @property
     def counts(self) -> dict[Code, int]:
+        """The number of answers by what became of them."""
         return self.intake.counts
 
     @property
     def facts(self) -> dict[str, AnswerFacts]:
+        """The facts of the answers of the open round, by node."""
         return self.intake.facts
 
     @property
     def lengths(self) -> dict[str, float]:
+        """The length of each node's answer of the open round."""
         return self.intake.lengths
 
     @property
     def bytes_down(self) -> int:
+        """Bytes of the requests so far."""
         return self.exchange.bytes_down
 
     @property
     def messages(self) -> int:
+        """The number of requests so far."""
         return self.exchange.messages
 
     @property
     def present(self) -> int:
+        """The number of nodes that are connected."""
         return len(self.exchange.present)
 
     @property
     def devices(self) -> int:
+        """The number of devices in the answers that were taken."""
         return self.intake.total.devices
 
     @property
     def taken(self) -> Collection[str]:
+        """The names of the nodes whose answers count."""
         return self.intake.taken.keys()
 
     @property
@@ -188,7 +110,9 @@ class Collector:
         return self._work
 
     def begin(self, work: RoundWork, without: Collection[str] = ()) -> None:
-        """`Collecting.begin`. without: nodes whose answers another process has taken."""
+        """Opens a round, with the answers that its journals hold. without: nodes whose answers
+        another process has taken.
+        """
         self._work = work
         self._sent = {}
         self._journal = self.kept("journal", lambda: self.folder.journal(work.round, self._part))
@@ -200,6 +124,7 @@ class Collector:
             self.folder.log(LogLine(line, "recovered", round=work.round))
 
     def gather(self, seconds: float) -> None:
+        """Asks and hears nodes until all have answered or the time is up. Raises ServerStopped."""
         work = self.work
         request = lambda name: self.requests.work(work, work.asked[name])  # noqa: E731
         self.exchange.gather(self.intake.missing, request, self.take, seconds, self._sent)
@@ -212,6 +137,7 @@ class Collector:
                 self.bytes_up += len(frame)
 
     def end(self) -> Total:
+        """Closes the round. Returns the sum of the answers that were taken."""
         total = self.intake.total
         self.intake.end()
         if self._journal is not None:
@@ -220,7 +146,9 @@ class Collector:
         return total
 
     def sums(self, works: Mapping[int, GroupWork]) -> Generator[GroupSum, None, None]:
-        """`Collecting.sums`: no group waits for another."""
+        """Makes secure sums of some groups of nodes, by their numbers; see `grouped_round.Sums`. No
+        group waits for another. Raises ServerStopped.
+        """
         self.intake.facts = {}
         rounds = {
             number: SecureRound(self, work, number, of_group)
@@ -234,9 +162,11 @@ class Collector:
             yield GroupSum(number, total, one.begun, one.names, one.liars)
 
     def announce_rest(self, seconds: float) -> None:
+        """Lets nodes know that no round begins for some seconds."""
         self.exchange.announce_rest(seconds)
 
     def rest(self, seconds: float) -> None:
+        """Asks nobody for some seconds. Raises ServerStopped."""
         self.exchange.rest(seconds, self._at_rest)
 
     def _at_rest(self, frames: Sequence[bytes]) -> None:
@@ -256,6 +186,12 @@ class Collector:
     def hand_on(
         self, work: RoundWork, words: bytes, have: Collection[str], seconds: float
     ) -> Handed:
+        """Hands a model to nodes that lack it as they come, for some seconds; 0 = only to those
+        that are there and were not asked yet. Raises ServerStopped.
+
+        words: of the nodes that took it, as in `GivenModel`; b"" while they are not there, and
+        without masks. have: names of nodes that have it.
+        """
         handing = self._handing
         if handing is None or handing.work.round != work.round:
             handing = HandingOn(work, self.requests, self.intake.identified, self._late)

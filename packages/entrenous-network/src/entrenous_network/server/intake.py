@@ -23,7 +23,7 @@ from ..frames.frames import AnswerFacts, Code, Frame, FrameRefused, opened, reas
 from .journal import Journal
 from .server_folder import LogLine
 
-Log = Callable[[str], None]
+Log = Callable[[LogLine], None]
 UPDATE = "update"  # of one device
 SUM = "sum"  # of all devices that were asked for
 CONTRIBUTIONS = (UPDATE, SUM)

@@ -12,9 +12,9 @@ from threading import Event
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar, final
 
 import numpy as np
+from safetensors.numpy import save
 
 from entrenous.core.contract.declared import Contract
-from entrenous.core.contract.protocols import arrays_of
 from entrenous.core.contract.update import Total
 from entrenous.core.errors import StartAgain
 from entrenous.core.types import Int64Array
@@ -31,10 +31,9 @@ from .exchange import POLL, ServerStopped, rest, watch
 from .grouped_round import GroupSum, GroupWork
 from .handing_on import Handed
 from .knocks import KNOCK, answered
-from .server_folder import LogLine, ServerFolder
-from .worker import has_homes, homes, said_of
+from .server_folder import LogLine, ServerFolder, server_arrays
+from .worker import has_homes, homes
 
-STOP = Order("stop", {})
 READY = 120.0  # seconds for a worker to come up, and to answer
 # So many deaths of workers within so many seconds have a cause that a restart does not mend.
 DEATHS = 10
@@ -111,8 +110,8 @@ class WorkerStanding:
 
 @final
 class WorkerPool(Generic[H]):
-    """The `Collecting` of several workers. A worker that dies is started again, and has lost
-    nothing that it acknowledged.
+    """A `Collector` of several workers. A worker that dies is started again, and has lost nothing
+    that it acknowledged.
 
     Under masks each node is served by one worker, which makes the sums of its group. waits: called
     now and then with the names of missing nodes.
@@ -175,7 +174,7 @@ class WorkerPool(Generic[H]):
         self._given = None
         self._deal(self._round, Order("lists", {"files": self._hiring.lists()}), "listed")
 
-    # ---- rounds: `Collecting` --------------------------------------------------------------------
+    # ---- rounds: as of `Collector` ---------------------------------------------------------------
 
     @property
     def present(self) -> int:
@@ -248,12 +247,9 @@ class WorkerPool(Generic[H]):
         counted: set[str] = set()
         total = self._contract.empty_total()
         for at in range(self._count):
-            self._tell(at, STOP)
-        for at in range(self._count):
-            taken = set(self._answer(at, "stopped", [STOP]).about["taken"])
-            order = Order("total", {"without": sorted(taken & counted)})
+            order = Order("total", {"counted": sorted(counted)})
             self._tell(at, order)
-            _, about, body = self._answer(at, "total", [STOP, order])
+            _, about, body = self._answer(at, "total", order)
             if about["names"]:
                 counted |= set(about["names"])
                 total = add(total, self._read(work, about, body))
@@ -316,7 +312,7 @@ class WorkerPool(Generic[H]):
             self._tell(at, order)
         moved: dict[str, float] = {}
         for at in range(self._count):
-            moved |= self._answer(at, answer, [order]).about["moved"]
+            moved |= self._answer(at, answer, order).about["moved"]
         for at in range(self._count):
             come = {name: heard for name, heard in moved.items() if self._home.get(name) == at}
             self._tell(at, Order("there", {"moved": come}))
@@ -375,7 +371,7 @@ class WorkerPool(Generic[H]):
                 try:
                     self._reported(at, worker.receive(0.0))
                 except EOFError:
-                    self._replace(at, [])
+                    self._replace(at)
 
     def _some_summed(self) -> list[Order]:
         """Returns the sums that have come. Raises ServerStopped."""
@@ -386,17 +382,16 @@ class WorkerPool(Generic[H]):
         self._summed = []
         return summed
 
-    def _answer(self, at: int, word: str, orders: list[Order]) -> Order:
-        """Returns a worker's answer to the last of some orders. A worker that dies meanwhile is
-        replaced, and its successor is given all of them.
+    def _answer(self, at: int, word: str, order: Order) -> Order:
+        """Returns a worker's answer to an order. A worker that dies meanwhile is replaced, and its
+        successor is given the order.
         """
         while True:
             try:
                 return self._heard(at, word)
             except EOFError:
-                self._replace(at, orders)
-                if len(orders) > 1:
-                    self._heard(at, "stopped")
+                self._replace(at)
+                self._tell(at, order)
 
     def _heard(self, at: int, word: str) -> Order:
         """Takes reports until the message that is waited for comes, and returns that message.
@@ -479,7 +474,7 @@ class WorkerPool(Generic[H]):
             for at in range(self._count):
                 self._tell(at, order)
 
-    def _replace(self, at: int, orders: list[Order]) -> None:
+    def _replace(self, at: int) -> None:
         """Puts another worker in the place of one that has died, with its journal. Raises
         StartAgain when too many have.
         """
@@ -505,15 +500,13 @@ class WorkerPool(Generic[H]):
             self._order_sums(at, sorted(dead.summing))
         elif dead.order is not None:
             self._order(at, dead.order)
-        for further in orders:
-            self._tell(at, further)
 
 
 def _said_of_work(work: RoundWork) -> dict[str, Any]:
     """Returns the part of an order that says what a round is, without the asked users."""
     assert work.state is not None  # of a server's own work
-    state = {f"server.{name}": said_of(array) for name, array in arrays_of(work.state).items()}
-    return {"round": work.round, "model": work.model, "state": state}
+    arrays = {name: np.ascontiguousarray(one) for name, one in server_arrays(work.state).items()}
+    return {"round": work.round, "model": work.model, "state": save(arrays)}
 
 
 def _said_of_asked(asked: Mapping[str, Any]) -> dict[str, bytes]:

@@ -10,7 +10,7 @@ from contextlib import closing
 from functools import partial
 from pathlib import Path
 from threading import Event
-from typing import TypeVar, final
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, final
 
 import numpy as np
 
@@ -33,7 +33,7 @@ from ..frames.row_tests import SummedTests
 from ..links.port import ServerLink
 from ..secure_sum.vector import size
 from .accuracy import newest_rate, note_tests, noted_tests
-from .collector import Collecting, Collector
+from .collector import Collector
 from .exchange import ServerStopped, enough
 from .grouped_round import grouped_sum
 from .handing_on import GivenModel, Handed, spread
@@ -48,7 +48,12 @@ from .server_folder import (
 )
 from .watch import WINDOW, length, made_up_length, too_long
 
+if TYPE_CHECKING:
+    from .pool import WorkerPool
+
 T = TypeVar("T")
+Collecting: TypeAlias = "Collector | WorkerPool[Any]"
+"""The collector of a server's rounds, in this process or in others."""
 FAREWELL = 30.0  # seconds for the nodes to take the trained model
 LOOK = 1.0  # seconds between two looks at the lists, in a pause
 # Seconds after a round under masks in which too few took part, twice as many after each further

@@ -10,7 +10,7 @@ import time
 import warnings
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol, Self, TypeVar, final
+from typing import Any, Literal, NamedTuple, Self, TypeVar, final
 
 import numpy as np
 
@@ -89,12 +89,11 @@ class LogLine(str):
         return line
 
 
-def written(text: str, form: LogFormat) -> bytes:
+def written(line: LogLine, form: LogFormat) -> bytes:
     """Returns a line as it stands in the log, with the time."""
     when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     if form == "text":
-        return f"{when} {plain(text)}\n".encode()
-    line = text if isinstance(text, LogLine) else LogLine(text, "note")
+        return f"{when} {plain(line)}\n".encode()
     facts = {"time": when, "level": line.level, "event": line.event, **line.about}
     facts["text"] = str(line)
     return f"{json.dumps(facts)}\n".encode()
@@ -244,12 +243,12 @@ class ServerFolder:
         if self._lock is not None:
             os.close(self._lock)
 
-    def log(self, text: str) -> None:
+    def log(self, line: LogLine) -> None:
         """Appends a line with the time to the log. It never has an item, a user's name, a vector,
         or content of a frame. If the disk is full the line is lost, and the round goes on.
         """
         try:
-            os.write(self._log, written(text, self.log_format))
+            os.write(self._log, written(line, self.log_format))
             self.disk.failing.pop(LOG, None)
         except OSError as cause:
             self.disk.failed(LOG, cause)
@@ -575,15 +574,9 @@ def keep(folder: Path, number: int, counted: int, part: int) -> None:
 # ---- writing in spite of a full disk -------------------------------------------------------------
 
 
-class Logged(Protocol):
-    """A folder that has a log and knows how its disk is."""
-
-    @property
-    def disk(self) -> DiskHealth: ...
-    def log(self, text: str) -> None: ...
-
-
-def kept(folder: Logged, what: str, act: Callable[[], T], pause: Callable[[float], None]) -> T:
+def kept(
+    folder: ServerFolder, what: str, act: Callable[[], T], pause: Callable[[float], None]
+) -> T:
     """Writes something by calling `act`, and returns its result. While the disk fails nothing
     counts, and the write is tried again every second.
     """

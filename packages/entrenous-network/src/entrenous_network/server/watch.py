@@ -42,20 +42,17 @@ def length(total: Total) -> float:
     return float(np.sqrt(sum(squares(array) for array in arrays))) / max(1, total.devices)
 
 
-def reference(lengths: Sequence[float], first: Callable[[], float]) -> tuple[float, str]:
-    """Returns the length with which a sum is compared, and what has it, in words. lengths: of the
-    rounds that count, oldest first; first: called for the length while there are too few of these.
+def too_long(total: Total, lengths: Sequence[float], first: Callable[[], float]) -> str:
+    """Returns why a sum is too long to be one of honest members; empty if it may be one. lengths:
+    of the rounds that count, oldest first; first: called for the length with which it is compared
+    while there are too few of these.
     """
     if len(lengths) >= ENOUGH:
-        return float(np.median(lengths[-WINDOW:])), "sums before it"
-    return first(), "what made-up devices send"
-
-
-def too_long(total: Total, lengths: Sequence[float], first: Callable[[], float]) -> str:
-    """Returns why a sum is too long to be one of honest members; empty if it may be one. lengths,
-    first: as for `reference`.
-    """
-    usual, others = reference(lengths, first)
+        usual = float(np.median(lengths[-WINDOW:]))
+        others = "sums before it"
+    else:
+        usual = first()
+        others = "what made-up devices send"
     size = length(total)
     if size <= FURTHER * usual:
         return ""
@@ -93,14 +90,12 @@ def _made_up(catalogue: Catalogue, seed: int) -> Interactions:
     each = min(catalogue.items, max(2, round(catalogue.interactions / catalogue.users)))
     items = np.concatenate([drawn.permutation(catalogue.items)[:each] for _ in range(MADE_UP)])
     low, high = catalogue.scale
-    names = Vocabulary([str(number) for number in range(catalogue.items)], kind="item")
-    users = Vocabulary([str(number) for number in range(MADE_UP)], kind="user")
     value = np.linspace(low, high, len(items), dtype=np.float32)
     return build(
         np.repeat(np.arange(MADE_UP), each),
         items,
         value=value,
-        users=users,
-        items=names,
+        users=Vocabulary(size=MADE_UP, kind="user"),
+        items=Vocabulary(size=catalogue.items, kind="item"),
         name="made-up histories",
     )

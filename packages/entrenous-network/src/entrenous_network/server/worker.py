@@ -3,10 +3,10 @@ sum: a process of the server's machine (`python -m entrenous_network.server.work
 Ray on another one (entrenous-ray).
 
 Orders come over a channel. `round`, `given` and `sum` bring work, with the server's state: to take
-updates, to hand a model on, and to make the secure sums of some groups. `stop` ends a round and is
-answered with the names that were taken; `total`, with names that another worker has taken too, is
-answered with the sum; `hand` has the given model handed on, and is answered by `handed`. Reports
-of what is under way are sent meanwhile, and `summed` when the secure sum is there. `homes` names a
+updates, to hand a model on, and to make the secure sums of some groups. `total` ends a round, with
+the names that count at other workers, and is answered with the sum of the others; `hand` has the
+given model handed on, and is answered by `handed`. Reports of what is under way are sent
+meanwhile, and `summed` when the secure sum is there. `homes` names a
 round, whose groups say which nodes a worker serves from then on. It is answered with who was there
 and is served elsewhere now, and `there` tells each worker who has come to it so.
 """
@@ -28,9 +28,10 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from safetensors.numpy import load
 
 from entrenous.core.files import write_private
-from entrenous.core.types import Array, Int64Array
+from entrenous.core.types import Int64Array
 from entrenous.runs.recommenders import restore_state
 
 from ..agreement.members import Member, Members
@@ -260,12 +261,8 @@ class Worker:
             self._serve_those_of(about["round"])
             # Whoever was connected to a worker that died comes back.
             self._link.since = time.monotonic()
-        elif order.word == "stop":
-            self._step(0.0)
-            self._doing = ""
-            self._channel.send("stopped", {"taken": sorted(self._collector.taken)})
         elif order.word == "total":
-            self._total(about["without"])
+            self._total(set(about["counted"]))
 
     def _change_lists(self, files: Mapping[str, bytes]) -> None:
         """Goes on with lists that have changed. files: of the server's folder, by name, where this
@@ -288,8 +285,7 @@ class Worker:
         return self._link.moved(self._siblings)
 
     def _work(self, about: Mapping[str, Any]) -> RoundWork:
-        arrays = {name: array_of(*array) for name, array in about["state"].items()}
-        state = restore_state(self._algorithm, "holds", "server", arrays)
+        state = restore_state(self._algorithm, "holds", "server", load(about["state"]))
         asked = {name: np.frombuffer(users, np.int64) for name, users in about["asked"].items()}
         download = self._algorithm.download(state)
         return RoundWork(about["round"], about["model"], asked, download, state=state)
@@ -366,16 +362,18 @@ class Worker:
         self._channel.send("report", self._report(set()))
         self._channel.send("handed", {"kept": sorted(kept), "words": took, "over": over})
 
-    def _total(self, without: list[str]) -> None:
-        """Sends the sum of the answers that count here, without those that another worker has taken
-        too.
+    def _total(self, counted: set[str]) -> None:
+        """Ends a round, and sends the sum of the answers that count here: not of those nodes that
+        count at another worker.
         """
+        self._step(0.0)
+        self._doing = ""
         collector = self._collector
         work = collector.work
         total = collector.end()
-        if without:
+        if counted.intersection(collector.taken):
             # The journal has the others: they are added up anew.
-            collector.begin(work, without)
+            collector.begin(work, counted)
             total = collector.end()
         names = sorted(collector.taken)
         body = of_total(total) if names else b""
@@ -421,17 +419,6 @@ class Worker:
 
     def _note_waiting(self, names: list[str]) -> None:
         self._waiting = names
-
-
-def said_of(array: Array) -> tuple[str, list[int], bytes]:
-    """Returns an array in the form that an order has: its type, shape and bytes."""
-    return array.dtype.str, list(array.shape), np.ascontiguousarray(array).tobytes()
-
-
-def array_of(kind: str, shape: list[int], content: bytes) -> Array:
-    """Returns the array of which `said_of` gave the form."""
-    array: Array = np.frombuffer(content, np.dtype(kind)).reshape(shape).copy()
-    return array
 
 
 if __name__ == "__main__":

@@ -21,7 +21,6 @@ file that its owner alone may read: other users of the machine, and web pages, d
 
 from __future__ import annotations
 
-import json
 import secrets
 import sqlite3
 import threading
@@ -30,8 +29,9 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, final
+from typing import Any, Literal, TypeAlias, final
 
+import msgspec
 import uvicorn
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -39,24 +39,18 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from entrenous.core.errors import EntrenousError, InputError
+from entrenous.core.errors import EntrenousError, InputError, one_line
 from entrenous.core.files import write_private
 
-from .https import configured, listen
+from ..links.https import configured, listen
+from ..wire.completed import completed
+from .device import Device
+from .served_shop import ShopDevices
 
 HOST = "127.0.0.1"
 TOKEN = "serve.token"
 MOST_BODY = 1 << 20  # bytes of a request, at most
 PATIENCE = 30.0  # seconds within which the port must answer
-ROW, FORGET, NOT_FOR_ME = EVENTS = ("row", "forget", "not for me")
-# The fields of an event, and the types of JSON that each may have.
-FIELDS: Mapping[str, tuple[type, ...]] = {
-    "event": (str,),
-    "item": (str, type(None)),
-    "value": (int, float, type(None)),
-    "time": (int, float, type(None)),
-    "user": (str, type(None)),
-}
 # The routes, as openapi.json says them: method, what it does, and the parameters of its address.
 ROUTES: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
     "/v1/recommend": (
@@ -74,54 +68,39 @@ ROUTES: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
 }
 
 
-class ServedDevice(Protocol):
-    """A device that is served; see `Device`."""
+@completed
+class DeviceEvent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Something that has happened to a user, as an app tells it; see `Device`."""
 
-    def recommend(
-        self, n: int, *, only: list[str] | None, without: list[str], user: str | None
-    ) -> Any: ...
-    def consumed(
-        self, item: str, value: float | None, time: float | None, *, user: str | None
-    ) -> None: ...
-    def forget(self, item: str | None, *, user: str | None) -> int: ...
-    def not_for_me(self, item: str, *, user: str | None) -> None: ...
-    def pause(self, *, user: str | None) -> None: ...
-    def take_part(self, *, user: str | None) -> None: ...
-    def receipt(self, *, user: str | None) -> Any: ...
-    def export(self, *, user: str | None) -> Any: ...
-
-
-class ServedDevices(Protocol):
-    """The devices that one port serves."""
-
-    def of(self, user: str | None) -> AbstractContextManager[ServedDevice]:
-        """Opens the device of a user for one request. Raises InputError for a stranger."""
-        ...
-
-    def check(self) -> None:
-        """Raises EntrenousError or sqlite3.Error where a device cannot work."""
-        ...
-
-    def check_ready(self) -> None:
-        """Raises EntrenousError or sqlite3.Error where a device cannot recommend yet."""
-        ...
+    event: Literal["row", "forget", "not for me"]
+    item: str | None = None
+    value: float | None = None
+    time: float | None = None
+    user: str | None = None
 
 
 @final
 class OneDevice:
-    """The `ServedDevices` of one node."""
+    """The device of one node, as a port serves it."""
 
-    def __init__(self, device: ServedDevice) -> None:
+    def __init__(self, device: Device) -> None:
         self._device = device
 
-    def of(self, user: str | None) -> AbstractContextManager[ServedDevice]:
+    def of(self, user: str | None) -> AbstractContextManager[Device]:
+        """Opens the device of a user for one request. Raises InputError for a stranger."""
         return nullcontext(self._device)
 
     def check(self) -> None:
+        """Raises EntrenousError or sqlite3.Error where a device cannot work."""
         self._device.export(user=None)
 
     def check_ready(self) -> None:
+        """Raises EntrenousError or sqlite3.Error where a device cannot recommend yet."""
         self._device.recommend(1, only=None, without=[], user=None)
+
+
+ServedDevices: TypeAlias = OneDevice | ShopDevices
+"""The devices that one port serves."""
 
 
 @contextmanager
@@ -205,7 +184,7 @@ class DeviceRoutes:
         return await self._done(request, recommended)
 
     def _of_user(
-        self, act: Callable[[ServedDevice, str | None], Any]
+        self, act: Callable[[Device, str | None], Any]
     ) -> Callable[[Request], Awaitable[Response]]:
         """Returns what answers a request by what `act` does with the user's device."""
 
@@ -246,19 +225,18 @@ class DeviceRoutes:
                 ) from None
         return {"taken": len(events)}
 
-    def _take(self, event: Mapping[str, Any]) -> None:
-        item = event.get("item")
-        user = event.get("user")
+    def _take(self, event: DeviceEvent) -> None:
+        user = event.user
         with self._devices.of(user) as device:
-            if event["event"] == FORGET:
-                device.forget(item, user=user)
+            if event.event == "forget":
+                device.forget(event.item, user=user)
                 return
-            if item is None:
+            if event.item is None:
                 raise InputError("item", "is missing", expected="the id of an item")
-            if event["event"] == ROW:
-                device.consumed(item, event.get("value"), event.get("time"), user=user)
+            if event.event == "row":
+                device.consumed(event.item, event.value, event.time, user=user)
             else:
-                device.not_for_me(item, user=user)
+                device.not_for_me(event.item, user=user)
 
     # ---- answers ---------------------------------------------------------------------------------
 
@@ -315,25 +293,15 @@ async def _body(request: Request) -> bytes | None:
     return body
 
 
-def _events_of(body: bytes) -> list[Mapping[str, Any]]:
+def _events_of(body: bytes) -> list[DeviceEvent]:
     """Returns the events of a body. Raises InputError before any is taken."""
-    expected = f'such as {{"event": "{ROW}", "item": "42"}}, or a list of these'
     try:
-        found = json.loads(body)
-    except (ValueError, RecursionError):
-        raise InputError("the body", "is no JSON", expected=expected) from None
-    events = found if isinstance(found, list) else [found]
-    for number, event in enumerate(events):
-        if not isinstance(event, dict) or event.get("event") not in EVENTS:
-            problem = f"event {number} is none of {', '.join(EVENTS)}"
-            raise InputError("the body", problem, expected=expected)
-        for name, value in event.items():
-            # A bool is a number for Python, and none for JSON.
-            known = isinstance(value, FIELDS.get(name, ())) and not isinstance(value, bool)
-            if not known:
-                problem = f"event {number} has {name!r:.40}: {value!r:.40}"
-                raise InputError("the body", problem, expected=f"fields {', '.join(FIELDS)}")
-    return events
+        found = msgspec.json.decode(body, type=DeviceEvent | list[DeviceEvent])
+    except (msgspec.MsgspecError, RecursionError) as wrong:
+        problem = f"is no event ({one_line(str(wrong), 120)})"
+        expected = 'such as {"event": "row", "item": "42"}, or a list of these'
+        raise InputError("the body", problem, expected=expected) from None
+    return found if isinstance(found, list) else [found]
 
 
 def _whole(name: str, text: str) -> int:
