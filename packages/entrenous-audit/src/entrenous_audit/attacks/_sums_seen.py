@@ -61,6 +61,7 @@ def differences(transcript: Transcript) -> tuple[Seen, ...]:
     found = []
     for whole, less in _pairs(transcript):
         apart = np.setdiff1d(whole.users, less.users)
+        # Nobody may be in the second sum alone, or their numbers would be in the difference too.
         if len(apart) and len(whole.users) == len(less.users) + len(apart):
             found.append(_less(transcript, whole, less)._replace(users=apart))
     return tuple(found)
@@ -123,6 +124,7 @@ def senders_of(seen: Seen) -> Int64Array:
     """The number of devices that added to each row of a sum of FPL, int64 [items]; 0 where the
     counts stay inside the sum.
     """
+    # Under noise the count of senders does not leave the sum.
     uncounted = np.zeros(len(seen.received["b"]), np.int64)
     return seen.sent.get("senders", uncounted)
 
