@@ -32,7 +32,6 @@ ENTRY = {
     "view": "individual",
     "profile": "paper",
     "cohort": 943,
-    "fixed": False,
     "people": 1,
     "rounds": 5,
     "data": "ml-100k",

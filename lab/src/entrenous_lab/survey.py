@@ -47,7 +47,6 @@ KEPT = (
     "view",
     "profile",
     "cohort",
-    "fixed",
     "people",
     "rounds",
     "data",
@@ -86,7 +85,6 @@ SAME = (
     "view",
     "profile",
     "cohort",
-    "fixed",
     "people",
     "rounds",
 )  # entries that a new one replaces
@@ -102,7 +100,6 @@ class Look(NamedTuple):
     profile: Profile = "paper"
     rounds: int = 0
     cohort: int = 0
-    fixed: bool = False
     watched: int = 0
     whole: bool = False
 
@@ -142,8 +139,6 @@ LOOKS: tuple[Look, ...] = (
     Look("metamf", "individual", rounds=20, watched=200),
     *(Look(name, "neighbour", rounds=1, watched=20) for name in PEERS),
     Look("pfpl+", "sum", rounds=20),
-    Look("fcf", "sum", rounds=2, cohort=30, fixed=True),
-    Look("fcf", "sum", rounds=8, fixed=True),
     Look("fcf", "sum", rounds=20),
     Look("fcf", "difference", rounds=10),
     Look("fbalf-bayes", "sum", rounds=20),
@@ -164,7 +159,6 @@ def survey(looks: Sequence[Look], data: str = DATA) -> Iterator[dict[str, Any]]:
             profile=look.profile,
             rounds=look.rounds,
             cohort=look.cohort,
-            fixed=look.fixed,
             watched=look.watched,
             quick=not look.whole,
             protect={} if look.profile == PAPER else BY_SERVER,
@@ -175,7 +169,7 @@ def survey(looks: Sequence[Look], data: str = DATA) -> Iterator[dict[str, Any]]:
             entry["arrays"] = _without_each(look, data)
         yield entry
         if any(one["view"] == "model" for one in found["attacks"]):
-            yield _entry({**found, "view": "model", "rounds": 0, "fixed": False}, "model")
+            yield _entry({**found, "view": "model", "rounds": 0}, "model")
 
 
 def _entry(found: Mapping[str, Any], view: str) -> dict[str, Any]:

@@ -40,7 +40,6 @@ def test_masked_devices_answer_a_model_once(small: Any) -> None:
         {"replayed": True, "protect": {"secure_sum": True}},
         {"chosen": 5},
         {"chosen": 41},
-        {"chosen": 20, "fixed": True},
     ):
         with pytest.raises(InputError):
             observe("fcf", small, view="sum", cohort=10, settings=SMALL, **wrong)  # type: ignore[arg-type]

@@ -19,7 +19,6 @@ ABOUT = {
     "view": "sum",
     "profile": "paper",
     "cohort": 100,
-    "fixed": False,
     "people": 1,
     "rounds": 20,
 }

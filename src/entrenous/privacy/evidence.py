@@ -79,8 +79,7 @@ def seen(entry: Entry) -> str:
         return view
     rounds = counted(entry["rounds"], "round")
     if entry["view"] in ("sum", "difference"):
-        same = ", always the same parties" if entry.get("fixed") else ""
-        return f"{view} of {entry['cohort']}{same}, {rounds}"
+        return f"{view} of {entry['cohort']}, {rounds}"
     return f"{view}, {rounds}"
 
 

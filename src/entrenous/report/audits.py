@@ -89,7 +89,6 @@ class _Audit(BaseModel):
     view: View
     rounds: int
     cohort: int
-    fixed: bool
     attacks: list[_Attack]
 
 

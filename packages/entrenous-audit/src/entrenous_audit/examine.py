@@ -115,7 +115,6 @@ class AuditFound(SeenPrivacy):
     seed: int
     settings: dict[str, JsonValue]
     """The settings in force."""
-    fixed: bool
     people: int
     watched: int | None
     replayed: bool
@@ -199,7 +198,6 @@ def audited(
         "protocol": subject.split.name,
         "seed": plan.seed,
         "settings": dict(about["settings"]),
-        "fixed": about["fixed"],
         "people": about["people"],
         "watched": about["watched"],
         "replayed": plan.replayed,

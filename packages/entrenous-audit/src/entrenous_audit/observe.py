@@ -281,7 +281,6 @@ def _about(
             }
             for sent in contract.sends
         ],
-        "fixed": plan.fixed,
         "people": plan.people,
         "replayed": plan.replayed,
         "chosen": plan.chosen,

@@ -52,8 +52,6 @@ class AuditOptions(JudgedOptions):
     rounds: int = 0
     """Rounds that are seen; between peers, units of time. 0 = 1; of sums, the whole training or as
     much of it as 512 MB hold; 30 of differences; of a final model, the algorithm's own number."""
-    fixed: bool = False
-    """The same parties take part in every round, instead of the algorithm's selection."""
     people: int = 1
     """Users of each party, whom one gateway answers for. They take part together."""
     watched: int = 0

@@ -60,10 +60,8 @@ def check_scene(plan: AuditPlan) -> None:
                     f"the view is '{view}'",
                     expected="--view individual or sum: what an active server sees",
                 )
-    if plan.chosen and (plan.fixed or plan.people > 1):
-        raise InputError(
-            "--chosen", "parties are fixed, or gateways", expected="without --fixed and --people"
-        )
+    if plan.chosen and plan.people > 1:
+        raise InputError("--chosen", "parties are gateways", expected="without --people")
 
 
 def check_parties(plan: AuditPlan, data: Interactions) -> None:
@@ -110,15 +108,11 @@ def as_it_is(plan: AuditPlan) -> bool:
 def parties_of(
     algorithm: Any, data: Interactions, plan: AuditPlan, protection: Protection
 ) -> Parties | None:
-    """The users who take part in a round: parties that are always the same, or parties that are
-    drawn. None = the users whom the algorithm selects.
+    """The users who take part in a round, which are drawn. None = those whom the algorithm
+    selects.
     """
     users = len(data.users)
     size = taking_part(plan, data)
-    # Drawn once: every round asks the same parties.
-    if plan.fixed:
-        same = _same(plan, size, users)
-        return lambda number, selected: same
     if plan.chosen:
         among = drawn(key(plan.seed, "audit", "chosen"), plan.chosen, users)
         return lambda number, selected: among[
@@ -143,10 +137,6 @@ def taking_part(plan: AuditPlan, data: Interactions) -> int:
     """The number of users who take part in a round."""
     users = len(data.users)
     return min(plan.in_a_round or users, users)
-
-
-def _same(plan: AuditPlan, size: int, users: int) -> Int64Array:
-    return drawn(key(plan.seed, "audit", "parties"), size, users)
 
 
 def but_one(parties: Parties | None, people: int) -> Parties:
@@ -193,6 +183,4 @@ def watched_of(
     most = plan.watched or int(KEPT_BYTES / max(1.0, sent))
     if most >= users:
         return None
-    # With fixed parties, others would never send anything to be watched.
-    among = _same(plan, size, users) if plan.fixed else np.arange(users)
-    return among[drawn(key(plan.seed, "audit", "watched"), max(1, most), len(among))]
+    return drawn(key(plan.seed, "audit", "watched"), max(1, most), users)

@@ -105,7 +105,7 @@ def _scope(found: AuditFound) -> str:
     # Who sees the final model alone sees no rounds.
     if found["view"] == "model":
         return f"seed {found['seed']}"
-    who = f"{found['cohort']} {'fixed ' if found['fixed'] else ''}users a round"
+    who = f"{found['cohort']} users a round"
     if found["view"] == "neighbour":
         who = f"{found['watched']} of {found['cohort']} peers look on together"
     return f"{counted(found['rounds'], 'round')}, {who}, seed {found['seed']}"
