@@ -14,7 +14,6 @@ from entrenous_audit.attacks import (
     first_push,
     membership,
     regression,
-    replay,
 )
 from entrenous_audit.attacks._rows_seen import prior
 from entrenous_audit.claims import Claims
@@ -128,32 +127,3 @@ def test_a_model_says_which_interactions_it_was_trained_on() -> None:
         and 0.48 < known.sum() / histories(movielens()).sum() < 0.52
         and (known & ~histories(movielens())).sum() == 0
     )
-
-
-def summed(alone: Seen, cohort: Any) -> Any:
-    """The sum of what some users sent: dense arrays, and rows by item."""
-    rows = np.repeat(np.arange(40), np.diff(alone.sent["ptr"]))
-    by_item = np.zeros((120, 4))
-    if "own" in alone.sent:
-        some_rows = np.isin(rows, cohort)
-        np.add.at(
-            by_item, alone.sent["item"][some_rows], alone.sent["own"][some_rows].astype(np.float64)
-        )
-        return {
-            "own": by_item,
-            "outer": alone.sent["outer"][cohort].sum(axis=0, dtype=np.float64)[None],
-        }
-    return {"f": alone.sent["f"][cohort].sum(axis=0, dtype=np.float64)[None]}
-
-
-@some("form", ["printed", "gram"])
-def test_sums_of_one_model_over_changing_cohorts_are_solved(small: Any, form: str) -> None:
-    alone = observe("fcf", small, rounds=1, settings={"factors": 4, "form": form}).rounds[0]
-    draws = np.random.default_rng(0)
-    cohorts = [np.sort(draws.choice(40, 20, replace=False)) for _ in range(60)]
-    sums = [Seen(0, alone.received, cohort, summed(alone, cohort)) for cohort in cohorts]
-    transcript = observe("fcf", small, view="sum", cohort=20, settings={"factors": 4, "form": form})
-    solved = right(replay.ATTACK.run(transcript._replace(rounds=tuple(sums))), small)
-    assert solved.precision > 0.99 and solved.recall > 0.99
-    claims = replay.ATTACK.run(transcript)
-    assert claims.claimed is None and "no update stands alone" in claims.note

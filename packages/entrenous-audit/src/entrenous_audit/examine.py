@@ -117,8 +117,6 @@ class AuditFound(SeenPrivacy):
     """The settings in force."""
     people: int
     watched: int | None
-    replayed: bool
-    chosen: int
     knows: float
     """The share of every history that the onlooker knew beforehand."""
     seen: SeenAmounts
@@ -200,8 +198,6 @@ def audited(
         "settings": dict(about["settings"]),
         "people": about["people"],
         "watched": about["watched"],
-        "replayed": plan.replayed,
-        "chosen": plan.chosen,
         "knows": plan.knows,
         "seen": _amounts(seen),
     }

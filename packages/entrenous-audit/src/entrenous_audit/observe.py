@@ -107,14 +107,13 @@ def _around_server(
     progress: Progress,
 ) -> Transcript:
     masked = protection.secure_sum
-    for option, used in (("--replayed", plan.replayed), ("--new-row", plan.new_row)):
-        if used and masked:
-            raise InputError(
-                option,
-                "devices whose messages are masked answer a model once",
-                expected="a protection without secure_sum",
-                fix="--protect secure_sum=false",
-            )
+    if plan.new_row and masked:
+        raise InputError(
+            "--new-row",
+            "devices whose messages are masked answer a model once",
+            expected="a protection without secure_sum",
+            fix="--protect secure_sum=false",
+        )
     configured = made.configured(data.catalogue)
     contract = bound(configured, data.catalogue)
     if plan.view == "model":
@@ -161,9 +160,6 @@ def _around_server(
         if training.ledger.unopened > before.ledger.unopened:
             # Without a sum there is no second one.
             continue
-        if plan.replayed:
-            # The server shows its old model again: what devices have learnt stays with them.
-            training = training._replace(server=before.server)
         if plan.new_row:
             # The device of one person has a row fewer than it had in the first sum.
             changed.append(fresh_row(data, recorder.rounds[-1].users, number))
@@ -282,8 +278,6 @@ def _about(
             for sent in contract.sends
         ],
         "people": plan.people,
-        "replayed": plan.replayed,
-        "chosen": plan.chosen,
         "new_row": plan.new_row,
     }
 

@@ -61,16 +61,12 @@ class AuditOptions(JudgedOptions):
     """The limits on the data that leaves devices, as for `entrenous run`."""
     protect: Mapping[str, SettingValue] = field(default_factory=dict)
     """Settings of the protection that differ from the profile's. Names: {protect}."""
-    replayed: bool = False
-    """An active server shows devices the same model in every round."""
     knows: float = 0.0
     """The share of every history that the onlooker knows beforehand, drawn at random; known items
     are no find. 0 = nothing; with a final model, half."""
     new_row: bool = False
     """Of two sums, the second is of the same people, one of whom has one row fewer; the onlooker
     knows who, and all other rows."""
-    chosen: int = 0
-    """Users among whom an active server draws every cohort. 0 = all."""
     attacks: tuple[str, ...] = ()
     """Attacks by name; default: all that apply."""
     network: Mapping[str, SettingValue] = field(default_factory=dict)

@@ -20,7 +20,7 @@ from .plan import AuditPlan, View
 
 VIEWS: tuple[View, ...] = get_args(View)
 KEPT_BYTES = 1 << 29  # of what is sent in all rounds, unless the plan says whom to watch
-LEAST = {"rounds": 0, "seed": 0, "cohort": 0, "people": 1, "watched": 0, "chosen": 0}
+LEAST = {"rounds": 0, "seed": 0, "cohort": 0, "people": 1, "watched": 0}
 
 Parties = Callable[[int, Int64Array], Int64Array]
 """From the number of a round and the users whom the algorithm selects to the users who take part.
@@ -51,17 +51,6 @@ def check_scene(plan: AuditPlan) -> None:
         raise InputError(
             "--new-row", "there is no pair of sums", expected="--view difference without --people"
         )
-    # A passive onlooker has no say in what is sent to whom.
-    if view not in ("individual", "sum"):
-        for option, used in (("--replayed", plan.replayed), ("--chosen", plan.chosen)):
-            if used:
-                raise InputError(
-                    option,
-                    f"the view is '{view}'",
-                    expected="--view individual or sum: what an active server sees",
-                )
-    if plan.chosen and plan.people > 1:
-        raise InputError("--chosen", "parties are gateways", expected="without --people")
 
 
 def check_parties(plan: AuditPlan, data: Interactions) -> None:
@@ -74,13 +63,6 @@ def check_parties(plan: AuditPlan, data: Interactions) -> None:
             problem = f"{plan.cohort} parties of {plan.people}"
         raise InputError(
             "--cohort", problem, expected=f"at most {users} users, those of {data.name}"
-        )
-    least = taking_part(plan, data)
-    if plan.chosen and not least <= plan.chosen <= users:
-        raise InputError(
-            "--chosen",
-            f"got {plan.chosen}",
-            expected=f"{least}, the users of a cohort, to {users}, all",
         )
 
 
@@ -113,11 +95,6 @@ def parties_of(
     """
     users = len(data.users)
     size = taking_part(plan, data)
-    if plan.chosen:
-        among = drawn(key(plan.seed, "audit", "chosen"), plan.chosen, users)
-        return lambda number, selected: among[
-            drawn(key(plan.seed, "audit", "cohort", number), size, len(among))
-        ]
     # Masked devices answer once, so the two sums of a pair are of two rounds with the same parties.
     pairs = plan.view == "difference" and protection.secure_sum
     if plan.people == 1 and not pairs and (selects_cohort(algorithm) or as_it_is(plan)):
