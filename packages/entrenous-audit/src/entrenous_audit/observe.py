@@ -172,7 +172,7 @@ def _around_server(
     progress(rounds, rounds, "round")
     # Only draws that nobody else makes have the sampling's effect on epsilon.
     by_chance = parties is None and protection.sampling == "poisson"
-    about = _about(plan, configured, contract, data, protection) | {
+    about = about_of(plan, configured, contract, data, protection) | {
         "cohort": taking_part(plan, data),
         "watched": None if watched is None else len(watched),
         "rate": whole.protected.rate if by_chance else 1.0,
@@ -239,7 +239,7 @@ def released(
     final = AuditPlan(
         algorithm=plan.algorithm, profile=plan.profile, view="model", knows=plan.knows
     )
-    about = _about(final, configured, contract, data, protection) | {"cohort": 0, "watched": None}
+    about = about_of(final, configured, contract, data, protection) | {"cohort": 0, "watched": None}
     return Transcript(about, data.popularity, (), {**model, **known_share(data, _share(final))})
 
 
@@ -249,10 +249,10 @@ def _copied(training: Training) -> Training:
     return training._replace(devices=type(training.devices)(*copies))
 
 
-def _about(
+def about_of(
     plan: AuditPlan, configured: Any, contract: Contract, data: Interactions, protection: Protection
 ) -> dict[str, Any]:
-    """The public facts of a federation, and the behaviour of the onlooker."""
+    """Returns the public facts of a federation, and the behaviour of the onlooker."""
     plain = str | int | float | None
     return {
         "algorithm": short(plan.algorithm),
@@ -317,7 +317,7 @@ def _between_peers(
         swarm = gossip.advance(swarm, number + 1)
     progress(rounds, rounds, "round")
     # The protection of peers is in the settings of their algorithm.
-    about = _about(plan, configured, contract, data, Protection()) | {
+    about = about_of(plan, configured, contract, data, Protection()) | {
         "cohort": len(data.users),
         "watched": len(recorder.peers),
         "neighbours": recorder.peers.tolist(),

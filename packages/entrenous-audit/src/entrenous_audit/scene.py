@@ -51,6 +51,8 @@ def check_scene(plan: AuditPlan) -> None:
         raise InputError(
             "--new-row", "there is no pair of sums", expected="--view difference without --people"
         )
+    if view == "planted" and plan.people > 1:
+        raise InputError("--view", "'planted' has lots", expected="without --people")
 
 
 def check_parties(plan: AuditPlan, data: Interactions) -> None:
