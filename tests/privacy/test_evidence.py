@@ -32,7 +32,6 @@ ENTRY = {
     "view": "individual",
     "profile": "paper",
     "cohort": 943,
-    "fixed": False,
     "people": 1,
     "rounds": 5,
     "data": "ml-100k",
@@ -180,3 +179,14 @@ def test_a_figure_of_members_is_not_said_of_strangers(monkeypatch: pytest.Monkey
     nothing = told_.account([], told_.expected("pfpl+", "paper", 1), 9)
     assert nothing["guessable"] == nothing["because"]
     assert "`entrenous audit pfpl+ --profile paper` measures it" in nothing["because"][0]
+
+
+def test_an_operator_who_plants_models_comes_first_with_its_own_popular_items() -> None:
+    first = evidence.measured("fcf", "private")[0]
+    said = told_.said(first)
+    assert first["view"] == "planted"
+    assert "finds at most 0.336 of a list, where popular items find 0.274" in said
+    assert said.endswith("LEAKS")
+    assert told_.of_operator("fcf", first["settings"], {"noise": 6.5}).endswith(
+        "(ml-100k, measured at noise 3 (here 6.5))"
+    )

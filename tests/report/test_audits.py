@@ -36,7 +36,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> StoredRun:
 
 
 def audit(of: StoredRun, **changes: Any) -> dict[str, Any]:
-    whole = {"view": "individual", "rounds": 3, "cohort": 40, "fixed": False, "attacks": [ATTACK]}
+    whole = {"view": "individual", "rounds": 3, "cohort": 40, "attacks": [ATTACK]}
     return {"run": of.path.name, **whole, **changes}
 
 

@@ -67,13 +67,8 @@ def test_the_sum_view_has_no_rows_of_devices(data: Any) -> None:
     assert len({tuple(one.users) for one in seen.rounds}) > 1
 
 
-def test_fixed_parties_are_the_same_in_every_round(data: Any) -> None:
-    seen = observe("fcf", data, view="sum", cohort=7, fixed=True, rounds=4, settings=FPL)
-    assert len({tuple(one.users) for one in seen.rounds}) == 1 and len(seen.rounds[0].users) == 7
-
-
 def test_two_sums_of_one_model_differ_by_the_update_of_one_party(data: Any) -> None:
-    seen = observe("fcf", data, view="difference", cohort=10, fixed=True, rounds=2, settings=FPL)
+    seen = observe("fcf", data, view="difference", cohort=10, rounds=2, settings=FPL)
     alone = observe("fcf", data, rounds=1, settings=FPL).rounds[0]
     whole, less = seen.rounds[:2]
     (party,) = set(whole.users) - set(less.users)
@@ -96,7 +91,6 @@ def test_two_sums_of_one_model_have_noise_each_of_its_own(data: Any, noise_by: s
     asked: dict[str, Any] = {
         "view": "difference",
         "cohort": 10,
-        "fixed": True,
         "rounds": 3,
         "settings": FPL,
     }

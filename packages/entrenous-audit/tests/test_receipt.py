@@ -22,7 +22,6 @@ OF_MESSAGES: dict[str, Any] = {
     "view": "individual",
     "profile": "paper",
     "cohort": 943,
-    "fixed": False,
     "people": 1,
     "rounds": 1,
     "data": "ml-100k",

@@ -39,6 +39,12 @@ def test_one_gradient_of_fcf_is_the_whole_history(algorithm: str, form: str) -> 
     assert found.precision == 1 and found.recall > 0.999 and found.ranked > 0.999
 
 
+def test_a_clip_of_whole_messages_hides_no_gradient() -> None:
+    clipped = seen(movielens(), "fcf", factors=8, protect={"clip": 1})
+    found = right(gradient.ATTACK.run(clipped), movielens())
+    assert found.precision > 0.99 and found.recall > 0.99
+
+
 @some("form", ["printed", "gram"])
 def test_noise_on_single_gradients_ends_the_claims_and_not_the_ranking(
     small: Any, form: str

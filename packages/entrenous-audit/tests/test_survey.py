@@ -19,7 +19,6 @@ ABOUT = {
     "view": "sum",
     "profile": "paper",
     "cohort": 100,
-    "fixed": False,
     "people": 1,
     "rounds": 20,
 }
@@ -31,6 +30,7 @@ def test_every_look_is_at_an_algorithm_that_there_is_and_no_two_are_alike() -> N
 
 def test_the_page_of_the_documentation_is_what_the_file_says() -> None:
     assert PAGE.read_text() == page()
+    assert page().index("* `fcf`: sums under planted models") < page().index("| algorithm |")
 
 
 def test_an_entry_replaces_its_like_and_no_other(tmp_path: Path) -> None:

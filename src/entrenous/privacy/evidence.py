@@ -25,13 +25,14 @@ VIEWS: Final[Mapping[str, str]] = {
     "difference": "two sums that differ by one party",
     "neighbour": "what reaches a peer",
     "model": "the final model",
+    "planted": "sums under planted models",
 }
 SEEN_UNDER: Final = {
     "paper": ("individual", "neighbour", "model"),
     "robust": ("individual", "model"),
 }
 SAME_AS: Final = {"fpl": "pfpl+"}  # two names of one class with the same settings
-SUMS: Final = ("sum", "model")  # the views under every other profile
+SUMS: Final = ("planted", "sum", "model")  # the views under every other profile
 
 
 @cache
@@ -43,10 +44,13 @@ def entries() -> Sequence[Entry]:
 
 
 def measured(algorithm: str, profile: str = "") -> list[Entry]:
-    """The entries of an algorithm, under one profile or ("") under any."""
+    """The entries of an algorithm, under one profile or ("") under any; those of operators who
+    plant models come first.
+    """
     name = SAME_AS.get(algorithm, algorithm)
     of_algorithm = [entry for entry in entries() if entry["algorithm"] == name]
-    return [entry for entry in of_algorithm if profile in ("", entry["profile"])]
+    asked = [entry for entry in of_algorithm if profile in ("", entry["profile"])]
+    return sorted(asked, key=lambda entry: entry["view"] != "planted")
 
 
 def best(entry: Entry) -> Mapping[str, Any] | None:
@@ -78,9 +82,8 @@ def seen(entry: Entry) -> str:
     if entry["view"] == "model":
         return view
     rounds = counted(entry["rounds"], "round")
-    if entry["view"] in ("sum", "difference"):
-        same = ", always the same parties" if entry.get("fixed") else ""
-        return f"{view} of {entry['cohort']}{same}, {rounds}"
+    if entry["view"] in ("sum", "difference", "planted"):
+        return f"{view} of {entry['cohort']}, {rounds}"
     return f"{view}, {rounds}"
 
 

@@ -87,6 +87,15 @@ class Protection(Settings):
             " not; 0 = none"
         ),
     )
+    multiple: float | None = Field(
+        None,
+        gt=0,
+        le=1e3,
+        description=(
+            "the noise as a multiple of the clip, in place of `noise`: a model decides how large"
+            " the numbers of a person are, up to the clip"
+        ),
+    )
     noise_by: Literal["devices", "server"] = Field(
         "devices",
         description=(
@@ -180,18 +189,33 @@ class Protection(Settings):
 
     @model_serializer(mode="wrap")
     def _said(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """The settings without `groups`, `answers`, `days` and `bits` where these are as they
-        always were, so that terms from before these settings hash as they did.
+        """The settings without the later ones where these are as they always were, so that terms
+        from before these settings hash as they did.
         """
         settings: dict[str, Any] = handler(self)
-        for name, none in (("groups", 1), ("answers", 0), ("days", 0), ("bits", 64)):
-            if settings.get(name) == none:
+        unsaid = {"groups": 1, "answers": 0, "days": 0, "bits": 64, "multiple": None}
+        for name, none in unsaid.items():
+            if name in settings and settings[name] == none:
                 del settings[name]
         return settings
+
+    @model_validator(mode="before")
+    @classmethod
+    def _noise_of_the_clip(cls, settings: dict[str, Any]) -> dict[str, Any]:
+        """The settings with the noise that `multiple` says."""
+        try:
+            noise = float(settings.get("multiple") or 0) * float(settings.get("clip") or 0)
+        except (TypeError, ValueError):
+            # What is no number is refused below, by its own name.
+            return settings
+        return {"noise": noise, **settings} if noise else settings
 
     @model_validator(mode="after")
     def _together(self) -> Self:
         # Each rule names two settings that take each other's ground away, and why.
+        said = self.epsilon is not None or self.noise != (self.multiple or 0) * self.clip
+        if self.multiple and said:
+            raise ValueError("multiple without noise and epsilon, each of which says the noise too")
         if self.groups > 1 and not self.secure_sum:
             raise ValueError(
                 "groups together with secure_sum: where nodes are seen singly, `defence` is for"
@@ -327,7 +351,10 @@ def protection_of(profile: str, asked: Mapping[str, Any], traits: Traits) -> Pro
         fix = did_you_mean(profile, PROFILES)
         raise InputError("--profile", f"unknown profile '{profile}'", expected=expected, fix=fix)
     measured = {PRIVATE: traits.private, DP: traits.dp}.get(profile, {})
-    return Protection.parse({**PROFILES[profile], **measured, **asked}, PROTECT)
+    brought = {**PROFILES[profile], **measured}
+    if asked.get("multiple") is not None:
+        brought.pop("noise", None)
+    return Protection.parse({**brought, **asked}, PROTECT)
 
 
 # ---- in a federation -----------------------------------------------------------------------------
@@ -563,6 +590,12 @@ def _check(protection: Protection, contract: Contract) -> None:
     people = protection.people
     groups = protection.groups
     counted = protection.secure_sum or protection.sampling == "poisson"
+    if protection.multiple and not protection.clip:
+        raise InputError(
+            f"{PROTECT} multiple",
+            "there is no clip of which the noise could be a multiple",
+            fix=f"add {PROTECT} clip=LENGTH",
+        )
     if counted and cohort < people:
         fewer = FEWER_PEOPLE if cohort >= FEWER_PEOPLE else cohort
         raise InputError(

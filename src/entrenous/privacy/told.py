@@ -17,7 +17,7 @@ from . import evidence
 from .evidence import Entry, best, measured, on_histories
 
 # Views of messages on their way from devices.
-MESSAGES: Final = ("individual", "sum", "difference", "neighbour")
+MESSAGES: Final = ("individual", "sum", "difference", "neighbour", "planted")
 # Settings of the length of training, and of the number of its devices.
 OF_TRAINING: Final = frozenset({"rounds", "cohort"})
 # Settings of a protection that an onlooker does not see in its figures.
@@ -29,9 +29,9 @@ SURE: Final = 0.9  # precision from which the items that an attack names count a
 OF_THE_MODEL: Final = "The model of a whole training, with half of a list known,"
 HOLDS_AGAINST: Final = (
     "`private` protects from an operator who follows the protocol, from a stolen database and from"
-    " other members. An operator who sets out to read can still try planted models and invented"
-    " members, which `entrenous audit` does not play; only `dp`, among people whom you know to be"
-    " real, holds against that (docs/privacy.md)."
+    " other members. An operator who sets out to read can still plant models, which"
+    " `entrenous audit --view planted` measures, and invent members; only `dp`, among people whom"
+    " you know to be real, holds against that (docs/privacy.md)."
 )
 NOTHING: Final = "Nothing: you did not take part."
 UNTRIED: Final = "Not measured."
@@ -108,10 +108,40 @@ def said(entry: Entry) -> str:
     """One line on an entry, as `evidence.said` has it; where attacks declined, their names and
     reasons.
     """
+    attack = best(entry)
+    if attack is not None and entry["view"] == "planted":
+        finding = by_operator(attack, entry["users"])
+        return f"{evidence.seen(entry)}: {finding}: {attack['verdict']}"
     declined = ", ".join(_declined(entry))
-    if best(entry) is not None or not declined:
+    if attack is not None or not declined:
         return evidence.said(entry)
     return f"{evidence.seen(entry)}: {declined}: {NOT_TRIED}"
+
+
+def by_operator(attack: Mapping[str, Any], people: int) -> str:
+    """The findings of an operator who plants models, in one clause. people: whom it read."""
+    found, popular, low, high = (
+        f"{attack[name]:.3f}" for name in ("r_precision", "popularity_r_precision", "low", "high")
+    )
+    return (
+        f"an operator who plants models finds at most {found} of a list, where popular items find"
+        f" {popular} ({low} to {high} more, 95 % over {people} people); by clip, noise and answers,"
+        f" it tells one list from another with an AUC of at most {attack['auc_most']:.3f}"
+    )
+
+
+def of_operator(algorithm: str, settings: Mapping[str, Any], protect: Mapping[str, Any]) -> str:
+    """A sentence on an operator who plants models in a training under `private`, as it was measured
+    of its algorithm. settings, protect: of the training.
+    """
+    for entry in measured(algorithm, "private"):
+        attack = best(entry)
+        if attack is not None and entry["view"] == "planted":
+            differing = otherwise(entry, settings, protect)
+            at = f", measured at {differing}" if differing else ""
+            return f"{by_operator(attack, entry['users'])} ({entry['data']}{at})"
+    again = f"`entrenous audit {algorithm} --profile private --view planted` measures it"
+    return f"what an operator finds who plants models is not known: {again}"
 
 
 def of_the_list(algorithm: str) -> str:
@@ -172,7 +202,7 @@ def otherwise(entry: Entry, settings: Mapping[str, Any], protect: Mapping[str, A
     if "settings" not in entry:
         return "settings that were not kept"
     left_out = set(OF_TRAINING)
-    if entry["view"] in ("sum", "difference"):
+    if entry["view"] in ("sum", "difference", "planted"):
         left_out.remove("cohort")
     differing = _differing(entry["settings"], settings, left_out)
     # Audits are of one sum of everybody, and count all answers.

@@ -11,6 +11,7 @@ same people again.
 
 from __future__ import annotations
 
+from math import ceil, sqrt
 from typing import final
 
 import numpy as np
@@ -28,6 +29,17 @@ def lots(rounds: np.uint64, number: int, users: Int64Array) -> UInt64Array:
 def drawn(lots: UInt64Array, rate: float) -> BoolArray:
     """Tells of each lot whether its device offers to answer. rate: the probability."""
     return uniforms(lots) < rate
+
+
+def usual_answers(rounds: int, rate: float) -> int:
+    """Returns the rounds in which nearly everybody takes part at most, of whom each takes part with
+    a probability: two standard deviations more than the mean.
+
+    >>> usual_answers(20, 300 / 943)
+    11
+    """
+    mean = rounds * rate
+    return min(rounds, ceil(mean + 2 * sqrt(mean * (1 - rate))))
 
 
 def groups_dealt(rounds: np.uint64, number: int, users: Int64Array, groups: int) -> Int64Array:

@@ -19,7 +19,7 @@ WANTED = "what `entrenous audit RUN --json` prints"
 
 Share = Annotated[float, Field(ge=0, le=1)]
 Difference = Annotated[float, Field(ge=-1, le=1)]
-View = Literal["individual", "sum", "difference", "neighbour", "model"]
+View = Literal["individual", "sum", "difference", "neighbour", "model", "planted"]
 
 
 def _whole(spread: list[float]) -> list[float]:
@@ -89,7 +89,6 @@ class _Audit(BaseModel):
     view: View
     rounds: int
     cohort: int
-    fixed: bool
     attacks: list[_Attack]
 
 

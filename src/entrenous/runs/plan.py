@@ -324,6 +324,8 @@ def with_set(plan: PlanT, users: int) -> PlanT:
     settings = dict(plan.settings)
     protect = dict(plan.protect)
     for name, value in _tested(plan, users).items():
+        if name == "noise" and "multiple" in protect:
+            continue
         own = protect if name in Protection.model_fields else settings
         own.setdefault(name, value)
     if plan.profile == PRIVATE and is_federated(_made(plan)):

@@ -206,10 +206,7 @@ def _values(point: LeakPoint) -> Mapping[str, float | None]:
 def _said(point: LeakPoint, context: Context) -> str:
     """How a point came about."""
     plan = point.plan
-    seen = (
-        f"view {plan.view}, {plan.rounds} rounds"
-        f" attacked{', always the same parties' if plan.fixed else ''}"
-    )
+    seen = f"view {plan.view}, {plan.rounds} rounds attacked"
     protect = "".join(f", {name}={value}" for name, value in plan.protect.items())
     settings = "".join(f", {name}={value}" for name, value in plan.settings.items())
     how = (

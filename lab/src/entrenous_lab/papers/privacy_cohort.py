@@ -1,6 +1,4 @@
-"""What sums protect: leakage over the number of parties in a sum, drawn anew in each round or
-always the same.
-"""
+"""What sums protect: leakage over the number of parties in a sum, drawn anew in each round."""
 
 from __future__ import annotations
 
@@ -13,29 +11,28 @@ from .result import Context
 from .table import PaperTable
 
 COHORTS, QUICK_COHORTS = (10, 30, 100, 300), (10, 30)
-DRAWN, FIXED = "drawn anew", "always the same"
-SYSTEMS = (
-    ("pfpl+", DRAWN, 20),
-    ("fcf", DRAWN, 20),
-    ("fcf", FIXED, 8),
-)  # and how many rounds are attacked
+SYSTEMS = ("pfpl+", "fcf")
+ROUNDS = 20  # that are attacked
 
 
 def points(context: Context) -> Iterator[LeakPoint]:
     """Every size of every system."""
     users = len(rows_of(context).users)
-    for name, how, rounds in SYSTEMS[: 2 if context.quick else None]:
+    for name in SYSTEMS:
         for cohort in QUICK_COHORTS if context.quick else COHORTS:
             plan = AuditPlan(
                 algorithm=name,
                 view="sum",
                 cohort=min(cohort, users),
-                fixed=how == FIXED,
-                rounds=4 if context.quick else rounds,
+                rounds=4 if context.quick else ROUNDS,
             )
             trained = round(100 * users / plan.cohort) if name == "pfpl+" else None
             yield measured_point(
-                f"{name}, {plan.cohort} {how}", f"{name}, {how}", plan, context, rounds=trained
+                f"{name}, {plan.cohort} drawn anew",
+                f"{name}, drawn anew",
+                plan,
+                context,
+                rounds=trained,
             )
 
 

@@ -33,9 +33,10 @@ from .observe import observe
 from .other_questions import communities_found, members_found
 from .participation import PartFigures, by_taking_part, never_took_part, part_untried
 from .plan import AuditPlan, View
+from .planted import seen_by_operator
 from .promised import CanaryFigures, SeenPrivacy, by_canaries, spent_by
 from .scene import check_scene
-from .side_knowledge import known_share
+from .side_knowledge import known_items, known_share
 from .subject import Subject, subject_of
 from .transcript import Transcript
 
@@ -58,6 +59,9 @@ class AttackFigures(TypedDict):
     recall: float | None
     r_precision: float | None
     auc: float | None
+    auc_most: NotRequired[float]
+    """By clip, noise and answers: at most this AUC has who knows everybody else and writes every
+    model, and tells one history of a person from another."""
     popularity_r_precision: float | None
     advantage: float | None
     low: float | None
@@ -115,11 +119,8 @@ class AuditFound(SeenPrivacy):
     seed: int
     settings: dict[str, JsonValue]
     """The settings in force."""
-    fixed: bool
     people: int
     watched: int | None
-    replayed: bool
-    chosen: int
     knows: float
     """The share of every history that the onlooker knew beforehand."""
     seen: SeenAmounts
@@ -155,7 +156,12 @@ def audited(
     # What the onlooker sees of messages, unless it has nothing but the final model.
     seen = None
     attacks: list[AttackFigures] = []
-    if plan.view != "model" or is_gossip(subject.made):
+    if plan.view == "planted":
+        planted = seen_by_operator(subject, progress)
+        seen = planted.seen
+        attacks += _entries([Attempt("planted", planted.claims, "")], seen, subject)
+        attacks[0]["auc_most"] = planted.auc_most
+    elif plan.view != "model" or is_gossip(subject.made):
         seen = observe(
             plan,
             subject.train,
@@ -187,7 +193,7 @@ def audited(
         "cohort": about["cohort"],
         "rounds": seen.rounds[-1].round + 1 if seen.rounds else 0,
         "profile": about["profile"],
-        "popularity": popularity_guess(subject.train, seen_users(seen)),
+        "popularity": popularity_guess(subject.train, seen_users(seen), known_items(seen)),
         "attacks": attacks,
         "accuracy": ending.accuracy,
         **spent_by(seen, ending.privacy),
@@ -199,11 +205,8 @@ def audited(
         "protocol": subject.split.name,
         "seed": plan.seed,
         "settings": dict(about["settings"]),
-        "fixed": about["fixed"],
         "people": about["people"],
         "watched": about["watched"],
-        "replayed": plan.replayed,
-        "chosen": plan.chosen,
         "knows": plan.knows,
         "seen": _amounts(seen),
     }
@@ -234,7 +237,7 @@ def _entries(
         entry = {
             "name": attempt.name,
             "view": seen.about["view"],
-            "source": known()[attempt.name].source,
+            "source": known()[attempt.name].source if attempt.name in known() else "ours",
             "participation": part_untried(),
         }
         # A failed attack is an entry of its own: that it was tried is part of the report.

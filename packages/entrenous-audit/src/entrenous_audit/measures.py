@@ -209,10 +209,17 @@ def verdict(figures: dict[str, Any]) -> str:
     return NOTHING
 
 
-def popularity_guess(data: Interactions, users: Int64Array) -> PopularityFigures:
-    """The figures of a guess by popularity alone, over some users: mean R-precision and AUC."""
+def popularity_guess(
+    data: Interactions, users: Int64Array, known: BoolArray | None = None
+) -> PopularityFigures:
+    """The figures of a guess by popularity alone, over some users: mean R-precision and AUC. known:
+    bool [all users, items], what an attack is not asked for either.
+    """
     history = histories_of(data, users)
     score = np.broadcast_to(data.popularity.astype(np.float64), history.shape)
+    if known is not None:
+        history &= ~known[users]
+        score = np.where(known[users], -np.inf, score)
     return {"r_precision": _mean(r_precision(score, history)), "auc": _mean(auc(score, history))}
 
 

@@ -107,14 +107,13 @@ def _around_server(
     progress: Progress,
 ) -> Transcript:
     masked = protection.secure_sum
-    for option, used in (("--replayed", plan.replayed), ("--new-row", plan.new_row)):
-        if used and masked:
-            raise InputError(
-                option,
-                "devices whose messages are masked answer a model once",
-                expected="a protection without secure_sum",
-                fix="--protect secure_sum=false",
-            )
+    if plan.new_row and masked:
+        raise InputError(
+            "--new-row",
+            "devices whose messages are masked answer a model once",
+            expected="a protection without secure_sum",
+            fix="--protect secure_sum=false",
+        )
     configured = made.configured(data.catalogue)
     contract = bound(configured, data.catalogue)
     if plan.view == "model":
@@ -161,9 +160,6 @@ def _around_server(
         if training.ledger.unopened > before.ledger.unopened:
             # Without a sum there is no second one.
             continue
-        if plan.replayed:
-            # The server shows its old model again: what devices have learnt stays with them.
-            training = training._replace(server=before.server)
         if plan.new_row:
             # The device of one person has a row fewer than it had in the first sum.
             changed.append(fresh_row(data, recorder.rounds[-1].users, number))
@@ -176,7 +172,7 @@ def _around_server(
     progress(rounds, rounds, "round")
     # Only draws that nobody else makes have the sampling's effect on epsilon.
     by_chance = parties is None and protection.sampling == "poisson"
-    about = _about(plan, configured, contract, data, protection) | {
+    about = about_of(plan, configured, contract, data, protection) | {
         "cohort": taking_part(plan, data),
         "watched": None if watched is None else len(watched),
         "rate": whole.protected.rate if by_chance else 1.0,
@@ -243,7 +239,7 @@ def released(
     final = AuditPlan(
         algorithm=plan.algorithm, profile=plan.profile, view="model", knows=plan.knows
     )
-    about = _about(final, configured, contract, data, protection) | {"cohort": 0, "watched": None}
+    about = about_of(final, configured, contract, data, protection) | {"cohort": 0, "watched": None}
     return Transcript(about, data.popularity, (), {**model, **known_share(data, _share(final))})
 
 
@@ -253,10 +249,10 @@ def _copied(training: Training) -> Training:
     return training._replace(devices=type(training.devices)(*copies))
 
 
-def _about(
+def about_of(
     plan: AuditPlan, configured: Any, contract: Contract, data: Interactions, protection: Protection
 ) -> dict[str, Any]:
-    """The public facts of a federation, and the behaviour of the onlooker."""
+    """Returns the public facts of a federation, and the behaviour of the onlooker."""
     plain = str | int | float | None
     return {
         "algorithm": short(plan.algorithm),
@@ -281,10 +277,7 @@ def _about(
             }
             for sent in contract.sends
         ],
-        "fixed": plan.fixed,
         "people": plan.people,
-        "replayed": plan.replayed,
-        "chosen": plan.chosen,
         "new_row": plan.new_row,
     }
 
@@ -324,7 +317,7 @@ def _between_peers(
         swarm = gossip.advance(swarm, number + 1)
     progress(rounds, rounds, "round")
     # The protection of peers is in the settings of their algorithm.
-    about = _about(plan, configured, contract, data, Protection()) | {
+    about = about_of(plan, configured, contract, data, Protection()) | {
         "cohort": len(data.users),
         "watched": len(recorder.peers),
         "neighbours": recorder.peers.tolist(),

@@ -54,6 +54,7 @@ def never_took_part(final: Transcript, without: Transcript) -> Transcript:
     place: the onlooker knows as much of everybody as before.
     """
     knowledge = {name: array for name, array in final.model.items() if name.startswith("known/")}
+    # What the onlooker knows beforehand has a path for a name, arrays of the model have none.
     model = {name: array for name, array in without.model.items() if "/" not in name}
     return final._replace(model={**model, **knowledge})
 
@@ -99,6 +100,7 @@ def by_taking_part(
     more = (found - guess)[some]
     low, high = bootstrap(more)
     because = float(more.mean())
+    # Both are asked: a small difference may be sure, and a large one chance.
     leaks = because > ADVANTAGE and (low or 0) > 0
     return {
         "people": int(some.sum()),

@@ -11,10 +11,11 @@ from typing import Literal, final
 from entrenous.core.values import SettingValue
 from entrenous.runs.options import Profile
 
-View = Literal["individual", "sum", "difference", "neighbour", "model"]
+View = Literal["individual", "sum", "difference", "neighbour", "model", "planted"]
 """individual: a server that opens every update. sum: a server that gets the sum of a round and
 knows who was asked. difference: a server that gets two sums, with and without one party. neighbour:
-a peer, which keeps every message that reaches it. model: anybody who has the final model.
+a peer, which keeps every message that reaches it. model: anybody who has the final model. planted:
+a server that designs every model, and sees sums.
 """
 
 SUM_PARTIES = 100  # usual parties in a sum
@@ -43,36 +44,31 @@ class AuditOptions(JudgedOptions):
     view: View | None = None
     """The view of the onlooker: individual = every update; sum = the sum of a round; difference =
     two sums, with and without one party; neighbour = all that reaches a peer; model = the final
-    model alone. Default: individual; sum where messages are masked; neighbour where there is no
-    server."""
+    model alone; planted = sums of models that the server designs. Default: individual; sum where
+    messages are masked; neighbour where there is no server."""
     cohort: int = 0
     """Parties in a round. 0 = everybody; in `sum` as many as the settings of the training say, 100
     without a cohort and 300 under `private`; in `difference` one more, so that the smaller sum has
     as many; of a final model, the algorithm's own number."""
     rounds: int = 0
     """Rounds that are seen; between peers, units of time. 0 = 1; of sums, the whole training or as
-    much of it as 512 MB hold; 30 of differences; of a final model, the algorithm's own number."""
-    fixed: bool = False
-    """The same parties take part in every round, instead of the algorithm's selection."""
+    much of it as 512 MB hold; 30 of differences; of a final model, the algorithm's own number; in
+    `planted` the answers of a person, as many as a federation allows."""
     people: int = 1
     """Users of each party, whom one gateway answers for. They take part together."""
     watched: int = 0
     """Users whose single messages are kept; between peers, how many of them look on. 0 = as many as
-    512 MB hold."""
+    512 MB hold; in `planted` people who are read, 0 = 40."""
     profile: Profile = "paper"
     """The limits on the data that leaves devices, as for `entrenous run`."""
     protect: Mapping[str, SettingValue] = field(default_factory=dict)
     """Settings of the protection that differ from the profile's. Names: {protect}."""
-    replayed: bool = False
-    """An active server shows devices the same model in every round."""
     knows: float = 0.0
     """The share of every history that the onlooker knows beforehand, drawn at random; known items
     are no find. 0 = nothing; with a final model, half."""
     new_row: bool = False
     """Of two sums, the second is of the same people, one of whom has one row fewer; the onlooker
     knows who, and all other rows."""
-    chosen: int = 0
-    """Users among whom an active server draws every cohort. 0 = all."""
     attacks: tuple[str, ...] = ()
     """Attacks by name; default: all that apply."""
     network: Mapping[str, SettingValue] = field(default_factory=dict)

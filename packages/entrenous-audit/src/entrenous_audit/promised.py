@@ -54,7 +54,7 @@ def spent_by(seen: Transcript, trained: Mapping[str, Any]) -> SeenPrivacy:
     None without a budget.
 
     Each sum that was seen is one release. Where the onlooker's view takes the place of Poisson
-    sampling (parties that are fixed, or gateways), every release counts in full. Single messages
+    sampling (gateways), every release counts in full. Single messages
     carry no noise, and their epsilon is None.
 
     trained: the spending of the training of a final model, as `PrivacyBudget.told` says it; {} if

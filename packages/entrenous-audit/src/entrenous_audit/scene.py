@@ -20,7 +20,7 @@ from .plan import AuditPlan, View
 
 VIEWS: tuple[View, ...] = get_args(View)
 KEPT_BYTES = 1 << 29  # of what is sent in all rounds, unless the plan says whom to watch
-LEAST = {"rounds": 0, "seed": 0, "cohort": 0, "people": 1, "watched": 0, "chosen": 0}
+LEAST = {"rounds": 0, "seed": 0, "cohort": 0, "people": 1, "watched": 0}
 
 Parties = Callable[[int, Int64Array], Int64Array]
 """From the number of a round and the users whom the algorithm selects to the users who take part.
@@ -51,19 +51,8 @@ def check_scene(plan: AuditPlan) -> None:
         raise InputError(
             "--new-row", "there is no pair of sums", expected="--view difference without --people"
         )
-    # A passive onlooker has no say in what is sent to whom.
-    if view not in ("individual", "sum"):
-        for option, used in (("--replayed", plan.replayed), ("--chosen", plan.chosen)):
-            if used:
-                raise InputError(
-                    option,
-                    f"the view is '{view}'",
-                    expected="--view individual or sum: what an active server sees",
-                )
-    if plan.chosen and (plan.fixed or plan.people > 1):
-        raise InputError(
-            "--chosen", "parties are fixed, or gateways", expected="without --fixed and --people"
-        )
+    if view == "planted" and plan.people > 1:
+        raise InputError("--view", "'planted' has lots", expected="without --people")
 
 
 def check_parties(plan: AuditPlan, data: Interactions) -> None:
@@ -76,13 +65,6 @@ def check_parties(plan: AuditPlan, data: Interactions) -> None:
             problem = f"{plan.cohort} parties of {plan.people}"
         raise InputError(
             "--cohort", problem, expected=f"at most {users} users, those of {data.name}"
-        )
-    least = taking_part(plan, data)
-    if plan.chosen and not least <= plan.chosen <= users:
-        raise InputError(
-            "--chosen",
-            f"got {plan.chosen}",
-            expected=f"{least}, the users of a cohort, to {users}, all",
         )
 
 
@@ -110,20 +92,11 @@ def as_it_is(plan: AuditPlan) -> bool:
 def parties_of(
     algorithm: Any, data: Interactions, plan: AuditPlan, protection: Protection
 ) -> Parties | None:
-    """The users who take part in a round: parties that are always the same, or parties that are
-    drawn. None = the users whom the algorithm selects.
+    """The users who take part in a round, which are drawn. None = those whom the algorithm
+    selects.
     """
     users = len(data.users)
     size = taking_part(plan, data)
-    # Drawn once: every round asks the same parties.
-    if plan.fixed:
-        same = _same(plan, size, users)
-        return lambda number, selected: same
-    if plan.chosen:
-        among = drawn(key(plan.seed, "audit", "chosen"), plan.chosen, users)
-        return lambda number, selected: among[
-            drawn(key(plan.seed, "audit", "cohort", number), size, len(among))
-        ]
     # Masked devices answer once, so the two sums of a pair are of two rounds with the same parties.
     pairs = plan.view == "difference" and protection.secure_sum
     if plan.people == 1 and not pairs and (selects_cohort(algorithm) or as_it_is(plan)):
@@ -143,10 +116,6 @@ def taking_part(plan: AuditPlan, data: Interactions) -> int:
     """The number of users who take part in a round."""
     users = len(data.users)
     return min(plan.in_a_round or users, users)
-
-
-def _same(plan: AuditPlan, size: int, users: int) -> Int64Array:
-    return drawn(key(plan.seed, "audit", "parties"), size, users)
 
 
 def but_one(parties: Parties | None, people: int) -> Parties:
@@ -193,6 +162,4 @@ def watched_of(
     most = plan.watched or int(KEPT_BYTES / max(1.0, sent))
     if most >= users:
         return None
-    # With fixed parties, others would never send anything to be watched.
-    among = _same(plan, size, users) if plan.fixed else np.arange(users)
-    return among[drawn(key(plan.seed, "audit", "watched"), max(1, most), len(among))]
+    return drawn(key(plan.seed, "audit", "watched"), max(1, most), users)

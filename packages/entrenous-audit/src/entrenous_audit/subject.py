@@ -101,7 +101,7 @@ def _usual_cohort(audit: AuditPlan, view: View, plan: RunPlan, made: Any, users:
     settings say a cohort, else as many as a sum must have; 0 = as usual in audits. Of two sums, the
     smaller has so many.
     """
-    if audit.people > 1 or view not in ("sum", "difference"):
+    if audit.people > 1 or view not in ("sum", "difference", "planted"):
         return 0
     trained = int(str(plan.settings.get("cohort", 0)))
     least = max(SUM_PARTIES, protection_in(plan, made).people)

@@ -34,14 +34,12 @@ class Transcript(NamedTuple):
     Of messages: `sends`, the declared arrays as {"way", "name", "shape", "usual"}, where `usual` is
     the weight of every device if all weigh alike, else None.
 
-    Of rounds: `cohort`, users in one; `fixed`, true if they are always the same; `people`, users of
-    a party; `rate`, the probability with which Poisson sampling has a user in a round, 1 without
-    it.
+    Of rounds: `cohort`, users in one; `people`, users of a party; `rate`, the probability with
+    which Poisson sampling has a user in a round, 1 without it.
 
     Of the onlooker: `watched`, the number of users, or of looking peers, whose messages were kept
-    (None = all); `replayed`, true if devices were shown one model; `chosen`, the number of users
-    among whom they were asked (0 = all); `new_row`, true if two sums are of the same people, one of
-    whom has one row fewer in the second; between peers `neighbours`, the peers that look on."""
+    (None = all); `new_row`, true if two sums are of the same people, one of whom has one row fewer
+    in the second; between peers `neighbours`, the peers that look on."""
     popularity: Int64Array
     """[items], the number of users who consumed each item."""
     rounds: tuple[Seen, ...]

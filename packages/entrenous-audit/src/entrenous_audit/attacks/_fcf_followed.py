@@ -51,6 +51,7 @@ def _follow(
         expected = (own * times).T @ x
         rest: Float32Array = (total - expected).astype(np.float32)
         if shared and terms.w:
+            # Items that nobody is likely to have decide S, which is the same for all others.
             rest = (rest - y @ _fit(y, rest)).astype(np.float32)
         yield Followed(place, x, times, rest)
 

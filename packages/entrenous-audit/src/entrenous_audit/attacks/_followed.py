@@ -76,6 +76,7 @@ def corrected(
     """
     weighted = multiples / np.maximum(variance, LEAST)
     precision = (weighted @ multiples.T).astype(np.float64)
+    # Known beforehand: a direction that is hardly in doubt is hardly corrected.
     precision += np.diag(1 / np.maximum(doubt.astype(np.float64), LEAST))
     left = np.linalg.inv(precision)
     by = left @ (weighted @ rest)
@@ -101,6 +102,7 @@ def usable(
         given = {name: seen.received[name].astype(np.float32) for name in received}
         total = {name: seen.sent[place_of(name)].astype(np.float32) for name in sent}
         arrays = (*given.values(), *total.values())
+        # A round that failed or overflowed would spoil all that follow.
         if len(seen.users) and all(np.isfinite(array).all() for array in arrays):
             yield seen.users, given, total
 

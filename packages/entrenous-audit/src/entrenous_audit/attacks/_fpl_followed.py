@@ -82,6 +82,7 @@ def _follow(
         down = drawn * slopes.down
         apart = (up + down).astype(np.float32)
         multiples = own * up - (1 - own) * down
+        # The bias moves as an item vector does along a direction that is 1.
         number = np.concatenate([total["q"], total["b"][:, None]], axis=1)
         number[:, :-1] += _shrunk(own, taken, rates.positive, given["q"])
         number[:, :-1] += _shrunk(1 - own, drawn, rates.negative, given["q"])
@@ -93,8 +94,10 @@ def _follow(
         rest = number[:, :-1] - multiples.T @ p
         change = corrected(rest[some], multiples[:, some], variance[some], doubt[place])
         p = p + change.by
+        # The next round begins where this one ends.
         vector[place] = p + _step(slopes, given["q"], p, triples, rates)
         slope = (slopes.consumed * slopes.up).sum(axis=1)
+        # Which triples were drawn is not known: p_u moves by as much in any direction.
         drift = triples * (rates.alpha * slope) ** 2 * 2 * given["q"].var(axis=0).mean()
         doubt[place] = np.minimum(change.left + drift, MOST)
         direction = np.concatenate([p, np.ones((len(p), 1), np.float32)], axis=1)

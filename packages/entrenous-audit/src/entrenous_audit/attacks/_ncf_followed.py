@@ -105,6 +105,7 @@ def _follow(
         item = given["item"][:, :factors]
         output = _output(transcript, given["network"])
         rates = _rates(transcript, length[place])
+        # Negatives are drawn evenly from what a person has not consumed.
         often = rates.negatives * length[place] / others[place]
         middle, after = _trained(vector[place], own, often, item, output, rates)
         # How far along its direction a person moves an item that was consumed, and another one.
@@ -121,12 +122,14 @@ def _follow(
         # How far the direction is off, from how far p_u is.
         mean_bend = np.square(bend).mean(axis=1) + SMALL**2
         off = mean_bend * doubt[place]
+        # What is in doubt adds variance: whether an item was consumed, and how often it was drawn.
         bits = own * (1 - own) * np.square(apart) + (1 - own) * often * np.square(once)
         variance = noise + bits.T @ (np.square(x).mean(axis=1) + off)
         change = corrected(rest[some], multiples[:, some], variance[some], off)
         x = x + change.by
         # Numbers of p_u that hardly move the direction take little of the change.
         vector[place] = after + change.by * bend / (np.square(bend) + 0.3 * mean_bend[:, None])
+        # Each step of training moves p_u by draws that nobody outside knows.
         drift = 0.3 * (rates.user**2) * (rates.epochs * rates.batches[:, 0])
         doubt[place] = np.minimum(change.left / mean_bend + drift, MOST)
         scale = typical(up, own)

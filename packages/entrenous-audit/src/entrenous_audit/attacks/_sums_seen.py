@@ -8,7 +8,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from entrenous.core.lanes.memory import starts_of
 from entrenous.core.types import Array, Float64Array, Int64Array
 from entrenous.federation.recorder import Seen
 
@@ -61,6 +60,7 @@ def differences(transcript: Transcript) -> tuple[Seen, ...]:
     found = []
     for whole, less in _pairs(transcript):
         apart = np.setdiff1d(whole.users, less.users)
+        # Nobody may be in the second sum alone, or their numbers would be in the difference too.
         if len(apart) and len(whole.users) == len(less.users) + len(apart):
             found.append(_less(transcript, whole, less)._replace(users=apart))
     return tuple(found)
@@ -91,38 +91,11 @@ def _less(transcript: Transcript, one: Seen, other: Seen) -> Seen:
     return one._replace(sent={name: one.sent[name] - other.sent[name] for name in names})
 
 
-def as_updates(
-    transcript: Transcript,
-    seen: Seen,
-    rows: dict[str, Array],
-    dense: dict[str, Array],
-    weight: Array,
-    least: float = 0.0,
-) -> Seen:
-    """Returns the updates of the m users of a round that sums give alone, as if seen singly.
-
-    rows: float [m, items, ...], of which a device sent the rows with a number beyond `least`.
-    dense: float [m, ...]. weight: float [m].
-    """
-    # Rows of all arrays belong together: an item is sent if one of them has a number.
-    touched = np.zeros((len(seen.users), transcript.items), np.bool_)
-    for table in rows.values():
-        numbers = np.abs(table).reshape(*touched.shape, -1)
-        touched |= numbers.max(axis=2) > least
-    sent: dict[str, Array] = {
-        **{name: array.astype(np.float32) for name, array in dense.items()},
-        **{name: table[touched].astype(np.float32) for name, table in rows.items()},
-        "ptr": starts_of(touched.sum(axis=1)),
-        "item": np.nonzero(touched)[1].astype(np.int32),
-        "weight": weight.astype(np.float32),
-    }
-    return seen._replace(sent=sent)
-
-
 def senders_of(seen: Seen) -> Int64Array:
     """The number of devices that added to each row of a sum of FPL, int64 [items]; 0 where the
     counts stay inside the sum.
     """
+    # Under noise the count of senders does not leave the sum.
     uncounted = np.zeros(len(seen.received["b"]), np.int64)
     return seen.sent.get("senders", uncounted)
 

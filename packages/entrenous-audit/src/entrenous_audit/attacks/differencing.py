@@ -15,12 +15,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from entrenous.core.types import Array
 from entrenous.federation.recorder import Seen
 
 from ..claims import Attack, Claims
 from ..transcript import Transcript
 from ._rows_seen import declined
-from ._sums_seen import added_up, as_updates, differences
+from ._sums_seen import added_up, differences
 
 
 def run(transcript: Transcript) -> Claims:
@@ -81,17 +82,23 @@ def apart(transcript: Transcript) -> tuple[Seen, ...]:
 
 def _singly(transcript: Transcript, seen: Seen) -> Seen:
     """The sum of one user as an update."""
-    rows = {}
-    dense = {}
-    for name, (way, left) in added_up(transcript, seen).items():
+    arrays = added_up(transcript, seen)
+    # A device sent the rows in which the two sums differ. Rows of all arrays belong together.
+    touched = np.zeros(transcript.items, np.bool_)
+    for way, left in arrays.values():
         if way == "rows":
-            # A device sent the rows in which the two sums differ.
-            rows[name] = left[None]
-        else:
-            # A party adds to one of the groups, the others do not differ.
-            dense[name] = left.sum(axis=0, keepdims=True)
-    weight = seen.sent["weight"].sum(keepdims=True)
-    return as_updates(transcript, seen, rows, dense, weight)
+            touched |= left.reshape(len(touched), -1).any(axis=1)
+    item = np.flatnonzero(touched).astype(np.int32)
+    sent: dict[str, Array] = {
+        "ptr": np.array([0, len(item)], np.int64),
+        "item": item,
+        "weight": seen.sent["weight"].sum(keepdims=True).astype(np.float32),
+    }
+    for name, (way, left) in arrays.items():
+        # Of dense arrays a party adds to one of the groups, the others do not differ.
+        own = left[item] if way == "rows" else left.sum(axis=0, keepdims=True)
+        sent[name] = own.astype(np.float32)
+    return seen._replace(sent=sent)
 
 
 def applies(transcript: Transcript) -> bool:

@@ -195,6 +195,7 @@ def _evidence(way: Way, chance: Float32Array, some: BoolArray) -> Evidence:
         if way.corrects:
             one = _whitened(one)
         first = number * way.numbers
+        # The part of the sums along each direction: all that is used of them from here on.
         slope[one.place] += one.times * (one.x @ one.rest.T)
         directions[one.place, first : first + way.numbers] = one.x
         left += np.square(one.rest).sum(axis=1)
@@ -209,6 +210,7 @@ def _evidence(way: Way, chance: Float32Array, some: BoolArray) -> Evidence:
 def _whitened(one: Followed) -> Followed:
     """A round in numbers whose rests are of variance 1 and do not hang together."""
     spread = (one.rest.T @ one.rest).astype(np.float64) / len(one.rest)
+    # A little on the diagonal, or numbers that never differ could not be inverted.
     spread += (1e-9 * np.trace(spread) + 1e-12) * np.eye(len(spread))
     white = np.linalg.inv(np.linalg.cholesky(spread)).T.astype(np.float32)
     return one._replace(x=one.x @ white, rest=one.rest @ white)
@@ -285,6 +287,7 @@ def _fitted(estimate: Estimate, first: Float32Array, certain: BoolArray) -> Floa
     bit = np.nan_to_num(estimate.bit)
     precision = np.nan_to_num(estimate.precision)
     free = ~certain
+    # The share of each kind is popularity's, item by item.
     beforehand = np.log(np.maximum(first, 1e-9) / np.maximum(1 - first, 1e-9))
     fit = Fit(0.0, 0.5, 0.3)
     for _ in range(FITS):
@@ -292,6 +295,7 @@ def _fitted(estimate: Estimate, first: Float32Array, certain: BoolArray) -> Floa
         inside = consumed * free * precision
         outside = (1 - consumed) * free * precision
         low = _mean(bit, outside)
+        # Bounded: a fit that loses hold of one kind of items would never find it again.
         apart = min(max(_mean(bit, inside) - low, 0.02), 1.5)
         squares = inside * np.square(bit - low - apart) + outside * np.square(bit - low)
         trust = float(free.sum() / max(float(squares.sum()), 1e-9))

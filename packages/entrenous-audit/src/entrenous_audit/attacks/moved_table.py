@@ -35,6 +35,7 @@ def run(transcript: Transcript) -> Claims:
     tally = empty_tally(transcript)
     visits = no_visits(tally)
     for place, seen in enumerate(transcript.rounds):
+        # A sum of devices that show their tables has one table for each sender.
         users = seen.sent.get("sender", seen.users)
         left = _left(seen, users)
         length = np.linalg.norm(left, axis=2)
@@ -67,6 +68,7 @@ def _share(move: Array, toward: Array) -> float:
     some = way > 0
     if not some.any():
         return 0.0
+    # Most rows were not trained on, so the median is the server's share alone.
     return float(np.median((move * toward).sum(axis=1)[some] / way[some]))
 
 

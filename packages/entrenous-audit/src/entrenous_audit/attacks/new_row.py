@@ -37,6 +37,7 @@ def run(transcript: Transcript) -> Claims:
             odds = _by_size(transcript, seen)
         tally.evidence[np.searchsorted(tally.users, user)] += odds
     rows = np.searchsorted(tally.users, np.unique(transcript.model["changed/user"]))
+    # Of others nothing changed, so nothing is said of them.
     few = tally._replace(
         users=tally.users[rows], evidence=tally.evidence[rows], first=tally.first[rows]
     )
@@ -52,6 +53,7 @@ def _by_size(transcript: Transcript, seen: Seen) -> Float32Array:
         if vectors_of_items is None:
             return np.zeros(transcript.items, np.float32)
         size = np.linalg.norm(vectors_of_items, axis=1)
+    # Most rows did not change: what they have is noise.
     away = size - np.median(size)
     return (away / max(float(away.std()), 1e-9)).astype(np.float32)
 

@@ -94,8 +94,10 @@ def _list(json: bool) -> None:
 
 def _show(found: AuditFound) -> None:
     """Prints an audit as a table, then sentences on what its figures rest on."""
-    from ..python.audit_tables import HEADERS, caption, cells, sentences
+    from ..python.audit_tables import HEADERS, caption, cells, first_said, sentences
 
+    for sentence in first_said(found):
+        tell(sentence)
     table(HEADERS, cells(found), title=caption(found))
     for sentence in sentences(found):
         tell(f"- {sentence}")

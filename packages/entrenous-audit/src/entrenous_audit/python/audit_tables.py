@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from entrenous.core.printed import counted
-from entrenous.privacy.protection import epsilon_in_words
-from entrenous.privacy.told import NOT_TRIED
+from entrenous.privacy.protection import PRIVATE, epsilon_in_words
+from entrenous.privacy.told import NOT_TRIED, by_operator, of_operator
 
 from ..examine import AttackFigures, AuditFound
 from ..promised import CanaryFigures
@@ -105,10 +105,21 @@ def _scope(found: AuditFound) -> str:
     # Who sees the final model alone sees no rounds.
     if found["view"] == "model":
         return f"seed {found['seed']}"
-    who = f"{found['cohort']} {'fixed ' if found['fixed'] else ''}users a round"
+    who = f"{found['cohort']} users a round"
     if found["view"] == "neighbour":
         who = f"{found['watched']} of {found['cohort']} peers look on together"
     return f"{counted(found['rounds'], 'round')}, {who}, seed {found['seed']}"
+
+
+def first_said(found: AuditFound) -> list[str]:
+    """Returns the sentence that stands before all figures under `private`: of an operator who
+    plants models. [] where no server adds up sums.
+    """
+    if found["view"] == "planted":
+        return [by_operator(found["attacks"][0], found["seen"]["users"])]
+    if found["profile"] == PRIVATE and found["view"] != "neighbour":
+        return [of_operator(found["algorithm"], found["settings"], found["protect"])]
+    return []
 
 
 def sentences(found: AuditFound) -> list[str]:

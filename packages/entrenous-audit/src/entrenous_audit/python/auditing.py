@@ -45,7 +45,7 @@ class Audit(Report[AuditFound, FrameT]):
     @property
     def notes(self) -> list[str]:
         """Sentences on what the figures rest on, and on their limits."""
-        return audit_tables.sentences(self.found)
+        return [*audit_tables.first_said(self.found), *audit_tables.sentences(self.found)]
 
     def plot(self) -> Figure:
         """A bar of R-precision for each attack on histories that was tried, with popularity alone

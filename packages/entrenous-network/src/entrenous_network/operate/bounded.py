@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from math import ceil, sqrt
+from math import ceil
 from typing import Any, Final
 
 from entrenous.core.contract.declarations import Traits
 from entrenous.core.errors import InputError
 from entrenous.privacy.protection import DP, PRIVATE, PROFILES, PROTECT, protection_of
+from entrenous.privacy.turnout import usual_answers
 from entrenous.runs.plan import SHARE
 
 from ..agreement.terms import FederationTerms, most_by_lot
@@ -147,17 +148,6 @@ def with_epsilon(terms: FederationTerms, plan: FoundingPlan, own: str) -> Federa
     multiplier = multiplier_without_sampling(epsilon, answers, protection.delta)
     noise = multiplier * protection.clip
     return with_protection(terms, people=people, answers=answers, noise=noise)
-
-
-def usual_answers(rounds: int, rate: float) -> int:
-    """Returns the rounds in which nearly everybody takes part at most, of whom each takes part with
-    a probability: two standard deviations more than the mean.
-
-    >>> usual_answers(20, 300 / 943)
-    11
-    """
-    mean = rounds * rate
-    return min(rounds, ceil(mean + 2 * sqrt(mean * (1 - rate))))
 
 
 def _number(epsilon: object) -> float:

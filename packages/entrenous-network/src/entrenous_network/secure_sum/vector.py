@@ -29,9 +29,9 @@ class SumRows(NamedTuple):
 
         A message that has a row for every item is full of everybody, and its numbers alone tell the
         consumed items. Each of `sums` sums of the same people is then `width` equations for each
-        item, in one unknown a person: devices an equation. From 1 on such sums come apart by
-        themselves (FCF of 100 parties: after 8 rounds). So it is with rows of the same items in
-        every round. The less of both counts where there are both.
+        item, in one unknown a person: devices an equation. From 1 on such sums can be solved. So
+        it is with rows of the same items in every round. The less of both counts where there are
+        both.
         """
         filled = float(people)
         if self.out_of:
