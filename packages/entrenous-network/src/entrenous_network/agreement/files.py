@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from entrenous.core.errors import InputError
 from entrenous.core.files import others_may_read, write_private, write_text
 
-FORMAT = 5  # of all files of a federation, of its stores and checkpoints
+FORMAT = 6  # of all files of a federation, of its stores and checkpoints
 # Files that only folders of format 1 have.
 OLD = ("roll.json", "charter.json", "secret.json", "rows.csv", "flower.key")
 IDENTITY = "identity.key"
