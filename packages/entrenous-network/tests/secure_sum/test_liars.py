@@ -205,7 +205,7 @@ def test_a_server_that_changes_boxes_loses_the_shares_in_them_and_gets_nothing(c
     consented(here, server)
     consents = server.consents()
     for place, client in enumerate(here.values()):
-        own = client._own[1]
+        own = client._held[place][1]
         answer = client.unmask(consents)
         expected = bytes(m.SHARE * place) + own + bytes(m.SHARE * (5 - place))
         assert m.decode(answer, m.Signed, 1 << 20).body == expected

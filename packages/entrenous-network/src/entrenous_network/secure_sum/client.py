@@ -134,7 +134,6 @@ class SecureSumClient:
         self._answers: list[tuple[bytes, bytes]] = []
         self._met: Met | None = None
         # This client's shares of its own secrets, and of those of each neighbour that shared.
-        self._own: SharePair = (b"", b"")
         self._held: dict[int, SharePair] = {}
         self._sharers: list[int] = []
         self._survivors: list[int] = []
@@ -210,7 +209,7 @@ class SecureSumClient:
         answer = self._signed(m.SHARES, met.view, m.encode(message))
         # Nothing failed: from here on the state is that of the next stage.
         self._met = met
-        self._own = own
+        self._held = {met.me: own}
         self._views.append(met.view)
         return answer
 
@@ -272,7 +271,7 @@ class SecureSumClient:
         view = m.seen(met.view, said.sharers)
         answer = self._signed(m.MASKED, view, words.tobytes())
         self._sharers = sharers
-        self._held = {**held, met.me: self._own}
+        self._held |= held
         self._rows = rows
         self._views.append(view)
         return answer
@@ -375,7 +374,7 @@ class SecureSumClient:
                 shares.append(of_seed if place in alive else of_masks)
         answer = self._signed(m.UNMASKING, self._views[3], b"".join(shares))
         # Forgotten: a program that is taken over later has nothing left to reveal.
-        del self._secrets, self._held, self._own
+        del self._secrets, self._held
         return answer
 
     # ---- checks ----------------------------------------------------------------------------------
