@@ -307,7 +307,7 @@ def links_to(
     of_members: list[tuple[Callable[[Parts], object], str]] = [
         (_as_another("key"), "with this key"),
         (_as_another("users"), "a number that another has"),
-        (lambda parts: parts.update({"members.json": "{}"}), "format undefined; expected 5"),
+        (lambda parts: parts.update({"members.json": "{}"}), "format undefined; expected 6"),
         (lambda parts: parts.pop("members.json"), "this is no invitation (SyntaxError)"),
     ]
     for lie, said in [*lies, *of_members]:

@@ -21,7 +21,7 @@ import { KINDS, MaskedSide } from "./masked.mjs";
 import { MODELS, best, settingsOf, unknownSetting } from "./models.mjs";
 import * as p from "./protocol.mjs";
 
-export const FORMAT = 5;
+export const FORMAT = 6;
 const LISTED = 10; // items of a list in which a new row is a hit
 const TESTS = 3; // numbers of tests of new rows
 const NO_TESTS = [0, 0, 0]; // rows, hits, sum of 1 / rank

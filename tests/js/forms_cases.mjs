@@ -6,11 +6,10 @@
 import { readFileSync } from "node:fs";
 
 import { WORDS, packed } from "./masked.mjs";
-import { ADVERTISED, COMPLAINED, ENVELOPE, FROM_SERVER } from "./masks.mjs";
+import { ADVERTISED, ENVELOPE, FROM_SERVER } from "./masks.mjs";
 import * as p from "./protocol.mjs";
 
-const KINDS = { ...FROM_SERVER, signed: ENVELOPE, advert: ADVERTISED };
-Object.assign(KINDS, { complaint: COMPLAINED, words: WORDS });
+const KINDS = { ...FROM_SERVER, signed: ENVELOPE, advert: ADVERTISED, words: WORDS };
 
 const taken = (make) => {
   try {

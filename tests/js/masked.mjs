@@ -15,7 +15,7 @@ const NARROW = [32, 16, 8, 4].map((bound) => [bound, 32768 / bound - 1]);
 const FRAME = p.bytesOf("entrenous frame 1\n");
 // What nodes have signed of the model that came to them: heads of frames, with their signatures.
 export const WORDS = f.list(f.row(f.bytes(0, 4096), SIGNATURE), 4096);
-export const KINDS = new Set([...STAGES, "open", "agreed", "members"]);
+export const KINDS = new Set([...STAGES, "agreed", "members"]);
 
 // The terms of a sum, as every party computes them.
 function sumTerms({ terms, listed, length }, { round, attempt, model }) {
@@ -171,13 +171,12 @@ export class MaskedSide {
     if (this.answers.has(asked)) return this.answers.get(asked);
     try {
       const said = await this.said(party, head, body);
-      const answer = await device.seal(head.kind === "open" ? "opening" : head.kind, said, about);
+      const answer = await device.seal(head.kind, said, about);
       if (head.kind === "mask") await this.leave();
       this.answers.set(asked, answer);
       return answer;
     } catch (why) {
       if (!(why instanceof SumRefused)) throw why;
-      if (why.evidence) return device.seal("complaint", why.evidence, about);
       throw new p.Refused("withheld", why.message);
     }
   }
@@ -221,7 +220,6 @@ export class MaskedSide {
     if (kind === "share") return party.share(body);
     if (kind === "mask") return this.masked(party, round, body);
     if (kind === "unmask") return party.unmask(body);
-    if (kind === "open") return party.open(body);
     const answer = await party.consent(body);
     // On the disk before it leaves: later sums are held against this one, also after a restart.
     const past = this.device.state.past ?? [];

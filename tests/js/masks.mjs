@@ -5,25 +5,24 @@ import * as f from "./forms.mjs";
 import * as p from "./protocol.mjs";
 
 const subtle = globalThis.crypto.subtle;
-const DOMAIN = "entrenous secure sum 5";
-const [ADVERT, SHARES, MASKED, CONSENT, UNMASKING, COMPLAINT, OPENING] = [0, 1, 2, 3, 4, 5, 6];
+const DOMAIN = "entrenous secure sum 6";
+const [ADVERT, SHARES, MASKED, CONSENT, UNMASKING] = [0, 1, 2, 3, 4];
 const PRIME = 2n ** 256n + 297n;
 const SHARE = 33; // bytes of a share
 const NOTHING = new Uint8Array();
 const MOST = 4096; // parties of one sum
 const SET = f.bytes(1, MOST / 8); // of parties, as bits
-const BOX = f.bytes(126, 126);
+const BOX = f.bytes(94, 94);
 const HASH = f.bytes(32, 32);
 export const SIGNATURE = f.bytes(64, 64);
 // An envelope, and the messages that a device opens, by the name that each begins with.
 const NAME = f.text(1, 128);
-const SIGNED = [f.whole(0, OPENING), f.whole(), f.whole(), NAME, f.bytes(), SIGNATURE];
+const SIGNED = [f.whole(0, UNMASKING), f.whole(), f.whole(), NAME, f.bytes(), SIGNATURE];
 export const ENVELOPE = f.row(f.one("signed"), ...SIGNED);
 export const ADVERTISED = f.row(HASH, HASH, HASH, HASH);
-export const COMPLAINED = f.row(f.whole(), HASH);
 export const FROM_SERVER = {
   roster: f.row(f.one("roster"), f.list(ENVELOPE, MOST)),
-  inbox: f.row(f.one("inbox"), SET, f.list(BOX, MOST), f.bytes(0, 64 * MOST)),
+  inbox: f.row(f.one("inbox"), SET, f.list(BOX, MOST)),
   survivors: f.row(f.one("survivors"), SET, f.list(f.row(HASH, SIGNATURE), MOST)),
   consents: f.row(f.one("consents"), SET, f.bytes(0, 64 * MOST)),
 };
@@ -32,10 +31,9 @@ const bigOf = (bytes) => BigInt(`0x${p.hex(bytes)}`);
 const bytesOf = (number, size) => p.unhex(number.toString(16).padStart(2 * size, "0"));
 
 export class SumRefused extends Error {
-  constructor(code, reason, evidence = null) {
+  constructor(code, reason) {
     super(`${code}: ${reason}`);
     this.code = code;
-    this.evidence = evidence; // a complaint, signed, that says so to others
   }
 }
 
@@ -189,7 +187,6 @@ export class Party {
     this.secrets = { boxes: random(32), masks: random(32), seed: random(32) };
     this.answers = []; // the question and the answer of each stage so far
     this.views = [NOTHING];
-    this.sent = new Map(); // by neighbour: the digest of its box, and the box's key
     this.consented = null;
   }
 
@@ -256,9 +253,6 @@ export class Party {
       const points = places.map((place) => place + 1);
       const ofMasks = split(this.secrets.masks, threshold, points, this.random);
       const ofSeed = split(this.secrets.seed, threshold, points, this.random);
-      const others = places.filter((place) => place !== me);
-      // Each box has a key of its own, so that opening one to settle a complaint opens no other.
-      const keys = new Map(others.map((place) => [place, this.random(32)]));
       const hashes = [];
       const boxes = [];
       for (const [at, place] of places.entries()) {
@@ -268,17 +262,8 @@ export class Party {
           this.own = pair;
           continue;
         }
-        const box = await sealed(
-          view,
-          me,
-          place,
-          keys.get(place),
-          this.adverts[place].boxes,
-          p.joined(...pair),
-          this.random(12),
-        );
-        boxes.push(box);
-        this.sent.set(place, { digest: await digest(box, hashes.at(-1)), key: keys.get(place) });
+        const key = await this.boxKey(place, me, place);
+        boxes.push(await sealed(key, p.joined(...pair), this.random(12)));
       }
       this.views[1] = view;
       return this.signed(SHARES, view, p.encode([boxes, p.joined(...hashes)]));
@@ -347,20 +332,13 @@ export class Party {
   mask(inbox, vector, rows) {
     return this.once(MASKED, inbox, async () => {
       const { me } = this;
-      const [, set, boxes, hashes] = decoded(inbox, FROM_SERVER.inbox);
+      const [, set, boxes] = decoded(inbox, FROM_SERVER.inbox);
       const sharers = this.list(set, [...this.names.keys()], "sharers");
       const near = this.near(sharers);
-      demand(
-        boxes.length === near.length && hashes.length === 64 * near.length,
-        "box",
-        "not a box of each neighbour",
-      );
+      demand(boxes.length === near.length, "box", "not a box of each neighbour");
       this.held = new Map([[me, this.own]]);
       for (const [at, place] of near.entries()) {
-        this.held.set(
-          place,
-          await this.opened(place, boxes[at], hashes.subarray(64 * at, 64 * at + 64)),
-        );
+        this.held.set(place, await unsealed(await this.boxKey(place, place, me), boxes[at]));
       }
       this.rows = rows;
       const { length: people } = this.enough(sharers, rows);
@@ -388,24 +366,16 @@ export class Party {
     });
   }
 
+  // The key of a box that this party sends to another, or gets from it.
+  async boxKey(other, sender, receiver) {
+    const common = await p.agree(this.secrets.boxes, this.adverts[other].boxes);
+    const key = await derive(common, "box", this.view, sender, receiver);
+    return subtle.importKey("raw", key, "AES-GCM", false, ["encrypt", "decrypt"]);
+  }
+
   // The neighbours among some places.
   near(places) {
     return places.filter((place) => place !== this.me && this.around.includes(place));
-  }
-
-  // The shares in a neighbour's box, or a refusal with a complaint.
-  async opened(place, box, hashes) {
-    const plain = await unsealed(this.view, place, this.me, this.secrets.boxes, box);
-    if (plain !== null) {
-      const pair = [plain.slice(0, SHARE), plain.slice(SHARE)];
-      if (p.same(await committed(this.view, place, this.me, pair), hashes)) return pair;
-    }
-    const about = p.encode([place, await digest(box, hashes)]);
-    throw new SumRefused(
-      "box",
-      "not what its sender committed to",
-      await this.signed(COMPLAINT, this.view, about),
-    );
   }
 
   // A list of parties from the server: all of `among`, this one and enough holders of its shares.
@@ -479,29 +449,8 @@ export class Party {
       const answer = await this.signed(UNMASKING, this.views[3], p.joined(...shares));
       // Forgotten: a program that is taken over later has nothing left to reveal.
       this.secrets = this.held = this.own = null;
-      this.sent.clear();
       return answer;
     });
-  }
-
-  // Answers a complaint about a box of this party with the key of that box, which tells who lied.
-  async open(complaint) {
-    const [, stage, round, attempt, name, message, signature] = decoded(complaint, ENVELOPE);
-    const place = this.names?.indexOf(name) ?? -1;
-    demand(
-      stage === COMPLAINT &&
-        round === this.terms.round &&
-        attempt === this.terms.attempt &&
-        place >= 0,
-      "unknown",
-      "no complaint of this sum",
-    );
-    await this.check(COMPLAINT, name, this.view, await p.sha256(message), signature);
-    const [dealer, about] = decoded(message, COMPLAINED);
-    // Whoever got exactly what was sent has opened it, so only a liar has it opened here.
-    const box = this.sent.get(place);
-    demand(dealer === this.me && box && p.same(box.digest, about), "box", "not what was sent");
-    return this.signed(OPENING, this.view, p.encode([place, box.key]));
   }
 }
 
@@ -528,32 +477,16 @@ export async function termsDigest(terms, roll) {
   return digest(DOMAIN, about, await p.sha256(p.encode(keys)));
 }
 
-async function boxKey(view, sender, receiver, secret, other) {
-  const key = await derive(await p.agree(secret, other), "box", view, sender, receiver);
-  return subtle.importKey("raw", key, "AES-GCM", false, ["encrypt", "decrypt"]);
+async function sealed(key, plain, nonce) {
+  const how = { name: "AES-GCM", iv: nonce };
+  return p.joined(nonce, new Uint8Array(await subtle.encrypt(how, key, plain)));
 }
 
-async function sealed(view, sender, receiver, own, theirs, plain, nonce) {
-  const key = await boxKey(view, sender, receiver, own, theirs);
-  const how = { name: "AES-GCM", iv: nonce, additionalData: p.encode([view, sender, receiver]) };
-  return p.joined(
-    await p.publicOf("X25519", own),
-    nonce,
-    new Uint8Array(await subtle.encrypt(how, key, plain)),
-  );
-}
-
-// The content of a box; null if it does not open.
-async function unsealed(view, sender, receiver, own, box) {
-  try {
-    const key = await boxKey(view, sender, receiver, own, box.subarray(0, 32));
-    const how = {
-      name: "AES-GCM",
-      iv: box.subarray(32, 44),
-      additionalData: p.encode([view, sender, receiver]),
-    };
-    return new Uint8Array(await subtle.decrypt(how, key, box.subarray(44)));
-  } catch {
-    return null;
-  }
+// The shares in a box; zeros if it does not open.
+async function unsealed(key, box) {
+  const how = { name: "AES-GCM", iv: box.subarray(0, 12) };
+  const nothing = new Uint8Array(2 * SHARE);
+  const opened = await subtle.decrypt(how, key, box.subarray(12)).catch(() => nothing);
+  const plain = new Uint8Array(opened);
+  return [plain.slice(0, SHARE), plain.slice(SHARE)];
 }

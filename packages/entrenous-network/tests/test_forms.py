@@ -31,9 +31,8 @@ SIGNED = ["signed", 0, 3, 1, "node-1", b"advert", SIGNATURE]
 GOOD: dict[str, Any] = {
     "signed": SIGNED,
     "advert": [HASH, HASH, HASH, HASH],
-    "complaint": [2, HASH],
     "roster": ["roster", [SIGNED, [*SIGNED[:4], "node-2", *SIGNED[5:]]]],
-    "inbox": ["inbox", b"\7", [BOX, BOX], bytes(128)],
+    "inbox": ["inbox", b"\7", [BOX, BOX]],
     "survivors": ["survivors", b"\7", [[HASH, SIGNATURE]]],
     "consents": ["consents", b"\7", bytes(192)],
     "words": [[b"head", SIGNATURE]],
@@ -44,9 +43,8 @@ GOOD: dict[str, Any] = {
     },
 }
 KINDS: dict[str, Any] = {
-    **{"signed": messages.Signed, "advert": messages.Advert, "complaint": messages.Complaint},
+    **{"signed": messages.Signed, "advert": messages.Advert, "consents": messages.Consents},
     **{"roster": messages.Roster, "inbox": messages.Inbox, "survivors": messages.Survivors},
-    "consents": messages.Consents,
 }
 # Values in place of others: of each type, too short, too long, too small, and too large.
 OTHERS: tuple[Any, ...] = (

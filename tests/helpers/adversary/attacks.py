@@ -1,5 +1,5 @@
 """Attacks: one field of one kind of frame towards some nodes; another world for some nodes; two
-lists for two groups of nodes and some who collude with the server; nodes that lie."""
+lists for two groups of nodes and some who collude with the server."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from adversary.changes import Change, apply, changes, same
 from adversary.leaves import (
     Opened,
     Where,
-    declared_structs,
     leaves,
     put_together,
     take_apart,
@@ -23,7 +22,6 @@ from adversary.leaves import (
 from adversary.watch import Watch, _put
 from adversary.world import ATTACKED, Attack, Frames, World, changed_state, frames_of
 from entrenous_network.frames.frames import opened
-from entrenous_network.secure_sum import primitives
 from entrenous_network.server import server as server_module
 from entrenous_network.server.server_folder import ServerFolder
 
@@ -433,93 +431,3 @@ class TwoModels(Attack):
             return made(server, given)
 
         _put(undo, server_module.FederationServer, "_work_of", work_of)
-
-
-# ---- what nodes say about each other -------------------------------------------------------------
-
-
-class Complaining(Attack):
-    """At a stage each node is asked with a change of each entry of what the server passes on,
-    before it is asked rightly. Whatever it says that is no answer to the stage, a complaint, is
-    brought to all others.
-    """
-
-    def __init__(self, world: World, where: str, victims: Sequence[str]) -> None:
-        self.world, self.where, self.victims = world, where, frozenset(victims)
-        self.said: dict[str, bytes] = {}  # complaints, by the sha256 of their bytes
-
-    def __repr__(self) -> str:
-        return (
-            f"`mask` to {sorted(self.victims)} with another entry of {self.where}, and complaints"
-            " brought to all"
-        )
-
-    def within(self, undo: ExitStack, watch: Watch, world: World) -> None:
-        self.said = {}
-
-    def requests(self, node: str, frame: bytes, turn: int) -> list[bytes]:
-        found = opened(frame)
-        if found.head.round < ATTACKED:
-            return [frame]
-        if found.head.kind == "mask" and node in self.victims:
-            return [*self.lies(take_apart(frame)), frame]
-        if found.head.kind == "consent":
-            return [*self.brought(take_apart(frame)), frame]
-        return [] if found.head.kind == "open" else [frame]
-
-    def lies(self, frame: Opened) -> Iterator[bytes]:
-        """The question with each part of a field that has a part for each other node changed."""
-        for path, value in leaves(frame):
-            if self.where not in path or not isinstance(value, bytes):
-                continue
-            size = (
-                len(value)
-                if isinstance(path[-1], int)
-                else len(value) // (len(self.world.names) - 1)
-            )
-            for start in range(0, len(value), max(1, size)):
-                lie = value[:start] + bytes([value[start] ^ 1]) + value[start + 1 :]
-                yield put_together(with_value(frame, path, lie), self.world.key)
-
-    def brought(self, frame: Opened) -> Iterator[bytes]:
-        """What was complained of, as a question."""
-        for said in self.said.values():
-            head = {**frame.head, "kind": "open"}
-            yield put_together(Opened(head, said), self.world.key)
-
-    def answers(self, node: str, frame: bytes, answer: bytes, turn: int) -> list[bytes]:
-        found = opened(answer)
-        if found.head.kind == "complaint":
-            self.said[found.head.digest.hex()] = bytes(found.body)
-        return [answer] if found.head.kind == opened(frame).head.kind else []
-
-
-def complaining(world: World, victims: Sequence[str]) -> Iterator[Complaining]:
-    """With each field of an inbox changed."""
-    kinds = [kind for kind in declared_structs() if kind.__name__ == "Inbox"]
-    for name in kinds[0].__struct_fields__:
-        yield Complaining(world, name, victims)
-
-
-# ---- nodes that lie ------------------------------------------------------------------------------
-
-
-class FalseComplaint(Attack):
-    """One node complains of the good boxes of all others, or of one. The server is honest."""
-
-    lenient = False
-
-    def __init__(self, liar: str, of: str | None = None) -> None:
-        self.liar, self.of = liar, of if of != liar else None
-
-    def __repr__(self) -> str:
-        return f"{self.liar} complains of a good box"
-
-    def within(self, undo: ExitStack, watch: Watch, world: World) -> None:
-        unseal = primitives.unseal
-
-        def unsealed(key: bytes, box: bytes, about: bytes) -> bytes | None:
-            sent = {box.key for box in watch.boxes if self.of in (None, box.node)}
-            return None if watch.now[0] == self.liar and key in sent else unseal(key, box, about)
-
-        _put(undo, primitives, "unseal", unsealed)

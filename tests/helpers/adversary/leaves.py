@@ -20,12 +20,10 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from entrenous_network.frames import frames
 from entrenous_network.frames.frames import MAGIC, START, VERSION, Head, opened
-from entrenous_network.secure_sum import messages
 from entrenous_network.wire import tensors
 
 Where: TypeAlias = tuple[str | int, ...]
 Tree: TypeAlias = Any  # Record, Packed, Arrays, list, dict, array, or a plain value
-SAID = getattr(messages, "SAID", messages.STAGES)  # what each stage of an envelope is called
 DERIVED = {("head", "size"), ("head", "digest")}  # follow from the body unless they are attacked
 
 
@@ -99,11 +97,9 @@ def read_body(body: bytes) -> Tree:
     return read_bytes(body)
 
 
-def read_bytes(data: bytes, named: str = "") -> Tree:
-    """Bytes, as the message that they hold where they hold one that the package declares. named: of
-    several that they may be, the one whose name is like this."""
-    kinds = sorted(declared_structs(), key=lambda kind: kind.__name__.lower() != named)
-    for kind in kinds:
+def read_bytes(data: bytes) -> Tree:
+    """Bytes, as the message that they hold where they hold one that the package declares."""
+    for kind in declared_structs():
         try:
             found = msgspec.msgpack.decode(data, type=kind)
         except (msgspec.MsgspecError, ValueError, RecursionError):
@@ -117,12 +113,6 @@ def read_value(value: Any) -> Tree:
     """A value of a struct as a tree."""
     if isinstance(value, msgspec.Struct):
         fields = {name: read_value(getattr(value, name)) for name in value.__struct_fields__}
-        if (
-            {"stage", "body"} <= fields.keys()
-            and isinstance(fields["body"], bytes)
-            and 32 < len(fields["body"]) <= 64
-        ):
-            fields["body"] = read_bytes(fields["body"], SAID[int(fields["stage"])])
         return Record(type(value), fields)
     if isinstance(value, list | tuple):
         return [read_value(each) for each in value]

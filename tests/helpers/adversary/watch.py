@@ -109,9 +109,9 @@ class Watch:
         self.derived.setdefault(key, set()).add(secret)
         return key
 
-    def seal(self, key: bytes, plain: bytes, about: bytes) -> bytes:
+    def seal(self, key: bytes, plain: bytes) -> bytes:
         self.boxes.append(Box(*self.now, key, plain))
-        return seal(key, plain, about)
+        return seal(key, plain)
 
     def agree(self, private: X25519PrivateKey, public: bytes) -> bytes:
         common = agree(private, public)

@@ -10,7 +10,6 @@
      -DQ=...          another quorum                              (M1: two lists of survivors)
      -DCLAIM          the header's model is compared, not the download's   (C1)
      -DNO_ROSTER      the models in the adverts are not compared           (A7)
-     -DBOX_ALONE      a complaint names the box, not the hashes beside it
      -DTWICE          a party signs a second list                                              */
 
 #ifndef N
@@ -37,7 +36,6 @@ byte unmasked[N];                /* lists under which it gave shares, as bits */
 short list[2];                   /* two lists of survivors, as bits of parties */
 byte signatures[2];
 byte seeds[N], keys[N];          /* honest parties' shares of each kind that it got, of each party */
-bool box_opened;                 /* a box from an honest party to an honest one */
 
 byte p, q, k;
 
@@ -62,21 +60,8 @@ inline share(party) {
 #endif
 }
 
-/* Stage 3a: for each neighbour a box and the hashes of its shares. The server may change either. A party
-   complains of what does not fit, and the dealer opens the box that it sent, as it sent it. */
-inline boxes() {
-  bool box_changed, hashes_changed, complaint;
-  if :: box_changed = true :: skip fi;
-  if :: hashes_changed = true :: skip fi;
-  complaint = box_changed || hashes_changed;
-#ifdef BOX_ALONE
-  box_opened = complaint && !box_changed
-#else
-  box_opened = complaint && !box_changed && !hashes_changed
-#endif
-}
-
-/* Stage 3b: a download, and a header that says of which model it is. */
+/* Stage 3: for each neighbour a box, which opens for nobody else, and a party masks whether its boxes open
+   or not. A server that changes boxes has fewer shares in the end, and each count below is a most. A download, and a header that says of which model it is. */
 inline mask(party) {
   byte claimed, came;
   any(claimed, 0, 2);
@@ -122,11 +107,9 @@ inline unmask(party) {
 }
 
 init {
-  /* one sum: every honest party in it trained from the same model, and no box of honest ones is open */
+  /* one sum: every honest party in it trained from the same model */
   for (p : C .. N - 1) { atomic { advert(p) } }
   for (p : C .. N - 1) { atomic { share(p) } }
-  atomic { boxes() }
-  assert(!box_opened);
   for (p : C .. N - 1) { atomic { mask(p) } }
   for (p : C + 1 .. N - 1) {
     assert(!masked[p] || !masked[C] || trained[p] == trained[C])

@@ -63,7 +63,6 @@ def test_no_choice_of_the_server_breaks_a_larger_sum(
     [
         ("-DCLAIM", "trained"),
         ("-DNO_ROSTER", "trained"),
-        ("-DBOX_ALONE", "box_opened"),
         ("-DTWICE", "seeds"),
         ("-DQ=3", "seeds"),  # floor(1.1 n / 2) + 1 for five parties: what stood here before
     ],

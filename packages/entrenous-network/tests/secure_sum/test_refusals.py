@@ -200,15 +200,10 @@ def test_lists_that_cannot_be() -> None:
         ("sharers", m.to_bits(range(1, 5), 6), inbox.boxes),  # not the client itself
         ("floor", m.to_bits(range(3), 6), inbox.boxes[:2]),
         ("box", m.to_bits(range(5), 6), inbox.boxes[:-1]),
-        ("box", m.to_bits(range(5), 6), inbox.boxes[::-1]),
-        ("box", m.to_bits(range(6), 6), [*inbox.boxes, inbox.boxes[0]]),
+        ("box", m.to_bits(range(5), 6), [*inbox.boxes, inbox.boxes[0]]),
     ):
-        hashes = (inbox.commitments * 2)[: m.COMMITTED * len(boxes)]
-        wrong = m.encode(m.Inbox(bits, boxes, hashes))
+        wrong = m.encode(m.Inbox(bits, boxes))
         refused(code, lambda wrong=wrong: parties[name(0)].mask(wrong, values, ALL))
-    for hashes in (b"", inbox.commitments[:-1], inbox.commitments + b"\0", inbox.commitments[::-1]):
-        wrong = m.encode(m.Inbox(m.to_bits(range(5), 6), inbox.boxes, hashes))
-        refused("box", lambda wrong=wrong: parties[name(0)].mask(wrong, values, ALL))
     masked(parties, server, vectors(6), [name(5)])
     said = m.decode(server.survivors(name(0)), m.Survivors, 1 << 20)
     refused(
@@ -231,14 +226,12 @@ def test_a_ring_that_fell_apart() -> None:
     victim = parties[name(0)]
     share, met = victim.share(roster), victim._met
     assert met is not None
-    boxes, hashes = [], []
+    boxes = []
     for k in met.graph.neighbours(0):
         sent = m.decode(signed(parties[name(k)].share(roster)).body, m.Shares, 1 << 20)
         boxes.append(sent.boxes[met.graph.neighbours(k).index(0)])
-        at = m.COMMITTED * met.graph.around(k).index(0)
-        hashes.append(sent.commitments[at : at + m.COMMITTED])
     everyone = m.to_bits(range(150), 150)
-    inbox = m.encode(m.Inbox(everyone, boxes, b"".join(hashes)))
+    inbox = m.encode(m.Inbox(everyone, boxes))
     victim.mask(inbox, vectors(1)[name(0)], ALL)
     view, digest = victim._views[2], about.digest(roll(150))
     ring, reach = met.graph.ring, met.graph.reach
@@ -350,7 +343,7 @@ def test_a3_below_the_threshold_a_round_is_abandoned_and_nothing_is_revealed(sta
             refused(
                 "floor",
                 lambda client=client: client.mask(
-                    m.encode(m.Inbox(said, [], b"")), values[client.name], ALL
+                    m.encode(m.Inbox(said, [])), values[client.name], ALL
                 ),
             )
         elif stage == "masked":
@@ -395,7 +388,7 @@ def test_messages_the_server_refuses() -> None:
         ("malformed", b""),
         ("malformed", good + b"\0"),
         ("malformed", good[:-1]),
-        ("malformed", again(good, stage=7)),
+        ("malformed", again(good, stage=5)),
         ("size", good + bytes(4096)),
         ("unknown", again(good, sender="zoe")),
         ("signature", again(good, sender=name(1))),
@@ -404,7 +397,6 @@ def test_messages_the_server_refuses() -> None:
         ("round", again(good, round=2)),
         ("round", again(good, attempt=1)),
         ("stage", again(good, stage=1)),
-        ("stage", again(good, stage=m.COMPLAINT)),
         ("malformed", again(good, round=-1)),
         ("malformed", client._signed(m.ADVERT, b"", b"\x90")),
     ):
@@ -508,7 +500,9 @@ def test_thousands_of_mutated_messages_are_refused_and_change_nothing() -> None:
         send(partial(server.add, m.SHARES), client.share(roster))
     for each, client in parties.items():
         inbox = server.inbox(each)
-        attack(lambda data, each=each, client=client: client.mask(data, values[each], ALL), inbox)
+        # With other bytes in a box it would be taken, since a box that does not open is none.
+        bare = m.encode(structs.replace(m.decode(inbox, m.Inbox, 1 << 20), boxes=[]))
+        attack(lambda data, each=each, client=client: client.mask(data, values[each], ALL), bare)
         send(partial(server.add, m.MASKED), client.mask(inbox, values[each], ALL))
     for each, client in parties.items():
         survivors = server.survivors(each)

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from entrenous.core.errors import InputError
 from entrenous.core.files import others_may_read, write_private, write_text
 
-FORMAT = 5  # of all files of a federation, of its stores and checkpoints
+FORMAT = 6  # of all files of a federation, of its stores and checkpoints
 IDENTITY = "identity.key"
 # A node's name. It names files and is said to commands, so it begins with a letter or digit.
 NODE_NAME = re.compile(rb"[a-z0-9][a-z0-9.-]{0,63}")

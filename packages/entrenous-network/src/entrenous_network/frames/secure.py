@@ -16,11 +16,6 @@ from . import contribution
 from .frames import HEAD, SIGNATURE, START
 
 KINDS = ("advert", "share", "mask", "consent", "unmask")  # in the order of secure_sum's stages
-# Asks for the key of a box that somebody complained of; brings that key.
-OPEN = "open"
-OPENED = "opening"
-COMPLAINT = "complaint"  # the answer to `mask` of a node that got a bad box
-ANSWERED = {OPEN: OPENED}  # kinds of answers, where they are not those of their requests
 MESSAGE = 1 << 30  # bytes of a message, at most
 SPARE = 1.125  # of the bytes of an answer, for items that come
 

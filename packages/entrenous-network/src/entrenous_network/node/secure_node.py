@@ -24,7 +24,7 @@ from ..agreement.terms import FederationTerms
 from ..frames.frames import KNOWN, AnswerFacts, Code, Frame, FrameRefused
 from ..frames.request import NodeRequest, Responder, announced
 from ..frames.row_tests import RowTests, with_tests
-from ..frames.secure import ANSWERED, COMPLAINT, KINDS, MESSAGE, sum_terms
+from ..frames.secure import KINDS, MESSAGE, sum_terms
 from ..secure_sum.client import SecureSumClient
 from ..secure_sum.party_list import AnswerBudget, Demands, PartyList, refusal
 from ..secure_sum.primitives import Verify, verified
@@ -119,9 +119,7 @@ class SecureSide:
 
     def answer(self, frame: Frame) -> bytes:
         """Returns the node's message for a stage of a secure sum. The same request gets the same
-        answer.
-
-        A box with wrong content is answered by a complaint. Raises FrameRefused.
+        answer. Raises FrameRefused.
         """
         # Each party of a sum is one person's device.
         self._node.responder.asked_for(frame)
@@ -133,9 +131,6 @@ class SecureSide:
         try:
             answer = self._said(client, frame)
         except SumRefused as why:
-            if why.evidence:
-                facts = self._node.facts(frame)
-                return self._node.responder.seal_for(frame, COMPLAINT, why.evidence, facts)
             raise FrameRefused(Code.WITHHELD, f"{why.code}: {why.text}") from None
         self._answers[asked] = answer
         return answer
@@ -214,12 +209,9 @@ class SecureSide:
             answer = client.share(body)
         elif kind == "consent":
             answer = self._consent(client, body)
-        elif kind == "unmask":
-            answer = client.unmask(body)
         else:
-            answer = client.open_box(body)
-        answered = ANSWERED.get(kind, kind)
-        return self._node.responder.seal_for(frame, answered, answer, self._node.facts(frame))
+            answer = client.unmask(body)
+        return self._node.responder.seal_for(frame, kind, answer, self._node.facts(frame))
 
     def _masked(self, client: SecureSumClient, frame: Frame) -> bytes:
         """Trains, masks, and writes both to the disk before anything leaves. Returns the whole
@@ -233,8 +225,6 @@ class SecureSide:
         if announced(node.shard.contract, request.download) != client.terms.model:
             text = "the download is not the model that all have signed for this attempt"
             raise FrameRefused(Code.WRONG_MODEL, text)
-        # Before the training, which a bad inbox would waste.
-        client.check_inbox(inbox)
         work = self._vector(request, client.terms.model)
         total = work.total
         try:

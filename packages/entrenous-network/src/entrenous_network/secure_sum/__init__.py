@@ -40,12 +40,12 @@ client reveals shares only under a list of survivors that a quorum q has signed,
 2 q > parties + those in league. So there is one list. Each message is signed over the transcript so
 far: the terms with floors and noise, all signed keys, the model, and the list of sharers.
 
-A party that lies to the others is named, by messages that it has signed itself: a revealed share is
-compared with the hash that its owner committed to, and a box that does not hold such shares is
-complained of, and opened by its sender (`add_complaint`, `open_box`, `add_opening`). Wrong shares
-of some parties cost nothing while enough right ones come.
+A revealed share is compared with the hash that its owner signed, and a wrong one is left out: it
+costs nothing while enough right ones come. A holder whose box did not open reveals zeros. A party
+that has to do with more wrong shares than those in league could bring about is named as the liar.
 
-What it does not promise: a member can send a false vector, which spoils the sum and names nobody.
-The total says what a total says. Above 128 parties the order of the ring is a hash of all signed
-keys, which a server with several members in league can try again and again to its liking.
+What it does not promise: that a few wrong shares name somebody. A member can send a false vector,
+which spoils the sum and names nobody. The total says what a total says. Above 128 parties the order
+of the ring is a hash of all signed keys, which a server with several members in league can try
+again and again to its liking.
 """

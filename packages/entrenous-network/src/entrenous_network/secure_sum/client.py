@@ -25,15 +25,13 @@ from .refusal import Code, SumRefused, require
 from .shamir import split
 from .statements import (
     EMPTY,
+    Purpose,
+    about_box,
     about_own,
     about_pair,
-    box_digest,
     commitment,
     committed_pair,
     read_advert,
-    said_by,
-    sealed,
-    unsealed,
 )
 from .terms import Floors, Roll, SumTerms
 from .vector import SumRows
@@ -78,17 +76,6 @@ class Met(NamedTuple):
         """The places among `among` that are neighbours of this client, ascending."""
         some = set(among)
         return [place for place in self.graph.neighbours(self.me) if place in some]
-
-
-class Opened(NamedTuple):
-    """The contents of an inbox."""
-
-    said: m.Inbox
-    """The message."""
-    sharers: list[int]
-    """The places of all parties that shared their secrets."""
-    held: dict[int, SharePair]
-    """This client's shares of each neighbour's secrets."""
 
 
 @final
@@ -146,14 +133,8 @@ class SecureSumClient:
         # sha256 of the question, and the answer, of every stage so far.
         self._answers: list[tuple[bytes, bytes]] = []
         self._met: Met | None = None
-        # By neighbour: the key of the box that it was sent, and the `box_digest` of the box.
-        self._box_keys: dict[int, X25519PrivateKey] = {}
-        self._sent: dict[int, bytes] = {}
         # This client's shares of its own secrets, and of those of each neighbour that shared.
-        self._own: SharePair = (b"", b"")
         self._held: dict[int, SharePair] = {}
-        # The newest inbox that was looked into.
-        self._looked: tuple[bytes, Opened] | None = None
         self._sharers: list[int] = []
         self._survivors: list[int] = []
         self._rows = SumRows(0, 0)
@@ -194,43 +175,6 @@ class SecureSumClient:
         """
         return self._once(m.UNMASKING, consents, lambda: self._unmask(consents))
 
-    def open_box(self, complaint: bytes) -> bytes:
-        """Answers a complaint about this client's box with the key of that box, which tells who
-        lied.
-
-        It gives away nothing that an honest party keeps: a receiver that complains of a good box
-        has its shares already, and a box that was changed on the way is not opened. Raises
-        SumRefused.
-        """
-        met = self._others()
-        # The complaint is of a party, and signed under the same roster: the server cannot make one.
-        signed = m.decode(complaint, m.Signed, m.limit_of(m.COMPLAINT, 0))
-        said_by(self.terms, self.roll, signed, m.COMPLAINT)
-        require(signed.sender in met.names, "unknown", f"'{signed.sender[:40]}' takes no part")
-        place = met.names.index(signed.sender)
-        body = hashlib.sha256(signed.body).digest()
-        self._check(m.COMPLAINT, place, met.view, body, signed.signature)
-        # It is about a box of this client, which still has its key.
-        about = m.decode(signed.body, m.Complaint, len(signed.body))
-        require(about.dealer == met.me, "box", "the complaint is about the box of another")
-        require(place in self._sent, "box", "no box was sent there, or all is forgotten by now")
-        # An honest receiver that got exactly this has opened it, so only a liar has it opened here.
-        # Otherwise a server could change a box on its way, and have the good one opened for itself.
-        require(
-            about.box == self._sent[place],
-            "box",
-            "the box that came, or the hashes of its shares, are not those that were sent",
-        )
-        opening = m.Opening(place, self._box_keys[place].private_bytes_raw())
-        return self._signed(m.OPENING, met.view, m.encode(opening))
-
-    def check_inbox(self, inbox: bytes) -> None:
-        """Looks into the boxes of an inbox before anything is trained for it: as `mask` does.
-        Raises SumRefused, for a bad box with a complaint as evidence.
-        """
-        if len(self._answers) == m.MASKED:
-            self._read_inbox(inbox)
-
     # ---- stage 1 and 2: keys and shares ----------------------------------------------------------
 
     def _advertise(self) -> bytes:
@@ -252,25 +196,20 @@ class SecureSumClient:
         of_masks = split(self._secrets.masks.private_bytes_raw(), met.graph.threshold, points)
         of_seed = split(self._secrets.seed, met.graph.threshold, points)
         pairs = dict(zip(met.around, zip(of_masks, of_seed, strict=True), strict=True))
-        # A hash of every share, signed with the boxes: by it the server knows a wrong share later,
-        # and the receiver a box that does not hold what it should.
-        hashes = {
-            place: committed_pair(met.view, met.me, place, pair) for place, pair in pairs.items()
-        }
+        # A hash of every share, signed with the boxes: by it the server knows a wrong share later.
+        hashes = [committed_pair(met.view, met.me, place, pair) for place, pair in pairs.items()]
         own = pairs.pop(met.me)
-        # Each box has a key of its own, so that opening one to settle a complaint opens no other.
-        keys = {place: X25519PrivateKey.generate() for place in pairs}
-        boxes = {}
+        boxes = []
         for place, pair in pairs.items():
-            theirs = met.adverts[place].boxes
-            boxes[place] = sealed(met.view, met.me, place, keys[place], theirs, b"".join(pair))
-        message = m.Shares(list(boxes.values()), b"".join(hashes.values()))
+            # Between keys of signed adverts: nobody else makes a box in this client's name, and no
+            # box has a key of its own that somebody could ask for.
+            key = self._box_key(met, place, about_box(met.view, met.me, place))
+            boxes.append(p.seal(key, b"".join(pair)))
+        message = m.Shares(boxes, b"".join(hashes))
         answer = self._signed(m.SHARES, met.view, m.encode(message))
         # Nothing failed: from here on the state is that of the next stage.
         self._met = met
-        self._own = own
-        self._box_keys = keys
-        self._sent = {place: box_digest(box, hashes[place]) for place, box in boxes.items()}
+        self._held = {met.me: own}
         self._views.append(met.view)
         return answer
 
@@ -313,7 +252,9 @@ class SecureSumClient:
 
     def _mask(self, inbox: bytes, vector: Int64Array, rows: SumRows) -> bytes:
         met = self._others()
-        said, sharers, held = self._read_inbox(inbox)
+        said = m.decode(inbox, m.Inbox, self._limit(m.BOX + 8))
+        sharers = self._list(said.sharers, range(len(met.names)), "sharers")
+        held = self._opened(met.near(sharers), said.boxes)
         # Nothing leaves for a sum that could not come out, or that would not hide this client.
         self._enough(sharers, rows)
         words = self._words(vector, len(sharers))
@@ -330,53 +271,31 @@ class SecureSumClient:
         view = m.seen(met.view, said.sharers)
         answer = self._signed(m.MASKED, view, words.tobytes())
         self._sharers = sharers
-        self._held = {**held, met.me: self._own}
+        self._held |= held
         self._rows = rows
         self._views.append(view)
         return answer
 
-    def _read_inbox(self, inbox: bytes) -> Opened:
-        """Opens all boxes of an inbox. Raises SumRefused."""
-        if self._looked is not None and self._looked[0] == inbox:
-            return self._looked[1]
+    def _opened(self, near: list[int], boxes: list[bytes]) -> dict[int, SharePair]:
+        """The shares in the boxes of some neighbours, by the place of each. Raises SumRefused."""
         met = self._others()
-        said = m.decode(inbox, m.Inbox, self._limit(m.BOX + m.COMMITTED + 8))
-        sharers = self._list(said.sharers, range(len(met.names)), "sharers")
-        # A box of every neighbour on the list: with fewer shares among the neighbours a party that
-        # drops out could not be taken off the sum.
-        near = met.near(sharers)
         require(
-            len(said.boxes) == len(near),
+            len(boxes) == len(near),
             "box",
-            f"{len(said.boxes)} boxes of {len(near)} neighbours that shared",
-        )
-        require(
-            len(said.commitments) == m.COMMITTED * len(near),
-            "box",
-            f"{len(said.commitments)} bytes of hashes for {len(near)} neighbours that shared",
+            f"{len(boxes)} boxes of {len(near)} neighbours that shared",
         )
         held = {}
-        for k, place in enumerate(near):
-            hashes = said.commitments[m.COMMITTED * k : m.COMMITTED * (k + 1)]
-            held[place] = self._opened(met, place, said.boxes[k], hashes)
-        opened = Opened(said, sharers, held)
-        self._looked = (inbox, opened)
-        return opened
+        for place, box in zip(near, boxes, strict=True):
+            key = self._box_key(met, place, about_box(met.view, place, met.me))
+            # Zeros are a wrong share of anything: a box that does not open costs its sender a
+            # share, and nobody a round.
+            shares = p.unseal(key, box) or bytes(2 * m.SHARE)
+            held[place] = (shares[: m.SHARE], shares[m.SHARE :])
+        return held
 
-    def _opened(self, met: Met, place: int, box: bytes, hashes: bytes) -> SharePair:
-        """The shares in a neighbour's box. Raises SumRefused `box`, with a complaint as evidence,
-        unless they are those that the neighbour committed to.
-        """
-        share = unsealed(met.view, place, met.me, self._secrets.boxes, box[: m.KEY], box)
-        if share is not None and committed_pair(met.view, place, met.me, share) == hashes:
-            return share
-        # The complaint names the box and the hashes as they came: the dealer opens what it has
-        # sent, so a server that changed either gets nothing opened.
-        about = m.Complaint(place, box_digest(box, hashes))
-        complaint = self._signed(m.COMPLAINT, met.view, m.encode(about))
-        name = met.names[place][:40]
-        text = f"the box of '{name}' does not hold what it committed to, or the server changed it"
-        raise SumRefused("box", text, complaint)
+    def _box_key(self, met: Met, other: int, about: Purpose) -> bytes:
+        """The key of a box that this client sends to another, or gets from it."""
+        return p.derive(p.agree(self._secrets.boxes, met.adverts[other].boxes), *about)
 
     def _words(self, vector: Int64Array, people: int) -> Array:
         """The vector in words of the sum, in which a sum of so many people cannot overflow."""
@@ -455,10 +374,7 @@ class SecureSumClient:
                 shares.append(of_seed if place in alive else of_masks)
         answer = self._signed(m.UNMASKING, self._views[3], b"".join(shares))
         # Forgotten: a program that is taken over later has nothing left to reveal.
-        self._looked = None
-        del self._secrets, self._held, self._own
-        self._box_keys = {}
-        self._sent = {}
+        del self._secrets, self._held
         return answer
 
     # ---- checks ----------------------------------------------------------------------------------
@@ -538,7 +454,7 @@ class SecureSumClient:
         require(
             self._verify(self.roll[name], signature, statement),
             "signature",
-            f"'{name[:40]}' did not sign this {m.SAID[stage]}: forged, or about another list",
+            f"'{name[:40]}' did not sign this {m.STAGES[stage]}: forged, or about another list",
         )
 
     def _signed(self, stage: int, view: bytes, body: bytes) -> bytes:

@@ -18,27 +18,22 @@ from msgspec import Meta
 from ..wire.completed import completed
 from .refusal import SumRefused, require
 
-DOMAIN = "entrenous secure sum 5"
+DOMAIN = "entrenous secure sum 6"
 MAX_PARTIES = 4096  # of one sum
 MAX_NAME = 128
 SHARE = 33  # bytes of a share: a number below 2^256 + 297
-KEY = 32  # bytes of an x25519 public key
-BOX = KEY + 12 + 2 * SHARE + 16  # its own public key, nonce, a share of each secret, tag
+BOX = 12 + 2 * SHARE + 16  # nonce, a share of each secret, tag
 COMMITTED = 64  # bytes: the hashes of a share of each secret
 SLACK = 256  # framing of an envelope
 ADVERT, SHARES, MASKED, CONSENT, UNMASKING = range(5)
 STAGES = ("advert", "shares", "masked", "consent", "unmasking")
-# Messages about a bad box: no stages, since a sum without liars has neither.
-COMPLAINT = 5
-OPENING = 6
-SAID = (*STAGES, "complaint", "opening")
 
 Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME)]
 Hash = Annotated[bytes, Meta(min_length=32, max_length=32)]
 Signature = Annotated[bytes, Meta(min_length=64, max_length=64)]
 Box = Annotated[bytes, Meta(min_length=BOX, max_length=BOX)]
 Bits = Annotated[bytes, Meta(min_length=1, max_length=MAX_PARTIES // 8)]
-Stage = Annotated[int, Meta(ge=0, le=OPENING)]
+Stage = Annotated[int, Meta(ge=0, le=UNMASKING)]
 Count = Annotated[int, Meta(ge=0)]
 
 
@@ -107,8 +102,6 @@ class Inbox(Strict, frozen=True, tag="inbox"):
     sharers: Bits
     boxes: Annotated[list[Box], Meta(max_length=MAX_PARTIES)]
     """Of each neighbour that shared: the encrypted shares."""
-    commitments: Annotated[bytes, Meta(max_length=COMMITTED * MAX_PARTIES)]
-    """Of each neighbour that shared: the hashes of these shares, 64 bytes."""
 
 
 @completed
@@ -129,28 +122,6 @@ class Survivors(Strict, frozen=True, tag="survivors"):
 
     survivors: Bits
     uploads: Annotated[list[Upload], Meta(max_length=MAX_PARTIES)]
-
-
-@completed
-class Complaint(Strict, frozen=True):
-    """A client's word that a box does not hold the shares that its sender committed to."""
-
-    dealer: Count
-    """The place of the sender of the box."""
-    box: Hash
-    """The box and the hashes of its shares as they came (`statements.box_digest`). Both, since its
-    sender opens what it has sent: with other hashes an honest receiver complains of a good box."""
-
-
-@completed
-class Opening(Strict, frozen=True):
-    """A dealer's answer to a complaint: the private key of the box, by which anybody can look into
-    it. The box has the public one, so it opens by no other."""
-
-    receiver: Count
-    """The place of the party that complained."""
-    key: Hash
-    """Private x25519 key, of this box alone."""
 
 
 @completed
@@ -187,7 +158,7 @@ def decode(data: bytes, kind: type[T], limit: int) -> T:
 def limit_of(stage: int, nbytes: int) -> int:
     """The most bytes that an envelope of a stage has; `nbytes`: of a masked vector."""
     shares = MAX_PARTIES * (BOX + 2 + COMMITTED)
-    body = (0, shares, nbytes, 0, MAX_PARTIES * SHARE, 0, 0)[stage]
+    body = (0, shares, nbytes, 0, MAX_PARTIES * SHARE)[stage]
     return body + SLACK + MAX_NAME + 4 * 34
 
 

@@ -99,16 +99,16 @@ def derive(secret: bytes, *about: object) -> bytes:
     return HKDF(SHA256(), 32, None, encode(about)).derive(secret)
 
 
-def seal(key: bytes, plain: bytes, about: bytes) -> bytes:
-    """Encrypts by AES-256-GCM, with a random nonce in front. about: associated data."""
+def seal(key: bytes, plain: bytes) -> bytes:
+    """Encrypts by AES-256-GCM, with a random nonce in front."""
     nonce = secrets.token_bytes(12)
-    return nonce + AESGCM(key).encrypt(nonce, plain, about)
+    return nonce + AESGCM(key).encrypt(nonce, plain, None)
 
 
-def unseal(key: bytes, box: bytes, about: bytes) -> bytes | None:
-    """Decrypts a box; None if it was made with another key or for other data, or was changed."""
+def unseal(key: bytes, box: bytes) -> bytes | None:
+    """Decrypts a box; None if it was made with another key, or was changed."""
     try:
-        return AESGCM(key).decrypt(box[:12], box[12:], about)
+        return AESGCM(key).decrypt(box[:12], box[12:], None)
     except InvalidTag:
         return None
 

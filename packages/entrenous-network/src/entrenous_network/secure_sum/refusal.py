@@ -17,7 +17,7 @@ Code = Literal[
     "model",  # somebody has another model: the server shows different ones
     "keys",  # a public key that no one can agree with
     "roster",  # not in order, or without or with a changed entry of this client
-    "box",  # a box that does not open
+    "box",  # more or fewer boxes than there are neighbours
     "sharers",  # a list of sharers that cannot be
     "survivors",  # a list of survivors that cannot be
     "floor",  # too few parties or people
@@ -36,14 +36,11 @@ CODES: tuple[str, ...] = get_args(Code)
 @final
 class SumRefused(EntrenousError):
     """Raised for a message or step that is refused, with a code and one line. Nothing secret has
-    left, and the state is as it was.
+    left, and the state is as it was."""
 
-    evidence: a signed message that says so to others, where there is one (a `Complaint`)."""
-
-    def __init__(self, code: Code, text: str, evidence: bytes = b"") -> None:
+    def __init__(self, code: Code, text: str) -> None:
         self.code: Code = code
         self.text = text
-        self.evidence = evidence
         super().__init__(f"secure sum: {code}: {text}")
 
 

@@ -5,6 +5,7 @@ from which a server that died is made again.
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import NamedTuple, final
@@ -18,9 +19,12 @@ from . import messages as m
 from . import primitives as p
 from .graph import Graph, graph
 from .refusal import SumRefused, require
-from .statements import box_digest, committed, committed_pair, read_advert, said_by, unsealed
+from .statements import Secret, committed, read_advert, said_by
 from .terms import Roll, SumTerms
 from .unmasking import Answers, WrongSecret, masks_left
+
+GAVE_WRONG = "gave others shares that are not as it committed to them"
+SENT_WRONG = "sent other shares than it had been given"
 
 
 class Said(NamedTuple):
@@ -44,8 +48,9 @@ class SecureSumServer:
     Args: terms, roll: as the clients have them. journal: gets every accepted message and every
         closing of a stage, before its effect can be seen from outside; `rebuilt` takes them.
 
-    Attributes: liars: the parties that have lied in this attempt, by name, and how. Each lie can be
-        proved to anybody by a message that the liar has signed.
+    Attributes: liars: the parties that have lied in this attempt, by name, and how. A wrong share
+        says that its owner or its holder lied, and not which: a party is named once it has to do
+        with more of them than those in league could bring about.
     """
 
     def __init__(
@@ -71,11 +76,11 @@ class SecureSumServer:
         self._boxes: dict[int, dict[int, bytes]] = {}
         # owner -> holder -> the hashes of the holder's share of each secret of the owner
         self._commitments: dict[int, dict[int, bytes]] = {}
-        # (dealer, who complained) -> complaint
-        self._accused: dict[tuple[str, str], bytes] = {}
         self.liars: dict[str, str] = {}
-        # holder -> owner -> share
+        # holder -> owner -> share, of those that are as their owner committed to them
         self._shares: dict[int, dict[int, bytes]] = {}
+        # (party, what it may have done) -> the shares that are not
+        self._wrong = Counter[tuple[int, str]]()
         # The messages of two stages, which all clients get alike, once their stage is closed.
         self._roster = self._consents = b""
         self._sum: Array = np.zeros(terms.length, terms.dtype)
@@ -171,72 +176,6 @@ class SecureSumServer:
         take()
         return True
 
-    # ---- when a box is bad -------------------------------------------------------------------
-
-    def add_complaint(self, data: bytes) -> str:
-        """Takes a client's complaint about a box that it got. Returns the name of the dealer, who
-        is to open that box. Raises SumRefused; a party that complains of a box that nobody sent has
-        lied.
-        """
-        signed = m.decode(data, m.Signed, m.limit_of(m.COMPLAINT, 0))
-        place = self._said_aside(signed, m.COMPLAINT)
-        about = m.decode(signed.body, m.Complaint, len(signed.body))
-        # This server passes boxes and hashes on as they came, so an honest client names both.
-        box = self._boxes.get(about.dealer, {}).get(place)
-        hashes = self._commitments.get(about.dealer, {}).get(place, b"")
-        if box is None or box_digest(box, hashes) != about.box:
-            self.liars[signed.sender] = "complained of a box that was not sent to it"
-            raise SumRefused("box", f"'{signed.sender[:40]}' complains of a box that nobody sent")
-        dealer = self._names[about.dealer]
-        self._accused[dealer, signed.sender] = data
-        return dealer
-
-    def add_opening(self, data: bytes) -> None:
-        """Takes the key of a box that somebody complained of: it tells which of the two lied.
-        Raises SumRefused.
-        """
-        signed = m.decode(data, m.Signed, m.limit_of(m.OPENING, 0))
-        place = self._said_aside(signed, m.OPENING)
-        about = m.decode(signed.body, m.Opening, len(signed.body))
-        require(about.receiver < len(self._names), "unknown", "a box for nobody")
-        receiver = self._names[about.receiver]
-        pair = (signed.sender, receiver)
-        require(pair in self._accused, "box", "nobody complained of this box")
-        box = self._boxes[place][about.receiver]
-        # The box names its own public key: with another private one the dealer opens nothing.
-        own = X25519PrivateKey.from_private_bytes(about.key)
-        genuine = own.public_key().public_bytes_raw() == box[: m.KEY]
-        theirs = self._adverts[receiver].boxes
-        view = self._views[m.SHARES]
-        share = None
-        if genuine:
-            share = unsealed(view, place, about.receiver, own, theirs, box)
-        # A box with the right shares was no reason to complain.
-        hashes = self._commitments[place][about.receiver]
-        if share is not None and committed_pair(view, place, about.receiver, share) == hashes:
-            self.liars[receiver] = f"complained of the good box of '{signed.sender}'"
-        else:
-            self.liars[signed.sender] = f"sent '{receiver}' a box without its shares"
-        del self._accused[pair]
-
-    @property
-    def accused(self) -> dict[str, bytes]:
-        """The parties that are to open a box that somebody complained of, by name, with the
-        complaint.
-        """
-        return {dealer: complaint for (dealer, _), complaint in sorted(self._accused.items())}
-
-    def _said_aside(self, signed: m.Signed, stage: int) -> int:
-        """The place of the party that signed a message that belongs to no stage."""
-        said_by(self.terms, self.roll, signed, stage)
-        place = self._on(m.SHARES, signed.sender)
-        body = hashlib.sha256(signed.body).digest()
-        view = self._views[m.SHARES]
-        statement = m.statement(self._digest, stage, signed.sender, view, body)
-        genuine = p.verified(self.roll[signed.sender], signed.signature, statement)
-        require(genuine, "signature", f"'{signed.sender[:40]}' did not sign this {m.SAID[stage]}")
-        return place
-
     # ---- what clients are sent -------------------------------------------------------------------
 
     def roster(self) -> bytes:
@@ -257,8 +196,7 @@ class SecureSumServer:
         me = self._on(m.SHARES, name)
         near = [place for place in self._graph.neighbours(me) if place in self._boxes]
         boxes = [self._boxes[place][me] for place in near]
-        hashes = b"".join(self._commitments[place][me] for place in near)
-        return m.encode(m.Inbox(self._bits(m.SHARES), boxes, hashes))
+        return m.encode(m.Inbox(self._bits(m.SHARES), boxes))
 
     def survivors(self, name: str) -> bytes:
         """The message to a client after stage 3: who sent a masked vector, and its neighbours'
@@ -406,30 +344,44 @@ class SecureSumServer:
             "size",
             f"{len(body)} bytes for the shares of {len(owners)} parties",
         )
-        # Each share is compared with the hash that its owner signed: wrong ones are left out, and
-        # their sender is named.
-        right = {}
-        for owner, share in zip(owners, _parts(body, m.SHARE), strict=True):
-            if self._is_right(owner, place, share):
-                right[owner] = share
+        # Each share is compared with the hash that its owner signed: wrong ones are left out.
+        right = {
+            owner: share
+            for owner, share in zip(owners, _parts(body, m.SHARE), strict=True)
+            if self._is_right(owner, place, share)
+        }
 
         def take() -> None:
             self._shares[place] = right
-            if len(right) < len(owners):
-                liar = self._names[place]
-                self.liars[liar] = "sent other shares than it had been given"
+            # Zeros in place of a box that did not open count too: its sender may have spoilt it, or
+            # its receiver may say so.
+            for owner in owners:
+                if owner not in right:
+                    self._suspect(owner, GAVE_WRONG)
+                    self._suspect(place, SENT_WRONG)
 
         return take
+
+    def _suspect(self, place: int, lie: str) -> None:
+        """Counts a wrong share against its owner or its holder, of whom one has lied. Names a party
+        that has more of them than parties in league could lay on an honest one.
+        """
+        self._wrong[place, lie] += 1
+        # Of anybody's neighbours fewer than a threshold are in league (`graph.threshold`).
+        most = min(self._graph.faults, self._graph.threshold - 1)
+        if self._wrong[place, lie] > most:
+            self.liars[self._names[place]] = lie
 
     def _is_right(self, owner: int, holder: int, share: bytes) -> bool:
         """Checks whether a revealed share is the one that its owner committed to for this holder:
         of the seed if the owner sent its vector, of the masks' key if it did not.
         """
-        of_masks, of_seed = _parts(self._commitments[owner][holder], m.COMMITTED // 2)
-        view = self._views[m.SHARES]
+        secret: Secret = "masks"
         if owner in self._lists[m.MASKED]:
-            return committed(view, owner, holder, "seed", share) == of_seed
-        return committed(view, owner, holder, "masks", share) == of_masks
+            secret = "seed"
+        # The hash says of which secret the share is, so either of the two that were signed will do.
+        hashed = committed(self._views[m.SHARES], owner, holder, secret, share)
+        return hashed in _parts(self._commitments[owner][holder], m.COMMITTED // 2)
 
     def _open_shares(self) -> None:
         """Fixes the roster: the parties in the order of their names, as all clients check it."""

@@ -7,11 +7,9 @@ from __future__ import annotations
 import hashlib
 from typing import Literal
 
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
-
 from . import messages as m
 from . import primitives as p
-from .refusal import SumRefused, require
+from .refusal import require
 from .terms import Roll, SumTerms
 
 EMPTY = hashlib.sha256(b"").digest()
@@ -46,66 +44,21 @@ def committed_pair(view: bytes, owner: int, holder: int, pair: tuple[bytes, byte
     return of_masks + of_seed
 
 
-def box_digest(box: bytes, hashes: bytes) -> bytes:
-    """The sha256 of a box and of the hashes of its shares, by which a complaint names both."""
-    return hashlib.sha256(m.encode((box, hashes))).digest()
-
-
 def about_pair(view: bytes, u: int, v: int) -> Purpose:
     """The purpose, for deriving a key, of the mask that clients u and v share."""
     return ("pair", view, *pair(u, v))
 
 
-def about_box_key(view: bytes, sender: int, receiver: int) -> Purpose:
-    """The purpose, for deriving a key, of the encryption of one client's shares for another."""
+def about_box(view: bytes, sender: int, receiver: int) -> Purpose:
+    """The purpose, for deriving a key, of the encryption of one client's shares for another. It is
+    of this roster and this direction: nobody can pass a box on as another one.
+    """
     return ("box", view, sender, receiver)
-
-
-def sealed(
-    view: bytes, sender: int, receiver: int, own: X25519PrivateKey, theirs: bytes, plain: bytes
-) -> bytes:
-    """A box: shares that its receiver alone can read.
-
-    own: a key pair made for this box; its public key comes first, so that the private one opens
-    the box before anybody, and proves that it is this box's. theirs: the receiver's public key.
-    """
-    key = p.derive(p.agree(own, theirs), *about_box_key(view, sender, receiver))
-    # The associated data bind the box to both parties and the roster: it cannot be passed on as
-    # another one's.
-    sealed_shares = p.seal(key, plain, about_box(view, sender, receiver))
-    return own.public_key().public_bytes_raw() + sealed_shares
-
-
-def unsealed(
-    view: bytes, sender: int, receiver: int, private: X25519PrivateKey, public: bytes, box: bytes
-) -> tuple[bytes, bytes] | None:
-    """The shares in a box, of the masks' key and of the seed; None if it does not open.
-
-    The receiver opens it by its own private key and the public one in the box; anybody else by the
-    private key of the box and the receiver's public one.
-    """
-    try:
-        common = p.agree(private, public)
-    # A key that nobody can agree with opens nothing.
-    except SumRefused:
-        return None
-    key = p.derive(common, *about_box_key(view, sender, receiver))
-    plain = p.unseal(key, box[m.KEY :], about_box(view, sender, receiver))
-    if plain is None:
-        return None
-    return plain[: m.SHARE], plain[m.SHARE :]
 
 
 def about_own(view: bytes, u: int) -> Purpose:
     """The purpose, for deriving a key, of the mask that client u alone adds."""
     return ("own", view, u, u)
-
-
-def about_box(view: bytes, sender: int, receiver: int) -> bytes:
-    """Associated data of a box. view: of the roster, which binds it to run, round, attempt, model
-    and all keys.
-    """
-    return m.encode((view, sender, receiver))
 
 
 def pair(u: int, v: int) -> tuple[int, int]:
@@ -143,7 +96,7 @@ def said_by(terms: SumTerms, roll: Roll, signed: m.Signed, stage: int) -> None:
     require(
         signed.stage == stage,
         "stage",
-        f"a message for {m.SAID[signed.stage]} where {m.SAID[stage]} was expected",
+        f"a message for {m.STAGES[signed.stage]} where {m.STAGES[stage]} was expected",
     )
     # A message of another attempt, or of another round, is a replay.
     require(

@@ -21,7 +21,7 @@ from entrenous.core.contract.update import Total
 from ..frames.contribution import check_sent, check_total, largest_body
 from ..frames.frames import AnswerFacts, Code, Frame, FrameParts, FrameRefused, opened, reason
 from ..frames.request import Requests, RoundWork
-from ..frames.secure import COMPLAINT, KINDS, OPEN, OPENED, sum_terms
+from ..frames.secure import KINDS, sum_terms
 from ..links.admission import GONE
 from ..secure_sum import messages as stages
 from ..secure_sum.refusal import SumRefused
@@ -245,8 +245,6 @@ class SecureRound:
         self._in_touch = time.monotonic()
         waited = partial(self._awaited, own, number)
         yield Question(waited, stage.request, self.take, self._deadline)
-        if number == stages.MASKED:
-            yield from self._settle(own)
         if number <= stages.MASKED and not self._enough(own.heard(number)):
             # Nobody is waited for, and the next round draws others.
             why = "too few take part"
@@ -302,20 +300,6 @@ class SecureRound:
         """The seconds that a stage waits for all of its nodes."""
         return self._folder.terms.deadline
 
-    def _settle(self, own: SecureSumServer) -> Iterator[Question]:
-        """Has the boxes opened that somebody complained of: that shows which of the two lied."""
-
-        def opening(name: str) -> FrameParts:
-            return self._seal(OPEN, own.accused[name], name)
-
-        if own.accused:
-            seconds = min(LONGEST, self._deadline)
-            yield Question(lambda: set(own.accused), opening, self.take, seconds)
-        # Without the opening nobody knows which of the two lied, and neither is named.
-        for name in own.accused:
-            line = f"{self._what}: {name} does not open a box that was complained of"
-            self._folder.log(LogLine(line, "unsettled", level="warning", node=name))
-
     def _name_liars(self) -> None:
         """Notes and logs who has lied in an attempt."""
         own = self._sum
@@ -363,7 +347,7 @@ class SecureRound:
             head = answer.head
             is_old = (head.round, head.attempt) < (self._now.round, self._attempt_number)
             self._check(answer)
-            self._read(answer, node)
+            self._read(answer)
             intake.facts[node] = AnswerFacts.of(head)
             self._collector.bytes_up += len(frame)
         except FrameRefused as why:
@@ -400,33 +384,15 @@ class SecureRound:
             if why.startswith(Code.NOT_DRAWN.value):
                 raise FrameRefused(Code.NOT_DRAWN)
             raise FrameRefused(Code.WITHHELD, why)
-        if head.kind not in (*KINDS, COMPLAINT, OPENED):
+        if head.kind not in KINDS:
             raise FrameRefused(Code.WRONG_KIND)
 
-    def _read(self, answer: Frame, node: str) -> None:
+    def _read(self, answer: Frame) -> None:
         """Hands a message to the sum."""
-        kind = answer.head.kind
-        if kind in (COMPLAINT, OPENED):
-            self._read_aside(answer, node)
-            return
         secure_sum = self._sum
         # There is one while frames are taken.
         assert secure_sum is not None
-        secure_sum.add(KINDS.index(kind), bytes(answer.body))
-
-    def _read_aside(self, answer: Frame, node: str) -> None:
-        """Takes a complaint about a box, whose author is missing from this sum; or the key of that
-        box.
-        """
-        own = self._sum
-        assert own is not None  # while frames are taken
-        if answer.head.kind == OPENED:
-            own.add_opening(bytes(answer.body))
-            return
-        self._gone.add(node)
-        dealer = own.add_complaint(bytes(answer.body))
-        line = f"{self._what}: {node} complains of the box of {dealer}"
-        self._folder.log(LogLine(line, "complaint", level="warning", node=node))
+        secure_sum.add(KINDS.index(answer.head.kind), bytes(answer.body))
 
     def _record(self, record: bytes) -> None:
         self._records.append(record)
