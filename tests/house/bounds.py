@@ -28,7 +28,3 @@ HTTPS_ROUND = 29
 FILES_OF_AN_ALGORITHM = 23
 WEAK_OPENINGS = 0
 AVOIDED_WORDS = 0
-
-# Budgets of `size.json` that are not met yet: a name leaves on the day on which it is met, and
-# comes no more.
-NOT_MET = frozenset({"nodes of entrenous-network"})

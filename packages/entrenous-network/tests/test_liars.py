@@ -15,6 +15,7 @@ from entrenous_network.node.secure_node import SecureSide
 from entrenous_network.operate.founding import FoundedFederation
 from entrenous_network.secure_sum import messages as m
 from entrenous_network.secure_sum.client import SecureSumClient
+from entrenous_network.secure_sum.doubts import Doubt, Doubts
 from entrenous_network.secure_sum.server import GAVE_WRONG, SENT_WRONG
 from entrenous_network.server.server import serve
 from federation_links import (
@@ -123,6 +124,36 @@ def test_bad_boxes_cost_one_round_and_name_who_sent_them(
     assert list(liars(made.server)) == [liar]
     sums = consented(nodes)
     assert [liar in sums[number] for number in range(ROUNDS)] == [True, False, False]
+
+
+def one_bad_box(client: SecureSumClient, body: bytes) -> bytes:
+    said = m.decode(body, m.Shares, 1 << 24)
+    return m.encode(m.Shares([bytes(m.BOX), *said.boxes[1:]], said.commitments))
+
+
+def test_a_server_counts_wrong_shares_over_its_rounds(
+    made: FoundedFederation,
+    nodes: dict[str, FederatedNode],
+    liar: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One bad box costs nothing and names nobody; who sends one again and again is left out."""
+    count = Doubts.after
+    heard: list[Mapping[Doubt, int]] = []
+
+    def after(
+        own: Doubts, shown: Mapping[Doubt, int], wrong: Mapping[Doubt, int]
+    ) -> dict[str, str]:
+        assert count(own, shown, wrong) == {}
+        heard.append(wrong)
+        return {liar: GAVE_WRONG} if len(heard) == 1 else {}
+
+    monkeypatch.setattr(Doubts, "after", after)
+    assert trained(made, nodes, liar, "share", one_bad_box) is not None
+    assert heard[0][liar, GAVE_WRONG] == 1
+    assert sorted(lie for _, lie in heard[0]) == sorted([GAVE_WRONG, SENT_WRONG])
+    assert heard[1:] == [{}, {}]
+    assert list(liars(made.server)) == [liar]
 
 
 def test_liars_are_remembered_over_a_restart(

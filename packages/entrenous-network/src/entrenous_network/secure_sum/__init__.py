@@ -44,7 +44,8 @@ A revealed share is compared with the hash that its owner signed, and a wrong on
 costs nothing while enough right ones come. A holder whose box did not open reveals zeros. A party
 that has to do with more wrong shares than those in league could bring about is named as the liar.
 
-What it does not promise: that a few wrong shares name somebody. A member can send a false vector,
+What it does not promise: that a few wrong shares name somebody at once (`doubts` counts them over
+the sums of a server). A member can send a false vector,
 which spoils the sum and names nobody. The total says what a total says. Above 128 parties the order
 of the ring is a hash of all signed keys, which a server with several members in league can try
 again and again to its liking.

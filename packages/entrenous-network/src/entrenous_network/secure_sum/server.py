@@ -17,6 +17,7 @@ from entrenous.core.types import Array, Int64Array
 
 from . import messages as m
 from . import primitives as p
+from .doubts import Doubt
 from .graph import Graph, graph
 from .refusal import SumRefused, require
 from .statements import Secret, committed, read_advert, said_by
@@ -50,7 +51,8 @@ class SecureSumServer:
 
     Attributes: liars: the parties that have lied in this attempt, by name, and how. A wrong share
         says that its owner or its holder lied, and not which: a party is named once it has to do
-        with more of them than those in league could bring about.
+        with more of them than those in league could bring about. shown, wrong: the revealed shares
+        by party, as their owner and as their holder, and the wrong ones among them, for `Doubts`.
     """
 
     def __init__(
@@ -79,8 +81,9 @@ class SecureSumServer:
         self.liars: dict[str, str] = {}
         # holder -> owner -> share, of those that are as their owner committed to them
         self._shares: dict[int, dict[int, bytes]] = {}
-        # (party, what it may have done) -> the shares that are not
-        self._wrong = Counter[tuple[int, str]]()
+        # The shares that were revealed, and those among them that are not.
+        self.shown = Counter[Doubt]()
+        self.wrong = Counter[Doubt]()
         # The messages of two stages, which all clients get alike, once their stage is closed.
         self._roster = self._consents = b""
         self._sum: Array = np.zeros(terms.length, terms.dtype)
@@ -356,21 +359,22 @@ class SecureSumServer:
             # Zeros in place of a box that did not open count too: its sender may have spoilt it, or
             # its receiver may say so.
             for owner in owners:
-                if owner not in right:
-                    self._suspect(owner, GAVE_WRONG)
-                    self._suspect(place, SENT_WRONG)
+                self._count(owner, GAVE_WRONG, owner not in right)
+                self._count(place, SENT_WRONG, owner not in right)
 
         return take
 
-    def _suspect(self, place: int, lie: str) -> None:
-        """Counts a wrong share against its owner or its holder, of whom one has lied. Names a party
-        that has more of them than parties in league could lay on an honest one.
+    def _count(self, place: int, lie: str, is_wrong: bool) -> None:
+        """Counts a revealed share of its owner or of its holder. Names a party that has more wrong
+        ones than parties in league could lay on an honest one.
         """
-        self._wrong[place, lie] += 1
+        doubt = (self._names[place], lie)
+        self.shown[doubt] += 1
+        self.wrong[doubt] += is_wrong
         # Of anybody's neighbours fewer than a threshold are in league (`graph.threshold`).
         most = min(self._graph.faults, self._graph.threshold - 1)
-        if self._wrong[place, lie] > most:
-            self.liars[self._names[place]] = lie
+        if self.wrong[doubt] > most:
+            self.liars[doubt[0]] = lie
 
     def _is_right(self, owner: int, holder: int, share: bytes) -> bool:
         """Checks whether a revealed share is the one that its owner committed to for this holder:

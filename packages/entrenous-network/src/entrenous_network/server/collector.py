@@ -16,6 +16,7 @@ from ..frames.contribution import Caps
 from ..frames.frames import AnswerFacts, Code, FrameRefused, opened
 from ..frames.request import Requests, RoundWork
 from ..links.port import ServerLink
+from ..secure_sum.doubts import Doubts
 from .exchange import Exchange, News, SentRequest
 from .grouped_round import GroupSum, GroupWork, SumsAtOnce
 from .handing_on import Handed, HandingOn
@@ -57,6 +58,7 @@ class Collector:
         )
         news = News(folder, self.requests, self.intake.identified)
         self.exchange = Exchange(link, stop, waits, news)
+        self.doubts = Doubts()
         self.bytes_up = 0
         self._work: RoundWork | None = None
         self._sent: dict[str, SentRequest] = {}  # in this round

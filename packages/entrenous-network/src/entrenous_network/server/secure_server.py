@@ -24,6 +24,7 @@ from ..frames.request import Requests, RoundWork
 from ..frames.secure import KINDS, sum_terms
 from ..links.admission import GONE
 from ..secure_sum import messages as stages
+from ..secure_sum.doubts import Doubts
 from ..secure_sum.refusal import SumRefused
 from ..secure_sum.server import SecureSumServer
 from ..secure_sum.terms import SumTerms
@@ -45,6 +46,7 @@ class Asks(Protocol):
     requests: Requests
     exchange: Exchange
     intake: RoundIntake
+    doubts: Doubts
     bytes_up: int
 
 
@@ -306,7 +308,10 @@ class SecureRound:
         number = self._now.round
         if own is None:
             return
-        for name, lie in sorted(own.liars.items()):
+        # Whoever cannot be told from its victim by this sum may be by all so far.
+        wrong = {doubt: count for doubt, count in own.wrong.items() if count}
+        named = {**self._collector.doubts.after(own.shown, wrong), **own.liars}
+        for name, lie in sorted(named.items()):
             line = f"round {number}: {name} lied: {lie}"
             self._folder.log(LogLine(line, "liar", level="error", round=number, node=name))
             self.liars[name] = line
