@@ -34,6 +34,7 @@ from lying_sums import SubtractingServer
 
 from entrenous.core.contract.update import STEP
 from entrenous.core.errors import InputError
+from entrenous.privacy.evidence import measured
 from entrenous.privacy.protection import PROFILES
 
 DATA = ratings(40)
@@ -129,6 +130,12 @@ def test_it_is_the_default_and_founds_a_lot(tmp_path: Path) -> None:
     assert made.terms.settings["cohort"] == 360
     said = "masked sums of at least 300 people, in at most 12 of which a device answers"
     assert said in made.terms.limits()
+    # Before anybody joins: what this default leaves to an operator who sets out to read.
+    [worst] = [one for one in measured("fcf", "private") if one["view"] == "planted"]
+    fcf = found_federation(tmp_path / "fcf", Items.of(DATA), [], replace(plan, algorithm="fcf"))
+    finding = f"finds at most {worst['attacks'][0]['r_precision']:.3f} of a list"
+    assert finding in fcf.terms.limits()
+    assert "An operator who sets out to read can still plant models" in fcf.terms.limits()
     asked = replace(plan, settings={"cohort": 400}, protect={"answers": 5, "people": 200})
     made = found_federation(tmp_path / "g", Items.of(DATA), [], asked)
     assert made.terms.settings["cohort"] == 400

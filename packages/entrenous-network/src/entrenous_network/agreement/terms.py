@@ -34,7 +34,7 @@ from entrenous.privacy.protection import (
     epsilon_in_words,
     narrow_bound,
 )
-from entrenous.privacy.told import HOLDS_AGAINST
+from entrenous.privacy.told import HOLDS_AGAINST, of_operator
 from entrenous.runs.plan import algorithm_of
 from entrenous.systems.gossip_learning import GossipLearning
 
@@ -677,8 +677,10 @@ class FederationTerms(Settings):
             if self.masked:
                 proof += f", of {own.answers} answers; the server sees who answers"
         told = f"{sums}{singly}; {noise}{clip}; {proof}{read}"
-        if own.secure_sum and epsilon is None:
-            told += f". {HOLDS_AGAINST}"
+        # An epsilon of hundreds is true of these terms too, and says nothing of an operator.
+        if self.profile == "private":
+            worst = of_operator(name, self.settings, dict(own))
+            told += f". Measured: {worst}. {HOLDS_AGAINST}"
         return told
 
     def _and_singly(self, place: str) -> str:
