@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -74,6 +75,24 @@ def _has_room(folder: Path) -> bool:
     if not folder.is_dir() or os.statvfs(folder).f_flag & os.ST_NOEXEC:
         return False
     return shutil.disk_usage(folder).free > ROOM and os.access(folder, os.W_OK)
+
+
+LABORATORY = re.compile(r"entrenous_lab|(?:peers_in_memory|dying_processes) import")
+
+
+def pytest_report_header() -> str | None:
+    """Says what is left out where a distribution is installed without the laboratory."""
+    if find_spec("entrenous_lab") is None:
+        return "entrenous-lab is not installed: files of tests that use it are left out"
+    return None
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Leaves out the files of a distribution that use the laboratory, where it is absent."""
+    is_file = collection_path.suffix == ".py" and collection_path.name.startswith("test_")
+    if not is_file or "packages" not in collection_path.parts or find_spec("entrenous_lab"):
+        return None
+    return bool(LABORATORY.search(collection_path.read_text(encoding="utf-8"))) or None
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -134,6 +134,7 @@ FEW: Any = {"view": "sum", "profile": "private", "protect": {"noise": 0.001, "pe
         ("fedavg-gmf", {"factors": 16, "client": "gradient"}, 0.2, 0.03),
     ],
 )
+@pytest.mark.beside
 def test_small_sums_of_vectors_that_are_learnt_come_apart(
     small: Any, algorithm: str, settings: Any, knows: float, beyond: float
 ) -> None:
@@ -143,6 +144,7 @@ def test_small_sums_of_vectors_that_are_learnt_come_apart(
 
 
 @some("algorithm, name", [("pfpl+", "q"), ("fedmf", "item_")])
+@pytest.mark.beside
 def test_sums_that_are_no_numbers_move_no_vector(small: Any, algorithm: str, name: str) -> None:
     asked: Any = {"settings": {"factors": 8}, "cohort": 5, "rounds": 12}
     transcript = observe(algorithm, small, **FEW, **asked)
@@ -165,6 +167,7 @@ def test_sums_that_are_no_numbers_move_no_vector(small: Any, algorithm: str, nam
         ("pfpl+", {"factors": 4, "pi": "user"}, "pi differs"),
     ],
 )
+@pytest.mark.beside
 def test_what_it_cannot_follow_is_said(small: Any, algorithm: str, settings: Any, why: str) -> None:
     own = {name: value for name, value in settings.items() if name != "pi"}
     transcript = observe(algorithm, small, **FEW, settings=own, cohort=5, rounds=3)
@@ -204,6 +207,7 @@ def test_fcf_in_sums_of_a_hundred_comes_apart_on_movielens(knows: float, expecte
         ("fedmf", 100, 0.1, 0.512),
     ],
 )
+@pytest.mark.beside
 def test_learnt_vectors_in_sums_of_a_hundred_come_apart_on_movielens(
     algorithm: str, rounds: int, knows: float, expected: float
 ) -> None:

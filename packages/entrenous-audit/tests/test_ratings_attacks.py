@@ -44,6 +44,7 @@ def test_real_ratings_of_one_update_stand_out_by_whole_steps(
     assert found.precision >= precision and found.recall >= recall
 
 
+@pytest.mark.beside
 def test_the_bayesian_rows_of_decoys_are_exact_multiples() -> None:
     found = right(
         integers.ATTACK.run(first_users(seen(movielens(), "fbalf-bayes", factors=8), 200)),
@@ -118,6 +119,7 @@ def test_decoys_that_are_drawn_anew_give_the_history_away_and_kept_ones_do_not(s
         [every_item(80)],
     ],
 )
+@pytest.mark.beside
 def test_limited_updates_leave_no_attack_far_below_the_popularity_guess(
     small: Any, algorithm: str, limits: Any
 ) -> None:

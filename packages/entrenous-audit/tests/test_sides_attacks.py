@@ -73,6 +73,7 @@ def test_one_update_of_moves_is_the_whole_history(algorithm: str) -> None:
 
 
 @some("biases", [True, False])
+@pytest.mark.beside
 def test_some_updates_of_fedrecon_are_the_whole_history(small: Any, biases: bool) -> None:
     """Each round shows the half of the samples from which the items learnt."""
     found = [
@@ -85,6 +86,7 @@ def test_some_updates_of_fedrecon_are_the_whole_history(small: Any, biases: bool
 
 
 @some("view", ["individual", "sum"])
+@pytest.mark.beside
 def test_a_shown_table_is_the_history(small: Any, view: Any) -> None:
     transcript = seen(small, "gpfedrec", rounds=3, view=view)
     assert view in moved_table.ATTACK.views and moved_table.ATTACK.applies(transcript)
