@@ -305,6 +305,7 @@ def test_bad_input_is_one_line_and_changes_nothing(tmp_path: Path) -> None:
             assert device.export(user=USER) == before, line
 
 
+@pytest.mark.beside
 def test_a_rating_is_asked_for_where_ratings_are_predicted(tmp_path: Path) -> None:
     made = federation(tmp_path / "f", nodes=2, algorithm="fbalf-bayes")
     with Device(made.nodes["node-1"]) as device:

@@ -100,6 +100,7 @@ def test_keys_differ_by_node_round_user_and_purpose(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("algorithm", ["fpl", "fedavg-gmf", "cali3f-gmf", "fbalf-bayes"])
+@pytest.mark.beside
 def test_a_gateway_with_secret_draws_trains_each_of_its_users_and_gives_the_same_answer_again(
     tmp_path: Path, algorithm: str
 ) -> None:

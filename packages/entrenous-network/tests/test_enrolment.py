@@ -127,6 +127,7 @@ def test_an_owner_says_how_much_of_differential_privacy_a_user_gives_up_at_most(
 
 
 @pytest.mark.parametrize("occupancy", [10.0, 0])
+@pytest.mark.beside
 def test_a_node_takes_the_floors_that_join_wrote(
     tmp_path: Path, command: Command, occupancy: float
 ) -> None:
@@ -144,6 +145,7 @@ FLOORS: list[object] = [
 ]
 
 
+@pytest.mark.beside
 def test_floors_that_join_cannot_have_written_get_one_line(
     tmp_path: Path, command: Command
 ) -> None:

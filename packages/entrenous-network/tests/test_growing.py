@@ -325,6 +325,7 @@ def test_a_change_that_cannot_be_gets_one_line_and_writes_nothing(
     assert not (tmp_path / "f" / "server" / NEXT).exists()
 
 
+@pytest.mark.beside
 def test_an_algorithm_whose_devices_keep_all_items_is_refused(tmp_path: Path) -> None:
     federation(
         tmp_path / "f", 4, 3, "gpfedrec", BEFORE, settings={"factors": 16, "layers": [16, 8]}
@@ -404,6 +405,7 @@ def _swapped(fields: dict[str, Any]) -> bytes:
     return json.dumps({**fields, "ids": ids}).encode()
 
 
+@pytest.mark.beside
 def test_a_node_that_keeps_numbers_of_all_items_takes_no_longer_list(tmp_path: Path) -> None:
     """Its private state would have the shape of the list before."""
     growing = Growing(tmp_path, "gpfedrec")

@@ -30,6 +30,7 @@ def command(
     return Command(capsys)
 
 
+@pytest.mark.beside
 def test_over_ray(command: Command) -> None:
     pytest.importorskip("ray")
     alone = command("run", "./my_algo.py", *PLAN, "--json").json["model_sha256"]

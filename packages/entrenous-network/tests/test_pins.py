@@ -45,6 +45,7 @@ def test_a_running_federation_of_this_algorithm_goes_on(name: str) -> None:
     assert agreed.difference(pinned(name)) == "", WRITE
 
 
+@pytest.mark.beside
 def test_all_algorithms_are_pinned() -> None:
     assert json.loads(PINNED.read_text()).keys() == set(NAMES)
 

@@ -33,6 +33,7 @@ def test_a_receipt_tells_what_masked_sums_with_a_clip_have_spent(tmp_path: Path)
     assert made.terms.proven(5, 4) == pytest.approx(left)
 
 
+@pytest.mark.beside
 def test_the_first_user_is_meant_where_none_is_named_and_a_shop_finds_its_customer(
     tmp_path: Path, command: Command
 ) -> None:
@@ -70,6 +71,7 @@ def answered(tmp_path: Path, **terms: Any) -> Asked:
     return one
 
 
+@pytest.mark.beside
 def test_who_has_sent_nothing_is_told_so_and_of_no_attack_on_messages(
     tmp_path: Path, command: Command
 ) -> None:

@@ -315,6 +315,7 @@ def _rolled(members: Members) -> list[str]:
         ("pfedrec", {}, PLAIN, "pfedrec; expected one of fcf, fpl"),
     ],
 )
+@pytest.mark.beside
 def test_a_device_in_javascript_does_not_join_what_it_does_not_know(
     tmp_path: Path, name: str, settings: dict[str, Any], terms: dict[str, Any], why: str
 ) -> None:
