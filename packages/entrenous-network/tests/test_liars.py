@@ -139,18 +139,16 @@ def test_a_server_counts_wrong_shares_over_its_rounds(
 ) -> None:
     """One bad box costs nothing and names nobody; who sends one again and again is left out."""
     count = Doubts.after
-    heard: list[Mapping[Doubt, int]] = []
+    heard: list[Mapping[Doubt, set[str]]] = []
 
-    def after(
-        own: Doubts, shown: Mapping[Doubt, int], wrong: Mapping[Doubt, int]
-    ) -> dict[str, str]:
-        assert count(own, shown, wrong) == {}
+    def after(own: Doubts, wrong: Mapping[Doubt, set[str]], members: int) -> dict[str, str]:
+        assert count(own, wrong, members) == {}
         heard.append(wrong)
         return {liar: GAVE_WRONG} if len(heard) == 1 else {}
 
     monkeypatch.setattr(Doubts, "after", after)
     assert trained(made, nodes, liar, "share", one_bad_box) is not None
-    assert heard[0][liar, GAVE_WRONG] == 1
+    assert len(heard[0][liar, GAVE_WRONG]) == 1
     assert sorted(lie for _, lie in heard[0]) == sorted([GAVE_WRONG, SENT_WRONG])
     assert heard[1:] == [{}, {}]
     assert list(liars(made.server)) == [liar]

@@ -1,39 +1,42 @@
-"""Wrong shares over many sums: who sends a few in each is named, and nobody who has as many as a tenth
-in league can bring about.
+"""Wrong shares over many sums: who has them with many others is named, and nobody who has them with
+as many as may be in league.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from entrenous_network.secure_sum.doubts import Doubts, by_chance
-from entrenous_network.secure_sum.graph import IN_LEAGUE, TOO_MANY
+from entrenous_network.secure_sum.doubts import Doubts
 from entrenous_network.secure_sum.server import GAVE_WRONG, SENT_WRONG
 
 LIAR = ("liar", GAVE_WRONG)
+MEMBERS = 100
+LEAGUE = {f"friend {k}" for k in range(10)}
 
 
 def test_who_loses_sum_after_sum_by_as_many_as_may_be_in_league_is_named() -> None:
-    """Of 100 members ten may be in league, and all of them in a sum of 30: ten bad boxes lose it."""
+    """Ten of 100 members may be in league, and all of them in a sum of 30: ten bad boxes lose it."""
     doubts = Doubts()
-    victim = ("victim", SENT_WRONG)
+    draws = np.random.default_rng(0)
     named = []
     for _ in range(3):
-        named.append(doubts.after({LIAR: 30, victim: 30}, {LIAR: 10, victim: 1}))
-    assert named == [{}, {}, {"liar": GAVE_WRONG}]
+        others = {f"member {k}" for k in draws.choice(MEMBERS - 1, 10, replace=False)}
+        victims = {(name, SENT_WRONG): {"liar"} for name in others}
+        named.append(doubts.after({LIAR: others, **victims}, MEMBERS))
+    assert named[0] == {}
+    assert named[1] == named[2] == {"liar": GAVE_WRONG}
 
 
-def test_sums_without_a_wrong_share_speak_for_a_party() -> None:
+def test_nobody_is_named_by_all_in_league_who_lie_about_everybody_in_every_sum() -> None:
+    """They come to each sum, whatever their lots say."""
     doubts = Doubts()
-    for _ in range(20):
-        assert doubts.after({LIAR: 30}, {}) == {}
-    assert all(doubts.after({LIAR: 30}, {LIAR: 10}) == {} for _ in range(3))
+    for _ in range(200):
+        wrong = {("victim", GAVE_WRONG): LEAGUE, ("other", SENT_WRONG): LEAGUE}
+        assert doubts.after(wrong, MEMBERS) == {}
 
 
-def test_nobody_is_named_by_a_tenth_that_lies_about_everybody_in_every_sum() -> None:
-    """2,000 honest parties in 100 sums each, looked at after each."""
-    draws = np.random.default_rng(0)
-    wrong = draws.binomial(30, IN_LEAGUE, (2_000, 100)).cumsum(axis=1)
-    shown = 30 * np.arange(1, 101)
-    # Of parties with one number after a sum, the one with the most.
-    most = wrong.max(axis=0)
-    assert all(by_chance(int(n), int(w)) >= TOO_MANY for n, w in zip(shown, most, strict=True))
+def test_of_few_members_one_may_be_in_league_for_ever() -> None:
+    doubts = Doubts()
+    for _ in range(200):
+        assert doubts.after({("victim", GAVE_WRONG): {"friend"}}, 5) == {}
+    named = doubts.after({("victim", GAVE_WRONG): {"another"}}, 5)
+    assert named == {"victim": GAVE_WRONG}

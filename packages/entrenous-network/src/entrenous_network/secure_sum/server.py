@@ -5,7 +5,6 @@ from which a server that died is made again.
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import NamedTuple, final
@@ -51,8 +50,8 @@ class SecureSumServer:
 
     Attributes: liars: the parties that have lied in this attempt, by name, and how. A wrong share
         says that its owner or its holder lied, and not which: a party is named once it has to do
-        with more of them than those in league could bring about. shown, wrong: the revealed shares
-        by party, as their owner and as their holder, and the wrong ones among them, for `Doubts`.
+        with more of them than those in league could bring about. wrong: with whom each party had a
+        wrong share, as its owner or as its holder.
     """
 
     def __init__(
@@ -81,9 +80,7 @@ class SecureSumServer:
         self.liars: dict[str, str] = {}
         # holder -> owner -> share, of those that are as their owner committed to them
         self._shares: dict[int, dict[int, bytes]] = {}
-        # The shares that were revealed, and those among them that are not.
-        self.shown = Counter[Doubt]()
-        self.wrong = Counter[Doubt]()
+        self.wrong: dict[Doubt, set[str]] = {}
         # The messages of two stages, which all clients get alike, once their stage is closed.
         self._roster = self._consents = b""
         self._sum: Array = np.zeros(terms.length, terms.dtype)
@@ -359,22 +356,23 @@ class SecureSumServer:
             # Zeros in place of a box that did not open count too: its sender may have spoilt it, or
             # its receiver may say so.
             for owner in owners:
-                self._count(owner, GAVE_WRONG, owner not in right)
-                self._count(place, SENT_WRONG, owner not in right)
+                if owner not in right:
+                    self._suspect(owner, GAVE_WRONG, place)
+                    self._suspect(place, SENT_WRONG, owner)
 
         return take
 
-    def _count(self, place: int, lie: str, is_wrong: bool) -> None:
-        """Counts a revealed share of its owner or of its holder. Names a party that has more wrong
-        ones than parties in league could lay on an honest one.
+    def _suspect(self, place: int, lie: str, other: int) -> None:
+        """Notes a wrong share of its owner or of its holder. Names a party that has more of them
+        than parties in league could lay on an honest one.
         """
-        doubt = (self._names[place], lie)
-        self.shown[doubt] += 1
-        self.wrong[doubt] += is_wrong
+        name = self._names[place]
+        others = self.wrong.setdefault((name, lie), set())
+        others.add(self._names[other])
         # Of anybody's neighbours fewer than a threshold are in league (`graph.threshold`).
         most = min(self._graph.faults, self._graph.threshold - 1)
-        if self.wrong[doubt] > most:
-            self.liars[doubt[0]] = lie
+        if len(others) > most:
+            self.liars[name] = lie
 
     def _is_right(self, owner: int, holder: int, share: bytes) -> bool:
         """Checks whether a revealed share is the one that its owner committed to for this holder:

@@ -309,8 +309,7 @@ class SecureRound:
         if own is None:
             return
         # Whoever cannot be told from its victim by this sum may be by all so far.
-        wrong = {doubt: count for doubt, count in own.wrong.items() if count}
-        named = {**self._collector.doubts.after(own.shown, wrong), **own.liars}
+        named = {**self._collector.doubts.after(own.wrong, len(own.roll)), **own.liars}
         for name, lie in sorted(named.items()):
             line = f"round {number}: {name} lied: {lie}"
             self._folder.log(LogLine(line, "liar", level="error", round=number, node=name))
