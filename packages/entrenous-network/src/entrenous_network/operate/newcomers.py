@@ -180,35 +180,22 @@ class JoinDesk:
         same again, and no second place.
         """
         self._standing(token)
+        terms = FederationTerms.read(self._server / TERMS)
         # Before the lists are locked and read for it: a request is cheap to make up.
-        asked = self._request(token, request)
+        asked = _request(terms.run, token, request)
         try:
             # An operator's command may change the lists at this moment.
             with changing(self._server):
-                members = self._members(token, address, asked)
+                members = self._members(terms, token, address, asked)
         except InputError:
             raise Denied(503, "busy") from None
         self._welcomed(asked.name, members.nodes[asked.name])
         return packed({**parts_of_invitation(self._server), MEMBERS: f"{members.text()}\n"})
 
-    def _request(self, token: str, body: bytes) -> EnrolmentRequest:
-        """Reads a request for a place, which the key in it has signed for this link. Raises
-        Denied.
-        """
-        try:
-            said = msgspec.json.decode(body, type=PlaceRequest)
-            asked = EnrolmentRequest.of({"name": said.name, "key": said.key}, "request")
-        except (msgspec.MsgspecError, RecursionError, InputError):
-            raise Denied(400, "no-request") from None
-        run = FederationTerms.read(self._server / TERMS).run
-        statement = asking(run, token, said.name)
-        if not verified(bytes.fromhex(said.key), bytes.fromhex(said.signature), statement):
-            raise Denied(401, "bad-signature")
-        return asked
-
-    def _members(self, token: str, address: str, asked: EnrolmentRequest) -> Members:
+    def _members(
+        self, terms: FederationTerms, token: str, address: str, asked: EnrolmentRequest
+    ) -> Members:
         """Returns the list of members with whoever asks on it. Raises Denied."""
-        terms = FederationTerms.read(self._server / TERMS)
         members = Members.read(self._server / MEMBERS, terms.users)
         standing = self._standing(token)
         before = members.nodes.get(asked.name)
@@ -246,3 +233,16 @@ class JoinDesk:
         if standing.until < self._clock():
             raise Denied(403, "link-ended")
         return standing
+
+
+def _request(run: str, token: str, body: bytes) -> EnrolmentRequest:
+    """Reads a request for a place, which the key in it has signed for this link. Raises Denied."""
+    try:
+        said = msgspec.json.decode(body, type=PlaceRequest)
+        asked = EnrolmentRequest.of({"name": said.name, "key": said.key}, "request")
+    except (msgspec.MsgspecError, RecursionError, InputError):
+        raise Denied(400, "no-request") from None
+    statement = asking(run, token, said.name)
+    if not verified(bytes.fromhex(said.key), bytes.fromhex(said.signature), statement):
+        raise Denied(401, "bad-signature")
+    return asked
