@@ -124,7 +124,7 @@ def by_operator(attack: Mapping[str, Any], people: int) -> str:
         f"{attack[name]:.3f}" for name in ("r_precision", "popularity_r_precision", "low", "high")
     )
     return (
-        f"an operator who plants models finds at most {found} of a list, where popular items find"
+        f"an operator who plants models finds {found} of a list, where popular items find"
         f" {popular} ({low} to {high} more, 95 % over {people} people); by clip, noise and answers,"
         f" it tells one list from another with an AUC of at most {attack['auc_most']:.3f}"
     )
