@@ -12,7 +12,6 @@ from entrenous_audit.attacks import (
     lone_rows,
     match,
     sign,
-    sizes,
 )
 from entrenous_audit.claims import Attack
 from onlooker import (
@@ -30,7 +29,7 @@ from onlooker import (
 
 from entrenous.data.synthetic import synthetic
 
-ALL = (match.ATTACK, sign.ATTACK, sizes.ATTACK)
+ALL = (match.ATTACK, sign.ATTACK)
 some = pytest.mark.parametrize
 
 
@@ -54,17 +53,6 @@ def test_ten_rounds_on_movielens_give_almost_all() -> None:
         assert found.precision >= 0.98 and found.recall >= 0.93, attack.name
     first = match.ATTACK.run(transcript).first
     assert first is not None and set(np.unique(first)) == set(range(-1, 10))
-
-
-def test_sizes_come_out_of_the_number_of_rows() -> None:
-    transcript = seen(movielens(), "pfpl+", rounds=5, factors=4)
-    true = histories(movielens()).sum(axis=1)
-    wrong = np.abs(sizes.history_sizes(transcript) - true) / true
-    assert np.median(wrong) < 0.08
-    blind = seen(movielens(), "pfpl+", factors=4, pi=0)
-    assert np.isnan(sizes.history_sizes(blind)).all()  # negatives alone say nothing of a length
-    assert sizes.ATTACK.run(blind).note == "messages say nothing of lengths"
-    assert np.array_equal(sizes.history_sizes(seen(movielens(), "fedavg-gmf", factors=4)), true)
 
 
 @some("attack", ALL)

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from entrenous.core.types import Float64Array, Int64Array
+
 from ..claims import Attack, Claims
 from ..transcript import Transcript
 from ._rows_seen import claims_of, empty_tally, rounds_of_rows, rows_sent
 from ._sides import keep_constant, no_visits
-from .sizes import history_sizes
 
 MOST = 1.1  # items that always came, for each of the history
 
@@ -32,7 +33,7 @@ def run(transcript: Transcript) -> Claims:
     history.
     """
     tally = empty_tally(transcript)
-    sizes = history_sizes(transcript)
+    sizes = _history_sizes(transcript, tally.users)
     visits = no_visits(tally)
     # Sizes that are all alike are no measurement, unless decoys tell them.
     differ = len(np.unique(sizes)) > 1
@@ -56,6 +57,27 @@ def run(transcript: Transcript) -> Claims:
         left = np.median(share)
     note = f"what always came is {left:.2f} times the history (median)"
     return claims_of(transcript, tally, note)
+
+
+def _history_sizes(transcript: Transcript, users: Int64Array) -> Float64Array:
+    """The lengths of the histories of some users, float64 [m]: weights that are counts, whole
+    numbers and not all alike, or the int((1 + rho) n) rows that devices with decoys send.
+    """
+    weights = np.zeros(len(users))
+    for seen in transcript.rounds:
+        if "weight" in seen.sent and len(seen.sent["weight"]) == len(seen.users):
+            weights[np.searchsorted(users, seen.users)] = seen.sent["weight"]
+    different = len(np.unique(weights[weights > 0])) > 1
+    if different and bool((weights % 1 == 0).all()):
+        return weights
+    # The mean number of rows of each user in a round.
+    counts = np.zeros(len(users))
+    rounds = np.zeros(len(users))
+    for rows in rounds_of_rows(transcript):
+        counts += np.bincount(rows.who, minlength=len(users))
+        rounds[np.searchsorted(users, rows.seen.users)] += 1
+    rho = float(transcript.settings.get("rho", 0.0))
+    return counts / np.maximum(rounds, 1) / (1 + rho)
 
 
 ATTACK = Attack("intersection", ("individual",), "ours", applies, run)
