@@ -506,7 +506,8 @@ export class Device {
 
   recommended(n) {
     const { scores, allowed } = this.scored();
-    return best(scores, allowed, n).map((item) => this.items.ids[item]);
+    // A longer list tells more of the history that it leaves out.
+    return best(scores, allowed, Math.min(n, 100)).map((item) => this.items.ids[item]);
   }
 }
 

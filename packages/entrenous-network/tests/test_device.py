@@ -88,7 +88,7 @@ def test_lists_are_made_of_what_is_asked_for(tmp_path: Path) -> None:
         assert without.items[0]["item"] == second
         # A list cannot be longer than the catalogue, whatever is asked for.
         had = len(device.export(user=USER))
-        assert len(device.recommend(10**12, user=USER).items) == 18 - had
+        assert len(device.recommend(100, user=USER).items) == 18 - had
         device.not_for_me(first, user=USER)
         assert device.recommend(5, user=USER).items == without.items
         # It is a wish of one user, and survives the process.
@@ -291,6 +291,7 @@ BAD: list[tuple[Callable[[Device], object], str]] = [
     (lambda device: device.pause(user="patient-99x"), "user: no user of this node"),
     (lambda device: device.forget("film-99y", user=USER), "unknown item"),
     (lambda device: device.recommend(0, user=USER), "got 0"),
+    (lambda device: device.recommend(101, user=USER), "at most 100 items"),
     (lambda device: device.recommend(3, only=["?"], user=USER), "unknown item"),
 ]
 
@@ -344,7 +345,9 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
 def test_an_app_sees_over_http_what_a_program_sees(served: httpx.Client) -> None:
     first = served.get("/v1/recommend", params={"n": 3, "user": USER}).json()
     assert first["user"] == USER
-    assert len(first["items"]) == 3
+    assert [one["score"] for one in first["items"]] == [None] * 3
+    scored = served.get("/v1/recommend", params={"n": 3, "user": USER, "scores": "true"}).json()
+    assert [type(one["score"]) for one in scored["items"]] == [float] * 3
     best, second = (one["item"] for one in first["items"][:2])
     only = served.get("/v1/recommend", params={"user": USER, "only": [second]}).json()
     assert [one["item"] for one in only["items"]] == [second]

@@ -262,7 +262,7 @@ def recommend(folder: Path, /, *, user: str | None = None, n: int = 10, json: bo
     user:
         The id of one of the node's users, or of the shop's customers; default: the first.
     n:
-        How many items.
+        How many items, at most 100.
     json:
         Print one JSON object on stdout.
     """
@@ -317,9 +317,9 @@ def show_list(node: str, user: str, number: int, items: Sequence[Mapping[str, An
     """Prints a user's recommended items as a table. node: its name or folder. number: the round of
     the model.
     """
-    rows = [[item["item"], item["title"], f"{item['score']:.3f}"] for item in items]
+    rows = [[item["item"], item["title"]] for item in items]
     title = f"for user {user}, on {node}, by the model of round {number}"
-    table(["item", "title", "score"], rows, title=title)
+    table(["item", "title"], rows, title=title)
 
 
 @app.command

@@ -37,6 +37,8 @@ from .plans import JoinPlan, TrialProfile
 from .receipt import NodeReceipt, receipt_of_node
 from .shop import devices_of, name_of
 
+MOST_LISTED = 100  # items of a list
+
 
 class NodeRecommendations(NamedTuple):
     """The recommendations of a node."""
@@ -137,17 +139,22 @@ class Device:
         *,
         only: Collection[str] | None = None,
         without: Collection[str] = (),
+        scores: bool = False,
         user: str | None = None,
     ) -> NodeRecommendations:
         """Recommends n items that a user does not have, by the newest model.
 
-        only: ids of the items to choose from, such as those in stock; None = all. without: ids of
-        items to leave out. Items of `not_for_me` are left out too.
+        n: at most 100, since a longer list tells more of the history that it leaves out. only: ids
+        of the items to choose from, such as those in stock; None = all. without: ids of items to
+        leave out. Items of `not_for_me` are left out too. scores: False = they are None; with them
+        a list tells which items its user has.
 
         Raises InputError for a node that has no model yet, for a user of another node, and for an
         unknown item.
         """
         at_least("n", n, 1)
+        if n > MOST_LISTED:
+            raise InputError("n", f"got {n}", expected=f"at most {MOST_LISTED} items")
         # A list cannot be longer than the catalogue.
         with self._turn:
             place = self._place(user)
@@ -167,10 +174,9 @@ class Device:
             ids = node.items.ids
             titles = node.items.titles
             places = best.item[0].tolist()
-            scores = best.score[0].tolist()
             items: list[Recommended] = [
-                {"item": ids[i], "title": titles[i], "score": float(score)}
-                for i, score in zip(places, scores, strict=True)
+                {"item": ids[i], "title": titles[i], "score": float(score) if scores else None}
+                for i, score in zip(places, best.score[0], strict=True)
                 # -1 fills the list of a user who has almost all items.
                 if i >= 0
             ]

@@ -1,7 +1,7 @@
 """A device over loopback HTTP, for apps in any language on the same machine: what `Device` does, as
 JSON.
 
-    GET  /v1/recommend   n, user, only, without (the last two may be repeated)
+    GET  /v1/recommend   n, user, only, without (these two may be repeated), scores=true
     POST /v1/events      {"event": "row" | "forget" | "not for me", "item", "value", "time",
                          "user"}, or a list of them
     POST /v1/pause       user: nothing of a user leaves from now on
@@ -56,7 +56,7 @@ ROUTES: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
     "/v1/recommend": (
         "get",
         "The best items that a user does not have",
-        ("n", "user", "only", "without"),
+        ("n", "user", "only", "without", "scores"),
     ),
     "/v1/events": ("post", "Takes what has happened: an event, or a list of them", ()),
     "/v1/pause": ("post", "Lets nothing of a user leave from now on", ("user",)),
@@ -173,12 +173,16 @@ class DeviceRoutes:
         only = asked.getlist("only")
         without = asked.getlist("without")
 
+        # Scores tell which items a list left out: an app gets them only where it says so.
+        scores = asked.get("scores") == "true"
         user = asked.get("user")
 
         def recommended() -> dict[str, Any]:
             n = _whole("n", asked.get("n", "10"))
             with self._devices.of(user) as device:
-                found = device.recommend(n, only=only or None, without=without, user=user)
+                found = device.recommend(
+                    n, only=only or None, without=without, scores=scores, user=user
+                )
             return {"user": found.user, "round": found.round, "items": found.items}
 
         return await self._done(request, recommended)
