@@ -71,9 +71,14 @@ def test_figures_under_private_begin_with_a_planted_model_or_that_none_was_measu
 
 @pytest.mark.parametrize(
     ("algorithm", "more", "said"),
-    [("fcf", {"people": 2}, "without --people"), ("pepper-gmf", {}, "needs a server")],
+    [
+        ("fcf", {"people": 2}, "without --people"),
+        ("pepper-gmf", {}, "needs a server"),
+        ("fcf", {"view": "list", "knows": 0.1}, "without --knows"),
+        ("pepper-gmf", {"view": "list"}, "no view 'list'"),
+    ],
 )
-def test_models_are_planted_in_rounds_by_lot_around_a_server(
+def test_views_that_cannot_be_had_are_refused(
     rows: Interactions, algorithm: str, more: dict[str, Any], said: str
 ) -> None:
     asked: Any = {"view": "planted", "protocol": "random-80-20", "quick": True, **more}

@@ -19,6 +19,7 @@ from .scene import selects_cohort
 from .subject import Subject, same_noise
 from .transcript import Transcript
 
+OF_MODEL = ("model", "list")  # the views of a training that is over
 ACCURACY = ("hr@10", "rmse")  # the first that the protocol measures
 
 
@@ -31,6 +32,8 @@ class Ending(NamedTuple):
     """The final model. None: there is none that all devices have."""
     privacy: dict[str, Any]
     """The spent part of a budget of differential privacy; {} = the training has none."""
+    recommender: Any = None
+    """The trained one."""
 
 
 def trained_to_end(subject: Subject, todays_code: bool, progress: Progress) -> Ending:
@@ -57,7 +60,7 @@ def trained_to_end(subject: Subject, todays_code: bool, progress: Progress) -> E
         )
     metrics = manifest["metrics"]
     accuracy = {name: metrics[name] for name in ACCURACY if name in metrics}
-    return Ending(accuracy, final, manifest.get("privacy", {}))
+    return Ending(accuracy, final, manifest.get("privacy", {}), recommender)
 
 
 def _run(subject: Subject, progress: Progress) -> pipeline.RunResult:
@@ -73,7 +76,7 @@ def _run(subject: Subject, progress: Progress) -> pipeline.RunResult:
         seed=plan.seed,
         settings=settings,
         network=plan.network,
-        rounds=(plan.rounds or None) if plan.view == "model" else None,
+        rounds=(plan.rounds or None) if plan.view in OF_MODEL else None,
         profile=plan.profile,
         protect=same_noise(subject),
         threads=plan.threads,
@@ -88,7 +91,7 @@ def without_some(subject: Subject, progress: Progress) -> tuple[Transcript, Bool
     plan = subject.audit
     training = AuditPlan(
         algorithm=plan.algorithm,
-        rounds=plan.rounds if plan.view == "model" else 0,
+        rounds=plan.rounds if plan.view in OF_MODEL else 0,
         seed=plan.seed,
         cohort=plan.in_a_round,
         profile=plan.profile,

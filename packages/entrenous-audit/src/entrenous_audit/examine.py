@@ -25,7 +25,7 @@ from entrenous.runs.train import Say
 
 from .apart import Attempt, attempts
 from .claims import Claims
-from .endings import Ending, trained_to_end, without_some
+from .endings import OF_MODEL, Ending, trained_to_end, without_some
 from .known import check_names, known
 from .left_out import in_training
 from .measures import FIGURES, PopularityFigures, measured, popularity_guess, seen_users
@@ -36,6 +36,7 @@ from .plan import AuditPlan, View
 from .planted import seen_by_operator
 from .promised import CanaryFigures, SeenPrivacy, by_canaries, spent_by
 from .scene import check_scene
+from .served import seen_lists
 from .side_knowledge import known_items, known_share
 from .subject import Subject, subject_of
 from .transcript import Transcript
@@ -161,7 +162,7 @@ def audited(
         seen = planted.seen
         attacks += _entries([Attempt("planted", planted.claims, "")], seen, subject)
         attacks[0]["auc_most"] = planted.auc_most
-    elif plan.view != "model" or is_gossip(subject.made):
+    elif plan.view not in OF_MODEL or is_gossip(subject.made):
         seen = observe(
             plan,
             subject.train,
@@ -175,7 +176,11 @@ def audited(
     ending = Ending({}, None, {})
     if seen is None or not plan.quick:
         ending = trained_to_end(subject, todays_code, progress)
-    if ending.final is not None:
+    if plan.view == "list":
+        lists = list(seen_lists(ending, subject))
+        seen = lists[0][1]
+        attacks += _of_lists(lists, subject, progress)
+    if ending.final is not None and not (plan.view == "list" and plan.quick):
         on_final = attempts(ending.final, plan.attacks, progress=progress)
         attacks += _entries(on_final, ending.final, subject)
         # One more training, without some: who was in it, and what is guessed of people anyway.
@@ -249,6 +254,19 @@ def _entries(
             entry |= _measured(attempt.claims, seen, subject.train, inside)
         # The names of figures depend on the question.
         entries.append(cast(AttackFigures, entry))
+    return entries
+
+
+def _of_lists(
+    lists: Sequence[tuple[str, Transcript]], subject: Subject, progress: Progress
+) -> list[AttackFigures]:
+    """Returns an entry for each attack on each kind of list, which its name says."""
+    entries = []
+    for kind, seen in lists:
+        tried = attempts(seen, subject.audit.attacks, progress=progress)
+        for entry in _entries(tried, seen, subject):
+            entry["name"] += f", {kind}"
+            entries.append(entry)
     return entries
 
 

@@ -11,11 +11,12 @@ from typing import Literal, final
 from entrenous.core.values import SettingValue
 from entrenous.runs.options import Profile
 
-View = Literal["individual", "sum", "difference", "neighbour", "model", "planted"]
+View = Literal["individual", "sum", "difference", "neighbour", "model", "planted", "list"]
 """individual: a server that opens every update. sum: a server that gets the sum of a round and
 knows who was asked. difference: a server that gets two sums, with and without one party. neighbour:
 a peer, which keeps every message that reaches it. model: anybody who has the final model. planted:
-a server that designs every model, and sees sums.
+a server that designs every model, and sees sums. list: anybody who sees a person's recommendations
+and has the final model.
 """
 
 SUM_PARTIES = 100  # usual parties in a sum
@@ -44,8 +45,9 @@ class AuditOptions(JudgedOptions):
     view: View | None = None
     """The view of the onlooker: individual = every update; sum = the sum of a round; difference =
     two sums, with and without one party; neighbour = all that reaches a peer; model = the final
-    model alone; planted = sums of models that the server designs. Default: individual; sum where
-    messages are masked; neighbour where there is no server."""
+    model alone; planted = sums of models that the server designs; list = lists of ten and fifty
+    recommendations. Default: individual; sum where messages are masked; neighbour where there is no
+    server."""
     cohort: int = 0
     """Parties in a round. 0 = everybody; in `sum` as many as the settings of the training say, 100
     without a cohort and 300 under `private`; in `difference` one more, so that the smaller sum has

@@ -47,6 +47,8 @@ def check_scene(plan: AuditPlan) -> None:
             expected="a share of every history, 0 to below 1",
             fix="--knows 0.1 = a tenth",
         )
+    if view == "list" and plan.knows:
+        raise InputError("--knows", "a list is all that is known here", expected="without --knows")
     if plan.new_row and (view != "difference" or plan.people > 1):
         raise InputError(
             "--new-row", "there is no pair of sums", expected="--view difference without --people"

@@ -5,6 +5,8 @@ in a transcript as arrays of its `model`.
   profile: as much as the plan says, and half with a final model unless it says another. A model
   without anybody's vector says nothing of a named user by itself; an onlooker that knows some of a
   person's items asks it for the others. Known items are no find: measures leave them out.
+  In the view `list`: the items that each user is served, best first, with `known/score`, float32,
+  where scores are shown. It is known of them that their user has not consumed them.
 * `candidates/ptr`, `candidates/item`, with a final model: whole histories of people of whom some
   were in training, in a random order. An onlooker that has such a history asks whether its owner
   took part.

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from entrenous.core.types import Array, BoolArray, Float64Array
+from entrenous.core.types import BoolArray, Float64Array
 
 from ..claims import Attack, Claims
 from ..side_knowledge import known_items
@@ -37,7 +37,7 @@ def run(transcript: Transcript) -> Claims:
         return Claims(users, score, note="no items of users are known", tried=False)
     fits = fitted(vectors, known)
     by_popularity = popular.astype(np.float64)
-    score = np.stack([by_popularity + TRUST * _standard(row) for row in fits])
+    score = np.stack([by_popularity + TRUST * standard(row) for row in fits])
     usual = known.sum() / max(1, len(users))
     note = f"with {usual:.0f} known items of each user"
     return Claims(users, score.astype(np.float32), note=note)
@@ -83,8 +83,8 @@ def fitted(vectors: Float64Array, known: BoolArray) -> Float64Array:
     return tastes @ vectors.T  # type: ignore[no-any-return]
 
 
-def _standard(row: Array) -> Array:
-    """Numbers around their mean, in standard deviations."""
+def standard(row: Float64Array) -> Float64Array:
+    """Returns numbers around their mean, in standard deviations."""
     deviation = max(float(row.std()), 1e-30)
     return (row - row.mean()) / deviation
 

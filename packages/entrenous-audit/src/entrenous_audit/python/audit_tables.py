@@ -11,6 +11,7 @@ from entrenous.core.printed import counted
 from entrenous.privacy.protection import PRIVATE, epsilon_in_words
 from entrenous.privacy.told import NOT_TRIED, by_operator, of_operator
 
+from ..endings import OF_MODEL
 from ..examine import AttackFigures, AuditFound
 from ..promised import CanaryFigures
 
@@ -103,7 +104,7 @@ def _number(value: float | None) -> str:
 def _scope(found: AuditFound) -> str:
     """Returns how much the onlooker saw: rounds, users, and the seed."""
     # Who sees the final model alone sees no rounds.
-    if found["view"] == "model":
+    if found["view"] in OF_MODEL:
         return f"seed {found['seed']}"
     who = f"{found['cohort']} users a round"
     if found["view"] == "neighbour":
@@ -112,14 +113,28 @@ def _scope(found: AuditFound) -> str:
 
 
 def first_said(found: AuditFound) -> list[str]:
-    """Returns the sentence that stands before all figures under `private`: of an operator who
-    plants models. [] where no server adds up sums.
+    """Returns the sentences that stand before all figures: of lists of recommendations; under
+    `private`, of an operator who plants models. [] where no server adds up sums.
     """
+    if found["view"] == "list":
+        return [_of_list(attack) for attack in found["attacks"] if attack["view"] == "list"]
     if found["view"] == "planted":
         return [by_operator(found["attacks"][0], found["seen"]["users"])]
     if found["profile"] == PRIVATE and found["view"] != "neighbour":
         return [of_operator(found["algorithm"], found["settings"], found["protect"])]
     return []
+
+
+def _of_list(attack: Mapping[str, Any]) -> str:
+    """Returns the finding from one kind of list, beside popular items that are not on it."""
+    if attack["r_precision"] is None:
+        return f"{attack['name']}: {attack['verdict']}"
+    names = ("r_precision", "popularity_r_precision", "low", "high")
+    found, popular, low, high = (_number(attack[name]) for name in names)
+    return (
+        f"{attack['name']}: finds {found} of a history, where popular items find {popular} ({low}"
+        f" to {high} more, 95 % over {attack['users']} people)"
+    )
 
 
 def sentences(found: AuditFound) -> list[str]:
