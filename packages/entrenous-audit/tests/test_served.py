@@ -26,4 +26,4 @@ def test_a_list_tells_its_owners_history_and_by_scores_for_sure() -> None:
     assert found["popularity"]["r_precision"] == ten["popularity_r_precision"]
     assert fifty["popularity_r_precision"] > ten["popularity_r_precision"]
     said = first_said(found)[0]
-    assert said.startswith(f"served-list, 10 titles: finds {ten['r_precision']:.3f}")
+    assert said.startswith(f"served-list, 10 titles finds {ten['r_precision']:.3f}")

@@ -118,15 +118,22 @@ def said(entry: Entry) -> str:
     return f"{evidence.seen(entry)}: {declined}: {NOT_TRIED}"
 
 
-def by_operator(attack: Mapping[str, Any], people: int) -> str:
-    """The findings of an operator who plants models, in one clause. people: whom it read."""
+def compared(attack: Mapping[str, Any], people: int) -> str:
+    """The findings of an attack on some people and those of popular items, in one clause."""
     found, popular, low, high = (
         f"{attack[name]:.3f}" for name in ("r_precision", "popularity_r_precision", "low", "high")
     )
     return (
-        f"an operator who plants models finds {found} of a list, where popular items find"
-        f" {popular} ({low} to {high} more, 95 % over {people} people); by clip, noise and answers,"
-        f" it tells one list from another with an AUC of at most {attack['auc_most']:.3f}"
+        f"finds {found} of a list, where popular items find {popular} ({low} to {high} more, 95 %"
+        f" over {people} people)"
+    )
+
+
+def by_operator(attack: Mapping[str, Any], people: int) -> str:
+    """The findings of an operator who plants models, in one clause. people: whom it read."""
+    return (
+        f"an operator who plants models {compared(attack, people)}; by clip, noise and answers, it"
+        f" tells one list from another with an AUC of at most {attack['auc_most']:.3f}"
     )
 
 

@@ -84,9 +84,11 @@ def _run(subject: Subject, progress: Progress) -> pipeline.RunResult:
     )
 
 
-def without_some(subject: Subject, progress: Progress) -> tuple[Transcript, BoolArray]:
+def without_some(
+    subject: Subject, progress: Progress, own: int = 0
+) -> tuple[Transcript, BoolArray]:
     """Returns what the final model of a training without some users shows to somebody who knows
-    histories of candidates, and which of these were in it.
+    histories of candidates, and which of these were in it. own: as of `trained_without`.
     """
     plan = subject.audit
     training = AuditPlan(
@@ -98,4 +100,4 @@ def without_some(subject: Subject, progress: Progress) -> tuple[Transcript, Bool
         protect=same_noise(subject),
         threads=plan.threads,
     )
-    return trained_without(training, subject.made, subject.train, progress)
+    return trained_without(training, subject.made, subject.train, progress, own)

@@ -42,6 +42,7 @@ from .subject import Subject, subject_of
 from .transcript import Transcript
 
 MEMBERS = "user-membership"  # the attack that needs a training without some users
+OWN_MODELS = 5  # that the onlooker trains for it
 NOBODY = np.empty(0, np.bool_)
 
 
@@ -184,8 +185,9 @@ def audited(
         on_final = attempts(ending.final, plan.attacks, progress=progress)
         attacks += _entries(on_final, ending.final, subject)
         # One more training, without some: who was in it, and what is guessed of people anyway.
-        if on_final or not plan.attacks or MEMBERS in plan.attacks:
-            without, inside = without_some(subject, progress)
+        asked = not plan.attacks or MEMBERS in plan.attacks
+        if on_final or asked:
+            without, inside = without_some(subject, progress, OWN_MODELS * asked)
             tried = attempts(without, plan.attacks, progress=progress)
             attacks += _entries(tried, without, subject, inside)
             _say_participation(attacks, on_final, ending.final, without, subject, progress)

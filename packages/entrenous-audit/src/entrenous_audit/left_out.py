@@ -12,7 +12,7 @@ import numpy as np
 from entrenous.core.contract.declared import declared
 from entrenous.core.contract.protocols import Progress
 from entrenous.core.keys import key
-from entrenous.core.types import BoolArray, Int64Array
+from entrenous.core.types import Array, BoolArray, Int64Array
 from entrenous.data.interactions import Interactions
 from entrenous.kernels.generator import generator
 from entrenous.privacy.protection import protection_of
@@ -23,7 +23,8 @@ from .scene import with_cohort
 from .side_knowledge import histories_of
 from .transcript import Transcript
 
-SHARE = 0.2  # of the users, drawn at random, who are left out
+FIFTHS = 5
+SHARE = 1 / FIFTHS  # of the users, drawn at random, who are left out
 
 
 def in_training(seed: int, users: int) -> BoolArray:
@@ -41,15 +42,39 @@ def _drawn(seed: int, users: int) -> tuple[BoolArray, Int64Array]:
 
 
 def trained_without(
-    plan: AuditPlan, made: Any, data: Interactions, progress: Progress
+    plan: AuditPlan, made: Any, data: Interactions, progress: Progress, own: int = 0
 ) -> tuple[Transcript, BoolArray]:
     """Trains on four fifths of the users. Returns the final model, together with the histories of
     all users in a random order; and which of these candidates were in training, bool [users].
 
     plan: of the training; its cohort is cut to the users that there are. A protection that asks for
-    more people in a sum than there are is not refused here.
+    more people in a sum than there are is not refused here. own: trainings of the onlooker's own,
+    each of other users than these; each user is left out of one in five.
     """
     inside, order = _drawn(plan.seed, len(data.users))
+    seen = _trained(plan, made, data, inside, progress)
+    model = {**_learned(seen), **histories_of("candidates", data, order)}
+    if own:
+        draws = generator(key(plan.seed, "audit", "own models"))
+        place = np.argsort(draws.uniform(len(data.users)), kind="stable")
+        members = np.array([place % FIFTHS != number % FIFTHS for number in range(own)])
+        for number, some in enumerate(members):
+            other = replace(plan, seed=plan.seed + 1 + number)
+            learned = _learned(_trained(other, made, data, some, progress))
+            model |= {f"own/{number}/{name}": array for name, array in learned.items()}
+        model["own/inside"] = members[:, order]
+    return seen._replace(model=model), inside[order]
+
+
+def _learned(seen: Transcript) -> dict[str, Array]:
+    """The arrays of a final model, without what else its onlooker knows."""
+    return {name: array for name, array in seen.model.items() if "/" not in name}
+
+
+def _trained(
+    plan: AuditPlan, made: Any, data: Interactions, inside: BoolArray, progress: Progress
+) -> Transcript:
+    """Trains on some users, bool [users]."""
     members = data.of_users(np.flatnonzero(inside))
     if plan.cohort:
         made = with_cohort(made, min(plan.cohort, len(members.users)))
@@ -59,6 +84,4 @@ def trained_without(
     if protection.sampling == "fixed":
         protect["people"] = 1
     final = replace(plan, view="model", cohort=0, protect=protect)
-    seen = observe(final, members, algorithm=made, progress=progress)
-    model = {name: array for name, array in seen.model.items() if not name.startswith("known/")}
-    return seen._replace(model={**model, **histories_of("candidates", data, order)}), inside[order]
+    return observe(final, members, algorithm=made, progress=progress)

@@ -9,7 +9,8 @@ in a transcript as arrays of its `model`.
   where scores are shown. It is known of them that their user has not consumed them.
 * `candidates/ptr`, `candidates/item`, with a final model: whole histories of people of whom some
   were in training, in a random order. An onlooker that has such a history asks whether its owner
-  took part.
+  took part. For that it trains models: `own/NUMBER/NAME` are their arrays, and `own/inside`, bool
+  [models, candidates], says who is in which.
 * `targets/ptr`, `targets/item`, with single messages: sets of items that stand for a taste. They
   are histories of some users, and `targets/owner` says whose: a peer that asks who is like itself.
 * `changed/user`, with two sums of the same people: who of them has a new row, pair by pair. All

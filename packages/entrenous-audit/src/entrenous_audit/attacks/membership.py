@@ -12,9 +12,11 @@ and not memory: an item that was held out of training ranks high, too, though le
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
-from entrenous.core.types import BoolArray, Float64Array
+from entrenous.core.types import Array, BoolArray, Float64Array
 
 from ..claims import Attack, Claims
 from ..side_knowledge import known_items
@@ -31,7 +33,7 @@ def run(transcript: Transcript) -> Claims:
     users = np.arange(transcript.users)
     popular = prior(transcript)
     known = known_items(transcript)
-    vectors = item_table(transcript)
+    vectors = item_table(transcript.model, transcript.items)
     if known is None or vectors is None:
         score = np.tile(popular, (len(users), 1))
         return Claims(users, score, note="no items of users are known", tried=False)
@@ -43,17 +45,19 @@ def run(transcript: Transcript) -> Claims:
     return Claims(users, score.astype(np.float32), note=note)
 
 
-def item_table(transcript: Transcript, *, biases: bool = False) -> Float64Array | None:
+def item_table(
+    model: Mapping[str, Array], items: int, *, biases: bool = False
+) -> Float64Array | None:
     """The item vectors of a final model, all of its arrays with a row for each item next to each
     other, of mean square length 1.
 
-    biases: those of items too, of deviation 1.
+    model: its arrays by name; a name with a path is of something else. biases: those of items too,
+    of deviation 1.
     """
-    items = transcript.items
     tables = []
     more = []
-    for array in transcript.model.values():
-        if array.dtype.kind != "f":
+    for name, array in model.items():
+        if "/" in name or array.dtype.kind != "f":
             continue
         numbers = array.astype(np.float64)
         if numbers.ndim == 2 and len(numbers) == items:

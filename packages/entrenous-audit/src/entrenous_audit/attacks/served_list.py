@@ -24,7 +24,7 @@ TRUST = 4.0  # of the fit, compared with the popularity
 
 def run(transcript: Transcript) -> Claims:
     """Ranks the items of every user; with scores, claims those that the list left out."""
-    vectors = item_table(transcript, biases=True)
+    vectors = item_table(transcript.model, transcript.items, biases=True)
     if vectors is None:
         return declined(transcript, "the model has no vectors of items")
     ptr = transcript.model["known/ptr"]

@@ -1,21 +1,21 @@
-"""Was this user in training? An onlooker that has the final model and a person's whole history asks
-how well the one fits the other.
+"""Was this user in training? An onlooker with the final model and histories of candidates trains
+several models, each without some of these people, and asks which of them the final model is like.
 
-A vector is fitted to the history as in the attack `membership`, and the fit is the chance that an
-item of the history scores above another one. Item vectors have moved towards each other in the
-histories that they were trained on, so that these fit better than others do. How well a history
-fits also depends on its length and on how popular its items are: the prediction by these, by least
-squares over all candidates, is taken off. No example of a member is needed. Known: the model, and
-histories of candidates (`side_knowledge`). Ours, after M. Zhang et al., "Membership
-inference attacks against recommender systems", CCS 2021, where shadow models say what a member
-looks like.
+A vector is fitted to a history as in the attack `membership`; the statistic is how much higher its
+own items score than others. Models tell a member's from their others' in different places: for each
+candidate the statistic is normal around its mean over own models with them, or over those without
+them, with one variance for all, since there are too few models for more. The score is the log
+likelihood ratio, but for that variance. Known: the model, and the histories. Source: N. Carlini et
+al., "Membership inference attacks from first principles", S&P 2022 (online); the statistic is ours.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
-from entrenous.core.types import BoolArray, Float64Array
+from entrenous.core.types import Array, BoolArray, Float64Array
 
 from ..claims import Attack, Claims
 from ..side_knowledge import sets_of
@@ -27,49 +27,47 @@ def run(transcript: Transcript) -> Claims:
     """Ranks candidates by how likely they were in training; claims no items."""
     histories = sets_of(transcript, "candidates")
     users = np.arange(len(histories))
-    vectors = item_table(transcript, biases=True)
-    if vectors is None:
+    seen = _fits(transcript.model, histories)
+    if seen is None:
         nothing = np.zeros((len(users), 1), np.float32)
         note = "the model has no vectors of items"
         return Claims(users, nothing, note=note, asks="members", tried=False)
-    scores = fitted(vectors, histories)
-    pairs = zip(scores, histories, strict=True)
-    fit = np.array([_above(score, own) for score, own in pairs])
-    # The part of the fit that length and popularity do not explain.
-    left = fit - _predicted(fit, histories, transcript.popularity.astype(np.float64))
-    score = left.astype(np.float32)[:, None]
-    return Claims(users, score, note="with whole histories of candidates", asks="members")
+    inside = transcript.model["own/inside"]
+    own = np.array([_fits(_own(transcript, number), histories) for number in range(len(inside))])
+    of_members = _means(own, inside)
+    of_others = _means(own, ~inside)
+    ratio = (of_members - of_others) * (seen - (of_members + of_others) / 2)
+    score = ratio.astype(np.float32)[:, None]
+    note = f"with whole histories of candidates, and {len(inside)} trainings"
+    return Claims(users, score, note=note, asks="members")
 
 
-def _above(score: Float64Array, own: BoolArray) -> float:
-    """The chance that an item of a history scores above another one."""
-    if not own.any() or own.all():
-        return 0.5
-    others = np.sort(score[~own])
-    below = np.searchsorted(others, score[own])
-    return float(below.mean() / len(others))
+def _own(transcript: Transcript, number: int) -> Mapping[str, Array]:
+    """The arrays of a model that the onlooker trained."""
+    start = f"own/{number}/"
+    model = transcript.model.items()
+    return {name.removeprefix(start): array for name, array in model if name.startswith(start)}
 
 
-def _predicted(fit: Float64Array, histories: BoolArray, popularity: Float64Array) -> Float64Array:
-    """The fit of a history as its length and the popularity of its items predict it, by least
-    squares.
+def _fits(model: Mapping[str, Array], histories: BoolArray) -> Float64Array | None:
+    """How much higher than others the items of each history score, float64 [histories]; None for a
+    model without vectors of items.
     """
-    size = np.maximum(histories.sum(axis=1), 1)
-    mean = histories @ popularity / size
-    mean_log = histories @ np.log1p(popularity) / size
-    log_size = np.log(size)
-    highest = max(float(mean.max(initial=0)), 1.0)
-    columns = [np.ones(len(size)), log_size, log_size**2, mean_log, mean / highest]
-    about = np.stack(columns, axis=1)
-    weights = np.linalg.lstsq(about, fit, rcond=None)[0]
-    return about @ weights  # type: ignore[no-any-return]
+    vectors = item_table(model, histories.shape[1], biases=True)
+    if vectors is None:
+        return None
+    scores = fitted(vectors, histories)
+    return _means(scores.T, histories.T) - _means(scores.T, ~histories.T)
+
+
+def _means(numbers: Float64Array, some: BoolArray) -> Float64Array:
+    """The mean of some numbers of each column."""
+    return (numbers * some).sum(axis=0) / np.maximum(some.sum(axis=0), 1)  # type: ignore[no-any-return]
 
 
 def applies(transcript: Transcript) -> bool:
-    """Checks whether the onlooker has histories of candidates besides the model."""
-    return "candidates/ptr" in transcript.model
+    """Checks whether the onlooker has histories of candidates, and models that it trained."""
+    return "own/inside" in transcript.model
 
 
-ATTACK = Attack(
-    "user-membership", ("model",), "ours, after M. Zhang et al., CCS 2021", applies, run
-)
+ATTACK = Attack("user-membership", ("model",), "Carlini et al. 2022, and ours", applies, run)

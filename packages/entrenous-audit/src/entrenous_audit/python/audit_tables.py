@@ -9,7 +9,7 @@ from typing import Any
 
 from entrenous.core.printed import counted
 from entrenous.privacy.protection import PRIVATE, epsilon_in_words
-from entrenous.privacy.told import NOT_TRIED, by_operator, of_operator
+from entrenous.privacy.told import NOT_TRIED, by_operator, compared, of_operator
 
 from ..endings import OF_MODEL
 from ..examine import AttackFigures, AuditFound
@@ -117,24 +117,13 @@ def first_said(found: AuditFound) -> list[str]:
     `private`, of an operator who plants models. [] where no server adds up sums.
     """
     if found["view"] == "list":
-        return [_of_list(attack) for attack in found["attacks"] if attack["view"] == "list"]
+        tried = [one for one in found["attacks"] if one["view"] == "list" and one["users"]]
+        return [f"{one['name']} {compared(one, one['users'])}" for one in tried]
     if found["view"] == "planted":
         return [by_operator(found["attacks"][0], found["seen"]["users"])]
     if found["profile"] == PRIVATE and found["view"] != "neighbour":
         return [of_operator(found["algorithm"], found["settings"], found["protect"])]
     return []
-
-
-def _of_list(attack: Mapping[str, Any]) -> str:
-    """Returns the finding from one kind of list, beside popular items that are not on it."""
-    if attack["r_precision"] is None:
-        return f"{attack['name']}: {attack['verdict']}"
-    names = ("r_precision", "popularity_r_precision", "low", "high")
-    found, popular, low, high = (_number(attack[name]) for name in names)
-    return (
-        f"{attack['name']}: finds {found} of a history, where popular items find {popular} ({low}"
-        f" to {high} more, 95 % over {attack['users']} people)"
-    )
 
 
 def sentences(found: AuditFound) -> list[str]:
