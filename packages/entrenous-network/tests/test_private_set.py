@@ -23,7 +23,7 @@ from entrenous.data.interactions import Interactions
 from entrenous.privacy.protection import FEWER_PEOPLE, OF_A_HUNDRED, PRIVATE, Protection
 from entrenous.runs.options import RunPlan
 from entrenous.runs.pipeline import RunRequest, carry_out
-from entrenous.runs.plan import brought, with_set
+from entrenous.runs.plan import brought, of_rows, with_set
 from entrenous.systems.named import algorithms, kind_of
 
 FPL_SET = {"factors": 8, "epochs": 46, "cohort": 300}
@@ -52,6 +52,16 @@ def test_the_set_completes_a_plan_and_what_is_asked_for_wins() -> None:
     for profile in ("paper", "dp", "robust"):
         assert with_set(plan(profile=profile), 900) == plan(profile=profile)
     assert with_set(plan("pepper-gmf"), 900) == plan("pepper-gmf")
+
+
+def test_it_says_who_has_an_item_alone_and_where_popular_items_are_as_good() -> None:
+    # Each has one item of their own.
+    rows = interactions([(f"u{u}", f"i{item}") for u in range(900) for item in (u % 40, 50 + u)])
+    (alone,) = of_rows(plan(), rows)
+    assert alone.startswith("100% of 300 people in a sum have an item that nobody else there has")
+    shared, popular = of_rows(plan(), replace(people(900), name="gowalla-nyc"))
+    assert shared.startswith("0% of 300") and "popular items is as good" in popular
+    assert of_rows(plan(profile="paper"), rows) == of_rows(plan("pepper-gmf"), rows) == []
 
 
 @pytest.mark.parametrize(("users", "cohort"), [(120, 120), (300, 300), (900, 300), (6000, 2000)])

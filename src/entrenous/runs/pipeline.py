@@ -41,6 +41,7 @@ from .plan import (
     make,
     names_a_file,
     network_of,
+    of_rows,
     usual_protocol,
     with_set,
 )
@@ -355,6 +356,7 @@ def execute(
     begun: the manifest so far.
     """
     beforehand = brought(plan, len(what.rows.users))
+    beforehand += of_rows(plan, what.parts[0].final_train)
     if watch.say is not None:
         for line in filter(None, [gives_away(plan, algorithm), *beforehand]):
             watch.say(line)

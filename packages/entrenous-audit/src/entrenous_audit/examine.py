@@ -18,7 +18,7 @@ from entrenous.core.errors import InputError
 from entrenous.core.types import BoolArray
 from entrenous.data.interactions import Interactions
 from entrenous.privacy.protection import Protection
-from entrenous.runs.plan import brought, protection_in
+from entrenous.runs.plan import brought, of_rows, protection_in
 from entrenous.runs.reopen import refuse_forgotten
 from entrenous.runs.store import StoredRun
 from entrenous.runs.train import Say
@@ -152,7 +152,8 @@ def audited(
     subject = subject_of(plan, rows, stored)
     plan = subject.audit
     if say is not None:
-        for line in brought(subject.plan, len(subject.train.users)):
+        lines = brought(subject.plan, len(subject.train.users))
+        for line in lines + of_rows(subject.plan, subject.train):
             say(line)
     canaries = _canaries(subject, progress) if plan.canaries else None
     # What the onlooker sees of messages, unless it has nothing but the final model.

@@ -50,7 +50,7 @@ def _own(transcript: Transcript, number: int) -> Mapping[str, Array]:
 
 
 def _fits(model: Mapping[str, Array], histories: BoolArray) -> Float64Array | None:
-    """How much higher than others the items of each history score, float64 [histories]; None for a
+    """Returns how much higher than others the items of each history score, float64; None for a
     model without vectors of items.
     """
     vectors = item_table(model, histories.shape[1], biases=True)
