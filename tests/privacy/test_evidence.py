@@ -190,3 +190,12 @@ def test_an_operator_who_plants_models_comes_first_with_its_own_popular_items() 
     assert told_.of_operator("fcf", first["settings"], {"noise": 6.5}).endswith(
         "(ml-100k, measured at noise 3 (here 6.5))"
     )
+
+
+def test_a_guess_no_better_than_popular_items_is_no_knowledge(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    weak = {**ATTACK, "precision": 0.5, "r_precision": 0.32}
+    monkeypatch.setattr(evidence, "entries", lambda: ({**ENTRY, "attacks": [weak]},))
+    found = told_.account([], told_.expected("pfpl+", "paper", 5), 10)["because"]
+    assert "finds nothing more than a list of what is popular (attack 'match')" in found[0]

@@ -84,6 +84,9 @@ def test_who_has_sent_nothing_is_told_so_and_of_no_attack_on_messages(
         and other["expected"] == []
     )
     assert "could read" in first["part"][1] and first["expected"]
+    known, leaving = first["part"][-2:]
+    assert "knows that you are a member, and when you answered" in known
+    assert "cannot be undone" in leaving
     printed = command("receipt", str(one.node.folder), "--user", names_of(one)[1]).out
     assert (
         "nothing of you has left" in printed

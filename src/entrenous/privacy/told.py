@@ -357,6 +357,8 @@ def _known(line: Mapping[str, Any], history: int) -> str:
     # A figure of other settings is not carried over to this user's own list.
     own = bool(history) and not line["otherwise"]
     size = history if own else 100
+    if ranked <= popular and not _exact(line):
+        return f"finds nothing more than a list of what is popular {attack}{_at(line)}"
     finding = f"guesses {ranked} of 100 items rightly"
     if _exact(line):
         named = round(line["recall"] * size)

@@ -37,6 +37,16 @@ WHOLE = (
 UNCOUNTED = (
     "Rows were not counted: draws are public, so that others can work out what each device drew."
 )
+# Known besides messages, and what can be undone.
+KNOWN = (
+    "The server, whose key begins {}, knows that you are a member, and when you answered. From the"
+    " model, who has your list and trains models of their own tells whether you took part"
+    " (`entrenous audit {} --profile {} --view model --attack user-membership` says how well)."
+)
+LEAVING = (
+    "To leave, pause, forget your rows and stop the device. Rows that you forget are in no later"
+    " message; sums and models that they went into cannot be undone."
+)
 NO_PROOF = "No guarantee: there is no differential privacy."
 PROOF = (
     "Differential privacy so far, if {} people in each sum add their noise and keep it to"
@@ -76,6 +86,8 @@ def receipt_of_node(folder: Path, user: str | None = None) -> NodeReceipt:
         part.append(BUDGET.format(budget.told(time.time())))
     if terms.has_server and None in [device.rows for device in left]:
         part.append(UNCOUNTED if terms.draws == "public" else WHOLE.format(history))
+    if left and terms.has_server:
+        part += [KNOWN.format(terms.operator[:8], algorithm, terms.profile), LEAVING]
     # Attacks that were measured under the same settings tell what to expect from so many messages.
     protection = dict(terms.protection) if terms.has_server else {}
     answers = max(1, len(left))
