@@ -113,7 +113,7 @@ const ENDED = { last: f.whole(), until: f.maybe(f.whole()) };
 const FORMER = { name: f.text(), key: KEY, ...ENDED, shop: MARK };
 export const MEMBERS = { nodes: f.map(f.object(NODE)), former: f.list(f.exact(FORMER)) };
 // What a list lacks has a field more.
-const SENT = f.object({ ...MEMBERS, after: f.maybe(f.whole()) });
+export const SENT = f.object({ ...MEMBERS, after: f.maybe(f.whole()) });
 const bad = (why) => {
   throw new p.Refused("malformed", `members: ${why}`);
 };
