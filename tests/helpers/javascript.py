@@ -251,6 +251,14 @@ def _as_another(field: str) -> Callable[[Parts], object]:
     return lie
 
 
+def _marked(parts: Parts) -> None:
+    """A lie: everybody is one shop's."""
+    members = json.loads(parts["members.json"])
+    for member in members["nodes"].values():
+        member["shop"] = "5e" * 32
+    parts["members.json"] = json.dumps(members)
+
+
 def links_to(
     made: FoundedFederation, link: HttpsServerLink
 ) -> tuple[str, list[tuple[list[str], str]]]:
@@ -306,6 +314,7 @@ def links_to(
         cases.append(([str(token)], said))
     of_members: list[tuple[Callable[[Parts], object], str]] = [
         (_as_another("key"), "with this key"),
+        (_marked, "or is a shop's"),
         (_as_another("users"), "a number that another has"),
         (lambda parts: parts.update({"members.json": "{}"}), "format undefined; expected 6"),
         (lambda parts: parts.pop("members.json"), "this is no invitation (SyntaxError)"),

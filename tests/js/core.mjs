@@ -151,7 +151,8 @@ function userOf(invitation, { name, key }, terms) {
   checkMembers(list, terms.users);
   // Another key under this name means that the invitation is not for this device.
   const member = list.nodes[name];
-  if (member?.key !== key) throw new BadInput(`the invitation is not for '${name}' with this key`);
+  if (member?.key !== key || member.shop)
+    throw new BadInput(`the invitation is not for '${name}' with this key, or is a shop's`);
   const [[first, last]] = member.users;
   if (member.users.length !== 1 || first !== last)
     throw new BadInput("the invitation is for several users; expected one");

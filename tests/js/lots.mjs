@@ -7,6 +7,7 @@ import * as p from "./protocol.mjs";
 
 const DAY = 86_400; // seconds
 const SHARE = 0.5; // of all members that are in one sum, at most
+const OF_ONE_SHOP = 10; // one of so many people of a sum may be of one shop
 const CLOSE = 0.1; // of the people of a floor: two lists that differ by no more are close
 const MOST = 131_072; // members
 const LONGEST = 128; // bytes of a name
@@ -46,11 +47,16 @@ export function timesWithNow({ terms, state, now }) {
 
 // Why a device does not answer in a sum of some people; null if it does. past: the lists that it has
 // consented to, each as {model, people}; floor: of people; members: of the federation; gone: how many
-// answers count no more.
-export function refusal(people, model, past, { floor, answers, members, gone = 0 }) {
+// answers count no more; shops: as of shopsOf.
+export function refusal(people, model, past, demands) {
+  const { floor, answers, members, gone = 0, shops = new Map() } = demands;
   const listed = new Set(people);
   if (members < listed.size) return "population";
   if (listed.size > SHARE * members) return "many";
+  const marks = people.map((name) => shops.get(name)).filter(Boolean);
+  const most = Math.max(1, Math.floor(listed.size / OF_ONE_SHOP));
+  const isTooMuch = (mark) => marks.filter((other) => other === mark).length > most;
+  if ([...new Set(marks)].some(isTooMuch)) return "shop";
   const away = past.map(({ people: names }) => {
     const both = names.filter((name) => listed.has(name)).length;
     return listed.size + names.length - 2 * both;
@@ -62,13 +68,14 @@ export function refusal(people, model, past, { floor, answers, members, gone = 0
   return away.some((differ) => differ > 0 && differ <= CLOSE * floor) ? "close" : null;
 }
 
-// The rule as a party of a sum has it.
-export function ruleOf(device, members) {
+// The rule as a party of a sum has it. list: of the members.
+export function ruleOf(device, list) {
   const { protection } = device.terms;
   const demands = {
     floor: Math.max(protection.people, device.floors.people),
     answers: protection.answers,
-    members,
+    members: Object.keys(list.nodes).length,
+    shops: shopsOf(list),
   };
   return (people, model, past) => {
     const why = refusal(people, model, past, { ...demands, gone: old(device) });
@@ -84,6 +91,13 @@ export const rollOf = ({ nodes, former }) => {
   return roll;
 };
 
+// The mark of each who bears that of a shop, by name.
+export function shopsOf({ nodes, former }) {
+  const said = [...former.map(({ name, shop }) => [name, shop])];
+  for (const [name, { shop }] of Object.entries(nodes)) said.push([name, shop]);
+  return new Map(said.filter(([, shop]) => shop));
+}
+
 // The first number that nobody on a list has or had.
 export function nextUser({ nodes, former }) {
   const lasts = Object.values(nodes).map(({ users }) => users.at(-1)?.[1] ?? -1);
@@ -92,12 +106,14 @@ export function nextUser({ nodes, former }) {
 }
 
 const KEY = f.like(/^[0-9a-f]{64}$/);
+const MARK = f.maybe(f.like(/^([0-9a-f]{64})?$/)); // of a shop
 const NUMBERS = f.list(f.row(f.whole(), f.whole())); // first and last of each stretch
-const NODE = { key: KEY, users: NUMBERS, until: f.maybe(f.whole()) };
-const FORMER = { name: f.text(), key: KEY, last: f.whole(), until: f.maybe(f.whole()) };
+const NODE = { key: KEY, users: NUMBERS, until: f.maybe(f.whole()), shop: MARK };
+const ENDED = { last: f.whole(), until: f.maybe(f.whole()) };
+const FORMER = { name: f.text(), key: KEY, ...ENDED, shop: MARK };
 export const MEMBERS = { nodes: f.map(f.object(NODE)), former: f.list(f.exact(FORMER)) };
 // What a list lacks has a field more.
-const SENT = f.object({ ...MEMBERS, after: f.maybe(f.whole()) });
+export const SENT = f.object({ ...MEMBERS, after: f.maybe(f.whole()) });
 const bad = (why) => {
   throw new p.Refused("malformed", `members: ${why}`);
 };
@@ -129,14 +145,16 @@ export function longer(known, sent, users) {
     list = { nodes: { ...Object.fromEntries(before), ...nodes }, former };
   }
   const roll = rollOf(list);
+  const [shops, before] = [shopsOf(list), shopsOf(known)];
   const next = nextUser(known);
   checkMembers(list, users);
   for (const [name, key] of Object.entries(rollOf(known)))
-    if (roll[name] !== key) bad("a member is missing, or has another key");
+    if (roll[name] !== key || shops.get(name) !== before.get(name))
+      bad("a member is missing, or has another key or mark");
   for (const [name, { users: own }] of Object.entries(list.nodes)) {
-    const before = known.nodes[name];
-    if (before && JSON.stringify(before.users) !== JSON.stringify(own)) bad("other users");
-    if (!before && own.flat().some((user) => user < next)) bad("a number that somebody has or had");
+    const node = known.nodes[name];
+    if (node && JSON.stringify(node.users) !== JSON.stringify(own)) bad("other users");
+    if (!node && own.flat().some((user) => user < next)) bad("a number that somebody has or had");
   }
   return list;
 }

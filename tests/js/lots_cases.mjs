@@ -5,11 +5,11 @@
 import { deepEqual, throws } from "node:assert/strict";
 import { readFileSync } from "node:fs";
 
-import { longer, refusal } from "./lots.mjs";
+import { longer, refusal, ruleOf } from "./lots.mjs";
 import { boundOf } from "./masked.mjs";
 
 const cases = JSON.parse(readFileSync(process.argv[2], "utf8"));
-const { refusals, lists, bounds } = cases;
+const { refusals, lists, bounds, crowds } = cases;
 
 for (const { people, model, past, demands, said } of refusals)
   deepEqual(refusal(people, model, past, demands), said);
@@ -22,6 +22,13 @@ for (const { known, sent, users, said } of lists) {
     // Refused, in whatever words.
   }
   deepEqual(found === null ? null : Object.keys(found).sort(), said);
+}
+
+const device = { terms: { protection: { people: 250, answers: 11 } }, floors: { people: 100 } };
+for (const { list, people, said } of crowds) {
+  const held = () => ruleOf({ ...device, state: {} }, list)(people, "a model", []);
+  if (said) throws(held, new RegExp(`contract: ${said}`));
+  else held();
 }
 
 for (const { protection, settings, share, said } of bounds) {

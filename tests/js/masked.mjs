@@ -1,7 +1,8 @@
 // A device's side of rounds under masks (docs/protocol.md, "Secure sums"): its vector, its noise,
 // the stages of a sum, and the trained model, which it keeps when a quorum has the same.
 
-import { cohortOf, longer, nextUser, offers, old, rollOf, ruleOf, timesWithNow } from "./lots.mjs";
+import * as lots from "./lots.mjs";
+import { cohortOf, longer, nextUser, offers, old, timesWithNow } from "./lots.mjs";
 import * as f from "./forms.mjs";
 import { Party, SIGNATURE, SumRefused, floorsOf } from "./masks.mjs";
 import { sampler, seeded } from "./noise.mjs";
@@ -157,7 +158,8 @@ export class MaskedSide {
   know(list) {
     this.list = list;
     this.members = list.nodes;
-    const keys = Object.entries(rollOf(list));
+    this.shops = lots.shopsOf(list);
+    const keys = Object.entries(lots.rollOf(list));
     this.roll = Object.fromEntries(keys.map(([name, key]) => [name, p.unhex(key)]));
   }
 
@@ -204,12 +206,13 @@ export class MaskedSide {
     this.party = new Party({
       terms: sumTerms(device, head),
       roll: this.roll,
+      shops: this.shops,
       name: device.name,
       identity: device.key,
       floors: this.floors,
       // Nobody who was shut out is in a sum.
       members: this.members,
-      rule: ruleOf(device, Object.keys(this.members).length),
+      rule: lots.ruleOf(device, this.list),
       past,
     });
     return this.party;

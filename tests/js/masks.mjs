@@ -168,12 +168,14 @@ export async function graphOf(names, view, members) {
 // ---- a party ------------------------------------------------------------------------------------
 
 export class Party {
-  // terms: of the sum; roll: {name: public key}; floors: what the owner insists on; members: {name:
-  // anything}, who may be in a sum, null = the roll; past: sums consented to, as {model, people:
-  // [name]}; rule(people, model, past): refuses lists; random: for tests.
+  // terms: of the sum; roll: {name: public key}; shops: a Map of the marks of those who bear one;
+  // floors: what the owner insists on; members: {name: anything}, who may be in a sum, null = the
+  // roll; past: sums consented to, as {model, people: [name]}; rule(people, model, past): refuses
+  // lists; random: for tests.
   constructor({
     terms,
     roll,
+    shops = new Map(),
     name,
     identity,
     floors,
@@ -182,7 +184,8 @@ export class Party {
     rule = null,
     random = p.random,
   }) {
-    Object.assign(this, { terms, roll, name, identity, floors, members, past, rule, random });
+    const given = { terms, roll, shops, name, identity, floors, members, past, rule, random };
+    Object.assign(this, given);
     // Fresh in every attempt: shares of an attempt that failed open nothing of the next one.
     this.secrets = { boxes: random(32), masks: random(32), seed: random(32) };
     this.answers = []; // the question and the answer of each stage so far
@@ -221,7 +224,7 @@ export class Party {
   }
 
   async statement(stage, name, view, hash) {
-    this.digest ??= await termsDigest(this.terms, this.roll);
+    this.digest ??= await termsDigest(this.terms, this.roll, this.shops);
     return p.encode([DOMAIN, this.digest, stage, name, view, hash]);
   }
 
@@ -454,7 +457,7 @@ export class Party {
   }
 }
 
-export async function termsDigest(terms, roll) {
+export async function termsDigest(terms, roll, shops = new Map()) {
   const {
     run,
     round,
@@ -473,8 +476,9 @@ export async function termsDigest(terms, roll) {
     people,
     new p.Float(noise),
   ];
-  const keys = Object.entries(roll).sort(([a], [b]) => (a < b ? -1 : 1));
-  return digest(DOMAIN, about, await p.sha256(p.encode(keys)));
+  const byName = ([a], [b]) => (a < b ? -1 : 1);
+  const entries = [...Object.entries(roll).sort(byName), ...[...shops].sort(byName)];
+  return digest(DOMAIN, about, await p.sha256(p.encode(entries)));
 }
 
 async function sealed(key, plain, nonce) {

@@ -17,7 +17,8 @@ export async function checkSum(made) {
     made.parties.map(({ name, public: key }) => [name, p.unhex(key)]),
   );
   const terms = { ...made.terms, model: p.unhex(made.terms.model) };
-  equal(p.hex(await termsDigest(terms, roll)), made.digest);
+  const shops = new Map(Object.entries(made.shops));
+  equal(p.hex(await termsDigest(terms, roll, shops)), made.digest);
   // A party that draws what the vectors say it drew.
   const partyOf = async ({ name, identity, drawn }) => {
     const secrets = drawn.map(p.unhex);
@@ -25,6 +26,7 @@ export async function checkSum(made) {
     return new Party({
       terms,
       roll,
+      shops,
       name,
       identity: await p.signingKey(p.unhex(identity)),
       floors: FLOORS,

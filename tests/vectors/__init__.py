@@ -394,7 +394,9 @@ def of_sum(names: Sequence[str], gone: str) -> dict[str, Any]:
     party draws, every message, and the sum.
     """
     terms = SumTerms(RUN, 2, 1, secret("model"), LENGTH, people=3, noise=0.25)
-    roll = Roll({name: _public(identity(name)) for name in names})
+    # One bears the mark of a shop.
+    shops = {names[0]: _public(identity("shop")).hex()}
+    roll = Roll({name: _public(identity(name)) for name in names}, shops)
     floors = Floors(people=3, noise=True)
     sources = {name: Named(f"secrets of {name}") for name in names}
     parties = {}
@@ -444,6 +446,7 @@ def of_sum(names: Sequence[str], gone: str) -> dict[str, Any]:
             "noise": terms.noise,
         },
         "digest": terms.digest(roll).hex(),
+        "shops": shops,
         "roster": roster.hex(),
         "consents": consents.hex(),
         "gone": gone,

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 import pytest
+from entrenous_network.agreement.members import ListFields
 from entrenous_network.frames import agreed_model, contribution, frames
 from entrenous_network.frames.frames import FrameRefused
 from entrenous_network.secure_sum import messages
@@ -36,6 +37,11 @@ GOOD: dict[str, Any] = {
     "survivors": ["survivors", b"\7", [[HASH, SIGNATURE]]],
     "consents": ["consents", b"\7", bytes(192)],
     "words": [[b"head", SIGNATURE]],
+    "members": {
+        "nodes": {"n1": {"key": "ab" * 32, "users": [[1, 1]], "shop": "ab" * 32}},
+        "former": [{"name": "n0", "key": "ab" * 32, "last": 0, "until": 0, "shop": ""}],
+        "after": 1,
+    },
     "head": {
         **{"kind": "work", "run": "ab" * 16, "node": b"server", "round": 3, "attempt": 1},
         **{"nonce": bytes(16), "model": HASH, "items": 9, "order": "<", "about": {"users": 1}},
@@ -43,6 +49,7 @@ GOOD: dict[str, Any] = {
     },
 }
 KINDS: dict[str, Any] = {
+    "members": ListFields,
     **{"signed": messages.Signed, "advert": messages.Advert, "consents": messages.Consents},
     **{"roster": messages.Roster, "inbox": messages.Inbox, "survivors": messages.Survivors},
 }

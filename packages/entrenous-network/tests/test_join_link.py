@@ -15,7 +15,7 @@ from typing import Any
 
 import httpx
 import pytest
-from entrenous_network.agreement.files import IDENTITY, read_identity
+from entrenous_network.agreement.files import IDENTITY, public_bytes, read_identity
 from entrenous_network.agreement.join_link import JoinLink, asking
 from entrenous_network.agreement.members import MEMBERS
 from entrenous_network.links import knocking
@@ -35,6 +35,7 @@ from entrenous_network.operate.newcomers import (
 )
 from entrenous_network.operate.plans import JoinPlan
 from entrenous_network.operate.running import status
+from entrenous_network.operate.shop import key_of
 from entrenous_network.server.local_workers import WorkerProcess
 from entrenous_network.server.pool import WorkerPool
 from federation_links import in_one_line, until
@@ -217,6 +218,29 @@ def test_whoever_shows_the_key_of_another_gets_no_list_of_members(
         with pytest.raises(Denied, match="bad-signature"):
             desk.joined(token, "10.0.0.1", request)
     assert links_of(running.folder)[1].left == 1
+
+
+def test_nobody_fills_the_share_of_another_shop(running: Running, tmp_path: Path) -> None:
+    link = make_link(running.folder, uses=1, days=1, an_hour=10)
+    own = json.loads(request_of(tmp_path / "x", link))
+    key = key_of(tmp_path / "shop")
+    shop = public_bytes(key).hex()
+    statement = asking(link.run, link.token, own["name"])
+    others = read_identity(tmp_path / "x" / IDENTITY).sign(statement).hex()
+    desk = JoinDesk(running.made.server)
+
+    def join(**more: str) -> None:
+        desk.joined(link.token, "10.0.0.1", json.dumps({**own, "shop": shop, **more}).encode())
+
+    for wrong in ({}, {"shop_signature": others}):
+        with pytest.raises(Denied, match="bad-signature"):
+            join(**wrong)
+    for wrong in ({"shop_signature": "x"}, {"shop": shop[1:], "shop_signature": others}):
+        with pytest.raises(Denied, match="no-request"):
+            join(**wrong)
+    assert links_of(running.folder)[0].left == 1
+    join(shop_signature=key.sign(statement).hex())
+    assert running.members().nodes["x"].shop == shop
 
 
 def test_a_member_who_asks_for_its_place_again_and_again_is_told_to_wait(

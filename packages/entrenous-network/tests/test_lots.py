@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from entrenous_network.agreement.members import MEMBERS, Members
 from entrenous_network.frames.frames import Code, FrameParts, opened
 from entrenous_network.frames.secure import sum_terms
 from entrenous_network.links.admission import GONE
@@ -19,6 +20,7 @@ from entrenous_network.node.node_watch import node_status
 from entrenous_network.node.secure_node import inputs
 from entrenous_network.operate.founding import FoundedFederation
 from entrenous_network.operate.running import status
+from entrenous_network.secure_sum import server as sum_server
 from entrenous_network.secure_sum.server import SecureSumServer
 from entrenous_network.secure_sum.terms import Floors
 from entrenous_network.server import exchange, secure_server
@@ -447,6 +449,45 @@ def test_a_sum_of_few_or_of_most_members_is_not_answered(
 ) -> None:
     assert lying.sum_of(0, names) is None
     assert why in lying.said["node-01"]
+
+
+def marked(made: FoundedFederation, names: list[str], known: list[str] = NAMES) -> None:
+    """Some nodes are one shop's, on the list of the server and on those of the nodes `known`."""
+    for folder in (made.server, *(made.nodes[name] for name in known)):
+        members = Members.read(folder / MEMBERS, USERS)
+        shop = {name: members.nodes[name]._replace(shop="5e" * 32) for name in names}
+        (folder / MEMBERS).write_text(members.with_nodes(shop.items()).text())
+
+
+def test_a_sum_has_a_tenth_of_one_shop_and_the_server_leaves_the_others_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = by_lot(tmp_path / "f")
+    marked(made, NAMES[8:12])
+    held = SubtractingServer(made)
+    offering(held.nodes)
+    # 13 people would be left, and one of the shop is there in each sum.
+    total = held.sum_of(0, NAMES[:13])
+    assert total is not None and total.devices == 10
+    # Nor does a server that keeps them in get anything.
+    monkeypatch.setattr(sum_server, "within_shares", lambda people, *_: people)
+    assert held.sum_of(1, NAMES[:13], 0.1) is None
+    assert held.said["node-01"].endswith("contract: shop: 13 people of 40")
+    held.close()
+
+
+def test_who_is_shown_a_list_without_a_mark_has_no_part_in_the_sum_of_others(
+    tmp_path: Path,
+) -> None:
+    """The server shows node-01 a shop's devices as people."""
+    made = by_lot(tmp_path / "f")
+    marked(made, NAMES[8:12], NAMES[1:])
+    held = SubtractingServer(made)
+    offering(held.nodes)
+    total = held.sum_of(0, [*NAMES[:9], *NAMES[12:14]])
+    assert total is not None and total.devices == 10
+    assert inputs(held.nodes["node-01"].store) == 0
+    held.close()
 
 
 def test_no_more_sums_than_answers_are_had_whatever_the_rounds_are_called(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import threading
 import time
@@ -9,12 +10,15 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import httpx
 import numpy as np
 import pytest
 from command_line import Command
+from entrenous_network.agreement.files import public_bytes
+from entrenous_network.agreement.members import MEMBERS
+from entrenous_network.links import knocking
 from entrenous_network.node.common import Common
 from entrenous_network.node.node_store import PAUSED, STORE, NodeStore
 from entrenous_network.node.secure_node import inputs
@@ -26,7 +30,7 @@ from entrenous_network.operate.joining import join_shop
 from entrenous_network.operate.newcomers import links_of, make_link
 from entrenous_network.operate.running_node import run_node
 from entrenous_network.operate.served_shop import ShopDevices
-from entrenous_network.operate.shop import device_of, devices_of
+from entrenous_network.operate.shop import device_of, devices_of, key_of
 from federation_links import until
 from running_by_lot import DATA, OWNER, PEOPLE, Running
 from service_processes import process
@@ -55,7 +59,10 @@ def test_the_customers_of_a_shop_answer_by_lots_of_their_own(
     running.start()
     shop = tmp_path / "shop"
     assert joined(running, shop) == 4
-    assert len(running.members().nodes) == PEOPLE + 4
+    nodes = running.members().nodes
+    mark = public_bytes(key_of(shop)).hex()
+    assert [member.shop for member in nodes.values()].count(mark) == 4
+    assert len(nodes) == PEOPLE + 4 and {member.shop for member in nodes.values()} == {"", mark}
     devices = devices_of(shop)
     stop = threading.Event()
     run = threading.Thread(target=run_node, args=(shop, stop, running.said.append))
@@ -64,6 +71,9 @@ def test_the_customers_of_a_shop_answer_by_lots_of_their_own(
 
         def answered(device: Path) -> int:
             with closing(NodeStore(device / STORE)) as store:
+                # One of them in each sum, of few people.
+                for past in store.past_sums():
+                    assert sum(nodes[name].shop == mark for name in past.people) <= 1
                 return inputs(store)
 
         until(lambda: all(answered(device) for device in devices))
@@ -110,6 +120,24 @@ def test_a_shop_goes_on_where_joining_broke_off(running: Running, tmp_path: Path
     assert joined(running, shop) == 2
     assert before < set(devices_of(shop)) and len(running.members().nodes) == PEOPLE + 4
     assert [left.left for left in links_of(running.folder)] == [0, 2]
+
+
+def test_a_device_whose_mark_the_server_leaves_out_does_not_join(
+    running: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running.start()
+    asked = knocking.joined
+
+    def unmarked(*given: Any) -> bytes:
+        parts = json.loads(asked(*given))
+        mark = public_bytes(key_of(tmp_path / "shop")).hex()
+        parts[MEMBERS] = parts[MEMBERS].replace(f', "shop": "{mark}"', "")
+        return json.dumps(parts).encode()
+
+    monkeypatch.setattr(knocking, "joined", unmarked)
+    with pytest.raises(InputError, match="with this key and mark"):
+        joined(running, tmp_path / "shop")
+    assert devices_of(tmp_path / "shop") == []
 
 
 def test_rows_of_strangers_are_refused_and_nothing_is_added(

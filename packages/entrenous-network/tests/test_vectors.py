@@ -192,6 +192,7 @@ def test_a_device_in_javascript_that_is_killed_goes_on_and_the_model_is_the_same
 def test_the_contract_in_javascript_says_what_ours_says(tmp_path: Path) -> None:
     """Random lists of people, lists of members with lies, and how far numbers may be from 0."""
     made = {"refusals": contract_cases(), "lists": list_cases(), "bounds": bound_cases()}
+    made["crowds"] = crowd_cases()
     (tmp_path / "cases.json").write_text(json.dumps(made))
     said = {case["said"] for case in made["refusals"]}
     assert said == {None, "many", "again", "spent", "close"}
@@ -253,6 +254,23 @@ def contract_cases() -> list[dict[str, Any]]:
     return cases
 
 
+def crowd_cases() -> list[dict[str, Any]]:
+    """Sums of 250 people, many of one shop's, and what our rule says of each."""
+    key = Ed25519PrivateKey.from_private_bytes(bytes(32)).public_key()
+    everybody = {f"n{at:03d}": Member(key, np.array([at])) for at in range(600)}
+    people = tuple(everybody)[:250]
+    cases = []
+    for marked in (249, 26, 25):
+        shop = {name: everybody[name]._replace(shop="5e" * 32) for name in people[-marked:]}
+        # One of them was shut out since.
+        members = Members({**everybody, **shop}, 600).without(people[-1])
+        asked = PartyList(bytes(32), people)
+        said = refusal(asked, 599, (), Demands(), 0, members.roll.shops)
+        cases.append({"list": json.loads(members.text()), "people": people, "said": said})
+    assert [case["said"] for case in cases] == ["shop", "shop", None]
+    return cases
+
+
 def list_cases() -> list[dict[str, Any]]:
     """Lists of members that a server might send, and the names on the list that we then have."""
     keys = [Ed25519PrivateKey.from_private_bytes(bytes([number]) * 32) for number in range(8)]
@@ -278,6 +296,7 @@ def list_cases() -> list[dict[str, Any]]:
         {"n6": {**whole["nodes"]["n4"], "users": [[PEOPLE, PEOPLE]]}},
         {"n6": {**whole["nodes"]["n4"], "users": [[7, 6]]}},
         {"n6": {"key": [whole["nodes"]["n4"]["key"]], "users": [[6, 6]]}},
+        {"n3": {**whole["nodes"]["n3"], "shop": "5e" * 32}},
     ):
         sent.append({**whole, "nodes": {**whole["nodes"], **change}})
     cases = []
@@ -288,7 +307,7 @@ def list_cases() -> list[dict[str, Any]]:
             taken = None
         case = {"known": json.loads(known.text()), "users": PEOPLE}
         cases.append({**case, "sent": text, "said": taken})
-    assert [case["said"] is None for case in cases] == [False] * 3 + [True] * 9
+    assert [case["said"] is None for case in cases] == [False] * 3 + [True] * 10
     return cases
 
 

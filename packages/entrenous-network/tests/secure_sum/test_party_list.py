@@ -62,6 +62,17 @@ def test_a_device_answers_only_what_its_owner_allows(
     assert refusal(new, 100, answered, DEMANDS, old) == why
 
 
+@pytest.mark.parametrize(("marked", "why"), [(249, "shop"), (26, "shop"), (25, None), (0, None)])
+def test_a_tenth_of_a_sum_is_of_one_shop_at_most(marked: int, why: Refusal | None) -> None:
+    people = names(100, 350)
+    shops = dict.fromkeys(people[:marked], "5e" * 32)
+    asked = PartyList(bytes(32), people)
+    assert refusal(asked, 1000, (), Demands(), 0, shops) == why
+    # Of two shops each may have its share.
+    others = dict.fromkeys(people[-25:], "5f" * 32)
+    assert refusal(asked, 1000, (), Demands(), 0, {**shops, **others}) == why
+
+
 # ---- answers that come free with time ------------------------------------------------------------
 
 

@@ -19,18 +19,47 @@ import csv
 import hashlib
 import json
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sized
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
+import msgspec
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from entrenous.core.contract.item_features import ItemFeatures
 from entrenous.core.errors import InputError
 from entrenous.core.types import Float64Array
 from entrenous.data.interactions import SHOWN, Interactions, Vocabulary, text_array
 
+from ..wire.completed import completed
+
 ITEMS = "items.json"
+
+
+@completed
+class ItemFields(Struct, frozen=True):
+    """A list of items, or what somebody's list lacks, as it travels."""
+
+    ids: list[str]
+    titles: list[str] | None
+    places: list[tuple[float, float]] | None
+    features: dict[str, list[str]] = {}
+    retired: list[int] = []
+    after: int | None = None
+    """How many items are known where the others are lacking."""
+    sha256: str = ""
+    """Of the whole list, where it lacks some."""
+
+
+def _fields(text: str, where: str) -> ItemFields:
+    """Reads the fields of a list of items. Raises InputError for what has none."""
+    try:
+        return msgspec.json.decode(text, type=ItemFields)
+    except (ValueError, RecursionError) as bad:
+        problem = f"not a list of items ({type(bad).__name__})"
+        raise InputError(where, problem, expected="ids, titles and places") from None
 
 
 class Items(NamedTuple):
@@ -113,30 +142,24 @@ class Items(NamedTuple):
         """Returns the items that `text` wrote. where: the place that errors name. Raises InputError
         for what is no list of items.
         """
-        try:
-            fields = json.loads(text)
-            ids = [str(item) for item in fields["ids"]]
-            # A list in which no item has a title has no titles, so that the file stays small.
-            titles = [str(title) for title in fields["titles"] or [""] * len(ids)]
-            places = fields["places"]
-            if places is not None:
-                places = np.array(places, np.float64).reshape(len(ids), 2)
-                if not np.isfinite(places).all():
-                    raise ValueError
-            features = {}
-            for name, texts in fields.get("features", {}).items():
-                features[str(name)] = [str(text) for text in texts]
-            retired = tuple(int(item) for item in fields.get("retired", ()))
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as bad:
-            problem = f"not a list of items ({type(bad).__name__})"
-            raise InputError(where, problem, expected="ids, titles and places") from None
-        known = [titles, *features.values()]
-        whole = all(len(texts) == len(ids) for texts in known)
-        ordered = list(retired) == sorted(set(retired) & set(range(len(ids))))
+        return cls._made(_fields(text, where), where)
+
+    @classmethod
+    def _made(cls, said: ItemFields, where: str) -> Self:
+        """Returns the items of a list, as `parse` does."""
+        ids = said.ids
+        # A list in which no item has a title has no titles, so that the file stays small.
+        titles = said.titles or [""] * len(ids)
+        known: list[Sized] = [titles, *said.features.values()]
+        if said.places is not None:
+            known.append(said.places)
+        whole = all(len(told) == len(ids) for told in known)
+        ordered = said.retired == sorted(set(said.retired) & set(range(len(ids))))
         if not (ids and all(ids) and len(set(ids)) == len(ids) and whole and ordered):
             problem = "an item occurs twice or has no name, or something is not told of all items"
             raise InputError(where, problem, expected="each item once")
-        return cls(ids, titles, places, features, retired)
+        places = None if said.places is None else np.array(said.places, np.float64)
+        return cls(ids, titles, places, said.features, tuple(said.retired))
 
     def check_longer(self, before: Items) -> None:
         """Raises ValueError unless this list is `before` with further items at its end: each item
@@ -151,11 +174,8 @@ class Items(NamedTuple):
             raise ValueError("other features are told")
         if any(self.features[name][:count] != texts for name, texts in before.features.items()):
             raise ValueError("an item has other features")
-        if (self.places is None) != (before.places is None):
-            raise ValueError("places are told of one list alone")
-        if self.places is None or before.places is None:
-            return
-        if not np.array_equal(self.places[:count], before.places):
+        places = None if self.places is None else self.places[:count].tolist()
+        if places != (None if before.places is None else before.places.tolist()):
             raise ValueError("an item has another place")
 
     def since(self, known: int) -> str:
@@ -181,17 +201,16 @@ class Items(NamedTuple):
         lacks (`since`). Raises InputError, and ValueError for a list that is not longer, or not the
         one that the text says.
         """
-        fields = json.loads(text)
-        if "after" not in fields:
-            items = Items.parse(text, where)
+        said = _fields(text, where)
+        if said.after is None:
+            items = Items._made(said, where)
         else:
-            retired = tuple(int(number) for number in fields["retired"])
             items = self
-            if fields["ids"]:
-                items = self.with_more(Items.parse(json.dumps({**fields, "retired": []}), where))
+            if said.ids:
+                items = self.with_more(Items._made(replace(said, retired=[]), where))
             # Read again, since every check is made there.
-            items = Items.parse(items._replace(retired=retired).text, where)
-            if fields["after"] != len(self.ids) or items.sha256 != fields["sha256"]:
+            items = Items.parse(items._replace(retired=tuple(said.retired)).text, where)
+            if said.after != len(self.ids) or items.sha256 != said.sha256:
                 raise ValueError("not what this list lacks")
         items.check_longer(self)
         return items

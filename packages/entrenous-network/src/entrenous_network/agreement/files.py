@@ -10,17 +10,25 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeAlias
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from msgspec import Meta
 
 from entrenous.core.errors import InputError
 from entrenous.core.files import others_may_read, write_private, write_text
 
 FORMAT = 6  # of all files of a federation, of its stores and checkpoints
 IDENTITY = "identity.key"
+# Of 32 and of 64 bytes: public keys and signatures.
+Hex32: TypeAlias = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
+Hex64: TypeAlias = Annotated[str, Meta(pattern=r"^[0-9a-f]{128}\Z")]
+# The public key of the shop whose device it is; "" of a person's own.
+Mark: TypeAlias = Annotated[str, Meta(pattern=r"^([0-9a-f]{64})?\Z")]
 # A node's name. It names files and is said to commands, so it begins with a letter or digit.
-NODE_NAME = re.compile(rb"[a-z0-9][a-z0-9.-]{0,63}")
+NAME = "[a-z0-9][a-z0-9.-]{0,63}"
+NODE_NAME = re.compile(NAME.encode())
+NodeName: TypeAlias = Annotated[str, Meta(pattern=rf"^{NAME}\Z")]
 
 
 # ---- JSON ----------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ the federation is and nothing else.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, NamedTuple, TypeAlias, TypeVar
+from typing import Annotated, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct
@@ -15,7 +15,7 @@ from entrenous.core.errors import InputError
 from ..wire.completed import completed
 from .address import split_address
 from .catalogue import ITEMS
-from .files import read_json
+from .files import Hex32, Hex64, read_json
 from .growth import LONGER
 from .members import MEMBERS
 from .terms import TERMS
@@ -28,8 +28,6 @@ INVITED = (TERMS, MEMBERS, ITEMS, LONGER, INVITATION, "ca.crt")
 # Peers whose addresses are in every invitation, at least: with a single one, nobody could join
 # after its end.
 BOOTSTRAPS = 2
-Hex32: TypeAlias = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
-Hex64: TypeAlias = Annotated[str, Meta(pattern="^[0-9a-f]{128}$")]
 
 
 class Contact(NamedTuple):

@@ -8,18 +8,23 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, final
+from typing import Annotated, Any, NamedTuple, TypeAlias, final
 
+import msgspec
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from msgspec import Meta, Struct
 
 from entrenous.core.errors import InputError
 from entrenous.core.types import Int64Array
 
 from ..secure_sum.terms import Roll
-from .files import FORMAT, read_json
+from ..wire.completed import completed
+from .files import FORMAT, Hex32, Mark, read_json
 
 MEMBERS = "members.json"
+# Every language can count so far.
+Whole: TypeAlias = Annotated[int, Meta(ge=0, lt=2**53)]
 
 
 class Member(NamedTuple):
@@ -30,18 +35,40 @@ class Member(NamedTuple):
     """The federation's numbers of the users that it serves, int64 ascending; a peer serves one."""
     until: int = 0
     """The second since 1970 in which a peer's ticket ends; 0 with a server."""
+    shop: Mark = ""
 
 
-class FormerMember(NamedTuple):
+class FormerMember(Struct, frozen=True, forbid_unknown_fields=True):
     """A key that is no member's any more, since its node was shut out."""
 
     name: str
-    key: str
+    key: Hex32
     """The public key, hexadecimal."""
-    last: int
+    last: Whole
     """The number of its last user."""
-    until: int = 0
+    until: Whole = 0
     """The second since 1970 in which its ticket ends; 0 with a server."""
+    shop: Mark = ""
+
+
+class MemberFields(Struct, frozen=True, omit_defaults=True):
+    """A member as lists have it."""
+
+    key: Hex32
+    users: list[tuple[Whole, Whole]]
+    """The first and the last of each run of consecutive numbers."""
+    until: Whole = 0
+    shop: Mark = ""
+
+
+@completed
+class ListFields(Struct, frozen=True):
+    """A list of members, or what somebody's list lacks, as it travels."""
+
+    nodes: dict[str, MemberFields]
+    former: list[FormerMember]
+    after: Whole = 0
+    """The first number that nobody has who is known, where the others are lacking."""
 
 
 @final
@@ -127,11 +154,7 @@ class Members:
 
     def is_known(self, name: str, key: str) -> bool:
         """Returns True if a name, or a hexadecimal key, is or was a member's."""
-        if name in self.nodes or any(name == former.name for former in self.former):
-            return True
-        keys = [_hexadecimal(member.key) for member in self.nodes.values()]
-        keys += [former.key for former in self.former]
-        return key in keys
+        return name in self.roll or bytes.fromhex(key) in self.roll.values()
 
     def with_nodes(self, nodes: Iterable[tuple[str, Member]]) -> Members:
         """Returns the list with some nodes added, or with other tickets."""
@@ -150,18 +173,20 @@ class Members:
         (`party_list`). Raises InputError.
         """
         keys = {member.name: bytes.fromhex(member.key) for member in self.former}
+        shops = {member.name: member.shop for member in self.former}
         for name, member in self.nodes.items():
             keys[name] = member.key.public_bytes_raw()
-        return Roll(keys)
+            shops[name] = member.shop
+        return Roll(keys, shops)
 
     def check_longer(self, before: Members) -> None:
         """Raises ValueError unless this list is `before` with further nodes: everybody who is or
         was a member there has the same key and users here, or is a former member, and all others
         are numbered after these.
         """
-        for name, key in before.roll.items():
-            if self.roll.get(name) != key:
-                raise ValueError("a member is missing, or has another key")
+        for name in before.roll:
+            if self.roll.entry(name) != before.roll.entry(name):
+                raise ValueError("a member is missing, or has another key or mark")
         for name, member in self.nodes.items():
             known = before.nodes.get(name)
             if known is member:
@@ -179,9 +204,7 @@ class Members:
         for name, member in self.nodes.items():
             if len(member.users) and int(member.users[0]) >= known:
                 nodes[name] = _fields(member)
-        former = [member._asdict() for member in self.former]
-        lacks = {"after": known, "nodes": nodes, "former": former}
-        return json.dumps({"format": FORMAT, **lacks})
+        return _text(ListFields(nodes, self.former, known))
 
     def taken(self, text: str, where: str) -> Members:
         """Returns the longer list that a text has whole (`text`), or of which it has what this one
@@ -200,13 +223,9 @@ class Members:
         """Returns the list as JSON text, with a line for each node; users as [first, last] of
         consecutive numbers.
         """
-        nodes = [
-            f"{json.dumps(name)}: {json.dumps(_fields(member))}"
-            for name, member in self.nodes.items()
-        ]
-        former = json.dumps([member._asdict() for member in self.former])
+        nodes = [f"{_text(name)}: {_text(_fields(member))}" for name, member in self.nodes.items()]
         every = ",\n".join(nodes)
-        return f'{{"format": {FORMAT}, "former": {former}, "nodes": {{\n{every}\n}}}}'
+        return f'{{"format": {FORMAT}, "former": {_text(self.former)}, "nodes": {{\n{every}\n}}}}'
 
     @staticmethod
     def read(path: Path, users: int) -> Members:
@@ -220,54 +239,47 @@ def members_from(fields: Mapping[str, Any], where: str, users: int) -> Members:
     """Returns the list of a federation of `users` users from the JSON object that `Members.text`
     wrote. where: the place that errors name. Raises InputError.
     """
-    nodes = {}
     try:
-        for name, member in fields["nodes"].items():
-            nodes[name] = _member(member, users)
-        former = [FormerMember(**member) for member in fields["former"]]
-    except (KeyError, TypeError, ValueError, AttributeError) as bad:
+        said = msgspec.convert(fields, ListFields)
+        nodes = {name: _member(member, users) for name, member in said.nodes.items()}
+    except ValueError as bad:
         problem = f"not a membership list ({type(bad).__name__})"
         raise InputError(where, problem, expected="nodes, each with key and users") from None
-    return Members(nodes, users, former)
+    return Members(nodes, users, said.former)
 
 
 def _former(name: str, member: Member) -> FormerMember:
     last = int(member.users[-1])
-    return FormerMember(name, _hexadecimal(member.key), last, member.until)
+    return FormerMember(name, _hexadecimal(member.key), last, member.until, member.shop)
+
+
+def _text(part: object) -> str:
+    return msgspec.json.encode(part).decode()
 
 
 def _hexadecimal(key: Ed25519PublicKey) -> str:
     return key.public_bytes_raw().hex()
 
 
-def _fields(member: Member) -> dict[str, Any]:
-    """Returns the JSON object of a member, which `_member` reads."""
-    fields: dict[str, Any] = {"key": _hexadecimal(member.key), "users": _stretches(member.users)}
-    if member.until:
-        fields["until"] = member.until
-    return fields
+def _fields(member: Member) -> MemberFields:
+    """Returns a member as lists have it, which `_member` reads."""
+    key = _hexadecimal(member.key)
+    return MemberFields(key, _stretches(member.users), member.until, member.shop)
 
 
-def _member(fields: Mapping[str, Any], most: int) -> Member:
+def _member(fields: MemberFields, most: int) -> Member:
     """Returns a member from the fields that `_fields` wrote. Raises ValueError for numbers that no
     user has, before there is memory for them.
     """
-    stretches = []
-    for low, high in fields["users"]:
+    # A node may serve nobody.
+    stretches: list[Int64Array] = [np.empty(0, np.int64)]
+    for low, high in fields.users:
         # A list from elsewhere could ask for an array of 2^60 users.
-        if not 0 <= low <= high < most:
+        if not low <= high < most:
             raise ValueError(f"users of 0 to {most - 1}")
         stretches.append(np.arange(low, high + 1))
-    users = stretches[0] if len(stretches) == 1 else _joined(stretches)
-    key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(fields["key"]))
-    until = int(fields.get("until", 0))
-    return Member(key, users, until)
-
-
-def _joined(stretches: Sequence[Int64Array]) -> Int64Array:
-    """Returns some arrays as one; of none an empty one, since a node may serve nobody."""
-    nobody: Int64Array = np.empty(0, np.int64)
-    return np.concatenate([nobody, *stretches])
+    key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(fields.key))
+    return Member(key, np.concatenate(stretches), fields.until, fields.shop)
 
 
 def _stretches(users: Int64Array) -> list[tuple[int, int]]:

@@ -23,8 +23,7 @@ from entrenous.core.lock import changing
 from ..secure_sum.primitives import verified
 from ..wire.completed import completed
 from .address import LONGEST_NAME, split_address
-from .files import check_format, json_text
-from .invitation import Hex64
+from .files import Hex64, check_format, json_text
 from .terms import FederationTerms
 
 ADDRESSES = "addresses.json"
@@ -68,7 +67,7 @@ class AddressNotice(Struct, frozen=True, forbid_unknown_fields=True):
             fields = dict(json.loads(text))
             check_format(Path(where), fields.pop("format", None))
             notice = msgspec.convert(fields, cls)
-        except (ValueError, TypeError, RecursionError, msgspec.ValidationError) as wrong:
+        except (ValueError, TypeError, RecursionError) as wrong:
             problem = f"is no notice of addresses ({type(wrong).__name__})"
             raise InputError(where, problem, expected=expected, fix=AGAIN) from None
         for address in notice.addresses:

@@ -74,7 +74,7 @@ def check_agreed(
     """Raises FrameRefused unless enough members have signed that they took the offered model."""
     try:
         words = msgspec.msgpack.decode(body, type=Words)
-    except (msgspec.MsgspecError, RecursionError) as bad:
+    except (ValueError, RecursionError) as bad:
         raise FrameRefused(Code.MALFORMED, type(bad).__name__) from None
     # By name, so that a word that is passed on twice counts once.
     agreed = set()

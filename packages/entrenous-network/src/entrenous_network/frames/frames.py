@@ -321,7 +321,7 @@ def head_length(start: memoryview | bytes) -> int:
 def _head(said: bytes) -> Head:
     try:
         head = msgspec.msgpack.decode(said, type=Head)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as bad:
+    except (ValueError, RecursionError) as bad:
         raise FrameRefused(Code.BAD_HEAD, type(bad).__name__) from None
     # Names become names of files, and are said in logs.
     if not NODE_NAME.fullmatch(head.node):

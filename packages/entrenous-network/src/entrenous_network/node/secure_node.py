@@ -186,7 +186,7 @@ class SecureSide:
         members = len(self._members)
         budget = budget_of(self._node.store, self._node.terms)
         old = budget.given - budget.recent(self._clock())
-        why = refusal(listed, members, self._past, self._demands, old)
+        why = refusal(listed, members, self._past, self._demands, old, self._roll.shops)
         require(why is None, "contract", f"{why}: {len(listed.people)} people of {members}")
 
     def _as_agreed(self, client: SecureSumClient, frame: Frame) -> None:

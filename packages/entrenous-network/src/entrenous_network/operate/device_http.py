@@ -301,7 +301,7 @@ def _events_of(body: bytes) -> list[DeviceEvent]:
     """Returns the events of a body. Raises InputError before any is taken."""
     try:
         found = msgspec.json.decode(body, type=DeviceEvent | list[DeviceEvent])
-    except (msgspec.MsgspecError, RecursionError) as wrong:
+    except (ValueError, RecursionError) as wrong:
         problem = f"is no event ({one_line(str(wrong), 120)})"
         expected = 'such as {"event": "row", "item": "42"}, or a list of these'
         raise InputError("the body", problem, expected=expected) from None

@@ -13,16 +13,18 @@ No private key leaves the machine on which it was made, and no row leaves the no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import closing
+from collections.abc import Callable
+from contextlib import closing, suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from math import ceil, sqrt
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
+import msgspec
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from msgspec import Struct
 
 from entrenous.core.contract.protocols import some_visits
 from entrenous.core.errors import InputError
@@ -38,6 +40,9 @@ from ..agreement.address import is_host, parted, port_of
 from ..agreement.files import (
     IDENTITY,
     NODE_NAME,
+    Hex32,
+    Mark,
+    NodeName,
     public_bytes,
     read_identity,
     read_json,
@@ -51,50 +56,42 @@ from ..agreement.terms import TERMS, FederationTerms
 from ..node.node_store import NODE, STORE, NodeStore, check_times
 from ..secure_sum.party_list import in_days
 from ..secure_sum.terms import Floors
+from ..wire.completed import completed
 from .plans import JoinPlan
 
 REQUEST = "request.json"
 LONGEST = 56  # characters of an address
 
 
-class EnrolmentRequest(NamedTuple):
+@completed
+class EnrolmentRequest(Struct, frozen=True, forbid_unknown_fields=True):
     """A request to take part."""
 
-    name: str
+    name: NodeName
     """The name by which the operator knows the node."""
-    key: str
-    """The node's Ed25519 public key, hexadecimal."""
+    key: Hex32
+    """The node's Ed25519 public key."""
     listen: str = ""
     """HOST:PORT on which a peer listens."""
     advertise: tuple[str, ...] = ()
     """HOST:PORT that other peers are told instead of `listen`."""
+    shop: Mark = ""
 
     @classmethod
     def read(cls, path: Path) -> Self:
         """Reads a request from a file. Raises InputError that names the file."""
-        return cls.of(read_json(path), str(path))
-
-    @classmethod
-    def of(cls, fields: Mapping[str, Any], where: str) -> Self:
-        """Reads a request from the fields of a JSON object. Raises InputError that names `where`
-        they come from."""
-        try:
-            request = cls(**{**fields, "advertise": tuple(fields.get("advertise", ()))})
-            is_valid = NODE_NAME.fullmatch(request.name.encode("ascii")) is not None
-            is_valid &= len(bytes.fromhex(request.key)) == 32
+        fields = read_json(path)
+        with suppress(msgspec.ValidationError):
+            request = msgspec.convert(fields, cls)
             # Addresses go into invitations, so other peers would dial whatever stands here.
-            addresses = (request.listen, *request.advertise)
-            is_valid &= all(_is_address(address) for address in addresses)
-        except (AttributeError, TypeError, ValueError):
-            is_valid = False
-        if not is_valid:
-            raise InputError(
-                where,
-                "not a request to take part",
-                expected="name and key",
-                fix="make it on the node with `entrenous federation identity`",
-            )
-        return request
+            if all(_is_address(address) for address in (request.listen, *request.advertise)):
+                return request
+        raise InputError(
+            str(path),
+            "not a request to take part",
+            expected="name and key",
+            fix="make it on the node with `entrenous federation identity`",
+        )
 
     @property
     def addresses(self) -> tuple[str, ...]:
@@ -107,12 +104,11 @@ class EnrolmentRequest(NamedTuple):
         `start + count - 1`. Raises InputError for a count below 1."""
         at_least(f"users of {self.name}", count, 1)
         key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(self.key))
-        return Member(key, np.arange(start, start + count), until)
+        return Member(key, np.arange(start, start + count), until, self.shop)
 
 
 def _is_address(address: str) -> bool:
     """Returns whether a text is empty, or HOST:PORT that fits into the record of a peer."""
-    # Before anything else: it raises an error for a request that has no text here.
     host, digits = parted(address)
     if not address:
         return True
@@ -120,10 +116,10 @@ def _is_address(address: str) -> bool:
 
 
 def identity(
-    folder: Path, name: str, listen: str = "", advertise: tuple[str, ...] = ()
+    folder: Path, name: str, listen: str = "", advertise: tuple[str, ...] = (), shop: str = ""
 ) -> EnrolmentRequest:
     """Makes a node's key, readable by its owner alone, and request.json with the public half.
-    listen, advertise: of a peer.
+    listen, advertise: of a peer. shop: as of `EnrolmentRequest`.
 
     Raises InputError for a name or an address that no node may have, and for a folder that has a
     key already.
@@ -138,8 +134,8 @@ def identity(
     make_folder(folder, mode=0o700)
     key = Ed25519PrivateKey.generate()
     write_identity(folder / IDENTITY, key)
-    request = EnrolmentRequest(name, public_bytes(key).hex(), listen, advertise)
-    write_json(folder / REQUEST, request._asdict())
+    request = EnrolmentRequest(name, public_bytes(key).hex(), listen, advertise, shop)
+    write_json(folder / REQUEST, msgspec.to_builtins(request))
     return request
 
 
@@ -160,7 +156,8 @@ def join(
     """
     terms = FederationTerms.read(invitation / TERMS)
     request = EnrolmentRequest.read(folder / REQUEST)
-    users = invited(invitation, terms, request.name, public_bytes(read_identity(folder / IDENTITY)))
+    key = public_bytes(read_identity(folder / IDENTITY))
+    users = invited(invitation, terms, request, key)
     if (folder / STORE).exists():
         raise InputError(
             str(folder), "has joined already", fix="leave --data out, to take a new invitation up"
@@ -329,7 +326,7 @@ def accept(folder: Path, invitation: Path) -> None:
             fix="make a new folder with `entrenous federation identity`",
         )
     key = public_bytes(read_identity(folder / IDENTITY))
-    users = invited(invitation, terms, str(about["name"]), key)
+    users = invited(invitation, terms, EnrolmentRequest.read(folder / REQUEST), key)
     with closing(NodeStore(folder / STORE)) as store:
         same = np.array_equal(users, store.users)
     if not same:
@@ -340,15 +337,19 @@ def accept(folder: Path, invitation: Path) -> None:
     write_json(folder / NODE, about | (of_server(invitation) if terms.has_server else {}))
 
 
-def invited(invitation: Path, terms: FederationTerms, name: str, key: bytes) -> Int64Array:
-    """Returns the numbers of the users for whom the owner of `key` is invited. Raises InputError if
-    it is not invited.
+def invited(
+    invitation: Path, terms: FederationTerms, request: EnrolmentRequest, key: bytes
+) -> Int64Array:
+    """Returns the numbers of the users for whom the owner of `key` is invited, who made a request.
+    Raises InputError if it is not invited.
     """
     # An invitation that was sent to another node, or changed on its way, is found out here: by the
     # key in the membership list, or by the operator's signature of the ticket.
     if terms.has_server:
-        member = Members.read(invitation / MEMBERS, terms.users).nodes.get(name)
-        if member is not None and member.key.public_bytes_raw() == key:
+        member = Members.read(invitation / MEMBERS, terms.users).nodes.get(request.name)
+        # With the mark that it asked for: without it a shop could be counted as many people.
+        asked = (key, request.shop)
+        if member is not None and (member.key.public_bytes_raw(), member.shop) == asked:
             return member.users
     else:
         ticket = read_peer_invitation(invitation).signed()
@@ -356,7 +357,7 @@ def invited(invitation: Path, terms: FederationTerms, name: str, key: bytes) -> 
             return np.array([ticket.number])
     raise InputError(
         str(invitation),
-        f"is not for '{name}' with this key",
+        f"is not for '{request.name}' with this key and mark",
         fix="ask the operator with this folder's request.json",
     )
 

@@ -18,13 +18,14 @@ from pathlib import Path
 
 import msgspec
 import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from entrenous.core.errors import InputError
 from entrenous.core.types import Int64Array
 from entrenous.data.interactions import Interactions, Vocabulary
 
 from ..agreement.address import refuse_plain, split_address
-from ..agreement.files import IDENTITY, read_identity, write_json
+from ..agreement.files import IDENTITY, public_bytes, read_identity, write_json
 from ..agreement.growth import current_items
 from ..agreement.invitation import INVITATION, INVITED
 from ..agreement.join_link import AGAIN, JoinLink, asking
@@ -33,7 +34,7 @@ from ..links import knocking
 from ..node.node_store import STORE
 from .enrolment import REQUEST, EnrolmentRequest, check_terms, identity, join, told, with_items
 from .plans import JoinPlan
-from .shop import devices_of, name_of
+from .shop import devices_of, key_of, name_of
 
 ME = "me"  # the id of a user who comes without rows
 BAD = "sent what is no invitation"
@@ -86,12 +87,13 @@ def join_shop(
     if not coming:
         return 0
     certificate, _ = _agreed(link, rows.of_users(np.array(coming)), plan, tell)
+    key = key_of(folder)
     for done, number in enumerate(coming):
         own = rows.of_users(np.array([number]))
         # A server answers so many strangers of one address, and shuts it out if there are more.
         time.sleep(APART)
         try:
-            _entered(devices[number], link, certificate, own, plan)
+            _entered(devices[number], link, certificate, own, plan, key)
         except InputError as why:
             problem = f"{done} of {len(coming)} customers have joined, then: {why}"
             raise InputError(str(folder), problem, fix="the same command goes on") from None
@@ -116,18 +118,26 @@ def _agreed(
 
 
 def _entered(
-    folder: Path, link: JoinLink, certificate: str, rows: Interactions, plan: JoinPlan
+    folder: Path,
+    link: JoinLink,
+    certificate: str,
+    rows: Interactions,
+    plan: JoinPlan,
+    shop: Ed25519PrivateKey | None = None,
 ) -> Int64Array:
     """Asks a server for a place, and makes the device's folder. Returns the federation's number of
-    the user, int64 [1]. certificate: as `_fetched` returns it. Raises InputError.
+    the user, int64 [1]. certificate: as `_fetched` returns it. shop: the key of the device's shop.
+    Raises InputError.
     """
     with tempfile.TemporaryDirectory(prefix="entrenous-join-") as place:
         invitation = Path(place)
-        request = _request(folder)
-        signature = read_identity(folder / IDENTITY).sign(
-            asking(link.run, link.token, request.name)
-        )
+        mark = "" if shop is None else public_bytes(shop).hex()
+        request = _request(folder, mark)
+        statement = asking(link.run, link.token, request.name)
+        signature = read_identity(folder / IDENTITY).sign(statement)
         said = {"name": request.name, "key": request.key, "signature": signature.hex()}
+        if shop is not None:
+            said |= {"shop": request.shop, "shop_signature": shop.sign(statement).hex()}
         asked = json.dumps(said).encode()
         _unpacked(invitation, knocking.joined(link, certificate, asked), link, certificate)
         return join(folder, invitation, rows, plan)
@@ -150,7 +160,7 @@ def _unpacked(folder: Path, packed: bytes, link: JoinLink, certificate: str) -> 
     """
     try:
         parts: Mapping[str, str] = msgspec.json.decode(packed, type=dict[str, str])
-    except (msgspec.MsgspecError, RecursionError):
+    except (ValueError, RecursionError):
         raise InputError("--link", f"{link.server} {BAD}", fix=AGAIN) from None
     for name, text in parts.items():
         # A name leads to a file of this machine.
@@ -182,13 +192,13 @@ def _checked(invitation: Path, rows: Interactions | None, plan: JoinPlan) -> Int
     return rows
 
 
-def _request(folder: Path) -> EnrolmentRequest:
+def _request(folder: Path, mark: str) -> EnrolmentRequest:
     """Returns the request of the device, whose key is made if there is none. Its name says
-    nothing.
+    nothing. mark: of its shop.
     """
     if (folder / IDENTITY).exists():
         return EnrolmentRequest.read(folder / REQUEST)
-    return identity(folder, f"device-{secrets.token_hex(8)}")
+    return identity(folder, f"device-{secrets.token_hex(8)}", shop=mark)
 
 
 def _nobody(items: Vocabulary) -> Interactions:

@@ -25,7 +25,7 @@ from entrenous.core.errors import InputError
 from entrenous.core.keywords import at_least
 from entrenous.core.lock import changing
 
-from ..agreement.files import read_json, write_json
+from ..agreement.files import Hex32, Hex64, Mark, NodeName, read_json, write_json
 from ..agreement.invitation import INVITATION
 from ..agreement.join_link import TOKEN, JoinLink, asking, authority_of
 from ..agreement.members import MEMBERS, Member, Members
@@ -47,7 +47,7 @@ DAY = 86_400
 class LinkLeft(Struct, frozen=True, forbid_unknown_fields=True):
     """The uses and the time that are left of one link."""
 
-    sha256: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+    sha256: Hex32
     """Of the token."""
     left: Annotated[int, Meta(ge=0)]
     """How many may still join by it."""
@@ -60,12 +60,14 @@ class LinkLeft(Struct, frozen=True, forbid_unknown_fields=True):
 @completed
 class PlaceRequest(Struct, frozen=True, forbid_unknown_fields=True):
     """A request for a place, by a link: the name that a device chose, its new key, and the
-    signature by this key (`asking`). Each as hexadecimal digits but for the name.
+    signature by this key (`asking`), and by that of its shop if it has one.
     """
 
-    name: Annotated[str, Meta(max_length=64)]
-    key: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
-    signature: Annotated[str, Meta(pattern="^[0-9a-f]{128}$")]
+    name: NodeName
+    key: Hex32
+    signature: Hex64
+    shop: Mark = ""
+    shop_signature: Hex64 = ""
 
 
 def make_link(folder: Path, uses: int, days: float, an_hour: int) -> JoinLink:
@@ -128,7 +130,7 @@ def _read(server: Path) -> dict[str, LinkLeft]:
         return {}
     try:
         several = msgspec.convert(read_json(path)["links"], list[LinkLeft])
-    except (KeyError, msgspec.ValidationError) as wrong:
+    except (KeyError, ValueError) as wrong:
         fix = "remove the file, and give out new links"
         raise InputError(str(path), f"no list of links ({wrong})", fix=fix) from None
     return {one.sha256: one for one in several}
@@ -239,10 +241,14 @@ def _request(run: str, token: str, body: bytes) -> EnrolmentRequest:
     """Reads a request for a place, which the key in it has signed for this link. Raises Denied."""
     try:
         said = msgspec.json.decode(body, type=PlaceRequest)
-        asked = EnrolmentRequest.of({"name": said.name, "key": said.key}, "request")
-    except (msgspec.MsgspecError, RecursionError, InputError):
+    except (ValueError, RecursionError):
         raise Denied(400, "no-request") from None
+    signatures = {said.key: said.signature}
+    # Nobody fills the share of a shop with devices that are not its own.
+    if said.shop:
+        signatures[said.shop] = said.shop_signature
     statement = asking(run, token, said.name)
-    if not verified(bytes.fromhex(said.key), bytes.fromhex(said.signature), statement):
-        raise Denied(401, "bad-signature")
-    return asked
+    for key, signature in signatures.items():
+        if not verified(bytes.fromhex(key), bytes.fromhex(signature), statement):
+            raise Denied(401, "bad-signature")
+    return EnrolmentRequest(said.name, said.key, shop=said.shop)

@@ -2,7 +2,8 @@
 
 Where devices take part by lot, a sum names its people, and each device decides by itself. So a shop
 is no node with many users: each customer has a device with a key, a lot and a budget of answers of
-that customer alone, and one process runs all of them.
+that customer alone, and one process runs all of them. Each bears the shop's mark, its public key,
+on the membership list: other devices let few of one mark into their sums (`party_list`).
 """
 
 from __future__ import annotations
@@ -10,9 +11,15 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from entrenous.core.errors import InputError
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from entrenous.core.errors import InputError
+from entrenous.core.files import make_folder
+
+from ..agreement.files import read_identity, write_identity
 from ..node.node_store import NODE
+
+KEY = "shop.key"
 
 
 def devices_of(folder: Path) -> list[Path]:
@@ -40,6 +47,17 @@ def device_of(folder: Path, user: str | None) -> Path:
         return devices[0]
     problem = f"none of the {len(devices)} customers has that id"
     raise InputError("user", problem, expected="an id of the rows that the shop joined with")
+
+
+def key_of(folder: Path) -> Ed25519PrivateKey:
+    """Returns the key by which a shop signs that a device is its own, made if there is none. Raises
+    InputError.
+    """
+    path = folder / KEY
+    if not path.exists():
+        make_folder(folder, mode=0o700)
+        write_identity(path, Ed25519PrivateKey.generate())
+    return read_identity(path)
 
 
 def name_of(user: str) -> str:

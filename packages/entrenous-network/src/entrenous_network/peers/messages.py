@@ -124,7 +124,7 @@ def message_of(encoded: bytes | bytearray) -> Message:
     """Decodes the message of a frame without its length. Raises ProtocolError for anything else."""
     try:
         message: Any = msgspec.msgpack.decode(encoded, type=Message)
-    except (msgspec.DecodeError, ValueError, RecursionError):  # also of text that is not UTF-8
+    except (ValueError, RecursionError):  # also of text that is not UTF-8
         raise ProtocolError("frame") from None
     return message  # type: ignore[no-any-return]
 

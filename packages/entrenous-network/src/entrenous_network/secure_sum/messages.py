@@ -149,7 +149,7 @@ def decode(data: bytes, kind: type[T], limit: int) -> T:
     require(len(data) <= limit, "size", f"{len(data)} bytes; at most {limit}")
     try:
         return msgspec.msgpack.decode(data, type=kind)
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise SumRefused(
             "malformed", f"no {getattr(kind, '__name__', 'message')}: {error}"
         ) from None

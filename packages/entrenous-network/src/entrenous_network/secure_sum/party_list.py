@@ -16,17 +16,21 @@ cohorts on who took part (Lam et al. 2021): against these there is noise on ever
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Literal, NamedTuple, TypeAlias
 
 CLOSE = 0.1  # of the people of a floor: two lists that differ by no more are close
+OF_ONE_SHOP = 10  # one of so many people of a sum may be of one shop
 DAY = 86_400.0  # seconds
 
 Refusal: TypeAlias = Literal[
     "many",  # so large a share of the members that two lists by lot could be close
     "population",  # fewer members than people
+    "shop",  # so many bear one shop's mark that it could subtract them
     "again",  # this model was answered with other people
     "close",  # an earlier list differs from this one by a few people
     "spent",  # no answers are left
@@ -131,8 +135,33 @@ def difference(one: PartyList, other: PartyList) -> int:
     return len(set(one.people) ^ set(other.people))
 
 
+def within_shares(
+    people: Collection[str], shops: Mapping[str, str], of: int, seed: bytes = b""
+) -> set[str]:
+    """Returns those of some people who may be in a sum of `of` people: of one shop at most a tenth.
+    Everybody who has the seed draws the same.
+
+    shops: the mark of each who bears one.
+    """
+    most = max(1, of // OF_ONE_SHOP)
+    places = Counter[str]()
+    within = set()
+    for name in sorted(people, key=lambda name: hashlib.sha256(seed + name.encode()).digest()):
+        # A person who bears no mark is alone.
+        mark = shops.get(name, name)
+        places[mark] += 1
+        if places[mark] <= most:
+            within.add(name)
+    return within
+
+
 def refusal(
-    listed: PartyList, members: int, answered: Sequence[PartyList], demands: Demands, old: int = 0
+    listed: PartyList,
+    members: int,
+    answered: Sequence[PartyList],
+    demands: Demands,
+    old: int = 0,
+    shops: Mapping[str, str] = {},
 ) -> Refusal | None:
     """Returns the reason why a device does not answer in a sum; None = it answers, and keeps the
     list.
@@ -140,13 +169,15 @@ def refusal(
     members: of the federation, by which devices draw whether they take part. answered: the lists
     that the device has answered, and keeps. A list that it answered is answered again with the same
     bytes, or not at all: that is no new answer. old: how many of the answers count no more, whose
-    lists are held against a new one all the same.
+    lists are held against a new one all the same. shops: as of `within_shares`.
     """
     people = len(listed.people)
     if members < people:
         return "population"
     if people > demands.share * members:
         return "many"
+    if len(within_shares(listed.people, shops, people)) < people:
+        return "shop"
     if listed in answered:
         return None
     if listed.model in {before.model for before in answered}:

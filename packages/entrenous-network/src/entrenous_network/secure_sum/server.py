@@ -5,7 +5,7 @@ from which a server that died is made again.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from typing import NamedTuple, final
 
@@ -18,6 +18,7 @@ from . import messages as m
 from . import primitives as p
 from .doubts import Doubt
 from .graph import Graph, graph
+from .party_list import within_shares
 from .refusal import SumRefused, require
 from .statements import Secret, committed, read_advert, said_by
 from .terms import Roll, SumTerms
@@ -112,9 +113,13 @@ class SecureSumServer:
 
     def heard(self, stage: int) -> frozenset[str]:
         """The names of the clients whose message of a stage was accepted (`messages.ADVERT` ...
-        `UNMASKING`).
+        `UNMASKING`); of adverts, without those who would be too many of one shop.
         """
-        return frozenset(self._said[stage])
+        heard: Collection[str] = self._said[stage]
+        if stage == m.ADVERT:
+            # A tenth of the smallest sum that this one may become: any party may vanish.
+            heard = within_shares(heard, self.roll.shops, self.terms.people, self._digest)
+        return frozenset(heard)
 
     def has_heard(self, stage: int, name: str) -> bool:
         """Returns True if a client's message of a stage was accepted."""
@@ -128,7 +133,7 @@ class SecureSumServer:
             return
         require(stage == self.stage, "stage", f"{m.STAGES[self.stage]} is still open")
         # With fewer than a quorum no list of this attempt could become binding.
-        heard = self._said[stage]
+        heard = self.heard(stage)
         require(
             len(heard) >= self.least,
             "threshold",
@@ -137,7 +142,7 @@ class SecureSumServer:
         )
         self._journal(m.encode(m.Close(stage)))
         if stage == m.ADVERT:
-            self._open_shares()
+            self._open_shares(heard)
         self._lists[stage] = sorted(self._place[name] for name in heard)
         if stage in (m.SHARES, m.MASKED):
             self._views[stage + 1] = m.seen(self._views[stage], self._bits(stage))
@@ -385,9 +390,10 @@ class SecureSumServer:
         hashed = committed(self._views[m.SHARES], owner, holder, secret, share)
         return hashed in _parts(self._commitments[owner][holder], m.COMMITTED // 2)
 
-    def _open_shares(self) -> None:
+    def _open_shares(self, heard: Collection[str]) -> None:
         """Fixes the roster: the parties in the order of their names, as all clients check it."""
-        self._names = sorted(self._said[m.ADVERT])
+        self._names = sorted(heard)
+        self._said[m.ADVERT] = {name: self._said[m.ADVERT][name] for name in self._names}
         self._place = {name: place for place, name in enumerate(self._names)}
         adverts = [self._envelopes[name] for name in self._names]
         view = m.roster_view(self._digest, adverts)

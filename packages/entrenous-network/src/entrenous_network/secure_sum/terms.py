@@ -26,11 +26,11 @@ class Roll(Mapping[str, bytes]):
     """All who may be parties of a sum, each with the raw Ed25519 public key (32 bytes), in the
     order of their names.
 
-    Checked and hashed once, since each attempt signs the hash of it. Raises InputError for too
-    many, or for invalid names or keys.
+    shops: the mark of each who is a shop's, by name. Checked and hashed once, since each attempt
+    signs the hash of it. Raises InputError for too many, or for invalid names or keys.
     """
 
-    def __init__(self, keys: Mapping[str, bytes]) -> None:
+    def __init__(self, keys: Mapping[str, bytes], shops: Mapping[str, str] = {}) -> None:
         if len(keys) > MOST_MEMBERS:
             problem = f"{len(keys)} parties"
             raise InputError("secure sum roll", problem, expected=f"at most {MOST_MEMBERS}")
@@ -41,6 +41,7 @@ class Roll(Mapping[str, bytes]):
                     "secure sum roll", problem, expected=f"1 to {MAX_NAME} bytes and 32"
                 )
         self._keys = dict(sorted(keys.items()))
+        self.shops = {name: shop for name, shop in sorted(shops.items()) if shop}
 
     def __getitem__(self, name: str) -> bytes:
         return self._keys[name]
@@ -51,10 +52,16 @@ class Roll(Mapping[str, bytes]):
     def __len__(self) -> int:
         return len(self._keys)
 
+    def entry(self, name: str) -> tuple[bytes | None, str | None]:
+        """Returns the key and the mark of somebody, each None where there is none."""
+        return self.get(name), self.shops.get(name)
+
     @cached_property
     def digest(self) -> bytes:
-        """The sha256 of all names and keys."""
-        return hashlib.sha256(encode(list(self._keys.items()))).digest()
+        """The sha256 of all names and keys, and then of names and marks."""
+        # Signed by all: a server that shows somebody a list without a mark makes no sum.
+        entries = [*self._keys.items(), *self.shops.items()]
+        return hashlib.sha256(encode(entries)).digest()
 
 
 @dataclass(frozen=True)
