@@ -1,24 +1,25 @@
-"""`python -m entrenous_lab.lengths [ALGORITHM ...]`: the usual length of honest messages, by which
-`private` clips, and what the clip costs on validation rows.
+"""`python -m entrenous_lab.lengths [ALGORITHM ...]`: the clip of `private`, how much noise an
+algorithm bears, and what both cost on validation rows.
 
-Each training is one of `private` on training rows alone, with its noise. The clip is the median
-length of messages, or the first of some higher quantiles that costs no more than MOST_COST of HR@10
-on validation rows. What is found replaces the algorithm's entry in privacy/lengths.json, one after
-the other.
+Each training is one of `private` on training rows alone. The clip is the first of some quantiles of
+the lengths of honest messages that costs no more than CLIP_COST of HR@10 on validation rows; the
+noise is the largest of some multiples of it by which HR@10 is no more than COST below that of the
+method as published, or of the set without limits where that is less. What is found replaces the
+algorithm's entry in privacy/lengths.json, one after the other.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from entrenous.core.contract.declared import declared
 from entrenous.core.contract.update import Update
+from entrenous.core.errors import NonFiniteError
 from entrenous.core.files import write_atomically
 from entrenous.core.types import Float64Array, UInt64Array
 from entrenous.core.values import FEW_PEOPLE, MANY_PEOPLE
@@ -32,13 +33,16 @@ from entrenous.privacy import lengths as stored
 from entrenous.privacy.clip import lengths
 from entrenous.privacy.protection import PRIVATE
 from entrenous.runs.options import RunPlan
-from entrenous.runs.plan import make, protection_in, usual_protocol, with_set
+from entrenous.runs.plan import make, protection_in, with_set
 from entrenous.runs.recommenders import fitted
-from entrenous.systems.named import algorithms
 
-METRIC = "hr@10"
-QUANTILES = (0.5, 0.75, 0.95)
-MOST_COST = 0.01
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+# A regularised vector says little of a planted model, far below a long clip that noise follows.
+LONG = ("fcf",)
+CLIP_COST = 0.01
+MULTIPLES = (0.01, 0.03, 0.1, 0.2, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.5, 2.0)
+NONE = 1e-9  # a multiple that is no noise
+COST = 0.02
 
 
 class Size(NamedTuple):
@@ -47,8 +51,7 @@ class Size(NamedTuple):
     data: str
     below: int
     """People, or 0 for any number."""
-    protocol: str = ""
-    """"" = the usual one of the algorithm."""
+    protocol: str = "loo-99"
 
 
 FEW = Size("ml-100k", FEW_PEOPLE)
@@ -73,15 +76,18 @@ class Lengths:
 
 
 def trained(
-    algorithm: str, rows: Interactions, protocol: str, clip: float
-) -> tuple[Lengths, float | None]:
-    """Trains under `private` with a clip. Returns the lengths of messages before it would apply,
-    and HR@10 on validation rows; None for predicted ratings.
+    asked: RunPlan, rows: Interactions, clip: float = stored.ANY, multiple: float = NONE
+) -> tuple[Lengths, float]:
+    """Trains as asked, under `private` with a clip and noise. Returns the lengths of messages
+    before the clip would apply, and HR@10 on validation rows, or minus the RMSE of predicted
+    ratings.
     """
-    split = splits(protocol, rows, seed=0)[0]
-    protect = {"noise_by": "server", "people": 1, "clip": clip}
-    asked = RunPlan(algorithm=algorithm, profile=PRIVATE, protect=protect, protocol=protocol)
-    plan = with_set(asked, len(split.train.users))
+    split = splits(str(asked.protocol), rows, seed=0)[0]
+    assert split.validation is not None
+    plan = asked
+    if asked.profile == PRIVATE:
+        protect = {"noise_by": "server", "people": 1, "clip": clip, "multiple": multiple}
+        plan = with_set(replace(asked, protect=protect), len(split.train.users))
     made: Any = make(plan, split.train)
     watch = Lengths()
     rounds = Rounds(
@@ -92,49 +98,51 @@ def trained(
         limits=[watch],
     )
     length = made.default_rounds(split.train.catalogue)
-    training = rounds.advance(rounds.start(), length)
-    if split.validation is None or made.traits.predicts_ratings:
-        return watch, None
+    try:
+        training = rounds.advance(rounds.start(), length)
+    except NonFiniteError:
+        return watch, -np.inf
     recommender = fitted(rounds, training).recommender
-    found = evaluate(recommender, split.train, split.validation, label=algorithm, n=(10,))
-    return watch, found.metrics[METRIC]
+    found = evaluate(recommender, split.train, split.validation, label=plan.algorithm, n=(10,))
+    if made.traits.predicts_ratings:
+        return watch, -found.metrics["rmse"]
+    return watch, found.metrics["hr@10"]
 
 
 def measured(algorithm: str, size: Size) -> dict[str, Any]:
     """Returns the entry of an algorithm for one size, and prints it."""
     rows = load(size.data)
-    protocol = size.protocol or usual_protocol(size.data, algorithm)
-    watch, without = trained(algorithm, rows, protocol, stored.ANY)
-    entry: dict[str, Any] = {
-        "algorithm": algorithm,
-        "below": size.below,
-        "data": size.data,
-        "protocol": protocol,
-        "hr@10": without,
-    }
-    for quantile in QUANTILES:
+    paper = RunPlan(algorithm=algorithm, protocol=size.protocol)
+    private = replace(paper, profile=PRIVATE)
+    _, published = trained(paper, rows)
+    watch, free = trained(private, rows)
+    entry: dict[str, Any] = {"algorithm": algorithm, "below": size.below, "data": size.data}
+    entry |= {"protocol": size.protocol, "published": published, "free": free}
+    for quantile in QUANTILES[-1:] if algorithm in LONG else QUANTILES:
         clip = float(f"{watch.quantile(quantile):.2g}")
-        _, clipped = trained(algorithm, rows, protocol, clip)
-        entry |= {"clip": clip, "quantile": quantile, "hr@10 clipped": clipped}
-        if without is None or clipped is None or without - clipped <= MOST_COST:
+        _, clipped = trained(private, rows, clip)
+        entry |= {"clip": clip, "quantile": quantile, "clipped": clipped}
+        if free - clipped <= CLIP_COST:
             break
+    # Noise may take back what the set gains on the method as published, and COST.
+    enough = min(published, free) - COST
+    low, high = 0, len(MULTIPLES)
+    while low < high:
+        middle = (low + high) // 2
+        _, noisy = trained(private, rows, clip, MULTIPLES[middle])
+        if noisy < enough and middle:
+            high = middle
+        else:
+            entry |= {"multiple": MULTIPLES[middle], "noisy": noisy}
+            low = middle + 1
     print(json.dumps(entry), flush=True)
     return entry
 
 
-def of_private() -> Iterator[str]:
-    """Yields the algorithms whose noise was measured under `private`."""
-    for name, make_default in algorithms().items():
-        made = make_default()
-        traits = getattr(made, "traits", None)
-        if traits is not None and traits.private and declared(made).kind == "federated":
-            yield name
-
-
 def main() -> None:
-    """Measures the algorithms that are named, or all."""
+    """Measures the algorithms that are named, or all that were measured before."""
     path = Path(stored.__file__).with_name(stored.FILE)
-    for algorithm in sys.argv[1:] or of_private():
+    for algorithm in sys.argv[1:] or {entry["algorithm"]: 0 for entry in stored.entries()}:
         sizes = SIZES if algorithm in SIZED else (FEW,)
         found = [measured(algorithm, size) for size in sizes]
         kept = [entry for entry in stored.entries() if entry["algorithm"] != algorithm]

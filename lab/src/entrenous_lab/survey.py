@@ -70,6 +70,7 @@ OF_ATTACK = (
     "popularity_r_precision",
     "auc",
     "auc_most",
+    "bits_most",
     "advantage",
     "low",
     "high",
@@ -191,7 +192,7 @@ def _entry(found: Mapping[str, Any], view: str) -> dict[str, Any]:
         if one["participation"]["because"] is None:
             del one["participation"]
         if one["auc_most"] is None:
-            del one["auc_most"]  # bounded for planted models alone
+            del one["auc_most"], one["bits_most"]  # bounded for planted models alone
     about = {name: found[name] for name in KEPT}
     return {**about, "users": found["seen"]["users"], "version": __version__, "attacks": attacks}
 
@@ -225,7 +226,7 @@ def _best(seen: Transcript, split: Split) -> dict[str, Any] | None:
         for name, claims in ran
         if claims.asks == "histories"
     ]
-    left = ("auc_most", "by_round", "note", "participation")
+    left = ("auc_most", "bits_most", "by_round", "note", "participation")
     kept = [name for name in OF_ATTACK if name not in left]
     attacks = [
         {name: one.get(name) for name in kept} for one in found if one["r_precision"] is not None

@@ -1,5 +1,5 @@
-"""The usual length of an honest message of each algorithm, by which `private` clips: the file
-lengths.json, written by `python -m entrenous_lab.lengths`.
+"""How `private` bounds the messages of each algorithm: the clip, and the noise as a multiple of it.
+The file lengths.json, written by `python -m entrenous_lab.lengths`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any, Final
 from .evidence import SAME_AS
 
 FILE: Final = "lengths.json"
+LIMITS: Final = ("clip", "multiple")
 ANY: Final = 1e6
 """A clip that is longer than any message."""
 
@@ -24,15 +25,15 @@ def entries() -> Sequence[Mapping[str, Any]]:
     return tuple(json.loads(text))
 
 
-def usual_length(algorithm: str, users: int) -> float:
-    """Returns the median length of an algorithm's messages in federations of about so many users;
-    0 if it was never measured.
+def usual_limits(algorithm: str, users: int) -> dict[str, float]:
+    """Returns the `clip` and the `multiple` of an algorithm in federations of about so many users;
+    {} if they were never measured.
     """
     name = SAME_AS.get(algorithm, algorithm)
     own = [entry for entry in entries() if entry["algorithm"] == name]
     for entry in own:
         # 0 stands for any number of people.
         if users < (entry["below"] or users + 1):
-            return float(entry["clip"])
-    # Larger federations than any that was measured send what the largest one sends.
-    return float(own[-1]["clip"]) if own else 0.0
+            return {name: float(entry[name]) for name in LIMITS}
+    # What was measured of fewer people costs more people less accuracy.
+    return {name: float(own[-1][name]) for name in LIMITS} if own else {}

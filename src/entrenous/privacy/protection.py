@@ -288,7 +288,7 @@ ROBUST: Final = "robust"
 PROFILES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
         PAPER: {},
-        PRIVATE: {"noise": 0.1, "rows": "all", "secure_sum": True, "people": 300, "parties": 3},
+        PRIVATE: {"rows": "all", "secure_sum": True, "people": 300, "parties": 3},
         DP: {
             "clip": 1.0,
             "noise_by": "server",
@@ -339,8 +339,8 @@ def refuse_of_networks(protection: Protection) -> None:
 
 def protection_of(profile: str, asked: Mapping[str, Any], traits: Traits) -> Protection:
     """The protection of a profile for an algorithm: the settings of the profile, then those that
-    were measured for the algorithm (`Traits.private` and `Traits.dp`), then those that were asked
-    for. Later ones win.
+    were measured for the algorithm under `dp` (`Traits.dp`), then those that were asked for. Later
+    ones win.
 
     Raises InputError for a profile or a setting that does not exist, and for settings that do not
     go together.
@@ -350,11 +350,8 @@ def protection_of(profile: str, asked: Mapping[str, Any], traits: Traits) -> Pro
         expected = ", ".join(PROFILES)
         fix = did_you_mean(profile, PROFILES)
         raise InputError("--profile", f"unknown profile '{profile}'", expected=expected, fix=fix)
-    measured = {PRIVATE: traits.private, DP: traits.dp}.get(profile, {})
-    brought = {**PROFILES[profile], **measured}
-    if asked.get("multiple") is not None:
-        brought.pop("noise", None)
-    return Protection.parse({**brought, **asked}, PROTECT)
+    measured = traits.dp if profile == DP else {}
+    return Protection.parse({**PROFILES[profile], **measured, **asked}, PROTECT)
 
 
 # ---- in a federation -----------------------------------------------------------------------------

@@ -131,9 +131,12 @@ def compared(attack: Mapping[str, Any], people: int) -> str:
 
 def by_operator(attack: Mapping[str, Any], people: int) -> str:
     """The findings of an operator who plants models, in one clause. people: whom it read."""
+    bits = attack["bits_most"]
+    bound = "any number of bits" if bits is None else f"at most {bits:,.0f} bits"
     return (
         f"an operator who plants models {compared(attack, people)}; by clip, noise and answers, it"
-        f" tells one list from another with an AUC of at most {attack['auc_most']:.3f}"
+        f" learns {bound} of a person, and tells one list from another with an AUC of at most"
+        f" {attack['auc_most']:.3f}"
     )
 
 

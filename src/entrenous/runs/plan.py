@@ -37,7 +37,7 @@ from ..data.split.types import Split
 from ..federation.network import Network
 from ..kernels.sampling import cohort as drawn
 from ..privacy.choice import read_choice
-from ..privacy.lengths import usual_length
+from ..privacy.lengths import LIMITS, usual_limits
 from ..privacy.protection import (
     DP,
     OF_A_HUNDRED,
@@ -63,10 +63,9 @@ LENGTHS: Final = frozenset({"rounds", "epochs"})
 NARROW: Final = 8  # factors: a wider model of FEW_PEOPLE tells of them
 # Data on which a list of popular items is as good as what `private` trains.
 AS_GOOD: Final[Mapping[str, str]] = {
-    "gowalla-nyc": "a list of popular items is as good, and tells of nobody: HR@10 0.516, where"
-    " fcf under private has 0.476 and pfpl+ 0.508",
+    "gowalla-nyc": "a list of popular items is as good, and tells of nobody: HR@10 0.516, which fcf"
+    " and pfpl+ under private do not reach",
 }
-SHARE: Final = 3  # a cohort is at least one user in so many
 
 
 def usual_protocol(data: str | Interactions, *algorithms_named: str) -> str:
@@ -333,26 +332,27 @@ def with_set(plan: PlanT, users: int) -> PlanT:
     settings = dict(plan.settings)
     protect = dict(plan.protect)
     for name, value in _tested(plan, users).items():
-        if name == "noise" and "multiple" in protect:
+        if name == "multiple" and "noise" in protect:
             continue
         own = protect if name in Protection.model_fields else settings
         own.setdefault(name, value)
     if plan.profile == PRIVATE and is_federated(_made(plan)):
-        _check_clip(plan.algorithm, protect)
+        _check_bound(plan.algorithm, protect)
     return replace(plan, settings=settings, protect=protect)
 
 
-def _check_clip(algorithm: str, protect: Mapping[str, SettingValue]) -> None:
-    """Raises InputError for `private` without a clip: a model decides how large a person's numbers
-    are, so that only a bound on the device keeps them within the noise.
+def _check_bound(algorithm: str, protect: Mapping[str, SettingValue]) -> None:
+    """Raises InputError for `private` without a clip and noise: a model decides how large a
+    person's numbers are, so that only a bound on the device keeps them within the noise.
     """
-    if float(str(protect.get("clip", 0))):
+    if float(str(protect.get("clip", 0))) and {"multiple", "noise"} & protect.keys():
         return
     raise InputError(
         "--profile private",
         f"the usual length of a message of {short(algorithm)} was not measured",
         expected="a clip, in whose noise a person can be lost",
-        fix=f"{PROTECT} clip=10, and measure it with `entrenous audit`, or fcf, fpl",
+        fix=f"{PROTECT} clip=10 {PROTECT} multiple=0.3, and measure it with `entrenous audit`,"
+        " or fcf, fpl",
     )
 
 
@@ -367,6 +367,9 @@ def brought(plan: Asked, users: int) -> list[str]:
     whole = with_set(plan, users)
     made = _made(whole)
     values = {**dict(protection_of(PRIVATE, whole.protect, declared(made).traits)), **dict(made)}
+    if values["multiple"] is None and values["clip"]:
+        # Noise that was asked for as a number is said as what it hides of a person.
+        values["multiple"] = float(f"{values['noise'] / values['clip']:.2g}")
     changed = {name: values[name] for name in tested if values[name] != tested[name]}
     # Asked rounds are the length of training, whatever the settings say.
     if plan.rounds:
@@ -374,12 +377,9 @@ def brought(plan: Asked, users: int) -> list[str]:
         changed |= dict.fromkeys(LENGTHS & tested.keys(), replaced)
     kept = {name: value for name, value in tested.items() if name not in changed}
     lines = [f"{PRIVATE} brings: {in_words(kept)}"] if kept else []
-    if tested.keys() <= {"clip"}:
-        alone = f"clip {values['clip']:g} and noise {values['noise']:g} alone"
+    if kept and tested.keys() <= set(LIMITS):
         name = short(plan.algorithm)
-        lines = [f"{PRIVATE} brings: {alone}: no settings of {name} were tested with it"]
-    elif "cohort" in tested and values["cohort"] in (0, users):
-        lines.append(f"all {users} users are in each round: the set was tested on more people")
+        lines = [f"{PRIVATE} brings: {in_words(kept)}: no settings of {name} were tested with it"]
     if changed:
         was = in_words({name: tested[name] for name in changed})
         lines.append(f"this is not the set that was tested: {in_words(changed)}; tested: {was}")
@@ -442,12 +442,4 @@ def _tested(plan: Asked, users: int) -> dict[str, SettingValue]:
     """The set of a plan's algorithm for so many users; {} under other profiles."""
     if plan.profile != PRIVATE:
         return {}
-    tested = private_set(_made(plan), users)
-    clip = usual_length(short(plan.algorithm), users)
-    if clip:
-        tested["clip"] = clip
-    if "cohort" in tested:
-        # In a larger federation larger sums cost a person no more answers.
-        cohort = max(int(str(tested["cohort"])), users // SHARE)
-        tested["cohort"] = min(cohort, users)
-    return tested
+    return {**private_set(_made(plan), users), **usual_limits(short(plan.algorithm), users)}

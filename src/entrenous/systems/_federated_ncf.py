@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 import numpy as np
 from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 
-from ..core.contract.declarations import SentArray, Traits, axes, dense, rows
+from ..core.contract.declarations import SentArray, axes, dense, rows
 from ..core.contract.protocols import Catalogue, Histories
 from ..core.contract.update import STEP, Total, real
 from ..core.errors import EntrenousWarning, NonFiniteError
@@ -454,7 +454,6 @@ class AveragedNCF(NCFSettings):
 
     holds: ClassVar[type] = GlobalNCF
     receives: ClassVar[type] = GlobalNCF
-    traits: ClassVar[Traits] = Traits(private={"noise": 0.3})
 
     def search_space(self) -> dict[str, str]:
         """Returns the ranges that a search of settings draws from by default."""

@@ -193,7 +193,6 @@ class FBALF(InTurn):
     traits: ClassVar[Traits] = Traits(
         predicts_ratings=True,
         draws_negatives=False,
-        private={"noise": 0.3},
         private_settings={
             "style": "batch",
             "rounds": 100,

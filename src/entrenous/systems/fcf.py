@@ -183,7 +183,7 @@ class FCF(Settings):
         ),
     )
     # No negatives are drawn: every unobserved item counts, with confidence `unobserved`.
-    traits: ClassVar[Traits] = Traits(draws_negatives=False, private={"noise": 0.3}, same_rows=True)
+    traits: ClassVar[Traits] = Traits(draws_negatives=False, same_rows=True)
 
     def configured(self, catalogue: Catalogue) -> Self:
         """Returns a copy of the settings in which the cohort is a number of devices of this
@@ -223,14 +223,15 @@ class FCF(Settings):
         """
         if self.by_gram or not self.unobserved:
             return {}
-        shared: dict[str, SettingValue] = {"alpha": 3.0, "cohort": 300, "noise": 3.0}
-        # More rounds tell more of those who took part, and so do vectors that are regularised less;
-        # of few people more than of many.
-        if users < FEW_PEOPLE:
-            return {**shared, "factors": 32, "rounds": 20, "reg": 20.0}
-        if users < MANY_PEOPLE:
-            return {**shared, "factors": 16, "rounds": 20, "reg": 20.0}
-        return {**shared, "rounds": 30}
+        # Few rounds of everybody: a person's answers add up, and noise is least in large sums.
+        # Vectors that are regularised more follow a model less, which matters most of few people.
+        if users >= MANY_PEOPLE:
+            return {"cohort": 0, "alpha": 3.0, "rounds": 12, "learning_rate": 0.08}
+        quick: dict[str, SettingValue] = {"cohort": 0, "rounds": 7, "learning_rate": 0.1}
+        if users >= FEW_PEOPLE:
+            return {**quick, "alpha": 3.0, "factors": 16, "reg": 20.0}
+        # A larger weight of what somebody has would say more of a planted model.
+        return {**quick, "alpha": 1.5, "factors": 32, "reg": 20.0}
 
     @property
     def by_gram(self) -> bool:

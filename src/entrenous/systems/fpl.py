@@ -134,7 +134,7 @@ class FPL(Settings):
         ),
         rows("b", when="with every row of q", reveals="its sign tells a positive from a negative"),
     )
-    traits: ClassVar[Traits] = Traits(decided_by_user=("pi",), private={"noise": 0.1})
+    traits: ClassVar[Traits] = Traits(decided_by_user=("pi",))
 
     # ---- 5.2: configurations ---------------------------------------------------------------------
 
@@ -171,11 +171,11 @@ class FPL(Settings):
         if self.cohort == 1 or self.triples == 1:
             return {}
         if users >= MANY_PEOPLE:
-            return {"factors": 16, "epochs": 46, "cohort": 300, "noise": 0.3}
-        # A model of few people tells the more of them the larger it is. Twice the noise keeps twice
-        # the sums from telling more.
-        epochs = 46 if users < FEW_PEOPLE else 23
-        return {"factors": 8, "epochs": epochs, "cohort": 300, "noise": 0.6}
+            return {"factors": 16, "epochs": 46, "cohort": 0}
+        # A model of few people tells the more of them the larger it is.
+        if users >= FEW_PEOPLE:
+            return {"factors": 8, "epochs": 23, "cohort": 0}
+        return {"factors": 8, "epochs": 35, "cohort": 0, "learning_rate": 0.1}
 
     def sizes(self, catalogue: Catalogue) -> dict[str, int]:
         """Returns the sizes of the declared arrays: the most rows that a device sends in a round,

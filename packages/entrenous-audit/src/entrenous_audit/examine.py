@@ -64,6 +64,9 @@ class AttackFigures(TypedDict):
     auc_most: NotRequired[float]
     """By clip, noise and answers: at most this AUC has who knows everybody else and writes every
     model, and tells one history of a person from another."""
+    bits_most: NotRequired[float | None]
+    """By clip, noise and answers: at most so many bits all answers tell of a person; None = no
+    bound."""
     popularity_r_precision: float | None
     advantage: float | None
     low: float | None
@@ -164,6 +167,7 @@ def audited(
         seen = planted.seen
         attacks += _entries([Attempt("planted", planted.claims, "")], seen, subject)
         attacks[0]["auc_most"] = planted.auc_most
+        attacks[0]["bits_most"] = planted.bits_most
     elif plan.view not in OF_MODEL or is_gossip(subject.made):
         seen = observe(
             plan,

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass, field
-from math import ceil, erf, sqrt
+from math import ceil, erf, log, sqrt
 from typing import Any, NamedTuple, cast, final
 
 import numpy as np
@@ -487,6 +487,21 @@ def best_auc(answers: int, clip: float, noise: float) -> float:
     return (1 + erf(sqrt(answers) * clip / noise / 2)) / 2
 
 
+def most_bits(answers: int, clip: float, noise: float) -> float | None:
+    """The bits that all answers of a person tell of them together, at most, whatever models come.
+
+    A message within the clip, under Gaussian noise, tells at most (clip / noise)^2 / 2 nats (C. E.
+    Shannon, 1949: the power of a signal over that of the noise, in however many numbers), given the
+    answers before it. None without a clip or noise: nothing is bounded then.
+
+    >>> round(most_bits(7, 13.0, 5.85), 1)
+    24.9
+    """
+    if not clip or not noise:
+        return None
+    return answers * (clip / noise) ** 2 / (2 * log(2))
+
+
 class PlantedView(NamedTuple):
     """The work of an operator who designs models."""
 
@@ -495,6 +510,8 @@ class PlantedView(NamedTuple):
     claims: Claims
     auc_most: float
     """The AUC of telling one history of a person from another, at most."""
+    bits_most: float | None
+    """The bits that all answers tell of a person, at most."""
 
 
 def seen_by_operator(subject: Subject, progress: Progress) -> PlantedView:
@@ -539,7 +556,8 @@ def seen_by_operator(subject: Subject, progress: Progress) -> PlantedView:
     # One history in place of another moves a sum by twice the clip.
     most = best_auc(answers, 2 * own.clip, own.noise)
     seen = Transcript(about, train.popularity, rows, told)
-    return PlantedView(seen, Claims(people, scores, note=note), most)
+    bits = most_bits(answers, own.clip, own.noise)
+    return PlantedView(seen, Claims(people, scores, note=note), most, bits)
 
 
 def _rate(shard: Shard) -> float:

@@ -103,9 +103,10 @@ def _usual_cohort(audit: AuditPlan, view: View, plan: RunPlan, made: Any, users:
     """
     if audit.people > 1 or view not in ("sum", "difference", "planted"):
         return 0
-    trained = int(str(plan.settings.get("cohort", 0)))
     least = max(SUM_PARTIES, protection_in(plan, made).people)
-    return min((trained or least) + (view == "difference"), users)
+    # A cohort of 0 stands for everybody.
+    trained = int(str(plan.settings.get("cohort", least))) or users
+    return min(trained + (view == "difference"), users)
 
 
 def same_noise(subject: Subject) -> Mapping[str, Any]:

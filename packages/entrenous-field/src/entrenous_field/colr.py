@@ -175,7 +175,7 @@ class CoLR(Settings):
             reveals="nothing singly; in a sum, how many devices touched an item",
         ),
     )
-    traits: ClassVar[Traits] = Traits(private={"noise": 0.3}, private_settings={"least": 30.0})
+    traits: ClassVar[Traits] = Traits(private_settings={"least": 30.0})
 
     @model_validator(mode="after")
     def _low_rank(self) -> Self:

@@ -227,7 +227,6 @@ class FBALFBayes(SendsDecoys):
     traits: ClassVar[Traits] = Traits(
         predicts_ratings=True,
         draws_negatives=False,
-        private={"noise": 0.3},
         private_settings={"counts": 0.1},
     )
 

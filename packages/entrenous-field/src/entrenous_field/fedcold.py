@@ -86,7 +86,7 @@ class FedCold(Settings):
     keeps: ClassVar[type] = FPLDevices
     # Its devices are those of FPL.
     sends: ClassVar[tuple[SentArray, ...]] = FPL.sends
-    traits: ClassVar[Traits] = Traits(learns_features=True, private={"noise": 0.1})
+    traits: ClassVar[Traits] = Traits(learns_features=True)
 
     # ---- the federation --------------------------------------------------------------------------
 

@@ -106,9 +106,9 @@ class FedNCF(UniformRounds, AveragedNCF):
         if users >= FEW_PEOPLE:
             # GMF was not tried with more people.
             wide = 32 if users >= MANY_PEOPLE else 16
-            return {"factors": wide, "noise": 0.3} if self.layers else {}
+            return {"factors": wide} if self.layers else {}
         factors = 16 if self.layers else 12
-        return {"factors": factors, "cohort": max(300, users // 2), "noise": 0.3}
+        return {"factors": factors, "rounds": 40, "cohort": users}
 
     # ---- on a device -----------------------------------------------------------------------------
 

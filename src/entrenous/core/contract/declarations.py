@@ -192,11 +192,11 @@ class Traits:
     """The model of the server begins with what is known of the items (`catalogue.features`), so
     that a federation over a network has that in its list of items.
     """
-    private: Mapping[str, SettingValue] = field(default_factory=dict, hash=False)
-    """Settings of `privacy.protection.Protection` that were measured for this algorithm, under the
-    profile `private`.
-    """
     dp: Mapping[str, SettingValue] = field(default_factory=dict, hash=False)
-    """Such settings under the profile `dp`."""
+    """Settings of `privacy.protection.Protection` that were measured for this algorithm, under the
+    profile `dp`.
+    """
     private_settings: Mapping[str, SettingValue] = field(default_factory=dict, hash=False)
-    """Settings of the algorithm itself under both profiles, unless others are asked for."""
+    """Settings of the algorithm itself under the profiles `private` and `dp`, unless others are
+    asked for.
+    """

@@ -17,7 +17,6 @@ from entrenous.core.contract.declarations import Traits
 from entrenous.core.errors import InputError
 from entrenous.privacy.protection import DP, PRIVATE, PROFILES, PROTECT, protection_of
 from entrenous.privacy.turnout import usual_answers
-from entrenous.runs.plan import SHARE
 
 from ..agreement.terms import FederationTerms, most_by_lot
 from ..agreement.unsampled import multiplier_without_sampling
@@ -29,6 +28,8 @@ EPSILON: Final = 8.0
 PART: Final = 5 / 6
 """The share of the cohort without which no sum is opened, unless `people` is asked for: a lot
 seldom draws fewer."""
+SHARE: Final = 3
+"""A cohort is at least one user in so many."""
 NOT_KNOWN: Final = 1
 """Stands for the answers of a device until its algorithm is known."""
 # Settings that others may be asked for in place of; the first three stand in for those that follow

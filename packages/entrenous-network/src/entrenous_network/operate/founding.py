@@ -24,7 +24,7 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from entrenous.core.compiling import warn_if_slow
-from entrenous.core.contract.declared import Contract, declared, is_federated, is_gossip
+from entrenous.core.contract.declared import Contract, declared, is_gossip
 from entrenous.core.contract.protocols import Catalogue
 from entrenous.core.errors import EntrenousWarning, InputError
 from entrenous.core.files import make_folder, write_atomically, write_text
@@ -322,13 +322,6 @@ def _protection(algorithm: Any, plan: FoundingPlan) -> dict[str, Any]:
             )
             raise InputError("--profile private", unmeasured, fix=fix)
         return {}
-    measured = traits.private or "noise" in plan.protect
-    if plan.profile == PRIVATE and is_federated(algorithm) and not measured:
-        fix = (
-            f"try fpl or fcf, or {PROTECT} noise=0.1 and measure it with `entrenous audit`;"
-            " --profile paper limits nothing"
-        )
-        raise InputError("--profile private", unmeasured, fix=fix)
     if plan.profile == DP:
         return {"protection": first_protection(plan.protect, traits)}
     across = {"noise_from": "seed" if plan.draws == "public" else "system"}

@@ -469,12 +469,11 @@ class FederationServer:
     def _lies(self, total: Total) -> bool:
         """Returns whether a sum is too long to count; the round is lost then.
 
-        Honest sums of some algorithms grow by as much from round to round. The profile private
-        allows only algorithms for which that was measured. For the others a long sum is logged, and
-        the round counts.
+        Honest sums of some algorithms grow by as much from round to round, unless devices clip what
+        they send. Without a clip a long sum is logged, and the round counts.
         """
         why = too_long(total, self._lengths, self._made_up)
-        if why and self.contract.declaration.traits.private:
+        if why and self.terms.protection.clip:
             self._lose(f"{why}: a member lies, and masks hide which")
             return True
         if why:
