@@ -11,6 +11,8 @@ import pytest
 from command_line import Command, write_shop
 from safetensors.numpy import load_file
 
+from entrenous.privacy.lengths import usual_limits
+
 FPL = [
     "run",
     "fpl",
@@ -96,7 +98,7 @@ def test_a_run_keeps_its_profile_and_says_nothing_of_what_it_does_not_give_away(
     private = ["--profile", "private", "--protect", "people=5"]
     found = command(*FPL, *private, "--json")
     assert found.json["profile"] == "private"
-    assert found.json["protect"] == {"people": "5", "noise": 0.6, "clip": 6.1}, "the set is said"
+    assert found.json["protect"] == {"people": "5", **usual_limits("fpl", 20)}, "the set is said"
     assert "profile paper" not in found.err and "profile paper" in command(*FPL).err
     assert (
         command(*FPL, *private, "--threads", "2", "--json").json["model_sha256"]

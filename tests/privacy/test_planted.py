@@ -34,6 +34,9 @@ HUGE = 300.0
 CERTAIN = 30_000.0
 
 
+FREE: dict[str, Any] = {"clip": 0, "multiple": None, "noise": 3.0}
+
+
 @pytest.fixture(scope="module")
 def rows() -> Interactions:
     return synthetic(users=PEOPLE, items=ITEMS, interactions=30_000, seed=3)
@@ -95,7 +98,7 @@ def trap(algorithm: Any, item: int) -> Array:
 def test_a_model_planted_for_the_buyers_of_one_item(
     rows: Interactions, bounded: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    algorithm, protection = private("fcf", rows, **({} if bounded else {"clip": 0}))
+    algorithm, protection = private("fcf", rows, **({} if bounded else FREE))
     if not bounded:
         # The matrix of a server that makes a buyer's x_u as long as it likes.
         def believed(self: Any, download: Any) -> FCFModel:
@@ -124,7 +127,7 @@ def test_a_model_planted_for_the_buyers_of_one_item(
 
 @pytest.mark.parametrize("bounded", [False, True])
 def test_vectors_that_models_have_led_away(rows: Interactions, bounded: bool) -> None:
-    algorithm, protection = private("pfpl+", rows, **({} if bounded else {"clip": 0}))
+    algorithm, protection = private("pfpl+", rows, **({} if bounded else FREE))
     shard = Shard(algorithm, rows.catalogue, rows, np.arange(PEOPLE), protection=protection)
     contract = bound(algorithm, rows.catalogue)
     server = algorithm.init_server(rows.catalogue, key(0, "server"))

@@ -1,11 +1,10 @@
 """`python -m entrenous_lab.lengths [ALGORITHM ...]`: the clip of `private`, how much noise an
 algorithm bears, and what both cost on validation rows.
 
-Each training is one of `private` on training rows alone. The clip is the first of some quantiles of
-the lengths of honest messages that costs no more than CLIP_COST of HR@10 on validation rows; the
-noise is the largest of some multiples of it by which HR@10 is no more than COST below that of the
-method as published, or of the set without limits where that is less. What is found replaces the
-algorithm's entry in privacy/lengths.json, one after the other.
+Each training is one of `private` on training rows alone. For a clip at a quantile of the lengths of
+honest messages the noise is the largest multiple of it that costs, with the clip, no more than COST
+of HR@10 on validation rows. Quantiles rise as long as that multiple does not fall. What is found
+replaces the algorithm's entry in privacy/lengths.json, one after the other.
 """
 
 from __future__ import annotations
@@ -37,12 +36,9 @@ from entrenous.runs.plan import make, protection_in, with_set
 from entrenous.runs.recommenders import fitted
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
-# A regularised vector says little of a planted model, far below a long clip that noise follows.
-LONG = ("fcf",)
-CLIP_COST = 0.01
 MULTIPLES = (0.01, 0.03, 0.1, 0.2, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.5, 2.0)
 NONE = 1e-9  # a multiple that is no noise
-COST = 0.02
+COST = 0.04
 
 
 class Size(NamedTuple):
@@ -116,27 +112,36 @@ def measured(algorithm: str, size: Size) -> dict[str, Any]:
     private = replace(paper, profile=PRIVATE)
     _, published = trained(paper, rows)
     watch, free = trained(private, rows)
-    entry: dict[str, Any] = {"algorithm": algorithm, "below": size.below, "data": size.data}
-    entry |= {"protocol": size.protocol, "published": published, "free": free}
-    for quantile in QUANTILES[-1:] if algorithm in LONG else QUANTILES:
+    best: dict[str, Any] = {"multiple": 0}
+    for quantile in QUANTILES:
         clip = float(f"{watch.quantile(quantile):.2g}")
-        _, clipped = trained(private, rows, clip)
-        entry |= {"clip": clip, "quantile": quantile, "clipped": clipped}
-        if free - clipped <= CLIP_COST:
+        tried = most_noise(private, rows, clip, free - COST)
+        # The multiple bounds what a person tells; of two clips with one multiple the longer one has
+        # more noise, under which less is seen of a person whose message stays within both.
+        if tried["multiple"] < best["multiple"]:
             break
-    # Noise may take back what the set gains on the method as published, and COST.
-    enough = min(published, free) - COST
+        best = {"clip": clip, "quantile": quantile, **tried}
+    entry = {"algorithm": algorithm, "below": size.below, "data": size.data}
+    entry |= {"protocol": size.protocol, "published": published, "free": free, **best}
+    print(json.dumps(entry), flush=True)
+    return entry
+
+
+def most_noise(private: RunPlan, rows: Interactions, clip: float, enough: float) -> dict[str, Any]:
+    """Returns the largest multiple of a clip by which an accuracy is enough, with that accuracy; 0
+    if none is.
+    """
+    found: dict[str, Any] = {"multiple": 0, "noisy": None}
     low, high = 0, len(MULTIPLES)
     while low < high:
         middle = (low + high) // 2
         _, noisy = trained(private, rows, clip, MULTIPLES[middle])
-        if noisy < enough and middle:
+        if noisy < enough:
             high = middle
         else:
-            entry |= {"multiple": MULTIPLES[middle], "noisy": noisy}
+            found = {"multiple": MULTIPLES[middle], "noisy": noisy}
             low = middle + 1
-    print(json.dumps(entry), flush=True)
-    return entry
+    return found
 
 
 def main() -> None:

@@ -11,6 +11,7 @@ from entrenous.core.contract.protocols import Catalogue
 from entrenous.core.keys import key
 from entrenous.data.interactions import Interactions
 from entrenous.kernels import ncf
+from entrenous.privacy.lengths import usual_limits
 from entrenous.privacy.protection import PRIVATE
 from entrenous.runs import plan
 from entrenous.runs.conformance import conform
@@ -28,9 +29,9 @@ def test_private_brings_what_was_tested_with_it() -> None:
     have none.
     """
     whole = RunPlan(algorithm="fedncf", profile=PRIVATE)
-    assert plan.brought(whole, 900) == [
-        "private brings: factors 16, cohort 450, noise 0.3, clip 1800"
-    ]
+    limits = plan.in_words(usual_limits("fedncf", 900))
+    brings = f"private brings: factors 16, rounds 40, cohort 900, {limits}"
+    assert plan.brought(whole, 900) == [brings]
     assert plan.tested("fedmf", 900)
     assert not any(plan.tested(name, 900) for name in PRINTED)
 

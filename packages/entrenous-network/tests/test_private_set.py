@@ -15,18 +15,20 @@ from entrenous_network.operate.founding import found_federation
 from entrenous_network.operate.plans import FoundingPlan
 from small_data import interactions
 
-from entrenous.core.contract.declared import declared, private_set
+from entrenous.core.contract.declared import private_set
 from entrenous.core.contract.protocols import Catalogue
 from entrenous.core.errors import InputError
 from entrenous.core.values import FEW_PEOPLE
 from entrenous.data.interactions import Interactions
+from entrenous.privacy.lengths import usual_limits
 from entrenous.privacy.protection import FEWER_PEOPLE, OF_A_HUNDRED, PRIVATE, Protection
 from entrenous.runs.options import RunPlan
 from entrenous.runs.pipeline import RunRequest, carry_out
-from entrenous.runs.plan import brought, of_rows, with_set
+from entrenous.runs.plan import brought, in_words, of_rows, with_set
 from entrenous.systems.named import algorithms, kind_of
 
-FPL_SET = {"factors": 8, "epochs": 46, "cohort": 300}
+FPL_SET = {"factors": 8, "epochs": 35, "cohort": 0, "learning_rate": 0.1}
+FPL_LIMITS = usual_limits("fpl", 900)
 SMALL: dict[str, Any] = {"protocol": "loo-20", "profile": PRIVATE}
 
 
@@ -42,13 +44,11 @@ def people(users: int) -> Interactions:
 
 def test_the_set_completes_a_plan_and_what_is_asked_for_wins() -> None:
     whole = with_set(plan(), 900)
-    assert whole.settings == FPL_SET and whole.protect == {"noise": 0.6, "clip": 6.1}
+    assert whole.settings == FPL_SET and whole.protect == FPL_LIMITS
     assert with_set(whole, 900) == whole
     asked = with_set(plan(settings={"factors": "20"}, protect={"noise": "1"}), 900)
-    assert asked.settings == {**FPL_SET, "factors": "20"} and asked.protect == {
-        "noise": "1",
-        "clip": 6.1,
-    }
+    assert asked.settings == {**FPL_SET, "factors": "20"}
+    assert asked.protect == {"noise": "1", "clip": FPL_LIMITS["clip"]}
     for profile in ("paper", "dp", "robust"):
         assert with_set(plan(profile=profile), 900) == plan(profile=profile)
     assert with_set(plan("pepper-gmf"), 900) == plan("pepper-gmf")
@@ -58,37 +58,30 @@ def test_it_says_who_has_an_item_alone_and_where_popular_items_are_as_good() -> 
     # Each has one item of their own.
     rows = interactions([(f"u{u}", f"i{item}") for u in range(900) for item in (u % 40, 50 + u)])
     (alone,) = of_rows(plan(), rows)
-    assert alone.startswith("100% of 300 people in a sum have an item that nobody else there has")
+    assert alone.startswith("100% of 900 people in a sum have an item that nobody else there has")
     shared, popular = of_rows(plan(), replace(people(900), name="gowalla-nyc"))
-    assert shared.startswith("0% of 300") and "popular items is as good" in popular
+    assert shared.startswith("0% of 900") and "popular items is as good" in popular
     assert of_rows(plan(profile="paper"), rows) == of_rows(plan("pepper-gmf"), rows) == []
 
 
-@pytest.mark.parametrize(("users", "cohort"), [(120, 120), (300, 300), (900, 300), (6000, 2000)])
-def test_a_cohort_is_a_third_of_all_and_300_at_least_where_they_are_there(
-    users: int, cohort: int
-) -> None:
-    assert with_set(plan(), users).settings["cohort"] == cohort
-
-
 def test_it_is_said_in_a_line_with_what_was_changed_of_it() -> None:
-    brings = "private brings: factors 8, epochs 46, cohort 300, noise 0.6, clip 6.1"
+    brings = f"private brings: {in_words({**FPL_SET, **FPL_LIMITS})}"
     assert brought(plan(), 900) == [brings] == brought(with_set(plan(), 900), 900)
     assert brought(plan(profile="paper"), 900) == [] == brought(plan("pepper-gmf"), 900)
-    few = brought(plan(), 120)
-    assert few[0] == brings.replace("300", "120") and few[1].startswith("all 120 users are in each")
-    fewer = brought(plan(settings={"cohort": "60"}), 120)
-    assert not [line for line in fewer if line.startswith("all 120 users")]
+    clip, usual = FPL_LIMITS["clip"], FPL_LIMITS["multiple"]
+    loud = brought(plan(protect={"noise": str(2 * clip)}), 900)
+    assert loud[1] == (
+        f"this is not the set that was tested: multiple 2; tested: multiple {usual:g}"
+    )
     asked = plan(settings={"factors": "20"}, rounds=5)
     assert brought(asked, 2000) == [
-        "private brings: cohort 666, noise 0.6, clip 2.4",
+        f"private brings: {in_words({'cohort': 0, **usual_limits('fpl', 2000)})}",
         "this is not the set that was tested: factors 20, epochs replaced by 5 rounds; tested:"
         " factors 8, epochs 23",
     ]
     (first, few) = brought(plan("fcf-newton"), 900)
-    assert first == (
-        "private brings: clip 20 and noise 0.3 alone: no settings of fcf-newton were tested with it"
-    )
+    alone = in_words(usual_limits("fcf-newton", 900))
+    assert first == f"private brings: {alone}: no settings of fcf-newton were tested with it"
     assert few == f"128 factors for 900 people: {OF_A_HUNDRED}"
 
 
@@ -100,7 +93,7 @@ def test_below_a_thousand_people_more_than_eight_factors_say_the_figure() -> Non
 
 
 def test_every_set_is_of_settings_that_there_are() -> None:
-    """And says the noise and the cohort, in a form that a second reading leaves."""
+    """And says who takes part, in a form that a second reading leaves."""
     found = {name for name, make in algorithms().items() if private_set(make(), 900)}
     assert {"fcf", "pfpl+", "fpl"} <= found
     assert not {"sfpl", "pfpl", "fcf-huawei"} & found
@@ -112,7 +105,6 @@ def test_every_set_is_of_settings_that_there_are() -> None:
         assert tested.keys() <= {*kind.model_fields, *Protection.model_fields}
         catalogue = Catalogue(users, 100, 20 * users)
         half = kind.parse(preset).configured(catalogue).cohort == users // 2
-        assert "noise" in tested and declared(kind.parse(preset)).traits.private
         assert "cohort" in tested or half
         whole = with_set(plan(name), users)
         kind.parse({**preset, **whole.settings})
@@ -123,8 +115,9 @@ def test_terms_say_it_and_a_lot_draws_a_cohort(tmp_path: Path) -> None:
     plan = FoundingPlan(algorithm="fpl", users=120, protect=floor)
     items = Items.of(people(120))
     made = found_federation(tmp_path / "f", items, [], plan).terms
-    assert made.settings == {**FPL_SET, "cohort": 49} and made.protection.noise == 0.6
-    assert made.rounds == 46
+    assert made.settings == {**FPL_SET, "cohort": 49}
+    assert made.protection.noise == FPL_LIMITS["multiple"] * FPL_LIMITS["clip"]
+    assert made.rounds == 35
     asked = replace(plan, rounds=4, settings={"factors": 3})
     made = found_federation(tmp_path / "g", items, [], asked).terms
     assert made.rounds == 4 and made.settings["factors"] == 3
@@ -139,4 +132,5 @@ def test_the_remedy_of_too_few_people_works_and_says_what_it_costs(users: int) -
     assert f"or {remedy}: {OF_A_HUNDRED}" in str(why.value)
     protect = {"people": remedy.rpartition("=")[2]}
     ran = carry_out(replace(asked, protect=protect))
-    assert ran.manifest["settings"]["cohort"] == users
+    # 0 = everybody.
+    assert ran.manifest["settings"]["cohort"] == 0
