@@ -9,8 +9,7 @@ on each sum, so with G groups it is there G times.
 ways to add up a round: plain      one sum of everybody, as the program has it without groups clip
 each group's sum shortened to the median length of the groups' sums a device, by the very code of
            `federation new --protect groups=G` (entrenous_network/server/grouped_round.py)
-trim       of each number the mean without the largest and the smallest fifth of the groups median
-of each number the median over the groups watch      one sum; a round whose sum is more than 10
+watch      one sum; a round whose sum is more than 10
 times as long as the median one of up to 20 before it, or
            before there are five, as 10 made-up devices are on average, is not counted
            (entrenous_network/server/watch.py)
@@ -26,7 +25,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,7 +37,7 @@ from entrenous.core.contract.declared import bound
 from entrenous.core.contract.protocols import State, arrays_of
 from entrenous.core.contract.update import LIMIT, STEP, Total, fixed
 from entrenous.core.errors import EntrenousError
-from entrenous.core.types import Float64Array, Int64Array
+from entrenous.core.types import Int64Array
 from entrenous.federation.rounds import Rounds, Training
 from entrenous.federation.shard import Ledger, Shard
 from entrenous.runs.options import RunPlan
@@ -46,7 +45,6 @@ from entrenous.runs.pipeline import material
 from entrenous.runs.plan import make
 from entrenous.runs.recommenders import FederatedRecommender, tested
 
-Combine = Callable[[Float64Array], Float64Array]
 FIFTH = 5
 
 
@@ -63,24 +61,10 @@ def clipped_sum(sums: Sequence[Int64Array], people: Sequence[int], like: Total) 
     return np.asarray(np.sum([pack(total) for total in shorter], axis=0))
 
 
-def trim(means: Float64Array) -> Float64Array:
-    """The mean of each number without the largest and smallest fifth, one at least."""
-    cut = max(1, len(means) // FIFTH)
-    return np.asarray(np.sort(means, axis=0)[cut : len(means) - cut].mean(axis=0))
-
-
-def median(means: Float64Array) -> Float64Array:
-    """The median of each number."""
-    return np.asarray(np.median(means, axis=0))
-
-
 class Way(NamedTuple):
-    """A way to add up a round. combine: of the groups' means [G, n] one mean; clipped: as a server
-    does it.
-    """
+    """A way to add up a round. clipped: as a server does it."""
 
     groups: int = 1
-    combine: Combine | None = None
     clipped: bool = False
     watched: bool = False
 
@@ -134,10 +118,6 @@ class MaskedGroups:
             self.length = length(
                 unpack(whole, shard.contract.empty_total())._replace(devices=len(users))
             )
-        if self._way.combine is not None:
-            people = np.array(sizes, np.float64)
-            means = np.array(sums, np.float64) / people[:, None]
-            whole = np.rint(self._way.combine(means) * len(users)).astype(np.int64)
         found = unpack(whole, shard.contract.empty_total())
         found.senders[...] = len(users)
         found.weight[...] = len(users) * fixed(np.array([shard.contract.usual_weight]))
@@ -198,9 +178,7 @@ def main(arguments: Sequence[str]) -> None:
     )
     parsed.add_argument("algorithm")
     parsed.add_argument("--rounds", type=int, default=60)
-    parsed.add_argument(
-        "--noise", type=float, default=None, help="of a sum; default: the profile private's"
-    )
+    parsed.add_argument("--noise", type=float, default=3.0, help="of a sum")
     parsed.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
     parsed.add_argument("--liars", type=int, nargs="+", default=[0, 1, 9])
     parsed.add_argument("--lies", type=float, nargs="+", default=[0.0, 9.0])
@@ -221,15 +199,11 @@ def main(arguments: Sequence[str]) -> None:
     algorithm = algorithm.configured(train.catalogue)
     contract = bound(algorithm, train.catalogue)
     noise = asked.noise
-    if noise is None:
-        noise = float(contract.declaration.traits.private.get("noise", 0.1))
     groups = asked.groups
     ways = {
         "plain": Way(),
         "watch": Way(watched=True),
         "clip": Way(groups, clipped=True),
-        "trim": Way(groups, trim),
-        "median": Way(groups, median),
     }
     print(
         f"{asked.algorithm}: {len(train.users)} users, {asked.rounds} rounds, {groups} groups,"

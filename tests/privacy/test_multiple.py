@@ -9,10 +9,7 @@ import pytest
 from entrenous.core.contract.declared import bound
 from entrenous.core.errors import InputError
 from entrenous.data.synthetic import synthetic
-from entrenous.privacy.lengths import usual_limits
 from entrenous.privacy.protection import Protection, ProtectionInForce
-from entrenous.runs.options import RunPlan
-from entrenous.runs.plan import brought, protection_in, with_set
 from entrenous.systems.named import algorithms
 
 
@@ -34,12 +31,3 @@ def test_noise_is_a_multiple_of_the_clip() -> None:
 def test_noise_is_said_once(beside: dict[str, Any]) -> None:
     with pytest.raises(InputError, match="multiple without noise and epsilon"):
         Protection.parse({"multiple": 0.25, "clip": 8.0, **beside}, "")
-
-
-def test_a_multiple_stands_in_the_place_of_the_noise_that_private_brings() -> None:
-    plan = RunPlan(algorithm="fcf", profile="private", protect={"multiple": 0.25})
-    whole = with_set(plan, 943)
-    assert "noise" not in whole.protect
-    clip = usual_limits("fcf", 943)["clip"]
-    assert protection_in(whole, algorithms()["fcf"]()).noise == 0.25 * clip
-    assert any("multiple 0.25; tested: multiple" in line for line in brought(whole, 943))

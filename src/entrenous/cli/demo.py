@@ -17,8 +17,8 @@ SEEN_ROUNDS = 10
 WATCHED = 100
 METRICS = ("hr@10", "ndcg@10", "mrr@10", "auc", "item_coverage@10", "gini@10")
 LEAVES = """As published, the server reads each message by itself and can work the histories out, at
-any pi. Private, it gets sums of a third of all people, of messages at most {clip} long, with noise
-of standard deviation {noise} on every number. {holds} One person's share: entrenous receipt latest
+any pi. Private, it gets sums of everybody's messages, at most {clip} long each, with noise of
+{multiple} times that on every number. {holds} One person's share: entrenous receipt latest
 --user 196"""
 
 
@@ -93,7 +93,7 @@ def demo(*, user: str = "196", threads: int = 0, out: Path = RUNS) -> None:
     items = fpl.recommend(user)
     show_recommendations(user, items)
     protect = private.manifest["protect"]
-    tell(LEAVES.format(noise=protect["noise"], clip=protect["clip"], holds=HOLDS_AGAINST))
+    tell(LEAVES.format(clip=protect["clip"], multiple=protect["multiple"], holds=HOLDS_AGAINST))
     stored = [store.read(str(run.path), out) for run in (fpl, private, popular)]
     page = write_report(
         stored,

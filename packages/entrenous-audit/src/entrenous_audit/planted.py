@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass, field
-from math import ceil, erf, log, sqrt
+from math import ceil, erf, inf, log, sqrt
 from typing import Any, NamedTuple, cast, final
 
 import numpy as np
@@ -469,37 +469,33 @@ def _histories(owns: BoolArray) -> Histories:
 # ---- the view ------------------------------------------------------------------------------------
 
 
-def best_auc(answers: int, clip: float, noise: float) -> float:
-    """The AUC of the best test of whether somebody's messages are in the sums or not, by a server
-    that knows everybody else and writes every model.
+def best_auc(power: float) -> float:
+    """The AUC of the best test of which of two histories a person has, by a server that knows
+    everybody else and writes every model. power: answers (clip / noise)^2.
 
-    Each answer moves a sum by at most the clip, under Gaussian noise, whatever the answers before
-    were: all of them together are no easier to tell apart than one Gaussian moved by d = sqrt(
-    answers) clip / noise of its standard deviations (J. Dong, A. Roth, W. J. Su, "Gaussian
-    differential privacy", 2019). Then the best test has the AUC Phi(d / sqrt 2). Whether a person
-    has one history or another may move a sum by twice the clip.
+    One history in place of another moves a sum by at most twice the clip, under Gaussian noise,
+    whatever the answers before were: all of them together are no easier to tell apart than one
+    Gaussian moved by d = 2 sqrt(power) of its standard deviations (J. Dong, A. Roth, W. J. Su,
+    "Gaussian differential privacy", 2019). Then the best test has the AUC Phi(d / sqrt 2).
 
-    >>> round(best_auc(11, 1.0, 4.0), 2), round(best_auc(1, 26.0, 3.0), 3)
-    (0.72, 1.0)
+    >>> round(best_auc(0.25), 2), round(best_auc(44), 3)
+    (0.76, 1.0)
     """
-    if not clip or not noise:
-        return 1.0
-    return (1 + erf(sqrt(answers) * clip / noise / 2)) / 2
+    return (1 + erf(sqrt(power))) / 2
 
 
-def most_bits(answers: int, clip: float, noise: float) -> float | None:
+def most_bits(power: float) -> float | None:
     """The bits that all answers of a person tell of them together, at most, whatever models come.
+    power: answers (clip / noise)^2.
 
     A message within the clip, under Gaussian noise, tells at most (clip / noise)^2 / 2 nats (C. E.
     Shannon, 1949: the power of a signal over that of the noise, in however many numbers), given the
-    answers before it. None without a clip or noise: nothing is bounded then.
+    answers before it. None for infinite power: without a clip or noise nothing is bounded.
 
-    >>> round(most_bits(7, 13.0, 5.85), 1)
-    24.9
+    >>> most_bits(2 * log(2)), most_bits(inf)
+    (1.0, None)
     """
-    if not clip or not noise:
-        return None
-    return answers * (clip / noise) ** 2 / (2 * log(2))
+    return power / (2 * log(2)) if power < inf else None
 
 
 class PlantedView(NamedTuple):
@@ -543,26 +539,22 @@ def seen_by_operator(subject: Subject, progress: Progress) -> PlantedView:
     item: Array = np.nonzero(known)[1].astype(np.int32)
     ptr: Array = starts_of(known.sum(axis=1))
     told: dict[str, Array] = {"known/ptr": ptr, "known/item": item}
-    answers = plan.rounds or usual_answers(made.default_rounds(train.catalogue), _rate(shard))
+    answers = plan.rounds or usual_answers(
+        made.default_rounds(train.catalogue), shard.protected.rate
+    )
     operator = Operator(shard, train, answers, plan.seed)
-    more = " and a share of the others" if plan.knows else ""
     note = (
-        f"{answers} answers of each of {many} people, of whom the operator knows the rarest"
-        f" item{more}"
+        f"{answers} answers of each person, of whom the operator knows the rarest item"
+        f" and {plan.knows:.0%} of the others"
     )
     scores, rounds = read_people(operator, known, people, progress)
     rows = tuple(Seen(number, {}, people, {}) for number in range(rounds))
     own = shard.protected.protection
-    # One history in place of another moves a sum by twice the clip.
-    most = best_auc(answers, 2 * own.clip, own.noise)
+    bounded = own.clip and own.noise
+    power = answers * (own.clip / own.noise) ** 2 if bounded else inf
     seen = Transcript(about, train.popularity, rows, told)
-    bits = most_bits(answers, own.clip, own.noise)
-    return PlantedView(seen, Claims(people, scores, note=note), most, bits)
-
-
-def _rate(shard: Shard) -> float:
-    """The probability with which somebody takes part in a round."""
-    return shard.contract.cohort / shard.contract.sizes["users"]
+    claims = Claims(people, scores, note=note)
+    return PlantedView(seen, claims, best_auc(power), most_bits(power))
 
 
 def _known(train: Interactions, share: float) -> BoolArray:
