@@ -205,10 +205,6 @@ def main(arguments: Sequence[str]) -> None:
         "watch": Way(watched=True),
         "clip": Way(groups, clipped=True),
     }
-    print(
-        f"{asked.algorithm}: {len(train.users)} users, {asked.rounds} rounds, {groups} groups,"
-        f" noise {noise:g} a sum"
-    )
     first = made_up_length(algorithm, train.catalogue, seed=0)
     first += noise * np.sqrt(len(pack(contract.empty_total()))) / len(train.users)
     for number in asked.liars:

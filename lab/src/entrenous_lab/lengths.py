@@ -50,10 +50,7 @@ class Size(NamedTuple):
     protocol: str = "loo-99"
 
 
-FEW = Size("ml-100k", FEW_PEOPLE)
-SIZES = (FEW, Size("gowalla-nyc", MANY_PEOPLE), Size("ml-1m", 0, "ncf-99"))
-# Sets of `private` were tested for these; the others are measured on the first data set alone.
-SIZED = ("fcf", "pfpl+", "fedncf")
+SIZES = (Size("ml-100k", FEW_PEOPLE), Size("gowalla-nyc", MANY_PEOPLE), Size("ml-1m", 0, "ncf-99"))
 
 
 class Lengths:
@@ -138,8 +135,7 @@ def main() -> None:
     """Measures the algorithms that are named."""
     path = Path(stored.__file__).with_name(stored.FILE)
     for algorithm in sys.argv[1:]:
-        sizes = SIZES if algorithm in SIZED else (FEW,)
-        found = [measured(algorithm, size) for size in sizes]
+        found = [measured(algorithm, size) for size in SIZES]
         kept = [entry for entry in stored.entries() if entry["algorithm"] != algorithm]
         entries = sorted(
             [*kept, *found], key=lambda one: (one["algorithm"], one["below"] or np.inf)
