@@ -37,7 +37,6 @@ from entrenous.runs.recommenders import fitted
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 MULTIPLES = (2.0, 1.5, 1.0, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.03, 0.01)
-NONE = 1e-9  # a multiple that is no noise
 COST = 0.04
 
 
@@ -69,7 +68,7 @@ class Lengths:
 
 
 def trained(
-    asked: RunPlan, rows: Interactions, clip: float = stored.ANY, multiple: float = NONE
+    asked: RunPlan, rows: Interactions, clip: float = stored.ANY, multiple: float = 1e-9
 ) -> tuple[Lengths, float]:
     """Trains as asked, under `private` with a clip and noise. Returns the lengths of messages
     before the clip would apply, and HR@10 on validation rows, or minus the RMSE of predicted
