@@ -1,5 +1,5 @@
-"""How `private` bounds the messages of each algorithm: the clip, and the noise as a multiple of it.
-The file lengths.json, written by `python -m entrenous_lab.lengths`.
+"""Limits of `private` on the messages of each algorithm: the clip, and the noise as a multiple of
+it. The file lengths.json, written by `python -m entrenous_lab.lengths`.
 """
 
 from __future__ import annotations
