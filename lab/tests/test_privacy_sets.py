@@ -4,14 +4,10 @@ a small table whole.
 
 from __future__ import annotations
 
-import pytest
-from entrenous_lab.papers.privacy_sets import SIZES, SizedSets, choice
-from entrenous_lab.papers.set_runner import VALIDATION
-from entrenous_lab.papers.set_trials import TELLS, Tried, candidates
-from entrenous_lab.papers.stored import FOLDER, stored_in
+from entrenous_lab.papers.privacy_sets import SIZES, choice
+from entrenous_lab.papers.set_trials import Tried, candidates
 
-from entrenous.core.contract.declared import private_set
-from entrenous.runs.plan import algorithm_of, in_words
+from entrenous.runs.plan import algorithm_of
 
 
 def tried(accuracy: float, told: float) -> Tried:
@@ -47,25 +43,3 @@ def test_every_setting_that_is_tried_is_one_of_its_algorithm() -> None:
             for settings in candidates(grid):
                 own = {name: value for name, value in settings.items() if name != "noise"}
                 algorithm_of(algorithm, own)
-
-
-@pytest.mark.parametrize(
-    ("sets", "users"), list(zip(SIZES, (943, 2153, 6040), strict=True)), ids=lambda one: str(one)
-)
-def test_private_brings_what_the_stored_figures_choose(sets: SizedSets, users: int) -> None:
-    rows = stored_in(FOLDER, ["privacy-sets"])["privacy-sets"].content["rows"]
-    figures = {(row["data"], row["system"], row["metric"]): row["values"] for row in rows}
-    for algorithm, grid in sets.grid.items():
-        several = candidates(grid)
-        tried = {}
-        for data in sets.data:
-            measured = []
-            for settings in several:
-                label = f"{algorithm}, {in_words(settings)}"
-                tells = {share: figures[data, label, metric] for share, metric in TELLS.items()}
-                measured.append(Tried(settings, figures[data, label, VALIDATION], tells))
-            tried[data] = measured
-        chosen = several[choice(tried)]
-        made = algorithm_of(algorithm, {})
-        brought = {**dict(made), **private_set(made, users)}
-        assert chosen.items() <= brought.items()
