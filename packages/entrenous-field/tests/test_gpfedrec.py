@@ -209,7 +209,7 @@ def test_it_is_refused_under_private_and_serves_newcomers() -> None:
             rows,
             rounds=2,
             profile="private",
-            protect={"people": 3, "clip": 10},
+            protect={"people": 3, "clip": 10, "multiple": 0.3},
             split="random-80-20",
         )
     run = entrenous.run(GPFedRec(**settings), rows, rounds=3, seed=0, split="random-80-20")
