@@ -78,7 +78,7 @@ def test_the_demo(command: Command, tmp_path: Path) -> None:
     assert (
         "EXPOSED" in said.out
         and "pFPL+ private" in said.out
-        and "sums of 314, 10 rounds" in said.out
+        and "sums of 943, 10 rounds" in said.out
     )
     titles = [
         line for line in said.out.splitlines() if line.endswith(("│", "┃")) and " (19" in line
