@@ -76,7 +76,8 @@ for profile, protect in (("paper", {}), ("private", fewer)):
 
 # %% [markdown]
 # In sums of everybody with this noise the attacks find no more than popularity tells, and accuracy
-# falls by a few hundredths. That is about these attacks alone, and the final model of so few people
+# falls by a quarter: noise follows what one person may send, and 240 people are few to average it
+# out. That is about these attacks alone, and the final model of so few people
 # [tells of them](../privacy.md#what-private-brings). Only differential privacy bounds every attack,
 # at a [cost in accuracy](../privacy.md#differential-privacy) that 240 readers cannot pay.
 #
