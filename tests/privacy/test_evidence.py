@@ -186,6 +186,7 @@ def test_an_operator_who_plants_models_comes_first_with_its_own_popular_items() 
     said = told_.said(first)
     assert first["view"] == "planted"
     assert "finds 0.302 of a list, where popular items find 0.274" in said
+    assert "learns at most 32 bits of a person" in said
     assert said.endswith("LEAKS")
     assert told_.of_operator("fcf", first["settings"], {"noise": 6.5}).endswith(
         "(ml-100k, measured at noise 5.6 (here 6.5))"

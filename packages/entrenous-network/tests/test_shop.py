@@ -131,7 +131,7 @@ def test_a_device_whose_mark_the_server_leaves_out_does_not_join(
     def unmarked(*given: Any) -> bytes:
         parts = json.loads(asked(*given))
         mark = public_bytes(key_of(tmp_path / "shop")).hex()
-        parts[MEMBERS] = parts[MEMBERS].replace(f', "shop": "{mark}"', "")
+        parts[MEMBERS] = parts[MEMBERS].replace(f',"shop":"{mark}"', "")
         return json.dumps(parts).encode()
 
     monkeypatch.setattr(knocking, "joined", unmarked)

@@ -208,7 +208,8 @@ class Protection(Settings):
         except (TypeError, ValueError):
             # What is no number is refused below, by its own name.
             return settings
-        return {"noise": noise, **settings} if noise else settings
+        # What is 0 or no number is refused below, by its own name.
+        return {"noise": noise, **settings} if 0 < noise < math.inf else settings
 
     @model_validator(mode="after")
     def _together(self) -> Self:

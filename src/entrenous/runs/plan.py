@@ -349,7 +349,8 @@ def _check_bound(algorithm: str, protect: Mapping[str, SettingValue]) -> None:
         return
     raise InputError(
         "--profile private",
-        f"the usual length of a message of {short(algorithm)} was not measured",
+        f"no clip and noise are asked for, and a message of {short(algorithm)} was not measured"
+        " or shall not be clipped",
         expected="a clip, in whose noise a person can be lost",
         fix=f"{PROTECT} clip=10 {PROTECT} multiple=0.3, and measure it with `entrenous audit`,"
         " or fcf, fpl",

@@ -21,8 +21,10 @@ from entrenous.core.errors import CheckFailed, EntrenousError
 from entrenous.core.keys import key as key_of
 from entrenous.core.keys import local_key, select_key
 from entrenous.core.printed import counted
+from entrenous.core.registry.discover import short
 from entrenous.core.types import Float64Array
 from entrenous.federation.shard import Ledger
+from entrenous.privacy.lengths import usual_limits
 from entrenous.privacy.protection import ProtectionInForce
 
 from ..frames import agreed_model
@@ -469,11 +471,12 @@ class FederationServer:
     def _lies(self, total: Total) -> bool:
         """Returns whether a sum is too long to count; the round is lost then.
 
-        Honest sums of some algorithms grow by as much from round to round, unless devices clip what
-        they send. Without a clip a long sum is logged, and the round counts.
+        Honest sums grow by less where devices clip what they send, and by algorithms whose messages
+        were measured. Of others a long sum is logged, and the round counts.
         """
         why = too_long(total, self._lengths, self._made_up)
-        if why and self.terms.protection.clip:
+        measured = usual_limits(short(self.terms.algorithm), self.terms.users)
+        if why and (measured or self.terms.protection.clip):
             self._lose(f"{why}: a member lies, and masks hide which")
             return True
         if why:
