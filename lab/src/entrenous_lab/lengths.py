@@ -1,16 +1,20 @@
-"""`python -m entrenous_lab.lengths ALGORITHM...`: the clip of `private`, how much noise an
-algorithm bears, and what both cost on validation rows.
+"""`python -m entrenous_lab.lengths [--step] ALGORITHM...`: the clip of `private`, how much noise an
+algorithm bears, the least step, and what they cost on validation rows.
 
 Each training is one of `private` on training rows alone. For a clip at a quantile of the lengths of
 honest messages the noise is the largest multiple of it that costs, with the clip, no more than COST
-of HR@10 on validation rows. Quantiles rise as long as that multiple does not fall. What is found
-replaces the algorithm's entry in privacy/lengths.json, one after the other.
+of HR@10 on validation rows. Quantiles rise as long as that multiple does not fall. The step is the
+smallest share of the longest move of an honest row that then costs no more than STEP_COST, on the
+average of SEEDS. What is
+found replaces the algorithm's entries in privacy/lengths.json, one after the other; with --step the
+clip and the noise there stay.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -31,6 +35,7 @@ from entrenous.federation.shard import Threads
 from entrenous.privacy import lengths as stored
 from entrenous.privacy.clip import lengths
 from entrenous.privacy.protection import PRIVATE
+from entrenous.privacy.step import longest_move
 from entrenous.runs.options import RunPlan
 from entrenous.runs.plan import make, protection_in, with_set
 from entrenous.runs.recommenders import fitted
@@ -38,6 +43,9 @@ from entrenous.runs.recommenders import fitted
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 MULTIPLES = (2.0, 1.5, 1.0, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.03, 0.01)
 COST = 0.04
+SHARES = (1.0, 0.7, 0.5, 0.35, 0.25, 0.18, 0.12, 0.08, 0.05, 0.035, 0.025, 0.018, 0.012)
+STEP_COST = 0.01
+SEEDS = (0, 1)
 
 
 class Size(NamedTuple):
@@ -53,10 +61,13 @@ SIZES = (Size("ml-100k", FEW_PEOPLE), Size("gowalla-nyc", MANY_PEOPLE), Size("ml
 
 
 class Lengths:
-    """A limit that leaves messages as they are, and remembers how long they were."""
+    """A limit that leaves messages as they are, and remembers how long they were. move: the longest
+    move of a row of the model.
+    """
 
     def __init__(self) -> None:
         self._seen: list[Float64Array] = []
+        self.move = 0.0
 
     def __call__(self, update: Update, keys: UInt64Array) -> Update:
         self._seen.append(lengths(update))
@@ -68,28 +79,38 @@ class Lengths:
 
 
 def trained(
-    asked: RunPlan, rows: Interactions, clip: float = stored.ANY, multiple: float = 1e-9
+    asked: RunPlan,
+    rows: Interactions,
+    clip: float = stored.ANY,
+    multiple: float = 1e-9,
+    step: float = 0,
+    seed: int = 0,
 ) -> tuple[Lengths, float]:
-    """Trains as asked, under `private` with a clip and noise. Returns the lengths of messages
-    before the clip would apply, and HR@10 on validation rows, or minus the RMSE of predicted
-    ratings.
+    """Trains as asked, under `private` with a clip, noise and a step. Returns the lengths of
+    messages before the clip would apply, and HR@10 on validation rows, or minus the RMSE of
+    predicted ratings.
     """
     split = splits(str(asked.protocol), rows, seed=0)[0]
     assert split.validation is not None
-    protect = {"noise_by": "server", "people": 1, "clip": clip, "multiple": multiple}
+    protect = {"noise_by": "server", "people": 1, "clip": clip, "multiple": multiple, "step": step}
     plan = with_set(replace(asked, protect=protect), len(split.train.users))
     made: Any = make(plan, split.train)
     watch = Lengths()
     rounds = Rounds(
         made,
         split.train,
+        seed=seed,
         executor=Threads(0),
         protection=protection_in(plan, made),
         limits=[watch],
     )
-    length = made.default_rounds(split.train.catalogue)
+    training = rounds.start()
     try:
-        training = rounds.advance(rounds.start(), length)
+        for _ in range(made.default_rounds(split.train.catalogue)):
+            before = made.download(training.server)
+            training = rounds.one_round(training)
+            moved = longest_move(rounds.contract, before, made.download(training.server))
+            watch.move = max(watch.move, moved)
     except NonFiniteError:
         return watch, -np.inf
     recommender = fitted(rounds, training).recommender
@@ -115,8 +136,24 @@ def measured(algorithm: str, size: Size) -> dict[str, Any]:
         best = {"clip": clip, "quantile": quantile, **tried}
     entry = {"algorithm": algorithm, "below": size.below, "data": size.data}
     entry |= {"protocol": size.protocol, "free": free, **best}
-    print(json.dumps(entry), flush=True)
-    return entry
+    return stepped(entry)
+
+
+def stepped(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns an entry with the least step that costs little, and prints it."""
+    rows = load(entry["data"])
+    private = RunPlan(algorithm=entry["algorithm"], profile=PRIVATE, protocol=entry["protocol"])
+    limits = entry["clip"], entry["multiple"]
+    watch = trained(private, rows, *limits)[0]
+    accuracy = {0.0: 0.0}
+    for step in (0.0, *(float(f"{share * watch.move:.2g}") for share in SHARES)):
+        several = [trained(private, rows, *limits, step, seed)[1] for seed in SEEDS]
+        accuracy[step] = float(np.mean(several))
+    enough = accuracy[0.0] - STEP_COST
+    least = min(step for step in accuracy if step and accuracy[step] >= enough)
+    found = {**entry, "unstepped": accuracy[0.0], "step": least, "stepped": accuracy[least]}
+    print(json.dumps(found), flush=True)
+    return found
 
 
 def most_noise(private: RunPlan, rows: Interactions, clip: float, enough: float) -> dict[str, Any]:
@@ -133,8 +170,13 @@ def most_noise(private: RunPlan, rows: Interactions, clip: float, enough: float)
 def main() -> None:
     """Measures the algorithms that are named."""
     path = Path(stored.__file__).with_name(stored.FILE)
-    for algorithm in sys.argv[1:]:
-        found = [measured(algorithm, size) for size in SIZES]
+    step_alone = "--step" in sys.argv
+    for algorithm in sys.argv[1 + step_alone :]:
+        before = [entry for entry in stored.entries() if entry["algorithm"] == algorithm]
+        if step_alone:
+            found = [stepped(entry) for entry in before]
+        else:
+            found = [measured(algorithm, size) for size in SIZES]
         kept = [entry for entry in stored.entries() if entry["algorithm"] != algorithm]
         entries = sorted(
             [*kept, *found], key=lambda one: (one["algorithm"], one["below"] or np.inf)

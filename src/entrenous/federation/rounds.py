@@ -204,7 +204,7 @@ class Rounds:
         received = self.contract.delivered(download, users[:1])
         ledger = training.ledger.down(received, len(users), self.catalogue.items)
         with stage(number, "aggregate"):
-            server = self.algorithm.aggregate(training.server, total)
+            server = self.protected.aggregate(self.algorithm, training.server, total)
         if self._recorder is not None:
             self._recorder.ended(number, self.contract, download, total)
         self.everybody.release(total)

@@ -1,5 +1,5 @@
-"""Limits of `private` on the messages of each algorithm: the clip, and the noise as a multiple of
-it. The file lengths.json, written by `python -m entrenous_lab.lengths`.
+"""Limits of `private` for each algorithm: the clip of a message, the noise as a multiple of it, and
+the step of the model. The file lengths.json, written by `python -m entrenous_lab.lengths`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Final
 from .evidence import SAME_AS
 
 FILE: Final = "lengths.json"
-LIMITS: Final = ("clip", "multiple")
+LIMITS: Final = ("clip", "multiple", "step")
 ANY: Final = 1e6
 """A clip that is longer than any message."""
 
@@ -26,14 +26,14 @@ def entries() -> Sequence[Mapping[str, Any]]:
 
 
 def usual_limits(algorithm: str, users: int) -> dict[str, float]:
-    """Returns the `clip` and the `multiple` of an algorithm in federations of about so many users;
-    {} if they were never measured.
+    """Returns the `clip`, the `multiple` and, if it has one, the `step` of an algorithm in
+    federations of about so many users; {} if they were never measured.
     """
     name = SAME_AS.get(algorithm, algorithm)
     own = [entry for entry in entries() if entry["algorithm"] == name]
-    for entry in own:
-        # 0 stands for any number of people.
-        if users < (entry["below"] or users + 1):
-            return {name: float(entry[name]) for name in LIMITS}
+    # 0 stands for any number of people.
+    enough = [entry for entry in own if users < (entry["below"] or users + 1)]
     # What was measured of fewer people costs more people less accuracy.
-    return {name: float(own[-1][name]) for name in LIMITS} if own else {}
+    for entry in enough or own[-1:]:
+        return {limit: float(entry[limit]) for limit in LIMITS if entry.get(limit)}
+    return {}

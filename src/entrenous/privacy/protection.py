@@ -21,6 +21,7 @@ from pydantic import (
 
 from ..core.contract.declarations import Traits
 from ..core.contract.declared import Contract
+from ..core.contract.protocols import State
 from ..core.contract.settings import Settings
 from ..core.contract.update import LIMIT, STEP, Total, Update, fixed, real
 from ..core.errors import InputError, did_you_mean
@@ -33,6 +34,7 @@ from .limit import Limit
 from .noise import Source, noise, share_of
 from .quantise import quantise
 from .rows import all_rows, padded_rows
+from .step import check_step, within_step
 from .turnout import Turnout
 
 PROTECT = "--protect"
@@ -94,6 +96,15 @@ class Protection(Settings):
         description=(
             "the noise as a multiple of the clip, in place of `noise`: a model decides how large"
             " the numbers of a person are, up to the clip"
+        ),
+    )
+    step: float = Field(
+        0,
+        ge=0,
+        le=1e6,
+        description=(
+            "how far one round moves each row of the model at most, an item's or that of a whole"
+            " network; devices refuse a model that has moved further. 0 = any"
         ),
     )
     noise_by: Literal["devices", "server"] = Field(
@@ -193,7 +204,7 @@ class Protection(Settings):
         from before these settings hash as they did.
         """
         settings: dict[str, Any] = handler(self)
-        unsaid = {"groups": 1, "answers": 0, "days": 0, "bits": 64, "multiple": None}
+        unsaid = {"groups": 1, "answers": 0, "days": 0, "bits": 64, "multiple": None, "step": 0}
         for name, none in unsaid.items():
             if name in settings and settings[name] == none:
                 del settings[name]
@@ -539,6 +550,14 @@ class ProtectionInForce:
         bits = real(total.weight + noise)
         return self.adaptive.moved(moved, float(bits.sum()))
 
+    def aggregate(self, algorithm: Any, server: State, total: Total) -> State:
+        """Returns the state after a round, as the algorithm makes it of a sum, with moves of the
+        model shortened to the step.
+        """
+        after: State = algorithm.aggregate(server, total)
+        step = self.protection.step
+        return within_step(self.contract, server, after, step) if step else after
+
     def on_sum(self, total: Total, key: np.uint64, moved: float = 0.0) -> Total:
         """Returns the sum that is released under a noisy protection. It has the server's noise on
         every number, if the server adds the noise, and no counts that depend on histories or on who
@@ -613,6 +632,8 @@ def _check(protection: Protection, contract: Contract) -> None:
             expected=f"at least {people} in each",
             fix=f"at most {most} groups" if most >= 3 else "leave it out",
         )
+    if protection.step:
+        check_step(contract)
     alone = list(contract.way("shown"))
     if contract.groups > 1:
         alone.append("group")

@@ -9,13 +9,16 @@ a person, and later those that it is nearly sure of, point along it, so that who
 answers along it too. Each person has another direction. Rounds whose lot did not draw the
 person show what others answer, and are subtracted. A person is read until their budget of answers
 is spent.
+
+Where devices refuse a model that has moved further than a step in a round, it begins with the first
+model of the training, goes towards the one that it wants, and reads on its way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import ceil, erf, inf, log, sqrt
 from typing import Any, NamedTuple, cast, final
 
@@ -35,6 +38,7 @@ from entrenous.federation.shard import Shard, Threads
 from entrenous.kernels.generator import Generator, generator
 from entrenous.kernels.sampling import cohort as drawn
 from entrenous.privacy.protection import PROTECT, Protection
+from entrenous.privacy.step import longest_move, within_step
 from entrenous.privacy.turnout import usual_answers
 from entrenous.runs.plan import protection_in
 
@@ -47,15 +51,12 @@ from .transcript import Transcript
 
 PEOPLE = 40  # who are read
 
-# Answers in which vectors that devices keep are led away, before they are read.
-LEADS = 4
-# Lengths of the rows that lead the vectors of others back.
-BACK = 2.0
 # People who are made up for a trial: such as the person, and such as the others in the sum.
 MINE = 8
 OTHERS = 24
-# Times that the operator plans anew, from what it has read by then.
-PLANS = 3
+# Times that the operator plans, from what it has read by then. Until the second plan vectors that
+# devices keep are led away, before they are read.
+PLANS = 4
 # Lengths that are tried, numbers of items that point along the direction, and what the parts of a
 # model are multiplied by that belong to no item.
 LENGTHS = (0.03, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 10.0, 100.0, 3000.0)
@@ -69,6 +70,8 @@ COMMON = 0.2
 # A bias by which nobody who drew an item as a negative moves.
 FAR = 30_000.0
 LARGEST = 30.0  # of log odds
+# Groups of items that are about as popular.
+ALIKE = 16
 # The share by which the sum of others may differ from what is made up.
 DOUBT = 0.3
 MEDIAN_SQUARE = 0.455  # of a normal number of variance 1
@@ -107,8 +110,10 @@ class ItemReading(NamedTuple):
         units of that of one sum.
         """
         rest = seen - without
-        # Most items are none of the person's: what is common to all says nothing.
-        rest = rest - np.median(rest)
+        # Most items are none of the person's: what is common to all that are about as popular says
+        # nothing of them.
+        for alike in np.array_split(np.argsort(self.expected, kind="stable"), ALIKE):
+            rest[alike] -= np.median(rest[alike])
         spread = self.spread * noisier
         if without is self.expected:
             spread = spread + (DOUBT * self.expected) ** 2
@@ -127,6 +132,8 @@ class Suspect:
     """The items that it knew before."""
     odds: Float64Array
     """[items], log odds that the person has the item."""
+    place: int = 0
+    """Of their direction."""
     answers: int = 0
     weight: Float64Array = field(default_factory=lambda: np.zeros(0))
     trick: Trick = field(default_factory=Trick)
@@ -138,6 +145,12 @@ class Suspect:
         chance = 1 / (1 + np.exp(-np.clip(self.now(), -LARGEST, LARGEST)))
         chance[self.known] = 1
         return chance
+
+    def fold(self) -> None:
+        """Keeps what the present model told, before another one is shown."""
+        self.odds = self.now()
+        self.sums = {True: [], False: []}
+        self.reading = None
 
     def now(self) -> Float64Array:
         """The log odds with what the present model told."""
@@ -174,7 +187,8 @@ class Operator:
         self.chance: Float64Array = (train.popularity + 0.5) / (self.users + 1)
         self.seed = seed
         server = self.algorithm.init_server(shard.catalogue, key(seed, "server"))
-        self.blank = self.algorithm.download(server)
+        self.first = self.algorithm.download(server)
+        self.step = shard.protected.protection.step or inf
         self.shown: list[State] = []
         self.carried = self._carried()
         self._draws = generator(key(seed, "planted"))
@@ -182,7 +196,7 @@ class Operator:
     def _carried(self) -> bool:
         """Tells whether a vector that a device keeps changes what it sends."""
         person = np.zeros(1, np.int64)
-        model = followed(self.algorithm, self.blank)
+        model = followed(self.algorithm, self.first)
         devices = self.algorithm.init_devices(person, self.shard.catalogue, key(self.seed))
         moved = [array + 1 if isinstance(array, np.ndarray) else array for array in devices]
         other = type(devices)(*moved)
@@ -196,21 +210,21 @@ class Operator:
 
     # ---- models ----------------------------------------------------------------------------------
 
-    def model(self, suspects: list[Suspect]) -> State:
+    def model(self, suspects: Sequence[Suspect]) -> State:
         """Returns the model in which the items of each suspect point along their direction."""
         arrays = {}
-        for name, array in arrays_of(self.blank).items():
+        for name, array in arrays_of(self.first).items():
             planted = np.zeros_like(array)
             arrays[name] = planted
             if array.shape[0] != self.items:
                 self._head(planted[0], suspects[0].trick)
                 continue
-            for place, suspect in enumerate(suspects):
+            for suspect in suspects:
                 if array.ndim == 1 and suspect.trick.far:
                     planted[suspect.weight > 0] = -FAR
                 elif array.ndim > 1:
-                    planted[:, place] = suspect.trick.length * suspect.weight
-        return type(self.blank)(**arrays)
+                    planted[:, suspect.place] = suspect.trick.length * suspect.weight
+        return type(self.first)(**arrays)
 
     def _head(self, network: Array, trick: Trick) -> None:
         """Writes the last layer of a network (kernels/ncf.py), of which all else is 0."""
@@ -218,48 +232,46 @@ class Operator:
         network[shape.head] = trick.height
         network[shape.head + shape.gmf + shape.width[-1]] = -LARGEST * trick.far
 
-    def back(self) -> State:
-        """Returns the model that leads the first number of a kept vector back to 0: half of the
-        items pull it up, half pull it down.
+    def towards(self, model: State, wanted: State, rounds: int = 1) -> State:
+        """Returns the model nearest to the one that is wanted that devices take after some more
+        rounds.
         """
-        pulls = np.where(np.arange(self.items) % 2, -1.0, 1.0)
-        nobody = Suspect(-1, np.zeros(0, np.int64), pulls, weight=pulls, trick=Trick(length=BACK))
-        return self.model([nobody])
+        return within_step(self.shard.contract, model, wanted, rounds * self.step)
 
-    def plan(self, suspect: Suspect) -> None:
-        """Tries models for a suspect, and keeps the one that tells most."""
-        suspect.odds = suspect.now()
-        suspect.sums = {True: [], False: []}
-        suspect.reading = None
+    def plan(self, suspect: Suspect, shown: State, rounds: int) -> None:
+        """Tries models for a suspect, and keeps the one that tells most when it has been on its way
+        for some rounds. shown: the last model that devices have seen.
+        """
+        suspect.fold()
         trial = MadeUpPeople(self, suspect)
-        # What a vector is led away by tells little itself: it is judged by what is read after it.
-        first = self.carried and not self.shown
+        first = self.carried and not suspect.answers
         best = -1.0
-        for trick in self._tricks():
+        for trick in self._tricks(first):
             trying = self._trying(suspect, trick, trial.likely)
-            reading = trial.reading(trying)
-            worth = reading.worth
+            start = shown
+            tried = [trying]
+            # What a vector is led away by tells little itself: it is judged by what is read after.
             if first:
-                trial.lead(trying)
-                after = [self._trying(suspect, one, trial.likely) for one in self._blank()]
-                worth = max(trial.reading(one).worth for one in after)
-                trial.forget()
+                start = trial.lead(shown, self.model(tried), rounds)
+                tried = [self._trying(suspect, one, trial.likely) for one in self._blank()]
+            reached = [self.towards(start, self.model([one]), rounds) for one in tried]
+            worth = max(trial.reading(one, trying).worth for one in reached)
+            trial.forget()
             if worth > best:
                 best = worth
-                suspect.reading = reading
                 suspect.trick = trick
                 suspect.weight = trying.weight
 
     def _trying(self, suspect: Suspect, trick: Trick, likely: Float64Array) -> Suspect:
         weight = self._weight(likely, suspect.known, trick.reach)
-        return Suspect(suspect.user, suspect.known, suspect.odds, weight=weight, trick=trick)
+        return replace(suspect, weight=weight, trick=trick)
 
-    def _tricks(self) -> list[Trick]:
+    def _tricks(self, first: bool) -> list[Trick]:
         lengths = AWAY if self.carried else LENGTHS
         # Item factors alone have no biases.
-        lows = (False, True) if len(self.blank) > 1 else (False,)
+        lows = (False, True) if len(self.first) > 1 else (False,)
         tricks = [Trick(many, s, low) for many in REACHES for s in lengths for low in lows]
-        if self.carried and self.shown:
+        if self.carried and not first:
             # Vectors that are led away need no more than to be read, but may be led on.
             blank = self._blank()
             on = [one._replace(height=b.height) for b in blank for one in tricks if one.reach == 1]
@@ -267,7 +279,7 @@ class Operator:
         return tricks
 
     def _blank(self) -> list[Trick]:
-        network = any(array.shape[0] != self.items for array in arrays_of(self.blank).values())
+        network = any(array.shape[0] != self.items for array in arrays_of(self.first).values())
         return [Trick(height=height) for height in (HEIGHTS if network else (1.0,))]
 
     def _weight(self, likely: Float64Array, known: Int64Array, reach: int) -> Float64Array:
@@ -281,49 +293,43 @@ class Operator:
 
     # ---- sums ------------------------------------------------------------------------------------
 
-    def read(self, suspects: list[Suspect], progress: Progress) -> int:
+    def read(self, suspects: Sequence[Suspect], progress: Progress) -> int:
         """Shows models until every suspect has answered as often as they may, and returns the
-        number of rounds. Where devices carry vectors, there is one suspect, and rounds without them
-        lead the vectors of others back.
+        number of rounds. Where devices carry vectors, there is one suspect.
         """
         devices = self.shard.init_devices(key(self.seed, "devices"))
         everybody = np.arange(self.users)
         rounds = ceil(self.answers * self.users / self.cohort)
-        away = self.back()
-        plans = self._plans(rounds)
+        every = ceil(rounds / PLANS)
+        shown = wanted = self.first
         for number in range(4 * rounds):
             if all(one.answers >= self.answers for one in suspects):
                 return number
             progress(min(number, rounds - 1), rounds, "planted round")
-            at = suspects[0].answers if self.carried else number
-            if plans and at >= plans[0]:
-                plans.pop(0)
+            if number % every == 0:
                 for one in suspects:
-                    self.plan(one)
-                download = self.model(suspects)
-                # As often as the person answers it before the next plan.
-                again = LEADS if self.carried and not self.shown else 1
-                self.shown += [followed(self.algorithm, download)] * again
+                    self.plan(one, shown, every)
+                wanted = self.model(suspects)
+            # Where moves are bounded, devices know the first model.
+            going = shown if self.step < inf and not number else self.towards(shown, wanted)
+            moved = longest_move(self.shard.contract, shown, going)
+            if moved or suspects[0].reading is None:
+                for one in suspects:
+                    one.fold()
+                    one.reading = MadeUpPeople(self, one).reading(going, one)
+            shown = going
+            if self.carried:
+                self.shown.append(followed(self.algorithm, shown))
             lots = self._draws.uniform(self.users) < self.cohort / self.users
             for one in suspects:
                 lots[one.user] &= one.answers < self.answers
-            # Whoever else the last models led away is led back while the person is not there.
-            there = bool(lots[suspects[0].user])
-            shown = away if self.carried and not there else download
             sums = self._sum(shown, devices, everybody[lots], number)
-            for place, one in enumerate(suspects):
+            for one in suspects:
                 took = bool(lots[one.user])
                 one.answers += int(took)
                 if took or not self.carried:
-                    one.sums[took].append(sums[:, place])
+                    one.sums[took].append(sums[:, one.place])
         return 4 * rounds
-
-    def _plans(self, rounds: int) -> list[int]:
-        """The rounds, or the answers, before which the operator plans."""
-        if not self.carried:
-            return list(range(0, rounds, ceil(rounds / PLANS)))
-        rest = range(LEADS, self.answers, ceil((self.answers - LEADS) / PLANS))
-        return [0, *rest]
 
     def _sum(self, download: State, devices: State, users: Int64Array, number: int) -> Array:
         """[items, width], a row of the sum for each item."""
@@ -379,11 +385,14 @@ class MadeUpPeople:
             self._answer(model)
         self._before = self._copied()
 
-    def lead(self, suspect: Suspect) -> None:
-        """Has the made-up person answer the model of a suspect, as often as it leads them away."""
-        model = followed(self._operator.algorithm, self._operator.model([suspect]))
-        for _ in range(LEADS):
-            self._answer(model)
+    def lead(self, shown: State, wanted: State, rounds: int) -> State:
+        """Has the made-up person answer models on the way to one that leads them away, and returns
+        the last of these.
+        """
+        for _ in range(rounds):
+            shown = self._operator.towards(shown, wanted)
+            self._answer(followed(self._operator.algorithm, shown))
+        return shown
 
     def forget(self) -> None:
         """Undoes `lead`."""
@@ -406,10 +415,10 @@ class MadeUpPeople:
         call = LocalCall(model, devices, self._histories, self._people, draws)
         return local(shard.contract, shard.algorithm, call)
 
-    def reading(self, suspect: Suspect) -> ItemReading:
-        """Returns by what the answers to the model of a suspect would be read."""
+    def reading(self, shown: State, suspect: Suspect) -> ItemReading:
+        """Returns by what the answers of a suspect to a model would be read."""
         operator = self._operator
-        model = followed(operator.algorithm, operator.model([suspect]))
+        model = followed(operator.algorithm, shown)
         _, update = self._answered(model, self._devices, -1)
         keys = folds(key(operator.seed, "limits"), self._people)
         for limit in operator.shard.protected.limits():
@@ -421,7 +430,8 @@ class MadeUpPeople:
             rows[name] = np.zeros((many, operator.items, *row.shape[1:]))
             rows[name][place, update.item] = row
         table = operator.by_item(rows, update.dense, many)
-        return self._read_by(table[..., 0].astype(np.float64), suspect.weight == 0)
+        along = table[..., suspect.place].astype(np.float64)
+        return self._read_by(along, suspect.weight == 0)
 
     def _read_by(self, table: Float64Array, free: BoolArray) -> ItemReading:
         operator = self._operator
@@ -536,9 +546,8 @@ def seen_by_operator(subject: Subject, progress: Progress) -> PlantedView:
     people = able[drawn(key(plan.seed, "audit", "watched"), many, len(able))]
     about = about_of(plan, made, shard.contract, train, protection)
     about |= {"cohort": shard.contract.cohort, "watched": many, "rate": 1.0}
-    item: Array = np.nonzero(known)[1].astype(np.int32)
-    ptr: Array = starts_of(known.sum(axis=1))
-    told: dict[str, Array] = {"known/ptr": ptr, "known/item": item}
+    item = np.nonzero(known)[1].astype(np.int32)
+    told: dict[str, Array] = {"known/ptr": starts_of(known.sum(axis=1)), "known/item": item}
     answers = plan.rounds or usual_answers(
         made.default_rounds(train.catalogue), shard.protected.rate
     )
@@ -581,12 +590,15 @@ def read_people(
     # As many people at once as there are directions, unless what devices carry must be led back.
     width = 1
     if not operator.carried:
-        width = min(a.shape[1] for a in arrays_of(operator.blank).values() if a.ndim > 1)
+        width = min(a.shape[1] for a in arrays_of(operator.first).values() if a.ndim > 1)
     scores = np.zeros((len(users), operator.items), np.float32)
     rounds = 0
     for low in range(0, len(users), width):
         some = users[low : low + width]
-        suspects = [Suspect(int(u), np.flatnonzero(known[u]), prior.copy()) for u in some]
+        suspects = [
+            Suspect(int(user), np.flatnonzero(known[user]), prior.copy(), place)
+            for place, user in enumerate(some)
+        ]
         operator.shown.clear()
         # Each time the federation begins anew.
         rounds = max(rounds, operator.read(suspects, progress))

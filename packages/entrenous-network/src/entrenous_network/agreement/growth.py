@@ -13,9 +13,10 @@ from pathlib import Path
 
 import numpy as np
 
-from entrenous.core.contract.declared import Contract, DeclaredArray
-from entrenous.core.contract.protocols import State
+from entrenous.core.contract.declared import Contract, DeclaredArray, declared
+from entrenous.core.contract.protocols import FederatedAlgorithm, State
 from entrenous.core.errors import InputError
+from entrenous.core.keys import key
 from entrenous.core.types import Array
 
 from .catalogue import ITEMS, Items
@@ -50,6 +51,15 @@ def current_items(folder: Path, founding: FederationTerms) -> Items:
 def read_items(file: Path) -> Items:
     """Returns the items of a longer list. Raises InputError for a file that has none."""
     return Items.parse(file.read_text(encoding="utf-8"), str(file))
+
+
+def first_state(terms: FederationTerms, algorithm: FederatedAlgorithm, items: Items) -> State:
+    """Returns the state of a server before its first round, which follows from the terms."""
+    catalogue = terms.catalogue
+    # The only place where a server needs what is known of the items: its state has it from then on.
+    if declared(algorithm).traits.learns_features:
+        catalogue = catalogue._replace(features=items.known)
+    return algorithm.init_server(catalogue, key(terms.seed, "server"))
 
 
 def in_corner(before: Array, longer: Array) -> Array:

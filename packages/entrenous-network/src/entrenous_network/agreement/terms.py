@@ -379,9 +379,12 @@ class FederationTerms(Settings):
     def last_number(self) -> int:
         """The largest number that a request may carry: that of the trained model. Under masks
         numbers only name rounds. A node sends one masked input at most for each, and counts these
-        itself (`sums`), so a server that leaves numbers out gains nothing.
+        itself (`sums`), so a server that leaves numbers out gains nothing, unless a model may move
+        by a step for each.
         """
-        return LAST_NUMBER if self.masked else self.rounds
+        if self.masked and (self.endless or not self.protection.step):
+            return LAST_NUMBER
+        return self.rounds + self.spare
 
     @cached_property
     def catalogue(self) -> Catalogue:
@@ -667,6 +670,8 @@ class FederationTerms(Settings):
         clip = ""
         if own.clip:
             clip = f"; each device's message at most {own.clip:g} long"
+        if own.step:
+            clip += f"; a model that moved by more than {own.step:g} a round is refused"
         bound = narrow_bound(own, self.in_sum) if own.bits == 32 else None
         if bound is not None:
             clip += f"; numbers beyond {bound:.0f} become {bound:.0f}"

@@ -32,6 +32,7 @@ from entrenous.core.types import Array, Float32Array, Int64Array
 from entrenous.data.interactions import Interactions
 from entrenous.federation.shard import Shard, Threads
 from entrenous.privacy.protection import ProtectionInForce
+from entrenous.privacy.step import LEAST, ROUNDED, longest_move
 from entrenous.privacy.turnout import drawn, lots
 
 from ..agreement.catalogue import Items
@@ -41,6 +42,8 @@ from ..agreement.growth import (
     check_growing,
     current_items,
     current_terms,
+    first_state,
+    grown,
     items_in,
     with_more_items,
 )
@@ -280,6 +283,7 @@ class FederatedNode:
             raise FrameRefused(Code.PAST_ROUND, "a newer model has come")
         users = len(self.shard.users)
         download, _ = self.responder.read_download(frame, {}, users)
+        self._check_step(frame.head.round, download)
         return download
 
     def _further_members(self, frame: Frame) -> bytes:
@@ -306,6 +310,27 @@ class FederatedNode:
         self.store.note(TAKEN_ITEMS, _counted(items))
         self._begin()
         return self.responder.seal_for(frame, ITEMS_NEWS, b"", AnswerFacts())
+
+    def _check_step(self, number: int, model: State) -> None:
+        """Raises FrameRefused for the model of a round that has moved further than the rounds since
+        the newest one here allow: no sums have made it so. The first model follows from the terms.
+        """
+        step = self.terms.protection.step
+        if not step:
+            return
+        first = first_state(self.terms, self.algorithm, self.items)
+        before = self.algorithm.download(first)
+        since = 0
+        newest = self.store.model()
+        if newest is not None:
+            since = newest[0]
+            # Items that came since begin as the first model has them.
+            before = grown(state_of(type(before), newest[1]), before)
+        allowed = abs(number - since) * step
+        moved = longest_move(self.contract, before, model)
+        if moved > allowed * ROUNDED + LEAST:
+            text = f"a row moved by {moved:.3g} since round {since}; at most {allowed:.3g}"
+            raise FrameRefused(Code.WRONG_MODEL, text)
 
     # ---- the parts of a round, which a secure round has too --------------------------------------
 
@@ -334,6 +359,7 @@ class FederatedNode:
         if arrays is None or number < self.store.standing().rounds:
             text = f"round {number} is over for this node: its owner may rewind it"
             raise FrameRefused(Code.PAST_ROUND, text)
+        self._check_step(number, request.download)
         private = self.contract.declaration.keeps
         key = np.uint64(local_key(self._rounds, number))
         return state_of(private, arrays), key

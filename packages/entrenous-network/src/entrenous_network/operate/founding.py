@@ -234,6 +234,10 @@ def _first_model(plan: FoundingPlan, terms: FederationTerms, items: Items, own: 
     if not terms.has_server:
         problem = "peers have no model in common"
         raise InputError("--from-model", problem, fix="leave it out with --peers")
+    if terms.protection.step:
+        problem = "devices could not tell a model that was trained elsewhere from a designed one"
+        fix = "leave it out, or add --protect step=0: then devices take any model"
+        raise InputError("--from-model", problem, expected="a new model", fix=fix)
     return first_model(Path(plan.from_model), terms.make(place=own), terms, items)
 
 

@@ -47,6 +47,12 @@ def go_back(folder: Path, counted: int) -> tuple[int, int]:
         then = held.kept(algorithm, kept[counted]) if counted else first_standing(held, algorithm)
         # Nodes may have answered a round that is still open.
         number = max(now.round, held.newest_begun() + 1)
+        if held.terms.protection.step:
+            # As many numbers as rounds are undone, for devices count steps by these.
+            number += now.round - then.round
+        if number >= held.terms.last_number:
+            problem = f"round {number} would follow, and the terms allow {held.terms.last_number}"
+            raise InputError("--rounds", problem, expected="the model of a later round")
         # A node that has answered this model answers it again only for the same people.
         state = moved_on(then.state, algorithm, agreed_by(held.terms, algorithm))
         # Models of undone rounds go first: if a kill left them here, they would pass for those of

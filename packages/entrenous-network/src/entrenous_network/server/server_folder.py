@@ -15,11 +15,9 @@ from typing import Any, Literal, NamedTuple, Self, TypeVar, final
 import numpy as np
 
 from entrenous import __version__
-from entrenous.core.contract.declared import declared
 from entrenous.core.contract.protocols import FederatedAlgorithm, State, arrays_of, model_sha256
 from entrenous.core.errors import EntrenousWarning, InputError, NotYet, may_pass, one_line
 from entrenous.core.files import rename_file, write_text
-from entrenous.core.keys import key
 from entrenous.core.lock import locked
 from entrenous.core.printed import plain
 from entrenous.core.types import Array
@@ -35,7 +33,15 @@ from ..agreement.files import (
     read_json,
     write_json,
 )
-from ..agreement.growth import LONGER, NEXT, current_items, current_terms, grown, read_items
+from ..agreement.growth import (
+    LONGER,
+    NEXT,
+    current_items,
+    current_terms,
+    first_state,
+    grown,
+    read_items,
+)
 from ..agreement.members import MEMBERS, Members
 from ..agreement.notice import ADDRESSES, known_number
 from ..links.health import DiskHealth, Trouble, failed
@@ -145,12 +151,7 @@ def standing(folder: ServerFolder, algorithm: FederatedAlgorithm) -> ServerStand
 def first_standing(folder: ServerFolder, algorithm: FederatedAlgorithm) -> ServerStanding:
     """Returns where a federation stands before its first round."""
     terms = folder.terms
-    catalogue = terms.catalogue
-    # The only place where a server needs what is known of the items: its state has it from then on.
-    if declared(algorithm).traits.learns_features:
-        items = current_items(folder.path, terms)
-        catalogue = catalogue._replace(features=items.known)
-    state = algorithm.init_server(catalogue, key(terms.seed, "server"))
+    state = first_state(terms, algorithm, current_items(folder.path, terms))
     if (folder.path / FIRST).exists():
         # Trained elsewhere, with as many items as there were at the founding.
         arrays, _ = store.read_arrays(folder.path / FIRST)
